@@ -1,0 +1,67 @@
+# Each target says in its `##` comment what it does; `make` alone lists them.
+.DEFAULT_GOAL := help
+.PHONY: help setup demo ui test test-unit test-spark test-e2e check fmt bench clean
+
+# The first Python of a version that fits, so that a machine whose python3 is newer or older needs no option.
+# If none fits, scripts/setup.py says what to install.
+PYTHON ?= $(shell for python in python3 python3.13 python3.12 python3.11; do \
+	$$python -c 'import sys; sys.exit(not (3, 11) <= sys.version_info[:2] <= (3, 13))' >/dev/null 2>&1 \
+	&& echo $$python && exit; done; echo python3)
+RUN := .venv/bin/python
+CODE := $(wildcard sluicegate spark_jobs dags scripts bench)
+ARGS ?=
+
+help: ## list these targets
+	@echo 'usage: make TARGET [NAME=VALUE]'
+	@echo
+	@awk -F ':[^#]*## ' '/^[a-z0-9-]+:.*## / {printf "  %-12s %s\n", $$1, $$2}' Makefile
+	@echo
+	@echo 'Start with `make demo`. setup runs by itself where it is needed.'
+
+setup: ## make .venv and .jars as pinned; needs Python 3.11 to 3.13 and Java 17 or newer (FORCE=1: every step again)
+	@$(PYTHON) scripts/setup.py $(if $(FORCE),--force)
+
+demo: setup ## land sample files, run the pipeline in a real Airflow, show gold (INPUT=DIR: your recordings and patients)
+	@$(RUN) -m sluicegate.demo $(if $(INPUT),--input "$(INPUT)")
+
+ui: setup ## the demo's Airflow with its web page, until Ctrl-C
+	@$(RUN) -m sluicegate.demo --ui
+
+test: setup ## every test that needs no Docker (ARGS="-k word" for some)
+	@$(RUN) -m pytest $(ARGS)
+
+test-unit: setup ## the tests without Spark: seconds
+	@$(RUN) -m pytest -m unit $(ARGS)
+
+test-spark: setup ## the tests of the layers, in Spark
+	@$(RUN) -m pytest -m spark $(ARGS)
+
+test-e2e: setup ## the tests of whole commands: spark-submit, Airflow, kills
+	@$(RUN) -m pytest -m e2e $(ARGS)
+
+check: setup ## lint, formatting, types
+	@code=0; $(RUN) -m ruff check || code=1; $(RUN) -m ruff format --check || code=1; \
+	$(RUN) -m mypy --strict $(CODE) || code=1; exit $$code
+
+fmt: setup ## put the code into its format and mend what the linter can
+	@$(RUN) -m ruff check --fix --exit-zero --quiet
+	@$(RUN) -m ruff format
+
+bench: setup ## measure this against the same job done the notebook way (ARGS="--input DIR --runs N")
+	@$(RUN) bench/medallion.py $(ARGS)
+
+# What runs and tools leave in this folder. Neither .venv nor .jars: they cost a download.
+LEFT = $(wildcard lake lake-*/ landing .airflow spark-warehouse metastore_db derby.log dist \
+	.pytest_cache .mypy_cache .ruff_cache .hypothesis)
+
+clean: ## delete the tables, the landed files, the demo's Airflow and all caches; asks first (YES=1: does not)
+ifneq ($(strip $(LEFT)),)
+	@echo 'This deletes, with all that is in them:'; du -sh $(LEFT) | sed 's/^/  /'
+ifndef YES
+	@printf 'Delete them? [y/N] '; read -r answer || echo; \
+	case "$$answer" in y | Y | yes) ;; *) echo 'Nothing deleted (`make clean YES=1` does not ask).'; exit 1 ;; esac
+endif
+	@rm -rf $(LEFT)
+endif
+	@find . \( -name .venv -o -name .git \) -prune -o -name __pycache__ -type d -exec rm -rf {} +
+	@echo 'Clean.'

@@ -1,0 +1,400 @@
+"""Makes everything that Sluicegate needs on this machine, once: ``make setup``.
+
+Looks for Python and Java, makes ``.venv`` from ``uv.lock``, fetches the jars of ``jars.lock`` into ``.jars``, and has
+the JVM write its class-data archive. Run again with nothing changed it needs no network and a fraction of a second.
+
+Needs the standard library only. Exit 0: all is there; 2: something is missing or not as pinned, and the message says
+what to do; 1: a step failed. SLUICEGATE_MAVEN names a Maven repository (``https://…`` or ``file:///…``) to take the
+jars from instead of Maven Central.
+"""
+
+from __future__ import annotations
+
+import argparse
+import fcntl
+import hashlib
+import importlib.util
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+import urllib.error
+import urllib.parse
+import urllib.request
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+PYTHON_OLDEST, PYTHON_NEWEST = (3, 11), (3, 13)
+JAVA_OLDEST = 17
+PINNED_BY = ("uv.lock", "pyproject.toml", "jars.lock", "scripts/setup.py")
+NO_ARCHIVE = "without a class-data archive"
+
+
+class Stop(Exception):
+    """Set-up cannot go on: a sentence for each thing that is the matter, with what to do about it.
+
+    Exit code 2 means that something is missing or wrong on this machine, 1 that a step failed.
+    """
+
+    def __init__(self, *sentences: str, exit_code: int = 2) -> None:
+        super().__init__(*sentences)
+        self.sentences = sentences
+        self.exit_code = exit_code
+
+
+@dataclass(frozen=True)
+class Java:
+    """The Java that Spark will run: the program, links resolved, and its version as it prints it (``17.0.15``)."""
+
+    program: Path
+    version: str
+
+
+def check_python(version: tuple[int, int, int] = sys.version_info[:3]) -> None:
+    """Raises Stop unless this Python is one that every dependency has a release for."""
+    if PYTHON_OLDEST <= version[:2] <= PYTHON_NEWEST:
+        return
+    raise Stop(
+        f"Python 3.11, 3.12 or 3.13 is needed and this is {_dotted(version)} ({sys.executable}): install one of them"
+        " and name it, as in `make setup PYTHON=python3.13`."
+    )
+
+
+def check_venv() -> None:
+    """Raises Stop if this Python cannot make an environment, as Debian's cannot without a package of its own."""
+    if importlib.util.find_spec("ensurepip") is None:
+        package = f"python{sys.version_info[0]}.{sys.version_info[1]}-venv"
+        raise Stop(
+            f"This Python ({sys.executable}) comes without its venv module: install it"
+            f" (on Debian and Ubuntu: `sudo apt-get install {package}`) and run `make setup` again."
+        )
+
+
+def find_java(environment: Mapping[str, str] = os.environ) -> Java:
+    """The Java of JAVA_HOME, else the one on PATH: the one that spark-submit takes.
+
+    Raises:
+        Stop: there is none, or it is older than Spark needs, or it does not run.
+    """
+    home = environment.get("JAVA_HOME")
+    if home:
+        program = shutil.which(str(Path(home) / "bin" / "java"))
+        trouble = f"JAVA_HOME is {home}, where there is no bin/java"
+    else:
+        program = shutil.which("java", path=environment.get("PATH", os.defpath))
+        trouble = "there is no java on PATH and JAVA_HOME is not set"
+    if program is not None:
+        announced = re.search(r'version "([^"]+)"', _printed([program, "-version"]))
+        version = announced[1] if announced else ""
+        if java_release(version) >= JAVA_OLDEST:
+            return Java(Path(program).resolve(), version)
+        trouble = f"{program} is Java {version}" if version else f"{program} does not say its version"
+    raise Stop(
+        f"Spark needs Java {JAVA_OLDEST} or newer, and {trouble}: install one"
+        f" ({_how_to_install('openjdk-17-jre-headless', 'openjdk@17')}) or point JAVA_HOME to one,"
+        " and run `make setup` again."
+    )
+
+
+def java_release(version: str) -> int:
+    """The release in a Java version: 8 of ``1.8.0_292``, 17 of ``17.0.15``, 25 of ``25-ea``."""
+    number = re.match(r"(?:1\.)?(\d+)", version)
+    return int(number[1]) if number else 0
+
+
+def _printed(command: Sequence[str]) -> str:
+    """What a program prints, or nothing if it does not run."""
+    try:
+        answer = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
+    except (OSError, subprocess.TimeoutExpired):
+        return ""
+    return answer.stdout + answer.stderr
+
+
+def _how_to_install(debian: str, homebrew: str) -> str:
+    if shutil.which("apt-get"):
+        return f"`sudo apt-get install {debian}`"
+    if shutil.which("brew"):
+        return f"`brew install {homebrew}`"
+    return f"the package is called {debian} on Debian and Ubuntu, {homebrew} in Homebrew"
+
+
+def check_machine() -> Java:
+    """Looks for all that set-up itself cannot bring.
+
+    Raises:
+        Stop: with a sentence for each thing that is missing.
+    """
+    missing: list[str] = []
+    found: list[Java] = []
+    for check in (check_python, check_venv, lambda: found.append(find_java())):
+        try:
+            check()
+        except Stop as stop:
+            missing += stop.sentences
+    if missing:
+        raise Stop(*missing)
+    return found[0]
+
+
+def make_environment(root: Path) -> None:
+    """Makes ``.venv`` exactly as ``uv.lock`` says, with compiled bytecode, by the uv that pyproject.toml pins."""
+    venv = root / ".venv"
+    if not _usable(venv):
+        # Whatever lies there is of another Python or was moved, and its programs would start the wrong one.
+        _run([sys.executable, "-m", "venv", "--clear", str(venv)], root, "make .venv")
+    _bring_uv(root)
+    _run([str(venv / "bin" / "uv"), "sync", "--frozen", "--all-extras", "--all-groups", "--compile-bytecode", "--quiet",
+          "--python", str(venv / "bin" / "python")], root, "install the packages of uv.lock")  # fmt: skip
+
+
+def _usable(venv: Path) -> bool:
+    python = venv / "bin" / "python"
+    try:
+        made_in_place = str(venv) in (venv / "bin" / "activate").read_text()
+    except OSError:
+        return False
+    return made_in_place and _printed([str(python), "-V"]).strip() == f"Python {_dotted()}"
+
+
+def _bring_uv(root: Path) -> None:
+    """Installs the pinned uv in ``.venv``, checked against the sums in ``uv.lock``, unless it is there."""
+    import tomllib  # not at the top: an older Python must get as far as the message about its age
+
+    bin_ = root / ".venv" / "bin"
+    required = tomllib.loads((root / "pyproject.toml").read_text())["tool"]["uv"]["required-version"].lstrip("=")
+    if (bin_ / "uv").exists() and _printed([str(bin_ / "uv"), "--version"]).split()[1:2] == [required]:
+        return
+    packages = tomllib.loads((root / "uv.lock").read_text())["package"]
+    locked = next(package for package in packages if package["name"] == "uv" and package["version"] == required)
+    sums = " ".join(f"--hash={wheel['hash']}" for wheel in locked["wheels"])
+    with tempfile.TemporaryDirectory() as scratch:
+        wanted = Path(scratch) / "uv.txt"
+        wanted.write_text(f"uv=={required} {sums}\n")
+        python = str(bin_ / "python")
+        _run([python, "-m", "ensurepip"], root, "bring pip into .venv")
+        _run([python, "-m", "pip", "install", "--disable-pip-version-check", "--no-deps", "--only-binary=:all:",
+              "--require-hashes", "-r", str(wanted)], root, f"install uv {required}")  # fmt: skip
+
+
+def _run(command: Sequence[str], root: Path, purpose: str) -> None:
+    """Runs a step's command, in silence unless it fails.
+
+    Raises:
+        Stop: it failed; the sentence carries the end of what it printed.
+    """
+    done = subprocess.run(command, cwd=root, env=_environment(root), capture_output=True, text=True, check=False)
+    if done.returncode:
+        raise Stop(f"Could not {purpose}: {_tail(done.stderr or done.stdout)}", exit_code=1)
+
+
+def _environment(root: Path) -> dict[str, str]:
+    # Another environment that happens to be active must not catch what is meant for ours.
+    strangers = {"VIRTUAL_ENV", "PYTHONHOME", "PYTHONPATH", "SLUICEGATE_JARS"}
+    environment = {name: value for name, value in os.environ.items() if name not in strangers}
+    environment |= {"UV_PROJECT_ENVIRONMENT": str(root / ".venv"), "UV_PYTHON_DOWNLOADS": "never"}
+    environment.setdefault("UV_SYSTEM_CERTS", "true")
+    if certificates := environment.get("SSL_CERT_FILE"):
+        environment.setdefault("PIP_CERT", certificates)  # uv honours SSL_CERT_FILE by itself, pip does not
+    return environment
+
+
+def _tail(printed: str, lines: int = 15) -> str:
+    return "\n".join(printed.strip().splitlines()[-lines:])
+
+
+def _dotted(version: tuple[int, int, int] = sys.version_info[:3]) -> str:
+    return ".".join(map(str, version))
+
+
+@dataclass(frozen=True)
+class Jar:
+    """A line of ``jars.lock``.
+
+    Attributes:
+        coordinate: group, artifact and version, with colons between them.
+        file: the file's name.
+        sha256: the sum that its content must have, in hexadecimal.
+    """
+
+    coordinate: str
+    file: str
+    sha256: str
+
+    @property
+    def path(self) -> str:
+        """Where every Maven repository has it, below its root."""
+        group, artifact, version = self.coordinate.split(":")
+        return f"{group.replace('.', '/')}/{artifact}/{version}/{self.file}"
+
+
+def read_jars(lock: Path) -> list[Jar]:
+    """The jars of a ``jars.lock``: a coordinate, a file name and a SHA-256 a line."""
+    lines = lock.read_text().splitlines()
+    return [Jar(*line.split()) for line in lines if line.strip() and not line.startswith("#")]
+
+
+def jars_missing(jars: Sequence[Jar], folder: Path) -> list[Jar]:
+    """Those of the jars that are not in the folder with their right content."""
+    return [jar for jar in jars if not (folder / jar.file).is_file() or _sha256(folder / jar.file) != jar.sha256]
+
+
+def fetch_jars(jars: Sequence[Jar], root: Path, java: Java) -> None:
+    """Brings the folder ``.jars`` in line with the lock; a jar appears there whole and checked, or not at all.
+
+    Raises:
+        Stop: a jar cannot be had, or what came is not what the lock pins.
+    """
+    folder = root / ".jars"
+    folder.mkdir(exist_ok=True)
+    for left in folder.glob(".fetching-*"):
+        shutil.rmtree(left)  # by a set-up that was killed
+    mirror = os.environ.get("SLUICEGATE_MAVEN", "").rstrip("/")
+    # Inside the folder, so that the move into place stays on one file system; Spark is given *.jar of the folder only.
+    with tempfile.TemporaryDirectory(prefix=".fetching-", dir=folder) as scratch:
+        for jar in jars_missing(jars, folder):
+            came = Path(scratch) / jar.file
+            if mirror:
+                _fetch_from_mirror(jar, mirror, came)
+            else:
+                _fetch_by_ivy(jar, root, java, came)
+            if (found := _sha256(came)) != jar.sha256:
+                came.unlink()
+                raise Stop(
+                    f"{jar.file} from {mirror or 'Maven Central'} has the SHA-256 sum {found} where jars.lock pins"
+                    f" {jar.sha256}, so it was deleted: run `make setup` again, and do not use that source if it"
+                    " happens again (SLUICEGATE_MAVEN names another)."
+                )
+            came.replace(folder / jar.file)
+    for stale in set(folder.glob("*.jar")) - {folder / jar.file for jar in jars}:
+        stale.unlink()  # of an earlier lock: Spark would load it beside the new one
+
+
+def _fetch_by_ivy(jar: Jar, root: Path, java: Java, target: Path) -> None:
+    """Takes a jar from Maven Central with Ivy, the client that PySpark brings for ``spark-submit --packages``."""
+    ivy = next((root / ".venv").glob("lib/python*/site-packages/pyspark/jars/ivy-*.jar"), None)
+    if ivy is None:
+        raise Stop("The installed pyspark has no Ivy to fetch jars with: remove .venv and run `make setup` again.")
+    command = [str(java.program), "-XX:TieredStopAtLevel=1", "-jar", str(ivy), "-cache", "cache", "-notransitive",
+               "-types", "jar", "-dependency", *jar.coordinate.split(":"), "-retrieve",
+               "[artifact]-[revision].[ext]"]  # fmt: skip
+    done = subprocess.run(command, cwd=target.parent, capture_output=True, text=True, check=False)
+    if not target.is_file():
+        raise Stop(
+            f"{jar.file} could not be had from Maven Central: check the network, or set SLUICEGATE_MAVEN to a Maven"
+            " repository that can be reached from here (https_proxy and SSL_CERT_FILE are honoured for it), and run"
+            f" `make setup` again. Ivy's last words:\n{_tail(done.stdout + done.stderr)}"
+        )
+
+
+def _fetch_from_mirror(jar: Jar, mirror: str, target: Path) -> None:
+    if urllib.parse.urlsplit(mirror).scheme not in {"https", "http", "file"}:
+        raise Stop(f"SLUICEGATE_MAVEN must be an https, http or file URL, and it is {mirror}.")
+    try:
+        with urllib.request.urlopen(f"{mirror}/{jar.path}", timeout=60) as source, target.open("wb") as copy:  # noqa: S310 - checked above
+            shutil.copyfileobj(source, copy)
+    except (OSError, urllib.error.URLError) as error:
+        raise Stop(
+            f"{jar.file} could not be had from {mirror}/{jar.path} ({error}): check the network and SLUICEGATE_MAVEN,"
+            " and run `make setup` again."
+        ) from None
+
+
+def _sha256(file: Path) -> str:
+    with file.open("rb") as content:
+        return hashlib.file_digest(content, "sha256").hexdigest()
+
+
+def make_archive(root: Path) -> str:
+    """Has the JVM write its class-data archive; returns why that failed, or nothing: jobs run without it, slower."""
+    command = [str(root / ".venv" / "bin" / "python"), "-m", "sluicegate.session", "--make-archive"]
+    done = subprocess.run(command, cwd=root, env=_environment(root), capture_output=True, text=True, check=False)
+    return _tail(done.stderr or done.stdout, lines=1) if done.returncode else ""
+
+
+def fingerprint(root: Path, java: Java) -> str:
+    """The sum of all that a finished set-up depends on."""
+    facts = hashlib.sha256()
+    for name in PINNED_BY:
+        facts.update((root / name).read_bytes())
+    facts.update(repr((str(root), _dotted(), sys.prefix, str(java.program), java.version)).encode())
+    return facts.hexdigest()
+
+
+def is_set_up(root: Path, java: Java, jars: Sequence[Jar]) -> bool:
+    """Whether an earlier set-up made all this, and it is still there."""
+    try:
+        made_for, *notes = (root / ".venv" / ".setup-stamp").read_text().splitlines()
+    except (OSError, ValueError):
+        return False
+    archive = (root / ".jars" / "spark.jsa").is_file() or NO_ARCHIVE in notes
+    return made_for == fingerprint(root, java) and archive and not jars_missing(jars, root / ".jars")
+
+
+@contextmanager
+def _step(what: str) -> Iterator[None]:
+    """One line: what is done, at once, and the seconds it took when it is done."""
+    started = time.perf_counter()
+    print(f"  {what:<62}", end="", flush=True)
+    try:
+        yield
+    except BaseException:
+        print("   failed", flush=True)
+        raise
+    print(f" {time.perf_counter() - started:6.1f} s", flush=True)
+
+
+def set_up(root: Path, force: bool = False) -> None:
+    """Does what is missing of the set-up of the repository at ``root``, or every step again if ``force``.
+
+    Raises:
+        Stop: something is missing that set-up cannot bring, or a step failed.
+    """
+    started = time.perf_counter()
+    java = check_machine()
+    jars = read_jars(root / "jars.lock")
+    here = os.open(root, os.O_RDONLY)  # held until this process ends: a second set-up waits, and finds all done
+    with suppress(OSError):  # some network file systems lock no folders
+        fcntl.flock(here, fcntl.LOCK_EX)
+    if not force and is_set_up(root, java, jars):
+        print(f"Sluicegate is set up, with Python {_dotted()} and Java {java.version}", flush=True)
+        return
+    stamp = root / ".venv" / ".setup-stamp"
+    stamp.unlink(missing_ok=True)
+    print(f"Setting up Sluicegate with Python {_dotted()} and Java {java.version}", flush=True)
+    with _step("packages of uv.lock into .venv (some 700 MB the first time)"):
+        make_environment(root)
+    with _step(f"jars of jars.lock into .jars ({len(jars)} files)"):
+        fetch_jars(jars, root, java)
+    with _step("class-data archive of the JVM, so that Spark starts faster"):
+        trouble = make_archive(root)
+    if trouble:
+        print(f"  warning: no class-data archive, so each Spark start takes some seconds more: {trouble}")
+    stamp.write_text("\n".join([fingerprint(root, java), *([NO_ARCHIVE] if trouble else [])]) + "\n")
+    print(f"Set up in {time.perf_counter() - started:.1f} s", flush=True)
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Runs set-up; returns the exit code."""
+    parser = argparse.ArgumentParser(description="Makes .venv and .jars for Sluicegate.")
+    parser.add_argument("--force", action="store_true", help="do every step, also if nothing has changed")
+    force = parser.parse_args(arguments).force
+    try:
+        set_up(ROOT, force)
+    except Stop as stop:
+        for sentence in stop.sentences:
+            print(f"setup: {sentence}", file=sys.stderr)
+        return stop.exit_code
+    except KeyboardInterrupt:
+        return 130
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,325 @@
+"""A whole Airflow for one person on one machine, in a folder: SQLite, LocalExecutor, 127.0.0.1 and nothing wider.
+
+Its processes are started one by one: ``airflow standalone`` does the same, but migrates the database at every start,
+prints all that they say, serves logs on every address of the machine, and needs seconds more.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import secrets
+import signal
+import socket
+import subprocess
+import sys
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Sequence
+from contextlib import suppress
+from datetime import UTC, datetime
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any, TextIO
+
+import psutil  # type: ignore[import-untyped]
+
+from sluicegate.errors import SluicegateError
+from sluicegate.session import ROOT
+from sluicegate.settings import Settings
+
+USER = "admin"
+PORT = 8080
+STARTS_WITHIN = 180.0  # seconds; some 8 on two cores that are free
+
+# Logs are read from their files: serving them opens a port on every address of the machine.
+COMPONENTS = {
+    "api-server": ["api-server"],
+    "scheduler": ["scheduler", "--skip-serve-logs"],
+    "dag-processor": ["dag-processor"],
+    "triggerer": ["triggerer", "--skip-serve-logs"],
+}
+
+
+class LocalAirflow:
+    """Starts and stops Airflow, and speaks to it; a context manager.
+
+    Args:
+        home: its folder; made if need be. Nobody else can read it: there are passwords in it.
+        settings: what the DAGs get as ``SLUICEGATE_*``.
+        schedule: whether schedules make runs; by hand runs can be made in any case.
+        components: which of ``COMPONENTS`` to start; the triggerer is only needed for deferrable operators.
+    """
+
+    def __init__(
+        self,
+        home: Path,
+        settings: Settings,
+        *,
+        schedule: bool,
+        components: Sequence[str] = ("api-server", "scheduler", "dag-processor"),
+    ) -> None:
+        self.home = home.absolute()
+        self.settings = settings
+        self.schedule = schedule
+        self.components = components
+        self.log = self.home / "demo.log"
+        self.password_file = self.home / "simple_auth_manager_passwords.json.generated"
+        self.url = ""
+        self._processes: dict[str, subprocess.Popen[bytes]] = {}
+        self._lock: TextIO | None = None
+        self._token = ""
+        # Never by way of a proxy.
+        self._web = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+
+    # --- start and stop ----------------------------------------------------------------------------------------------
+
+    def __enter__(self) -> LocalAirflow:
+        """Starts the processes; ``wait`` tells when they are ready.
+
+        Raises:
+            SluicegateError: another Airflow runs in this folder, or its database cannot be made.
+        """
+        self.home.mkdir(mode=0o700, parents=True, exist_ok=True)
+        lock = self._take_lock()
+        password = self._password()
+        port = _free_port(PORT)
+        self.url = f"http://127.0.0.1:{port}"
+        environment = self._environment(port)
+        self._credentials = {"username": USER, "password": password}
+        self._since = datetime.now(UTC)
+        with self.log.open("ab") as log:
+            self._migrate(environment, log)
+            for name in self.components:
+                self._processes[name] = subprocess.Popen(
+                    [sys.executable, "-m", "airflow", *COMPONENTS[name]],
+                    cwd=self.home,
+                    env=environment,
+                    stdin=subprocess.DEVNULL,
+                    stdout=log,
+                    stderr=subprocess.STDOUT,
+                    # Ctrl-C goes to us alone, and we end them in order. They keep the lock, so that what a kill of
+                    # ours leaves behind is noticed.
+                    start_new_session=True,
+                    pass_fds=[lock.fileno()],
+                )
+        lock.truncate(0)
+        lock.write(" ".join(str(process.pid) for process in self._processes.values()))
+        lock.flush()
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        """Ends all processes: politely, unless a job may still be running, which Airflow would wait for."""
+        self.stop(patience=15.0 if kind is None else 2.0)
+
+    def stop(self, patience: float = 15.0) -> None:
+        """Asks the processes to end, and ends what is left after ``patience`` seconds: jobs and their JVMs too."""
+        alive = [process for process in self._processes.values() if process.poll() is None]
+        family: list[Any] = []
+        for process in alive:
+            with suppress(psutil.NoSuchProcess):
+                family += [psutil.Process(process.pid), *psutil.Process(process.pid).children(recursive=True)]
+            process.terminate()
+        _, left = psutil.wait_procs(family, timeout=patience)
+        for process in left:
+            with suppress(psutil.NoSuchProcess):
+                process.kill()
+        for process in alive:
+            process.wait()
+        self._processes = {}
+        if self._lock is not None:
+            self._lock.close()
+            self._lock = None
+
+    def _take_lock(self) -> TextIO:
+        lock = (self.home / "lock").open("a+")
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            lock.seek(0)
+            raise SluicegateError(
+                f"another Airflow is running in {self.home}",
+                hint=f"end it with Ctrl-C where it was started; if that is gone, with `kill {lock.read()}`",
+            ) from None
+        self._lock = lock
+        return lock
+
+    def _password(self) -> str:
+        """The user's password; made once, and kept where Airflow itself keeps it."""
+        if not self.password_file.exists():
+            with os.fdopen(os.open(self.password_file, os.O_WRONLY | os.O_CREAT, 0o600), "w") as file:
+                json.dump({USER: secrets.token_urlsafe(12)}, file)
+        return str(json.loads(self.password_file.read_text())[USER])
+
+    def _environment(self, port: int) -> dict[str, str]:
+        # Nothing of another Airflow that this person may work with: its settings have the address of its database.
+        inherited = {key: value for key, value in os.environ.items() if not key.startswith("AIRFLOW")}
+        unproxied = ",".join(filter(None, [os.environ.get("NO_PROXY") or os.environ.get("no_proxy"), "127.0.0.1"]))
+        return inherited | {
+            "AIRFLOW_HOME": str(self.home),
+            "AIRFLOW__API__BASE_URL": self.url,
+            "AIRFLOW__API__HOST": "127.0.0.1",
+            "AIRFLOW__API__PORT": str(port),
+            "AIRFLOW__API__SECRET_KEY": secrets.token_urlsafe(32),
+            "AIRFLOW__API__WORKERS": "1",
+            "AIRFLOW__API_AUTH__JWT_SECRET": secrets.token_urlsafe(32),
+            "AIRFLOW__CORE__DAGS_FOLDER": str(ROOT / "dags"),
+            "AIRFLOW__CORE__EXECUTION_API_SERVER_URL": f"{self.url}/execution/",
+            "AIRFLOW__CORE__EXECUTOR": "LocalExecutor",
+            "AIRFLOW__CORE__LOAD_EXAMPLES": "False",
+            "AIRFLOW__CORE__PARALLELISM": "4",
+            "AIRFLOW__CORE__SIMPLE_AUTH_MANAGER_PASSWORDS_FILE": str(self.password_file),
+            "AIRFLOW__SCHEDULER__SCHEDULER_IDLE_SLEEP_TIME": "0.3",
+            "AIRFLOW__SCHEDULER__USE_JOB_SCHEDULE": str(self.schedule),
+            "NO_PROXY": unproxied,
+            "no_proxy": unproxied,
+            "PYTHONPATH": os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH")])),
+            "SLUICEGATE_LAKE": self.settings.lake,
+            "SLUICEGATE_LANDING": self.settings.landing,
+            "SLUICEGATE_MASTER": self.settings.master,
+            "SLUICEGATE_PIPELINES": str(self.settings.pipelines),
+        }
+
+    def _migrate(self, environment: dict[str, str], log: Any) -> None:
+        """Makes or updates the database; three seconds, so only where this version of Airflow has not done it yet."""
+        done, wanted = self.home / "migrated", version("apache-airflow")
+        if (self.home / "airflow.db").exists() and done.exists() and done.read_text() == wanted:
+            return
+        command = [sys.executable, "-m", "airflow", "db", "migrate"]
+        code = subprocess.run(
+            command, env=environment, stdin=subprocess.DEVNULL, stdout=log, stderr=subprocess.STDOUT, check=False
+        ).returncode
+        if code:
+            raise SluicegateError(
+                f"Airflow's database in {self.home} cannot be made",
+                cause=self._last_lines(),
+                hint=f"delete {self.home} and try again; the tables are not in it",
+            )
+        done.write_text(wanted)
+
+    # --- readiness ---------------------------------------------------------------------------------------------------
+
+    def wait(self, dag: str | None = None) -> None:
+        """Waits until Airflow answers, its scheduler is at work, and ``dag`` has been read since the start.
+
+        Raises:
+            SluicegateError: a process ended, a DAG file cannot be imported, or it takes too long.
+        """
+        until = time.monotonic() + STARTS_WITHIN
+        while not self._ready(dag):
+            for name, process in self._processes.items():
+                if process.poll() is not None:
+                    raise SluicegateError(
+                        f"Airflow's {name} ended with exit code {process.returncode}",
+                        cause=self._last_lines(),
+                        hint=f"its log is {self.log}",
+                    )
+            if time.monotonic() > until:
+                raise SluicegateError(
+                    f"Airflow did not start within {STARTS_WITHIN:.0f} s",
+                    cause=self._last_lines(),
+                    hint=f"its log is {self.log}",
+                )
+            time.sleep(0.2)
+
+    def _ready(self, dag: str | None) -> bool:
+        try:
+            if not self._token:
+                self._token = self.call("POST", "/auth/token", self._credentials)["access_token"]
+            health = self.call("GET", "/api/v2/monitor/health")
+            return health["scheduler"]["status"] == "healthy" and (dag is None or self._parsed(dag))
+        except OSError:  # nobody listens yet; HTTP errors are among them: no such DAG yet
+            return False
+
+    def _parsed(self, dag: str) -> bool:
+        for error in self.call("GET", "/api/v2/importErrors")["import_errors"]:
+            if datetime.fromisoformat(error["timestamp"]) > self._since:
+                raise SluicegateError(
+                    f"Airflow cannot import {error['filename']}", cause=error["stack_trace"].strip().splitlines()[-1]
+                )
+        parsed = self.call("GET", f"/api/v2/dags/{dag}")["last_parsed_time"]
+        return bool(parsed) and datetime.fromisoformat(parsed) > self._since
+
+    def _last_lines(self) -> str:
+        return "\n    ".join(self.log.read_text(errors="replace").splitlines()[-8:])
+
+    # --- runs --------------------------------------------------------------------------------------------------------
+
+    def call(self, method: str, path: str, body: Any = None) -> Any:
+        """One request to Airflow's REST API.
+
+        Raises:
+            OSError: nobody answers, or the answer is an HTTP error.
+        """
+        request = urllib.request.Request(  # noqa: S310 (the address is ours)
+            self.url + path,
+            method=method,
+            data=None if body is None else json.dumps(body).encode(),
+            headers={"Content-Type": "application/json", "Accept": "application/json"}
+            | ({"Authorization": f"Bearer {self._token}"} if self._token else {}),
+        )
+        with self._web.open(request, timeout=30) as answer:
+            return json.load(answer)
+
+    def trigger(self, dag: str) -> str:
+        """Makes a run of a DAG and returns its id. Runs that a killed Airflow left unfinished are ended first."""
+        runs = f"/api/v2/dags/{dag}/dagRuns"
+        for left in self.call("GET", f"{runs}?state=running&state=queued")["dag_runs"]:
+            self.call("PATCH", f"{runs}/{left['dag_run_id']}", {"state": "failed"})
+        run_id = str(self.call("POST", runs, {"logical_date": None})["dag_run_id"])
+        self.call("PATCH", f"/api/v2/dags/{dag}", {"is_paused": False})
+        return run_id
+
+    def run_state(self, dag: str, run_id: str) -> str:
+        """queued, running, success or failed."""
+        return str(self.call("GET", f"/api/v2/dags/{dag}/dagRuns/{run_id}")["state"])
+
+    def tasks(self, dag: str, run_id: str) -> list[dict[str, Any]]:
+        """The tasks of a run, as Airflow's REST API has them, those that began first first."""
+        found = self.call("GET", f"/api/v2/dags/{dag}/dagRuns/{run_id}/taskInstances")["task_instances"]
+        return sorted(found, key=lambda task: task["start_date"] or "~")
+
+    def result(self, dag: str, run_id: str, task: str) -> Any:
+        """What a task returned; None if that is nothing."""
+        path = f"/api/v2/dags/{dag}/dagRuns/{run_id}/taskInstances/{task}/xcomEntries/return_value"
+        try:
+            return self.call("GET", path)["value"]
+        except urllib.error.HTTPError as error:
+            if error.code == 404:
+                return None
+            raise
+
+    def failure(self, dag: str, run_id: str, task: str, attempt: int) -> str:
+        """Why an attempt of a task failed, in the words of the exception; empty if its log does not tell."""
+        path = f"/api/v2/dags/{dag}/dagRuns/{run_id}/taskInstances/{task}/logs/{attempt}?full_content=true"
+        for _ in range(10):  # the log may be some moments behind the state
+            for entry in reversed(self.call("GET", path)["content"]):
+                if isinstance(entry, dict) and entry.get("error_detail"):
+                    return str(entry["error_detail"][0]["exc_value"])
+            time.sleep(0.3)
+        return ""
+
+    def task_log(self, dag: str, run_id: str, task: str, attempt: int) -> Path:
+        """The file that an attempt of a task logged to."""
+        return self.home / "logs" / f"dag_id={dag}" / f"run_id={run_id}" / f"task_id={task}" / f"attempt={attempt}.log"
+
+
+def _free_port(wanted: int) -> int:
+    """``wanted`` if nobody listens there, else any other."""
+    for port in (wanted, 0):
+        with socket.socket() as probe, suppress(OSError):
+            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            probe.bind(("127.0.0.1", port))
+            return int(probe.getsockname()[1])
+    raise SluicegateError("this machine has no free port on 127.0.0.1")
+
+
+def interrupt_on_termination() -> None:
+    """Lets a SIGTERM end this process like Ctrl-C, so that what it started is ended with it."""
+
+    def interrupt(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    signal.signal(signal.SIGTERM, interrupt)

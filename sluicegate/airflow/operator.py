@@ -1,0 +1,164 @@
+"""Submits one job of one pipeline to Spark, and says in one sentence why it failed."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections import deque
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import psutil  # type: ignore[import-untyped]
+from airflow.providers.apache.spark.hooks.spark_submit import SparkSubmitHook
+from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOperator
+from airflow.sdk import Connection
+from airflow.sdk.exceptions import AirflowException, AirflowFailException, AirflowNotFoundException
+
+from sluicegate import report, session
+from sluicegate.definition import load
+from sluicegate.errors import SluicegateError, Where
+from sluicegate.settings import Settings
+
+if TYPE_CHECKING:
+    from airflow.sdk import Context
+
+# Who runs this, for every commit. `dag_run` and not `ds` or `logical_date`: a run that is triggered by hand or by an
+# asset has no logical date, and then those names do not exist. `tojson` quotes whatever a person puts into a run id.
+RUN_INFO = '{{ {"dag_id": dag_run.dag_id, "run_id": dag_run.run_id, "try": ti.try_number} | tojson }}'
+
+# The job's own exit codes that no retry changes: the user's mistake, and data that broke an `expect_or_fail`.
+FINAL = (2, 3)
+
+
+class SluicegateJob(SparkSubmitOperator):
+    """Runs one layer of a pipeline by spark-submit, unless the layer has nothing to do.
+
+    What depends on the machine (jars, Java, the class-data archive, the connection) is looked up when the task runs.
+    A DAG file is parsed every few seconds, also where there is no Java, and all that an operator is given there becomes
+    part of the DAG's version.
+
+    Args:
+        pipeline: name of the pipeline.
+        layer: bronze, silver or gold.
+        settings: where things are; its master is used when there is no connection ``conn_id``.
+        kwargs: what SparkSubmitOperator takes; ``conf`` is added to ours, and wins.
+    """
+
+    # So that "Rendered Templates" shows the settings that Spark was really started with.
+    overwrite_rtif_after_execution = True
+
+    def __init__(self, *, pipeline: str, layer: str, settings: Settings, **kwargs: Any) -> None:
+        super().__init__(
+            application=str(session.job_file(layer)),
+            application_args=session.job_arguments(pipeline, settings, ["--run-info", RUN_INFO]),
+            name=f"{pipeline}.{layer}",
+            **kwargs,
+        )
+        self.pipeline = pipeline
+        self.layer = layer
+        self.settings = settings
+        self._last = ""
+        self._tail: deque[str] = deque(maxlen=8)
+
+    def execute(self, context: Context) -> dict[str, Any] | None:  # type: ignore[override]
+        """Runs the job.
+
+        Returns:
+            the job's report, which becomes the task's XCom; None when there was nothing to do.
+
+        Raises:
+            AirflowFailException: the user's mistake, or data that broke a rule; a retry would end the same way.
+            AirflowException: anything else; a retry goes on where the last commit ended.
+        """
+        try:
+            if self._idle():
+                self.log.info("%s has nothing to do; Spark was not started", self.name)
+                return None
+            self.prepare()
+        except SluicegateError as error:
+            raise _failure(error) from None
+        try:
+            super().execute(context)
+        except AirflowException:
+            # Its message is the whole command line, and the reason stands far below.
+            if self._hook is None or self._hook._submit_sp is None:
+                raise
+            raise self._why(self._hook._submit_sp.returncode) from None
+        return dict(json.loads(self._last.removeprefix(report.REPORT))) if self._last else None
+
+    def _idle(self) -> bool:
+        from sluicegate.plan import pending  # not above: parsing a DAG file needs neither pyarrow nor deltalake
+
+        waiting = pending(load(self.pipeline, self.settings), self.settings)
+        return not any(table.work for table in waiting.tables if table.layer == self.layer)
+
+    def prepare(self) -> None:
+        """Fills in what depends on the machine.
+
+        Raises:
+            JavaMissing: no Java 17 or newer, no pyspark, or no jars.
+        """
+        session.java_version(session.java())
+        self.conf = session.spark_conf(replace(self.settings, master=self._master())) | (self.conf or {})
+        ours = {key: value for key, value in session.submit_env().items() if os.environ.get(key) != value}
+        self.env_vars = ours | (self.env_vars or {})
+        # By its path: a spark-submit that happens to be first on PATH may be of another Spark.
+        self._spark_binary = self._spark_binary or str(session.spark_home() / "bin" / "spark-submit")
+
+    def _master(self) -> str:
+        """The master that the job will be given; the provider's own rules make it from the connection."""
+        try:
+            SparkSubmitHook.get_connection(self._conn_id)
+        except AirflowNotFoundException:
+            # The provider takes a missing connection for YARN, with no more than a line in the log. A connection in
+            # the environment of this task's process is Airflow's own way to supply one.
+            self.log.info("there is no connection %s: the master is %s", self._conn_id, self.settings.master)
+            stand_in = Connection(conn_id=self._conn_id, conn_type="spark", host=self.settings.master)
+            os.environ[f"AIRFLOW_CONN_{self._conn_id.upper()}"] = stand_in.as_json()
+        return str(SparkSubmitHook(conn_id=self._conn_id)._connection["master"])
+
+    def _get_hook(self) -> SparkSubmitHook:
+        hook = super()._get_hook()
+        process: Callable[[Iterator[str]], None] = hook._process_spark_submit_log
+        hook._process_spark_submit_log = lambda itr: process(self._listen(itr))  # type: ignore[method-assign]
+        return hook
+
+    def _listen(self, lines: Iterator[str]) -> Iterator[str]:
+        """Passes the job's output on to the task's log, and keeps its last words."""
+        for line in lines:
+            if line.startswith((report.REPORT, report.ERROR)):
+                self._last = line
+            else:
+                self._tail.append(line.rstrip())
+            yield line
+
+    def _why(self, code: int) -> AirflowException:
+        if self._last.startswith(report.ERROR):
+            facts = json.loads(self._last.removeprefix(report.ERROR))
+            where = Where(facts["table"], facts["file"], facts["line"])
+            error = SluicegateError(facts["message"], where=where, cause=facts["cause"], hint=facts["hint"])
+            error.code, error.exit_code = facts["code"], facts["exit_code"]
+            return _failure(error)
+        said = "".join(f"\n    {line}" for line in self._tail)
+        return AirflowException(
+            f"the {self.layer} job of {self.pipeline} ended with exit code {code}, having said:{said}"
+        )
+
+    def on_kill(self) -> None:
+        """Ends the JVM and the Python that it started; the hook would leave the latter at work, with the lock."""
+        if self._hook is None or self._hook._submit_sp is None:
+            return
+        try:
+            children = psutil.Process(self._hook._submit_sp.pid).children(recursive=True)
+        except psutil.NoSuchProcess:
+            children = []
+        super().on_kill()
+        for child in children:
+            if child.is_running():
+                child.kill()
+
+
+def _failure(error: SluicegateError) -> AirflowException:
+    kind = AirflowFailException if error.exit_code in FINAL else AirflowException
+    return kind(error.for_people())

@@ -1,0 +1,332 @@
+"""The command line. Each command shows a table to people and, with ``--json``, the same facts to programs."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import asdict
+from datetime import datetime
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from sluicegate.errors import PipelineMissing, SluicegateError, UserError, Where
+from sluicegate.settings import Settings
+
+if TYPE_CHECKING:
+    from sluicegate.definition import Pipeline
+    from sluicegate.plan import Pending
+
+app = typer.Typer(
+    help="Carries landed files through bronze, silver and gold Delta tables.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,
+)
+
+PipelineName = Annotated[str, typer.Argument(metavar="PIPELINE", help="Name of the pipeline's folder.")]
+LakeOption = Annotated[
+    str | None, typer.Option("--lake", help="Root of the tables, path or URI. [env: SLUICEGATE_LAKE; default: ./lake]")
+]
+LandingOption = Annotated[
+    str | None,
+    typer.Option("--landing", help="Folder that files land in. [env: SLUICEGATE_LANDING; default: ./landing]"),
+]
+PipelinesOption = Annotated[
+    str | None,
+    typer.Option("--pipelines", help="Folder of definitions. [env: SLUICEGATE_PIPELINES; default: ./pipelines]"),
+]
+MasterOption = Annotated[
+    str | None, typer.Option("--master", help="Spark master. [env: SLUICEGATE_MASTER; default: local[*]]")
+]
+JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON for programs.")]
+
+
+def main() -> None:
+    """Entry point: errors of ours become a sentence and an exit code, everything else stays a trace."""
+    try:
+        app()
+    except SluicegateError as error:
+        if "--json" in sys.argv:
+            print(json.dumps({"error": error.as_dict()}, default=str))
+        else:
+            print(error.for_people(), file=sys.stderr)
+        sys.exit(error.exit_code)
+
+
+def _pipeline(name: str, settings: Settings) -> Pipeline:
+    from sluicegate.definition import load
+
+    return load(name, settings)
+
+
+def _show_json(facts: Any) -> None:
+    print(
+        json.dumps(
+            facts, default=lambda value: value.isoformat() if isinstance(value, datetime) else str(value), indent=2
+        )
+    )
+
+
+def _table(columns: Sequence[str], rows: Iterable[Sequence[Any]], right: Sequence[str] = ()) -> None:
+    """Prints rows under headings; columns named in ``right`` are numbers."""
+    from rich.console import Console
+    from rich.table import Table
+
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    for column in columns:
+        table.add_column(column, justify="right" if column in right else "left", overflow="fold")
+    for row in rows:
+        table.add_row(*[_text(value) for value in row])
+    width = None if sys.stdout.isatty() else 200
+    Console(width=width, highlight=False, markup=False, emoji=False).print(table)
+
+
+def _text(value: Any) -> str:
+    if value is None:
+        return ""
+    if isinstance(value, datetime):
+        return value.strftime("%Y-%m-%d %H:%M:%S")
+    return f"{value:,}" if isinstance(value, int) and not isinstance(value, bool) else str(value)
+
+
+@app.command()
+def run(
+    pipeline: PipelineName,
+    layer: Annotated[str | None, typer.Option("--layer", help="Only this layer: bronze, silver or gold.")] = None,
+    lake: LakeOption = None,
+    landing: LandingOption = None,
+    pipelines: PipelinesOption = None,
+    master: MasterOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Take what has landed through bronze, silver and gold: the spark-submit jobs in order, without Airflow.
+
+    Example: sluicegate run heart_rate
+    """
+    from sluicegate import run as of
+
+    settings = Settings.of(lake, landing, pipelines, master)
+    tell: Callable[[str], None] = (
+        (lambda line: print(line, file=sys.stderr, flush=True)) if as_json else (lambda line: print(line, flush=True))
+    )
+    reports = of.run(_pipeline(pipeline, settings), settings, layer, tell)
+    if as_json:
+        _show_json([report.as_dict() for report in reports])
+
+
+@app.command()
+def plan(
+    pipeline: PipelineName,
+    lake: LakeOption = None,
+    landing: LandingOption = None,
+    pipelines: PipelinesOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Check the definition, and tell what each table reads and what a run would do. Nothing is written.
+
+    Example: sluicegate plan heart_rate
+    """
+    from sluicegate.plan import pending
+
+    settings = Settings.of(lake, landing, pipelines)
+    definition = _pipeline(pipeline, settings)
+    waiting = pending(definition, settings)
+    facts = [
+        _planned(definition, waiting, layer, name)
+        for layer in ("bronze", "silver", "gold")
+        for name in getattr(definition, layer)
+    ]
+    if as_json:
+        _show_json(
+            {"pipeline": definition.name, "schedule": definition.schedule, "nothing": waiting.nothing, "tables": facts}
+        )
+        return
+    print(f"{definition.name}: {definition.description}".rstrip(": "))
+    print(f"  the definition is right; schedule: {definition.schedule or 'by hand only'}\n")
+    _table(["layer", "table", "reads", "how", "a run would"], [list(fact.values()) for fact in facts])
+    print(f"\n{waiting.sentence()}")
+
+
+def _planned(definition: Pipeline, waiting: Pending, layer: str, name: str) -> dict[str, str]:
+    work = next(table for table in waiting.tables if (table.layer, table.table) == (layer, name))
+    now = work.progress
+    before = ("bronze", "silver", "gold").index(layer)
+    follows = waiting.layers and before > min(("bronze", "silver", "gold").index(one) for one in waiting.layers)
+    if work.files:
+        would = f"read {work.files:,} files"
+    elif now.kind == "incremental":
+        would = f"take versions {now.since + 1} to {now.until}"
+    elif now.kind == "whole":
+        would = f"make it again whole: {now.why}"
+    elif follows:
+        would = "follow what the layer before writes"
+    else:
+        would = f"wait: {now.why}" if now.kind == "blocked" else "do nothing"
+    reads, how = _described(definition, layer, name)
+    return {"layer": layer, "table": name, "reads": reads, "how": how, "a run would": would}
+
+
+def _described(definition: Pipeline, layer: str, name: str) -> tuple[str, str]:
+    if layer == "bronze":
+        source = definition.bronze[name]
+        return source.path, f"{source.format}, new files once, {source.maxFilesPerTrigger:,} a chunk"
+    if layer == "gold":
+        return ", ".join(definition.gold[name].query.tables), "made again whole whenever silver changes, in one commit"
+    table = definition.silver[name]
+    if table.query is None or table.apply_changes is not None:
+        changes = table.apply_changes
+        return str(
+            table.from_
+        ), f"latest row for each {', '.join(changes.keys)} by {changes.sequence_by}" if changes else ""
+    lookups = (
+        f"; joins {', '.join(table.query.lookups)}, made again whole when that changes" if table.query.lookups else ""
+    )
+    keyed = f"one row for each {', '.join(table.keys)}" if table.keys else "a row for each record"
+    return f"new rows of {table.query.stream}", keyed + lookups
+
+
+@app.command()
+def status(
+    pipeline: PipelineName,
+    verify: Annotated[
+        bool, typer.Option("--verify", help="Prove by identity that every record is in exactly one place.")
+    ] = False,
+    lake: LakeOption = None,
+    landing: LandingOption = None,
+    pipelines: PipelinesOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Show rows, version, freshness and quarantine of each table, and the files that wait.
+
+    Example: sluicegate status heart_rate --verify
+    """
+    from sluicegate import status as of
+
+    settings = Settings.of(lake, landing, pipelines)
+    definition = _pipeline(pipeline, settings)
+    now = of.status(definition, settings)
+    if verify:
+        now.problems, now.verified = of.verify(definition, settings), True
+    if as_json:
+        facts = {"pipeline": now.pipeline, "tables": [asdict(t) for t in now.tables], "waiting": now.waiting.sentence()}
+        _show_json(facts | ({"problems": now.problems} if verify else {}))
+    else:
+        columns = ["layer", "table", "rows", "version", "changed (UTC)", "quarantined", "set aside", "state"]
+        _table(
+            columns,
+            [list(asdict(t).values()) for t in now.tables],
+            right=["rows", "version", "quarantined", "set aside"],
+        )
+        print(f"\n{now.waiting.sentence()}")
+        if verify:
+            print(
+                "\n".join(f"NOT RIGHT: {p}" for p in now.problems) or "verified: every record is in exactly one place"
+            )
+    if now.problems:
+        raise typer.Exit(1)
+
+
+@app.command()
+def files(
+    pipeline: PipelineName,
+    table: Annotated[str, typer.Argument(help="Name of a bronze table.")],
+    lake: LakeOption = None,
+    landing: LandingOption = None,
+    pipelines: PipelinesOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Show the ledger: each landed file, its chunk, when it was ingested, and how many rows it gave.
+
+    Example: sluicegate files heart_rate recordings_bronze
+    """
+    from sluicegate import status as of
+
+    settings = Settings.of(lake, landing, pipelines)
+    definition = _pipeline(pipeline, settings)
+    if table not in definition.bronze:
+        raise PipelineMissing(
+            f"{pipeline} has no bronze table {table}",
+            where=Where(table=table),
+            hint=f"its bronze tables are {', '.join(definition.bronze)}",
+        )
+    entries = of.files(table, definition, settings)
+    if as_json:
+        _show_json(entries)
+        return
+    columns = ["state", "path", "size", "modification_time", "chunk", "rows", "corrupt", "version", "ingested"]
+    _table(
+        columns,
+        [[entry.get(c) for c in columns] for entry in entries],
+        right=["size", "chunk", "rows", "corrupt", "version"],
+    )
+    print(f"\n{len(entries):,} files")
+
+
+@app.command()
+def sql(
+    query: Annotated[str, typer.Argument(help="One SELECT in Spark's SQL over pipeline.table or database.table.")],
+    lake: LakeOption = None,
+    pipelines: PipelinesOption = None,
+    limit: Annotated[int, typer.Option("--limit", min=1, help="Show at most so many rows.")] = 100,
+    as_json: JsonOption = False,
+) -> None:
+    """Ask the tables, as of any version, without a JVM.
+
+    Example: sluicegate sql "SELECT * FROM heart_rate.daily_patient_avg ORDER BY date LIMIT 5"
+    """
+    from sluicegate import definition, sqlshell
+
+    settings = Settings.of(lake, None, pipelines)
+    known = {name: definition.load(name, settings) for name in definition.names(settings.pipelines)}
+    result = sqlshell.query(query, known, settings)
+    if as_json:
+        _show_json(result.to_pylist())
+        return
+    shown = result.slice(0, limit).to_pylist()
+    _table(result.column_names, [list(row.values()) for row in shown])
+    more = f", the first {limit:,} of them shown" if result.num_rows > limit else ""
+    print(f"\n{result.num_rows:,} {'row' if result.num_rows == 1 else 'rows'}{more}")
+
+
+@app.command()
+def simulate(
+    pipeline: PipelineName,
+    count: Annotated[int, typer.Option("--files", min=1, help="How many files to land.")] = 1,
+    records: Annotated[int, typer.Option("--records", min=1, help="Records in each file.")] = 1000,
+    continuous: Annotated[bool, typer.Option("--continuous", help="Go on until Ctrl-C.")] = False,
+    every: Annotated[float, typer.Option("--every", min=0.1, help="Seconds between two files.")] = 5.0,
+    seed: Annotated[int | None, typer.Option("--seed", help="Makes the same files again.")] = None,
+    landing: LandingOption = None,
+    pipelines: PipelinesOption = None,
+) -> None:
+    """Land sample heart-rate files: patients, devices, a daily rhythm, some bad readings, some unknown patients.
+
+    Example: sluicegate simulate heart_rate --files 2
+    """
+    from sluicegate import simulate as simulator
+
+    settings = Settings.of(None, landing, pipelines)
+    definition = _pipeline(pipeline, settings)
+    if not {"recordings_bronze", "patients_bronze"} <= set(definition.bronze):
+        raise UserError(
+            f"there is no simulator for {pipeline}",
+            hint="it lands heart-rate files, for bronze tables named recordings_bronze and patients_bronze",
+        )
+    landed = (
+        simulator.continuously(settings.landing, every, records, seed)
+        if continuous
+        else simulator.simulate(settings.landing, count, records, seed)
+    )
+    try:
+        for file in landed:
+            faults = f"{file.invalid} not above 0, {file.unknown} of unknown patients"
+            print(f"landed {file.path}: {file.records:,} records, {faults}", flush=True)
+    except KeyboardInterrupt:
+        print("stopped")  # Ctrl-C is how a continuous simulation ends
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,188 @@
+"""What only the whole of a definition shows: tables that do not exist, columns that no query makes, rings."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+
+from sluicegate import reader_options
+from sluicegate.definition_fields import RESERVED, nearest
+from sluicegate.definition_model import BronzeTable, Expectation, GoldTable, Layer, SilverTable
+from sluicegate.definition_yaml import Path
+from sluicegate.query import Query
+from sluicegate.sql_tokens import QuerySyntax
+
+# What the engine adds to each bronze table, beside the columns of its files.
+_BRONZE_COLUMNS = ("_file_modification_time", "receipt_time", "source_file", "_rescued_data", "_corrupt_record")
+
+
+@dataclass(frozen=True)
+class Finding:
+    """A mistake at a place of the document, or at a line of the query that stands there (``sql_line``, from 1)."""
+
+    code: str
+    path: Path
+    message: str
+    hint: str = ""
+    sql_line: int | None = None
+
+
+@dataclass
+class Tables:
+    """The tables that are right in themselves, and the names of all, right or not.
+
+    Attributes:
+        bronze: bronze tables by name.
+        silver: silver tables by name.
+        gold: gold tables by name.
+        layers: layer of each name of the document, so that a table with a mistake is not called unknown as well.
+    """
+
+    bronze: dict[str, BronzeTable] = field(default_factory=dict)
+    silver: dict[str, SilverTable] = field(default_factory=dict)
+    gold: dict[str, GoldTable] = field(default_factory=dict)
+    layers: dict[str, Layer] = field(default_factory=dict)
+
+    def columns(self, name: str, seen: tuple[str, ...] = ()) -> list[str] | None:
+        """The columns of a table as far as they are known without its data; None if they are not."""
+        if name in self.bronze:
+            declared = self.bronze[name].declared
+            return None if declared is None else [*declared, *_BRONZE_COLUMNS]
+        table = self.silver.get(name)
+        if table is None or name in seen:
+            return None
+        if table.from_:
+            return self.columns(table.from_, (*seen, name))
+        return table.query.outputs if table.query else None
+
+
+def findings(tables: Tables) -> Iterator[Finding]:
+    """All mistakes that the tables make together."""
+    for name, bronze in tables.bronze.items():
+        yield from _options(("bronze", name, "options"), bronze)
+    for name, silver in tables.silver.items():
+        yield from _silver(tables, name, silver)
+    for name, gold in tables.gold.items():
+        yield from _gold(tables, name, gold)
+    yield from _rings(tables.silver)
+
+
+def _options(path: Path, table: BronzeTable) -> Iterator[Finding]:
+    first: dict[str, str] = {}
+    for name, value in table.options.items():
+        if problem := reader_options.problem(table.format, name, value):
+            yield Finding(problem.code, (*path, name), problem.message, problem.hint)
+        elif name.lower() in first:
+            # Spark takes them for one option, and which value wins is chance.
+            yield Finding("duplicate-key", (*path, name), f"{name} and {first[name.lower()]} are the same option")
+        first.setdefault(name.lower(), name)
+
+
+def _silver(tables: Tables, name: str, table: SilverTable) -> Iterator[Finding]:
+    path: Path = ("silver", name)
+    if table.query is not None:
+        yield from _objections((*path, "sql"), table.query.stream_objections())
+        for read in table.query.tables:
+            yield from _read(tables, (*path, "sql"), read, table.query.line_of(read))
+        yield from _output_names((*path, "sql"), table.query)
+    elif table.from_:
+        yield from _read(tables, (*path, "from"), table.from_, None)
+    yield from _columns(tables, name, table)
+
+
+def _gold(tables: Tables, name: str, table: GoldTable) -> Iterator[Finding]:
+    path: Path = ("gold", name, "sql")
+    yield from _objections(path, table.query.table_objections())
+    if not table.query.tables:
+        yield Finding("reads-nothing", path, "the query reads no table", sql_line=1)
+    for read in table.query.tables:
+        yield from _read(tables, path, read, table.query.line_of(read))
+
+
+def _objections(path: Path, objections: list[QuerySyntax]) -> Iterator[Finding]:
+    for objection in objections:
+        yield Finding("sql", path, objection.message, sql_line=objection.line)
+
+
+def _read(tables: Tables, path: Path, read: str, line: int | None) -> Iterator[Finding]:
+    """A table that is read must be one of this pipeline, in bronze or silver."""
+    layer = tables.layers.get(read)
+    if layer is None:
+        known = [name for name, of in tables.layers.items() if of != "gold"]
+        hint = nearest(read.rsplit(".", 1)[-1], known) or (f"there are {', '.join(known)}" if known else "")
+        yield Finding("unknown-table", path, f"there is no table {read} in this pipeline", hint, line)
+    elif layer == "gold":
+        message = f"{read} is a gold table, which is made last: only bronze and silver tables can be read"
+        yield Finding("wrong-layer", path, message, "write its query as a WITH here", line)
+
+
+def _output_names(path: Path, query: Query) -> Iterator[Finding]:
+    for output in query.outputs or []:
+        if output.lower() in RESERVED or output.startswith("_"):
+            message = f"{output} is a name of the engine's own, as are all that begin with _: give it another, AS name"
+            yield Finding("reserved-name", path, message, sql_line=query.line_of_output(output))
+
+
+def _columns(tables: Tables, name: str, table: SilverTable) -> Iterator[Finding]:
+    """The columns that a table's fields name must be columns of it, where those are known."""
+    path: Path = ("silver", name)
+    known = tables.columns(name)
+    if known is None:
+        return
+    fields: dict[Path, list[str]] = {
+        ("keys",): table.keys,
+        ("event_time",): [table.event_time] if table.event_time else [],
+        ("pii",): table.pii,
+        ("apply_changes", "keys"): table.apply_changes.keys if table.apply_changes else [],
+        ("apply_changes", "sequence_by"): [table.apply_changes.sequence_by] if table.apply_changes else [],
+    }
+    # The winner among duplicates may also be told by a column of the record that the query leaves out.
+    record = tables.columns(table.stream) if table.sequence_by not in known else known
+    if table.sequence_by and record is not None:
+        fields["sequence_by",] = [] if table.sequence_by in record else [table.sequence_by]
+    for at, names in fields.items():
+        for number, column in enumerate(names):
+            if column not in known:
+                place = (*path, *at, number) if at[-1] in ("keys", "pii") else (*path, *at)
+                yield Finding("unknown-column", place, f"{name} has no column {column}", _instead(column, known))
+    yield from _expected(path, name, table.expectations, known)
+
+
+def _expected(path: Path, name: str, rules: Mapping[str, Expectation], known: list[str]) -> Iterator[Finding]:
+    lower = {column.lower() for column in known}
+    for rule, expectation in rules.items():
+        for column in expectation.columns:
+            if column.lower() not in lower:
+                message = f"{name} has no column {column}"
+                yield Finding("unknown-column", (*path, "expectations", rule), message, _instead(column, known))
+
+
+def _instead(column: str, known: list[str]) -> str:
+    return nearest(column, known) or f"its columns are {', '.join(known)}"
+
+
+def _rings(silver: Mapping[str, SilverTable]) -> Iterator[Finding]:
+    """Silver tables that wait for each other, each ring once."""
+    told: set[frozenset[str]] = set()
+    for name in silver:
+        ring = _ring(silver, name)
+        if ring and frozenset(ring) not in told:
+            told.add(frozenset(ring))
+            source = "from" if silver[name].from_ else "sql"
+            way = " reads ".join([*ring, name])
+            yield Finding("cycle", ("silver", name, source), f"tables wait for each other: {way}", sql_line=1)
+
+
+def _ring(silver: Mapping[str, SilverTable], start: str) -> list[str]:
+    """The shortest way from a table back to itself; empty if there is none."""
+    ways = [[start]]
+    seen: set[str] = set()
+    while ways:
+        way = ways.pop(0)
+        for read in silver[way[-1]].reads:
+            if read == start:
+                return way
+            if read in silver and read not in seen:
+                seen.add(read)
+                ways.append([*way, read])
+    return []

@@ -1,0 +1,374 @@
+"""The types of a definition: one class for each kind of thing that pipeline.yaml can hold.
+
+Each checks what can be seen in it alone; ``definition_checks`` has what only the whole shows. Messages are made with
+``wrong``, so that they reach people with a stable code and a hint, in our words and not in pydantic's.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+from pydantic import (
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    PrivateAttr,
+    field_validator,
+    model_validator,
+)
+
+from sluicegate import ddl
+from sluicegate.condition import Condition
+from sluicegate.definition_fields import (
+    IDENTIFIER,
+    Bytes,
+    Ddl,
+    Location,
+    Names,
+    OptionText,
+    SqlCondition,
+    Text,
+    cron,
+    name_fault,
+    nearest,
+    wrong,
+)
+from sluicegate.errors import PipelineMissing
+from sluicegate.query import Query
+
+Layer = Literal["bronze", "silver", "gold"]
+LAYERS: tuple[Layer, ...] = ("bronze", "silver", "gold")
+
+
+class Part(BaseModel):
+    """What all parts have in common: they do not change, have no other fields, and take no text for a number."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
+
+
+class Database(Part):
+    """The database that a catalog shows the tables in.
+
+    Attributes:
+        name: its name in the catalog.
+        comment: what it holds.
+        properties: its properties, such as ``contains_pii``.
+    """
+
+    name: str
+    comment: str = ""
+    properties: dict[str, Text] = {}
+
+    @field_validator("name")
+    @classmethod
+    def _name(cls, name: str) -> str:
+        if not IDENTIFIER.fullmatch(name):
+            raise wrong("name", f"{name} is not a name: letters, digits and _ are allowed, with a letter or _ first")
+        return name
+
+
+class BronzeTable(Part):
+    """A table of files as they came.
+
+    Attributes:
+        path: folder that the files arrive in, absolute or a URI, with its variables replaced.
+        format: format of the files.
+        options: options of Spark's reader, as Spark takes them.
+        schema_: ``schema`` of the definition: all columns with their types, as DDL.
+        schemaHints: types of some columns, as DDL; the others are inferred.
+        schemaEvolutionMode: whether a new column in the files becomes one of the table (``addNewColumns``, the
+            default) or not (``none``, the default where there is a schema).
+        pathGlobFilter: pattern that the names of files must match.
+        maxFilesPerTrigger: most files that one commit takes in.
+        maxBytesPerTrigger: most bytes that one commit takes in, but for a single larger file.
+        settleSeconds: files that changed in the last so many seconds are left for the next run.
+    """
+
+    path: Location
+    format: Literal["json", "csv"]
+    options: dict[str, OptionText] = {}
+    schema_: Ddl | None = Field(None, alias="schema")
+    schemaHints: Ddl | None = None
+    schemaEvolutionMode: Literal["addNewColumns", "none"] | None = None
+    pathGlobFilter: str | None = None
+    maxFilesPerTrigger: int = Field(1000, ge=1)
+    maxBytesPerTrigger: Annotated[Bytes, Field(ge=1)] | None = None
+    settleSeconds: float = Field(5.0, ge=0, le=86_400)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _mode(cls, data: Any) -> Any:
+        if isinstance(data, dict) and data.get("schemaEvolutionMode") is None:
+            return {**data, "schemaEvolutionMode": "none" if data.get("schema") else "addNewColumns"}
+        return data
+
+    @model_validator(mode="after")
+    def _one_schema(self) -> BronzeTable:
+        if self.schema_ and self.schemaEvolutionMode == "addNewColumns":
+            hint = "take schemaEvolutionMode away, or write schemaHints instead of schema"
+            raise wrong("schema-and-evolution", "a table with a schema of its own does not take new columns", hint)
+        if self.schema_ and self.schemaHints:
+            raise wrong(
+                "schema-and-hints", "schema has all the types: schemaHints have nothing to add", "take one away"
+            )
+        return self
+
+    @property
+    def hints(self) -> dict[str, str]:
+        """Type of each hinted column, as written."""
+        return ddl.columns(self.schemaHints) if self.schemaHints else {}
+
+    @property
+    def declared(self) -> dict[str, str] | None:
+        """Type of each column of the schema, as written; None without a schema."""
+        return ddl.columns(self.schema_) if self.schema_ else None
+
+
+class Expectation(Part):
+    """A condition that rows of a silver table should meet, and what happens to those that do not.
+
+    Attributes:
+        expect: the condition; rows that break it are kept and counted.
+        expect_or_drop: the condition; they are dropped.
+        expect_or_quarantine: the condition; they go to the quarantine table.
+        expect_or_fail: the condition; they fail the run.
+        retry: quarantined rows are judged again when a lookup changes.
+    """
+
+    expect: SqlCondition | None = None
+    expect_or_drop: SqlCondition | None = None
+    expect_or_quarantine: SqlCondition | None = None
+    expect_or_fail: SqlCondition | None = None
+    retry: bool = False
+
+    @model_validator(mode="after")
+    def _one_condition(self) -> Expectation:
+        given = [name for name, text in self._conditions() if text is not None]
+        if len(given) != 1:
+            found = "has none" if not given else "has " + " and ".join(given)
+            kinds = "expect, expect_or_drop, expect_or_quarantine or expect_or_fail"
+            raise wrong("one-of", f"an expectation has exactly one of {kinds}, and this {found}")
+        if self.retry and self.expect_or_quarantine is None:
+            raise wrong("retry", "only quarantined rows can be judged again: retry goes with expect_or_quarantine")
+        return self
+
+    def _conditions(self) -> list[tuple[str, str | None]]:
+        return [
+            ("expect", self.expect),
+            ("expect_or_drop", self.expect_or_drop),
+            ("expect_or_quarantine", self.expect_or_quarantine),
+            ("expect_or_fail", self.expect_or_fail),
+        ]
+
+    @property
+    def action(self) -> Literal["keep", "drop", "quarantine", "fail"]:
+        """What happens to a row that breaks it."""
+        if self.expect_or_drop is not None:
+            return "drop"
+        if self.expect_or_quarantine is not None:
+            return "quarantine"
+        return "fail" if self.expect_or_fail is not None else "keep"
+
+    @property
+    def text(self) -> str:
+        """The condition as it is written."""
+        return next(text for _, text in self._conditions() if text is not None)
+
+    @property
+    def condition(self) -> str:
+        """The condition as it is judged: a value that does not cast makes it NULL, and stops nothing."""
+        return Condition.parse(self.text).tried
+
+    @property
+    def columns(self) -> list[str]:
+        """The columns that it looks at."""
+        return Condition.parse(self.text).columns
+
+
+class ApplyChanges(Part):
+    """How records that say "this is now so" become one row for each key.
+
+    Attributes:
+        keys: columns that say what a record is about.
+        sequence_by: column by which the latest record wins.
+        stored_as_scd_type: 1, only the latest row for each key is kept.
+    """
+
+    keys: Annotated[Names, Field(min_length=1)]
+    sequence_by: str
+    stored_as_scd_type: Annotated[Literal[1], BeforeValidator(lambda value: 1 if value == "1" else value)] = 1
+
+
+class _WithQuery(Part):
+    """A table that is made by a query; ``sql`` is its file or its text."""
+
+    _query: Query | None = PrivateAttr(None)
+    _sql_file: str | None = PrivateAttr(None)
+
+    @property
+    def sql_file(self) -> str | None:
+        """Path of the file that the query is in; None if its text is in pipeline.yaml."""
+        return self._sql_file
+
+    def _resolve(self, query: Query | None, sql_file: str | None) -> None:
+        """Takes the query that the definition's loader has read."""
+        self._query, self._sql_file = query, sql_file
+
+
+class SilverTable(_WithQuery):
+    """A table of typed, judged and joined records.
+
+    Attributes:
+        sql: the query, as the name of a file in the pipeline's folder or as text.
+        from_: ``from`` of the definition: the table that ``apply_changes`` reads, where there is no ``sql``.
+        apply_changes: how its records become rows.
+        keys: columns that name a row; of several records with the same keys one wins.
+        sequence_by: column by which the latest of them wins.
+        event_time: column that says when it happened.
+        expectations: the rules by name.
+        pii: columns with personal data.
+    """
+
+    sql: str | None = None
+    from_: str | None = Field(None, alias="from")
+    apply_changes: ApplyChanges | None = None
+    keys: Names = []
+    sequence_by: str | None = None
+    event_time: str | None = None
+    expectations: dict[str, Expectation] = {}
+    pii: Names = []
+
+    @property
+    def query(self) -> Query | None:
+        """The query; None for a table with ``apply_changes``."""
+        return self._query
+
+    @property
+    def stream(self) -> str:
+        """The table that is read record by record."""
+        return self.from_ or (self._query and self._query.stream) or ""
+
+    @property
+    def reads(self) -> list[str]:
+        """All tables that are read, the streamed one first."""
+        return [self.from_] if self.from_ else self._query.tables if self._query else []
+
+    @field_validator("expectations")
+    @classmethod
+    def _expectation_names(cls, expectations: dict[str, Expectation]) -> dict[str, Expectation]:
+        for name in expectations:
+            if not IDENTIFIER.fullmatch(name):
+                raise wrong(
+                    "name", f"{name!r} is not a name: letters, digits and _ are allowed, with a letter or _ first"
+                )
+        return expectations
+
+    @model_validator(mode="after")
+    def _one_source(self) -> SilverTable:
+        if self.sql is not None and (self.from_ is not None or self.apply_changes is not None):
+            raise wrong("one-of", "a silver table has either sql, or from with apply_changes, and this has both")
+        if self.sql is None and (self.from_ is None or self.apply_changes is None):
+            given = "only from" if self.from_ else "only apply_changes" if self.apply_changes else "neither"
+            raise wrong("missing-field", f"a silver table has sql, or from with apply_changes, and this has {given}")
+        if self.apply_changes and (self.keys or self.sequence_by):
+            raise wrong("one-of", "keys and sequence_by stand in apply_changes here, not beside it")
+        if self.sequence_by and not self.keys:
+            raise wrong("missing-field", "sequence_by chooses among records with the same keys: keys is missing")
+        return self
+
+
+class GoldTable(_WithQuery):
+    """A table that is computed from silver.
+
+    Attributes:
+        sql: the query, as the name of a file in the pipeline's folder or as text.
+    """
+
+    sql: str
+
+    @property
+    def query(self) -> Query:
+        """The query."""
+        if self._query is None:
+            raise LookupError("a gold table gets its query when its definition is loaded")
+        return self._query
+
+
+class Header(Part):
+    """What a definition says about the pipeline as a whole; see ``Pipeline``."""
+
+    name: str
+    description: str = ""
+    schedule: str | None = None
+    owner: str = "sluicegate"
+    tags: list[str] = []
+    database: Database | None = None
+
+    @field_validator("name")
+    @classmethod
+    def _name(cls, name: str) -> str:
+        if fault := name_fault(name):
+            raise wrong("name", fault)
+        return name
+
+    @field_validator("schedule")
+    @classmethod
+    def _schedule(cls, schedule: str | None) -> str | None:
+        return schedule if schedule is None else cron(schedule)
+
+
+class Pipeline(Header):
+    """A pipeline: files that land, and the tables that are made of them.
+
+    Attributes:
+        name: its name, also that of its folder.
+        description: what it is for.
+        schedule: cron expression with five fields, in UTC; None for runs by hand only.
+        owner: who answers for it.
+        tags: words to find it by.
+        database: where a catalog shows its tables.
+        bronze: tables of files as they came.
+        silver: tables of judged records.
+        gold: tables computed from them.
+    """
+
+    bronze: dict[str, BronzeTable] = {}
+    silver: dict[str, SilverTable] = {}
+    gold: dict[str, GoldTable] = {}
+    _folder: Path = PrivateAttr(Path())
+
+    @property
+    def folder(self) -> Path:
+        """Folder of its pipeline.yaml."""
+        return self._folder
+
+    def table(self, name: str) -> tuple[Layer, BronzeTable | SilverTable | GoldTable]:
+        """The layer and the definition of a table.
+
+        Raises:
+            PipelineMissing: it has no such table.
+        """
+        if name in self.bronze:
+            return "bronze", self.bronze[name]
+        if name in self.silver:
+            return "silver", self.silver[name]
+        if name in self.gold:
+            return "gold", self.gold[name]
+        known = [*self.bronze, *self.silver, *self.gold]
+        hint = nearest(name, known) or f"its tables are {', '.join(known)}"
+        raise PipelineMissing(f"the pipeline {self.name} has no table {name}", hint=hint)
+
+    def silver_order(self) -> list[str]:
+        """The silver tables, each behind those that it reads; in the order of the definition where that is free."""
+        order: list[str] = []
+        while len(order) < len(self.silver):
+            order.append(
+                next(
+                    name
+                    for name, table in self.silver.items()
+                    if name not in order and all(read in order or read not in self.silver for read in table.reads)
+                )
+            )
+        return order

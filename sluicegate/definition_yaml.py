@@ -1,0 +1,153 @@
+"""YAML as plain data that remembers its lines, with everything refused that is more than data."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import yaml
+
+Path = tuple[str | int, ...]
+"""Keys and list positions from the top of the document down to a value."""
+
+_SCALARS = {f"tag:yaml.org,2002:{kind}" for kind in ("null", "bool", "int", "float", "str")}
+# YAML 1.1 reads 2024-01-01 as a date and 1:30 as a number of base 60; for us both are the text that was written.
+_TEXTS = {"tag:yaml.org,2002:timestamp", "tag:yaml.org,2002:value"}
+_LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+
+
+@dataclass(frozen=True)
+class Fault:
+    """Something in the document that is not plain data."""
+
+    code: str
+    path: Path
+    message: str
+    line: int
+    hint: str = ""
+
+
+@dataclass
+class Document:
+    """A document.
+
+    Attributes:
+        data: its values: dict, list, str, int, float, bool or None.
+        faults: what is not plain data in it; such values are left out of ``data``.
+        lines: line of each key (or item of a list), counted from 1.
+        texts: line that the first line of a text in ``|`` style stands on, for texts in that style only.
+    """
+
+    data: Any = None
+    faults: list[Fault] = field(default_factory=list)
+    lines: dict[Path, int] = field(default_factory=dict)
+    texts: dict[Path, int] = field(default_factory=dict)
+
+    def line(self, path: Path) -> int:
+        """Line of a value, or of the nearest thing around it that the document has."""
+        while path and path not in self.lines:
+            path = path[:-1]
+        return self.lines.get(path, 1)
+
+
+def read(text: str) -> Document:
+    """Reads a document; what is wrong with it is in its ``faults``."""
+    document = Document()
+    try:
+        loader = _LOADER(text)
+        try:
+            root = loader.get_single_node()
+            if root is not None:
+                document.data = _Builder(document, loader).build(root, ())
+        finally:
+            loader.dispose()
+    except yaml.YAMLError as error:
+        mark = getattr(error, "problem_mark", None)
+        parts = [getattr(error, "context", None), getattr(error, "problem", None)]
+        problem = ", ".join(part for part in parts if part) or str(error)
+        line = mark.line + 1 if mark else 1
+        document.faults.append(Fault("yaml-syntax", (), f"this is not YAML: {problem}", line, _advice(problem)))
+        document.data = None
+    return document
+
+
+def _advice(problem: str) -> str:
+    if "alias" in problem:
+        return 'put a text that begins with * in quotes, as in schedule: "*/15 * * * *"'
+    if "tab" in problem or "'\\t'" in problem:
+        return "indent with spaces, not with tabs"
+    if "mapping values" in problem:
+        return "put a text that has a colon in quotes"
+    return ""
+
+
+class _Builder:
+    """Makes values of nodes; a node that is in the making is not made again, so that an alias cannot run in a ring."""
+
+    def __init__(self, document: Document, loader: Any) -> None:
+        self.document = document
+        self.loader = loader
+        self.open: set[int] = set()
+        self.left = 10_000
+
+    def build(self, node: yaml.Node, path: Path) -> Any:
+        self.document.lines.setdefault(path, node.start_mark.line + 1)
+        self.left -= 1
+        if id(node) in self.open or self.left < 0:
+            self._fault("yaml-alias", path, "an alias repeats too much here", node)
+            return None
+        self.open.add(id(node))
+        try:
+            if isinstance(node, yaml.MappingNode):
+                return self._mapping(node, path)
+            if isinstance(node, yaml.SequenceNode):
+                return self._sequence(node, path)
+            return self._scalar(node, path)
+        finally:
+            self.open.discard(id(node))
+
+    def _mapping(self, node: yaml.MappingNode, path: Path) -> dict[str, Any]:
+        found: dict[str, Any] = {}
+        if node.tag != "tag:yaml.org,2002:map":
+            self._tag(node, path)
+        for key_node, value_node in node.value:
+            key = key_node.value
+            if not isinstance(key, str) or key_node.tag == "tag:yaml.org,2002:merge":
+                self._fault("yaml-key", path, "a key is a plain name here; merging with << is not read", key_node)
+                continue
+            inner = (*path, key)
+            if key in found:
+                first = self.document.lines[inner]
+                self._fault("duplicate-key", inner, f"{key} stands twice; the first is on line {first}", key_node)
+                continue
+            self.document.lines[inner] = key_node.start_mark.line + 1
+            found[key] = self.build(value_node, inner)
+        return found
+
+    def _sequence(self, node: yaml.SequenceNode, path: Path) -> list[Any]:
+        if node.tag != "tag:yaml.org,2002:seq":
+            self._tag(node, path)
+        return [self.build(item, (*path, number)) for number, item in enumerate(node.value)]
+
+    def _scalar(self, node: yaml.Node, path: Path) -> Any:
+        if node.tag in _TEXTS:
+            return node.value
+        if node.tag not in _SCALARS:
+            self._tag(node, path)
+            return None
+        if getattr(node, "style", None) == "|":
+            self.document.texts[path] = node.start_mark.line + 2
+        if ":" in node.value and node.tag in ("tag:yaml.org,2002:int", "tag:yaml.org,2002:float"):
+            return node.value
+        try:
+            return self.loader.construct_object(node)
+        except (yaml.YAMLError, ValueError):
+            self._fault("yaml-value", path, f"{node.value} cannot be read", node)
+            return None
+
+    def _tag(self, node: yaml.Node, path: Path) -> None:
+        tag = str(node.tag).replace("tag:yaml.org,2002:", "!!")
+        self._fault("yaml-tag", path, f"{tag} is a tag, and a definition is plain data", node, "take the tag away")
+
+    def _fault(self, code: str, path: Path, message: str, node: yaml.Node, hint: str = "") -> None:
+        self.document.faults.append(Fault(code, path, message, node.start_mark.line + 1, hint))

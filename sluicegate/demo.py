@@ -1,0 +1,265 @@
+"""``make demo``: sample files through bronze, silver and gold in a real Airflow, and then a look at what came of it.
+
+All that it makes lies in the current folder: ``landing``, ``lake`` and, with Airflow's database and logs, ``.airflow``.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import shutil
+import sys
+import time
+from collections.abc import Callable, Sequence
+from datetime import date, datetime, timedelta
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from sluicegate import lake
+from sluicegate.airflow.local import COMPONENTS, USER, LocalAirflow, interrupt_on_termination
+from sluicegate.definition import load
+from sluicegate.errors import SluicegateError
+from sluicegate.plan import pending
+from sluicegate.report import RunReport, say
+from sluicegate.session import ROOT
+from sluicegate.settings import Settings
+from sluicegate.status import status
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from sluicegate.definition import Pipeline
+
+PIPELINE = "heart_rate"
+SAMPLES = ROOT / "data" / PIPELINE
+HOME = Path(".airflow")
+SHOWN = 10  # rows of a gold table
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Runs the demo or, with ``--ui``, its Airflow; returns the exit code."""
+    parser = argparse.ArgumentParser(prog="python -m sluicegate.demo", description=main.__doc__)
+    parser.add_argument("--input", metavar="DIR", help="read DIR/recordings and DIR/patients, not the samples")
+    parser.add_argument("--ui", action="store_true", help="only start Airflow, with the last demo's files and tables")
+    arguments = parser.parse_args(argv)
+    interrupt_on_termination()
+    try:
+        return _ui(arguments.input) if arguments.ui else _demo(arguments.input)
+    except SluicegateError as error:
+        print(error.for_people(), file=sys.stderr)
+        return error.exit_code
+    except KeyboardInterrupt:
+        print("stopped; a new run goes on where the last commit ended", file=sys.stderr)
+        return 130
+
+
+def _demo(given: str | None) -> int:
+    settings = _settings(given)
+    pipeline = load(PIPELINE, settings)
+    if given is None:
+        _land(Path(settings.landing))
+    waiting = pending(pipeline, settings)
+    say(waiting.sentence())
+    if waiting.nothing and not waiting.settling:
+        say("neither Airflow nor Spark was started\n")
+    else:
+        _run(pipeline, settings)
+    _show(pipeline, settings)
+    _next(pipeline, settings, given)
+    return 0
+
+
+def _settings(given: str | None) -> Settings:
+    pipelines = os.environ.get("SLUICEGATE_PIPELINES") or ROOT / "pipelines"
+    if given is None:
+        return Settings.of(pipelines=pipelines)
+    return Settings.of(lake=f"lake-{Path(given).absolute().name}", landing=given, pipelines=pipelines)
+
+
+def _land(landing: Path) -> None:
+    """Copies the samples that are not in the landing folder yet; each appears there whole or not at all."""
+    landed = 0
+    for sample in sorted(path for path in SAMPLES.glob("*/*") if path.suffix in (".json", ".csv")):
+        target = landing / sample.relative_to(SAMPLES)
+        if target.exists():
+            continue
+        target.parent.mkdir(parents=True, exist_ok=True)
+        half = target.with_name(f".{target.name}.part")
+        shutil.copyfile(sample, half)
+        half.replace(target)
+        landed += 1
+    if landed:
+        say(f"landed {landed} sample files in {_short(landing)}")
+
+
+# --- the run ---------------------------------------------------------------------------------------------------------
+
+
+def _run(pipeline: Pipeline, settings: Settings) -> None:
+    """Lets Airflow do one run, and tells how it goes.
+
+    Raises:
+        SluicegateError: the run failed, or Airflow did not start.
+    """
+    HOME.mkdir(mode=0o700, exist_ok=True)
+    (HOME / "demo.json").write_text(json.dumps({"lake": settings.lake, "landing": settings.landing}))
+    began = time.monotonic()
+    # The schedule is off: it would make a run of its own, or two around a full quarter of an hour, and which of them
+    # does the work would depend on the clock.
+    with LocalAirflow(HOME, settings, schedule=False) as airflow:
+        say(f"Airflow is starting on {airflow.url} (its log: {_short(airflow.log)})")
+        airflow.wait(pipeline.name)
+        say(f"Airflow is ready after {time.monotonic() - began:.1f} s")
+        run_id = airflow.trigger(pipeline.name)
+        say(f"run {run_id} of DAG {pipeline.name}")
+        failure = _watch(airflow, pipeline.name, run_id)
+        say("Airflow is stopping" if failure is None else "")
+    if failure is not None:
+        raise failure
+    say(f"done in {time.monotonic() - began:.1f} s\n")
+
+
+def _watch(airflow: LocalAirflow, dag: str, run_id: str) -> SluicegateError | None:
+    """Says a line for each change of a task, until the run ends; returns why it failed."""
+    began = time.monotonic()
+    states: dict[tuple[str, int], str] = {}
+    failure: SluicegateError | None = None
+    while True:
+        state = airflow.run_state(dag, run_id)  # before the tasks, so that no change of theirs is missed at the end
+        for task in airflow.tasks(dag, run_id):
+            name, attempt, now = task["task_id"], task["try_number"], task["state"]
+            if now in (None, "scheduled", "queued", states.get((name, attempt))):
+                continue
+            states[name, attempt] = now
+            say(f"{time.monotonic() - began:6.1f} s  {name:<16} {now.replace('_', ' ')}")
+            if now == "success":
+                _say_report(airflow.result(dag, run_id, name))
+            elif now in ("failed", "up_for_retry"):
+                failure = _failure(airflow, dag, run_id, name, max(attempt, 1))
+                say(f"          {failure.message}")
+        if state == "success":
+            return None
+        if state == "failed":
+            return failure or SluicegateError(f"run {run_id} of DAG {dag} failed", hint=f"see {airflow.log}")
+        time.sleep(0.4)
+
+
+def _say_report(result: Any) -> None:
+    if isinstance(result, str) and result.startswith("{"):
+        result = json.loads(result)
+    if isinstance(result, dict):
+        for table in RunReport.from_dict(result).tables:
+            for line in [table.line(), *table.remarks()]:
+                say(f"        {line}")
+
+
+def _failure(airflow: LocalAirflow, dag: str, run_id: str, task: str, attempt: int) -> SluicegateError:
+    told = airflow.failure(dag, run_id, task, attempt)
+    log = f"the log of the task is {_short(airflow.task_log(dag, run_id, task, attempt))}"
+    return SluicegateError(f"task {task} of DAG {dag} failed", cause="\n    ".join(told.splitlines()), hint=log)
+
+
+# --- what came of it -------------------------------------------------------------------------------------------------
+
+
+def _show(pipeline: Pipeline, settings: Settings) -> None:
+    at = lake.Lake(settings.lake, pipeline.name)
+    for name in pipeline.gold:
+        table = lake.delta_table(at.table("gold", name))
+        if table is None:
+            continue
+        rows = table.to_pyarrow_table()
+        order = [column for column in ("date", *rows.column_names) if column in rows.column_names]
+        first = rows.sort_by([(column, "ascending") for column in dict.fromkeys(order)]).slice(0, SHOWN)
+        more = f", the first {SHOWN} of {rows.num_rows:,} rows" if rows.num_rows > SHOWN else ""
+        say(f"{pipeline.name}.{name}{more}")
+        _say_table(first.column_names, [list(row.values()) for row in first.to_pylist()])
+        say("")
+    counts = [
+        [one.layer, one.table, one.rows, one.quarantined if one.layer == "silver" else None, one.state]
+        for one in status(pipeline, settings).tables
+    ]
+    say(f"the tables, in {_short(Path(settings.lake) / pipeline.name)}")
+    _say_table(["layer", "table", "rows", "quarantined", "state"], counts)
+    say("")
+
+
+def _say_table(columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> None:
+    """Prints rows in columns, numbers to the right."""
+    texts = [[_text(value) for value in row] for row in rows]
+    widths = [max(map(len, column)) for column in zip(columns, *texts, strict=True)]
+    numbers = [any(isinstance(row[index], (int, float)) for row in rows) for index in range(len(columns))]
+    aligns: list[Callable[[str, int], str]] = [str.rjust if number else str.ljust for number in numbers]
+    for line in [list(columns), ["-" * width for width in widths], *texts]:
+        cells = [align(cell, width) for align, cell, width in zip(aligns, line, widths, strict=True)]
+        say(f"  {'  '.join(cells)}".rstrip())
+
+
+def _text(value: Any) -> str:
+    if value is None:
+        return ""
+    if isinstance(value, datetime):
+        return f"{value:%Y-%m-%d}" if f"{value:%H%M%S%f}" == "000000000000" else f"{value:%Y-%m-%d %H:%M:%S}"
+    return f"{value:.2f}" if isinstance(value, float) else str(value)
+
+
+def _next(pipeline: Pipeline, settings: Settings, given: str | None) -> None:
+    program = ".venv/bin/sluicegate" if Path(".venv/bin/sluicegate").exists() else "sluicegate"
+    places = f" --lake {_short(Path(settings.lake))}" if given else ""
+    landing = f" --landing {_short(Path(settings.landing))}" if given else ""
+    recordings = _short(Path(settings.landing) / "recordings")
+    say("what to try next")
+    say(
+        "  make ui                                            this Airflow with its web page; also runs by its schedule"
+    )
+    if given:
+        say(f"  (put one more file into {recordings})")
+    else:
+        say(f"  {program} simulate {pipeline.name}           lands one more file of recordings")
+    say(f"  {program} run {pipeline.name}{places}{landing}                takes it through all tables, without Airflow")
+    if between := _days(pipeline, settings):
+        asked = f"SELECT * FROM {pipeline.name}.daily_patient_avg WHERE date BETWEEN {between} ORDER BY date, mrn"
+        say(f'  {program} sql "{asked}"{places}')
+
+
+def _days(pipeline: Pipeline, settings: Settings) -> str:
+    """The first two days of the gold table as SQL; empty when it has no rows."""
+    table = lake.delta_table(lake.Lake(settings.lake, pipeline.name).table("gold", "daily_patient_avg"))
+    days: pa.Table = table.to_pyarrow_table(columns=["date"]) if table else None
+    found = sorted({day for day in days["date"].to_pylist() if day} if days else [])
+    if not found:
+        return ""
+    first: date = found[0].date()
+    return f"DATE '{first}' AND DATE '{first + timedelta(days=1)}'"
+
+
+def _short(path: Path) -> str:
+    """A path as one would type it here."""
+    return str(path.relative_to(Path.cwd())) if path.is_relative_to(Path.cwd()) else str(path)
+
+
+# --- the web page ----------------------------------------------------------------------------------------------------
+
+
+def _ui(given: str | None) -> int:
+    """Starts the demo's Airflow, and tells where its web page is; ends at Ctrl-C."""
+    settings = _settings(given)
+    if given is None and (HOME / "demo.json").exists():
+        last = json.loads((HOME / "demo.json").read_text())
+        settings = Settings.of(lake=last["lake"], landing=last["landing"], pipelines=settings.pipelines)
+    with LocalAirflow(HOME, settings, schedule=True, components=list(COMPONENTS)) as airflow:
+        say(f"Airflow is starting (its log: {_short(airflow.log)})")
+        airflow.wait(PIPELINE)
+        say(f"open {airflow.url}/dags/{PIPELINE} as user {USER}; the password is in {_short(airflow.password_file)}")
+        say(f"it reads {_short(Path(settings.landing))} and fills {_short(Path(settings.lake))}; Ctrl-C ends it")
+        try:
+            while True:
+                time.sleep(3600)
+        except KeyboardInterrupt:
+            say("\nAirflow is stopping")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,218 @@
+"""Every error that Sluicegate raises on purpose, with its exit code.
+
+::
+
+    SluicegateError            SG100  exit 1   anything else
+    ├── UserError              SG200  exit 2   the user's mistake
+    │   ├── DefinitionError    SG201           a mistake in pipeline.yaml or the SQL beside it
+    │   ├── PipelineMissing    SG202           no such pipeline, layer or table
+    │   ├── LandingMissing     SG203           a landing folder that does not exist
+    │   ├── NotADeltaTable     SG204           files where a Delta table was expected
+    │   ├── JavaMissing        SG205           no Java 17 or newer, or no jars: nothing can start Spark
+    │   ├── QueryError         SG206           a query that Spark or the SQL command refuses
+    │   ├── SourceError        SG207           landed files that cannot be read as the definition says
+    │   ├── FanOut             SG208           a transform that makes several rows of one record
+    │   └── LakeUnsupported    SG209           a lake on a store without the means this version needs
+    ├── ExpectationFailed      SG300  exit 3   data broke an expect_or_fail
+    ├── AccountingError        SG400  exit 1   read != written + quarantined + dropped + duplicates
+    ├── LakeLocked             SG401  exit 1   another run holds the pipeline's lock
+    └── JobFailed              SG402  exit 1   a spark-submit job ended without a report
+"""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from typing import Any
+
+
+@dataclass(frozen=True)
+class Where:
+    """The place an error points at; every field may be unknown.
+
+    Attributes:
+        table: name of the table, as in the definition.
+        file: path or URI of the file.
+        line: line in that file, counted from 1.
+    """
+
+    table: str | None = None
+    file: str | None = None
+    line: int | None = None
+
+    def __str__(self) -> str:
+        place = self.file or ""
+        if place and self.line is not None:
+            place += f":{self.line}"
+        return ", ".join(part for part in (self.table and f"table {self.table}", place) if part)
+
+
+class SluicegateError(Exception):
+    """What happened, where, why, and what to do.
+
+    Args:
+        message: one sentence that says what happened.
+        where: the place it happened at.
+        cause: why, in the words of whatever refused (may be empty).
+        hint: what the reader can do about it (may be empty).
+    """
+
+    code = "SG100"
+    exit_code = 1
+
+    def __init__(self, message: str, *, where: Where | None = None, cause: str = "", hint: str = "") -> None:
+        super().__init__(message)
+        self.message = message
+        self.where = where or Where()
+        self.cause = cause
+        self.hint = hint
+
+    def as_dict(self) -> dict[str, Any]:
+        """The error as it stands in a job's last line and in ``--json`` output."""
+        return {
+            "code": self.code,
+            "exit_code": self.exit_code,
+            "message": self.message,
+            **asdict(self.where),
+            "cause": self.cause,
+            "hint": self.hint,
+        }
+
+    def for_people(self) -> str:
+        """The error as a person reads it on a terminal: a sentence, the place, the cause, the way out."""
+        lines = [f"error[{self.code}]: {self.message}"]
+        if place := str(self.where):
+            lines.append(f"  --> {place}")
+        if self.cause:
+            lines.append(f"  cause: {self.cause}")
+        if self.hint:
+            lines.append(f"  help: {self.hint}")
+        return "\n".join(lines)
+
+
+class UserError(SluicegateError):
+    """Raised when the user's input cannot be acted on; nothing was written."""
+
+    code = "SG200"
+    exit_code = 2
+
+
+@dataclass(frozen=True)
+class Mistake:
+    """One mistake in a definition.
+
+    Attributes:
+        code: stable code of the kind of mistake, such as ``unknown-field``.
+        path: where in the document, dotted, such as ``silver.orders.keys``.
+        message: one sentence: what was found and what is allowed.
+        file: the file it is in.
+        line: its line there, counted from 1.
+        hint: the nearest right name, or what to write instead (may be empty).
+    """
+
+    code: str
+    path: str
+    message: str
+    file: str
+    line: int | None
+    hint: str = ""
+
+    def __str__(self) -> str:
+        place = f"{self.file}:{self.line}" if self.line else self.file
+        text = f"{place}: {self.path}: {self.message} [{self.code}]"
+        return f"{text}\n    help: {self.hint}" if self.hint else text
+
+
+class DefinitionError(UserError):
+    """Raised with *all* the mistakes of a definition at once."""
+
+    code = "SG201"
+
+    def __init__(self, pipeline: str, mistakes: list[Mistake]) -> None:
+        first = mistakes[0]
+        count = "a mistake" if len(mistakes) == 1 else f"{len(mistakes)} mistakes"
+        message = f"the definition of {pipeline} has {count}"
+        if len(mistakes) == 1:
+            message += f": {first.path}: {first.message}"
+        super().__init__(message, where=Where(file=first.file, line=first.line), hint=first.hint)
+        self.mistakes = mistakes
+
+    def as_dict(self) -> dict[str, Any]:
+        return {**super().as_dict(), "mistakes": [asdict(mistake) for mistake in self.mistakes]}
+
+    def for_people(self) -> str:
+        if len(self.mistakes) == 1:
+            return super().for_people()
+        return "\n".join([f"error[{self.code}]: {self.message}", *(f"  {m}" for m in self.mistakes)])
+
+
+class PipelineMissing(UserError):
+    """Raised when a pipeline, layer or table is named that the definitions do not have."""
+
+    code = "SG202"
+
+
+class LandingMissing(UserError):
+    """Raised when the folder that a bronze table reads does not exist."""
+
+    code = "SG203"
+
+
+class NotADeltaTable(UserError):
+    """Raised when there are files, but no Delta log, where a table should be."""
+
+    code = "SG204"
+
+
+class JavaMissing(UserError):
+    """Raised when Spark cannot be started on this machine: no Java 17 or newer, or no Delta jars."""
+
+    code = "SG205"
+
+
+class QueryError(UserError):
+    """Raised when a query is refused by the engine that runs it."""
+
+    code = "SG206"
+
+
+class SourceError(UserError):
+    """Raised when landed files cannot be read in the way that the definition says."""
+
+    code = "SG207"
+
+
+class FanOut(UserError):
+    """Raised when a silver transform makes several rows of one record, most often by a lookup with doubled keys."""
+
+    code = "SG208"
+
+
+class LakeUnsupported(UserError):
+    """Raised when the lake lies on a store that this version cannot lock."""
+
+    code = "SG209"
+
+
+class ExpectationFailed(SluicegateError):
+    """Raised when rows break an ``expect_or_fail``; the batch of that table is not committed."""
+
+    code = "SG300"
+    exit_code = 3
+
+
+class AccountingError(SluicegateError):
+    """Raised when the records read are not the records written, quarantined, dropped and set aside."""
+
+    code = "SG400"
+
+
+class LakeLocked(SluicegateError):
+    """Raised when another run holds the lock of the pipeline for longer than we wait."""
+
+    code = "SG401"
+
+
+class JobFailed(SluicegateError):
+    """Raised when a spark-submit job ended without saying why."""
+
+    code = "SG402"

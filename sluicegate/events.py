@@ -1,0 +1,134 @@
+"""The event log and the files' outcomes: what the tables' own logs say, copied to where it is kept for good.
+
+Delta forgets a table's history after 30 days. Both copies are made after the commits that they tell of and go on from
+the last commit that they have, so a kill between can lose nothing: the next run copies the rest.
+"""
+
+from __future__ import annotations
+
+import json
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from deltalake import DeltaTable, write_deltalake
+
+from sluicegate import fault, lake
+from sluicegate.landing import canonical
+
+if TYPE_CHECKING:
+    from sluicegate.definition import Pipeline
+
+TIME = pa.timestamp("us", "UTC")
+EVENTS = pa.schema(
+    [
+        ("time", TIME), ("layer", pa.string()), ("table", pa.string()), ("version", pa.int64()), ("mode", pa.string()),
+        ("since", pa.int64()), ("until", pa.int64()), ("read", pa.int64()), ("written", pa.int64()),
+        ("quarantined", pa.int64()), ("dropped", pa.int64()), ("duplicates", pa.int64()), ("details", pa.string()),
+    ]
+)  # fmt: skip
+OUTCOME = pa.schema(
+    [
+        ("path", pa.string()), ("chunk", pa.int64()), ("rows", pa.int64()), ("corrupt", pa.int64()),
+        ("version", pa.int64()), ("ingested", TIME),
+    ]
+)  # fmt: skip
+
+
+def copy_events(pipeline: Pipeline, at: lake.Lake) -> None:
+    """Appends to ``_events`` the commits of ours that it does not have yet."""
+    log = lake.delta_table(at.events)
+    copied = _newest(log)
+    rows: list[dict[str, Any]] = []
+    for layer in lake.LAYERS:
+        for name in getattr(pipeline, layer):
+            table = lake.delta_table(at.table(layer, name))
+            if table is None:
+                continue
+            behind = table.version() - copied.get((layer, name), -1)
+            rows += [
+                _event(commit)
+                for commit in (lake.commits(table, behind) if behind > 0 else ())
+                if commit.ours is not None and commit.version > copied.get((layer, name), -1)
+            ]
+    if rows:
+        fault.point("events.before_commit")
+        rows.sort(key=lambda row: (row["time"], row["table"], row["version"]))
+        write_deltalake(log or at.events, pa.Table.from_pylist(rows, schema=EVENTS), mode="append")
+
+
+def _newest(log: DeltaTable | None) -> dict[tuple[str, str], int]:
+    """The newest copied version of each table."""
+    if log is None:
+        return {}
+    known = log.to_pyarrow_table(columns=["layer", "table", "version"]).group_by(["layer", "table"])
+    return {(r["layer"], r["table"]): r["version_max"] for r in known.aggregate([("version", "max")]).to_pylist()}
+
+
+def _event(commit: lake.Commit) -> dict[str, Any]:
+    ours = commit.ours or {}
+    numbers = {key: ours.get(key) for key in ("since", "until", "read", "quarantined", "dropped", "duplicates")}
+    return {
+        "time": datetime.fromtimestamp(commit.timestamp / 1000, UTC),
+        "layer": ours.get("layer"), "table": ours.get("table"), "version": commit.version, "mode": ours.get("mode"),
+        **numbers, "written": ours.get("written", commit.rows_written), "details": json.dumps(ours, default=str),
+    }  # fmt: skip
+
+
+def copy_outcome(at: lake.Lake, name: str) -> tuple[int, int]:
+    """Appends to ``_ledger/{name}_outcome`` what became of the files of chunks that bronze committed since.
+
+    The counts are taken from the committed rows themselves, so they cannot differ from what is in the table.
+
+    Returns:
+        rows and corrupt records of these files.
+    """
+    bronze, ledger, log = (
+        lake.delta_table(uri) for uri in (at.table("bronze", name), at.ledger(name), at.outcome(name))
+    )
+    if bronze is None or ledger is None:
+        return 0, 0
+    told = pc.max(log.to_pyarrow_table(columns=["chunk"])["chunk"]).as_py() if log is not None else 0
+    commits = _chunk_commits(bronze, told or 0)
+    if not commits:
+        return 0, 0
+    counted = _count(bronze, told or 0)
+    files = ledger.to_pyarrow_table(columns=["path", "chunk"], filters=[("chunk", "in", sorted(commits))]).to_pylist()
+    rows = [
+        {
+            **file, **counted.get((file["chunk"], file["path"]), {"rows": 0, "corrupt": 0}),
+            "version": commits[file["chunk"]].version,
+            "ingested": datetime.fromtimestamp(commits[file["chunk"]].timestamp / 1000, UTC),
+        }
+        for file in files
+    ]  # fmt: skip
+    rows.sort(key=lambda row: (row["chunk"], row["path"]))
+    write_deltalake(log or at.outcome(name), pa.Table.from_pylist(rows, schema=OUTCOME), mode="append")
+    return sum(row["rows"] for row in rows), sum(row["corrupt"] for row in rows)
+
+
+def _chunk_commits(bronze: DeltaTable, told: int) -> dict[int, lake.Commit]:
+    """The commit of each chunk after ``told``."""
+    found: dict[int, lake.Commit] = {}
+    for commit in lake.commits(bronze):
+        chunk = (commit.ours or {}).get("chunk")
+        if chunk is not None:
+            if chunk <= told:
+                break
+            found[int(chunk)] = commit
+    return found
+
+
+def _count(bronze: DeltaTable, told: int) -> dict[tuple[int, str], dict[str, int]]:
+    columns = {
+        "chunk": pc.field("_chunk"),
+        "source_file": pc.field("source_file"),
+        "corrupt": pc.field("_corrupt_record").is_valid().cast(pa.int64()),
+    }
+    rows = bronze.to_pyarrow_dataset().to_table(columns=columns, filter=pc.field("_chunk") > told)
+    groups = rows.group_by(["chunk", "source_file"]).aggregate([("corrupt", "count"), ("corrupt", "sum")])
+    return {
+        (g["chunk"], canonical(g["source_file"])): {"rows": g["corrupt_count"], "corrupt": g["corrupt_sum"]}
+        for g in groups.to_pylist()
+    }

@@ -1,0 +1,80 @@
+"""Rules on rows, and what happens to a row that breaks one.
+
+The names and meanings are those of Delta Live Tables, NULL counting as broken, with ``expect_or_quarantine`` added:
+https://docs.databricks.com/aws/en/dlt/expectations
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Literal
+
+from pyspark.sql import functions as F
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+    from sluicegate.definition import SilverTable
+
+Action = Literal["keep", "drop", "quarantine", "fail"]
+
+# Columns that judging adds: names of all rules that the row broke, and what becomes of it.
+BROKEN, FATE = "_broken", "_fate"
+
+
+class Rules:
+    """All rules of a silver table: those of the definition, and those that every table has.
+
+    A key that is NULL and a value that does not cast are quarantined by rule: the one could never be matched again,
+    the other would silently be NULL.
+
+    Args:
+        table: the silver table's definition.
+        casts: for each hidden boolean column that says "this value did not cast", the cast's source text.
+        required: columns that must not be NULL.
+    """
+
+    def __init__(self, table: SilverTable, casts: Mapping[str, str], required: list[str]) -> None:
+        self.conditions: dict[str, str] = {f"{text} fits": f"NOT `{column}`" for column, text in casts.items()}
+        self.conditions |= {f"{column} is not null": f"`{column}` IS NOT NULL" for column in dict.fromkeys(required)}
+        self.actions: dict[str, Action] = dict.fromkeys(self.conditions, "quarantine")
+        for name, expectation in table.expectations.items():
+            self.conditions[name] = expectation.condition
+            self.actions[name] = expectation.action
+
+    def judge(self, frame: DataFrame) -> DataFrame:
+        """Adds ``_broken`` and ``_fate``: ``good``, ``quarantine`` or ``drop``.
+
+        A row that breaks several rules meets the fate that keeps most of it: quarantine before drop.
+        """
+        if not self.conditions:
+            return frame.withColumns({BROKEN: F.expr("cast(array() as array<string>)"), FATE: F.lit("good")})
+        broken = [F.when(~F.coalesce(F.expr(c), F.lit(False)), F.lit(name)) for name, c in self.conditions.items()]
+        judged = frame.withColumn(BROKEN, F.array_compact(F.array(*broken)))
+        fate = F.when(self._broke("quarantine"), "quarantine").when(self._broke("drop"), "drop").otherwise("good")
+        return judged.withColumn(FATE, fate)
+
+    def _broke(self, action: Action):  # type: ignore[no-untyped-def]
+        names = [F.lit(name) for name, its in self.actions.items() if its == action]
+        return F.arrays_overlap(F.col(BROKEN), F.array(*names)) if names else F.lit(False)
+
+    def counts(self) -> dict[str, str]:
+        """For each rule the SQL aggregate that counts the rows which broke it."""
+        return {name: f"count_if(array_contains({BROKEN}, {_literal(name)}))" for name in self.conditions}
+
+    def fatal(self, broken: Mapping[str, int]) -> list[str]:
+        """The ``expect_or_fail`` rules that rows broke."""
+        return [name for name, count in broken.items() if count and self.actions[name] == "fail"]
+
+    def tally(self, broken: Mapping[str, int], rows: int) -> dict[str, dict[str, int]]:
+        """Passed and failed rows of each rule; the rules that every table has only where they failed."""
+        return {
+            name: {"passed": rows - count, "failed": count}
+            for name, count in broken.items()
+            if count or " " not in name
+        }
+
+
+def _literal(text: str) -> str:
+    escaped = text.replace("\\", "\\\\").replace("'", "\\'")
+    return f"'{escaped}'"

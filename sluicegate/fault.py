@@ -1,0 +1,35 @@
+"""Named points at which a test can stop a run as hard as a machine can: SIGKILL to the whole job, nothing cleaned up.
+
+A point costs a dictionary look-up when no fault is asked for. ``SLUICEGATE_FAULT=silver.before_commit`` kills the
+job there. SQLite's and FoundationDB's test suites place such points in the shipped code for the same reason: what is
+tested is then what runs.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+
+POINTS = (
+    "ledger.after_commit",
+    "bronze.before_commit",
+    "bronze.after_commit",
+    "silver.before_commit",
+    "silver.between_commits",
+    "silver.after_commit",
+    "gold.before_commit",
+    "gold.after_commit",
+    "events.before_commit",
+)
+
+
+def point(name: str) -> None:
+    """Kills the process group of this job (the JVM too) if ``SLUICEGATE_FAULT`` names this point.
+
+    Raises:
+        ValueError: ``name`` is not among ``POINTS``; tests go through that list to reach every point.
+    """
+    if name not in POINTS:
+        raise ValueError(f"{name} is not a fault point")
+    if os.environ.get("SLUICEGATE_FAULT") == name:
+        os.killpg(os.getpgrp(), signal.SIGKILL)

@@ -1,0 +1,350 @@
+"""The one loop that every layer runs: mark, availableNow stream, batch, commit with the new mark.
+
+How far a flow has come is written in its *target's own Delta log*: each commit carries a transaction id
+(``txnAppId``) and ``txnVersion`` = the version of the source that the batch ends at. Rows and mark change in one
+atomic commit, so there is nothing else that could be lost or disagree: the stream's checkpoint is a scratch folder.
+Delta's documentation: https://docs.delta.io/latest/delta-streaming.html#idempotent-table-writes-in-foreachbatch
+"""
+
+from __future__ import annotations
+
+import json
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+from sluicegate import lake
+from sluicegate.errors import QueryError, SluicegateError, Where
+from sluicegate.report import TableReport
+
+if TYPE_CHECKING:
+    from deltalake import DeltaTable
+    from pyspark.sql import DataFrame, SparkSession
+
+# Columns that Delta's change data feed adds.
+CHANGE_COLUMNS = ("_change_type", "_commit_version", "_commit_timestamp")
+
+# Columns by which we know a row; a query does not see those of its lookups.
+ENGINE_COLUMNS = ("_chunk", "_pos", "_sequence")
+
+# Commits that only add rows, or none. After any other (DELETE, UPDATE, MERGE, RESTORE…) rows of the source that were
+# applied already have changed, and the target is made again.
+ADDITIVE = {"WRITE", "STREAMING UPDATE", "CREATE TABLE", "ADD COLUMNS", "SET TBLPROPERTIES", "UNSET TBLPROPERTIES",
+            "CHANGE COLUMN", "UPDATE SCHEMA", "OPTIMIZE", "VACUUM START", "VACUUM END", "CLUSTER BY"}  # fmt: skip
+
+# How Spark says that a part of the source's history is gone: log files or change files that were cleaned away.
+GAP = ("DELTA_LOG_FILE_NOT_FOUND", "DELTA_VERSION_NOT_FOUND", "DELTA_CHANGE_DATA_FILE_NOT_FOUND",
+       "DELTA_MISSING_CHANGE_DATA", "DELTA_CDC_START_VERSION_AFTER_LATEST", "DELTA_TRUNCATED_TRANSACTION_LOG",
+       "DELTA_TIMESTAMP_EARLIER_THAN_COMMIT_RETENTION", "FAILED_READ_FILE.FILE_NOT_EXIST")  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Flow:
+    """One way into one table.
+
+    Attributes:
+        layer: bronze, silver or gold.
+        table: name of the table it fills.
+        source: URI of the Delta table whose changes it follows.
+        target: URI of the table it fills.
+        inputs: the other tables it reads, name to URI; when one of them changes, the target is made again.
+        fingerprint: of what computes the table; the target is made again when it differs. Empty: not looked at.
+        rebuildable: whether the target can be made again from the source (bronze cannot: files may be gone).
+    """
+
+    layer: str
+    table: str
+    source: str
+    target: str
+    inputs: Mapping[str, str] = field(default_factory=dict)
+    fingerprint: str = ""
+    rebuildable: bool = True
+
+
+@dataclass(frozen=True)
+class Progress:
+    """How far a flow has come, and what is to be done.
+
+    Attributes:
+        kind: ``idle``; ``blocked``: a table that it needs does not exist yet; ``incremental``: take the changes after
+            ``since`` up to ``until``; ``whole``: make the target again from the source as of ``until``.
+        since: the mark: version of the source that the target has taken in; -1 before the first.
+        until: version of the source now.
+        versions: version of each other input now; the batch reads exactly these.
+        app_id: under which the mark is kept; it has the source's table id in it, so a source that was deleted and
+            made again is not mistaken for the one that the mark speaks of.
+        why: reason of a rebuild or of waiting.
+    """
+
+    kind: Literal["idle", "blocked", "incremental", "whole"]
+    since: int = -1
+    until: int = -1
+    versions: Mapping[str, int] = field(default_factory=dict)
+    app_id: str = ""
+    why: str = ""
+
+    @property
+    def work(self) -> bool:
+        """Whether a run would do anything."""
+        return self.kind in ("incremental", "whole")
+
+
+def progress(flow: Flow) -> Progress:
+    """Reads the marks. No Spark; some 10 ms.
+
+    Raises:
+        NotADeltaTable: there are files, but no table, at one of the addresses.
+        SluicegateError: the source is another table than the one that the target was filled from, and the target
+            cannot be made again from it.
+    """
+    source, target = lake.delta_table(flow.source), lake.delta_table(flow.target)
+    if source is None:
+        return Progress("blocked", why=f"{_name(flow.source)} has no rows yet")
+    versions: dict[str, int] = {}
+    for name, uri in flow.inputs.items():
+        table = lake.delta_table(uri)
+        if table is None:
+            return Progress("blocked", why=f"it joins {name}, which has no rows yet")
+        versions[name] = table.version()
+    app_id = f"sluicegate.{flow.layer}.{flow.table}@{lake.table_id(source)}"
+    mark, until = lake.mark(target, app_id), source.version()
+    since = -1 if mark is None else mark
+    why = _why_whole(flow, source, target, mark, versions) if target is not None else ""
+    if why and not flow.rebuildable:
+        raise SluicegateError(
+            f"{flow.table} cannot go on: {why}",
+            where=Where(table=flow.table, file=flow.source),
+            hint="restore the ledger, or move the table away to read all landed files again",
+        )
+    kind: Literal["idle", "incremental", "whole"]
+    kind = "whole" if why else "idle" if since == until else "incremental"
+    return Progress(kind, since, until, versions, app_id, why)
+
+
+def _why_whole(
+    flow: Flow, source: DeltaTable, target: DeltaTable, mark: int | None, versions: Mapping[str, int]
+) -> str:
+    """Why the target must be made again from the source; empty when the changes since the mark are enough."""
+    name = _name(flow.source)
+    if mark is None:
+        return f"{name} is not the table that it was filled from"
+    if mark > source.version():
+        return f"{name} is older than what was taken from it"
+    if not flow.rebuildable:
+        return ""
+    last = lake.last_commit_of_ours(target)
+    if last is None or last.ours is None:
+        return "its log no longer tells what it was made from"
+    if flow.fingerprint and last.ours.get("fingerprint") != flow.fingerprint:
+        return "its definition changed"
+    changed = [n for n, version in versions.items() if last.ours.get("inputs", {}).get(n) != version]
+    if changed:
+        return f"{', '.join(changed)} changed"
+    if mark < source.version():
+        for commit in lake.commits(source, source.version() - mark):
+            if commit.version > mark and (commit.operation not in ADDITIVE or commit.overwrites):
+                return f"{name} was changed by {commit.operation} in version {commit.version}"
+    return ""
+
+
+def _name(uri: str) -> str:
+    return uri.rstrip("/").rsplit("/", 1)[-1]
+
+
+@dataclass
+class Batch:
+    """What a layer is given: rows to apply, and the means to commit what it makes of them.
+
+    Attributes:
+        rows: rows that the source gained after the mark, or all of its rows when ``whole``; with the source's columns.
+        read: number of these rows, as the source's own log counts them.
+        whole: whether the target is to be replaced by what these rows give.
+        progress: the marks.
+        flow: the flow.
+        report: for the layer to fill in.
+        facts: who runs this, for the commit's metadata.
+    """
+
+    rows: DataFrame
+    read: int
+    whole: bool
+    progress: Progress
+    flow: Flow
+    report: TableReport
+    facts: Mapping[str, Any]
+
+    @property
+    def session(self) -> SparkSession:
+        """The batch's own session: what is set on it does not leak to other streams."""
+        return self.rows.sparkSession
+
+    def pinned(self, name: str) -> DataFrame:
+        """Another input, at the version that the batch is computed with (a lazy Delta read is not pinned by itself)."""
+        return self._read(self.flow.inputs[name], self.progress.versions[name])
+
+    def pinned_source(self) -> DataFrame:
+        """All rows of the source as of the batch's end."""
+        return self._read(self.flow.source, self.progress.until)
+
+    def _read(self, uri: str, version: int) -> DataFrame:
+        # A query over whole tables speaks of their data: `SELECT *` must not bring identities of other records.
+        return self.session.read.format("delta").option("versionAsOf", version).load(uri).drop(*ENGINE_COLUMNS)
+
+    @contextmanager
+    def commit(self, *, mark: int | None = None, fenced: bool = True, **facts: Any) -> Iterator[None]:
+        """Within it, each Delta write carries the mark and the facts.
+
+        Args:
+            mark: the mark to set; by default the batch's end. Where the target has that mark already (a rebuild from
+                an unchanged source) none is written, since Delta skips a write whose mark is not higher.
+            fenced: whether to set a mark at all. Not where a write must happen even if one with this mark did.
+            facts: what this commit should say besides (rows by disposition, …).
+        """
+        mark = self.progress.until if mark is None else mark
+        ours = {**self.describe(), "until": mark, **facts}
+        settings = {"commitInfo.userMetadata": json.dumps({lake.METADATA: ours}, default=str)}
+        if fenced and mark > self.progress.since:
+            settings |= {"write.txnAppId": self.progress.app_id, "write.txnVersion": str(mark)}
+        conf = self.session.conf
+        for key, value in settings.items():
+            conf.set(f"spark.databricks.delta.{key}", value)
+        try:
+            yield
+        finally:
+            for key in settings:
+                conf.unset(f"spark.databricks.delta.{key}")
+
+    def describe(self) -> dict[str, Any]:
+        """What every commit of this batch says."""
+        return {
+            "layer": self.flow.layer, "table": self.flow.table, "mode": "whole" if self.whole else "incremental",
+            "since": self.progress.since, "until": self.progress.until, "inputs": dict(self.progress.versions),
+            "fingerprint": self.flow.fingerprint, "why": self.progress.why, **self.facts,
+        }  # fmt: skip
+
+
+def run(session: SparkSession, flow: Flow, apply: Callable[[Batch], None], facts: Mapping[str, Any]) -> TableReport:
+    """Brings a flow's target up to its source, by a stream over the changes or by a rebuild.
+
+    Raises:
+        SluicegateError: whatever ``apply`` raises, with its class (Spark would lose it).
+        QueryError: Spark refuses the query.
+    """
+    now = progress(flow)
+    report = TableReport(flow.table, flow.layer, why=now.why)
+    if not now.work:
+        return report
+    started = time.monotonic()
+    loop = _Loop(session, flow, apply, facts, report)
+    if now.kind == "incremental" and loop.stream(now) == "gap":
+        now = Progress("whole", now.since, now.until, now.versions, now.app_id, "the source's history is gone")
+    if now.kind == "whole":
+        loop.rebuild(now)
+    report.state = "rebuilt" if now.kind == "whole" and now.since >= 0 else "written"
+    report.why = now.why
+    report.seconds = time.monotonic() - started
+    target = lake.delta_table(flow.target)
+    report.version, report.total = (target.version() if target else None), lake.rows(target)
+    return report
+
+
+@dataclass
+class _Loop:
+    session: SparkSession
+    flow: Flow
+    apply: Callable[[Batch], None]
+    facts: Mapping[str, Any]
+    report: TableReport
+
+    def stream(self, now: Progress) -> Literal["done", "gap"]:
+        """Runs an availableNow stream over the changes after the mark; its one batch is applied."""
+        failure: list[BaseException] = []
+        applied: list[int] = []
+
+        def on_batch(rows: DataFrame, batch_id: int) -> None:
+            try:
+                _demand_all(Path(scratch), batch_id, now)
+                self._apply(rows, now)
+                applied.append(batch_id)
+            except BaseException as error:  # carried around Spark, which would make a text of it
+                failure.append(error)
+                # Py4J answers the JVM only for an Exception: any other would leave the stream waiting for ever.
+                raise RuntimeError("the batch failed") from error
+
+        with tempfile.TemporaryDirectory(prefix="sluicegate-", ignore_cleanup_errors=True) as scratch:
+            changes = (
+                self.session.readStream.format("delta")
+                .option("readChangeFeed", "true")
+                .option("startingVersion", now.since + 1)
+                .load(self.flow.source)
+            )
+            query = (
+                changes.writeStream.foreachBatch(on_batch)
+                .option("checkpointLocation", f"file://{scratch}")
+                .trigger(availableNow=True)
+            )
+            try:
+                query.start().awaitTermination()
+            except Exception as error:
+                if any(sign in str(error) for sign in GAP) and self.flow.rebuildable:
+                    return "gap"
+                raise _readable(failure[0] if failure else error, self.flow) from error
+        if not applied:  # commits without any change in them, an OPTIMIZE for instance: only the mark moves
+            self._apply(self.session.createDataFrame([], changes.schema), now)
+        return "done"
+
+    def rebuild(self, now: Progress) -> None:
+        """Makes the target again from the source as of ``until``."""
+        rows = self.session.read.format("delta").option("versionAsOf", now.until).load(self.flow.source)
+        try:
+            self._apply(rows, now)
+        except Exception as error:
+            raise _readable(error, self.flow) from error
+
+    def _apply(self, rows: DataFrame, now: Progress) -> None:
+        whole = now.kind == "whole"
+        if not whole:
+            # Another program may have committed to the source since the marks were read: that is the next run's.
+            rows = rows.where(f"_commit_version <= {now.until}").drop(*CHANGE_COLUMNS)
+        read = _rows_between(self.flow.source, now.since, now.until, whole=whole)
+        self.apply(Batch(rows, read, whole, now, self.flow, self.report, self.facts))
+
+
+def _rows_between(source: str, since: int, until: int, *, whole: bool) -> int:
+    """Rows that the source's own log says it gained after ``since``, or has as of ``until``."""
+    table = lake.delta_table(source, until)
+    if table is None or whole or since < 0:
+        return lake.rows(table)
+    return sum(commit.rows_written or 0 for commit in lake.commits(table, until - since) if commit.version > since)
+
+
+def _demand_all(checkpoint: Path, batch_id: int, now: Progress) -> None:
+    """Makes sure that the batch holds every change up to the mark that it is going to set.
+
+    The stream has no limit, so Spark delivers all at once; were it ever to deliver less, setting the mark would lose
+    the rest in silence. Spark writes where a batch ends before it runs it.
+    """
+    ends = json.loads((checkpoint / "offsets" / str(batch_id)).read_text().splitlines()[2])
+    # Version v with index -1 (the base) means: everything before v, nothing of v yet.
+    covered = int(ends["reservoirVersion"]) - (1 if int(ends["index"]) < 0 else 0)
+    if covered < now.until:
+        raise SluicegateError(
+            f"Spark cut the changes up to version {now.until} short at version {covered}",
+            hint="please report this: the run stopped before anything was written, so nothing is lost",
+        )
+
+
+def _readable(error: BaseException, flow: Flow) -> BaseException:
+    """An error of ours as it is; Spark's about the user's query as one sentence; anything else as it is."""
+    from pyspark.errors import AnalysisException, ParseException
+
+    if isinstance(error, SluicegateError):
+        return error
+    if isinstance(error, (AnalysisException, ParseException)):
+        cause = str(error).split("\n\nJVM stacktrace")[0].split(";\n")[0].split("\n==")[0].strip()
+        return QueryError(f"Spark refuses the query of {flow.table}", where=Where(table=flow.table), cause=cause)
+    return error

@@ -1,0 +1,164 @@
+"""What a job in ``spark_jobs/`` does: arguments, lock, one layer of one pipeline, report."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import time
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from sluicegate import events, flow, lake, landing, plan, report, session
+from sluicegate.definition import load
+from sluicegate.errors import SluicegateError, UserError
+from sluicegate.lock import pipeline_lock
+from sluicegate.report import RunReport, TableReport, say
+from sluicegate.settings import Settings
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from sluicegate.definition import Pipeline
+    from sluicegate.flow import Batch
+
+
+def main(layer: str, argv: Sequence[str] | None = None) -> int:
+    """Runs one layer of one pipeline; the whole of a script in ``spark_jobs/``.
+
+    Args:
+        layer: bronze, silver or gold.
+        argv: the command line; by default the process's own.
+
+    Returns:
+        the exit code: 0 done, 1 anything else, 2 the user's mistake, 3 data broke an ``expect_or_fail``.
+    """
+    try:
+        arguments = _arguments(layer, argv)
+        settings = Settings.of(arguments.lake, arguments.landing, arguments.pipelines)
+        facts = _run_info(arguments.run_info)
+        pipeline = load(arguments.pipeline, settings)
+        at = lake.Lake(settings.lake, pipeline.name)
+        owner = str(facts.get("run_id") or f"{layer} job of {pipeline.name}")
+        with pipeline_lock(at, owner):
+            done = Job(pipeline, at, layer, facts).run()
+    except SluicegateError as error:
+        report.end_with_error(error)
+        return error.exit_code
+    except Exception as error:
+        report.end_with_error(_unexpected(error))
+        if os.environ.get("SLUICEGATE_DEBUG"):
+            raise
+        return 1
+    report.end_with_report(done)
+    return 0
+
+
+def _arguments(layer: str, argv: Sequence[str] | None) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog=f"{layer}.py", description=f"Runs the {layer} layer of a pipeline.")
+    parser.add_argument("--pipeline", required=True, help="name of the pipeline's folder")
+    parser.add_argument("--lake", help="path or URI of the tables' root (default: $SLUICEGATE_LAKE, else ./lake)")
+    parser.add_argument("--landing", help="folder that files land in (default: $SLUICEGATE_LANDING, else ./landing)")
+    parser.add_argument("--pipelines", help="folder of definitions (default: $SLUICEGATE_PIPELINES, else ./pipelines)")
+    parser.add_argument("--run-info", default="{}", help="JSON object: who runs this; it goes into every commit")
+    return parser.parse_args(argv)
+
+
+def _run_info(text: str) -> dict[str, Any]:
+    try:
+        facts = json.loads(text)
+    except ValueError as error:
+        raise UserError("--run-info is not JSON", cause=str(error)) from error
+    if not isinstance(facts, dict):
+        raise UserError("--run-info is not a JSON object", hint='for example {"run_id": "manual"}')
+    return facts
+
+
+def _unexpected(error: Exception) -> SluicegateError:
+    """Any other error as one sentence; Java's stack is left out, since the first lines say what happened."""
+    text = str(error).split("JVM stacktrace")[0].split("\n\tat ")[0].strip()
+    return SluicegateError(
+        f"the job failed: {type(error).__name__}",
+        cause="\n    ".join(text.splitlines()[:12]),
+        hint="set SLUICEGATE_DEBUG=1 for the whole trace; a new run goes on where the last commit ended",
+    )
+
+
+class Job:
+    """One layer of a pipeline, table after table in one Spark session, which is only opened when there is work.
+
+    Args:
+        pipeline: the definition.
+        at: the lake.
+        layer: bronze, silver or gold.
+        facts: who runs this, for every commit.
+        spark: a session to use instead of one of its own.
+    """
+
+    def __init__(
+        self, pipeline: Pipeline, at: lake.Lake, layer: str, facts: Mapping[str, Any], spark: SparkSession | None = None
+    ) -> None:
+        self.pipeline, self.at, self.layer, self.facts = pipeline, at, layer, {"pipeline": pipeline.name, **facts}
+        self._spark = spark
+        self.done = RunReport(pipeline.name, layer)
+
+    def run(self) -> RunReport:
+        """Runs the tables in order. A table that fails does not keep the others from running.
+
+        Raises:
+            SluicegateError: the first failure, after all tables were tried.
+        """
+        started = time.monotonic()
+        failure: Exception | None = None
+        say(f"{self.pipeline.name} {self.layer}")
+        for name, way in plan.flows(self.pipeline, self.at, self.layer).items():
+            try:
+                self._table(name, way)
+            except Exception as error:
+                failure = failure or error
+                say(f"  {self.layer:<6} {name:<28} FAILED: {error}".split("\n")[0])
+        events.copy_events(self.pipeline, self.at)
+        self.done.seconds = time.monotonic() - started
+        if failure is not None:
+            raise failure
+        return self.done
+
+    def _table(self, name: str, way: flow.Flow) -> None:
+        changed = 0
+        if self.layer == "bronze":
+            found = landing.enter(name, self.pipeline.bronze[name], self.at.ledger(name))
+            changed = found.changed.num_rows
+        if flow.progress(way).work:
+            done = flow.run(self._session(), way, self._apply(name), self.facts)
+        else:
+            done = TableReport(name, self.layer, why=flow.progress(way).why)
+        if self.layer == "bronze":
+            rows, corrupt = events.copy_outcome(self.at, name)
+            if done.state != "idle":
+                done.read = done.written = rows
+                done.corrupt = corrupt
+        done.changed_files = changed
+        self.done.tables.append(done)
+        say(done.line())
+        for remark in done.remarks():
+            say(remark)
+
+    def _session(self) -> SparkSession:
+        if self._spark is None:
+            self._spark = session.open_session(f"{self.pipeline.name}.{self.layer}")
+        return self._spark
+
+    def _apply(self, name: str) -> Callable[[Batch], None]:
+        """What the layer does with one batch of this table; imported here, since an idle job needs no Spark."""
+        if self.layer == "bronze":
+            from sluicegate import bronze
+
+            return partial(bronze.apply, name=name, table=self.pipeline.bronze[name])
+        if self.layer == "silver":
+            from sluicegate import silver
+
+            return partial(silver.apply, name=name, table=self.pipeline.silver[name], at=self.at)
+        from sluicegate import gold
+
+        return partial(gold.apply, name=name, table=self.pipeline.gold[name])

@@ -1,0 +1,170 @@
+"""The layout of the lake, and what a table says of itself, read by delta-rs in milliseconds and without a JVM."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+from urllib.parse import unquote, urlparse
+
+from deltalake import DeltaTable
+from deltalake.exceptions import TableNotFoundError
+
+from sluicegate.errors import NotADeltaTable, Where
+
+LAYERS = ("bronze", "silver", "gold")
+
+# The key under which our facts stand in a commit's userMetadata: other writers have metadata of their own.
+METADATA = "sluicegate"
+
+
+@dataclass(frozen=True)
+class Lake:
+    """The addresses of one pipeline's tables.
+
+    Attributes:
+        root: path or URI of the lake.
+        pipeline: name of the pipeline.
+    """
+
+    root: str
+    pipeline: str
+
+    def _at(self, *parts: str) -> str:
+        return "/".join((self.root.rstrip("/"), self.pipeline, *parts))
+
+    def table(self, layer: str, name: str) -> str:
+        """``{lake}/{pipeline}/{layer}/{name}``."""
+        return self._at(layer, name)
+
+    def quarantine(self, name: str) -> str:
+        """Rows of silver table ``name`` that broke a rule, beside the table."""
+        return self._at("silver", f"{name}_quarantine")
+
+    def set_aside(self, name: str) -> str:
+        """Identities of records that are in neither silver nor quarantine: duplicates, superseded, dropped."""
+        return self._at("_state", f"{name}_set_aside")
+
+    def ledger(self, name: str) -> str:
+        """The landed files of bronze table ``name``."""
+        return self._at("_ledger", name)
+
+    def outcome(self, name: str) -> str:
+        """What became of each landed file of bronze table ``name``."""
+        return self._at("_ledger", f"{name}_outcome")
+
+    @property
+    def events(self) -> str:
+        """The event log: one row for each commit that a run made."""
+        return self._at("_events")
+
+    @property
+    def lock(self) -> Path:
+        """The lock file of the pipeline (lakes on local disk only)."""
+        return Path(local_path(self._at("_locks", "pipeline.lock")))
+
+
+def is_local(uri: str) -> bool:
+    """Whether a path or URI lies on this machine's file systems."""
+    return urlparse(uri).scheme in ("", "file")
+
+
+def local_path(uri: str) -> str:
+    """The path of a local path or ``file:`` URI."""
+    return unquote(urlparse(uri).path) if uri.startswith("file:") else uri
+
+
+def delta_table(uri: str, version: int | None = None) -> DeltaTable | None:
+    """The Delta table at ``uri``; None where there is nothing yet.
+
+    Raises:
+        NotADeltaTable: there are files at ``uri``, but no Delta log among them.
+    """
+    if is_local(uri):
+        folder = Path(local_path(uri))
+        if not (folder / "_delta_log").is_dir():
+            if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+                raise NotADeltaTable(
+                    f"{uri} has files in it but is not a Delta table",
+                    where=Where(table=folder.name, file=uri),
+                    hint="move what lies there away, or choose another lake with --lake",
+                )
+            return None
+    try:
+        return DeltaTable(uri, version=version)
+    except TableNotFoundError:
+        return None
+
+
+def mark(table: DeltaTable | None, app_id: str) -> int | None:
+    """How far the flow ``app_id`` has come, as written in its target's own log; None before its first commit."""
+    return None if table is None else table.transaction_version(app_id)
+
+
+def table_id(table: DeltaTable) -> str:
+    """The id that Delta gave the table when it was made; a table that was replaced has another."""
+    return str(table.metadata().id)
+
+
+def rows(table: DeltaTable | None) -> int:
+    """Rows of a table by its files' statistics (tables of ours have no deletion vectors), without reading data."""
+    return 0 if table is None else int(table.count())
+
+
+@dataclass(frozen=True)
+class Commit:
+    """One commit of a table, with what we wrote into it.
+
+    Attributes:
+        version: the table's version that the commit made.
+        timestamp: commit time, milliseconds since 1970 UTC.
+        operation: Delta's word for it: WRITE, MERGE, RESTORE…
+        ours: our facts from userMetadata; None where another program wrote the commit.
+        rows_written: rows that the commit wrote, where Delta counted them.
+        overwrites: whether it replaced rows instead of adding some.
+    """
+
+    version: int
+    timestamp: int
+    operation: str
+    ours: dict[str, Any] | None
+    rows_written: int | None
+    overwrites: bool
+
+
+def commits(table: DeltaTable, limit: int | None = None) -> Iterator[Commit]:
+    """The commits that the table's log still holds, newest first."""
+    for entry in table.history(limit):
+        metrics = entry.get("operationMetrics") or {}
+        counted = metrics.get("numOutputRows", metrics.get("num_added_rows"))
+        yield Commit(
+            version=int(entry["version"]),
+            timestamp=int(entry.get("timestamp") or 0),
+            operation=str(entry.get("operation")),
+            ours=_ours(entry.get("userMetadata")),
+            rows_written=None if counted is None else int(counted),
+            overwrites=str((entry.get("operationParameters") or {}).get("mode", "Append")) == "Overwrite",
+        )
+
+
+def _ours(user_metadata: str | None) -> dict[str, Any] | None:
+    try:
+        facts = json.loads(user_metadata or "null")
+    except ValueError:
+        return None
+    ours = facts.get(METADATA) if isinstance(facts, dict) else None
+    return ours if isinstance(ours, dict) else None
+
+
+def last_commit_of_ours(table: DeltaTable | None) -> Commit | None:
+    """The newest commit that a run of ours made; None when there is none in the log any more."""
+    if table is None:
+        return None
+    # Nearly always the newest commit of all; the whole log is read only when others write the table as well.
+    for limit in (5, None):
+        for commit in commits(table, limit):
+            if commit.ours is not None:
+                return commit
+    return None

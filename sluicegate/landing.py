@@ -1,0 +1,223 @@
+"""What has landed and settled, and the ledger that remembers it. No Spark: Airflow's sensor calls this too.
+
+The ledger is a Delta table of immutable facts, one row a file, one commit a *chunk* (the files of one micro-batch).
+A chunk's number is the version of the commit that entered it, so chunks have an order that nobody can dispute.
+"""
+
+from __future__ import annotations
+
+import fnmatch
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
+from urllib.parse import unquote
+
+import fsspec
+import pyarrow as pa
+import pyarrow.compute as pc
+from deltalake import CommitProperties, DeltaTable, write_deltalake
+from deltalake.exceptions import CommitFailedError
+
+from sluicegate import fault, lake
+from sluicegate.errors import LandingMissing, Where
+
+if TYPE_CHECKING:
+    from sluicegate.definition import BronzeTable
+
+FILES = pa.schema(
+    [
+        pa.field("path", pa.string(), nullable=False),
+        pa.field("size", pa.int64(), nullable=False),
+        pa.field("modification_time", pa.timestamp("us", "UTC"), nullable=False),
+    ]
+)
+LEDGER = FILES.append(pa.field("chunk", pa.int64(), nullable=False)).append(
+    pa.field("discovered", pa.timestamp("us", "UTC"), nullable=False)
+)
+
+# Names that programs give to what they have not finished writing.
+TEMPORARY = ("*.tmp", "*.temp", "*.part", "*.partial", "*.crdownload", "*.filepart", "*.swp", "*~", "*._COPYING_")
+
+# Another run may enter files between our look at the ledger and our commit; each time we look again.
+ATTEMPTS = 20
+
+
+@dataclass(frozen=True)
+class Discovery:
+    """What a look at a landing folder found.
+
+    Attributes:
+        new: files that the ledger does not know, oldest first (schema ``FILES``).
+        settling: files younger than the settle time; a later look takes them.
+        changed: files that were read before and have another size or time now; they are reported, not read again.
+    """
+
+    new: pa.Table
+    settling: pa.Table
+    changed: pa.Table
+
+    @property
+    def bytes(self) -> int:
+        """Bytes that wait to be read."""
+        return pc.sum(self.new["size"]).as_py() or 0
+
+
+def listing(name: str, table: BronzeTable) -> pa.Table:
+    """All finished files of a landing folder and the folders below it (schema ``FILES``).
+
+    Hidden names (beginning with ``.`` or ``_``) and names of unfinished files are left out, as Spark and Hadoop do.
+
+    Raises:
+        LandingMissing: the folder does not exist.
+    """
+    fs, root = fsspec.core.url_to_fs(table.path)
+    if not fs.isdir(root):
+        raise LandingMissing(
+            f"the landing folder {table.path} does not exist",
+            where=Where(table=name, file=table.path),
+            hint="make the folder, or say where files land with --landing",
+        )
+    found = [
+        (fs, path, info)
+        for path, info in fs.find(root, detail=True).items()
+        if _finished(path[len(root) :].strip("/"), table.pathGlobFilter)
+    ]
+    return pa.table(
+        {
+            "path": [_spark_path(fs, path) for fs, path, _ in found],
+            "size": [int(info["size"]) for _, _, info in found],
+            "modification_time": [_modified(fs, path, info) for fs, path, info in found],
+        },
+        schema=FILES,
+    )
+
+
+def _finished(relative: str, glob: str | None) -> bool:
+    parts = relative.split("/")
+    if any(part.startswith((".", "_")) for part in parts):
+        return False
+    name = parts[-1]
+    return not any(fnmatch.fnmatchcase(name, t) for t in TEMPORARY) and (
+        glob is None or fnmatch.fnmatchcase(name, glob)
+    )
+
+
+def _spark_path(fs: Any, path: str) -> str:
+    """A local file by its path, any other by its URI: what both Spark and fsspec open."""
+    return path if "file" in fs.protocol else str(fs.unstrip_protocol(path))
+
+
+def _modified(fs: Any, path: str, info: dict[str, Any]) -> datetime:
+    stamp = info.get("mtime") or info.get("LastModified") or info.get("created") or fs.modified(path)
+    if isinstance(stamp, datetime):
+        return stamp if stamp.tzinfo else stamp.replace(tzinfo=UTC)
+    return datetime.fromtimestamp(float(stamp), UTC)
+
+
+def canonical(source_file: str) -> str:
+    """The ledger's path of a file that Spark's ``_metadata.file_path`` names (``file:///a%20b`` is ``/a b``)."""
+    if source_file.startswith("file:"):
+        return "/" + unquote(source_file[len("file:") :]).lstrip("/")
+    return unquote(source_file)
+
+
+def discover(name: str, table: BronzeTable, ledger: DeltaTable | None, now: datetime | None = None) -> Discovery:
+    """Looks at the landing folder and takes away what the ledger knows; writes nothing.
+
+    Args:
+        name: the bronze table's name, for messages.
+        table: its definition.
+        ledger: its ledger, if there is one yet.
+        now: the time that files must be ``settleSeconds`` older than (UTC; the clock's by default).
+
+    Raises:
+        LandingMissing: the folder does not exist.
+    """
+    landed = listing(name, table)
+    now = now or datetime.now(UTC)
+    young_since = pa.scalar(int((now.timestamp() - table.settleSeconds) * 1e6), pa.int64()).cast(
+        pa.timestamp("us", "UTC")
+    )
+    young = pc.greater(landed["modification_time"], young_since)
+    settled = landed.filter(pc.invert(young))
+    if ledger is None:
+        return Discovery(_in_order(settled), landed.filter(young), settled.slice(0, 0))
+    known = ledger.to_pyarrow_table(columns=FILES.names)
+    # A columnar anti-join: the cost of a run must not grow with a Python loop over all files that ever landed.
+    unknown = settled.join(known, keys=FILES.names, join_type="left anti")
+    changed = unknown.join(known.select(["path"]), keys="path", join_type="left semi")
+    new = unknown.join(known.select(["path"]), keys="path", join_type="left anti")
+    return Discovery(_in_order(new.cast(FILES)), landed.filter(young), changed.cast(FILES))
+
+
+def _in_order(files: pa.Table) -> pa.Table:
+    return files.sort_by([("modification_time", "ascending"), ("path", "ascending")])
+
+
+def enter(name: str, table: BronzeTable, ledger_uri: str) -> Discovery:
+    """Enters all newly landed files into the ledger, a commit a chunk, and returns what was found.
+
+    Each commit is a compare-and-set on the version that the look was made at: of two runs at once one wins, and the
+    other looks again, so no file is entered twice (delta-rs would let two appends both succeed).
+
+    Raises:
+        LandingMissing: the folder does not exist.
+        CommitFailedError: others were faster ``ATTEMPTS`` times in a row.
+    """
+    for attempt in range(ATTEMPTS):
+        ledger = lake.delta_table(ledger_uri)
+        found = discover(name, table, ledger)
+        if not found.new.num_rows:
+            return found
+        try:
+            ledger = ledger or _create(ledger_uri)
+            for chunk in chunks(found.new, table.maxFilesPerTrigger, table.maxBytesPerTrigger):
+                number = _append(ledger, chunk)
+                fault.point("ledger.after_commit")
+                # Exactly our own commit, not the newest: if another run has entered files since, the next
+                # compare-and-set must fail.
+                ledger.load_as_version(number)
+            return found
+        except CommitFailedError:
+            if attempt == ATTEMPTS - 1:
+                raise
+    raise AssertionError("unreachable")
+
+
+def _create(ledger_uri: str) -> DeltaTable:
+    return DeltaTable.create(
+        ledger_uri,
+        schema=LEDGER,
+        mode="ignore",
+        # The ledger is read as a stream of changes, and its history is never cleaned away: chunks are versions of it.
+        configuration={"delta.enableChangeDataFeed": "true", "delta.logRetentionDuration": "interval 36500 days"},
+    )
+
+
+def chunks(files: pa.Table, max_files: int, max_bytes: int | None) -> list[pa.Table]:
+    """Cuts files into chunks of at most ``max_files`` files and some ``max_bytes`` bytes.
+
+    A chunk has at least one file; as in Auto Loader, ``max_bytes`` is soft: the file that passes it still belongs.
+    """
+    cut, start, weight = [], 0, 0
+    for index, size in enumerate(files["size"].to_pylist()):
+        weight += size
+        if index + 1 - start >= max_files or (max_bytes is not None and weight >= max_bytes):
+            cut.append(files.slice(start, index + 1 - start))
+            start, weight = index + 1, 0
+    if start < files.num_rows:
+        cut.append(files.slice(start))
+    return cut
+
+
+def _append(ledger: DeltaTable, files: pa.Table) -> int:
+    number = ledger.version() + 1
+    constants = {
+        "chunk": pa.scalar(number, pa.int64()),
+        "discovered": pa.scalar(datetime.now(UTC), LEDGER.field(4).type),
+    }
+    for column, value in constants.items():
+        files = files.append_column(LEDGER.field(column), pa.repeat(value, files.num_rows))
+    # Without retries the commit is exactly version `number` or fails; a retry would give the chunk another version.
+    write_deltalake(ledger, files, mode="append", commit_properties=CommitProperties(max_commit_retries=0))
+    return number

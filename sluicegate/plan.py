@@ -1,0 +1,150 @@
+"""What a run would do, found out from the ledger and the marks alone: no Spark, nothing written."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from sluicegate import lake, landing
+from sluicegate.flow import Flow, Progress, progress
+from sluicegate.report import human_bytes
+
+if TYPE_CHECKING:
+    from sluicegate.definition import Pipeline
+    from sluicegate.settings import Settings
+
+
+@dataclass(frozen=True)
+class TableWork:
+    """What waits for one table.
+
+    Attributes:
+        layer: bronze, silver or gold.
+        table: its name.
+        progress: its flow's marks.
+        files: files that landed and are not in the ledger.
+        bytes: their size.
+        settling: files too young to be read.
+        changed: files that changed after they were read.
+    """
+
+    layer: str
+    table: str
+    progress: Progress
+    files: int = 0
+    bytes: int = 0
+    settling: int = 0
+    changed: int = 0
+
+    @property
+    def work(self) -> bool:
+        """Whether a run would do anything for this table."""
+        return bool(self.files) or self.progress.work
+
+
+@dataclass
+class Pending:
+    """What waits for a pipeline."""
+
+    tables: list[TableWork] = field(default_factory=list)
+
+    @property
+    def nothing(self) -> bool:
+        """Whether a run would do nothing."""
+        return not self.layers
+
+    @property
+    def layers(self) -> list[str]:
+        """The layers that a run would have to start; work in one layer makes work in the next."""
+        first = next((index for index, layer in enumerate(lake.LAYERS) if any(t.work for t in self._of(layer))), None)
+        return [] if first is None else [layer for layer in lake.LAYERS[first:] if self._of(layer)]
+
+    def _of(self, layer: str) -> list[TableWork]:
+        return [table for table in self.tables if table.layer == layer]
+
+    @property
+    def files(self) -> int:
+        """Files that wait to be read."""
+        return sum(table.files for table in self.tables)
+
+    @property
+    def bytes(self) -> int:
+        """Bytes of these files."""
+        return sum(table.bytes for table in self.tables)
+
+    @property
+    def settling(self) -> int:
+        """Files that may still be being written."""
+        return sum(table.settling for table in self.tables)
+
+    @property
+    def changed(self) -> int:
+        """Files that changed after they were read."""
+        return sum(table.changed for table in self.tables)
+
+    def sentence(self) -> str:
+        """What waits, in a sentence."""
+        parts = [f"{_files(t.files)} of {human_bytes(t.bytes)} for {t.table}" for t in self.tables if t.files]
+        behind = [t.table for t in self.tables if t.progress.work and not t.files]
+        if behind:
+            parts.append(f"{', '.join(behind)} {'is' if len(behind) == 1 else 'are'} behind")
+        text = "waiting: " + "; ".join(parts) if parts else "nothing new: every landed file is in every table"
+        if self.settling:
+            text += f"; {_files(self.settling)} still settling"
+        if self.changed:
+            text += f"; {_files(self.changed)} changed after being read (see `sluicegate files`)"
+        return text
+
+
+def _files(count: int) -> str:
+    return "1 file" if count == 1 else f"{count:,} files"
+
+
+def flows(pipeline: Pipeline, at: lake.Lake, layer: str) -> dict[str, Flow]:
+    """The flows of a layer by table, in the order in which they run."""
+    address = {name: at.table(of, name) for of in lake.LAYERS for name in getattr(pipeline, of)}
+    if layer == "bronze":
+        return {
+            name: Flow("bronze", name, at.ledger(name), at.table("bronze", name), rebuildable=False)
+            for name in pipeline.bronze
+        }
+    if layer == "gold":
+        return {name: _query_flow("gold", name, table.query, at, address) for name, table in pipeline.gold.items()}
+    found = {}
+    for name in pipeline.silver_order():
+        table = pipeline.silver[name]
+        if table.query is None:
+            found[name] = Flow("silver", name, address[str(table.from_)], at.table("silver", name))
+        else:
+            found[name] = _query_flow("silver", name, table.query, at, address)
+    return found
+
+
+def _query_flow(layer: str, name: str, query: Any, at: lake.Lake, address: dict[str, str]) -> Flow:
+    """A query's flow follows the table in STREAM, or the first one; the others are looked at as a whole."""
+    source = query.stream or query.tables[0]
+    inputs = {table: address[table] for table in query.tables if table != source}
+    fingerprint = query.fingerprint if layer == "gold" else ""
+    return Flow(layer, name, address[source], at.table(layer, name), inputs, fingerprint)
+
+
+def pending(pipeline: Pipeline, settings: Settings) -> Pending:
+    """Looks at landing, ledger and marks.
+
+    Raises:
+        LandingMissing: a landing folder does not exist.
+        NotADeltaTable: there are files, but no table, where a table should be.
+    """
+    at = lake.Lake(settings.lake, pipeline.name)
+    found = Pending()
+    for layer in lake.LAYERS:
+        for name, flow in flows(pipeline, at, layer).items():
+            now = progress(flow)
+            if layer == "bronze":
+                table = pipeline.bronze[name]
+                seen = landing.discover(name, table, lake.delta_table(at.ledger(name)))
+                counts = (seen.new.num_rows, seen.bytes, seen.settling.num_rows, seen.changed.num_rows)
+                found.tables.append(TableWork(layer, name, now, *counts))
+            else:
+                found.tables.append(TableWork(layer, name, now))
+    return found

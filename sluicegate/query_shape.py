@@ -1,0 +1,203 @@
+"""What the tree of a query says: its output columns, where its stream stands, and whether records can be followed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from sqlglot import exp
+
+# Aggregates that sqlglot does not know for what they are.
+_AGGREGATES = {
+    "mean", "std", "try_sum", "try_avg", "every", "some", "histogram_numeric", "count_min_sketch", "hll_sketch_agg",
+    "hll_union_agg", "listagg", "string_agg", "bool_and", "bool_or", "percentile", "regr_count", "mode",
+}  # fmt: skip
+
+# Parts of a SELECT that take no record away.
+_KEEPING = {"expressions", "from_", "joins", "laterals", "with_", "hint", "order", "sort", "cluster", "distribute"}
+
+Objection = tuple[str, exp.Expr]
+
+
+def first_select(tree: exp.Query) -> exp.Select:
+    """The SELECT that gives the columns their names: the outermost, or the first branch of a UNION."""
+    node: exp.Expr = tree
+    while not isinstance(node, exp.Select):
+        node = node.this
+    return node
+
+
+def outputs(select: exp.Select) -> list[tuple[str | None, exp.Expr]]:
+    """The columns of a SELECT list in order: None for a star, "" for an expression without a name."""
+    found: list[tuple[str | None, exp.Expr]] = []
+    for expression in select.expressions:
+        if isinstance(expression, exp.Aliases):
+            found += [(identifier.name, expression) for identifier in expression.args["expressions"]]
+        elif isinstance(expression, exp.Star) or (isinstance(expression, exp.Column) and expression.is_star):
+            found.append((None, expression))
+        elif isinstance(expression, exp.Alias):
+            found.append((expression.alias, expression))
+        elif isinstance(expression, (exp.Column, exp.Dot)):
+            found.append((expression.name, expression))
+        else:
+            found.append(("", expression))
+    return found
+
+
+def output_names(select: exp.Select) -> list[str | None]:
+    """Names of the columns of a SELECT list, as ``outputs`` has them."""
+    return [name for name, _ in outputs(select)]
+
+
+def brought_by_stars(select: exp.Select, alias: str, columns: Sequence[str]) -> set[str]:
+    """Which of the stream's ``columns`` the stars of a SELECT list bring along."""
+    brought: set[str] = set()
+    for expression in select.expressions:
+        star = expression.this if isinstance(expression, exp.Column) else expression
+        if not isinstance(star, exp.Star):
+            continue
+        of = expression.table if isinstance(expression, exp.Column) else alias
+        nested = isinstance(expression, exp.Column) and expression.args.get("db")
+        if of.lower() == alias.lower() and not nested:
+            without = {column.name.lower() for column in star.args.get("except_") or []}
+            brought |= {column for column in columns if column.lower() not in without}
+    return brought
+
+
+def unreadable(tree: exp.Query) -> Iterator[Objection]:
+    """What a definition's query may not hold, whichever layer it is for."""
+    for node in tree.walk():
+        if isinstance(node, (exp.Placeholder, exp.Parameter)):
+            yield "a query is data and has no parameters: write the value, or a function for a field of VARIANT", node
+        elif isinstance(node, exp.QueryTransform):
+            yield "TRANSFORM … USING runs a program, which a query may not", node
+        elif isinstance(node, exp.Table):
+            if node.args.get("version") or node.args.get("when"):
+                yield "a run chooses the versions that it reads: take VERSION or TIMESTAMP AS OF away", node
+            if isinstance(node.this, exp.Anonymous) and node.this.name.upper() == "IDENTIFIER":
+                yield "write the table's name itself instead of IDENTIFIER(…)", node
+            if is_stream(node) and not stream_parts(node):
+                yield "STREAM(…) takes the name of a table", node
+
+
+def is_stream(table: exp.Table) -> bool:
+    """Whether a table is written as ``STREAM(name)``."""
+    return isinstance(table.this, exp.Anonymous) and table.this.name.upper() == "STREAM"
+
+
+def stream_parts(table: exp.Table) -> list[exp.Expr]:
+    """The identifiers of the name in ``STREAM(name)``; none if it is not a name."""
+    inner = table.this.expressions
+    if len(inner) != 1 or not isinstance(inner[0], exp.Column) or inner[0].is_star:
+        return []
+    return list(inner[0].parts)
+
+
+def is_from_with(table: exp.Table) -> bool:
+    """Whether a name means a query of a WITH that is in sight, and no table."""
+    if not isinstance(table.this, exp.Identifier) or table.args.get("db"):
+        return False
+    name, node = table.name.lower(), table.parent
+    child: exp.Expr = table
+    while node is not None:
+        if name in _in_sight(node, child):
+            return True
+        child, node = node, node.parent
+    return False
+
+
+def _in_sight(node: exp.Expr, child: exp.Expr) -> set[str]:
+    """Names of the WITH queries that ``child`` may read by way of ``node``."""
+    if isinstance(node, exp.With):
+        # A query of a WITH sees those before it, and itself if it is recursive.
+        at = node.expressions.index(child)
+        return {cte.alias.lower() for cte in node.expressions[: at + bool(node.args.get("recursive"))]}
+    with_ = node.args.get("with_")
+    if with_ is None or child is with_:
+        return set()
+    return {cte.alias.lower() for cte in with_.expressions}
+
+
+def is_outermost(tree: exp.Query, table: exp.Table) -> bool:
+    """Whether a table stands in the FROM of the outermost SELECT itself, joins included."""
+    parent = table.parent
+    return isinstance(tree, exp.Select) and isinstance(parent, (exp.From, exp.Join)) and parent.parent is tree
+
+
+def by_record(tree: exp.Select, stream: exp.Table) -> Iterator[Objection]:
+    """Why the rows of a query over a stream cannot be told apart by record."""
+    for part, name in (("group", "GROUP BY"), ("having", "HAVING"), ("distinct", "DISTINCT"), ("qualify", "QUALIFY"),
+                       ("limit", "LIMIT"), ("offset", "OFFSET"), ("windows", "WINDOW")):  # fmt: skip
+        if found := tree.args.get(part):
+            place = found if isinstance(found, exp.Expr) and offset(found) is not None else tree
+            yield f"{name} takes several records together, which is for gold: a silver row is made of one record", place
+    for node in _own_nodes(tree):
+        if isinstance(node, exp.Window):
+            yield "a window function looks at other records, which is for gold: a silver row is made of one", node
+        elif (name := aggregate(node)) and not isinstance(node.parent, exp.Window):
+            yield f"{name} takes several records together, which is for gold: a silver row is made of one record", node
+    if stream.args.get("pivots") or (stream.parent and stream.parent.args.get("pivots")):
+        yield "PIVOT and UNPIVOT cannot be followed record by record", stream
+    alias = stream.args.get("alias")
+    if alias and alias.columns:
+        yield "names for the columns of STREAM(…) cannot be given in its alias: give them in the SELECT list", stream
+    yield from _strange_rows(tree, stream)
+
+
+def aggregate(node: exp.Expr) -> str:
+    """Name of the aggregate function that a node is, known to sqlglot or only to Spark; else the empty text."""
+    if isinstance(node, exp.AggFunc):
+        return node.sql_name().upper()
+    return node.name.upper() if isinstance(node, exp.Anonymous) and node.name.lower() in _AGGREGATES else ""
+
+
+def _own_nodes(select: exp.Select) -> Iterator[exp.Expr]:
+    """The nodes of a SELECT's own expressions and WHERE, without those of the queries in it."""
+    roots = [*select.expressions, *filter(None, [select.args.get("where")])]
+    for root in roots:
+        for node in root.walk(prune=lambda found: isinstance(found, exp.Query)):
+            if not isinstance(node, exp.Query):
+                yield node
+
+
+def _strange_rows(select: exp.Select, stream: exp.Table) -> Iterator[Objection]:
+    """Joins that make rows of no record at all, or hide the record that a row is made of."""
+    passed = stream.parent is select.args["from_"]
+    for join in select.args.get("joins") or []:
+        own = join is stream.parent
+        if own and (join.side in ("LEFT", "FULL") or join.kind in ("SEMI", "ANTI")):
+            yield f"{_kind(join)} JOIN STREAM(…) gives rows without a record: put STREAM(…) first, behind FROM", stream
+        elif passed and join.side in ("RIGHT", "FULL"):
+            yield f"{_kind(join)} JOIN gives rows of a lookup without any record: use LEFT JOIN", join
+        if join.method == "NATURAL":
+            yield "NATURAL JOIN joins by whatever columns have one name, the engine's too: write USING (…)", join
+        passed = passed or own
+
+
+def _kind(join: exp.Join) -> str:
+    return " ".join(filter(None, [join.side, join.kind]))
+
+
+def keeps_every_record(tree: exp.Query, stream: exp.Table | None) -> bool:
+    """Whether each record of the stream is certain to give a row: only what is known to keep them counts."""
+    if not isinstance(tree, exp.Select) or stream is None or stream.args.get("sample") or stream.args.get("pivots"):
+        return False
+    if any(value and part not in _KEEPING for part, value in tree.args.items()):
+        return False
+    passed = stream.parent is tree.args["from_"]
+    for join in tree.args.get("joins") or []:
+        own = join is stream.parent
+        if own and (join.side != "RIGHT" or join.kind in ("SEMI", "ANTI")):
+            return False
+        if passed and (join.side != "LEFT" or join.kind in ("SEMI", "ANTI")):
+            return False
+        passed = passed or own
+    if any(not lateral.args.get("outer") for lateral in tree.args.get("laterals") or []):
+        return False
+    # A generator gives no row for an empty array, and an unknown function may be one.
+    return not any(isinstance(node, (exp.UDTF, exp.Explode, exp.Anonymous)) for node in _own_nodes(tree))
+
+
+def offset(node: exp.Expr) -> int | None:
+    """Where a node begins in the text, as near as sqlglot remembers: its first identifier or function name."""
+    starts = [part.meta["start"] for part in node.walk() if "start" in part.meta]
+    return min(starts, default=None)

@@ -1,0 +1,103 @@
+"""The options of Spark's JSON and CSV readers: which a definition may set, and why not the others.
+
+The names are those of JSONOptions, CSVOptions and FileSourceOptions of Spark 4.2.
+https://spark.apache.org/docs/latest/sql-data-sources-json.html
+https://spark.apache.org/docs/latest/sql-data-sources-csv.html
+"""
+
+from __future__ import annotations
+
+import difflib
+from typing import Literal, NamedTuple
+
+_BOTH = {
+    "mode", "encoding", "charset", "lineSep", "multiLine", "locale", "timeZone", "dateFormat", "timeFormat",
+    "timestampFormat", "timestampNTZFormat", "enableDateTimeParsingFallback",
+}  # fmt: skip
+_JSON = _BOTH | {
+    "allowComments", "allowUnquotedFieldNames", "allowSingleQuotes", "allowNumericLeadingZeros",
+    "allowNonNumericNumbers", "allowBackslashEscapingAnyCharacter", "allowUnquotedControlChars",
+    "prefersDecimal", "dropFieldIfAllNull", "inferTimestamp", "useUnsafeRow",
+}  # fmt: skip
+_CSV = _BOTH | {
+    "sep", "delimiter", "quote", "escape", "charToEscapeQuoteEscaping", "comment", "header",
+    "ignoreLeadingWhiteSpace", "ignoreTrailingWhiteSpace", "nullValue", "nanValue", "positiveInf", "negativeInf",
+    "emptyValue", "maxColumns", "maxCharsPerColumn", "unescapedQuoteHandling", "inputBufferSize", "columnPruning",
+    "preferDate",
+}  # fmt: skip
+ALLOWED = {"json": _JSON, "csv": _CSV}
+
+_BOOLEAN = {
+    "multiline", "enabledatetimeparsingfallback", "allowcomments", "allowunquotedfieldnames", "allowsinglequotes",
+    "allownumericleadingzeros", "allownonnumericnumbers", "allowbackslashescapinganycharacter",
+    "allowunquotedcontrolchars", "prefersdecimal", "dropfieldifallnull", "infertimestamp", "useunsaferow", "header",
+    "ignoreleadingwhitespace", "ignoretrailingwhitespace", "columnpruning", "preferdate",
+}  # fmt: skip
+
+_REFUSED = {
+    "columnNameOfCorruptRecord": "the text of a corrupt record is in the column _corrupt_record",
+    "rescuedDataColumn": "what does not fit the schema is in the column _rescued_data",
+    "ignoreCorruptFiles": "a file that cannot be read would be lost in silence",
+    "ignoreMissingFiles": "a file that is gone would be lost in silence",
+    "samplingRatio": "a column that stands outside of the sample would be missed: every record is looked at",
+    "singleVariantColumn": "records are read into columns",
+    "primitivesAsString": "values are read as text and cast to the types of schemaHints or schema",
+    "inferSchema": "values are read as text and cast to the types of schemaHints or schema",
+    "enforceSchema": "columns are matched by the names in the header",
+    "recursiveFileLookup": "folders in the path are always looked into",
+    "modifiedAfter": "the ledger knows which files are new",
+    "modifiedBefore": "the ledger knows which files are new",
+    "pathGlobFilter": "it is a field of its own, beside path",
+    "maxFilesPerTrigger": "it is a field of its own, beside path",
+    "maxBytesPerTrigger": "it is a field of its own, beside path",
+    "schema": "it is a field of its own, beside path",
+    "schemaHints": "it is a field of its own, beside path",
+    "schemaEvolutionMode": "it is a field of its own, beside path",
+    "path": "it is a field of its own, beside format",
+    "format": "it is a field of its own, beside path",
+}
+
+
+class Problem(NamedTuple):
+    """What is wrong with an option: a stable code, a sentence, and what to write instead (may be empty)."""
+
+    code: str
+    message: str
+    hint: str = ""
+
+
+def problem(format_: Literal["json", "csv"], name: str, value: str) -> Problem | None:
+    """What is wrong with an option, or None.
+
+    Args:
+        format_: format of the files.
+        name: name of the option, in any case, as Spark takes it.
+        value: its value as a text.
+    """
+    lower = name.lower().removeprefix(_PREFIX)
+    if lower in _REFUSED_LOWER:
+        known = _REFUSED_LOWER[lower]
+        return Problem("refused-option", f"the option {known} cannot be set: {_REFUSED[known]}")
+    if name.lower() not in _LOWER[format_]:
+        return _unknown(format_, name, lower)
+    if lower == "mode" and value.upper() != "PERMISSIVE":
+        why = f"mode {value} would lose records or stop at the first bad one: only PERMISSIVE is allowed"
+        return Problem("refused-option", why)
+    if lower in _BOOLEAN and value.lower() not in ("true", "false"):
+        return Problem("wrong-type", f"{name} is true or false, and there is {value}")
+    return None
+
+
+def _unknown(format_: Literal["json", "csv"], name: str, lower: str) -> Problem:
+    known = _LOWER[format_]
+    message = f"{name} is not an option of Spark's {format_} reader"
+    if near := difflib.get_close_matches(lower, known, 1):
+        return Problem("unknown-option", message, f"did you mean {known[near[0]]}?")
+    other: Literal["json", "csv"] = "csv" if format_ == "json" else "json"
+    return Problem("unknown-option", message, f"it is an option of {other}" if lower in _LOWER[other] else "")
+
+
+_LOWER = {format_: {option.lower(): option for option in sorted(options)} for format_, options in ALLOWED.items()}
+_REFUSED_LOWER = {option.lower(): option for option in _REFUSED}
+# Auto Loader's own options come as cloudFiles.schemaHints and so on.
+_PREFIX = "cloudfiles."

@@ -1,0 +1,149 @@
+"""What a run says: lines for people while it works, and one JSON line for programs at its end."""
+
+from __future__ import annotations
+
+import json
+import sys
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+from sluicegate.errors import SluicegateError
+
+# The last line of a job's output begins with one of these words, so that Airflow and `sluicegate run` find it.
+REPORT = "SLUICEGATE_REPORT"
+ERROR = "SLUICEGATE_ERROR"
+
+
+def say(line: str) -> None:
+    """Prints one line for people, at once (job output is followed live)."""
+    print(line, flush=True)
+
+
+@dataclass
+class TableReport:
+    """What one run did to one table.
+
+    Attributes:
+        table: name of the table.
+        layer: bronze, silver or gold.
+        state: ``idle``, ``written``, or ``rebuilt`` when the table was made again as a whole.
+        why: the reason of a rebuild, or what a person should know (may be empty).
+        read: records (gold: changed rows) that the run took in.
+        written: rows added to or changed in the table.
+        quarantined: records that broke a rule and stand in the quarantine table.
+        dropped: records dropped by an ``expect_or_drop`` or by the query itself; their identities are set aside.
+        duplicates: records set aside because another record has their key.
+        expectations: for each expectation how many rows passed and failed.
+        seconds: wall time spent on this table.
+        version: version of the table after the run; None when it does not exist yet.
+        files: files read (bronze).
+        bytes: bytes of those files.
+        corrupt: records kept as corrupt text (bronze).
+        changed_files: files that changed after they were read, and were not read again (bronze).
+        total: rows in the table after the run.
+        samples: a few quarantined rows with the rules they broke.
+    """
+
+    table: str
+    layer: str
+    state: str = "idle"
+    why: str = ""
+    read: int = 0
+    written: int = 0
+    quarantined: int = 0
+    dropped: int = 0
+    duplicates: int = 0
+    expectations: dict[str, dict[str, int]] = field(default_factory=dict)
+    seconds: float = 0.0
+    version: int | None = None
+    files: int = 0
+    bytes: int = 0
+    corrupt: int = 0
+    changed_files: int = 0
+    total: int = 0
+    samples: list[dict[str, Any]] = field(default_factory=list)
+
+    def line(self) -> str:
+        """One aligned line that visibly adds up."""
+        if self.state == "idle":
+            return f"  {self.layer:<6} {self.table:<28} nothing new"
+        parts = [f"  {self.layer:<6} {self.table:<28} {self.read:>9,} read"]
+        if self.layer == "gold":
+            parts.append(f" → {self.written:>9,} rows")
+        else:
+            parts.append(f" = {self.written:>9,} written")
+        if self.layer == "silver":
+            parts.append(
+                f" + {self.quarantined:,} quarantined + {self.dropped:,} dropped + {self.duplicates:,} duplicates"
+            )
+        if self.layer == "bronze":
+            parts.append(f"   from {self.files:,} {'file' if self.files == 1 else 'files'}, {human_bytes(self.bytes)}")
+            if self.corrupt:
+                parts.append(f", {self.corrupt:,} corrupt")
+        parts.append(f"   {self.seconds:.1f} s")
+        if self.state == "rebuilt" and self.why:
+            parts.append(f"   (whole: {self.why})")
+        return "".join(parts)
+
+    def remarks(self) -> list[str]:
+        """What a person should know besides the line: rules that failed with a sample row, files that changed."""
+        lines = []
+        for name, counts in self.expectations.items():
+            if counts["failed"]:
+                lines.append(
+                    f"         {name}: {counts['failed']:,} of {counts['failed'] + counts['passed']:,} rows failed"
+                )
+        lines += [f"         e.g. {_sample(sample)}" for sample in self.samples[:1]]
+        if self.changed_files:
+            files = "1 file has" if self.changed_files == 1 else f"{self.changed_files:,} files have"
+            lines.append(
+                f"         {files} changed since they were read and were not read again: "
+                f"`sluicegate files` names them; land them under a new name"
+            )
+        return lines
+
+
+def _sample(sample: dict[str, Any]) -> str:
+    values = ", ".join(f"{column} = {value}" for column, value in sample["row"].items())
+    file = str(sample["file"] or "").rsplit("/", 1)[-1]
+    return f"{values or 'a row'}{f' in {file}' if file else ''} broke {', '.join(sample['rules'])}"
+
+
+@dataclass
+class RunReport:
+    """What one job did: a table report for each table of its layer, in the order they ran."""
+
+    pipeline: str
+    layer: str
+    tables: list[TableReport] = field(default_factory=list)
+    seconds: float = 0.0
+    notes: list[str] = field(default_factory=list)
+
+    def as_dict(self) -> dict[str, Any]:
+        """The report as it stands in the job's last line and in ``--json`` output."""
+        return asdict(self)
+
+    @classmethod
+    def from_dict(cls, facts: dict[str, Any]) -> RunReport:
+        """A report read back from a job's last line."""
+        return cls(**{**facts, "tables": [TableReport(**table) for table in facts["tables"]]})
+
+
+def end_with_report(report: RunReport) -> None:
+    """Prints the report as the job's last line."""
+    say(f"{REPORT} {json.dumps(report.as_dict(), default=str)}")
+
+
+def end_with_error(error: SluicegateError) -> None:
+    """Prints the error for people, and then as the job's last line for programs."""
+    print(error.for_people(), file=sys.stderr, flush=True)
+    say(f"{ERROR} {json.dumps(error.as_dict(), default=str)}")
+
+
+def human_bytes(size: float) -> str:
+    """A size in bytes with the unit that leaves one to three digits before the point."""
+    for unit in ("B", "kB", "MB", "GB"):
+        if size < 1000:
+            return f"{size:.0f} {unit}" if unit == "B" else f"{size:.1f} {unit}"
+        size /= 1000
+    return f"{size:.1f} TB"

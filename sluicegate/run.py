@@ -1,0 +1,142 @@
+"""``sluicegate run``: the spark-submit jobs in order, without Airflow, and none of them when nothing is waiting."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import time
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any
+
+from sluicegate import lake, plan, report, session
+from sluicegate.errors import JobFailed, PipelineMissing, SluicegateError, Where
+from sluicegate.report import RunReport
+
+if TYPE_CHECKING:
+    from sluicegate.definition import Pipeline
+    from sluicegate.settings import Settings
+
+# What the JVM itself says at each start of Spark, whatever its log settings.
+JVM_CHATTER = "WARNING: Using incubator modules"
+
+
+def run(pipeline: Pipeline, settings: Settings, layer: str | None, tell: Callable[[str], None]) -> list[RunReport]:
+    """Runs the layers that have work.
+
+    Args:
+        pipeline: the definition.
+        settings: where things are.
+        layer: only this one; None for all.
+        tell: takes each line for people.
+
+    Returns:
+        a report for each layer that was run; none when nothing was waiting.
+
+    Raises:
+        PipelineMissing: there is no such layer.
+        SluicegateError: a job failed; the layers after it were not run.
+    """
+    if layer is not None and layer not in lake.LAYERS:
+        raise PipelineMissing(f"there is no layer {layer}", hint=f"the layers are {', '.join(lake.LAYERS)}")
+    waiting = _settled(pipeline, settings, tell)
+    layers = [one for one in waiting.layers if layer in (None, one)]
+    tell(waiting.sentence())
+    if not layers:
+        tell(f"{pipeline.name} is up to date; Spark was not started")
+        return []
+    started = time.monotonic()
+    reports = [submit(one, pipeline.name, settings, {"run_id": "command line"}, tell) for one in layers]
+    tell(f"done in {time.monotonic() - started:.1f} s")
+    for line in _next(pipeline, reports):
+        tell(line)
+    return reports
+
+
+def _settled(pipeline: Pipeline, settings: Settings, tell: Callable[[str], None]) -> plan.Pending:
+    """What waits, once files that landed a moment ago are old enough to be read: a person expects them in this run."""
+    waiting = plan.pending(pipeline, settings)
+    if waiting.settling:
+        seconds = max(table.settleSeconds for table in pipeline.bronze.values())
+        tell(f"waiting {seconds:g} s: {waiting.settling:,} files landed a moment ago and may still be being written")
+        time.sleep(seconds)
+        waiting = plan.pending(pipeline, settings)
+    return waiting
+
+
+def _next(pipeline: Pipeline, reports: list[RunReport]) -> list[str]:
+    """What a person may want to do now."""
+    lines = []
+    quarantined = [table for report in reports for table in report.tables if table.quarantined]
+    for table in quarantined[:1]:
+        asked = f"SELECT * FROM {pipeline.name}.{table.table}_quarantine"
+        lines.append(f'next: sluicegate sql "{asked}" shows what was quarantined and why')
+    for name in list(pipeline.gold)[:1]:
+        lines.append(f'next: sluicegate sql "SELECT * FROM {pipeline.name}.{name} LIMIT 10"')
+    return lines
+
+
+def submit(
+    layer: str, pipeline: str, settings: Settings, facts: Mapping[str, Any], tell: Callable[[str], None]
+) -> RunReport:
+    """Runs one layer by spark-submit, and passes its lines on as they come.
+
+    Args:
+        layer: bronze, silver or gold.
+        pipeline: name of the pipeline.
+        settings: where things are.
+        facts: who runs this.
+        tell: takes each line that is for people.
+
+    Raises:
+        SluicegateError: what the job says went wrong, with its code and exit code.
+        JobFailed: the job ended without saying why.
+    """
+    extra = ["--run-info", json.dumps(dict(facts))]
+    command = session.submit_command(layer, pipeline, settings, extra)
+    # A process group of its own, so that Ctrl-C and a kill reach the JVM and its Python alike.
+    process = subprocess.Popen(
+        command,
+        env=session.submit_env(),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        start_new_session=True,
+    )
+    last = ""
+    tail: list[str] = []
+    try:
+        for line in process.stdout or ():
+            line = line.rstrip("\n")
+            if line.startswith((report.REPORT, report.ERROR)):
+                last = line
+            elif not line.startswith(JVM_CHATTER):
+                tail = [*tail, line][-20:]
+                tell(line)
+        code = process.wait()
+    except BaseException:
+        os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
+        raise
+    if last.startswith(report.REPORT) and code == 0:
+        return RunReport.from_dict(json.loads(last[len(report.REPORT) :]))
+    raise _error_of(last, code, layer, tail)
+
+
+def _error_of(last: str, code: int, layer: str, tail: list[str]) -> SluicegateError:
+    if not last.startswith(report.ERROR):
+        return JobFailed(
+            f"the {layer} job ended with exit code {code} and without a report",
+            cause="\n    ".join(tail[-8:]),
+            hint="a new run goes on where the last commit ended",
+        )
+    facts = json.loads(last[len(report.ERROR) :])
+    error = SluicegateError(
+        facts["message"],
+        where=Where(facts["table"], facts["file"], facts["line"]),
+        cause=facts["cause"],
+        hint=facts["hint"],
+    )
+    error.code, error.exit_code = facts["code"], facts["exit_code"]
+    return error

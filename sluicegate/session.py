@@ -1,0 +1,298 @@
+"""Spark as Sluicegate runs it: the settings, the class path, the class-data archive, and the spark-submit command.
+
+Building a command needs no Spark; ``pyspark`` is imported only where a session is opened.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import importlib.util
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Sequence
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from sluicegate.errors import JavaMissing, SluicegateError
+from sluicegate.report import say
+from sluicegate.settings import Settings
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+ROOT = Path(__file__).resolve().parent.parent
+JAVA_AT_LEAST = 17
+
+# A JVM of ours lives for seconds: the first compiler alone more than halves its CPU time. That compiler's code cache
+# defaults to 48 MB, which Spark fills in 40 s and then runs interpreted, so it is given the size of the full one.
+SHORT_LIVED_JVM = ("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-XX:ReservedCodeCacheSize=240m")
+
+
+def jar_folder() -> Path:
+    """The folder with the pinned Delta jars: ``SLUICEGATE_JARS``, else ``.jars`` beside the package."""
+    return Path(os.environ.get("SLUICEGATE_JARS") or ROOT / ".jars")
+
+
+def jars() -> list[Path]:
+    """The Delta jars, in a fixed order.
+
+    Raises:
+        JavaMissing: there are none: set-up has not been run.
+    """
+    found = sorted(jar_folder().glob("*.jar"))
+    if not found:
+        raise JavaMissing(f"there are no Delta jars in {jar_folder()}", hint="run `make setup`")
+    return found
+
+
+def java() -> str:
+    """The ``java`` that spark-submit will run: that of JAVA_HOME, else of PATH.
+
+    Raises:
+        JavaMissing: there is none.
+    """
+    home = os.environ.get("JAVA_HOME")
+    program = shutil.which(str(Path(home) / "bin" / "java")) if home else shutil.which("java")
+    if program is None:
+        place = f"JAVA_HOME ({home}) has no bin/java" if home else "there is no java on PATH and JAVA_HOME is not set"
+        raise JavaMissing(
+            f"Spark needs Java {JAVA_AT_LEAST} or newer, and {place}",
+            hint="install one, for example `apt-get install openjdk-17-jre-headless`, or set JAVA_HOME",
+        )
+    return program
+
+
+@cache
+def java_version(program: str) -> str:
+    """The version that a ``java`` program prints, such as ``17.0.15``.
+
+    Raises:
+        JavaMissing: it is older than Spark needs, or does not run.
+    """
+    release = Path(program).resolve().parent.parent / "release"
+    match = re.search(r'JAVA_VERSION="([^"]+)"', release.read_text()) if release.is_file() else None
+    if match is None:  # not every vendor ships the file; asking costs a JVM start of some 50 ms
+        answer = subprocess.run([program, "-version"], capture_output=True, text=True, check=False)
+        match = re.search(r'version "([^"]+)"', answer.stderr + answer.stdout)
+    if match is None or int(match[1].split(".")[0]) < JAVA_AT_LEAST:
+        found = f"is Java {match[1]}" if match else "does not say its version"
+        raise JavaMissing(
+            f"Spark needs Java {JAVA_AT_LEAST} or newer, and {program} {found}",
+            hint="install a newer one, or point JAVA_HOME to it",
+        )
+    return match[1]
+
+
+def spark_home() -> Path:
+    """The Spark that the ``pyspark`` package of this Python brings.
+
+    Raises:
+        JavaMissing: pyspark is not installed.
+    """
+    spec = importlib.util.find_spec("pyspark")
+    if spec is None or spec.origin is None:
+        raise JavaMissing(
+            "pyspark is not installed in this Python", hint="install sluicegate[spark], or run `make setup`"
+        )
+    return Path(spec.origin).parent
+
+
+def spark_conf(settings: Settings) -> dict[str, str]:
+    """Everything a job needs on spark-submit's command line (a running session is too late for JVM options)."""
+    local = settings.master.startswith("local")
+    conf = {
+        "spark.driver.extraClassPath": os.pathsep.join(map(str, jars())),
+        "spark.driver.extraJavaOptions": " ".join(_jvm_options(short_lived=local)),
+        "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
+        "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
+        "spark.sql.session.timeZone": "UTC",
+        # Delta rebuilds a table's state with this many tasks; the default, 50, costs seconds on small tables.
+        "spark.databricks.delta.snapshotPartitions": "2",
+        # Adaptive execution coalesces what it can, but every shuffle starts with as many tasks as this.
+        "spark.sql.shuffle.partitions": "4" if local else "200",
+        "spark.sql.adaptive.enabled": "true",
+        "spark.ui.showConsoleProgress": "false",
+        "spark.sql.debug.maxToStringFields": "200",
+        # All tables of ours can be followed by others, and by our own next layer.
+        "spark.databricks.delta.properties.defaults.enableChangeDataFeed": "true",
+        # Every Delta reader opens plain files; deletion vectors are a choice to make with the readers in mind.
+        "spark.databricks.delta.properties.defaults.enableDeletionVectors": "false",
+        # A log checkpoint is a Spark job of its own; reading a hundred small commits costs less than ten of them.
+        "spark.databricks.delta.properties.defaults.checkpointInterval": "100",
+        "spark.log4j2.level": "WARN",
+    }
+    if local:
+        conf |= {
+            "spark.ui.enabled": "false",
+            "spark.driver.host": "127.0.0.1",
+            "spark.driver.bindAddress": "127.0.0.1",
+            "spark.sql.streaming.numRecentProgressUpdates": "1",
+        }
+    else:
+        conf["spark.executor.extraClassPath"] = conf["spark.driver.extraClassPath"]
+        conf["spark.executor.extraJavaOptions"] = "-Duser.timezone=UTC"
+    conf.pop("spark.log4j2.level")
+    return conf
+
+
+def _jvm_options(*, short_lived: bool) -> list[str]:
+    options = ["-Duser.timezone=UTC", f"-Dlog4j2.configurationFile={ROOT / 'sluicegate' / 'log4j2.properties'}"]
+    if short_lived:
+        options += SHORT_LIVED_JVM
+        archive, reason = usable_archive()
+        if archive is not None:
+            options += [f"-XX:SharedArchiveFile={archive}", "-Xshare:auto", "-Xlog:cds=off", "-Xlog:cds+dynamic=off"]
+        else:
+            say(f"starting Spark without its class-data archive, some seconds slower: {reason}")
+    return options
+
+
+# --- the class-data archive ------------------------------------------------------------------------------------------
+
+
+def archive_file() -> Path:
+    """Where set-up puts the JVM's class-data archive."""
+    return jar_folder() / "spark.jsa"
+
+
+def usable_archive() -> tuple[Path | None, str]:
+    """The class-data archive if it was made by this very Java for these very jars, else None and the reason."""
+    archive = archive_file()
+    try:
+        made_for = json.loads(archive.with_suffix(".json").read_text())
+    except (OSError, ValueError):
+        return None, "there is none (`make setup` makes it)"
+    if not archive.is_file():
+        return None, f"{archive} is gone (`make setup` makes it again)"
+    if made_for != _archive_key():
+        return None, "it was made for another Java or other jars (`make setup` makes it again)"
+    return archive, ""
+
+
+def _archive_key() -> dict[str, str]:
+    """What an archive depends on: the JVM checks the class path by name, size and time, and so do we, beforehand."""
+    paths = [*jars(), *sorted((spark_home() / "jars").glob("*.jar"))]
+    facts = "\n".join(f"{path} {(stat := path.stat()).st_size} {int(stat.st_mtime)}" for path in paths)
+    program = java()
+    return {
+        "java": f"{Path(program).resolve()} {java_version(program)}",
+        "options": " ".join(SHORT_LIVED_JVM),
+        "jars": hashlib.sha256(facts.encode()).hexdigest(),
+    }
+
+
+def make_archive() -> None:
+    """Runs a small stream into Delta tables and lets the JVM write the classes that it loaded into an archive.
+
+    Source: JEP 350, dynamic class-data sharing archives (``-XX:ArchiveClassesAtExit``).
+    """
+    if usable_archive()[0] is not None:
+        return
+    archive = archive_file()
+    archive.unlink(missing_ok=True)
+    with tempfile.TemporaryDirectory() as scratch:
+        made = Path(scratch) / archive.name
+        conf = spark_conf(Settings.of(master="local[2]"))
+        options = [f"-XX:ArchiveClassesAtExit={made}", "-Xlog:cds=off", "-Xlog:cds+dynamic=off", "-Xlog:class+path=off"]
+        conf["spark.driver.extraJavaOptions"] = " ".join(
+            [o for o in conf["spark.driver.extraJavaOptions"].split() if "SharedArchiveFile" not in o] + options
+        )
+        command = [*_spark_submit("local[2]", conf), str(ROOT / "sluicegate" / "warmup.py"), scratch]
+        done = subprocess.run(command, env=submit_env(), capture_output=True, text=True, check=False)
+        if done.returncode or not made.is_file():
+            raise JavaMissing("the class-data archive could not be made", cause=done.stderr.strip()[-2000:])
+        shutil.copy(made, archive.with_suffix(".new"))
+    archive.with_suffix(".new").replace(archive)
+    archive.with_suffix(".json").write_text(json.dumps(_archive_key()))
+
+
+# --- the command -----------------------------------------------------------------------------------------------------
+
+
+def _spark_submit(master: str, conf: dict[str, str]) -> list[str]:
+    command = [str(spark_home() / "bin" / "spark-submit"), "--master", master]
+    for key, value in conf.items():
+        command += ["--conf", f"{key}={value}"]
+    return command
+
+
+def job_file(layer: str) -> Path:
+    """The script in ``spark_jobs/`` that runs a layer."""
+    return ROOT / "spark_jobs" / f"{layer}.py"
+
+
+def job_arguments(pipeline: str, settings: Settings, extra: Sequence[str] = ()) -> list[str]:
+    """The arguments that every job takes."""
+    return [
+        "--pipeline", pipeline, "--lake", settings.lake, "--landing", settings.landing,
+        "--pipelines", str(settings.pipelines), *extra,
+    ]  # fmt: skip
+
+
+def submit_command(layer: str, pipeline: str, settings: Settings, extra: Sequence[str] = ()) -> list[str]:
+    """The spark-submit command that runs one layer of a pipeline.
+
+    Raises:
+        JavaMissing: no Java 17 or newer, no pyspark, or no jars.
+    """
+    java_version(java())
+    return [
+        *_spark_submit(settings.master, spark_conf(settings)),
+        "--name", f"{pipeline}.{layer}", str(job_file(layer)), *job_arguments(pipeline, settings, extra),
+    ]  # fmt: skip
+
+
+def submit_env() -> dict[str, str]:
+    """The environment of a job: this process's, and which Spark and Python it is to use."""
+    paths = [str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])]
+    return {
+        **os.environ,
+        "SPARK_HOME": str(spark_home()),
+        "PYSPARK_PYTHON": sys.executable,
+        "PYTHONPATH": os.pathsep.join(paths),
+        "PYTHONUNBUFFERED": "1",
+        "SPARK_LOCAL_IP": os.environ.get("SPARK_LOCAL_IP", "127.0.0.1"),
+    }
+
+
+def open_session(name: str) -> SparkSession:
+    """The session of a job started by spark-submit, whose command line or defaults bring the settings.
+
+    Raises:
+        JavaMissing: they do not: Delta's jars cannot be added to a JVM that already runs.
+    """
+    from pyspark.sql import SparkSession
+
+    session = SparkSession.builder.appName(name).getOrCreate()
+    if "delta" not in (session.conf.get("spark.sql.extensions", "") or ""):
+        session.stop()
+        raise JavaMissing(
+            "this Spark was started without Delta Lake",
+            hint="use the spark-submit of the project's .venv after `make setup`, or `sluicegate run`",
+        )
+    return session
+
+
+def write_defaults() -> None:
+    """Writes the settings beside this Python's Spark, so that a plain ``spark-submit`` or ``spark-sql`` has them."""
+    conf = spark_conf(Settings.of(master="local[*]")) | {"spark.pyspark.python": sys.executable}
+    folder = spark_home() / "conf"
+    folder.mkdir(exist_ok=True)
+    lines = [f"{key} {value}" for key, value in conf.items()]
+    (folder / "spark-defaults.conf").write_text("# made by `make setup`\n" + "\n".join(lines) + "\n")
+
+
+if __name__ == "__main__" and sys.argv[1:] == ["--make-archive"]:
+    try:
+        make_archive()
+    except SluicegateError as problem:
+        print(problem.for_people(), file=sys.stderr)
+        sys.exit(problem.exit_code)
+    finally:
+        write_defaults()

@@ -1,0 +1,45 @@
+"""Where a run finds its things: the lake, the landing, the definitions, the Spark master."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+
+
+@dataclass(frozen=True)
+class Settings:
+    """The four places that every command takes.
+
+    Attributes:
+        lake: path or URI of the tables' root.
+        landing: path or URI of the folder that files arrive in; ``${landing}`` in a definition.
+        pipelines: folder with one folder for each pipeline.
+        master: Spark master, as spark-submit takes it.
+    """
+
+    lake: str
+    landing: str
+    pipelines: Path
+    master: str
+
+    @classmethod
+    def of(
+        cls,
+        lake: str | None = None,
+        landing: str | None = None,
+        pipelines: str | Path | None = None,
+        master: str | None = None,
+    ) -> Settings:
+        """What was given, else ``SLUICEGATE_*`` of the environment, else a folder below the current one."""
+        return cls(
+            lake=_place(lake or os.environ.get("SLUICEGATE_LAKE") or "lake"),
+            landing=_place(landing or os.environ.get("SLUICEGATE_LANDING") or "landing"),
+            pipelines=Path(pipelines or os.environ.get("SLUICEGATE_PIPELINES") or "pipelines").absolute(),
+            master=master or os.environ.get("SLUICEGATE_MASTER") or "local[*]",
+        )
+
+
+def _place(place: str) -> str:
+    """A URI as it is, a path made absolute: spark-submit and Airflow run in other folders than the person."""
+    return place.rstrip("/") if "://" in place else str(Path(place).expanduser().absolute())

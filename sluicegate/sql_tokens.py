@@ -1,0 +1,198 @@
+"""SQL as a row of tokens that remember where they stand, so that a text can be changed at places and nowhere else.
+
+sqlglot's tree says what a query means; it forgets how it was written, and SQL that it writes anew is not always the
+same query. So the tree decides, and what Spark runs is the user's own text with spans of tokens exchanged.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from sqlglot import exp, parse_one
+from sqlglot.dialects.spark import Spark
+from sqlglot.errors import ParseError, SqlglotError, TokenError
+from sqlglot.tokenizer_core import Token, TokenType
+
+_OPENING = {TokenType.L_PAREN, TokenType.L_BRACKET, TokenType.L_BRACE}
+_CLOSING = {TokenType.R_PAREN, TokenType.R_BRACKET, TokenType.R_BRACE}
+_NOT_WORDS = {TokenType.IDENTIFIER, TokenType.STRING, TokenType.RAW_STRING, TokenType.NUMBER}
+
+
+class QuerySyntax(ValueError):
+    """Raised when a text is not the one SELECT that a definition may hold.
+
+    Attributes:
+        message: one sentence that says what was found and what is allowed.
+        line: line of the text, counted from 1.
+    """
+
+    def __init__(self, message: str, line: int) -> None:
+        super().__init__(message)
+        self.message = message
+        self.line = line
+
+
+@dataclass(frozen=True)
+class Span:
+    """Tokens ``first`` to ``last`` (both included) that another text takes the place of."""
+
+    first: int
+    last: int
+    text: str
+
+
+class Tokens(Sequence[Token]):
+    """The tokens of a text, without white space, comments and trailing semicolons."""
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+        self._items = _read(text)
+
+    def __len__(self) -> int:
+        return len(self._items)
+
+    def __getitem__(self, index):  # type: ignore[no-untyped-def]
+        return self._items[index]
+
+    def raw(self, index: int) -> str:
+        """The token as it is written, with its quotes."""
+        token = self._items[index]
+        return self.text[token.start : token.end + 1]
+
+    def word(self, index: int) -> str:
+        """The token in capitals if it is a bare word, else the empty text (also beyond either end)."""
+        if not 0 <= index < len(self._items) or self._items[index].token_type in _NOT_WORDS:
+            return ""
+        # A word behind a dot is a field, whatever keyword it looks like.
+        if index and self._items[index - 1].token_type == TokenType.DOT:
+            return ""
+        return self.raw(index).upper()
+
+    def is_type(self, index: int, *types: TokenType) -> bool:
+        """Whether there is a token at ``index`` and it is of one of ``types``."""
+        return 0 <= index < len(self._items) and self._items[index].token_type in types
+
+    def line(self, index: int) -> int:
+        """Line that a token begins on, counted from 1; the last line if there is no such token."""
+        start = self._items[index].start if index < len(self._items) else len(self.text)
+        return line_at(self.text, start)
+
+    def at(self, offset: int) -> int:
+        """Index of the token that begins at ``offset`` of the text.
+
+        Raises:
+            KeyError: no token begins there.
+        """
+        for index, token in enumerate(self._items):
+            if token.start == offset:
+                return index
+        raise KeyError(offset)
+
+    def closing(self, opening: int) -> int:
+        """Index of the parenthesis that closes the one at ``opening``.
+
+        Raises:
+            QuerySyntax: it is never closed.
+        """
+        depth = 0
+        for index in range(opening, len(self._items)):
+            depth += self._step(index)
+            if depth == 0:
+                return index
+        raise QuerySyntax("a parenthesis is opened here and never closed", self.line(opening))
+
+    def top_level(self, first: int, end: int) -> Iterator[int]:
+        """Indices in ``[first, end)`` that stand in no parenthesis or bracket opened there."""
+        depth = 0
+        for index in range(first, end):
+            step = self._step(index)
+            if depth == 0 and step == 0:
+                yield index
+            depth += step
+
+    def compose(self, spans: Sequence[Span], first: int = 0, end: int | None = None, *, compact: bool = False) -> str:
+        """The text of the tokens ``[first, end)`` with each of ``spans`` exchanged.
+
+        Args:
+            spans: what to exchange; spans do not overlap. Those outside of ``[first, end)`` are left out.
+            first: first token to take.
+            end: token to stop before; all by default.
+            compact: a single space wherever there is white space or a comment, instead of what stands there.
+        """
+        end = len(self._items) if end is None else end
+        starts = {span.first: span for span in spans}
+        # Comments above the first token are the author's words about the query: they stay with the whole of it.
+        parts = [self.text[: self._items[0].start]] if first == 0 and not compact else []
+        index = first
+        while index < end:
+            span = starts.get(index, Span(index, index, self.raw(index)))
+            parts.append(span.text)
+            if span.last + 1 < end:
+                gap = self.text[self._items[span.last].end + 1 : self._items[span.last + 1].start]
+                parts.append(gap if not compact else " " if gap else "")
+            index = span.last + 1
+        return "".join(parts)
+
+    def _step(self, index: int) -> int:
+        kind = self._items[index].token_type
+        return 1 if kind in _OPENING else -1 if kind in _CLOSING else 0
+
+
+def line_at(text: str, offset: int) -> int:
+    """Line of an offset, counted from 1."""
+    return text.count("\n", 0, offset) + 1
+
+
+def parsed(text: str) -> exp.Expr:
+    """The tree of a text.
+
+    Raises:
+        QuerySyntax: sqlglot cannot read it; the message is its own, without the names of its classes.
+    """
+    try:
+        return parse_one(text, dialect="spark")
+    except ParseError as error:
+        first = error.errors[0] if error.errors else {}
+        what = str(first.get("description") or error).rstrip(".")
+        if what.startswith("Required keyword"):
+            what = "something is missing"
+        near = str(first.get("highlight") or "").strip()
+        raise QuerySyntax(what + (f", near {near}" if near else ""), int(first.get("line") or 1)) from None
+    except (SqlglotError, AssertionError, RecursionError):
+        # Broken hints, pipes in odd places, thousands of parentheses: the parser gives up in its own ways.
+        raise QuerySyntax("it cannot be followed", 1) from None
+
+
+def _read(text: str) -> list[Token]:
+    try:
+        found = Spark().tokenize(text)
+    except TokenError as error:
+        raise QuerySyntax("a text, name or comment is opened and never closed", _open_line(error, text)) from None
+    tokens: list[Token] = []
+    for token in found:
+        # sqlglot makes three tokens of `1L` (1, ::, BIGINT) at one place; the text has one.
+        if not tokens or token.start > tokens[-1].end:
+            tokens.append(token)
+    while tokens and tokens[-1].token_type == TokenType.SEMICOLON:
+        tokens.pop()
+    _refuse_continued_comments(text, tokens)
+    return tokens
+
+
+def _open_line(error: TokenError, text: str) -> int:
+    """Line of the quote that is never closed, which sqlglot gives as ``Missing ' from 2:7`` where it knows it."""
+    quote = str(error.__cause__ or "").removeprefix("Missing ")[:1]
+    opened = text.rfind(quote) if quote in ("'", '"', "`") else text.rfind("/*")
+    return line_at(text, max(opened, 0))
+
+
+def _refuse_continued_comments(text: str, tokens: list[Token]) -> None:
+    """For Spark a backslash at the end of a ``--`` comment takes the next line into it; for sqlglot it does not."""
+    before = 0
+    for token in tokens:
+        gap = text[before : token.start]
+        if "\\\n" in gap and "--" in gap:
+            line = line_at(text, before + gap.index("\\\n"))
+            raise QuerySyntax("a comment that ends in a backslash makes Spark skip the next line; take it away", line)
+        before = token.end + 1

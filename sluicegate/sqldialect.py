@@ -1,0 +1,375 @@
+"""Says a Spark SQL query in DuckDB's SQL, so that it means the same.
+
+sqlglot translates most of it. What is here is what it does not, and what would otherwise give other rows without a
+word: casts (DuckDB rounds where Spark cuts off), days of the week, percentiles, time zones, units of ``date_trunc``.
+Types are not known here, so what depends on them is left to DuckDB's overloaded macros (:data:`MACROS`).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+
+from sqlglot import ErrorLevel, exp
+from sqlglot.dialects.spark import Spark
+from sqlglot.parsers.spark import SparkParser
+
+_Rule = Callable[[exp.Expr], None]
+
+
+class SparkSQL(Spark):
+    """Spark 4's SQL. sqlglot's own has the casts and divisions of Spark 3, where what fails is NULL."""
+
+    SAFE_DIVISION = False
+
+    class Parser(SparkParser):
+        STRICT_CAST = True
+
+
+class Untranslatable(ValueError):
+    """Raised for what has no counterpart that gives the same rows."""
+
+
+# Casts, by the type of what is cast. DuckDB resolves the overloads; each macro lists also the types that would else be
+# cast to another of its list. DECIMAL(38, 18) holds every number that a BIGINT does.
+_BY_TYPE = (
+    """CREATE MACRO spark_digits(x) AS CASE WHEN regexp_full_match(trim(x), '[+-]?[0-9]+') THEN trim(x)
+                                            ELSE concat(x, ' (not a whole number)') END""",
+    """CREATE MACRO spark_whole(x BIGINT) AS x, (x HUGEINT) AS x, (x DOUBLE) AS trunc(x),
+       (x DECIMAL(38, 18)) AS trunc(x), (x BOOLEAN) AS x, (x DATE) AS x, (x VARCHAR) AS spark_digits(x),
+       (x TIMESTAMPTZ) AS CAST(floor(epoch(x)) AS BIGINT)""",
+    """CREATE MACRO spark_number(x TIMESTAMPTZ) AS epoch(x), (x TIMESTAMP) AS x, (x DATE) AS x, (x VARCHAR) AS x,
+       (x) AS x""",
+    """CREATE MACRO spark_instant(x DOUBLE) AS make_timestamptz(CAST(trunc(x * 1000000) AS BIGINT)),
+       (x BIGINT) AS make_timestamptz(x * 1000000), (x VARCHAR) AS x, (x DATE) AS x, (x TIMESTAMP) AS x,
+       (x TIMESTAMPTZ) AS x""",
+    """CREATE MACRO spark_text(x TIMESTAMPTZ) AS CAST(timezone('UTC', x) AS VARCHAR), (x TIMESTAMP) AS x, (x DATE) AS x,
+       (x VARCHAR) AS x, (x) AS x""",
+)
+
+# The same by way of texts: aggregates and window functions have no type yet when DuckDB resolves overloads.
+_BY_TEXT = (
+    "CREATE MACRO spark_type(x) AS split_part(typeof(x), '(', 1)",
+    "CREATE MACRO spark_bit(x) AS CASE CAST(x AS VARCHAR) WHEN 'true' THEN '1' WHEN 'false' THEN '0' END",
+    "CREATE MACRO spark_time(x) AS TRY_CAST(CAST(x AS VARCHAR) AS TIMESTAMPTZ)",
+    "CREATE MACRO spark_double(x) AS TRY_CAST(CAST(x AS VARCHAR) AS DOUBLE)",
+    """CREATE MACRO spark_whole_text(x) AS CASE spark_type(x)
+         WHEN 'BOOLEAN' THEN spark_bit(x)
+         WHEN 'TIMESTAMP WITH TIME ZONE' THEN CAST(CAST(floor(epoch(spark_time(x))) AS BIGINT) AS VARCHAR)
+         WHEN 'DOUBLE' THEN coalesce(CAST(TRY_CAST(trunc(spark_double(x)) AS HUGEINT) AS VARCHAR), CAST(x AS VARCHAR))
+         WHEN 'FLOAT' THEN coalesce(CAST(TRY_CAST(trunc(spark_double(x)) AS HUGEINT) AS VARCHAR), CAST(x AS VARCHAR))
+         WHEN 'DECIMAL' THEN regexp_replace(CAST(x AS VARCHAR), '[.].*', '')
+         WHEN 'VARCHAR' THEN spark_digits(CAST(x AS VARCHAR))
+         ELSE CAST(x AS VARCHAR) END""",
+    """CREATE MACRO spark_number_text(x) AS CASE spark_type(x)
+         WHEN 'BOOLEAN' THEN spark_bit(x)
+         WHEN 'TIMESTAMP WITH TIME ZONE' THEN CAST(epoch(spark_time(x)) AS VARCHAR)
+         ELSE CAST(x AS VARCHAR) END""",
+    """CREATE MACRO spark_instant_text(x) AS CASE
+         WHEN spark_type(x) IN ('DOUBLE', 'FLOAT', 'DECIMAL', 'TINYINT', 'SMALLINT', 'INTEGER', 'BIGINT', 'HUGEINT')
+         THEN CAST(make_timestamptz(CAST(trunc(spark_double(x) * 1000000) AS BIGINT)) AS VARCHAR)
+         ELSE CAST(x AS VARCHAR) END""",
+    """CREATE MACRO spark_text_text(x) AS CASE spark_type(x)
+         WHEN 'TIMESTAMP WITH TIME ZONE' THEN CAST(timezone('UTC', spark_time(x)) AS VARCHAR)
+         ELSE CAST(x AS VARCHAR) END""",
+)
+
+MACROS = (
+    *_BY_TYPE,
+    *_BY_TEXT,
+    """CREATE MACRO spark_unix(x) AS CAST(floor(epoch_us(CAST(x AS TIMESTAMPTZ)) / 1000000) AS BIGINT)""",
+    """CREATE MACRO spark_unix_millis(x) AS CAST(floor(epoch_us(CAST(x AS TIMESTAMPTZ)) / 1000) AS BIGINT)""",
+    """CREATE MACRO spark_divisor(x) AS CASE WHEN x = 0 THEN error('division by zero; try_divide gives NULL')
+                                             ELSE x END""",
+    "CREATE MACRO timestamp_millis(x) AS make_timestamptz(CAST(x AS BIGINT) * 1000)",
+    "CREATE MACRO timestamp_micros(x) AS make_timestamptz(CAST(x AS BIGINT))",
+    "CREATE MACRO pmod(a, b) AS ((a % b) + b) % b",
+    "CREATE MACRO nanvl(a, b) AS CASE WHEN isnan(a) THEN b ELSE a END",
+    "CREATE MACRO every(x) AS bool_and(x)",
+)
+
+_UNITS = {
+    **dict.fromkeys(("YEAR", "YYYY", "YY"), "YEAR"),
+    "QUARTER": "QUARTER",
+    **dict.fromkeys(("MONTH", "MON", "MM"), "MONTH"),
+    "WEEK": "WEEK",
+    **dict.fromkeys(("DAY", "DD"), "DAY"),
+    **{unit: unit for unit in ("HOUR", "MINUTE", "SECOND", "MILLISECOND", "MICROSECOND")},
+}
+
+_Type = exp.DataType.Type
+_NUMBERS = {_Type.FLOAT, _Type.DOUBLE, _Type.DECIMAL}
+_INSTANTS = {_Type.TIMESTAMP, _Type.TIMESTAMPTZ, _Type.TIMESTAMPLTZ}
+_DEFAULT_FORMAT = "%Y-%mstrict-%dstrict %Hstrict:%Mstrict:%Sstrict"  # sqlglot's name for Spark's yyyy-MM-dd HH:mm:ss
+_FORMAT_PART = re.compile(r"%-?[A-Za-z](?:strict)?|'[^']*'|[A-Za-z]+")
+_FRACTIONS = {"SSS": "%g", "SSSSSS": "%f"}
+_OTHER_HASH = "{} gives other numbers in DuckDB than in Spark"
+_CAST_FUNCTIONS = {"tinyint": "TINYINT", "smallint": "SMALLINT", "bigint": "BIGINT", "timestamp_seconds": "TIMESTAMPTZ"}
+_CASTS = tuple(f"spark_{what}" for what in ("whole", "number", "instant", "text"))
+
+
+def name_columns(query: exp.Query) -> None:
+    """Names the columns that have no name of their own by their text, as Spark does, as long as that text is there."""
+    first: exp.Expr = query
+    while isinstance(first, (exp.SetOperation, exp.Subquery)):
+        first = first.this
+    for column in list(first.expressions) if isinstance(first, exp.Select) else []:
+        if isinstance(column, exp.Explode) and not isinstance(column, (exp.Posexplode, exp.Inline)):
+            column.replace(exp.alias_(column.copy(), "col"))
+        elif not (column.is_star or isinstance(column, (exp.Alias, exp.Aliases, exp.Column, exp.Dot, exp.UDTF))):
+            name = column.output_name if isinstance(column, exp.Cast) else ""  # that of the column which is cast
+            text = name or column.sql("spark", normalize_functions="lower", comments=False)
+            column.replace(exp.alias_(column.copy(), text, quoted=True))
+
+
+def to_duckdb(query: exp.Query, *, by_text: bool = False) -> str:
+    """The query in DuckDB's SQL; DuckDB needs :data:`MACROS` to run it.
+
+    Args:
+        query: parsed with :class:`SparkSQL`.
+        by_text: cast by way of texts, which is slower but does not need to know types. It is for a query for which
+            DuckDB answers that a macro "has multiple overloads that match".
+
+    Raises:
+        Untranslatable: if something in it is known to have no counterpart.
+        sqlglot.errors.UnsupportedError: if sqlglot knows of none.
+    """
+    query = query.copy()
+    for hint in list(query.find_all(exp.Hint)):
+        hint.pop()  # how fast, not what
+    for node in reversed(list(query.walk())):  # the inner ones first
+        if rule := _RULES.get(type(node)):
+            rule(node)
+    for call in query.find_all(exp.Anonymous) if by_text else ():
+        if call.this in _CASTS:
+            call.set("this", f"{call.this}_text")
+    return query.sql("duckdb", identify=True, unsupported_level=ErrorLevel.RAISE)
+
+
+def _cast(node: exp.Expr) -> None:
+    value, to = node.this, node.args["to"].this
+    if isinstance(value, exp.Null):
+        return
+    if to in exp.DataType.INTEGER_TYPES:
+        _wrap(node, "spark_whole")
+    elif to in _NUMBERS and not value.is_string:
+        _wrap(node, "spark_number")
+    elif to in exp.DataType.TEXT_TYPES and not value.is_string:
+        _wrap(node, "spark_text")
+    elif to in _INSTANTS and not value.is_string:
+        _wrap(node, "spark_instant")
+        node.set("to", exp.DataType.build("TIMESTAMPTZ"))
+
+
+def _wrap(node: exp.Expr, macro: str) -> None:
+    node.set("this", exp.Anonymous(this=macro, expressions=[node.this]))
+
+
+def _become(node: exp.Expr, make: Callable[[exp.Expr], exp.Expr]) -> None:
+    node.replace(make(node.copy()))
+
+
+def _unit(node: exp.Expr) -> None:
+    unit = node.args["unit"]
+    known = _UNITS.get(unit.name.upper())
+    if known is None:
+        raise Untranslatable(f"{unit.name} is not a unit that Spark cuts a time off at")
+    node.set("unit", exp.var(known))
+
+
+def _trunc(node: exp.Expr) -> None:
+    """``trunc`` gives a date, of whatever has one."""
+    _unit(node)
+    day = exp.TimestampTrunc(this=exp.cast(node.this.copy(), "DATE"), unit=node.args["unit"].copy())
+    node.replace(exp.cast(day, "DATE"))
+
+
+def _extract(node: exp.Expr) -> None:
+    """Spark's Sunday is 1 and DuckDB's is 0; Spark's seconds have a fraction."""
+    part = node.name.upper()
+    if part in {"DOW", "DAYOFWEEK"}:
+        _plus_one(node)
+    elif part in {"SECOND", "SECONDS", "SEC", "S"}:
+        micros = exp.Extract(this=exp.var("MICROSECOND"), expression=node.expression.copy())
+        seconds = exp.Div(this=micros, expression=exp.Literal.number(1_000_000))
+        node.replace(exp.cast(seconds, "DECIMAL(8, 6)"))
+
+
+def _plus_one(node: exp.Expr) -> None:
+    _become(node, lambda number: exp.paren(exp.Add(this=number, expression=exp.Literal.number(1))))
+
+
+def _substring(node: exp.Expr) -> None:
+    """Spark's 0 is the first character as 1 is; in DuckDB it is the place before it."""
+    start = node.args.get("start")
+    if isinstance(start, exp.Literal):
+        if start.name == "0":
+            node.set("start", exp.Literal.number(1))
+    elif start is not None and not isinstance(start, exp.Neg):
+        zero = exp.EQ(this=exp.paren(start.copy()), expression=exp.Literal.number(0))
+        node.set("start", exp.If(this=zero, true=exp.Literal.number(1), false=start.copy()))
+
+
+def _like(node: exp.Expr) -> None:
+    """Spark's patterns have a backslash as escape without being told."""
+    if not isinstance(node.parent, exp.Escape):
+        _become(node, lambda like: exp.Escape(this=like, expression=exp.Literal.string("\\")))
+
+
+def _from_utc(node: exp.Expr) -> None:
+    _become(node, lambda local: exp.cast(local, "TIMESTAMPTZ"))
+
+
+def _to_utc(node: exp.Expr) -> None:
+    clock = exp.cast(node.this.copy(), _Type.TIMESTAMPNTZ)
+    node.replace(exp.AtTimeZone(this=clock, zone=node.args["zone"].copy()))
+
+
+def _unix_timestamp(node: exp.Expr) -> None:
+    """Without a format of its own the argument may be a time as well as a text."""
+    if node.args["format"].name == _DEFAULT_FORMAT:
+        node.replace(exp.Anonymous(this="spark_unix", expressions=[node.this.copy()]))
+    else:
+        _become(node, lambda seconds: exp.cast(seconds, "BIGINT"))
+
+
+def _percentile(node: exp.Expr) -> None:
+    """Spark's lies between two values where it must; sqlglot takes DuckDB's that picks one of them."""
+    node.replace(exp.Anonymous(this="quantile_cont", expressions=[node.this.copy(), node.args["quantile"].copy()]))
+
+
+def _difference(node: exp.Expr) -> None:
+    """With a unit, Spark counts the whole ones that have passed; DuckDB's ``date_diff`` the borders between them."""
+    unit = node.args.get("unit")
+    if unit is None:
+        return  # datediff(a, b): days between dates
+    ends = [end.this if isinstance(end, exp.TsOrDsToDate) else end for end in (node.expression, node.this)]
+    instants = [exp.cast(end.copy(), "TIMESTAMPTZ") for end in ends]
+    node.replace(exp.Anonymous(this="date_sub", expressions=[exp.Literal.string(unit.name), *instants]))
+
+
+def _to_date(node: exp.Expr) -> None:
+    node.set("safe", False)  # what is not a date is an error, as in Spark 4
+
+
+def _time_format(node: exp.Expr) -> None:
+    """Fractions of a second and quoted text, which sqlglot leaves as they stand; what else it left is unknown here."""
+    given = node.args["format"]
+    if not given.is_string:
+        raise Untranslatable("the format of a time can be a plain text only")
+
+    def part(match: re.Match[str]) -> str:
+        text = match[0]
+        if text.startswith("%"):
+            return text
+        if text.startswith("'"):
+            return text[1:-1].replace("%", "%%") or "'"
+        if text not in _FRACTIONS:
+            raise Untranslatable(f"{text} in the format of a time has no counterpart in DuckDB")
+        return _FRACTIONS[text]
+
+    node.set("format", exp.Literal.string(_FORMAT_PART.sub(part, given.name)))
+
+
+def _format_string(node: exp.Expr) -> None:
+    node.replace(exp.Anonymous(this="printf", expressions=[node.this.copy(), *(e.copy() for e in node.expressions)]))
+
+
+def _extreme(node: exp.Expr) -> None:
+    if isinstance(node.this, exp.Struct):
+        raise Untranslatable(
+            "NULL is the smallest part of a struct in Spark and the largest in DuckDB: use max_by, min_by"
+        )
+
+
+def _lateral(node: exp.Expr) -> None:
+    if node.args.get("outer"):
+        raise Untranslatable("LATERAL VIEW OUTER loses its rows of empty arrays in DuckDB")
+
+
+def _refused(why: str) -> _Rule:
+    def refuse(_: exp.Expr) -> None:
+        raise Untranslatable(why)
+
+    return refuse
+
+
+def _exists(node: exp.Expr) -> None:
+    if node.args.get("expression") is not None:
+        raise Untranslatable("exists with a function is not known to DuckDB: write size(filter(array, x -> …)) > 0")
+
+
+def _divide(node: exp.Expr) -> None:
+    """DuckDB gives infinity for what is divided by zero, and Spark an error."""
+    divisor = node.args["expression"]
+    if not divisor.is_number or float(divisor.name or 0) == 0:
+        node.set("expression", exp.Anonymous(this="spark_divisor", expressions=[divisor]))
+
+
+def _as_date(node: exp.Expr) -> None:
+    _become(node, lambda day: exp.cast(day, "DATE"))
+
+
+def _as_macro(name: str) -> _Rule:
+    def call(node: exp.Expr) -> None:
+        node.replace(exp.Anonymous(this=name, expressions=[node.this.copy()]))
+
+    return call
+
+
+def _function(node: exp.Expr) -> None:
+    """Functions that sqlglot does not know and hands on as they are."""
+    name, given = node.name.lower(), [argument.copy() for argument in node.expressions]
+    if name in _CAST_FUNCTIONS and len(given) == 1:
+        cast = exp.Cast(this=given[0], to=exp.DataType.build(_CAST_FUNCTIONS[name]))
+        node.replace(cast)
+        _cast(cast)
+    elif name in {"isnull", "isnotnull"} and len(given) == 1:
+        null: exp.Expr = exp.Is(this=exp.paren(given[0]), expression=exp.Null())
+        node.replace(exp.paren(null if name == "isnull" else exp.not_(null)))
+    elif name == "weekday" and len(given) == 1:  # Monday is 0
+        days = exp.Anonymous(this="isodow", expressions=[exp.cast(given[0], "DATE")])
+        node.replace(exp.paren(exp.Sub(this=days, expression=exp.Literal.number(1))))
+    elif name in {"hash", "xxhash64"}:
+        raise Untranslatable(_OTHER_HASH.format(name))
+    elif name == "date_part" and len(given) == 2 and given[0].is_string:
+        extract = exp.Extract(this=exp.var(given[0].name.upper()), expression=given[1])
+        node.replace(extract)
+        _extract(extract)
+
+
+_RULES: dict[type[exp.Expr], _Rule] = {
+    exp.Cast: _cast,
+    exp.TryCast: _cast,
+    exp.TimestampTrunc: _unit,
+    exp.DateTrunc: _trunc,
+    exp.DayOfWeek: _plus_one,
+    exp.Extract: _extract,
+    exp.Div: _divide,
+    exp.Substring: _substring,
+    exp.Like: _like,
+    exp.ILike: _like,
+    exp.AtTimeZone: _from_utc,
+    exp.FromTimeZone: _to_utc,
+    exp.StrToUnix: _unix_timestamp,
+    exp.UnixSeconds: _as_macro("spark_unix"),
+    exp.UnixMillis: _as_macro("spark_unix_millis"),
+    exp.Quantile: _percentile,
+    exp.Kurtosis: _as_macro("kurtosis_pop"),
+    exp.Skewness: _refused("skewness is that of the whole population in Spark and of a sample in DuckDB"),
+    exp.MonthsBetween: _refused("months_between counts the time of day in Spark only"),
+    exp.DateDiff: _difference,
+    exp.TimestampDiff: _difference,
+    exp.TsOrDsToDate: _to_date,
+    exp.TimeToStr: _time_format,
+    exp.UnixToStr: _time_format,
+    exp.Format: _format_string,
+    exp.Exists: _exists,
+    exp.Lateral: _lateral,
+    exp.Max: _extreme,
+    exp.Min: _extreme,
+    exp.DateFromUnixDate: _as_date,
+    exp.TsOrDsAdd: _as_date,
+    exp.AddMonths: _as_date,
+    exp.Anonymous: _function,
+}

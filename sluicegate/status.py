@@ -1,0 +1,181 @@
+"""What is in a pipeline's tables, and the proof that all of it adds up. Read by delta-rs; no JVM."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from deltalake import DeltaTable
+
+from sluicegate import lake, landing
+from sluicegate.landing import canonical
+from sluicegate.plan import Pending, pending
+
+if TYPE_CHECKING:
+    from sluicegate.definition import Pipeline
+    from sluicegate.settings import Settings
+
+NO_IDS = pa.schema([("_chunk", pa.int64()), ("_pos", pa.int64())])
+
+
+@dataclass(frozen=True)
+class TableStatus:
+    """One table now.
+
+    Attributes:
+        layer: bronze, silver or gold.
+        table: its name.
+        rows: rows in it.
+        version: its Delta version; None while it does not exist.
+        changed: when a run last changed it (UTC).
+        quarantined: rows in the quarantine beside it (silver).
+        set_aside: records set aside: duplicates, superseded, dropped, filtered (silver).
+        state: ``up to date``, ``behind``, or why it waits.
+    """
+
+    layer: str
+    table: str
+    rows: int
+    version: int | None
+    changed: datetime | None
+    quarantined: int
+    set_aside: int
+    state: str
+
+
+@dataclass
+class Status:
+    """A pipeline now: its tables, what waits for it, and what a verification found."""
+
+    pipeline: str
+    tables: list[TableStatus]
+    waiting: Pending
+    problems: list[str] = field(default_factory=list)
+    verified: bool = False
+
+
+def status(pipeline: Pipeline, settings: Settings) -> Status:
+    """Looks at all tables of a pipeline.
+
+    Raises:
+        LandingMissing: a landing folder does not exist.
+        NotADeltaTable: there are files, but no table, where a table should be.
+    """
+    at = lake.Lake(settings.lake, pipeline.name)
+    waiting = pending(pipeline, settings)
+    tables = []
+    for work in waiting.tables:
+        table = lake.delta_table(at.table(work.layer, work.table))
+        last = lake.last_commit_of_ours(table)
+        beside = [at.quarantine(work.table), at.set_aside(work.table)] if work.layer == "silver" else []
+        quarantined, aside = [lake.rows(lake.delta_table(uri)) for uri in beside] or [0, 0]
+        state = work.progress.why if work.progress.kind == "blocked" else "behind" if work.work else "up to date"
+        tables.append(
+            TableStatus(
+                work.layer, work.table, lake.rows(table), table.version() if table else None,
+                datetime.fromtimestamp(last.timestamp / 1000, UTC) if last else None, quarantined, aside, state,
+            )
+        )  # fmt: skip
+    return Status(pipeline.name, tables, waiting)
+
+
+def verify(pipeline: Pipeline, settings: Settings) -> list[str]:
+    """Proves by identity that nothing is lost or doubled, and returns what does not hold; empty when all does.
+
+    Every file of the ledger that bronze has passed has an outcome, and as many rows in bronze as it says. Every
+    record of a silver table's source, up to that table's mark, is in exactly one of silver, quarantine and set-aside.
+    """
+    at = lake.Lake(settings.lake, pipeline.name)
+    problems = []
+    for name in pipeline.bronze:
+        problems += _verify_files(at, name)
+    for name, table in pipeline.silver.items():
+        source = str(table.query.stream if table.query else table.from_)
+        layer = "bronze" if source in pipeline.bronze else "silver"
+        problems += _verify_records(at, name, at.table(layer, source))
+    return problems
+
+
+def _verify_files(at: lake.Lake, name: str) -> list[str]:
+    ledger, bronze, log = (
+        lake.delta_table(uri) for uri in (at.ledger(name), at.table("bronze", name), at.outcome(name))
+    )
+    if ledger is None or bronze is None:
+        return []
+    mark = lake.mark(bronze, f"sluicegate.bronze.{name}@{lake.table_id(ledger)}") or 0
+    passed = ledger.to_pyarrow_table(columns=["path", "chunk"], filters=[("chunk", "<=", mark)]).to_pylist()
+    told = {(r["chunk"], r["path"]): r["rows"] for r in log.to_pyarrow_table().to_pylist()} if log else {}
+    rows = bronze.to_pyarrow_table(columns=["_chunk", "_pos", "source_file"])
+    groups = rows.group_by(["_chunk", "source_file"]).aggregate([("_pos", "count"), ("_pos", "count_distinct")])
+    found, problems = {}, []
+    for group in groups.to_pylist():
+        found[(group["_chunk"], canonical(group["source_file"]))] = group["_pos_count"]
+        if group["_pos_count"] != group["_pos_count_distinct"]:
+            problems.append(f"{name}: two records of {group['source_file']} have one identity")
+    for file in passed:
+        key = (file["chunk"], file["path"])
+        if key not in told:
+            problems.append(f"{name}: nothing is known of what became of {file['path']}")
+        elif told[key] != found.pop(key, 0):
+            problems.append(f"{name}: {file['path']} gave {told[key]} rows, but others are in the table")
+    return problems + [f"{name}: rows of {path} are in the table, but not the file in the ledger" for _, path in found]
+
+
+def _verify_records(at: lake.Lake, name: str, source_uri: str) -> list[str]:
+    target, source = lake.delta_table(at.table("silver", name)), lake.delta_table(source_uri)
+    if target is None or source is None:
+        return []
+    mark = lake.mark(target, f"sluicegate.silver.{name}@{lake.table_id(source)}")
+    came = _identities(DeltaTable(source_uri, version=mark))
+    places = {
+        "silver": _identities(target),
+        "quarantine": _identities(lake.delta_table(at.quarantine(name))),
+        "set aside": _identities(lake.delta_table(at.set_aside(name))),
+    }
+    went = pa.concat_tables(list(places.values()))
+    problems = []
+    twice = went.group_by(NO_IDS.names).aggregate([([], "count_all")]).filter(pc.field("count_all") > 1)
+    if twice.num_rows:
+        problems.append(f"{name}: {twice.num_rows:,} records are in more than one place, such as {_first(twice)}")
+    lost = came.join(went, keys=NO_IDS.names, join_type="left anti")
+    if lost.num_rows:
+        problems.append(f"{name}: {lost.num_rows:,} records are in no place, such as {_first(lost)}")
+    strange = went.join(came, keys=NO_IDS.names, join_type="left anti")
+    if strange.num_rows:
+        problems.append(f"{name}: {strange.num_rows:,} records have no source, such as {_first(strange)}")
+    return problems
+
+
+def _identities(table: DeltaTable | None) -> pa.Table:
+    return NO_IDS.empty_table() if table is None else table.to_pyarrow_table(columns=NO_IDS.names).cast(NO_IDS)
+
+
+def _first(records: pa.Table) -> str:
+    row = records.select(NO_IDS.names).slice(0, 1).to_pylist()[0]
+    return f"{row['_chunk']}/{row['_pos']} (chunk/position)"
+
+
+def files(name: str, pipeline: Pipeline, settings: Settings) -> list[dict[str, Any]]:
+    """The ledger of a bronze table with what became of each file, and the files that wait, oldest first.
+
+    Each entry has path, size, modification_time, chunk, discovered, rows, corrupt, version and ingested of the commit,
+    and state: ``settling``, ``waiting``, ``ingested``, or ``changed`` (since it was ingested).
+
+    Raises:
+        LandingMissing: the landing folder does not exist.
+    """
+    at = lake.Lake(settings.lake, pipeline.name)
+    ledger, log = lake.delta_table(at.ledger(name)), lake.delta_table(at.outcome(name))
+    outcome = {(r["chunk"], r["path"]): r for r in log.to_pyarrow_table().to_pylist()} if log else {}
+    entries = []
+    for file in ledger.to_pyarrow_table().to_pylist() if ledger else []:
+        became = outcome.get((file["chunk"], file["path"]))
+        entries.append({**file, **(became or {}), "state": "ingested" if became else "waiting"})
+    entries.sort(key=lambda e: (e["chunk"], e["modification_time"], e["path"]))
+    found = landing.discover(name, pipeline.bronze[name], ledger)
+    for state, table in (("changed", found.changed), ("waiting", found.new), ("settling", found.settling)):
+        entries += [{**file, "state": state} for file in table.to_pylist()]
+    return entries

@@ -1,0 +1,10 @@
+"""Brings silver tables up to their bronze tables: ``spark-submit spark_jobs/silver.py --pipeline NAME``."""
+
+from __future__ import annotations
+
+import sys
+
+from sluicegate.job import main
+
+if __name__ == "__main__":
+    sys.exit(main("silver"))

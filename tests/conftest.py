@@ -1,0 +1,161 @@
+"""What the tests share: one Spark session for all, and a workspace with landing, lake and definitions of its own."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import time
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from sluicegate import lake as lakes
+from sluicegate.definition import Pipeline, load
+from sluicegate.settings import Settings
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+ROOT = Path(__file__).resolve().parent.parent
+
+# Columns that say when and in which chunk a record came: they differ between runs that agree in everything else.
+CIRCUMSTANCES = {"receipt_time", "_chunk", "_pos", "_mark", "_quarantined_at", "_file_modification_time", "_sequence"}
+
+
+@pytest.fixture(scope="session")
+def spark() -> Iterator[SparkSession]:
+    """The one session of all tests, with the very settings that jobs have."""
+    from pyspark.sql import SparkSession
+
+    from sluicegate import session
+
+    settings = Settings.of(master="local[2]")
+    os.environ.update({k: v for k, v in session.submit_env().items() if k in ("SPARK_HOME", "PYSPARK_PYTHON")})
+    builder = SparkSession.builder.master(settings.master).appName("tests")
+    for key, value in session.spark_conf(settings).items():
+        builder = builder.config(key, value)
+    opened = builder.getOrCreate()
+    yield opened
+    opened.stop()
+
+
+@dataclass
+class Workspace:
+    """A landing, a lake and a definition in a folder of their own."""
+
+    folder: Path
+    pipeline: str = "heart_rate"
+
+    @property
+    def settings(self) -> Settings:
+        return Settings.of(
+            str(self.folder / "lake"), str(self.folder / "landing"), self.folder / "pipelines", "local[2]"
+        )
+
+    @property
+    def lake(self) -> lakes.Lake:
+        return lakes.Lake(self.settings.lake, self.pipeline)
+
+    @property
+    def definition(self) -> Pipeline:
+        return load(self.pipeline, self.settings)
+
+    def define(self, text: str, **files: str) -> None:
+        """Replaces the definition; ``files`` are named with ``__`` for the dot."""
+        folder = self.folder / "pipelines" / self.pipeline
+        shutil.rmtree(folder, ignore_errors=True)
+        folder.mkdir(parents=True)
+        (folder / "pipeline.yaml").write_text(text)
+        for name, content in files.items():
+            (folder / name.replace("__", ".")).write_text(content)
+
+    def edit(self, file: str, old: str, new: str) -> None:
+        """Changes one place of the definition."""
+        path = self.folder / "pipelines" / self.pipeline / file
+        text = path.read_text()
+        assert old in text
+        path.write_text(text.replace(old, new))
+
+    def land(self, name: str, content: str | bytes | Sequence[Any], age: float = 60.0) -> Path:
+        """Writes a file (a list becomes a JSON array) that settled ``age`` seconds ago."""
+        path = self.folder / "landing" / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        data = content if isinstance(content, (str, bytes)) else json.dumps(list(content))
+        path.write_bytes(data.encode() if isinstance(data, str) else data)
+        then = time.time() - age
+        os.utime(path, (then, then))
+        return path
+
+    def run(self, spark: SparkSession, *layers: str) -> dict[str, Any]:
+        """Runs layers in this process, as the jobs do, and gives each table's report by name."""
+        from sluicegate.job import Job
+
+        reports = {}
+        for layer in layers or lakes.LAYERS:
+            done = Job(self.definition, self.lake, layer, {"run_id": "test"}, spark).run()
+            reports |= {table.table: table for table in done.tables}
+        return reports
+
+    def uri(self, table: str) -> str:
+        """Address of a table by its name; ``x_quarantine`` and ``x_set_aside`` too."""
+        if table.endswith("_quarantine"):
+            return self.lake.quarantine(table.removesuffix("_quarantine"))
+        if table.endswith("_set_aside"):
+            return self.lake.set_aside(table.removesuffix("_set_aside"))
+        layer, _ = self.definition.table(table)
+        return self.lake.table(layer, table)
+
+    def rows(self, table: str, *columns: str) -> list[tuple[Any, ...]]:
+        """All rows of a table as tuples of some or all columns, read by delta-rs."""
+        found = lakes.delta_table(self.uri(table))
+        if found is None:
+            return []
+        data = found.to_pyarrow_table(columns=list(columns) or None)
+        return [tuple(row.values()) for row in data.to_pylist()]
+
+    def content(self) -> dict[str, Counter[tuple[Any, ...]]]:
+        """All tables as multisets of rows, without what may differ between two runs of the same work."""
+        tables = [n for layer in lakes.LAYERS for n in getattr(self.definition, layer)]
+        tables += [f"{name}_quarantine" for name in self.definition.silver]
+        content: dict[str, Counter[tuple[Any, ...]]] = {}
+        for table in tables:
+            found = lakes.delta_table(self.uri(table))
+            columns = sorted(set(found.to_pyarrow_table().column_names) - CIRCUMSTANCES) if found else []
+            rows = [tuple(_hashable(value) for value in row) for row in self.rows(table, *columns)] if columns else []
+            content[table] = Counter(rows)
+        return content
+
+
+def _hashable(value: Any) -> Any:
+    if isinstance(value, list):
+        return tuple(value)
+    return "NaN" if isinstance(value, float) and value != value else value
+
+
+@pytest.fixture
+def workspace(tmp_path: Path) -> Workspace:
+    """A workspace with the heart_rate definition and empty landing folders."""
+    shutil.copytree(ROOT / "pipelines", tmp_path / "pipelines")
+    for folder in ("recordings", "patients"):
+        (tmp_path / "landing" / folder).mkdir(parents=True)
+    return Workspace(tmp_path)
+
+
+@pytest.fixture
+def heartbeats(workspace: Workspace) -> Workspace:
+    """A workspace with two patients and three small files of recordings landed."""
+    workspace.land("patients/patients.csv", "mrn,name\n1,Ada\n2,Bo\n", age=100)
+    workspace.land("recordings/a.json", [beat(1, 1, 0, 60.0), beat(1, 1, 900, 62.5), beat(2, 2, 0, -3.0)], age=90)
+    workspace.land("recordings/b.json", [beat(2, 2, 900, 80.0), beat(3, 9, 900, 70.0)], age=80)
+    workspace.land("recordings/c.json", [beat(1, 1, 0, 61.0), beat(1, 1, 86400, 90.0)], age=70)
+    return workspace
+
+
+def beat(device: int, mrn: int, seconds: float, heartrate: float | str | None) -> dict[str, Any]:
+    """One reading, ``seconds`` after the start of 2020 (UTC)."""
+    return {"device_id": device, "mrn": mrn, "time": 1577836800 + seconds, "heartrate": heartrate}

@@ -1,0 +1,178 @@
+"""A run that stops anywhere, and whatever happens before the next one, leaves nothing lost and nothing doubled."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from sluicegate import fault, status
+from sluicegate.lake import LAYERS
+from tests.conftest import Workspace, beat
+from tests.spark.test_medallion import assert_right
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+pytestmark = pytest.mark.spark
+
+
+class Stopped(BaseException):
+    """Stands for a kill: nothing of ours catches it."""
+
+
+def stop_at(monkeypatch: pytest.MonkeyPatch, name: str, times: int = 1) -> list[str]:
+    """Makes the run stop when it passes a fault point for the n-th time; returns the points passed."""
+    passed: list[str] = []
+
+    def point(here: str) -> None:
+        passed.append(here)
+        if here == name and passed.count(name) == times:
+            raise Stopped(here)
+
+    monkeypatch.setattr(fault, "point", point)
+    return passed
+
+
+def run_until_stopped(spark: SparkSession, workspace: Workspace) -> bool:
+    try:
+        workspace.run(spark)
+    except Stopped:
+        return True
+    return False
+
+
+@pytest.mark.parametrize("name", fault.POINTS)
+def test_stop_at_every_point(
+    spark: SparkSession, heartbeats: Workspace, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    heartbeats.run(spark, "bronze")  # so that the stop below meets tables that have rows already
+    heartbeats.land("recordings/d.json", [beat(2, 2, 7200, 75.0), beat(1, 1, 0, 99.0), beat(5, 5, 1, 50.0)], age=60)
+    stop_at(monkeypatch, name)
+    assert run_until_stopped(spark, heartbeats), f"no run passes {name}"
+    monkeypatch.undo()
+    heartbeats.run(spark)
+    assert_right(heartbeats)
+    heartbeats.run(None)  # type: ignore[arg-type]  # and then there is nothing left to do
+
+
+def test_every_point_is_passed(spark: SparkSession, heartbeats: Workspace, monkeypatch: pytest.MonkeyPatch) -> None:
+    passed = stop_at(monkeypatch, "none")
+    heartbeats.run(spark)
+    assert set(passed) == set(fault.POINTS)
+
+
+def test_lookup_changes_between_stop_and_recovery(
+    spark: SparkSession, heartbeats: Workspace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The trap that loses rows: judged once without a patient, the second time with."""
+    heartbeats.run(spark)
+    heartbeats.land("recordings/d.json", [beat(7, 7, 0, 70.0), beat(8, 8, 0, 71.0), beat(1, 1, 0, 99.0)], age=60)
+    stop_at(monkeypatch, "silver.between_commits", times=1)
+    assert run_until_stopped(spark, heartbeats)
+    monkeypatch.undo()
+    heartbeats.land("patients/more.csv", "mrn,name\n7,Gil\n9,Ira\n", age=50)
+    heartbeats.run(spark)
+    assert_right(heartbeats)
+
+
+def test_rule_changes_between_stop_and_recovery(
+    spark: SparkSession, heartbeats: Workspace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    heartbeats.run(spark)
+    heartbeats.land("recordings/d.json", [beat(1, 1, 5, -7.0), beat(1, 1, 6, 66.0), beat(1, 1, 0, 99.0)], age=60)
+    stop_at(monkeypatch, "silver.between_commits")
+    assert run_until_stopped(spark, heartbeats)
+    monkeypatch.undo()
+    heartbeats.edit("pipeline.yaml", "expect_or_quarantine: heartrate > 0}", "expect_or_quarantine: heartrate > -100}")
+    heartbeats.run(spark)
+    assert status.verify(heartbeats.definition, heartbeats.settings) == []
+    rates = [rate for (rate,) in heartbeats.rows("recordings_enriched", "heartrate")]
+    assert sorted(rates) == [60.0, 62.5, 66.0, -7.0, 80.0, 90.0] or sorted(rates) == [
+        -7.0,
+        60.0,
+        62.5,
+        66.0,
+        80.0,
+        90.0,
+    ]
+
+
+def test_optimize_only_moves_the_mark(spark: SparkSession, heartbeats: Workspace) -> None:
+    heartbeats.run(spark)
+    before = heartbeats.content()
+    spark.sql(f"OPTIMIZE delta.`{heartbeats.uri('recordings_bronze')}`")
+    spark.sql(f"ALTER TABLE delta.`{heartbeats.uri('recordings_enriched')}` SET TBLPROPERTIES ('owner' = 'me')")
+    reports = heartbeats.run(spark)
+    assert reports["recordings_enriched"].read == 0
+    assert heartbeats.content() == before
+    assert {r.state for r in heartbeats.run(None).values()} == {"idle"}  # type: ignore[arg-type]
+
+
+def test_deleted_source_rows_leave_silver(spark: SparkSession, heartbeats: Workspace) -> None:
+    heartbeats.run(spark)
+    spark.sql(f"DELETE FROM delta.`{heartbeats.uri('recordings_bronze')}` WHERE device_id = 1")
+    reports = heartbeats.run(spark)
+    assert reports["recordings_enriched"].state == "rebuilt"
+    assert {device for (device,) in heartbeats.rows("recordings_enriched", "device_id")} == {2}
+    assert {mrn for (mrn,) in heartbeats.rows("daily_patient_avg", "mrn")} == {2}
+    assert status.verify(heartbeats.definition, heartbeats.settings)[0].startswith("recordings_bronze: ")
+
+
+def test_vacuumed_feed_is_a_rebuild(spark: SparkSession, heartbeats: Workspace) -> None:
+    heartbeats.run(spark)
+    heartbeats.land("recordings/d.json", [beat(2, 2, 7200, 75.0)], age=60)
+    heartbeats.run(spark, "bronze")
+    log = heartbeats.lake.table("bronze", "recordings_bronze")
+    spark.sql(f"ALTER TABLE delta.`{log}` SET TBLPROPERTIES ('delta.checkpointInterval' = '1')")
+    heartbeats.land("recordings/e.json", [beat(2, 2, 7300, 76.0)], age=50)
+    heartbeats.run(spark, "bronze")  # writes a checkpoint of the log, after which older commits may be cleaned away
+    from pathlib import Path
+
+    for version in (0, 1):
+        (Path(log) / "_delta_log" / f"{version:020}.json").unlink()
+    reports = heartbeats.run(spark, "silver", "gold")
+    assert reports["recordings_enriched"].state == "rebuilt"
+    assert "history is gone" in reports["recordings_enriched"].why
+    assert_right(heartbeats)
+
+
+def test_silver_made_anew_after_its_tables_were_deleted(spark: SparkSession, heartbeats: Workspace) -> None:
+    import shutil
+
+    heartbeats.run(spark)
+    shutil.rmtree(heartbeats.uri("recordings_enriched"))
+    heartbeats.run(spark)
+    assert_right(heartbeats)
+
+
+def test_gold_follows_its_definition(spark: SparkSession, heartbeats: Workspace) -> None:
+    heartbeats.run(spark)
+    heartbeats.edit("daily_patient_avg.sql", "avg(heartrate)", "max(heartrate)")
+    reports = heartbeats.run(spark)
+    assert reports["daily_patient_avg"].why == "its definition changed"
+    assert max(rate for (rate,) in heartbeats.rows("daily_patient_avg", "avg_heartrate")) == 90.0
+    assert [name for name, report in reports.items() if report.state != "idle"] == ["daily_patient_avg"]
+
+
+def test_two_runs_at_once(spark: SparkSession, heartbeats: Workspace) -> None:
+    """Without the lock, too: of two writers with one mark Delta refuses the slower, and neither doubles a row."""
+    import threading
+
+    refused: list[str] = []
+
+    def run() -> None:
+        for layer in LAYERS:
+            try:
+                heartbeats.run(spark, layer)
+            except Exception as error:
+                refused.append(str(error))
+
+    runs = [threading.Thread(target=run) for _ in range(2)]
+    for one in runs:
+        one.start()
+    for one in runs:
+        one.join()
+    assert all("CONCURRENT" in reason.upper() for reason in refused), refused
+    heartbeats.run(spark)
+    assert_right(heartbeats)

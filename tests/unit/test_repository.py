@@ -1,0 +1,88 @@
+"""What holds for the repository as a whole, and a reader relies on."""
+
+from __future__ import annotations
+
+import ast
+import os
+import re
+import subprocess
+import tomllib
+from pathlib import Path
+
+import pytest
+
+from scripts.setup import read_jars
+
+pytestmark = pytest.mark.unit
+
+REPOSITORY = Path(__file__).resolve().parents[2]
+FOLDERS = ("sluicegate", "spark_jobs", "dags", "scripts", "bench", "tests", "pipelines")
+SOURCES = sorted(file for folder in FOLDERS for file in (REPOSITORY / folder).rglob("*.py"))
+MAKEFILE = (REPOSITORY / "Makefile").read_text()
+PROJECT = tomllib.loads((REPOSITORY / "pyproject.toml").read_text())
+
+
+def named(file: Path) -> str:
+    return str(file.relative_to(REPOSITORY))
+
+
+@pytest.mark.parametrize("arguments", [[], ["help"]], ids=["alone", "help"])
+def test_make_lists_every_target(arguments: list[str]) -> None:
+    # Not the options of the make that may be running this very test.
+    environment = {
+        name: value for name, value in os.environ.items() if name not in {"MAKEFLAGS", "MAKELEVEL", "MFLAGS"}
+    }
+    listed = subprocess.run(
+        ["make", *arguments], cwd=REPOSITORY, env=environment, capture_output=True, text=True, check=True
+    ).stdout
+    phony = re.search(r"^\.PHONY: (.*)$", MAKEFILE, re.MULTILINE)
+    assert phony is not None
+    targets = set(phony[1].split())
+    assert {"help", "setup", "demo", "test", "check", "clean"} <= targets
+    assert set(re.findall(r"^  ([a-z][a-z0-9-]*)  ", listed, re.MULTILINE)) == targets
+
+
+@pytest.mark.parametrize("target", ["demo", "test", "check"])
+def test_what_needs_the_environment_sets_it_up(target: str) -> None:
+    assert re.search(rf"^{target}: setup\b", MAKEFILE, re.MULTILINE)
+
+
+@pytest.mark.parametrize("file", [file for file in SOURCES if "tests" not in file.parts], ids=named)
+def test_a_module_is_short_enough_to_read(file: Path) -> None:
+    assert len(file.read_text().splitlines()) <= 400
+
+
+@pytest.mark.parametrize("file", SOURCES, ids=named)
+def test_annotations_are_lazy_everywhere(file: Path) -> None:
+    code = [node for node in ast.parse(file.read_text()).body if not isinstance(node, ast.Expr)]
+    lines = [ast.unparse(node) for node in code]
+    assert not lines or lines[0] == "from __future__ import annotations"
+
+
+@pytest.mark.parametrize("file", sorted((REPOSITORY / "tests").rglob("test_*.py")), ids=named)
+def test_every_test_belongs_to_a_tier(file: Path) -> None:
+    assert re.search(r"^pytestmark = .*pytest\.mark\.(unit|spark|e2e)\b", file.read_text(), re.MULTILINE)
+
+
+def test_the_changelog_has_room_for_what_is_unreleased() -> None:
+    changelog = (REPOSITORY / "CHANGELOG.md").read_text()
+    unreleased = re.search(r"^## \[Unreleased\]$(.*?)(?=^## |\Z)", changelog, re.MULTILINE | re.DOTALL)
+    assert unreleased is not None
+
+
+def test_jar_and_package_of_delta_are_one_version() -> None:
+    packages = dict(pin.split("==") for pin in PROJECT["project"]["optional-dependencies"]["spark"])
+    jars = {jar.coordinate.split(":")[1]: jar.coordinate.split(":")[2] for jar in read_jars(REPOSITORY / "jars.lock")}
+    spark = ".".join(packages["pyspark"].split(".")[:2])
+    assert jars == {f"delta-spark_{spark}_2.13": packages["delta-spark"], "delta-storage": packages["delta-spark"]}
+
+
+def test_uv_is_one_version_everywhere() -> None:
+    pinned = PROJECT["tool"]["uv"]["required-version"]
+    assert f"uv{pinned}" in PROJECT["dependency-groups"]["dev"]
+
+
+def test_what_ci_runs_can_be_started() -> None:
+    run = REPOSITORY / ".ci" / "run"
+    assert os.access(run, os.X_OK)
+    assert all(f"make {target}" in run.read_text() for target in ("setup", "check", "test"))

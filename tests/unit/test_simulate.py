@@ -1,0 +1,277 @@
+"""The simulator: files like those of real trackers, the same by seed, each going on where the former one ended."""
+
+from __future__ import annotations
+
+import csv
+import itertools
+import json
+import os
+import statistics
+import threading
+import time
+from collections import defaultdict
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from sluicegate import simulate as simulator
+from sluicegate.errors import UserError
+from sluicegate.simulate import Landed, continuously, simulate
+
+pytestmark = pytest.mark.unit
+
+ROOT = Path(__file__).resolve().parent.parent.parent
+
+
+def readings(landed: Landed) -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = json.loads(Path(landed.path).read_text())
+    return found
+
+
+def patients(landing: Path) -> dict[int, str]:
+    with (landing / "patients" / "patients.csv").open() as file:
+        return {int(row["mrn"]): row["name"] for row in csv.DictReader(file)}
+
+
+def contents(landing: Path) -> dict[str, bytes]:
+    return {str(p.relative_to(landing)): p.read_bytes() for p in sorted(landing.rglob("*")) if p.is_file()}
+
+
+@pytest.fixture(scope="module")
+def weeks(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, list[Landed]]:
+    """A landing with some three weeks of recordings, in two files."""
+    landing = tmp_path_factory.mktemp("landing")
+    return landing, list(simulate(str(landing), files=2, records=10_000, seed=3))
+
+
+def test_a_file_is_a_multi_line_array_of_typed_records(tmp_path: Path) -> None:
+    [landed] = simulate(str(tmp_path), records=50, seed=1)
+    text = Path(landed.path).read_text()
+    assert text.startswith("[\n")
+    assert text.count("\n") == 52
+    for reading in json.loads(text):
+        assert list(reading) == ["device_id", "mrn", "time", "heartrate"]
+        assert [type(value) for value in reading.values()] == [int, int, float, float]
+
+
+def test_what_is_said_of_a_file_is_true(weeks: tuple[Path, list[Landed]]) -> None:
+    landing, files = weeks
+    known = patients(landing)
+    for landed in files:
+        found = readings(landed)
+        assert landed.records == len(found) == 10_000
+        assert landed.first == datetime.fromtimestamp(found[0]["time"], UTC)
+        assert landed.last == datetime.fromtimestamp(found[-1]["time"], UTC)
+        assert landed.invalid == sum(reading["heartrate"] <= 0 for reading in found) == pytest.approx(30, abs=1)
+        assert landed.unknown == sum(reading["mrn"] not in known for reading in found) == pytest.approx(40, abs=1)
+
+
+def test_a_device_belongs_to_one_patient_and_some_patients_have_two(weeks: tuple[Path, list[Landed]]) -> None:
+    landing, files = weeks
+    wearers: dict[int, set[int]] = defaultdict(set)
+    for reading in itertools.chain.from_iterable(map(readings, files)):
+        wearers[reading["device_id"]].add(reading["mrn"])
+    assert {len(mrns) for mrns in wearers.values()} == {1}
+    worn = [next(iter(mrns)) for mrns in wearers.values()]
+    assert len(patients(landing)) >= 5
+    assert set(worn) > set(patients(landing))
+    assert len(worn) > len(set(worn))
+
+
+def test_time_goes_on_from_file_to_file_and_no_device_reads_twice_at_a_time(weeks: tuple[Path, list[Landed]]) -> None:
+    _, files = weeks
+    found = list(itertools.chain.from_iterable(map(readings, files)))
+    times = [reading["time"] for reading in found]
+    assert all(a < b for a, b in itertools.pairwise(times))
+    assert len({(reading["device_id"], reading["time"]) for reading in found}) == len(found)
+    assert files[0].last < files[1].first
+    assert (files[1].first - files[0].last).total_seconds() < simulator.EVERY
+
+
+def test_hearts_beat_slower_at_night_and_faster_in_exercise(weeks: tuple[Path, list[Landed]]) -> None:
+    by_hour: dict[int, list[float]] = defaultdict(list)
+    for reading in itertools.chain.from_iterable(map(readings, weeks[1])):
+        if reading["heartrate"] > 0:
+            by_hour[datetime.fromtimestamp(reading["time"], UTC).hour].append(reading["heartrate"])
+    night = [rate for hour in (1, 2, 3, 4) for rate in by_hour[hour]]
+    day = [rate for hour in (11, 12, 13, 14, 15, 16) for rate in by_hour[hour]]
+    assert 40 < statistics.mean(night) < 70
+    assert statistics.mean(day) > statistics.mean(night) + 15
+    assert max(day) > 130
+    assert max(day) < 220
+    assert max(night) < 110
+
+
+def test_the_same_seed_lands_the_same_bytes(tmp_path: Path) -> None:
+    list(simulate(str(tmp_path / "a"), files=3, records=200, seed=5))
+    list(simulate(str(tmp_path / "b"), files=3, records=200, seed=5))
+    list(simulate(str(tmp_path / "c"), files=3, records=200, seed=6))
+    assert contents(tmp_path / "a") == contents(tmp_path / "b")
+    assert contents(tmp_path / "a").keys() == contents(tmp_path / "c").keys()
+    assert contents(tmp_path / "a") != contents(tmp_path / "c")
+
+
+def test_without_a_seed_no_two_landings_are_the_same(tmp_path: Path) -> None:
+    list(simulate(str(tmp_path / "a")))
+    list(simulate(str(tmp_path / "b")))
+    assert contents(tmp_path / "a") != contents(tmp_path / "b")
+
+
+def test_one_by_one_is_the_same_as_all_at_once(tmp_path: Path) -> None:
+    list(simulate(str(tmp_path / "a"), files=4, records=200, seed=5))
+    for _ in range(4):
+        list(simulate(str(tmp_path / "b"), records=200, seed=5))
+    assert contents(tmp_path / "a") == contents(tmp_path / "b")
+
+
+def test_files_are_numbered_on_and_their_names_sort_in_time(tmp_path: Path) -> None:
+    files = list(simulate(str(tmp_path), files=12, records=5, seed=1))
+    assert Path(files[0].path).name == "recordings-000001.json"
+    assert sorted(files, key=lambda landed: landed.path) == sorted(files, key=lambda landed: landed.first) == files
+
+
+def test_the_first_reading_goes_on_from_the_newest_file_that_has_one(tmp_path: Path) -> None:
+    folder = tmp_path / "recordings"
+    folder.mkdir()
+    (folder / "recordings-000041.json").write_text(json.dumps([{"time": 1e9 + 5.0}, {"time": 1e9}]))
+    (folder / "recordings-000042.json").write_text("[]")
+    (folder / "others.json").write_text("not ours")
+    [landed] = simulate(str(tmp_path), seed=1)
+    assert Path(landed.path).name == "recordings-000043.json"
+    assert 0 < landed.first.timestamp() - (1e9 + 5.0) < simulator.EVERY
+
+
+def test_patients_who_are_there_already_are_used_and_left_alone(tmp_path: Path) -> None:
+    file = tmp_path / "patients" / "patients.csv"
+    file.parent.mkdir()
+    file.write_bytes(b"name,mrn\r\nAda,7\r\nBo,8\r\n")
+    [landed] = simulate(str(tmp_path), records=1000, seed=1)
+    assert file.read_bytes() == b"name,mrn\r\nAda,7\r\nBo,8\r\n"
+    mrns = {reading["mrn"] for reading in readings(landed)}
+    assert mrns > {7, 8}
+    assert len(mrns) == 2 + simulator.STRANGERS
+    assert landed.unknown == sum(reading["mrn"] not in (7, 8) for reading in readings(landed))
+
+
+def test_a_file_appears_whole_under_its_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    seen = []
+    replace = os.replace
+
+    def watched(part: Path, path: Path) -> None:
+        assert part.parent == path.parent
+        assert part.name == f".{path.name}.tmp"
+        assert not path.exists()
+        seen.append((path.name, part.read_bytes()))
+        replace(part, path)
+
+    monkeypatch.setattr(os, "replace", watched)
+    list(simulate(str(tmp_path), files=2, records=20, seed=1))
+    assert [name for name, _ in seen] == ["patients.csv", "recordings-000001.json", "recordings-000002.json"]
+    assert sorted(data for _, data in seen) == sorted(contents(tmp_path).values())
+
+
+def test_what_a_killed_simulator_left_is_written_over(tmp_path: Path) -> None:
+    (tmp_path / "recordings").mkdir()
+    (tmp_path / "recordings" / ".recordings-000001.json.tmp").write_text("[half")
+    list(simulate(str(tmp_path), records=20, seed=1))
+    assert os.listdir(tmp_path / "recordings") == ["recordings-000001.json"]
+
+
+def test_two_simulators_at_once_do_not_write_over_each_other(tmp_path: Path) -> None:
+    def land() -> None:
+        list(simulate(str(tmp_path), files=10, records=50, seed=1))
+
+    threads = [threading.Thread(target=land) for _ in range(3)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    times = [
+        reading["time"] for p in sorted((tmp_path / "recordings").iterdir()) for reading in json.loads(p.read_text())
+    ]
+    assert len(times) == 3 * 10 * 50
+    assert times == sorted(times)
+
+
+def test_continuously_lands_a_file_at_a_time_until_stopped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    now = 100.0
+    slept = []
+
+    def sleep(seconds: float) -> None:
+        nonlocal now
+        slept.append(seconds)
+        now += seconds
+
+    monkeypatch.setattr(time, "monotonic", lambda: now)
+    monkeypatch.setattr(time, "sleep", sleep)
+    landing = continuously(str(tmp_path / "a"), every=2.5, records=20, seed=9)
+    assert 0 <= next(landing).first.timestamp() - simulator.BEGIN < simulator.EVERY
+    assert slept == []
+    next(landing)
+    now += 1.0  # the reader takes a second: the next file comes a second sooner after
+    next(landing)
+    assert slept == [2.5, 1.5]
+    list(simulate(str(tmp_path / "b"), files=3, records=20, seed=9))
+    assert contents(tmp_path / "a") == contents(tmp_path / "b")
+
+
+@pytest.mark.parametrize("records", [1, 2, 3])
+def test_even_the_smallest_files_are_sound(tmp_path: Path, records: int) -> None:
+    for landed in simulate(str(tmp_path), files=100, records=records, seed=1):
+        assert landed.records == records
+        assert landed.invalid + landed.unknown <= records
+
+
+@pytest.mark.parametrize("uri", ["s3://bucket/landing", "file:///tmp/landing"])
+def test_a_uri_is_refused(uri: str) -> None:
+    with pytest.raises(UserError, match="local folder only") as caught:
+        simulate(uri)
+    assert caught.value.hint
+    with pytest.raises(UserError, match="local folder only"):
+        continuously(uri, 1.0)
+
+
+def test_senseless_numbers_are_refused_before_anything_is_written(tmp_path: Path) -> None:
+    landing = tmp_path / "landing"
+    with pytest.raises(UserError, match="0 files"):
+        simulate(str(landing), files=0)
+    with pytest.raises(UserError, match="-1 records"):
+        simulate(str(landing), records=-1)
+    for every in (-1.0, float("nan"), float("inf")):
+        with pytest.raises(UserError, match="every"):
+            continuously(str(landing), every)
+    assert not landing.exists()
+
+
+def test_a_landing_that_is_a_file_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "landing").write_text("")
+    with pytest.raises(UserError, match="cannot land files in"):
+        list(simulate(str(tmp_path / "landing")))
+
+
+@pytest.mark.parametrize("text", ["", "[{", "7", '["a"]', '[{"heartrate": 1}]', '[{"time": "noon"}]'])
+def test_a_former_file_that_cannot_be_read_is_named(tmp_path: Path, text: str) -> None:
+    list(simulate(str(tmp_path), files=2, records=5))
+    last = tmp_path / "recordings" / "recordings-000002.json"
+    last.write_text(text)
+    with pytest.raises(UserError, match=r"recordings-000002\.json is not a file of recordings"):
+        list(simulate(str(tmp_path)))
+
+
+@pytest.mark.parametrize("text", ["", "mrn,name\n", "id,name\n1,Ada\n", "mrn,name\nx,Ada\n"])
+def test_patients_that_cannot_be_read_are_named(tmp_path: Path, text: str) -> None:
+    file = tmp_path / "patients" / "patients.csv"
+    file.parent.mkdir()
+    file.write_text(text)
+    with pytest.raises(UserError, match=r"patients\.csv has no list of patients"):
+        list(simulate(str(tmp_path)))
+
+
+def test_the_samples_in_the_repository_are_made_by_the_command_beside_them(tmp_path: Path) -> None:
+    samples = ROOT / "data" / "heart_rate"
+    command = "sluicegate simulate heart_rate --landing data/heart_rate --files 3 --records 500 --seed 1"
+    assert command in (ROOT / "data" / "README.md").read_text()
+    list(simulate(str(tmp_path), files=3, records=500, seed=1))
+    assert contents(samples) == contents(tmp_path)
