@@ -1,6 +1,6 @@
 # Each target says in its `##` comment what it does; `make` alone lists them.
 .DEFAULT_GOAL := help
-.PHONY: help setup demo ui test test-unit test-spark test-e2e check fmt bench clean
+.PHONY: help setup demo ui test test-unit test-spark test-e2e check fmt docs bench clean
 
 # The first Python of a version that fits, so that a machine whose python3 is newer or older needs no option.
 # If none fits, scripts/setup.py says what to install.
@@ -46,6 +46,9 @@ check: setup ## lint, formatting, types
 fmt: setup ## put the code into its format and mend what the linter can
 	@$(RUN) -m ruff check --fix --exit-zero --quiet
 	@$(RUN) -m ruff format
+
+docs: setup ## write docs/reference.md and docs/pipeline.schema.json again, from the program's own objects
+	@$(RUN) -m scripts.reference
 
 bench: setup ## measure this against the same job done the notebook way (ARGS="--input DIR --runs N")
 	@$(RUN) bench/medallion.py $(ARGS)

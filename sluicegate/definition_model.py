@@ -2,6 +2,9 @@
 
 Each checks what can be seen in it alone; ``definition_checks`` has what only the whole shows. Messages are made with
 ``wrong``, so that they reach people with a stable code and a hint, in our words and not in pydantic's.
+
+``docs/reference.md`` and ``docs/pipeline.schema.json`` take what the docstrings here say of each part and field.
+What editors should know of fields that exclude each other stands in ``json_schema_extra``, beside the check itself.
 """
 
 from __future__ import annotations
@@ -40,6 +43,7 @@ from sluicegate.query import Query
 
 Layer = Literal["bronze", "silver", "gold"]
 LAYERS: tuple[Layer, ...] = ("bronze", "silver", "gold")
+CONDITIONS = ("expect", "expect_or_drop", "expect_or_quarantine", "expect_or_fail")
 
 
 class Part(BaseModel):
@@ -70,7 +74,7 @@ class Database(Part):
 
 
 class BronzeTable(Part):
-    """A table of files as they came.
+    """A table of files as they came. It has ``schema``, ``schemaHints`` or neither.
 
     Attributes:
         path: folder that the files arrive in, absolute or a URI, with its variables replaced.
@@ -82,7 +86,7 @@ class BronzeTable(Part):
             default) or not (``none``, the default where there is a schema).
         pathGlobFilter: pattern that the names of files must match.
         maxFilesPerTrigger: most files that one commit takes in.
-        maxBytesPerTrigger: most bytes that one commit takes in, but for a single larger file.
+        maxBytesPerTrigger: most bytes that one commit takes in, as 4096 or ``512m``, but for a single larger file.
         settleSeconds: files that changed in the last so many seconds are left for the next run.
     """
 
@@ -129,6 +133,8 @@ class BronzeTable(Part):
 class Expectation(Part):
     """A condition that rows of a silver table should meet, and what happens to those that do not.
 
+    It has exactly one of the four fields that begin with ``expect``; ``retry`` goes with ``expect_or_quarantine`` only.
+
     Attributes:
         expect: the condition; rows that break it are kept and counted.
         expect_or_drop: the condition; they are dropped.
@@ -143,6 +149,8 @@ class Expectation(Part):
     expect_or_fail: SqlCondition | None = None
     retry: bool = False
 
+    model_config = ConfigDict(json_schema_extra={"oneOf": [{"required": [name]} for name in CONDITIONS]})
+
     @model_validator(mode="after")
     def _one_condition(self) -> Expectation:
         given = [name for name, text in self._conditions() if text is not None]
@@ -155,12 +163,7 @@ class Expectation(Part):
         return self
 
     def _conditions(self) -> list[tuple[str, str | None]]:
-        return [
-            ("expect", self.expect),
-            ("expect_or_drop", self.expect_or_drop),
-            ("expect_or_quarantine", self.expect_or_quarantine),
-            ("expect_or_fail", self.expect_or_fail),
-        ]
+        return [(name, getattr(self, name)) for name in CONDITIONS]
 
     @property
     def action(self) -> Literal["keep", "drop", "quarantine", "fail"]:
@@ -198,7 +201,10 @@ class ApplyChanges(Part):
 
     keys: Annotated[Names, Field(min_length=1)]
     sequence_by: str
-    stored_as_scd_type: Annotated[Literal[1], BeforeValidator(lambda value: 1 if value == "1" else value)] = 1
+    stored_as_scd_type: Annotated[
+        Literal[1],
+        BeforeValidator(lambda value: 1 if value == "1" else value, json_schema_input_type=Literal[1, "1"]),
+    ] = 1
 
 
 class _WithQuery(Part):
@@ -220,6 +226,9 @@ class _WithQuery(Part):
 class SilverTable(_WithQuery):
     """A table of typed, judged and joined records.
 
+    It has either ``sql``, or ``from`` with ``apply_changes``; with these, keys and sequence_by stand in
+    ``apply_changes`` and not beside it.
+
     Attributes:
         sql: the query, as the name of a file in the pipeline's folder or as text.
         from_: ``from`` of the definition: the table that ``apply_changes`` reads, where there is no ``sql``.
@@ -239,6 +248,15 @@ class SilverTable(_WithQuery):
     event_time: str | None = None
     expectations: dict[str, Expectation] = {}
     pii: Names = []
+
+    model_config = ConfigDict(
+        json_schema_extra={
+            "oneOf": [
+                {"required": ["sql"], "properties": {"from": {"type": "null"}, "apply_changes": {"type": "null"}}},
+                {"required": ["from", "apply_changes"], "properties": {"sql": {"type": "null"}}},
+            ]
+        }
+    )
 
     @property
     def query(self) -> Query | None:
@@ -322,10 +340,13 @@ class Header(Part):
 class Pipeline(Header):
     """A pipeline: files that land, and the tables that are made of them.
 
+    Its name and those of its tables are small letters, digits and ``_``, with a letter first. No two tables have one
+    name, be it in different layers, and none ends in ``_quarantine``.
+
     Attributes:
         name: its name, also that of its folder.
         description: what it is for.
-        schedule: cron expression with five fields, in UTC; None for runs by hand only.
+        schedule: cron expression with five fields, in UTC; without it the pipeline runs by hand only.
         owner: who answers for it.
         tags: words to find it by.
         database: where a catalog shows its tables.

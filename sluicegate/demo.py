@@ -12,12 +12,15 @@ import shutil
 import sys
 import time
 from collections.abc import Callable, Sequence
-from datetime import date, datetime, timedelta
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import pyarrow as pa
+from deltalake import QueryBuilder
+
 from sluicegate import lake
-from sluicegate.airflow.local import COMPONENTS, USER, LocalAirflow, interrupt_on_termination
+from sluicegate.airflow.local import USER, LocalAirflow, interrupt_on_termination
 from sluicegate.definition import load
 from sluicegate.errors import SluicegateError
 from sluicegate.plan import pending
@@ -27,7 +30,7 @@ from sluicegate.settings import Settings
 from sluicegate.status import status
 
 if TYPE_CHECKING:
-    import pyarrow as pa
+    from deltalake import DeltaTable
 
     from sluicegate.definition import Pipeline
 
@@ -60,10 +63,11 @@ def _demo(given: str | None) -> int:
     if given is None:
         _land(Path(settings.landing))
     waiting = pending(pipeline, settings)
-    say(waiting.sentence())
     if waiting.nothing and not waiting.settling:
-        say("neither Airflow nor Spark was started\n")
+        say(f"{waiting.sentence()}; neither Airflow nor Spark was started\n")
     else:
+        # Files of a moment ago may still be being written, but will have settled by the time that Airflow is up.
+        say("files have just landed" if waiting.nothing else waiting.sentence())
         _run(pipeline, settings)
     _show(pipeline, settings)
     _next(pipeline, settings, given)
@@ -107,7 +111,7 @@ def _run(pipeline: Pipeline, settings: Settings) -> None:
     began = time.monotonic()
     # The schedule is off: it would make a run of its own, or two around a full quarter of an hour, and which of them
     # does the work would depend on the clock.
-    with LocalAirflow(HOME, settings, schedule=False) as airflow:
+    with LocalAirflow(HOME, settings, lasting=False) as airflow:
         say(f"Airflow is starting on {airflow.url} (its log: {_short(airflow.log)})")
         airflow.wait(pipeline.name)
         say(f"Airflow is ready after {time.monotonic() - began:.1f} s")
@@ -133,11 +137,11 @@ def _watch(airflow: LocalAirflow, dag: str, run_id: str) -> SluicegateError | No
                 continue
             states[name, attempt] = now
             say(f"{time.monotonic() - began:6.1f} s  {name:<16} {now.replace('_', ' ')}")
-            if now == "success":
+            if now == "success" and name in lake.LAYERS:
                 _say_report(airflow.result(dag, run_id, name))
             elif now in ("failed", "up_for_retry"):
                 failure = _failure(airflow, dag, run_id, name, max(attempt, 1))
-                say(f"          {failure.message}")
+                say(f"          {failure.cause}")
         if state == "success":
             return None
         if state == "failed":
@@ -148,16 +152,18 @@ def _watch(airflow: LocalAirflow, dag: str, run_id: str) -> SluicegateError | No
 def _say_report(result: Any) -> None:
     if isinstance(result, str) and result.startswith("{"):
         result = json.loads(result)
-    if isinstance(result, dict):
-        for table in RunReport.from_dict(result).tables:
-            for line in [table.line(), *table.remarks()]:
-                say(f"        {line}")
+    if result is None:
+        say("          nothing new; Spark was not started")
+        return
+    for table in RunReport.from_dict(result).tables:
+        for line in [table.line(), *table.remarks()]:
+            say(f"        {line}")
 
 
 def _failure(airflow: LocalAirflow, dag: str, run_id: str, task: str, attempt: int) -> SluicegateError:
     told = airflow.failure(dag, run_id, task, attempt)
     log = f"the log of the task is {_short(airflow.task_log(dag, run_id, task, attempt))}"
-    return SluicegateError(f"task {task} of DAG {dag} failed", cause="\n    ".join(told.splitlines()), hint=log)
+    return SluicegateError(f"task {task} of DAG {dag} failed", cause="\n          ".join(told.splitlines()), hint=log)
 
 
 # --- what came of it -------------------------------------------------------------------------------------------------
@@ -169,12 +175,12 @@ def _show(pipeline: Pipeline, settings: Settings) -> None:
         table = lake.delta_table(at.table("gold", name))
         if table is None:
             continue
-        rows = table.to_pyarrow_table()
-        order = [column for column in ("date", *rows.column_names) if column in rows.column_names]
-        first = rows.sort_by([(column, "ascending") for column in dict.fromkeys(order)]).slice(0, SHOWN)
-        more = f", the first {SHOWN} of {rows.num_rows:,} rows" if rows.num_rows > SHOWN else ""
+        columns = [column.name for column in table.schema().fields]
+        order = ", ".join(f'"{column}"' for column in sorted(columns, key=lambda name: name != "date"))
+        first = _ask(table, f"SELECT * FROM t ORDER BY {order} LIMIT {SHOWN}")
+        more = f", the first {SHOWN} of {lake.rows(table):,} rows" if lake.rows(table) > SHOWN else ""
         say(f"{pipeline.name}.{name}{more}")
-        _say_table(first.column_names, [list(row.values()) for row in first.to_pylist()])
+        _say_table(columns, [list(row.values()) for row in first])
         say("")
     counts = [
         [one.layer, one.table, one.rows, one.quarantined if one.layer == "silver" else None, one.state]
@@ -206,32 +212,39 @@ def _text(value: Any) -> str:
 
 def _next(pipeline: Pipeline, settings: Settings, given: str | None) -> None:
     program = ".venv/bin/sluicegate" if Path(".venv/bin/sluicegate").exists() else "sluicegate"
-    places = f" --lake {_short(Path(settings.lake))}" if given else ""
-    landing = f" --landing {_short(Path(settings.landing))}" if given else ""
-    recordings = _short(Path(settings.landing) / "recordings")
+    lake_here = f" --lake {_short(Path(settings.lake))}" if given else ""
+    landing_here = f" --landing {_short(Path(settings.landing))}" if given else ""
+    one_more = f"{program} simulate {pipeline.name}"
+    if given:  # that is somebody's own folder: nothing is made up in it
+        one_more = f"cp ANOTHER.json {_short(Path(settings.landing) / 'recordings')}/"
+    ways = [
+        ("make ui", "this Airflow with its web page; there it also runs by its schedule"),
+        (one_more, "one more file lands"),
+        (f"{program} run {pipeline.name}{lake_here}{landing_here}", "takes it through all tables, without Airflow"),
+    ]
+    if days := _first_days(pipeline, settings):
+        asked = f"SELECT * FROM {pipeline.name}.daily_patient_avg WHERE date BETWEEN {days} ORDER BY date, mrn"
+        ways.append((f'{program} sql "{asked}"{lake_here}', ""))
     say("what to try next")
-    say(
-        "  make ui                                            this Airflow with its web page; also runs by its schedule"
-    )
-    if given:
-        say(f"  (put one more file into {recordings})")
-    else:
-        say(f"  {program} simulate {pipeline.name}           lands one more file of recordings")
-    say(f"  {program} run {pipeline.name}{places}{landing}                takes it through all tables, without Airflow")
-    if between := _days(pipeline, settings):
-        asked = f"SELECT * FROM {pipeline.name}.daily_patient_avg WHERE date BETWEEN {between} ORDER BY date, mrn"
-        say(f'  {program} sql "{asked}"{places}')
+    width = max(len(command) for command, told in ways if told)
+    for command, told in ways:
+        say(f"  {command:<{width}}   {told}".rstrip())
 
 
-def _days(pipeline: Pipeline, settings: Settings) -> str:
+def _first_days(pipeline: Pipeline, settings: Settings) -> str:
     """The first two days of the gold table as SQL; empty when it has no rows."""
     table = lake.delta_table(lake.Lake(settings.lake, pipeline.name).table("gold", "daily_patient_avg"))
-    days: pa.Table = table.to_pyarrow_table(columns=["date"]) if table else None
-    found = sorted({day for day in days["date"].to_pylist() if day} if days else [])
-    if not found:
-        return ""
-    first: date = found[0].date()
-    return f"DATE '{first}' AND DATE '{first + timedelta(days=1)}'"
+    first = _ask(table, "SELECT min(date) AS day FROM t")[0]["day"] if table is not None else None
+    return f"DATE '{first:%Y-%m-%d}' AND DATE '{first + timedelta(days=1):%Y-%m-%d}'" if first else ""
+
+
+def _ask(table: DeltaTable, query: str) -> list[dict[str, Any]]:
+    """The rows of a query over a table, which is called ``t`` in it."""
+    # Not `to_pyarrow_table`: its reader threads call back into Python, and when the process ends before they have come
+    # to rest, as this one does at once, it now and then dies by "terminate called without an active exception".
+    result = QueryBuilder().register("t", table).execute(query)
+    rows: list[dict[str, Any]] = pa.table(result).to_pylist()
+    return rows
 
 
 def _short(path: Path) -> str:
@@ -248,7 +261,7 @@ def _ui(given: str | None) -> int:
     if given is None and (HOME / "demo.json").exists():
         last = json.loads((HOME / "demo.json").read_text())
         settings = Settings.of(lake=last["lake"], landing=last["landing"], pipelines=settings.pipelines)
-    with LocalAirflow(HOME, settings, schedule=True, components=list(COMPONENTS)) as airflow:
+    with LocalAirflow(HOME, settings, lasting=True) as airflow:
         say(f"Airflow is starting (its log: {_short(airflow.log)})")
         airflow.wait(PIPELINE)
         say(f"open {airflow.url}/dags/{PIPELINE} as user {USER}; the password is in {_short(airflow.password_file)}")
@@ -258,6 +271,7 @@ def _ui(given: str | None) -> int:
                 time.sleep(3600)
         except KeyboardInterrupt:
             say("\nAirflow is stopping")
+            airflow.stop()
     return 0
 
 

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from sluicegate import lake
-from sluicegate.errors import QueryError, SluicegateError, Where
+from sluicegate.errors import QueryError, SluicegateError, SourceError, Where
 from sluicegate.report import TableReport
 
 if TYPE_CHECKING:
@@ -316,10 +316,11 @@ class _Loop:
 
 def _rows_between(source: str, since: int, until: int, *, whole: bool) -> int:
     """Rows that the source's own log says it gained after ``since``, or has as of ``until``."""
-    table = lake.delta_table(source, until)
-    if table is None or whole or since < 0:
-        return lake.rows(table)
-    return sum(commit.rows_written or 0 for commit in lake.commits(table, until - since) if commit.version > since)
+    if whole or since < 0:
+        return lake.rows(lake.delta_table(source, until))
+    table = lake.delta_table(source)  # delta-rs numbers the history of an older version wrongly
+    between = lake.commits(table, table.version() - since) if table else ()
+    return sum(commit.rows_written or 0 for commit in between if since < commit.version <= until)
 
 
 def _demand_all(checkpoint: Path, batch_id: int, now: Progress) -> None:
@@ -344,7 +345,16 @@ def _readable(error: BaseException, flow: Flow) -> BaseException:
 
     if isinstance(error, SluicegateError):
         return error
+    cause = str(error).split("\n\nJVM stacktrace")[0].split(";\n")[0].split("\n==")[0].strip()
+    if flow.layer == "bronze" and any(
+        sign in cause for sign in ("FAILED_READ_FILE", "PATH_NOT_FOUND", "FILE_NOT_EXIST")
+    ):
+        return SourceError(
+            f"landed files of {flow.table} cannot be read",
+            where=Where(table=flow.table),
+            cause=cause.split("\n")[0],
+            hint="land a whole file under the name above again, then run again: nothing of its chunk was written",
+        )
     if isinstance(error, (AnalysisException, ParseException)):
-        cause = str(error).split("\n\nJVM stacktrace")[0].split(";\n")[0].split("\n==")[0].strip()
         return QueryError(f"Spark refuses the query of {flow.table}", where=Where(table=flow.table), cause=cause)
     return error

@@ -35,7 +35,7 @@ def main(layer: str, argv: Sequence[str] | None = None) -> int:
         the exit code: 0 done, 1 anything else, 2 the user's mistake, 3 data broke an ``expect_or_fail``.
     """
     try:
-        arguments = _arguments(layer, argv)
+        arguments = parser(layer).parse_args(argv)
         settings = Settings.of(arguments.lake, arguments.landing, arguments.pipelines)
         facts = _run_info(arguments.run_info)
         pipeline = load(arguments.pipeline, settings)
@@ -55,14 +55,15 @@ def main(layer: str, argv: Sequence[str] | None = None) -> int:
     return 0
 
 
-def _arguments(layer: str, argv: Sequence[str] | None) -> argparse.Namespace:
+def parser(layer: str) -> argparse.ArgumentParser:
+    """The command line of a layer's job, which ``docs/reference.md`` is made from as well."""
     parser = argparse.ArgumentParser(prog=f"{layer}.py", description=f"Runs the {layer} layer of a pipeline.")
     parser.add_argument("--pipeline", required=True, help="name of the pipeline's folder")
     parser.add_argument("--lake", help="path or URI of the tables' root (default: $SLUICEGATE_LAKE, else ./lake)")
     parser.add_argument("--landing", help="folder that files land in (default: $SLUICEGATE_LANDING, else ./landing)")
     parser.add_argument("--pipelines", help="folder of definitions (default: $SLUICEGATE_PIPELINES, else ./pipelines)")
     parser.add_argument("--run-info", default="{}", help="JSON object: who runs this; it goes into every commit")
-    return parser.parse_args(argv)
+    return parser
 
 
 def _run_info(text: str) -> dict[str, Any]:

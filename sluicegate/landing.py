@@ -16,7 +16,7 @@ import fsspec
 import pyarrow as pa
 import pyarrow.compute as pc
 from deltalake import CommitProperties, DeltaTable, write_deltalake
-from deltalake.exceptions import CommitFailedError
+from deltalake.exceptions import CommitFailedError, DeltaError
 
 from sluicegate import fault, lake
 from sluicegate.errors import LandingMissing, Where
@@ -108,7 +108,8 @@ def _spark_path(fs: Any, path: str) -> str:
 
 
 def _modified(fs: Any, path: str, info: dict[str, Any]) -> datetime:
-    stamp = info.get("mtime") or info.get("LastModified") or info.get("created") or fs.modified(path)
+    named = [info[key] for key in ("mtime", "LastModified", "created") if info.get(key) is not None]
+    stamp = named[0] if named else fs.modified(path)
     if isinstance(stamp, datetime):
         return stamp if stamp.tzinfo else stamp.replace(tzinfo=UTC)
     return datetime.fromtimestamp(float(stamp), UTC)
@@ -185,13 +186,23 @@ def enter(name: str, table: BronzeTable, ledger_uri: str) -> Discovery:
 
 
 def _create(ledger_uri: str) -> DeltaTable:
-    return DeltaTable.create(
-        ledger_uri,
-        schema=LEDGER,
-        mode="ignore",
-        # The ledger is read as a stream of changes, and its history is never cleaned away: chunks are versions of it.
-        configuration={"delta.enableChangeDataFeed": "true", "delta.logRetentionDuration": "interval 36500 days"},
-    )
+    """A new ledger.
+
+    Raises:
+        CommitFailedError: another run made it at the same moment. (With retries, or with ``mode="ignore"``, the slower
+            one would put a second metadata commit on top, and the table would have another id from then on.)
+    """
+    try:
+        return DeltaTable.create(
+            ledger_uri,
+            schema=LEDGER,
+            mode="error",
+            # The ledger is read as a stream of changes, and its history is never cleaned away: chunks are its versions.
+            configuration={"delta.enableChangeDataFeed": "true", "delta.logRetentionDuration": "interval 36500 days"},
+            commit_properties=CommitProperties(max_commit_retries=0),
+        )
+    except DeltaError as error:
+        raise CommitFailedError(str(error)) from error
 
 
 def chunks(files: pa.Table, max_files: int, max_bytes: int | None) -> list[pa.Table]:

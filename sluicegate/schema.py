@@ -62,8 +62,13 @@ class Reader:
         Raises:
             SourceError: the files do not have the columns that the definition or their header promise.
         """
+        from pyspark.sql import functions as F
+
         parts = [self._read_alike(group, fields) for fields, group in self._groups(paths)]
         frame = reduce(lambda a, b: a.unionByName(b, allowMissingColumns=True), parts)
+        # A column that the definition names is there from the first file on, whether or not a record has it.
+        named = {**(self.table.declared or {}), **self.table.hints}
+        frame = frame.withColumns({c: F.lit(None).cast(named[c]) for c in named if c not in frame.columns})
         last = [column for column in PROVENANCE if column in frame.columns]
         return frame.select(*[f"`{c}`" for c in frame.columns if c not in last], *last)
 
@@ -97,13 +102,18 @@ class Reader:
         """The column names in a CSV file's first line."""
         options = {key.lower(): value for key, value in self.table.options.items()}
         encoding = options.get("encoding", options.get("charset", "utf-8"))
-        with fsspec.open(path, "rt", encoding=encoding, compression="infer", newline="") as file:
-            reader = csv.reader(
-                file,
-                delimiter=options.get("sep", options.get("delimiter", ",")),
-                quotechar=options.get("quote", '"') or '"',
-            )
-            columns = next((line for line in reader if line), [])
+        separator = options.get("sep", options.get("delimiter", ","))
+        try:
+            with fsspec.open(path, "rt", encoding=encoding, compression="infer", newline="") as file:
+                lines = csv.reader(file, delimiter=separator, quotechar=options.get("quote", '"') or '"')
+                columns = next((line for line in lines if line), [])
+        except (OSError, EOFError, ValueError, LookupError, csv.Error) as error:
+            raise SourceError(
+                f"the header of {path} cannot be read",
+                where=Where(table=self.name, file=path, line=1),
+                cause=f"{type(error).__name__}: {error}",
+                hint="land a whole file under this name again, then run again",
+            ) from error
         columns = [column.removeprefix("\ufeff") for column in columns]
         doubled = {c for c in columns if [x.lower() for x in columns].count(c.lower()) > 1}
         if doubled or not all(columns):
@@ -155,6 +165,7 @@ class Reader:
         # Spark refuses to read the corrupt text alone, as it must where no record has a field: it gets company.
         company = [] if fields else [StructField(COMPANY, StringType())]
         schema = StructType([*fields, *company, StructField(CORRUPT, StringType())])
+        self.session.conf.set("spark.sql.json.enableExactStringParsing", str(self._needs_exact_text(fields)).lower())
         raw = self._load(self.table.format, paths, schema=schema, extra=options)
         ours = [field.name for field in fields if field.name in PROVENANCE]
         columns, misfits = [], [(name, F.col(f"`{name}`"), F.col(f"`{name}`").isNotNull()) for name in ours]
@@ -184,6 +195,17 @@ class Reader:
             return text, []
         typed = text.try_cast(target)
         return typed.alias(field.name), [(field.name, text, text.isNotNull() & typed.isNull())]
+
+    def _needs_exact_text(self, fields: list[StructField]) -> bool:
+        """Whether a number's own digits matter: not where every value becomes a number, a time or a boolean anyway.
+
+        Spark fetches the digits of each number from the start of its document, which makes the reading of one large
+        multi-line array quadratic (20 times slower at 1 MB). A double's shortest text casts to the very same double.
+        """
+        from pyspark.sql.types import AtomicType, DecimalType, StringType
+
+        targets = [self.wanted(field.name) or self.known.get(field.name) for field in fields]
+        return any(not isinstance(t, AtomicType) or isinstance(t, (StringType, DecimalType)) for t in targets)
 
     def _refuse_twins(self, names: list[str]) -> None:
         seen = {name.lower(): name for name in self.known}

@@ -8,6 +8,7 @@ from __future__ import annotations
 import hashlib
 import importlib.util
 import json
+import logging
 import os
 import re
 import shutil
@@ -112,6 +113,8 @@ def spark_conf(settings: Settings) -> dict[str, str]:
         "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
         "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
         "spark.sql.session.timeZone": "UTC",
+        # Spark's old default, INT96, is deprecated, has no statistics, and not every reader gets early dates right.
+        "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
         # Delta rebuilds a table's state with this many tasks; the default, 50, costs seconds on small tables.
         "spark.databricks.delta.snapshotPartitions": "2",
         # Adaptive execution coalesces what it can, but every shuffle starts with as many tasks as this.
@@ -125,7 +128,6 @@ def spark_conf(settings: Settings) -> dict[str, str]:
         "spark.databricks.delta.properties.defaults.enableDeletionVectors": "false",
         # A log checkpoint is a Spark job of its own; reading a hundred small commits costs less than ten of them.
         "spark.databricks.delta.properties.defaults.checkpointInterval": "100",
-        "spark.log4j2.level": "WARN",
     }
     if local:
         conf |= {
@@ -137,7 +139,6 @@ def spark_conf(settings: Settings) -> dict[str, str]:
     else:
         conf["spark.executor.extraClassPath"] = conf["spark.driver.extraClassPath"]
         conf["spark.executor.extraJavaOptions"] = "-Duser.timezone=UTC"
-    conf.pop("spark.log4j2.level")
     return conf
 
 
@@ -270,6 +271,9 @@ def open_session(name: str) -> SparkSession:
     from pyspark.sql import SparkSession
 
     session = SparkSession.builder.appName(name).getOrCreate()
+    # Both print a whole stack for an error that we turn into a sentence.
+    for chatter in ("SQLQueryContextLogger", "py4j.clientserver"):
+        logging.getLogger(chatter).setLevel(logging.CRITICAL)
     if "delta" not in (session.conf.get("spark.sql.extensions", "") or ""):
         session.stop()
         raise JavaMissing(

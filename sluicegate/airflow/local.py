@@ -17,7 +17,6 @@ import sys
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Sequence
 from contextlib import suppress
 from datetime import UTC, datetime
 from importlib.metadata import version
@@ -34,14 +33,6 @@ USER = "admin"
 PORT = 8080
 STARTS_WITHIN = 180.0  # seconds; some 8 on two cores that are free
 
-# Logs are read from their files: serving them opens a port on every address of the machine.
-COMPONENTS = {
-    "api-server": ["api-server"],
-    "scheduler": ["scheduler", "--skip-serve-logs"],
-    "dag-processor": ["dag-processor"],
-    "triggerer": ["triggerer", "--skip-serve-logs"],
-}
-
 
 class LocalAirflow:
     """Starts and stops Airflow, and speaks to it; a context manager.
@@ -49,22 +40,14 @@ class LocalAirflow:
     Args:
         home: its folder; made if need be. Nobody else can read it: there are passwords in it.
         settings: what the DAGs get as ``SLUICEGATE_*``.
-        schedule: whether schedules make runs; by hand runs can be made in any case.
-        components: which of ``COMPONENTS`` to start; the triggerer is only needed for deferrable operators.
+        lasting: whether it is to serve for longer: then schedules make runs, and changed DAG files are noticed. Else it
+            is for runs made by ``trigger``.
     """
 
-    def __init__(
-        self,
-        home: Path,
-        settings: Settings,
-        *,
-        schedule: bool,
-        components: Sequence[str] = ("api-server", "scheduler", "dag-processor"),
-    ) -> None:
+    def __init__(self, home: Path, settings: Settings, *, lasting: bool) -> None:
         self.home = home.absolute()
         self.settings = settings
-        self.schedule = schedule
-        self.components = components
+        self.lasting = lasting
         self.log = self.home / "demo.log"
         self.password_file = self.home / "simple_auth_manager_passwords.json.generated"
         self.url = ""
@@ -77,63 +60,70 @@ class LocalAirflow:
     # --- start and stop ----------------------------------------------------------------------------------------------
 
     def __enter__(self) -> LocalAirflow:
-        """Starts the processes; ``wait`` tells when they are ready.
+        """Starts Airflow; ``wait`` tells when it is ready.
 
         Raises:
             SluicegateError: another Airflow runs in this folder, or its database cannot be made.
         """
         self.home.mkdir(mode=0o700, parents=True, exist_ok=True)
-        lock = self._take_lock()
-        password = self._password()
+        self._lock = self._locked()
+        self._credentials = {"username": USER, "password": self._password()}
         port = _free_port(PORT)
         self.url = f"http://127.0.0.1:{port}"
-        environment = self._environment(port)
-        self._credentials = {"username": USER, "password": password}
+        self._environment = self._settings_of_airflow(port)
         self._since = datetime.now(UTC)
-        with self.log.open("ab") as log:
-            self._migrate(environment, log)
-            for name in self.components:
-                self._processes[name] = subprocess.Popen(
-                    [sys.executable, "-m", "airflow", *COMPONENTS[name]],
-                    cwd=self.home,
-                    env=environment,
-                    stdin=subprocess.DEVNULL,
-                    stdout=log,
-                    stderr=subprocess.STDOUT,
-                    # Ctrl-C goes to us alone, and we end them in order. They keep the lock, so that what a kill of
-                    # ours leaves behind is noticed.
-                    start_new_session=True,
-                    pass_fds=[lock.fileno()],
-                )
-        lock.truncate(0)
-        lock.write(" ".join(str(process.pid) for process in self._processes.values()))
-        lock.flush()
+        try:
+            self._migrate()
+            self._start("api-server")
+            self._start("dag-processor", *([] if self.lasting else ["--num-runs", "1"]))
+        except BaseException:
+            self.stop()
+            raise
         return self
+
+    def _start(self, name: str, *arguments: str) -> None:
+        if self._lock is None:
+            raise RuntimeError("Airflow is started by `with`")
+        with self.log.open("ab") as log:
+            self._processes[name] = subprocess.Popen(
+                [sys.executable, "-m", "airflow", name, *arguments],
+                cwd=self.home,
+                env=self._environment,
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,  # Ctrl-C goes to us alone, and we end them
+                pass_fds=[self._lock.fileno()],  # they keep the lock, so that what a kill of ours leaves is noticed
+            )
+        self._lock.truncate(0)
+        self._lock.write(" ".join(str(process.pid) for process in self._processes.values()))
+        self._lock.flush()
 
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
         """Ends all processes: politely, unless a job may still be running, which Airflow would wait for."""
-        self.stop(patience=15.0 if kind is None else 2.0)
+        self.stop(patience=5.0 if kind is None else 1.0)
 
-    def stop(self, patience: float = 15.0) -> None:
+    def stop(self, patience: float = 1.0) -> None:
         """Asks the processes to end, and ends what is left after ``patience`` seconds: jobs and their JVMs too."""
-        alive = [process for process in self._processes.values() if process.poll() is None]
         family: list[Any] = []
-        for process in alive:
+        for process in self._processes.values():
             with suppress(psutil.NoSuchProcess):
                 family += [psutil.Process(process.pid), *psutil.Process(process.pid).children(recursive=True)]
             process.terminate()
-        _, left = psutil.wait_procs(family, timeout=patience)
+        until = time.monotonic() + patience
+        while (left := [process for process in family if _alive(process)]) and time.monotonic() < until:
+            time.sleep(0.1)
         for process in left:
             with suppress(psutil.NoSuchProcess):
                 process.kill()
-        for process in alive:
-            process.wait()
+        for child in self._processes.values():
+            child.wait()
         self._processes = {}
         if self._lock is not None:
             self._lock.close()
             self._lock = None
 
-    def _take_lock(self) -> TextIO:
+    def _locked(self) -> TextIO:
         lock = (self.home / "lock").open("a+")
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -143,7 +133,6 @@ class LocalAirflow:
                 f"another Airflow is running in {self.home}",
                 hint=f"end it with Ctrl-C where it was started; if that is gone, with `kill {lock.read()}`",
             ) from None
-        self._lock = lock
         return lock
 
     def _password(self) -> str:
@@ -153,7 +142,7 @@ class LocalAirflow:
                 json.dump({USER: secrets.token_urlsafe(12)}, file)
         return str(json.loads(self.password_file.read_text())[USER])
 
-    def _environment(self, port: int) -> dict[str, str]:
+    def _settings_of_airflow(self, port: int) -> dict[str, str]:
         # Nothing of another Airflow that this person may work with: its settings have the address of its database.
         inherited = {key: value for key, value in os.environ.items() if not key.startswith("AIRFLOW")}
         unproxied = ",".join(filter(None, [os.environ.get("NO_PROXY") or os.environ.get("no_proxy"), "127.0.0.1"]))
@@ -172,7 +161,7 @@ class LocalAirflow:
             "AIRFLOW__CORE__PARALLELISM": "4",
             "AIRFLOW__CORE__SIMPLE_AUTH_MANAGER_PASSWORDS_FILE": str(self.password_file),
             "AIRFLOW__SCHEDULER__SCHEDULER_IDLE_SLEEP_TIME": "0.3",
-            "AIRFLOW__SCHEDULER__USE_JOB_SCHEDULE": str(self.schedule),
+            "AIRFLOW__SCHEDULER__USE_JOB_SCHEDULE": str(self.lasting),
             "NO_PROXY": unproxied,
             "no_proxy": unproxied,
             "PYTHONPATH": os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH")])),
@@ -182,16 +171,13 @@ class LocalAirflow:
             "SLUICEGATE_PIPELINES": str(self.settings.pipelines),
         }
 
-    def _migrate(self, environment: dict[str, str], log: Any) -> None:
+    def _migrate(self) -> None:
         """Makes or updates the database; three seconds, so only where this version of Airflow has not done it yet."""
         done, wanted = self.home / "migrated", version("apache-airflow")
         if (self.home / "airflow.db").exists() and done.exists() and done.read_text() == wanted:
             return
-        command = [sys.executable, "-m", "airflow", "db", "migrate"]
-        code = subprocess.run(
-            command, env=environment, stdin=subprocess.DEVNULL, stdout=log, stderr=subprocess.STDOUT, check=False
-        ).returncode
-        if code:
+        self._start("db", "migrate")
+        if self._processes.pop("db").wait():
             raise SluicegateError(
                 f"Airflow's database in {self.home} cannot be made",
                 cause=self._last_lines(),
@@ -201,35 +187,37 @@ class LocalAirflow:
 
     # --- readiness ---------------------------------------------------------------------------------------------------
 
-    def wait(self, dag: str | None = None) -> None:
+    def wait(self, dag: str) -> None:
         """Waits until Airflow answers, its scheduler is at work, and ``dag`` has been read since the start.
 
         Raises:
-            SluicegateError: a process ended, a DAG file cannot be imported, or it takes too long.
+            SluicegateError: a process ended, the DAG file cannot be imported, or it takes too long.
         """
         until = time.monotonic() + STARTS_WITHIN
         while not self._ready(dag):
-            for name, process in self._processes.items():
-                if process.poll() is not None:
-                    raise SluicegateError(
-                        f"Airflow's {name} ended with exit code {process.returncode}",
-                        cause=self._last_lines(),
-                        hint=f"its log is {self.log}",
-                    )
+            ended = {name: code for name, process in self._processes.items() if (code := process.poll()) is not None}
+            if ended.get("dag-processor") == 0:
+                del ended["dag-processor"]
+            problem = " and ".join(f"its {name} ended with exit code {code}" for name, code in ended.items())
             if time.monotonic() > until:
-                raise SluicegateError(
-                    f"Airflow did not start within {STARTS_WITHIN:.0f} s",
-                    cause=self._last_lines(),
-                    hint=f"its log is {self.log}",
-                )
+                problem = f"it took longer than {STARTS_WITHIN:.0f} s"
+            if problem:
+                log = f"its log is {self.log}"
+                raise SluicegateError(f"Airflow did not start: {problem}", cause=self._last_lines(), hint=log)
             time.sleep(0.2)
 
-    def _ready(self, dag: str | None) -> bool:
+    def _ready(self, dag: str) -> bool:
         try:
             if not self._token:
                 self._token = self.call("POST", "/auth/token", self._credentials)["access_token"]
+            if "scheduler" not in self._processes:
+                # Not before there is an answer: tasks of an unfinished run would be started, find no server, and fail.
+                # Logs are read from their files; serving them opens a port on every address of the machine.
+                self._start("scheduler", "--skip-serve-logs")
+                if self.lasting:
+                    self._start("triggerer", "--skip-serve-logs")
             health = self.call("GET", "/api/v2/monitor/health")
-            return health["scheduler"]["status"] == "healthy" and (dag is None or self._parsed(dag))
+            return health["scheduler"]["status"] == "healthy" and self._parsed(dag)
         except OSError:  # nobody listens yet; HTTP errors are among them: no such DAG yet
             return False
 
@@ -304,6 +292,14 @@ class LocalAirflow:
     def task_log(self, dag: str, run_id: str, task: str, attempt: int) -> Path:
         """The file that an attempt of a task logged to."""
         return self.home / "logs" / f"dag_id={dag}" / f"run_id={run_id}" / f"task_id={task}" / f"attempt={attempt}.log"
+
+
+def _alive(process: Any) -> bool:
+    """Whether a process runs. One that ended stays a zombie for ever where process 1 is no init, as in containers."""
+    try:
+        return bool(process.is_running() and process.status() != psutil.STATUS_ZOMBIE)
+    except psutil.NoSuchProcess:
+        return False
 
 
 def _free_port(wanted: int) -> int:

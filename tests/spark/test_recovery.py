@@ -102,7 +102,7 @@ def test_optimize_only_moves_the_mark(spark: SparkSession, heartbeats: Workspace
     heartbeats.run(spark)
     before = heartbeats.content()
     spark.sql(f"OPTIMIZE delta.`{heartbeats.uri('recordings_bronze')}`")
-    spark.sql(f"ALTER TABLE delta.`{heartbeats.uri('recordings_enriched')}` SET TBLPROPERTIES ('owner' = 'me')")
+    spark.sql(f"ALTER TABLE delta.`{heartbeats.uri('recordings_enriched')}` SET TBLPROPERTIES ('steward' = 'me')")
     reports = heartbeats.run(spark)
     assert reports["recordings_enriched"].read == 0
     assert heartbeats.content() == before
@@ -159,6 +159,8 @@ def test_two_runs_at_once(spark: SparkSession, heartbeats: Workspace) -> None:
     """Without the lock, too: of two writers with one mark Delta refuses the slower, and neither doubles a row."""
     import threading
 
+    heartbeats.run(spark)
+    heartbeats.land("recordings/d.json", [beat(2, 2, 7200, 75.0), beat(1, 1, 0, 99.0)], age=60)
     refused: list[str] = []
 
     def run() -> None:

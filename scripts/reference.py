@@ -1,0 +1,385 @@
+"""Writes docs/reference.md and docs/pipeline.schema.json from the program's own objects: ``make docs``.
+
+Commands come from the typer app, jobs from their argument parser, fields from the definition's models and what their
+docstrings say, errors from their classes. ``--check`` writes nothing and exits 1 if a file is not as it would be made.
+"""
+
+from __future__ import annotations
+
+import argparse
+import inspect
+import json
+import re
+import sys
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, get_args, get_type_hints
+
+import typer.main
+from pydantic import BaseModel, BeforeValidator
+from pydantic.json_schema import GenerateJsonSchema, JsonSchemaValue
+from pydantic_core import core_schema
+
+from sluicegate import cli, definition_fields, definition_model, errors, fault, job, report
+from sluicegate.settings import Settings
+
+ROOT = Path(__file__).resolve().parent.parent
+REFERENCE, SCHEMA = ROOT / "docs" / "reference.md", ROOT / "docs" / "pipeline.schema.json"
+
+# The variables that no option stands for: meaning and default. A test compares them with those that the code reads.
+VARIABLES = {
+    "SLUICEGATE_JARS": ("Folder with the pinned Delta jars.", "`.jars` beside the package"),
+    "SLUICEGATE_DEBUG": ("Set to anything: a job that fails shows the whole trace.", ""),
+    "SLUICEGATE_MAVEN": ("Maven repository that `make setup` takes the jars from.", "Maven Central"),
+    "SLUICEGATE_FAULT": (
+        f"For tests: kills the job at this point, one of {', '.join(f'`{point}`' for point in fault.POINTS)}.",
+        "",
+    ),
+    "JAVA_HOME": ("The Java that Spark runs on.", "`java` on `PATH`"),
+    "SPARK_LOCAL_IP": ("Address that Spark listens on in the jobs that Sluicegate starts.", "`127.0.0.1`"),
+}
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Writes the files or, with ``--check``, compares them; returns the exit code."""
+    parser = argparse.ArgumentParser(prog="python -m scripts.reference", description=main.__doc__)
+    parser.add_argument("--check", action="store_true", help="write nothing; exit 1 if a file is out of date")
+    check = parser.parse_args(argv).check
+    stale = outdated()
+    for file, text in stale.items():
+        name = file.relative_to(ROOT)
+        if check:
+            print(f"{name} is not what the program says: run `make docs`", file=sys.stderr)
+        else:
+            file.write_text(text, encoding="utf-8")
+            print(f"wrote {name}")
+    if not stale:
+        print("the reference is up to date")
+    return 1 if stale and check else 0
+
+
+def outdated() -> dict[Path, str]:
+    """The files that are not as they would be made, each with the text that it should have."""
+    made = {REFERENCE: reference(), SCHEMA: json.dumps(schema(), indent=2, ensure_ascii=False) + "\n"}
+    return {file: text for file, text in made.items() if not file.exists() or file.read_text(encoding="utf-8") != text}
+
+
+def reference() -> str:
+    """The text of docs/reference.md."""
+    blocks = [
+        "# Reference",
+        "`make docs` writes this page from the program itself: edit the docstrings and help texts that it shows.",
+        "[Commands](#commands) · [Jobs](#jobs) · [The definition](#the-definition) · [Exit codes](#exit-codes) ·"
+        " [Errors](#errors) · [Environment](#environment)",
+        *_commands(),
+        *_jobs(),
+        *_definition(schema()),
+        *_exit_codes(),
+        *_errors(),
+        *_environment(),
+    ]
+    return "\n\n".join(blocks) + "\n"
+
+
+# Text
+
+
+def _table(heads: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    lines = [heads, ["---"] * len(heads), *([cell.replace("|", "\\|") for cell in row] for row in rows)]
+    return "\n".join(" ".join(["|", *(f"{cell} |" if cell else "|" for cell in line)]) for line in lines)
+
+
+def _code(value: object) -> str:
+    return f"`{value}`"
+
+
+def _prose(text: str) -> str:
+    """A docstring's or help's words as a sentence in Markdown, on one line."""
+    line = re.sub(r"``(.+?)``", r"`\1`", " ".join(text.split()))
+    return line[:1].upper() + line[1:].rstrip(".") + "." if line else ""
+
+
+def _summary(documented: object) -> str:
+    """What a docstring says before its sections, paragraph by paragraph."""
+    text = re.split(r"^(?:Attributes|Args|Returns|Raises):$", inspect.getdoc(documented) or "", flags=re.MULTILINE)[0]
+    return "\n\n".join(_prose(paragraph) for paragraph in text.strip().split("\n\n"))
+
+
+def _attributes(documented: type) -> dict[str, str]:
+    """What the Attributes section of a class's docstring says of each name."""
+    section = re.search(r"^Attributes:\n((?:    .*\n?)+)", inspect.getdoc(documented) or "", re.MULTILINE)
+    found = re.findall(r"^    (\w+): ((?:.*\n?)(?:     +.*\n?)*)", section[1] if section else "", re.MULTILINE)
+    # A field whose name Python has taken says its own name first; readers of the reference see that name anyway.
+    return {name: _prose(re.sub(r"^``\w+`` of the definition: ", "", text)) for name, text in found}
+
+
+# Commands and jobs
+
+
+def _apart(text: str) -> tuple[str, str, str]:
+    """A help text as its meaning, the environment variable that it names, and the default."""
+    for pattern in (r"\s*\[env: (\w+); default: (.+)\]$", r"\s*\(default: \$(\w+), else (.+)\)$"):
+        if named := re.search(pattern, text):
+            return _prose(text[: named.start()]), _code(named[1]), _code(named[2])
+    return _prose(text), "", ""
+
+
+def _app() -> dict[str, Any]:
+    group: Any = typer.main.get_command(cli.app)
+    return dict(group.commands)
+
+
+def _commands() -> Iterator[str]:
+    yield "## Commands"
+    yield _prose(str(cli.app.info.help))
+    for name, command in _app().items():
+        hints = get_type_hints(command.callback)
+        words = [(option.metavar or option.name).upper() for option in command.params if not _is_option(option)]
+        yield f"### sluicegate {name}"
+        yield f"```\nsluicegate {' '.join([name, *words])} [OPTIONS]\n```"
+        for paragraph in inspect.cleandoc(command.help).split("\n\n"):
+            label, _, line = paragraph.partition("Example: ")
+            yield f"Example: {_code(line)}" if line and not label else _prose(paragraph)
+        yield _table(
+            ["argument or option", "meaning", "default", "environment"],
+            [_option(option, hints[option.name]) for option in command.params],
+        )
+
+
+def _is_option(option: Any) -> bool:
+    return bool(option.opts[0].startswith("-"))
+
+
+def _option(option: Any, hint: Any) -> list[str]:
+    meaning, variable, default = _apart(option.help)
+    if not _is_option(option):
+        return [_code((option.metavar or option.name).upper()), meaning, "required", variable]
+    if option.is_flag:
+        return [_code(", ".join(option.opts)), meaning, default, variable]
+    kinds = {int: "INTEGER", float: "NUMBER", str: "TEXT"}
+    kind = next(kinds[one] for one in (get_args(hint) or (hint,)) if one in kinds)
+    if option.min is not None:
+        meaning += f" At least {option.min}."
+    if not default and option.default is not None:
+        default = _code(option.default)
+    return [_code(f"{', '.join(option.opts)} {kind}"), meaning, default, variable]
+
+
+def _jobs() -> Iterator[str]:
+    layers = definition_model.LAYERS
+    yield "## Jobs"
+    yield "\n".join(
+        ["```", *(f"spark-submit spark_jobs/{layer}.py --pipeline NAME [OPTIONS]" for layer in layers), "```"]
+    )
+    yield (
+        "Each runs one layer of one pipeline, by itself. Its last line is"
+        f" `{report.REPORT} {{json}}` or `{report.ERROR} {{json}}`."
+    )
+    tables = {layer: _table(["option", "meaning", "default", "environment"], _job_rows(layer)) for layer in layers}
+    yield from dict.fromkeys(tables.values())
+
+
+def _job_rows(layer: str) -> Iterator[list[str]]:
+    for action in job.parser(layer)._actions:
+        if isinstance(action, argparse._HelpAction):
+            continue
+        meaning, variable, default = _apart(action.help or "")
+        if action.default is not None:
+            default = _code(action.default)
+        name = f"{action.option_strings[0]} {action.metavar or action.dest.upper()}"
+        yield [_code(name), meaning, "required" if action.required else default, variable]
+
+
+# The definition
+
+
+class _Inputs(GenerateJsonSchema):
+    """The schema of what may be written, where that is more than the type that it becomes."""
+
+    schema_dialect = "http://json-schema.org/draft-07/schema#"  # what editors know best; nothing newer is used
+
+    def function_before_schema(self, schema: core_schema.BeforeValidatorFunctionSchema) -> JsonSchemaValue:
+        function = schema["function"]["function"]
+        if function in _validators(definition_fields.Text):
+            return {"type": ["string", "number", "boolean"]}
+        if function in _validators(definition_fields.Bytes):
+            size = r"^\s*[0-9]+\s*[kmgtKMGT]?[iI]?[bB]?\s*$"
+            return {"anyOf": [{"type": "integer", "minimum": 1}, {"type": "string", "pattern": size}]}
+        return super().function_before_schema(schema)
+
+
+def _validators(alias: Any) -> list[Any]:
+    return [part.func for part in get_args(alias) if isinstance(part, BeforeValidator)]
+
+
+def schema() -> dict[str, Any]:
+    """The JSON Schema of pipeline.yaml, with what the models' docstrings say."""
+    made = definition_model.Pipeline.model_json_schema(schema_generator=_Inputs)
+    parts = made["$defs"]
+    for name, part in [("Pipeline", made), *parts.items()]:
+        model = getattr(definition_model, name)
+        part["description"] = _summary(model)
+        part["properties"] = dict(_described(model, part["properties"]))
+    head = {"$schema": _Inputs.schema_dialect, "title": "pipeline.yaml of Sluicegate"}
+    tidy: dict[str, Any] = _tidy({key: value for key, value in made.items() if key != "$defs"})
+    return head | tidy | {"$defs": {name: _tidy(part) for name, part in parts.items()}}
+
+
+def _described(model: type[BaseModel], properties: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
+    said = _attributes(model)
+    for name, field in model.model_fields.items():
+        if name not in said:
+            raise LookupError(f"the docstring of {model.__name__} says nothing of {name}")
+        shown = field.alias or name
+        yield shown, {"description": said[name], **properties[shown]}
+
+
+def _tidy(node: Any, *, fields: bool = False) -> Any:
+    """Without pydantic's titles, which say a name again, and its ``ge``, which is no word of JSON Schema.
+
+    Args:
+        node: a schema or a piece of one.
+        fields: the keys of ``node`` are names of fields, and not words of JSON Schema.
+    """
+    if isinstance(node, list):
+        return [_tidy(one) for one in node]
+    if not isinstance(node, dict):
+        return node
+    unwanted = () if fields else ("title", "ge")
+    return {
+        key: _tidy(value, fields=key == "properties" and not fields)
+        for key, value in node.items()
+        if key not in unwanted and not (key == "default" and not fields and value is None)
+    }
+
+
+def _definition(whole: Mapping[str, Any]) -> Iterator[str]:
+    yield "## The definition"
+    yield (
+        "`pipelines/NAME/pipeline.yaml`. In the `path` and the `options` of a bronze table, `${landing}`, `${lake}` and"
+        " `${NAME}` of the environment are replaced; there is no other templating. `sluicegate plan NAME` tells every"
+        " mistake at once."
+    )
+    yield (
+        "Editors complete and check it by [pipeline.schema.json](pipeline.schema.json). Those that know the YAML"
+        " language server take it from the first line of the file:"
+    )
+    yield "```yaml\n# yaml-language-server: $schema=../../docs/pipeline.schema.json\n```"
+    yield from _part("", whole, whole["$defs"])
+
+
+def _part(place: str, part: Mapping[str, Any], parts: Mapping[str, Any]) -> Iterator[str]:
+    """A part of the definition with its fields, and then the parts in it."""
+    yield f"### {place or 'pipeline.yaml'}"
+    yield str(part["description"])
+    rows, inner = [], {}
+    for name, field in part["properties"].items():
+        default = field.get("default")
+        shown = "" if default in (None, "", [], {}) else _code(json.dumps(default).strip('"'))
+        at = f"{place}.{name}" if place else name
+        kind, below = _kind(field, at)
+        inner.update(below)
+        needed = name in part.get("required", ())
+        rows.append([_code(name), kind, "required" if needed else shown, str(field["description"])])
+    yield _table(["field", "type", "default", "meaning"], rows)
+    for at, model in inner.items():
+        yield from _part(at, parts[model], parts)
+
+
+def _kind(field: Mapping[str, Any], place: str) -> tuple[str, dict[str, str]]:
+    """The type of a field in words, and which model stands at which place below it."""
+    if "anyOf" in field:
+        kinds = [_kind(one, place) for one in field["anyOf"] if one != {"type": "null"}]
+        return " or ".join(kind for kind, _ in kinds), {at: model for _, below in kinds for at, model in below.items()}
+    if "$ref" in field:
+        return f"[fields](#{slug(place)})", {place: field["$ref"].rsplit("/", 1)[1]}
+    values = field.get("enum") or ([field["const"]] if "const" in field else [])
+    if values:
+        return " or ".join(dict.fromkeys(_code(value) for value in values)), {}
+    if field["type"] == "array":
+        return "list of names", {}
+    if field["type"] == "object":
+        kind, below = _kind(field["additionalProperties"], f"{place}.NAME")
+        return f"names, each with {kind}", below
+    words: dict[str, str] = {"string": "text", "boolean": "true or false", "integer": "whole number"}
+    types: list[str] = [field["type"]] if isinstance(field["type"], str) else field["type"]
+    text = ", ".join(words.get(one, one) for one in types)
+    bounds = [f"{word} {field[key]}" for key, word in (("minimum", "from"), ("maximum", "to")) if key in field]
+    return " ".join([text, *bounds]), {}
+
+
+def slug(heading: str) -> str:
+    """The anchor that a heading gets where Markdown is shown as on GitHub."""
+    return re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-")
+
+
+# Errors and environment
+
+
+def error_classes() -> list[type[errors.SluicegateError]]:
+    """Every class of error, in the order of their codes."""
+    known = [one for one in vars(errors).values() if isinstance(one, type) and issubclass(one, errors.SluicegateError)]
+    return sorted(known, key=lambda one: one.code)
+
+
+def _exit_codes() -> Iterator[str]:
+    # The one place that says what each code means is what a job returns.
+    said = re.search(r"^Returns:\n((?:    .*\n?)+)", inspect.getdoc(job.main) or "", re.MULTILINE)
+    meanings = dict(re.findall(r"(\d) ([^,.]+)", _prose(said[1] if said else "")))
+    classes = error_classes()
+    rows = [
+        [
+            code,
+            meaning,
+            ", ".join(f"[{one.code}](#{slug(_heading(one))})" for one in classes if str(one.exit_code) == code),
+        ]
+        for code, meaning in sorted(meanings.items())
+    ]
+    yield "## Exit codes"
+    yield "They are those of the commands and of the jobs."
+    yield _table(["exit code", "meaning", "errors"], rows)
+    yield (
+        "A command line that does not parse exits with 2 too. `sluicegate status --verify` exits with 1 if something"
+        " does not add up."
+    )
+
+
+def _heading(error: type[errors.SluicegateError]) -> str:
+    return f"{error.code} {error.__name__}"
+
+
+def _errors() -> Iterator[str]:
+    keys = ", ".join(_code(key) for key in errors.SluicegateError("").as_dict())
+    definition = f"[{errors.DefinitionError.code}](#{slug(_heading(errors.DefinitionError))})"
+    yield "## Errors"
+    yield (
+        "People read `error[CODE]: what happened`, then the place, the cause and what to do. Programs get, with"
+        f' `--json`, `{{"error": {{…}}}}` with {keys}; {definition} adds `mistakes`, all at once.'
+    )
+    short = dict(re.findall(r"^[ │├└─]*(\w+) +SG\d+ +(?:exit \d +)?(.+)$", errors.__doc__ or "", re.MULTILINE))
+    for one in error_classes():
+        yield f"### {_heading(one)}"
+        said = _summary(one)
+        # A base class's docstring says what an error has; the overview at the top of the module, what it is raised for.
+        meaning = said if said.startswith("Raised ") else _prose(short[one.__name__])
+        yield f"{meaning} Exit code {one.exit_code}."
+
+
+def _environment() -> Iterator[str]:
+    defaults = {
+        variable: default
+        for command in _app().values()
+        for _, variable, default in (_apart(option.help) for option in command.params)
+    }
+    rows = []
+    for name, meaning in _attributes(Settings).items():
+        variable = _code(f"SLUICEGATE_{name.upper()}")
+        rows.append([variable, f"{meaning} The option `--{name}` comes before it.", defaults[variable]])
+    rows += [[_code(name), meaning, default] for name, (meaning, default) in VARIABLES.items()]
+    yield "## Environment"
+    yield _table(["variable", "meaning", "default"], rows)
+    yield "A definition may name any other variable as `${NAME}`."
+
+
+if __name__ == "__main__":
+    sys.exit(main())

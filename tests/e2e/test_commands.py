@@ -1,0 +1,134 @@
+"""The commands as people type them, README's among them, in a folder of their own."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shlex
+import shutil
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from tests.conftest import ROOT, Workspace, beat
+
+pytestmark = pytest.mark.e2e
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Path:
+    """A working folder as a clone has it, with the sample files landed, but nothing made yet."""
+    for name in ("pipelines", "spark_jobs", ".venv", "Makefile"):
+        (tmp_path / name).symlink_to(ROOT / name)
+    shutil.copytree(ROOT / "data" / "heart_rate", tmp_path / "landing")
+    return tmp_path
+
+
+def sluicegate(folder: Path, *arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    """Runs the command line of this Python."""
+    command = [sys.executable, "-m", "sluicegate.cli", *arguments]
+    env = os.environ | {"SLUICEGATE_MASTER": "local[2]", "PYTHONPATH": str(ROOT)} | environment
+    return subprocess.run(command, cwd=folder, env=env, capture_output=True, text=True, check=False)
+
+
+def readme_commands() -> list[str]:
+    blocks = re.findall(r"```sh\n(.*?)```", (ROOT / "README.md").read_text(), re.DOTALL)
+    return [line for block in blocks for line in block.splitlines() if line and not line.startswith("#")]
+
+
+def test_readme_commands_in_their_order(home: Path) -> None:
+    """All but `make` (its demo is a test of its own), as one shell runs them."""
+    commands = [command for command in readme_commands() if not command.startswith("make")]
+    assert len(commands) >= 9
+    script = "set -e\n" + "\n".join(f"echo {shlex.quote('$ ' + command)}; {command}" for command in commands)
+    env = os.environ | {"SLUICEGATE_MASTER": "local[2]", "PYTHONPATH": str(ROOT)}
+    done = subprocess.run(["sh", "-c", script], cwd=home, env=env, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "2,500 read" in done.stdout  # three sample files and the one that `simulate` landed
+    assert "verified: every record is in exactly one place" in done.stdout
+    assert "valid_heartrate" in done.stdout
+    assert done.stdout.count("SLUICEGATE_REPORT") == 3  # the jobs by themselves, with nothing left to do
+
+
+def test_nothing_new_starts_no_jvm_and_is_quick_to_say_so(home: Path, tmp_path: Path) -> None:
+    assert sluicegate(home, "run", "heart_rate").returncode == 0
+    shim = tmp_path / "bin"
+    shim.mkdir()
+    (shim / "java").write_text("#!/bin/sh\necho started >> " + shlex.quote(str(tmp_path / "jvm starts")) + "\nexit 1\n")
+    (shim / "java").chmod(0o755)
+    began = time.monotonic()
+    again = sluicegate(home, "run", "heart_rate", PATH=f"{shim}:{os.environ['PATH']}", JAVA_HOME=str(shim.parent))
+    seconds = time.monotonic() - began
+    assert again.returncode == 0, again.stderr
+    assert "nothing new" in again.stdout
+    assert "Spark was not started" in again.stdout
+    assert not (tmp_path / "jvm starts").exists()
+    print(f"{seconds:.2f} s")  # the figure is for the reader: a loaded machine must not make this test fail
+
+
+def test_a_run_in_json(home: Path) -> None:
+    done = sluicegate(home, "run", "heart_rate", "--json")
+    reports = json.loads(done.stdout)
+    assert [report["layer"] for report in reports] == ["bronze", "silver", "gold"]
+    silver = next(t for t in reports[1]["tables"] if t["table"] == "recordings_enriched")
+    assert silver["read"] == 1500
+    assert silver["read"] == silver["written"] + silver["quarantined"] + silver["dropped"] + silver["duplicates"]
+
+
+def one_sentence(done: subprocess.CompletedProcess[str]) -> str:
+    """The error of a command that failed as a user's mistake does: exit 2, a sentence, no stack trace."""
+    assert done.returncode == 2, done.stdout + done.stderr
+    assert "Traceback" not in done.stdout + done.stderr
+    first = done.stderr.splitlines()[0]
+    assert first.startswith("error[SG2")
+    return done.stderr
+
+
+def test_typo_in_the_definition(heartbeats: Workspace) -> None:
+    heartbeats.edit("pipeline.yaml", "schemaHints: mrn", "schemaHint: mrn")
+    said = one_sentence(sluicegate(heartbeats.folder, "run", "heart_rate"))
+    assert "schemaHints" in said
+    assert "pipeline.yaml:" in said
+
+
+def test_unknown_pipeline(heartbeats: Workspace) -> None:
+    assert "heart_rate" in one_sentence(sluicegate(heartbeats.folder, "run", "hart_rate"))
+
+
+def test_missing_landing_folder(heartbeats: Workspace) -> None:
+    shutil.rmtree(heartbeats.folder / "landing" / "recordings")
+    assert "does not exist" in one_sentence(sluicegate(heartbeats.folder, "run", "heart_rate"))
+
+
+def test_no_java(heartbeats: Workspace, tmp_path: Path) -> None:
+    said = one_sentence(sluicegate(heartbeats.folder, "run", "heart_rate", JAVA_HOME=str(tmp_path / "nothing here")))
+    assert "Java 17" in said
+
+
+def test_not_a_delta_table(heartbeats: Workspace) -> None:
+    folder = Path(heartbeats.uri("recordings_enriched"))
+    folder.mkdir(parents=True)
+    (folder / "notes.txt").write_text("mine")
+    assert "not a Delta table" in one_sentence(sluicegate(heartbeats.folder, "run", "heart_rate"))
+    assert (folder / "notes.txt").read_text() == "mine"
+
+
+def test_job_says_the_user_s_mistake_and_exits_2(heartbeats: Workspace) -> None:
+    """A query that only Spark can find wrong: the job's own exit code and last line reach the person."""
+    heartbeats.edit("recordings_enriched.sql", "r.heartrate", "no_such_function(r.heartrate) AS heartrate")
+    said = one_sentence(sluicegate(heartbeats.folder, "run", "heart_rate"))
+    assert "no_such_function" in said
+
+
+def test_broken_expect_or_fail_exits_3(heartbeats: Workspace) -> None:
+    heartbeats.edit("pipeline.yaml", "{expect_or_quarantine: heartrate > 0}", "{expect_or_fail: heartrate > 0}")
+    heartbeats.land("recordings/z.json", [beat(1, 1, 1, -1.0)])
+    done = sluicegate(heartbeats.folder, "run", "heart_rate")
+    assert done.returncode == 3, done.stdout + done.stderr
+    assert "valid_heartrate" in done.stderr
+    assert heartbeats.rows("patients")  # the other table went on
+    assert not heartbeats.rows("recordings_enriched")

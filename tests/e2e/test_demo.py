@@ -1,0 +1,113 @@
+"""``make demo`` as a person runs it: a real Airflow, real Spark, and a folder that had nothing in it."""
+
+from __future__ import annotations
+
+import csv
+import json
+import os
+import shutil
+import subprocess
+import sys
+from collections import defaultdict
+from datetime import UTC, date, datetime
+from pathlib import Path
+from typing import Any
+
+import psutil  # type: ignore[import-untyped]
+import pytest
+from deltalake import DeltaTable
+
+from tests.conftest import ROOT
+
+pytestmark = pytest.mark.e2e
+
+
+def demo(folder: Path, *arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    """Runs the demo in a folder, with no settings of the person who runs the tests."""
+    own = {key: value for key, value in os.environ.items() if not key.startswith(("AIRFLOW", "SLUICEGATE"))}
+    own |= {"SLUICEGATE_MASTER": "local[2]", **environment}
+    command = [sys.executable, "-m", "sluicegate.demo", *arguments]
+    return subprocess.run(command, cwd=folder, env=own, capture_output=True, text=True, check=False, timeout=600)
+
+
+def left_of(folder: Path) -> list[str]:
+    """Processes that still run in, or speak of, a folder."""
+    left = []
+    for process in psutil.process_iter(["cmdline", "cwd", "status"]):
+        facts = process.info
+        place = f"{facts['cwd']} {' '.join(facts['cmdline'] or [])}"
+        if str(folder) in place and facts["status"] != psutil.STATUS_ZOMBIE:
+            left.append(place)
+    return left
+
+
+def averages(landing: Path) -> dict[tuple[int, date], float]:
+    """What the gold table must hold, worked out from the landed files in the plainest way."""
+    known = {row["mrn"] for row in csv.DictReader((landing / "patients" / "patients.csv").open())}
+    readings: dict[tuple[int, date], dict[tuple[Any, Any], float]] = defaultdict(dict)
+    for file in sorted((landing / "recordings").glob("*.json")):
+        for record in json.loads(file.read_text()):
+            rate = float(record["heartrate"])
+            if rate > 0 and str(record["mrn"]) in known:
+                day = datetime.fromtimestamp(float(record["time"]), UTC).date()
+                readings[int(record["mrn"]), day][record["device_id"], record["time"]] = rate
+    return {key: sum(rates.values()) / len(rates) for key, rates in readings.items()}
+
+
+def gold(lake: Path) -> dict[tuple[int, date], float]:
+    rows = DeltaTable(lake / "heart_rate" / "gold" / "daily_patient_avg").to_pyarrow_table().to_pylist()
+    return {(row["mrn"], row["date"].date()): row["avg_heartrate"] for row in rows}
+
+
+def java_that_tells(folder: Path) -> Path:
+    """A JAVA_HOME whose java leaves a note when it is started."""
+    program = folder / "java-home" / "bin" / "java"
+    program.parent.mkdir(parents=True)
+    real = (
+        Path(os.environ.get("JAVA_HOME") or Path(shutil.which("java") or "").resolve().parent.parent) / "bin" / "java"
+    )
+    program.write_text(f'#!/bin/sh\ntouch {folder}/jvm-started\nexec {real} "$@"\n')
+    program.chmod(0o755)
+    return program.parent.parent
+
+
+def test_the_demo_and_then_nothing_new(tmp_path: Path) -> None:
+    first = demo(tmp_path)
+    assert first.returncode == 0, first.stdout + first.stderr
+    for task in ("wait_for_files", "bronze", "silver", "gold"):
+        assert any(line.split()[2:] == [task, "success"] for line in first.stdout.splitlines()), first.stdout
+    assert "1,500 read" in first.stdout
+    wanted = averages(ROOT / "data" / "heart_rate")
+    assert gold(tmp_path / "lake") == pytest.approx(wanted, abs=1e-9)
+    for promised in ("heart_rate.daily_patient_avg", "make ui", "simulate heart_rate", "WHERE date BETWEEN"):
+        assert promised in first.stdout
+    assert sorted(path.name for path in tmp_path.iterdir()) == [".airflow", "lake", "landing"]
+    assert (tmp_path / ".airflow").stat().st_mode & 0o077 == 0
+    assert left_of(tmp_path) == []
+
+    log = (tmp_path / ".airflow" / "demo.log").stat()
+    second = demo(tmp_path, JAVA_HOME=str(java_that_tells(tmp_path)))
+    assert second.returncode == 0, second.stdout + second.stderr
+    assert "nothing new" in second.stdout.splitlines()[0]
+    assert "heart_rate.daily_patient_avg" in second.stdout
+    assert not (tmp_path / "jvm-started").exists()
+    assert (tmp_path / ".airflow" / "demo.log").stat() == log  # nor was Airflow
+
+
+def test_a_run_that_fails_is_one_sentence(tmp_path: Path) -> None:
+    (tmp_path / "jars").mkdir()
+    done = demo(tmp_path, SLUICEGATE_JARS=str(tmp_path / "jars"))
+    assert done.returncode == 1, done.stdout + done.stderr
+    assert "error[SG100]: task bronze of DAG heart_rate failed" in done.stderr
+    assert "error[SG205]: there are no Delta jars" in done.stderr
+    assert "Traceback" not in done.stdout + done.stderr
+    log = done.stderr.split("the log of the task is ")[1].strip()
+    assert "there are no Delta jars" in (tmp_path / log).read_text()
+    assert left_of(tmp_path) == []
+
+
+def test_a_missing_folder_is_one_sentence_and_starts_nothing(tmp_path: Path) -> None:
+    done = demo(tmp_path, "--input", "nowhere")
+    assert done.returncode == 2
+    assert "nowhere/recordings does not exist" in done.stderr
+    assert list(tmp_path.iterdir()) == []

@@ -1,0 +1,70 @@
+"""Real jobs, really killed: SIGKILL to JVM and Python at named points and at random moments, and then a new run."""
+
+from __future__ import annotations
+
+import os
+import random
+import shutil
+import signal
+import subprocess
+import tempfile
+import time
+from pathlib import Path
+
+import pytest
+
+from sluicegate import run, session
+from sluicegate.lake import LAYERS
+from tests.conftest import Workspace, beat
+from tests.spark.test_medallion import assert_right
+
+pytestmark = pytest.mark.e2e
+
+
+def start(workspace: Workspace, layer: str, fault: str = "", scratch: str = "") -> subprocess.Popen[str]:
+    """Starts a layer's job in a process group of its own, as `sluicegate run` does."""
+    command = session.submit_command(layer, workspace.pipeline, workspace.settings)
+    environment = session.submit_env() | {"SLUICEGATE_FAULT": fault, "TMPDIR": scratch or tempfile.gettempdir()}
+    return subprocess.Popen(
+        command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, start_new_session=True
+    )
+
+
+def finish(workspace: Workspace, *layers: str) -> None:
+    for layer in layers or LAYERS:
+        run.submit(layer, workspace.pipeline, workspace.settings, {"run_id": "after the kill"}, print)
+
+
+@pytest.mark.parametrize(
+    ("layer", "point"),
+    [("bronze", "bronze.before_commit"), ("silver", "silver.between_commits"), ("gold", "gold.after_commit")],
+)
+def test_killed_at_a_point(heartbeats: Workspace, layer: str, point: str) -> None:
+    finish(heartbeats, *LAYERS[: LAYERS.index(layer)])
+    job = start(heartbeats, layer, fault=point)
+    output, _ = job.communicate(timeout=180)
+    assert job.returncode == -signal.SIGKILL, output
+    finish(heartbeats, *LAYERS[LAYERS.index(layer) :])
+    assert_right(heartbeats)
+
+
+def test_killed_at_random_moments_and_checkpoints_deleted(heartbeats: Workspace, tmp_path: Path) -> None:
+    """A seed is printed with a failure: ``SLUICEGATE_SEED`` runs it again."""
+    seed = int(os.environ.get("SLUICEGATE_SEED") or random.SystemRandom().randrange(10**6))
+    chance = random.Random(seed)
+    print("seed", seed)
+    for number, layer in enumerate(LAYERS):
+        scratch = tmp_path / f"scratch {layer}"
+        scratch.mkdir()
+        job = start(heartbeats, layer, scratch=str(scratch))
+        time.sleep(chance.uniform(3.0, 12.0))
+        if job.poll() is None:
+            os.killpg(job.pid, signal.SIGKILL)
+        job.communicate()
+        for leftover in [*scratch.iterdir(), *tmp_path.rglob("*checkpoint*")]:
+            shutil.rmtree(leftover, ignore_errors=True)
+        heartbeats.land(
+            f"recordings/later-{number}.json", [beat(2, 2, 10_000 + number, 70.0 + number)], age=50 - number
+        )
+    finish(heartbeats)
+    assert_right(heartbeats)

@@ -1,0 +1,159 @@
+"""Silver's rules, keys and slowly changing rows, each record ending in exactly one place."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from sluicegate import status
+from sluicegate.errors import ExpectationFailed, FanOut
+from tests.conftest import Workspace
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+pytestmark = pytest.mark.spark
+
+BRONZE = """
+name: heart_rate
+bronze:
+  raw: {path: "${landing}/raw", format: json, schemaHints: "k BIGINT, seq BIGINT"}
+  names_raw: {path: "${landing}/names", format: json, schemaHints: "k BIGINT"}
+"""
+
+
+def define(workspace: Workspace, silver: str, **files: str) -> None:
+    workspace.define(BRONZE + "silver:\n" + silver, **files)
+    for folder in ("raw", "names"):
+        (workspace.folder / "landing" / folder).mkdir(parents=True)
+
+
+def land(workspace: Workspace, name: str, *records: dict[str, Any], age: float = 60) -> None:
+    workspace.land(name, "\n".join(json.dumps(record) for record in records), age)
+
+
+def verified(workspace: Workspace) -> bool:
+    return status.verify(workspace.definition, workspace.settings) == []
+
+
+def test_each_rule_has_its_own_fate(spark: SparkSession, workspace: Workspace) -> None:
+    define(
+        workspace,
+        """
+  t:
+    sql: "SELECT r.k, CAST(r.v AS INT) AS v, r.w FROM STREAM(raw) AS r WHERE r.k <> 9 -- not nine"
+    keys: [k]
+    expectations:
+      noted: {expect: w IS NOT NULL}
+      dropped: {expect_or_drop: v < 100}
+      kept_apart: {expect_or_quarantine: v >= 0}
+""",
+    )
+    land(
+        workspace, "raw/a.json",
+        {"k": 1, "v": "1", "w": "x"}, {"k": 2, "v": "2"}, {"k": 3, "v": "500"}, {"k": 4, "v": "-1"},
+        {"k": 5, "v": "five"}, {"v": "6"}, {"k": 9, "v": "9"}, {"k": 1, "v": "7"}, {"k": 8}, {"k": 4, "v": "-1000"},
+    )  # fmt: skip
+    report = workspace.run(spark, "bronze", "silver")["t"]
+    assert sorted(workspace.rows("t", "k", "v")) == [(1, 1), (2, 2)]
+    apart = {(k, v): set(rules) for k, v, rules in workspace.rows("t_quarantine", "k", "v", "_failed_expectations")}
+    assert apart == {
+        (4, -1): {"noted", "kept_apart"},
+        (4, -1000): {"noted", "kept_apart"},
+        # NULL breaks a rule; of drop and quarantine the one that keeps the row is done.
+        (5, None): {"CAST(r.v AS INT) fits", "noted", "dropped", "kept_apart"},
+        (8, None): {"noted", "dropped", "kept_apart"},
+    }
+    aside = Counter(reason for (reason,) in workspace.rows("t_set_aside", "reason"))
+    # The record without a key is left out by the query's own WHERE: NULL <> 9 is not true.
+    assert aside == {"dropped": 1, "filtered": 2, "duplicate": 1}
+    assert (report.read, report.written, report.quarantined, report.dropped, report.duplicates) == (10, 2, 4, 3, 1)
+    [record] = [r for k, r in workspace.rows("t_quarantine", "k", "_record") if k == 5]
+    assert json.loads(record)["v"] == "five"
+    assert verified(workspace)
+
+
+def test_a_broken_expect_or_fail_writes_nothing_and_stops_nobody_else(
+    spark: SparkSession, workspace: Workspace
+) -> None:
+    define(
+        workspace,
+        """
+  strict: {sql: "SELECT k FROM STREAM(raw)", expectations: {small: {expect_or_fail: k < 5}}}
+  loose: {sql: "SELECT k FROM STREAM(raw)"}
+""",
+    )
+    land(workspace, "raw/a.json", {"k": 1}, {"k": 7})
+    with pytest.raises(ExpectationFailed, match=r"small \(1 rows\)"):
+        workspace.run(spark, "bronze", "silver")
+    assert workspace.rows("strict") == []
+    assert sorted(workspace.rows("loose", "k")) == [(1,), (7,)]
+    workspace.edit("pipeline.yaml", "k < 5", "k < 50")
+    workspace.run(spark, "silver")
+    assert sorted(workspace.rows("strict", "k")) == [(1,), (7,)]
+    assert verified(workspace)
+
+
+def test_the_latest_row_of_a_key_wins_whenever_it_comes(spark: SparkSession, workspace: Workspace) -> None:
+    define(workspace, "  t: {from: raw, apply_changes: {keys: [k], sequence_by: seq, stored_as_scd_type: 1}}\n")
+    land(
+        workspace,
+        "raw/a.json",
+        {"k": 1, "seq": 5, "v": "five"},
+        {"k": 2, "seq": 1, "v": "a"},
+        {"k": 2, "seq": 3, "v": "b"},
+        age=90,
+    )
+    workspace.run(spark, "bronze", "silver")
+    land(
+        workspace,
+        "raw/b.json",
+        {"k": 1, "seq": 4, "v": "late"},
+        {"k": 2, "seq": 9, "v": "c"},
+        {"k": 3, "v": "no sequence"},
+        age=80,
+    )
+    report = workspace.run(spark, "bronze", "silver")["t"]
+    assert (report.read, report.written, report.quarantined, report.duplicates) == (3, 1, 1, 1)
+    land(workspace, "raw/c.json", {"k": 1, "seq": 5, "v": "five again"}, {"seq": 1, "v": "no key"}, age=70)
+    workspace.run(spark, "bronze", "silver")
+    assert sorted(workspace.rows("t", "k", "v")) == [(1, "five again"), (2, "c")]
+    assert Counter(reason for (reason,) in workspace.rows("t_set_aside", "reason")) == {"superseded": 4}
+    assert len(workspace.rows("t_quarantine")) == 2
+    assert verified(workspace)
+
+
+def test_lookup_with_two_rows_for_a_key_is_refused(spark: SparkSession, workspace: Workspace) -> None:
+    define(workspace, '  t: {sql: "SELECT r.k, n.name FROM STREAM(raw) AS r LEFT JOIN names_raw AS n USING (k)"}\n')
+    land(workspace, "raw/a.json", {"k": 1})
+    land(workspace, "names/a.json", {"k": 1, "name": "a"}, {"k": 1, "name": "b"})
+    with pytest.raises(FanOut, match="makes 2 rows of 1 records"):
+        workspace.run(spark, "bronze", "silver")
+    assert workspace.rows("t") == []
+
+
+def test_silver_waits_for_its_lookup_and_then_follows_it(spark: SparkSession, workspace: Workspace) -> None:
+    define(
+        workspace,
+        """
+  names: {from: names_raw, apply_changes: {keys: [k], sequence_by: _file_modification_time}}
+  t: {sql: "SELECT r.k, n.name FROM STREAM(raw) AS r LEFT JOIN names AS n USING (k)"}
+  u: {sql: "SELECT k, upper(name) AS name FROM STREAM(t) AS t WHERE name IS NOT NULL", keys: [k]}
+""",
+    )
+    land(workspace, "raw/a.json", {"k": 1}, {"k": 2}, age=90)
+    waiting = workspace.run(spark, "bronze", "silver")
+    assert "names" in waiting["t"].why
+    assert {r.state for r in workspace.run(None, "silver").values()} == {"idle"}  # type: ignore[arg-type]
+    land(workspace, "names/a.json", {"k": 1, "name": "a"}, age=80)
+    workspace.run(spark, "bronze", "silver")
+    assert sorted(workspace.rows("t", "k", "name")) == [(1, "a"), (2, None)]
+    land(workspace, "names/b.json", {"k": 2, "name": "b"}, {"k": 1, "name": "A2"}, age=70)
+    report = workspace.run(spark, "bronze", "silver")
+    assert (report["t"].state, report["t"].why) == ("rebuilt", "names changed")
+    assert sorted(workspace.rows("t", "k", "name")) == [(1, "A2"), (2, "b")]
+    assert sorted(workspace.rows("u", "k", "name")) == [(1, "A2"), (2, "B")]
+    assert verified(workspace)

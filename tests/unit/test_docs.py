@@ -1,0 +1,256 @@
+"""The documents say what is so: they are compared with the program, the Makefile and the files they name."""
+
+from __future__ import annotations
+
+import json
+import re
+import shlex
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import typer.main
+import yaml
+from typer.exceptions import TyperException
+
+from scripts import reference
+from sluicegate import cli, errors, job
+from sluicegate.definition import load_file
+from sluicegate.errors import DefinitionError
+from sluicegate.settings import Settings
+
+pytestmark = pytest.mark.unit
+
+ROOT = Path(__file__).resolve().parents[2]
+FOLDERS = [ROOT / name for name in ("docs", "data", "pipelines", "tests", "bench")]
+DOCUMENTS = sorted([*ROOT.glob("*.md"), *(file for folder in FOLDERS for file in folder.rglob("*.md"))])
+MAKEFILE = (ROOT / "Makefile").read_text()
+TARGETS = set(re.findall(r"^([a-z][a-z0-9-]*):", MAKEFILE, re.MULTILINE))
+FENCED = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+
+
+def named(file: Path) -> str:
+    return str(file.relative_to(ROOT))
+
+
+def prose(file: Path) -> str:
+    return FENCED.sub("", file.read_text())
+
+
+# The reference
+
+
+def test_the_reference_is_what_the_program_says() -> None:
+    assert [named(file) for file in reference.outdated()] == [], "run `make docs`"
+
+
+def test_check_says_which_file_is_out_of_date(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    page = tmp_path / "reference.md"
+    page.write_text(reference.reference() + "scribbled\n")
+    monkeypatch.setattr(reference, "ROOT", tmp_path)
+    monkeypatch.setattr(reference, "REFERENCE", page)
+    monkeypatch.setattr(reference, "SCHEMA", tmp_path / "schema.json")
+    assert reference.main(["--check"]) == 1
+    told = capsys.readouterr().err
+    assert "reference.md" in told
+    assert "schema.json" in told
+    assert "scribbled" in page.read_text()
+    assert not (tmp_path / "schema.json").exists()
+    assert reference.main([]) == 0
+    assert "scribbled" not in page.read_text()
+    assert reference.main(["--check"]) == 0
+
+
+@pytest.mark.parametrize("error", reference.error_classes(), ids=lambda error: error.code)
+def test_an_error_has_a_heading_and_its_line_in_the_overview(error: type[errors.SluicegateError]) -> None:
+    assert f"\n### {error.code} {error.__name__}\n" in (ROOT / "docs" / "reference.md").read_text()
+    line = re.search(rf"\b{error.__name__} +(SG\d+)(?: +exit (\d))?", errors.__doc__ or "")
+    assert line is not None
+    assert line[1] == error.code
+    assert line[2] in (None, str(error.exit_code))
+
+
+def test_a_code_belongs_to_one_error() -> None:
+    codes = [error.code for error in reference.error_classes()]
+    assert len(codes) == len(set(codes))
+
+
+def test_every_variable_that_the_code_reads_is_documented() -> None:
+    sources = [*(ROOT / "sluicegate").rglob("*.py"), ROOT / "scripts" / "setup.py"]
+    pattern = r"""environ(?:ment)?(?:\.get\(|\[)["']((?:SLUICEGATE|JAVA|SPARK)_\w+)["']"""
+    read = {name for file in sources for name in re.findall(pattern, file.read_text())}
+    text = (ROOT / "docs" / "reference.md").read_text()
+    told = set(re.findall(r"^\| `(\w+)`", text[text.index("\n## Environment\n") :], re.MULTILINE))
+    assert told == read
+
+
+# The schema for editors
+
+
+def test_the_schema_takes_our_own_pipelines() -> None:
+    jsonschema = pytest.importorskip("jsonschema")
+    schema = json.loads((ROOT / "docs" / "pipeline.schema.json").read_text())
+    validator = jsonschema.validators.validator_for(schema)
+    validator.check_schema(schema)
+    for file in (ROOT / "pipelines").glob("*/pipeline.yaml"):
+        validator(schema).validate(yaml.safe_load(file.read_text()))
+
+
+@pytest.mark.parametrize(
+    ("place", "value", "right"),
+    [
+        ("bronze.b.maxBytesPerTrigger", "512m", True),
+        ("bronze.b.maxBytesPerTrigger", 4096, True),
+        ("bronze.b.maxBytesPerTrigger", "lots", False),
+        ("bronze.b.maxFilesPerTrigger", 0, False),
+        ("bronze.b.settleSeconds", 2, True),
+        ("bronze.b.options", {"multiLine": True, "encoding": "UTF-8"}, True),
+        ("bronze.b.format", "parquet", False),
+        ("bronze.b.frmat", "json", False),
+        ("bronze.b.path", None, False),
+        ("silver.s.sql", "SELECT 1", False),
+        ("silver.s.apply_changes", {"keys": ["id"], "sequence_by": "at", "stored_as_scd_type": "1"}, True),
+        ("silver.s.apply_changes", {"keys": [], "sequence_by": "at"}, False),
+        ("silver.s", {"from": "b"}, False),
+        ("silver.s.expectations", {"rule": {"expect": "id > 0"}}, True),
+        ("silver.s.expectations", {"rule": {"expect_or_quarantine": "id > 0", "retry": True}}, True),
+        ("silver.s.expectations", {"rule": {"expect": "id > 0", "expect_or_drop": "id > 1"}}, False),
+        ("silver.s.expectations", {"rule": {}}, False),
+        ("database", {"name": "d", "properties": {"contains_pii": True}}, True),
+        ("tags", "one", False),
+    ],
+)
+def test_the_schema_and_the_loader_are_of_one_mind(tmp_path: Path, place: str, value: Any, right: bool) -> None:
+    jsonschema = pytest.importorskip("jsonschema")
+    document: dict[str, Any] = {
+        "name": "p",
+        "bronze": {"b": {"path": "${landing}/b", "format": "json", "schema": "id INT, at TIMESTAMP"}},
+        "silver": {"s": {"from": "b", "apply_changes": {"keys": ["id"], "sequence_by": "at"}}},
+    }
+    *above, last = place.split(".")
+    part = document
+    for name in above:
+        part = part[name]
+    part[last] = value
+    schema = json.loads((ROOT / "docs" / "pipeline.schema.json").read_text())
+    assert jsonschema.validators.validator_for(schema)(schema).is_valid(document) is right
+    file = tmp_path / "p" / "pipeline.yaml"
+    file.parent.mkdir()
+    file.write_text(yaml.safe_dump(document))
+    settings = Settings.of(str(tmp_path / "lake"), str(tmp_path / "landing"), tmp_path)
+    if right:
+        load_file(file, settings)
+    else:
+        with pytest.raises(DefinitionError):
+            load_file(file, settings)
+
+
+# Commands
+
+
+def shell_lines(file: Path) -> Iterator[str]:
+    for language, block in FENCED.findall(file.read_text()):
+        if language == "sh":
+            yield from filter(None, (line.strip() for line in block.replace("\\\n", " ").splitlines()))
+
+
+def make_calls(file: Path) -> Iterator[str]:
+    """What stands in the text in back-ticks and begins with make and a word."""
+    yield from re.findall(r"`(make [^`]+)`", prose(file))
+
+
+def check_make(words: list[str]) -> None:
+    for word in words:
+        variable, assigned, _ = word.partition("=")
+        if assigned:
+            assert re.search(rf"\$\({variable}\)|\$\(if \$\({variable}\)|ifn?def {variable}\b", MAKEFILE), word
+        else:
+            assert word in TARGETS, f"there is no target {word}"
+
+
+def check_sluicegate(words: list[str]) -> None:
+    group: Any = typer.main.get_command(cli.app)
+    assert words, "a command is missing"
+    assert words[0] in group.commands
+    # Parses as the command itself would, and runs nothing.
+    group.commands[words[0]].make_context(words[0], words[1:])
+
+
+def check_spark_submit(words: list[str]) -> None:
+    file = Path(words[0])
+    assert (ROOT / file).is_file()
+    job.parser(file.stem).parse_args(words[1:])
+
+
+def check_command(line: str) -> None:
+    program, *words = shlex.split(line)
+    if line == ". .venv/bin/activate":
+        return
+    checks = {
+        "make": check_make,
+        ".venv/bin/sluicegate": check_sluicegate,
+        "sluicegate": check_sluicegate,
+        "spark-submit": check_spark_submit,
+    }
+    assert program in checks, f"nobody knows whether this works: {line}"
+    checks[program](words)
+
+
+@pytest.mark.parametrize("line", dict.fromkeys(line for file in DOCUMENTS for line in shell_lines(file)))
+def test_a_command_in_a_document_can_be_run(line: str) -> None:
+    check_command(line)
+
+
+@pytest.mark.parametrize("line", dict.fromkeys(call for file in DOCUMENTS for call in make_calls(file)))
+def test_a_make_target_in_a_text_exists(line: str) -> None:
+    check_make(shlex.split(line)[1:])
+
+
+def test_the_readme_has_commands() -> None:
+    assert {shlex.split(line)[0] for line in shell_lines(ROOT / "README.md")} == {
+        "make", ".venv/bin/sluicegate", ".", "spark-submit",
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    "line",
+    ["make dmeo", "make demo INPTU=x", "sluicegate runn x", "sluicegate run x --lkae y", "sluicegate files x", "rm x"],
+)
+def test_a_wrong_command_would_be_seen(line: str) -> None:
+    with pytest.raises((AssertionError, TyperException)):
+        check_command(line)
+
+
+@pytest.mark.parametrize("command", dict(reference._app()).values(), ids=lambda command: command.name)
+def test_the_example_in_a_help_text_can_be_run(command: Any) -> None:
+    examples = re.findall(r"^ *Example: (.+)$", command.help, re.MULTILINE)
+    assert examples
+    for line in examples:
+        check_command(line)
+
+
+# Links and names
+
+
+@pytest.mark.parametrize("file", DOCUMENTS, ids=named)
+def test_a_relative_link_leads_somewhere(file: Path) -> None:
+    for link in re.findall(r"\]\(([^)\s]+)\)", prose(file)):
+        if re.match(r"[a-z]+:", link):
+            continue
+        path, _, anchor = link.partition("#")
+        target = (file.parent / path).resolve() if path else file
+        assert target.exists(), link
+        if anchor:
+            headings = re.findall(r"^#+ (.+)$", prose(target), re.MULTILINE)
+            assert anchor in {reference.slug(heading) for heading in headings}, link
+
+
+def test_the_files_that_the_design_names_exist() -> None:
+    tokens = re.findall(r"`([^`\s]+)`", prose(ROOT / "docs" / "design.md"))
+    files = {token for token in tokens if re.fullmatch(r"[\w*/.]+(\.py|/)", token)}
+    assert {"flow.py", "definition*.py", "dags/", "tests/e2e/test_kill.py"} <= files
+    missing = [file for file in sorted(files) if not any([*ROOT.glob(file), *(ROOT / "sluicegate").glob(file)])]
+    assert missing == []
