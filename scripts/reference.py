@@ -36,7 +36,6 @@ VARIABLES = {
         "",
     ),
     "JAVA_HOME": ("The Java that Spark runs on.", "`java` on `PATH`"),
-    "SPARK_LOCAL_IP": ("Address that Spark listens on in the jobs that Sluicegate starts.", "`127.0.0.1`"),
 }
 
 

@@ -218,17 +218,16 @@ def _next(pipeline: Pipeline, settings: Settings, given: str | None) -> None:
     if given:  # that is somebody's own folder: nothing is made up in it
         one_more = f"cp ANOTHER.json {_short(Path(settings.landing) / 'recordings')}/"
     ways = [
-        ("make ui", "this Airflow with its web page; there it also runs by its schedule"),
-        (one_more, "one more file lands"),
-        (f"{program} run {pipeline.name}{lake_here}{landing_here}", "takes it through all tables, without Airflow"),
+        ("this Airflow with its web page, where it also runs by its schedule", "make ui"),
+        ("one more file lands", one_more),
+        ("through all tables without Airflow", f"{program} run {pipeline.name}{lake_here}{landing_here}"),
     ]
     if days := _first_days(pipeline, settings):
         asked = f"SELECT * FROM {pipeline.name}.daily_patient_avg WHERE date BETWEEN {days} ORDER BY date, mrn"
-        ways.append((f'{program} sql "{asked}"{lake_here}', ""))
+        ways.append(("a query by date", f'{program} sql "{asked}"{lake_here}'))
     say("what to try next")
-    width = max(len(command) for command, told in ways if told)
-    for command, told in ways:
-        say(f"  {command:<{width}}   {told}".rstrip())
+    for told, command in ways:
+        say(f"  # {told}\n  {command}")
 
 
 def _first_days(pipeline: Pipeline, settings: Settings) -> str:

@@ -62,7 +62,7 @@ def _newest(log: DeltaTable | None) -> dict[tuple[str, str], int]:
     """The newest copied version of each table."""
     if log is None:
         return {}
-    known = log.to_pyarrow_table(columns=["layer", "table", "version"]).group_by(["layer", "table"])
+    known = lake.dataset(log).to_table(["layer", "table", "version"]).group_by(["layer", "table"])
     return {(r["layer"], r["table"]): r["version_max"] for r in known.aggregate([("version", "max")]).to_pylist()}
 
 
@@ -89,12 +89,12 @@ def copy_outcome(at: lake.Lake, name: str) -> tuple[int, int]:
     )
     if bronze is None or ledger is None:
         return 0, 0
-    told = pc.max(log.to_pyarrow_table(columns=["chunk"])["chunk"]).as_py() if log is not None else 0
+    told = pc.max(lake.dataset(log).to_table(["chunk"])["chunk"]).as_py() if log is not None else 0
     commits = _chunk_commits(bronze, told or 0)
     if not commits:
         return 0, 0
     counted = _count(bronze, told or 0)
-    files = ledger.to_pyarrow_table(columns=["path", "chunk"], filters=[("chunk", "in", sorted(commits))]).to_pylist()
+    files = lake.dataset(ledger).to_table(["path", "chunk"], filter=pc.field("chunk").isin(sorted(commits))).to_pylist()
     rows = [
         {
             **file, **counted.get((file["chunk"], file["path"]), {"rows": 0, "corrupt": 0}),
@@ -126,7 +126,7 @@ def _count(bronze: DeltaTable, told: int) -> dict[tuple[int, str], dict[str, int
         "source_file": pc.field("source_file"),
         "corrupt": pc.field("_corrupt_record").is_valid().cast(pa.int64()),
     }
-    rows = bronze.to_pyarrow_dataset().to_table(columns=columns, filter=pc.field("_chunk") > told)
+    rows = lake.dataset(bronze).to_table(columns=columns, filter=pc.field("_chunk") > told)
     groups = rows.group_by(["chunk", "source_file"]).aggregate([("corrupt", "count"), ("corrupt", "sum")])
     return {
         (g["chunk"], canonical(g["source_file"])): {"rows": g["corrupt_count"], "corrupt": g["corrupt_sum"]}

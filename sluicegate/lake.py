@@ -108,6 +108,22 @@ def table_id(table: DeltaTable) -> str:
     return str(table.metadata().id)
 
 
+def dataset(table: DeltaTable) -> Any:
+    """The table as a pyarrow dataset, which reads only the columns and files that are asked for.
+
+    Local files are read by Arrow itself. Through delta-rs, as by default, Arrow's reader threads call back into Python,
+    and a process that ends before they have come to rest is sometimes aborted ("terminate called").
+    """
+    from pyarrow import fs
+    from pyarrow.dataset import ParquetReadOptions
+
+    uri = table.table_uri
+    local = fs.SubTreeFileSystem(local_path(uri), fs.LocalFileSystem()) if is_local(uri) else None
+    # INT96 times of other writers, taken as nanoseconds, would end in the year 2262.
+    options = ParquetReadOptions(coerce_int96_timestamp_unit="us")
+    return table.to_pyarrow_dataset(filesystem=local, parquet_read_options=options)
+
+
 def rows(table: DeltaTable | None) -> int:
     """Rows of a table by its files' statistics (tables of ours have no deletion vectors), without reading data."""
     return 0 if table is None else int(table.count())

@@ -143,7 +143,7 @@ def discover(name: str, table: BronzeTable, ledger: DeltaTable | None, now: date
     settled = landed.filter(pc.invert(young))
     if ledger is None:
         return Discovery(_in_order(settled), landed.filter(young), settled.slice(0, 0))
-    known = ledger.to_pyarrow_table(columns=FILES.names)
+    known = lake.dataset(ledger).to_table(columns=FILES.names).cast(FILES)
     # A columnar anti-join: the cost of a run must not grow with a Python loop over all files that ever landed.
     unknown = settled.join(known, keys=FILES.names, join_type="left anti")
     changed = unknown.join(known.select(["path"]), keys="path", join_type="left semi")

@@ -88,11 +88,11 @@ class Pending:
         behind = [t.table for t in self.tables if t.progress.work and not t.files]
         if behind:
             parts.append(f"{', '.join(behind)} {'is' if len(behind) == 1 else 'are'} behind")
-        text = "waiting: " + "; ".join(parts) if parts else "nothing new: every landed file is in every table"
         if self.settling:
-            text += f"; {_files(self.settling)} still settling"
+            parts.append(f"{_files(self.settling)} still settling")
+        text = "waiting: " + "; ".join(parts) if parts else "nothing new: every landed file is in every table"
         if self.changed:
-            text += f"; {_files(self.changed)} changed after being read (see `sluicegate files`)"
+            text += f", but {_files(self.changed)} changed after being read (see `sluicegate files`)"
         return text
 
 

@@ -7,7 +7,7 @@ import sys
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from sluicegate.errors import SluicegateError
+from sluicegate.errors import SluicegateError, Where
 
 # The last line of a job's output begins with one of these words, so that Airflow and `sluicegate run` find it.
 REPORT = "SLUICEGATE_REPORT"
@@ -138,6 +138,15 @@ def end_with_error(error: SluicegateError) -> None:
     """Prints the error for people, and then as the job's last line for programs."""
     print(error.for_people(), file=sys.stderr, flush=True)
     say(f"{ERROR} {json.dumps(error.as_dict(), default=str)}")
+
+
+def error_of(line: str) -> SluicegateError:
+    """The error that a job's last line tells of, with its code and exit code."""
+    facts = json.loads(line.removeprefix(ERROR))
+    where = Where(facts["table"], facts["file"], facts["line"])
+    error = SluicegateError(facts["message"], where=where, cause=facts["cause"], hint=facts["hint"])
+    error.code, error.exit_code = facts["code"], facts["exit_code"]
+    return error
 
 
 def human_bytes(size: float) -> str:

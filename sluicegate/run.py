@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from sluicegate import lake, plan, report, session
-from sluicegate.errors import JobFailed, PipelineMissing, SluicegateError, Where
+from sluicegate.errors import JobFailed, PipelineMissing, SluicegateError
 from sluicegate.report import RunReport
 
 if TYPE_CHECKING:
@@ -131,12 +131,4 @@ def _error_of(last: str, code: int, layer: str, tail: list[str]) -> SluicegateEr
             cause="\n    ".join(tail[-8:]),
             hint="a new run goes on where the last commit ended",
         )
-    facts = json.loads(last[len(report.ERROR) :])
-    error = SluicegateError(
-        facts["message"],
-        where=Where(facts["table"], facts["file"], facts["line"]),
-        cause=facts["cause"],
-        hint=facts["hint"],
-    )
-    error.code, error.exit_code = facts["code"], facts["exit_code"]
-    return error
+    return report.error_of(last)

@@ -258,7 +258,6 @@ def submit_env() -> dict[str, str]:
         "PYSPARK_PYTHON": sys.executable,
         "PYTHONPATH": os.pathsep.join(paths),
         "PYTHONUNBUFFERED": "1",
-        "SPARK_LOCAL_IP": os.environ.get("SPARK_LOCAL_IP", "127.0.0.1"),
     }
 
 

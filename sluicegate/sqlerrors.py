@@ -69,7 +69,7 @@ def of_duckdb(error: duckdb.Error, ran: str, sql: str, columns: Iterable[str]) -
     verb = "is refused" if isinstance(error, _REFUSED) else "failed"
     if isinstance(error, duckdb.OutOfMemoryException):
         rest = "ask for fewer rows or columns"
-    elif "not found" in said and "Parquet" in said:
+    elif ("not found" in said or "No such file" in said) and "parquet" in said.lower():
         rest = "a file of that version is gone, most likely by a VACUUM: ask for a newer version"
     return _error(f"the query {verb}: {said}", "", sql, _place(facts, ran, sql), rest)
 

@@ -26,7 +26,7 @@ from sqlglot.errors import SqlglotError, UnsupportedError
 
 from sluicegate import sqlerrors
 from sluicegate.errors import QueryError, Where
-from sluicegate.lake import delta_table
+from sluicegate.lake import dataset, delta_table
 from sluicegate.sqldialect import MACROS, SparkSQL, Untranslatable, name_columns, to_duckdb
 from sluicegate.sqlnames import Table, find, known_tables
 
@@ -265,11 +265,8 @@ def _wanted(tree: exp.Query) -> set[str] | None:
 
 def _rows(table: DeltaTable, wanted: set[str] | None) -> Any:
     """The table's rows for DuckDB: read as it goes where pyarrow can read the files, else read at once."""
-    from pyarrow.dataset import ParquetReadOptions  # takes a third of a second to import: only where there is a table
-
     try:
-        # Spark's INT96 times, taken as nanoseconds, would end in the year 2262.
-        return table.to_pyarrow_dataset(parquet_read_options=ParquetReadOptions(coerce_int96_timestamp_unit="us"))
+        return dataset(table)
     except DeltaProtocolError:
         pass  # deletion vectors, column mapping: the reader of delta-rs knows them, but it can be read once only
     names = [field.name for field in table.schema().fields]

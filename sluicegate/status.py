@@ -106,9 +106,9 @@ def _verify_files(at: lake.Lake, name: str) -> list[str]:
     if ledger is None or bronze is None:
         return []
     mark = lake.mark(bronze, f"sluicegate.bronze.{name}@{lake.table_id(ledger)}") or 0
-    passed = ledger.to_pyarrow_table(columns=["path", "chunk"], filters=[("chunk", "<=", mark)]).to_pylist()
-    told = {(r["chunk"], r["path"]): r["rows"] for r in log.to_pyarrow_table().to_pylist()} if log else {}
-    rows = bronze.to_pyarrow_table(columns=["_chunk", "_pos", "source_file"])
+    passed = lake.dataset(ledger).to_table(["path", "chunk"], filter=pc.field("chunk") <= mark).to_pylist()
+    told = {(r["chunk"], r["path"]): r["rows"] for r in lake.dataset(log).to_table().to_pylist()} if log else {}
+    rows = lake.dataset(bronze).to_table(["_chunk", "_pos", "source_file"])
     groups = rows.group_by(["_chunk", "source_file"]).aggregate([("_pos", "count"), ("_pos", "count_distinct")])
     found, problems = {}, []
     for group in groups.to_pylist():
@@ -150,7 +150,7 @@ def _verify_records(at: lake.Lake, name: str, source_uri: str) -> list[str]:
 
 
 def _identities(table: DeltaTable | None) -> pa.Table:
-    return NO_IDS.empty_table() if table is None else table.to_pyarrow_table(columns=NO_IDS.names).cast(NO_IDS)
+    return NO_IDS.empty_table() if table is None else lake.dataset(table).to_table(NO_IDS.names).cast(NO_IDS)
 
 
 def _first(records: pa.Table) -> str:
@@ -169,9 +169,9 @@ def files(name: str, pipeline: Pipeline, settings: Settings) -> list[dict[str, A
     """
     at = lake.Lake(settings.lake, pipeline.name)
     ledger, log = lake.delta_table(at.ledger(name)), lake.delta_table(at.outcome(name))
-    outcome = {(r["chunk"], r["path"]): r for r in log.to_pyarrow_table().to_pylist()} if log else {}
+    outcome = {(r["chunk"], r["path"]): r for r in lake.dataset(log).to_table().to_pylist()} if log else {}
     entries = []
-    for file in ledger.to_pyarrow_table().to_pylist() if ledger else []:
+    for file in lake.dataset(ledger).to_table().to_pylist() if ledger else []:
         became = outcome.get((file["chunk"], file["path"]))
         entries.append({**file, **(became or {}), "state": "ingested" if became else "waiting"})
     entries.sort(key=lambda e: (e["chunk"], e["modification_time"], e["path"]))

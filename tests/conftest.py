@@ -115,7 +115,7 @@ class Workspace:
         found = lakes.delta_table(self.uri(table))
         if found is None:
             return []
-        data = found.to_pyarrow_table(columns=list(columns) or None)
+        data = lakes.dataset(found).to_table(list(columns) or None)
         return [tuple(row.values()) for row in data.to_pylist()]
 
     def content(self) -> dict[str, Counter[tuple[Any, ...]]]:
@@ -125,7 +125,7 @@ class Workspace:
         content: dict[str, Counter[tuple[Any, ...]]] = {}
         for table in tables:
             found = lakes.delta_table(self.uri(table))
-            columns = sorted(set(found.to_pyarrow_table().column_names) - CIRCUMSTANCES) if found else []
+            columns = sorted(set(found.schema().to_arrow().names) - CIRCUMSTANCES) if found else []
             rows = [tuple(_hashable(value) for value in row) for row in self.rows(table, *columns)] if columns else []
             content[table] = Counter(rows)
         return content

@@ -67,6 +67,7 @@ class LocalAirflow:
         """
         self.home.mkdir(mode=0o700, parents=True, exist_ok=True)
         self._lock = self._locked()
+        self.log.write_bytes(b"")  # it is about one start, and would grow for ever
         self._credentials = {"username": USER, "password": self._password()}
         port = _free_port(PORT)
         self.url = f"http://127.0.0.1:{port}"

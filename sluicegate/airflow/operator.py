@@ -17,7 +17,7 @@ from airflow.sdk.exceptions import AirflowException, AirflowFailException, Airfl
 
 from sluicegate import report, session
 from sluicegate.definition import load
-from sluicegate.errors import SluicegateError, Where
+from sluicegate.errors import SluicegateError
 from sluicegate.settings import Settings
 
 if TYPE_CHECKING:
@@ -135,11 +135,7 @@ class SluicegateJob(SparkSubmitOperator):
 
     def _why(self, code: int) -> AirflowException:
         if self._last.startswith(report.ERROR):
-            facts = json.loads(self._last.removeprefix(report.ERROR))
-            where = Where(facts["table"], facts["file"], facts["line"])
-            error = SluicegateError(facts["message"], where=where, cause=facts["cause"], hint=facts["hint"])
-            error.code, error.exit_code = facts["code"], facts["exit_code"]
-            return _failure(error)
+            return _failure(report.error_of(self._last))
         said = "".join(f"\n    {line}" for line in self._tail)
         return AirflowException(
             f"the {self.layer} job of {self.pipeline} ended with exit code {code}, having said:{said}"
