@@ -47,6 +47,12 @@ def apply(batch: Batch, name: str, table: BronzeTable) -> None:
         if len(pending) > 1:
             say(f"  bronze {name:<28} chunk {done} of {len(pending)}: {len(files):,} files, {human_bytes(size)}")
 
+    if known and (not pending or pending[-1][0] < batch.progress.until):
+        # The ledger's last commits entered no files (it was compacted, say): only the mark moves.
+        schema = batch.session.read.format("delta").load(batch.flow.target).schema
+        with batch.commit():
+            batch.session.createDataFrame([], schema).write.format("delta").mode("append").save(batch.flow.target)
+
 
 def _chunks(batch: Batch) -> Iterator[tuple[int, list[Row]]]:
     """The chunks in order, each with its files in order of arrival."""

@@ -23,7 +23,8 @@ if TYPE_CHECKING:
 TIME = pa.timestamp("us", "UTC")
 EVENTS = pa.schema(
     [
-        ("time", TIME), ("layer", pa.string()), ("table", pa.string()), ("version", pa.int64()), ("mode", pa.string()),
+        ("time", TIME), ("layer", pa.string()), ("table", pa.string()), ("table_id", pa.string()),
+        ("version", pa.int64()), ("mode", pa.string()),
         ("since", pa.int64()), ("until", pa.int64()), ("read", pa.int64()), ("written", pa.int64()),
         ("quarantined", pa.int64()), ("dropped", pa.int64()), ("duplicates", pa.int64()), ("details", pa.string()),
     ]
@@ -31,7 +32,7 @@ EVENTS = pa.schema(
 OUTCOME = pa.schema(
     [
         ("path", pa.string()), ("chunk", pa.int64()), ("rows", pa.int64()), ("corrupt", pa.int64()),
-        ("version", pa.int64()), ("ingested", TIME),
+        ("version", pa.int64()), ("ingested", TIME), ("table_id", pa.string()),
     ]
 )  # fmt: skip
 
@@ -46,11 +47,11 @@ def copy_events(pipeline: Pipeline, at: lake.Lake) -> None:
             table = lake.delta_table(at.table(layer, name))
             if table is None:
                 continue
-            behind = table.version() - copied.get((layer, name), -1)
+            newest = copied.get(lake.table_id(table), -1)
             rows += [
-                _event(commit)
-                for commit in (lake.commits(table, behind) if behind > 0 else ())
-                if commit.ours is not None and commit.version > copied.get((layer, name), -1)
+                _event(commit) | {"table_id": lake.table_id(table)}
+                for commit in (lake.commits(table, table.version() - newest) if table.version() > newest else ())
+                if commit.ours is not None and commit.version > newest
             ]
     if rows:
         fault.point("events.before_commit")
@@ -58,12 +59,12 @@ def copy_events(pipeline: Pipeline, at: lake.Lake) -> None:
         write_deltalake(log or at.events, pa.Table.from_pylist(rows, schema=EVENTS), mode="append")
 
 
-def _newest(log: DeltaTable | None) -> dict[tuple[str, str], int]:
-    """The newest copied version of each table."""
+def _newest(log: DeltaTable | None) -> dict[str, int]:
+    """The newest copied version of each table, by the table's id: a table that was made anew begins again at 0."""
     if log is None:
         return {}
-    known = lake.dataset(log).to_table(["layer", "table", "version"]).group_by(["layer", "table"])
-    return {(r["layer"], r["table"]): r["version_max"] for r in known.aggregate([("version", "max")]).to_pylist()}
+    known = lake.dataset(log).to_table(["table_id", "version"]).group_by("table_id")
+    return {row["table_id"]: row["version_max"] for row in known.aggregate([("version", "max")]).to_pylist()}
 
 
 def _event(commit: lake.Commit) -> dict[str, Any]:
@@ -84,34 +85,46 @@ def copy_outcome(at: lake.Lake, name: str) -> tuple[int, int]:
     Returns:
         rows and corrupt records of these files.
     """
-    bronze, ledger, log = (
-        lake.delta_table(uri) for uri in (at.table("bronze", name), at.ledger(name), at.outcome(name))
-    )
+    bronze, ledger = lake.delta_table(at.table("bronze", name)), lake.delta_table(at.ledger(name))
     if bronze is None or ledger is None:
         return 0, 0
-    told = pc.max(lake.dataset(log).to_table(["chunk"])["chunk"]).as_py() if log is not None else 0
-    commits = _chunk_commits(bronze, told or 0)
+    known = outcome(at, name)
+    told, version = max(((row["chunk"], row["version"]) for row in known), default=(0, -1))
+    commits = _chunk_commits(bronze, told, bronze.version() - version)
     if not commits:
         return 0, 0
-    counted = _count(bronze, told or 0)
+    counted = _count(bronze, told)
     files = lake.dataset(ledger).to_table(["path", "chunk"], filter=pc.field("chunk").isin(sorted(commits))).to_pylist()
     rows = [
         {
             **file, **counted.get((file["chunk"], file["path"]), {"rows": 0, "corrupt": 0}),
             "version": commits[file["chunk"]].version,
             "ingested": datetime.fromtimestamp(commits[file["chunk"]].timestamp / 1000, UTC),
+            "table_id": lake.table_id(bronze),
         }
         for file in files
     ]  # fmt: skip
     rows.sort(key=lambda row: (row["chunk"], row["path"]))
-    write_deltalake(log or at.outcome(name), pa.Table.from_pylist(rows, schema=OUTCOME), mode="append")
+    write_deltalake(at.outcome(name), pa.Table.from_pylist(rows, schema=OUTCOME), mode="append")
     return sum(row["rows"] for row in rows), sum(row["corrupt"] for row in rows)
 
 
-def _chunk_commits(bronze: DeltaTable, told: int) -> dict[int, lake.Commit]:
-    """The commit of each chunk after ``told``."""
+def outcome(at: lake.Lake, name: str) -> list[dict[str, Any]]:
+    """What became of each file that bronze table ``name`` has taken in (schema ``OUTCOME``), in no order."""
+    bronze, log = lake.delta_table(at.table("bronze", name)), lake.delta_table(at.outcome(name))
+    if bronze is None or log is None:
+        return []
+    # Of a table that was deleted and made anew, the former one's files are another story.
+    rows: list[dict[str, Any]] = (
+        lake.dataset(log).to_table(filter=pc.field("table_id") == lake.table_id(bronze)).to_pylist()
+    )
+    return rows
+
+
+def _chunk_commits(bronze: DeltaTable, told: int, behind: int) -> dict[int, lake.Commit]:
+    """The commit of each chunk after ``told``, among the ``behind`` newest commits."""
     found: dict[int, lake.Commit] = {}
-    for commit in lake.commits(bronze):
+    for commit in lake.commits(bronze, behind) if behind > 0 else ():
         chunk = (commit.ours or {}).get("chunk")
         if chunk is not None:
             if chunk <= told:

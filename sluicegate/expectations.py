@@ -35,7 +35,10 @@ class Rules:
     """
 
     def __init__(self, table: SilverTable, casts: Mapping[str, str], required: list[str]) -> None:
-        self.conditions: dict[str, str] = {f"{text} fits": f"NOT `{column}`" for column, text in casts.items()}
+        flags: dict[str, list[str]] = {}
+        for column, text in casts.items():  # one text may stand at several places of the query
+            flags.setdefault(f"{text} fits", []).append(f"`{column}`")
+        self.conditions: dict[str, str] = {name: f"NOT ({' OR '.join(its)})" for name, its in flags.items()}
         self.conditions |= {f"{column} is not null": f"`{column}` IS NOT NULL" for column in dict.fromkeys(required)}
         self.actions: dict[str, Action] = dict.fromkeys(self.conditions, "quarantine")
         for name, expectation in table.expectations.items():

@@ -9,11 +9,12 @@ Delta's documentation: https://docs.delta.io/latest/delta-streaming.html#idempot
 from __future__ import annotations
 
 import json
+import re
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -40,6 +41,13 @@ ADDITIVE = {"WRITE", "STREAMING UPDATE", "CREATE TABLE", "ADD COLUMNS", "SET TBL
 GAP = ("DELTA_LOG_FILE_NOT_FOUND", "DELTA_VERSION_NOT_FOUND", "DELTA_CHANGE_DATA_FILE_NOT_FOUND",
        "DELTA_MISSING_CHANGE_DATA", "DELTA_CDC_START_VERSION_AFTER_LATEST", "DELTA_TRUNCATED_TRANSACTION_LOG",
        "DELTA_TIMESTAMP_EARLIER_THAN_COMMIT_RETENTION", "FAILED_READ_FILE.FILE_NOT_EXIST")  # fmt: skip
+
+
+# How Spark says, in the middle of a batch, that a value does not fit an expression.
+MISFITS = ("CAST_INVALID_INPUT", "CAST_OVERFLOW", "CANNOT_PARSE_TIMESTAMP", "DIVIDE_BY_ZERO", "ARITHMETIC_OVERFLOW",
+           "INVALID_ARRAY_INDEX", "NUMERIC_VALUE_OUT_OF_RANGE")  # fmt: skip
+
+FILE_NAMED = re.compile(r"(?:file:/|[a-z0-9]+://)[^\s'\"]+?(?=[.,;:]?(?:[\s'\"]|$))")
 
 
 @dataclass(frozen=True)
@@ -75,6 +83,7 @@ class Progress:
         since: the mark: version of the source that the target has taken in; -1 before the first.
         until: version of the source now.
         versions: version of each other input now; the batch reads exactly these.
+        stamps: table id and version of each other input, as they are recorded.
         app_id: under which the mark is kept; it has the source's table id in it, so a source that was deleted and
             made again is not mistaken for the one that the mark speaks of.
         why: reason of a rebuild or of waiting.
@@ -84,6 +93,7 @@ class Progress:
     since: int = -1
     until: int = -1
     versions: Mapping[str, int] = field(default_factory=dict)
+    stamps: Mapping[str, str] = field(default_factory=dict)
     app_id: str = ""
     why: str = ""
 
@@ -98,42 +108,55 @@ def progress(flow: Flow) -> Progress:
 
     Raises:
         NotADeltaTable: there are files, but no table, at one of the addresses.
-        SluicegateError: the source is another table than the one that the target was filled from, and the target
-            cannot be made again from it.
+        SluicegateError: the source is older than what was taken from it, or is another table than the one that the
+            target was filled from and the target cannot be made again from it.
     """
     source, target = lake.delta_table(flow.source), lake.delta_table(flow.target)
     if source is None:
         return Progress("blocked", why=f"{_name(flow.source)} has no rows yet")
     versions: dict[str, int] = {}
+    stamps: dict[str, str] = {}
     for name, uri in flow.inputs.items():
         table = lake.delta_table(uri)
         if table is None:
             return Progress("blocked", why=f"it joins {name}, which has no rows yet")
         versions[name] = table.version()
+        stamps[name] = f"{lake.table_id(table)}@{table.version()}"
     app_id = f"sluicegate.{flow.layer}.{flow.table}@{lake.table_id(source)}"
     mark, until = lake.mark(target, app_id), source.version()
     since = -1 if mark is None else mark
-    why = _why_whole(flow, source, target, mark, versions) if target is not None else ""
+    why = _why_whole(flow, source, target, mark, stamps) if target is not None else ""
+    _demand_a_way(flow, mark, until, why)
+    kind: Literal["idle", "incremental", "whole"]
+    if flow.rebuildable:
+        # The first time, too: what the source once was and is no more does not belong into the target.
+        kind = "whole" if why or mark is None else "idle" if since == until else "incremental"
+    else:  # the first version of a ledger is made without files
+        kind = "idle" if until in (0, since) else "incremental"
+    return Progress(kind, since, until, versions, stamps, app_id, why)
+
+
+def _demand_a_way(flow: Flow, mark: int | None, until: int, why: str) -> None:
+    if mark is not None and mark > until:
+        # Delta keeps the higher of two marks, so later changes of the source would be taken for known.
+        raise SluicegateError(
+            f"{flow.table} cannot go on: {_name(flow.source)} is older than what was taken from it",
+            where=Where(table=flow.table, file=flow.source),
+            hint=f"move {flow.target} away: it is made again from what {_name(flow.source)} holds now",
+        )
     if why and not flow.rebuildable:
         raise SluicegateError(
             f"{flow.table} cannot go on: {why}",
             where=Where(table=flow.table, file=flow.source),
             hint="restore the ledger, or move the table away to read all landed files again",
         )
-    kind: Literal["idle", "incremental", "whole"]
-    kind = "whole" if why else "idle" if since == until else "incremental"
-    return Progress(kind, since, until, versions, app_id, why)
 
 
-def _why_whole(
-    flow: Flow, source: DeltaTable, target: DeltaTable, mark: int | None, versions: Mapping[str, int]
-) -> str:
+def _why_whole(flow: Flow, source: DeltaTable, target: DeltaTable, mark: int | None, stamps: Mapping[str, str]) -> str:
     """Why the target must be made again from the source; empty when the changes since the mark are enough."""
     name = _name(flow.source)
     if mark is None:
         return f"{name} is not the table that it was filled from"
-    if mark > source.version():
-        return f"{name} is older than what was taken from it"
     if not flow.rebuildable:
         return ""
     last = lake.last_commit_of_ours(target)
@@ -141,7 +164,7 @@ def _why_whole(
         return "its log no longer tells what it was made from"
     if flow.fingerprint and last.ours.get("fingerprint") != flow.fingerprint:
         return "its definition changed"
-    changed = [n for n, version in versions.items() if last.ours.get("inputs", {}).get(n) != version]
+    changed = [n for n, stamp in stamps.items() if last.ours.get("inputs", {}).get(n) != stamp]
     if changed:
         return f"{', '.join(changed)} changed"
     if mark < source.version():
@@ -222,7 +245,7 @@ class Batch:
         """What every commit of this batch says."""
         return {
             "layer": self.flow.layer, "table": self.flow.table, "mode": "whole" if self.whole else "incremental",
-            "since": self.progress.since, "until": self.progress.until, "inputs": dict(self.progress.versions),
+            "since": self.progress.since, "until": self.progress.until, "inputs": dict(self.progress.stamps),
             "fingerprint": self.flow.fingerprint, "why": self.progress.why, **self.facts,
         }  # fmt: skip
 
@@ -241,7 +264,7 @@ def run(session: SparkSession, flow: Flow, apply: Callable[[Batch], None], facts
     started = time.monotonic()
     loop = _Loop(session, flow, apply, facts, report)
     if now.kind == "incremental" and loop.stream(now) == "gap":
-        now = Progress("whole", now.since, now.until, now.versions, now.app_id, "the source's history is gone")
+        now = replace(now, kind="whole", why="the source's history is gone")
     if now.kind == "whole":
         loop.rebuild(now)
     report.state = "rebuilt" if now.kind == "whole" and now.since >= 0 else "written"
@@ -351,10 +374,18 @@ def _readable(error: BaseException, flow: Flow) -> BaseException:
     ):
         return SourceError(
             f"landed files of {flow.table} cannot be read",
+            where=Where(table=flow.table, file=next(iter(FILE_NAMED.findall(str(error))), None)),
+            cause=cause.splitlines()[0],
+            hint="land the whole file under this name again, then run again: nothing of its chunk was written",
+        )
+    if any(sign in cause for sign in MISFITS):
+        return QueryError(
+            f"a value stops the query of {flow.table}",
             where=Where(table=flow.table),
-            cause=cause.split("\n")[0],
-            hint="land a whole file under the name above again, then run again: nothing of its chunk was written",
+            cause=next(line for line in cause.splitlines() if any(sign in line for sign in MISFITS)),
+            hint="write CAST, or try_divide and its like, where the query converts: then the row is quarantined",
         )
     if isinstance(error, (AnalysisException, ParseException)):
-        return QueryError(f"Spark refuses the query of {flow.table}", where=Where(table=flow.table), cause=cause)
+        what = "the rows" if flow.layer == "bronze" else "the query"
+        return QueryError(f"Spark refuses {what} of {flow.table}", where=Where(table=flow.table), cause=cause)
     return error

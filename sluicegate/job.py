@@ -130,15 +130,18 @@ class Job:
         if self.layer == "bronze":
             found = landing.enter(name, self.pipeline.bronze[name], self.at.ledger(name))
             changed = found.changed.num_rows
-        if flow.progress(way).work:
-            done = flow.run(self._session(), way, self._apply(name), self.facts)
-        else:
-            done = TableReport(name, self.layer, why=flow.progress(way).why)
-        if self.layer == "bronze":
-            rows, corrupt = events.copy_outcome(self.at, name)
-            if done.state != "idle":
-                done.read = done.written = rows
-                done.corrupt = corrupt
+        now = flow.progress(way)
+        rows = corrupt = 0
+        try:
+            if now.work:
+                done = flow.run(self._session(), way, self._apply(name), self.facts)
+            else:
+                done = TableReport(name, self.layer, state=now.kind, why=now.why)
+        finally:
+            if self.layer == "bronze":  # also when a later chunk failed: the earlier ones are in the table
+                rows, corrupt = events.copy_outcome(self.at, name)
+        if self.layer == "bronze" and done.state == "written":
+            done.read, done.written, done.corrupt = rows, rows, corrupt
         done.changed_files = changed
         self.done.tables.append(done)
         say(done.line())

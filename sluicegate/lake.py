@@ -12,7 +12,7 @@ from urllib.parse import unquote, urlparse
 from deltalake import DeltaTable
 from deltalake.exceptions import TableNotFoundError
 
-from sluicegate.errors import NotADeltaTable, Where
+from sluicegate.errors import LakeUnsupported, NotADeltaTable, Where
 
 LAYERS = ("bronze", "silver", "gold")
 
@@ -31,6 +31,15 @@ class Lake:
 
     root: str
     pipeline: str
+
+    def __post_init__(self) -> None:
+        """Refuses a root that Spark and delta-rs would take for two different places.
+
+        Raises:
+            LakeUnsupported: the path has ``#``, ``?`` or ``%`` in it.
+        """
+        if is_local(self.root) and set(self.root) & set("#?%"):
+            raise LakeUnsupported(f"the lake's path {self.root} has #, ? or % in it", hint="choose another with --lake")
 
     def _at(self, *parts: str) -> str:
         return "/".join((self.root.rstrip("/"), self.pipeline, *parts))

@@ -71,15 +71,26 @@ def listing(name: str, table: BronzeTable) -> pa.Table:
         LandingMissing: the folder does not exist.
     """
     fs, root = fsspec.core.url_to_fs(table.path)
+    fs.invalidate_cache(root)  # a long-lived process, a sensor's, must not look at an old listing
     if not fs.isdir(root):
         raise LandingMissing(
             f"the landing folder {table.path} does not exist",
             where=Where(table=name, file=table.path),
             hint="make the folder, or say where files land with --landing",
         )
+    try:
+        # By default fsspec leaves out in silence what it may not look into.
+        below = fs.find(root, detail=True, on_error="raise")
+    except OSError as error:
+        raise LandingMissing(
+            f"the landing folder {table.path} cannot be listed",
+            where=Where(table=name, file=getattr(error, "filename", None) or table.path),
+            cause=str(error),
+            hint="give this user the right to read it, and run again",
+        ) from error
     found = [
         (fs, path, info)
-        for path, info in fs.find(root, detail=True).items()
+        for path, info in below.items()
         if _finished(path[len(root) :].strip("/"), table.pathGlobFilter)
     ]
     return pa.table(

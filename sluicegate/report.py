@@ -26,7 +26,8 @@ class TableReport:
     Attributes:
         table: name of the table.
         layer: bronze, silver or gold.
-        state: ``idle``, ``written``, or ``rebuilt`` when the table was made again as a whole.
+        state: ``idle``, ``blocked`` (it waits for another table), ``written``, or ``rebuilt`` when the table was made
+            again as a whole.
         why: the reason of a rebuild, or what a person should know (may be empty).
         read: records (gold: changed rows) that the run took in.
         written: rows added to or changed in the table.
@@ -65,6 +66,8 @@ class TableReport:
 
     def line(self) -> str:
         """One aligned line that visibly adds up."""
+        if self.state == "blocked":
+            return f"  {self.layer:<6} {self.table:<28} waits: {self.why}"
         if self.state == "idle":
             return f"  {self.layer:<6} {self.table:<28} nothing new"
         parts = [f"  {self.layer:<6} {self.table:<28} {self.read:>9,} read"]

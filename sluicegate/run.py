@@ -18,6 +18,9 @@ if TYPE_CHECKING:
     from sluicegate.definition import Pipeline
     from sluicegate.settings import Settings
 
+# Seconds; files that need longer to settle are left to a later run.
+LONGEST_WAIT = 60.0
+
 # What the JVM itself says at each start of Spark, whatever its log settings.
 JVM_CHATTER = "WARNING: Using incubator modules"
 
@@ -57,8 +60,8 @@ def run(pipeline: Pipeline, settings: Settings, layer: str | None, tell: Callabl
 def _settled(pipeline: Pipeline, settings: Settings, tell: Callable[[str], None]) -> plan.Pending:
     """What waits, once files that landed a moment ago are old enough to be read: a person expects them in this run."""
     waiting = plan.pending(pipeline, settings)
-    if waiting.settling:
-        seconds = max(table.settleSeconds for table in pipeline.bronze.values())
+    seconds = max((pipeline.bronze[t.table].settleSeconds for t in waiting.tables if t.settling), default=0.0)
+    if 0 < seconds <= LONGEST_WAIT:
         tell(f"waiting {seconds:g} s: {waiting.settling:,} files landed a moment ago and may still be being written")
         time.sleep(seconds)
         waiting = plan.pending(pipeline, settings)

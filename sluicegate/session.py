@@ -271,7 +271,7 @@ def open_session(name: str) -> SparkSession:
 
     session = SparkSession.builder.appName(name).getOrCreate()
     # Both print a whole stack for an error that we turn into a sentence.
-    for chatter in ("SQLQueryContextLogger", "py4j.clientserver"):
+    for chatter in ("SQLQueryContextLogger", "DataFrameQueryContextLogger", "py4j.clientserver"):
         logging.getLogger(chatter).setLevel(logging.CRITICAL)
     if "delta" not in (session.conf.get("spark.sql.extensions", "") or ""):
         session.stop()

@@ -7,6 +7,8 @@ kill between them leaves rows in the first two that no closed batch vouches for;
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import reduce
 from typing import TYPE_CHECKING, Any
@@ -22,15 +24,15 @@ from sluicegate.flow import Batch
 from sluicegate.schema import PROVENANCE, data_columns
 
 if TYPE_CHECKING:
-    from pyspark.sql import Column, DataFrame, Row
+    from pyspark.sql import Column, DataFrame, Row, SparkSession
 
     from sluicegate.definition import SilverTable
 
 IDENTITY = ("_chunk", "_pos")
 RECORD = "_record"
 
-# Columns of our own that a batch needs until it is written.
-WORKING = (*IDENTITY, RECORD, "_arrived", "source_file", SEQUENCE, BROKEN, FATE, *REPLACED)
+# The file that a record came in, under a name that no query's own column has.
+SOURCE = "_source_file"
 
 
 def apply(batch: Batch, name: str, table: SilverTable, at: lake.Lake) -> None:
@@ -48,6 +50,20 @@ def apply(batch: Batch, name: str, table: SilverTable, at: lake.Lake) -> None:
         work.write(rows)
     finally:
         rows.unpersist()
+
+
+@contextmanager
+def _lenient(session: SparkSession) -> Iterator[None]:
+    """Within it, expressions are built that give NULL for a value that does not fit, and NULL breaks a rule.
+
+    With ANSI rules one word in a column that is compared with a number would stop the table for good.
+    """
+    ansi = session.conf.get("spark.sql.ansi.enabled", "true") or "true"
+    session.conf.set("spark.sql.ansi.enabled", "false")
+    try:
+        yield
+    finally:
+        session.conf.set("spark.sql.ansi.enabled", ansi)
 
 
 @dataclass
@@ -71,7 +87,7 @@ class _Work:
         frame = self._transformed()
         query = self.table.query
         casts = {f"_cast_{n}": text for n, text in enumerate(query.casts)} if query else {}
-        self.outputs = [c for c in frame.columns if c not in {*IDENTITY, RECORD, *casts}]
+        self.outputs = [c for c in frame.columns if c not in {*IDENTITY, RECORD, SEQUENCE, *casts}]
         if self.sequence_by:
             own = self.sequence_by in self.outputs
             frame = frame.withColumn(
@@ -79,7 +95,8 @@ class _Work:
             )
         required = [*self.keys, *filter(None, [self.table.event_time]), *([SEQUENCE] if self.sequence_by else [])]
         self.rules = Rules(self.table, casts, required)
-        frame = self.rules.judge(frame)
+        with _lenient(self.batch.session):
+            frame = self.rules.judge(frame)
         kept = [column for column in (*self.outputs, *IDENTITY, SEQUENCE, BROKEN, FATE) if column in frame.columns]
         frame = frame.select(*[f"`{column}`" for column in kept], *self._provenance(frame))
         return self.keyed.settle(frame, self._held())
@@ -101,11 +118,10 @@ class _Work:
         record = frame.schema[RECORD].dataType
         has = set(record.names) if hasattr(record, "names") else set()
         stamps = [f"{RECORD}.{column}" for column in ("_file_modification_time", "source_file") if column in has]
+        nothing = F.lit(None).cast("string")
         return [
-            F.struct(*stamps).alias("_arrived") if stamps else F.lit(None).cast("string").alias("_arrived"),
-            (F.col(f"{RECORD}.source_file") if "source_file" in has else F.lit(None).cast("string")).alias(
-                "source_file"
-            ),
+            F.struct(*stamps).alias("_arrived") if stamps else nothing.alias("_arrived"),
+            F.col(f"{RECORD}.source_file").alias(SOURCE) if "source_file" in has else nothing.alias(SOURCE),
             F.when(F.col(FATE) == "quarantine", F.to_json(self._as_it_came(has))).alias(RECORD),
         ]
 
@@ -135,7 +151,7 @@ class _Work:
         sums["records"] = "count(1)" if exact else f"count(DISTINCT {', '.join(IDENTITY)})"
         sums["replaced"] = f"count_if({FATE} = 'good' AND {REPLACED[0]} IS NOT NULL)"
         broken = self.rules.counts()
-        shown = ", ".join(f"`{column}`" for column in (*self.outputs, "source_file", BROKEN))
+        shown = ", ".join(f"`{column}`" for column in (*self.outputs, SOURCE, BROKEN))
         sample = f"any_value(struct({shown})) FILTER (WHERE {FATE} = 'quarantine')"
         counts = rows.selectExpr(*sums.values(), *broken.values(), sample).collect()[0]
         self.sums = dict(zip(sums, counts, strict=False))
@@ -218,18 +234,20 @@ class _Work:
         table = lake.delta_table(uri)
         since = self.batch.progress.since
         reached = lake.mark(table, self.batch.progress.app_id)
-        leftovers = reached is not None and reached > since
-        if not count and (table is None or not (leftovers or self.batch.whole)):
+        # What stands beside a table that starts anew is of a former one.
+        anew = table is not None and (self.batch.whole or since < 0)
+        leftovers = table is not None and reached is not None and reached > since
+        if not (count or anew or leftovers):
             return
         writer = frame.withColumn("_mark", F.lit(self.batch.progress.until).cast("bigint")).write.format("delta")
-        if table is None or not (leftovers or self.batch.whole):
-            writer = writer.mode("append").option("mergeSchema", "true")
-        elif self.batch.whole:
+        if anew:
             writer = writer.mode("overwrite").option("overwriteSchema", "true")
-        else:
+        elif leftovers:
             writer = writer.mode("overwrite").option("replaceWhere", f"_mark > {since}").option("mergeSchema", "true")
+        else:
+            writer = writer.mode("append").option("mergeSchema", "true")
         # A replacement must happen although this mark may have been set before the kill, with other rows.
-        with self.batch.commit(fenced=not (leftovers or self.batch.whole)):
+        with self.batch.commit(fenced=not (anew or leftovers)):
             writer.save(uri)
 
     def _quarantine(self, rows: DataFrame) -> DataFrame:
@@ -238,7 +256,7 @@ class _Work:
             *IDENTITY,
             F.col(BROKEN).alias("_failed_expectations"),
             RECORD,
-            "source_file",
+            *([] if "source_file" in self.outputs else [F.col(SOURCE).alias("source_file")]),
             F.current_timestamp().alias("_quarantined_at"),
         )
 
@@ -270,4 +288,4 @@ class _Work:
         """A quarantined row for the report: only the columns that its broken rules speak of, personal ones masked."""
         spoken = " ".join(self.rules.conditions[rule] for rule in row[BROKEN])
         shown = {c: ("***" if c in self.table.pii else row[c]) for c in self.outputs if c in spoken}
-        return {"row": shown, "file": row["source_file"], "rules": list(row[BROKEN])}
+        return {"row": shown, "file": row[SOURCE], "rules": list(row[BROKEN])}

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from deltalake import DeltaTable
 
-from sluicegate import lake, landing
+from sluicegate import events, lake, landing
 from sluicegate.landing import canonical
 from sluicegate.plan import Pending, pending
 
@@ -100,27 +100,26 @@ def verify(pipeline: Pipeline, settings: Settings) -> list[str]:
 
 
 def _verify_files(at: lake.Lake, name: str) -> list[str]:
-    ledger, bronze, log = (
-        lake.delta_table(uri) for uri in (at.ledger(name), at.table("bronze", name), at.outcome(name))
-    )
+    ledger, bronze = lake.delta_table(at.ledger(name)), lake.delta_table(at.table("bronze", name))
     if ledger is None or bronze is None:
         return []
     mark = lake.mark(bronze, f"sluicegate.bronze.{name}@{lake.table_id(ledger)}") or 0
     passed = lake.dataset(ledger).to_table(["path", "chunk"], filter=pc.field("chunk") <= mark).to_pylist()
-    told = {(r["chunk"], r["path"]): r["rows"] for r in lake.dataset(log).to_table().to_pylist()} if log else {}
+    told = {(row["chunk"], row["path"]): row["rows"] for row in events.outcome(at, name)}
     rows = lake.dataset(bronze).to_table(["_chunk", "_pos", "source_file"])
-    groups = rows.group_by(["_chunk", "source_file"]).aggregate([("_pos", "count"), ("_pos", "count_distinct")])
+    identities = rows.group_by(["_chunk", "_pos"]).aggregate([([], "count_all")])
     found, problems = {}, []
-    for group in groups.to_pylist():
-        found[(group["_chunk"], canonical(group["source_file"]))] = group["_pos_count"]
-        if group["_pos_count"] != group["_pos_count_distinct"]:
-            problems.append(f"{name}: two records of {group['source_file']} have one identity")
+    if identities.num_rows != rows.num_rows:
+        problems.append(f"{name}: {rows.num_rows - identities.num_rows:,} records have the identity of another")
+    for group in rows.group_by(["_chunk", "source_file"]).aggregate([([], "count_all")]).to_pylist():
+        found[(group["_chunk"], canonical(group["source_file"]))] = group["count_all"]
     for file in passed:
         key = (file["chunk"], file["path"])
+        there = found.pop(key, 0)
         if key not in told:
             problems.append(f"{name}: nothing is known of what became of {file['path']}")
-        elif told[key] != found.pop(key, 0):
-            problems.append(f"{name}: {file['path']} gave {told[key]} rows, but others are in the table")
+        elif told[key] != there:
+            problems.append(f"{name}: {file['path']} gave {told[key]} rows, and {there} are in the table")
     return problems + [f"{name}: rows of {path} are in the table, but not the file in the ledger" for _, path in found]
 
 
@@ -168,8 +167,8 @@ def files(name: str, pipeline: Pipeline, settings: Settings) -> list[dict[str, A
         LandingMissing: the landing folder does not exist.
     """
     at = lake.Lake(settings.lake, pipeline.name)
-    ledger, log = lake.delta_table(at.ledger(name)), lake.delta_table(at.outcome(name))
-    outcome = {(r["chunk"], r["path"]): r for r in lake.dataset(log).to_table().to_pylist()} if log else {}
+    ledger = lake.delta_table(at.ledger(name))
+    outcome = {(row["chunk"], row["path"]): row for row in events.outcome(at, name)}
     entries = []
     for file in lake.dataset(ledger).to_table().to_pylist() if ledger else []:
         became = outcome.get((file["chunk"], file["path"]))

@@ -31,7 +31,7 @@ def start(workspace: Workspace, layer: str, fault: str = "", scratch: str = "") 
 
 
 def finish(workspace: Workspace, *layers: str) -> None:
-    for layer in layers or LAYERS:
+    for layer in layers:
         run.submit(layer, workspace.pipeline, workspace.settings, {"run_id": "after the kill"}, print)
 
 
@@ -66,5 +66,5 @@ def test_killed_at_random_moments_and_checkpoints_deleted(heartbeats: Workspace,
         heartbeats.land(
             f"recordings/later-{number}.json", [beat(2, 2, 10_000 + number, 70.0 + number)], age=50 - number
         )
-    finish(heartbeats)
+    finish(heartbeats, *LAYERS)
     assert_right(heartbeats)
