@@ -10,14 +10,19 @@ from pyspark.sql import functions as F
 
 from sluicegate import fault, lake
 from sluicegate.flow import Batch
+from sluicegate.reader import Reader
 from sluicegate.report import human_bytes, say
-from sluicegate.schema import Reader, data_columns
+from sluicegate.schema import Schema, data_columns
+from sluicegate.session import configured
 
 if TYPE_CHECKING:
     from pyspark.sql import Row
     from pyspark.sql.types import DataType
 
     from sluicegate.definition import BronzeTable
+
+# JSON has fields whose names differ in nothing but case, and Spark would refuse the whole file for them.
+CASE_SENSITIVE = {"spark.sql.caseSensitive": "true"}
 
 
 def apply(batch: Batch, name: str, table: BronzeTable) -> None:
@@ -34,14 +39,15 @@ def apply(batch: Batch, name: str, table: BronzeTable) -> None:
     known = _known_columns(batch)
     pending = list(_chunks(batch))
     for done, (chunk, files) in enumerate(pending, start=1):
-        frame = Reader(batch.session, name, table, known).read([file["path"] for file in files])
-        frame = frame.withColumn("_chunk", F.lit(chunk).cast("bigint"))
         size = sum(file["size"] for file in files)
-        fault.point("bronze.before_commit")
-        with batch.commit(mark=chunk, chunk=chunk, files=len(files), bytes=size):
-            frame.write.format("delta").mode("append").option("mergeSchema", "true").save(batch.flow.target)
+        with configured(batch.session, CASE_SENSITIVE):
+            frame = Reader(batch.session, Schema(name, table, known)).read([file["path"] for file in files])
+            frame = frame.withColumn("_chunk", F.lit(chunk).cast("bigint"))
+            fault.point("bronze.before_commit")
+            with batch.commit(mark=chunk, chunk=chunk, files=len(files), bytes=size):
+                frame.write.format("delta").mode("append").option("mergeSchema", "true").save(batch.flow.target)
         fault.point("bronze.after_commit")
-        known = {f.name: f.dataType for f in frame.schema if f.name in data_columns(frame.columns)} | known
+        known = known | {f.name: f.dataType for f in frame.schema if f.name in data_columns(frame.columns)}
         batch.report.files += len(files)
         batch.report.bytes += size
         if len(pending) > 1:

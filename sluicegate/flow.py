@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from sluicegate import lake
 from sluicegate.errors import QueryError, SluicegateError, SourceError, Where
 from sluicegate.report import TableReport
+from sluicegate.session import configured
 
 if TYPE_CHECKING:
     from deltalake import DeltaTable
@@ -232,14 +233,8 @@ class Batch:
         settings = {"commitInfo.userMetadata": json.dumps({lake.METADATA: ours}, default=str)}
         if fenced and mark > self.progress.since:
             settings |= {"write.txnAppId": self.progress.app_id, "write.txnVersion": str(mark)}
-        conf = self.session.conf
-        for key, value in settings.items():
-            conf.set(f"spark.databricks.delta.{key}", value)
-        try:
+        with configured(self.session, {f"spark.databricks.delta.{key}": value for key, value in settings.items()}):
             yield
-        finally:
-            for key in settings:
-                conf.unset(f"spark.databricks.delta.{key}")
 
     def describe(self) -> dict[str, Any]:
         """What every commit of this batch says."""

@@ -108,12 +108,15 @@ def submit(
         start_new_session=True,
     )
     last = ""
+    error: list[str] = []  # the job's own words for a person; the command says them again, so they are not passed on
     tail: list[str] = []
     try:
         for line in process.stdout or ():
             line = line.rstrip("\n")
             if line.startswith((report.REPORT, report.ERROR)):
                 last = line
+            elif error or line.startswith("error["):
+                error.append(line)
             elif not line.startswith(JVM_CHATTER):
                 tail = [*tail, line][-20:]
                 tell(line)
@@ -124,7 +127,7 @@ def submit(
         raise
     if last.startswith(report.REPORT) and code == 0:
         return RunReport.from_dict(json.loads(last[len(report.REPORT) :]))
-    raise _error_of(last, code, layer, tail)
+    raise _error_of(last, code, layer, tail + error)
 
 
 def _error_of(last: str, code: int, layer: str, tail: list[str]) -> SluicegateError:

@@ -1,26 +1,20 @@
-"""How a chunk of landed files becomes rows: what columns there are, of which types, and what does not fit.
+"""Which column each field of some files becomes: declared, hinted, known, new, or rescued.
 
-Values are read as text and cast to the type that is hinted or declared for their column. So a number in quotes is a
-number, and a value that is none is kept, with the name of its column, in ``_rescued_data``: nothing that Spark's
-typed readers would turn into NULL is lost. Columns and meanings are Auto Loader's:
-https://docs.databricks.com/aws/en/ingestion/cloud-object-storage/auto-loader/schema
+Files are read as text and cast afterwards, so that a value that does not fit is kept (in ``_rescued_data``) where a
+typed read would make NULL of it. A field that cannot be a column is kept there too, with its own name. Columns and
+their meanings are Auto Loader's: https://docs.databricks.com/aws/en/ingestion/cloud-object-storage/auto-loader/schema
 """
 
 from __future__ import annotations
 
-import csv
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import reduce
-from typing import TYPE_CHECKING
-
-import fsspec
+from functools import cached_property
+from typing import TYPE_CHECKING, Literal
 
 from sluicegate.errors import SourceError, Where
-from sluicegate.landing import canonical
 
 if TYPE_CHECKING:
-    from pyspark.sql import Column, DataFrame, SparkSession
     from pyspark.sql.types import DataType, StructField
 
     from sluicegate.definition import BronzeTable
@@ -30,214 +24,171 @@ CORRUPT, RESCUED = "_corrupt_record", "_rescued_data"
 # Every bronze table ends with these columns, which are ours.
 PROVENANCE = (RESCUED, CORRUPT, "receipt_time", "source_file", "_file_modification_time", "_chunk", "_pos")
 
-# A field that no record has.
-COMPANY = "_sluicegate_no_such_field"
+# Names that a data column cannot have: ours, and those of Spark's files and Delta's change feed.
+RESERVED = frozenset({*PROVENANCE, "_metadata", "_change_type", "_commit_version", "_commit_timestamp"})
 
-# Characters that make Hadoop take a path for a pattern.
-GLOB = frozenset("{}[]*?\\")
+# Characters that Delta refuses in a column's name (Parquet gave them a meaning of their own).
+REFUSED = frozenset(" ,;{}()\n\t=")
 
 
 @dataclass(frozen=True)
-class Reader:
-    """Reads the files of one bronze table.
+class Column:
+    """What becomes of one field of the files.
 
     Attributes:
-        session: the Spark session.
-        name: the table's name, for messages.
-        table: its definition.
-        known: type of each data column that the bronze table has so far.
+        field: its name in the files.
+        read: the type that it is read with.
+        name: the column that it becomes; None: all its values are rescued.
+        type: type of that column.
+        way: ``native``: as it is read; ``cast``: its text is cast; ``json``: its text is parsed as JSON.
     """
 
-    session: SparkSession
-    name: str
-    table: BronzeTable
-    known: dict[str, DataType]
+    field: str
+    read: DataType
+    name: str | None
+    type: DataType
+    way: Literal["native", "cast", "json"] = "native"
 
-    def read(self, paths: Sequence[str]) -> DataFrame:
-        """The records of some files, with their data columns and all of ``PROVENANCE`` but ``_chunk``.
 
-        Args:
-            paths: paths as in the ledger.
+@dataclass(frozen=True)
+class Schema:
+    """What is known of a bronze table's columns before some files are read.
+
+    Attributes:
+        table: the table's name, for messages.
+        definition: its definition.
+        known: type of each data column that the table has so far.
+    """
+
+    table: str
+    definition: BronzeTable
+    known: Mapping[str, DataType]
+
+    @cached_property
+    def named(self) -> dict[str, DataType]:
+        """Type of each column that the definition declares or hints."""
+        from pyspark.sql.types import CharType, DataType, StringType, VarcharType
+
+        written = {**(self.definition.declared or {}), **self.definition.hints}
+        types = {name: DataType.fromDDL(text) for name, text in written.items()}
+        # A length is a rule, and rules are silver's: Delta has these columns as STRING.
+        return {n: StringType() if isinstance(t, (CharType, VarcharType)) else t for n, t in types.items()}
+
+    @cached_property
+    def settled(self) -> dict[str, str]:
+        """The columns that are there already or are to be, new ones included: names by names in small letters."""
+        return {name.lower(): name for name in (*self.named, *self.known)}
+
+    def columns(self, fields: Sequence[StructField]) -> list[Column]:
+        """What becomes of the fields that occur in some files; of two with one name the later is rescued.
 
         Raises:
-            SourceError: the files do not have the columns that the definition or their header promise.
+            SourceError: the table has a column with another type than the definition gives it.
         """
-        from pyspark.sql import functions as F
+        self._demand_one_type()
+        taken: set[str] = set()
+        return [self._column(field, taken) for field in fields]
 
-        parts = [self._read_alike(group, fields) for fields, group in self._groups(paths)]
-        frame = reduce(lambda a, b: a.unionByName(b, allowMissingColumns=True), parts)
-        # A column that the definition names is there from the first file on, whether or not a record has it.
-        named = {**(self.table.declared or {}), **self.table.hints}
-        frame = frame.withColumns({c: F.lit(None).cast(named[c]) for c in named if c not in frame.columns})
-        last = [column for column in PROVENANCE if column in frame.columns]
-        return frame.select(*[f"`{c}`" for c in frame.columns if c not in last], *last)
+    def _column(self, field: StructField, taken: set[str]) -> Column:
+        name = self._name(field.name, taken)
+        if name is None:
+            return Column(field.name, field.dataType, None, field.dataType)
+        taken.add(name.lower())
+        return self._typed(field, name)
 
-    # --- which columns -----------------------------------------------------------------------------------------------
+    def _name(self, field: str, taken: set[str]) -> str | None:
+        """The column that a field belongs to; None if there is none for it."""
+        lower = field.lower()
+        name = self.settled.get(lower)
+        if lower in RESERVED or lower in taken or (name is None and not self._may_be_new(field)):
+            return None
+        # As in Auto Loader (readerCaseSensitive) a name in another case is another name, which a table cannot have.
+        return field if self.settled.setdefault(lower, field) == field else None
 
-    def _groups(self, paths: Sequence[str]) -> Iterable[tuple[list[StructField], list[str]]]:
-        """Files that have the same columns in the same order, with these columns as they are to be read."""
-        if self.table.format == "json":
-            fields = self._declared() or self._infer_json(paths)
-            return [(fields, list(paths))]
-        header = self.table.options.get("header", "false").lower() == "true"
-        if not header:
-            return [(self._declared() or self._infer_csv(paths), list(paths))]
-        by_header: dict[tuple[str, ...], list[str]] = {}
-        for path in paths:
-            by_header.setdefault(self._header(path), []).append(path)
-        return [([self._field(column) for column in columns], group) for columns, group in by_header.items()]
+    def _may_be_new(self, field: str) -> bool:
+        # Without a schema of its own a table takes its first columns from its first files in every mode.
+        evolves = self.definition.schemaEvolutionMode == "addNewColumns"
+        first = self.definition.declared is None and not self.known
+        return (evolves or first) and not REFUSED & set(field)
 
-    def _declared(self) -> list[StructField]:
-        return [self._field(column) for column in self.table.declared or {}]
+    def _typed(self, field: StructField, name: str) -> Column:
+        from pyspark.sql.types import AtomicType, StringType, VariantType
 
-    def _infer_json(self, paths: Sequence[str]) -> list[StructField]:
-        """The fields that occur anywhere in the files: a pass of its own, so that no column is missed."""
-        found = self._load("json", paths, extra={"primitivesAsString": "true"}).schema
-        return [self._field(f.name, f.dataType) for f in found if f.name != CORRUPT]
+        text = StringType()
+        target = self.known.get(name) or self.named.get(name)
+        if target is None:
+            target = field.dataType if _nameable(field.dataType) else text
+        elif self.definition.schemaEvolutionMode == "addNewColumns":
+            target = merge(target, field.dataType)
+        if isinstance(target, VariantType):
+            return Column(field.name, target, name, target)
+        if isinstance(target, AtomicType):
+            return Column(field.name, text, name, target, "native" if target == text else "cast")
+        if holds(target, field.dataType):
+            return Column(field.name, target, name, target)
+        return Column(field.name, text, name, target, "json")
 
-    def _infer_csv(self, paths: Sequence[str]) -> list[StructField]:
-        return [self._field(f.name) for f in self._load("csv", paths).schema]
-
-    def _header(self, path: str) -> tuple[str, ...]:
-        """The column names in a CSV file's first line."""
-        options = {key.lower(): value for key, value in self.table.options.items()}
-        encoding = options.get("encoding", options.get("charset", "utf-8"))
-        separator = options.get("sep", options.get("delimiter", ","))
-        try:
-            with fsspec.open(path, "rt", encoding=encoding, compression="infer", newline="") as file:
-                lines = csv.reader(file, delimiter=separator, quotechar=options.get("quote", '"') or '"')
-                columns = next((line for line in lines if line), [])
-        except (OSError, EOFError, ValueError, LookupError, csv.Error) as error:
-            raise SourceError(
-                f"the header of {path} cannot be read",
-                where=Where(table=self.name, file=path, line=1),
-                cause=f"{type(error).__name__}: {error}",
-                hint="land a whole file under this name again, then run again",
-            ) from error
-        columns = [column.removeprefix("\ufeff") for column in columns]
-        doubled = {c for c in columns if [x.lower() for x in columns].count(c.lower()) > 1}
-        if doubled or not all(columns):
-            what = f"has {', '.join(sorted(doubled))} twice" if doubled else "has a column without a name"
-            raise SourceError(
-                f"the header of a CSV file {what}",
-                where=Where(table=self.name, file=path, line=1),
-                hint="correct the header and land the file under a new name",
-            )
-        return tuple(columns)
-
-    def _field(self, name: str, inferred: DataType | None = None) -> StructField:
-        """A column as it is read: text, unless it is a struct, array or map."""
-        from pyspark.sql.types import AtomicType, StringType, StructField
-
-        known = self.known.get(name)
-        wanted = self.wanted(name) or (None if known is None or isinstance(known, AtomicType) else inferred or known)
-        kind = wanted or (inferred if known is None else known) or StringType()
-        return StructField(name, StringType() if isinstance(kind, AtomicType) else kind)
-
-    def wanted(self, name: str) -> DataType | None:
-        """The type that the definition declares or hints for a column."""
-        from pyspark.sql.types import DataType
-
-        text = (self.table.declared or {}).get(name) or self.table.hints.get(name)
-        return DataType.fromDDL(text) if text else None
-
-    # --- reading -----------------------------------------------------------------------------------------------------
-
-    def _load(
-        self, form: str, paths: Sequence[str], *, schema: object = None, extra: dict[str, str] | None = None
-    ) -> DataFrame:
-        from pyspark.sql.types import StructType
-
-        reader = self.session.read.options(**{**self.table.options, **(extra or {})})
-        if isinstance(schema, StructType):
-            reader = reader.schema(schema)
-        return reader.format(form).load([escape_glob(path) for path in paths])
-
-    def _read_alike(self, paths: list[str], fields: list[StructField]) -> DataFrame:
-        """Reads files that have the same columns."""
-        from pyspark.sql import functions as F
-        from pyspark.sql.types import StringType, StructField, StructType
-
-        self._refuse_twins([field.name for field in fields])
-        options = {"mode": "PERMISSIVE", "columnNameOfCorruptRecord": CORRUPT}
-        if self.table.format == "csv":
-            options["enforceSchema"] = "false"  # else Spark matches columns by position and ignores the header
-        # Spark refuses to read the corrupt text alone, as it must where no record has a field: it gets company.
-        company = [] if fields else [StructField(COMPANY, StringType())]
-        schema = StructType([*fields, *company, StructField(CORRUPT, StringType())])
-        self.session.conf.set("spark.sql.json.enableExactStringParsing", str(self._needs_exact_text(fields)).lower())
-        raw = self._load(self.table.format, paths, schema=schema, extra=options)
-        ours = [field.name for field in fields if field.name in PROVENANCE]
-        columns, misfits = [], [(name, F.col(f"`{name}`"), F.col(f"`{name}`").isNotNull()) for name in ours]
-        for field in fields:
-            if field.name not in ours:
-                column, misfit = self._typed(field)
-                columns.append(column)
-                misfits += misfit
-        return raw.select(
-            *columns,
-            _rescued(misfits).alias(RESCUED),
-            F.coalesce(CORRUPT, COMPANY).alias(CORRUPT) if company else F.col(CORRUPT),
-            F.current_timestamp().alias("receipt_time"),
-            F.col("_metadata.file_path").alias("source_file"),
-            F.col("_metadata.file_modification_time").alias("_file_modification_time"),
-            F.monotonically_increasing_id().alias("_pos"),
-        )
-
-    def _typed(self, field: StructField) -> tuple[Column, list[tuple[str, Column, Column]]]:
-        """A column cast to its type, and, if a value may fail to cast, its name, its text and when it fails."""
-        from pyspark.sql import functions as F
-        from pyspark.sql.types import StringType
-
-        text = F.col(f"`{field.name}`")
-        target = self.wanted(field.name) or self.known.get(field.name)
-        if target is None or isinstance(target, StringType) or not isinstance(field.dataType, StringType):
-            return text, []
-        typed = text.try_cast(target)
-        return typed.alias(field.name), [(field.name, text, text.isNotNull() & typed.isNull())]
-
-    def _needs_exact_text(self, fields: list[StructField]) -> bool:
-        """Whether a number's own digits matter: not where every value becomes a number, a time or a boolean anyway.
-
-        Spark fetches the digits of each number from the start of its document, which makes the reading of one large
-        multi-line array quadratic (20 times slower at 1 MB). A double's shortest text casts to the very same double.
-        """
-        from pyspark.sql.types import AtomicType, DecimalType, StringType
-
-        targets = [self.wanted(field.name) or self.known.get(field.name) for field in fields]
-        return any(not isinstance(t, AtomicType) or isinstance(t, (StringType, DecimalType)) for t in targets)
-
-    def _refuse_twins(self, names: list[str]) -> None:
-        seen = {name.lower(): name for name in self.known}
-        for name in names:
-            other = seen.setdefault(name.lower(), name)
-            if other != name:
+    def _demand_one_type(self) -> None:
+        for name, wanted in self.named.items():
+            column = next((known for known in self.known if known.lower() == name.lower()), None)
+            if column is not None and not _same(self.known[column], wanted):
                 raise SourceError(
-                    f"the fields {other} and {name} differ only in case, and a table's columns cannot",
-                    where=Where(table=self.name, file=self.table.path),
-                    hint="rename one of them in the files",
+                    f"{self.table}.{column} is {self.known[column].simpleString()}, "
+                    f"and the definition says {wanted.simpleString()}",
+                    where=Where(table=self.table),
+                    hint="write the type that it has, and CAST it in silver; or make the table again from its files",
                 )
 
 
-def _rescued(misfits: list[tuple[str, Column, Column]]) -> Column:
-    """JSON of the values that did not fit, and of the file that they are in; NULL when all did."""
-    from pyspark.sql import functions as F
+def merge(known: DataType, found: DataType) -> DataType:
+    """A type that holds what ``known`` holds and also the new fields of ``found``; where they conflict, ``known``."""
+    from pyspark.sql.types import ArrayType, StructField, StructType
 
-    if not misfits:
-        return F.lit(None).cast("string")
-    kept = [F.when(fails, text).alias(name) for name, text, fails in misfits]
-    any_fails = reduce(lambda a, b: a | b, [fails for _, _, fails in misfits])
-    return F.when(any_fails, F.to_json(F.struct(*kept, F.col("_metadata.file_path").alias("_file_path"))))
+    if isinstance(known, ArrayType) and isinstance(found, ArrayType):
+        return ArrayType(merge(known.elementType, found.elementType))
+    if not (isinstance(known, StructType) and isinstance(found, StructType)):
+        return known
+    inner = {field.name: field.dataType for field in found}
+    fields = [StructField(f.name, merge(f.dataType, inner.get(f.name, f.dataType))) for f in known]
+    have = {field.name.lower() for field in known}
+    fields += [field for field in found if field.name.lower() not in have and _nameable(StructType([field]))]
+    return StructType(fields)
 
 
-def escape_glob(path: str) -> str:
-    """A path that Hadoop takes literally: landed files may have any name."""
-    return "".join(f"\\{char}" if char in GLOB else char for char in path)
+def holds(target: DataType, found: DataType) -> bool:
+    """Whether nothing of a value with the type ``found`` is lost when it is read as ``target``."""
+    from pyspark.sql.types import ArrayType, AtomicType, MapType, StructType
+
+    if isinstance(target, StructType) and isinstance(found, StructType):
+        inner = {field.name: field.dataType for field in target}
+        return all(field.name in inner and holds(inner[field.name], field.dataType) for field in found)
+    if isinstance(target, ArrayType) and isinstance(found, ArrayType):
+        return holds(target.elementType, found.elementType)
+    if isinstance(target, MapType) and isinstance(found, StructType):
+        return all(holds(target.valueType, field.dataType) for field in found)
+    return isinstance(target, AtomicType)
+
+
+def _nameable(kind: DataType) -> bool:
+    """Whether Delta takes all the names in a type."""
+    from pyspark.sql.types import ArrayType, StructType
+
+    if isinstance(kind, ArrayType):
+        return _nameable(kind.elementType)
+    if not isinstance(kind, StructType):
+        return True
+    names = [name.lower() for name in kind.names]
+    taken = len(set(names)) == len(names) and not any(not name or REFUSED & set(name) for name in names)
+    return taken and all(_nameable(field.dataType) for field in kind)
+
+
+def _same(known: DataType, wanted: DataType) -> bool:
+    """Whether a column's type is the one that the definition gives it; a nested one may have grown."""
+    from pyspark.sql.types import AtomicType
+
+    return known == wanted if isinstance(wanted, AtomicType) else type(known) is type(wanted)
 
 
 def data_columns(columns: Iterable[str]) -> list[str]:
     """The columns of a bronze table that came with the data."""
     return [column for column in columns if column not in PROVENANCE]
-
-
-__all__ = ["CORRUPT", "PROVENANCE", "RESCUED", "Reader", "canonical", "data_columns", "escape_glob"]

@@ -15,7 +15,8 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -32,7 +33,15 @@ JAVA_AT_LEAST = 17
 
 # A JVM of ours lives for seconds: the first compiler alone more than halves its CPU time. That compiler's code cache
 # defaults to 48 MB, which Spark fills in 40 s and then runs interpreted, so it is given the size of the full one.
-SHORT_LIVED_JVM = ("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-XX:ReservedCodeCacheSize=240m")
+# Room for new objects and for classes from the start saves a second and more of collecting.
+SHORT_LIVED_JVM = (
+    "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-XX:ReservedCodeCacheSize=240m",
+    "-XX:NewSize=400m", "-XX:MetaspaceSize=256m",
+)  # fmt: skip
+
+# Folders that Spark puts on the class path when they are set. The JVM takes a class-data archive only for the class
+# path that it was made with, and refuses one with a folder in it that has files.
+CLASS_PATH_FOLDERS = ("SPARK_CONF_DIR", "HADOOP_CONF_DIR", "YARN_CONF_DIR")
 
 
 def jar_folder() -> Path:
@@ -104,19 +113,24 @@ def spark_home() -> Path:
     return Path(spec.origin).parent
 
 
-def spark_conf(settings: Settings) -> dict[str, str]:
-    """Everything a job needs on spark-submit's command line (a running session is too late for JVM options)."""
+def spark_conf(settings: Settings, *, archive: bool = True) -> dict[str, str]:
+    """Everything a job needs on spark-submit's command line (a running session is too late for JVM options).
+
+    Args:
+        settings: their master decides what is for a short-lived driver on this machine and what for a cluster.
+        archive: whether a local driver is to use the class-data archive.
+    """
     local = settings.master.startswith("local")
     conf = {
         "spark.driver.extraClassPath": os.pathsep.join(map(str, jars())),
-        "spark.driver.extraJavaOptions": " ".join(_jvm_options(short_lived=local)),
+        "spark.driver.extraJavaOptions": " ".join(_jvm_options(short_lived=local, archived=local and archive)),
         "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
         "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
         "spark.sql.session.timeZone": "UTC",
         # Spark's old default, INT96, is deprecated, has no statistics, and not every reader gets early dates right.
         "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
         # Delta rebuilds a table's state with this many tasks; the default, 50, costs seconds on small tables.
-        "spark.databricks.delta.snapshotPartitions": "2",
+        "spark.databricks.delta.snapshotPartitions": "1",
         # Adaptive execution coalesces what it can, but every shuffle starts with as many tasks as this.
         "spark.sql.shuffle.partitions": "4" if local else "200",
         "spark.sql.adaptive.enabled": "true",
@@ -134,6 +148,7 @@ def spark_conf(settings: Settings) -> dict[str, str]:
             "spark.ui.enabled": "false",
             "spark.driver.host": "127.0.0.1",
             "spark.driver.bindAddress": "127.0.0.1",
+            "spark.driver.memory": "2g",
             "spark.sql.streaming.numRecentProgressUpdates": "1",
         }
     else:
@@ -142,10 +157,11 @@ def spark_conf(settings: Settings) -> dict[str, str]:
     return conf
 
 
-def _jvm_options(*, short_lived: bool) -> list[str]:
+def _jvm_options(*, short_lived: bool, archived: bool) -> list[str]:
     options = ["-Duser.timezone=UTC", f"-Dlog4j2.configurationFile={ROOT / 'sluicegate' / 'log4j2.properties'}"]
     if short_lived:
         options += SHORT_LIVED_JVM
+    if archived:
         archive, reason = usable_archive()
         if archive is not None:
             options += [f"-XX:SharedArchiveFile={archive}", "-Xshare:auto", "-Xlog:cds=off", "-Xlog:cds+dynamic=off"]
@@ -165,6 +181,9 @@ def archive_file() -> Path:
 def usable_archive() -> tuple[Path | None, str]:
     """The class-data archive if it was made by this very Java for these very jars, else None and the reason."""
     archive = archive_file()
+    for variable in CLASS_PATH_FOLDERS:
+        if os.environ.get(variable, str(conf_folder())) != str(conf_folder()):
+            return None, f"{variable} is set, and the archive is for Spark without a folder of settings"
     try:
         made_for = json.loads(archive.with_suffix(".json").read_text())
     except (OSError, ValueError):
@@ -174,6 +193,11 @@ def usable_archive() -> tuple[Path | None, str]:
     if made_for != _archive_key():
         return None, "it was made for another Java or other jars (`make setup` makes it again)"
     return archive, ""
+
+
+def conf_folder() -> Path:
+    """The empty folder of settings that Spark is given: ours are on its command line."""
+    return jar_folder() / "conf"
 
 
 def _archive_key() -> dict[str, str]:
@@ -197,13 +221,12 @@ def make_archive() -> None:
         return
     archive = archive_file()
     archive.unlink(missing_ok=True)
+    conf_folder().mkdir(exist_ok=True)
     with tempfile.TemporaryDirectory() as scratch:
         made = Path(scratch) / archive.name
-        conf = spark_conf(Settings.of(master="local[2]"))
+        conf = spark_conf(Settings.of(master="local[2]"), archive=False)
         options = [f"-XX:ArchiveClassesAtExit={made}", "-Xlog:cds=off", "-Xlog:cds+dynamic=off", "-Xlog:class+path=off"]
-        conf["spark.driver.extraJavaOptions"] = " ".join(
-            [o for o in conf["spark.driver.extraJavaOptions"].split() if "SharedArchiveFile" not in o] + options
-        )
+        conf["spark.driver.extraJavaOptions"] += " " + " ".join(options)
         command = [*_spark_submit("local[2]", conf), str(ROOT / "sluicegate" / "warmup.py"), scratch]
         done = subprocess.run(command, env=submit_env(), capture_output=True, text=True, check=False)
         if done.returncode or not made.is_file():
@@ -255,10 +278,27 @@ def submit_env() -> dict[str, str]:
     return {
         **os.environ,
         "SPARK_HOME": str(spark_home()),
+        "SPARK_CONF_DIR": os.environ.get("SPARK_CONF_DIR") or str(conf_folder()),
         "PYSPARK_PYTHON": sys.executable,
         "PYTHONPATH": os.pathsep.join(paths),
         "PYTHONUNBUFFERED": "1",
     }
+
+
+@contextmanager
+def configured(session: SparkSession, settings: Mapping[str, str]) -> Iterator[None]:
+    """Within it, a session has other settings."""
+    former = {name: session.conf.get(name, None) for name in settings}
+    for name, value in settings.items():
+        session.conf.set(name, value)
+    try:
+        yield
+    finally:
+        for name, before in former.items():
+            if before is None:
+                session.conf.unset(name)
+            else:
+                session.conf.set(name, before)
 
 
 def open_session(name: str) -> SparkSession:
@@ -283,8 +323,11 @@ def open_session(name: str) -> SparkSession:
 
 
 def write_defaults() -> None:
-    """Writes the settings beside this Python's Spark, so that a plain ``spark-submit`` or ``spark-sql`` has them."""
-    conf = spark_conf(Settings.of(master="local[*]")) | {"spark.pyspark.python": sys.executable}
+    """Writes the settings beside this Python's Spark, so that a plain ``spark-submit`` or ``spark-sql`` has them.
+
+    All but the class-data archive: the folder that they lie in is on that class path.
+    """
+    conf = spark_conf(Settings.of(master="local[*]"), archive=False) | {"spark.pyspark.python": sys.executable}
     folder = spark_home() / "conf"
     folder.mkdir(exist_ok=True)
     lines = [f"{key} {value}" for key, value in conf.items()]

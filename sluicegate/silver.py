@@ -7,8 +7,6 @@ kill between them leaves rows in the first two that no closed batch vouches for;
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import reduce
 from typing import TYPE_CHECKING, Any
@@ -22,9 +20,10 @@ from sluicegate.errors import AccountingError, ExpectationFailed, FanOut, Where
 from sluicegate.expectations import BROKEN, FATE, Rules
 from sluicegate.flow import Batch
 from sluicegate.schema import PROVENANCE, data_columns
+from sluicegate.session import configured
 
 if TYPE_CHECKING:
-    from pyspark.sql import Column, DataFrame, Row, SparkSession
+    from pyspark.sql import Column, DataFrame, Row
 
     from sluicegate.definition import SilverTable
 
@@ -52,18 +51,9 @@ def apply(batch: Batch, name: str, table: SilverTable, at: lake.Lake) -> None:
         rows.unpersist()
 
 
-@contextmanager
-def _lenient(session: SparkSession) -> Iterator[None]:
-    """Within it, expressions are built that give NULL for a value that does not fit, and NULL breaks a rule.
-
-    With ANSI rules one word in a column that is compared with a number would stop the table for good.
-    """
-    ansi = session.conf.get("spark.sql.ansi.enabled", "true") or "true"
-    session.conf.set("spark.sql.ansi.enabled", "false")
-    try:
-        yield
-    finally:
-        session.conf.set("spark.sql.ansi.enabled", ansi)
+# With ANSI rules one word in a column that is compared with a number would stop the table for good; so an expression
+# gives NULL for a value that does not fit, and NULL breaks a rule.
+LENIENT = {"spark.sql.ansi.enabled": "false"}
 
 
 @dataclass
@@ -95,7 +85,7 @@ class _Work:
             )
         required = [*self.keys, *filter(None, [self.table.event_time]), *([SEQUENCE] if self.sequence_by else [])]
         self.rules = Rules(self.table, casts, required)
-        with _lenient(self.batch.session):
+        with configured(self.batch.session, LENIENT):
             frame = self.rules.judge(frame)
         kept = [column for column in (*self.outputs, *IDENTITY, SEQUENCE, BROKEN, FATE) if column in frame.columns]
         frame = frame.select(*[f"`{column}`" for column in kept], *self._provenance(frame))

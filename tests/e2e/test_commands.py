@@ -14,6 +14,7 @@ from pathlib import Path
 
 import pytest
 
+from sluicegate import session
 from tests.conftest import ROOT, Workspace, beat
 
 pytestmark = pytest.mark.e2e
@@ -70,6 +71,19 @@ def test_nothing_new_starts_no_jvm_and_is_quick_to_say_so(home: Path, tmp_path: 
     print(f"{seconds:.2f} s")  # the figure is for the reader: a loaded machine must not make this test fail
 
 
+def test_jobs_use_the_class_data_archive(heartbeats: Workspace, tmp_path: Path) -> None:
+    """The JVM says nothing when it refuses an archive, and then each start costs seconds."""
+    log = tmp_path / "classes.log"
+    command = session.submit_command("gold", "heart_rate", heartbeats.settings)
+    environment = session.submit_env() | {"JAVA_TOOL_OPTIONS": f"-Xlog:class+load=info:file={log}-%p"}
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    loaded = max(tmp_path.glob("classes.log-*"), key=lambda file: file.stat().st_size).read_text().splitlines()
+    archived = [line for line in loaded if line.endswith("source: shared objects file (top)")]
+    assert len(archived) > len(loaded) / 3
+    assert any("org.apache.spark" in line for line in archived)
+
+
 def test_a_run_in_json(home: Path) -> None:
     done = sluicegate(home, "run", "heart_rate", "--json")
     reports = json.loads(done.stdout)
@@ -85,6 +99,7 @@ def one_sentence(done: subprocess.CompletedProcess[str]) -> str:
     assert "Traceback" not in done.stdout + done.stderr
     first = done.stderr.splitlines()[0]
     assert first.startswith("error[SG2")
+    assert (done.stdout + done.stderr).count("error[") == 1
     return done.stderr
 
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import gzip
 import json
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -149,15 +151,101 @@ def test_a_changed_file_is_reported_and_not_read_twice(spark: SparkSession, work
     assert states == ["ingested", "changed"]
 
 
-def test_what_cannot_be_read_says_why_and_nothing_is_lost(spark: SparkSession, workspace: Workspace) -> None:
-    define(workspace, CSV)
-    path = workspace.land("things/a.csv", "id,Name,name\n1,a,b\n")
-    with pytest.raises(SourceError, match="has Name, name twice"):
+def rescued(workspace: Workspace) -> list[dict[str, Any]]:
+    """What was rescued of each record that lost something, without the file."""
+    found = [json.loads(text) for (text,) in workspace.rows("things", "_rescued_data") if text is not None]
+    assert all(entry.pop("_file_path") for entry in found)
+    return sorted(found, key=repr)
+
+
+def test_a_field_that_cannot_be_a_column_is_rescued(spark: SparkSession, workspace: Workspace) -> None:
+    """Names in another case, doubled names, names that Delta refuses or that are the engine's own."""
+    define(workspace, JSON)
+    lines = ['{"ID": 1, "id": 2, "Note": "a", "note": "b"}', '{"patient name": "Ada", "_CHUNK": 7, "ti`ck": "x"}']
+    workspace.land("things/a.json", "\n".join(lines))
+    workspace.run(spark, "bronze")
+    assert read(workspace, "id", "Note", "ti`ck") == [(2, "a", None), (None, None, "x")]
+    assert rescued(workspace) == [{"ID": "1", "note": "b"}, {"_CHUNK": "7", "patient name": "Ada"}]
+    assert status.verify(workspace.definition, workspace.settings) == []
+
+
+def test_any_header(spark: SparkSession, workspace: Workspace) -> None:
+    define(
+        workspace, CSV.replace("header: true", 'header: true, sep: "\\t", comment: "#", timestampFormat: "d.M.yyyy"')
+    )
+    workspace.edit("pipeline.yaml", 'schemaHints: "id BIGINT"', 'schemaHints: "id BIGINT, at TIMESTAMP"')
+    workspace.land("things/a.csv", "# made by hand\n\nid\tname\tname\tfirst name\t\n1\ta\tb\tc\td\n", age=90)
+    workspace.land("things/b.csv", "at\tid\n24.12.2024\t2\n2024-12-24\tthree\n", age=80)
+    workspace.land("things/c.csv.gz", gzip.compress(b'name\tid\n"x\ty"\t4\n'), age=70)
+    workspace.land("things/d.csv", "id\tNAME\n5\tz\n", age=60)
+    workspace.run(spark, "bronze")
+    rows = read(workspace, "id", "name", "_c4", "at")
+    christmas = datetime(2024, 12, 24, tzinfo=UTC)
+    want = [(1, "a", "d", None), (2, None, None, christmas), (4, "x\ty", None, None), (5, None, None, None)]
+    want.append((None, None, None, None))
+    assert rows == sorted(want, key=repr)
+    assert rescued(workspace) == [
+        {"NAME": "z"},
+        {"at": "2024-12-24", "id": "three"},
+        {"first name": "c", "name": "b"},
+    ]
+    assert status.verify(workspace.definition, workspace.settings) == []
+
+
+def test_separators_of_several_characters(spark: SparkSession, workspace: Workspace) -> None:
+    define(workspace, CSV.replace("header: true", 'header: true, sep: "||"'))
+    workspace.land("things/a.csv", "id||name\n1||a|b\n")
+    workspace.run(spark, "bronze")
+    assert read(workspace, "id", "name") == [(1, "a|b")]
+
+
+def test_a_schema_of_its_own_takes_no_new_columns_and_loses_nothing(spark: SparkSession, workspace: Workspace) -> None:
+    define(
+        workspace,
+        JSON.replace(
+            'schemaHints: "id BIGINT, price DECIMAL(20,4), at TIMESTAMP"', 'schema: "id INT, o STRUCT<a: INT>"'
+        ),
+    )
+    workspace.land("things/a.json", '{"id": 1, "extra": {"deep": [1.50]}, "o": {"a": 1}}\n{"id": "x"}', age=90)
+    workspace.run(spark, "bronze")
+    workspace.land("things/b.json", '{"id": 2, "o": {"a": 2, "b": 3}}', age=80)
+    workspace.run(spark, "bronze")
+    assert read(workspace, "id", "o") == [(1, {"a": 1}), (2, {"a": 2}), (None, None)]
+    texts = [{**entry, **({"o": json.loads(entry["o"])} if "o" in entry else {})} for entry in rescued(workspace)]
+    assert sorted(texts, key=repr) == sorted(
+        [{"extra": {"deep": ["1.50"]}}, {"id": "x"}, {"o": {"a": 2, "b": 3}}], key=repr
+    )
+
+
+def test_nested_columns_grow_and_keep_what_conflicts(spark: SparkSession, workspace: Workspace) -> None:
+    define(workspace, JSON)
+    workspace.land("things/a.json", '{"id": 1, "o": {"a": "x", "l": [{"p": 1}]}}', age=90)
+    workspace.run(spark, "bronze")
+    workspace.land("things/b.json", '{"id": 2, "o": {"b": {"c": 1}, "l": [{"q": 2}]}}\n{"id": 3}', age=80)
+    workspace.run(spark, "bronze")
+    workspace.land("things/c.json", '{"id": 4, "o": "none"}\n{"id": 5, "o": {"a": "y"}}\n{"id": 6, "o": null}', age=70)
+    workspace.run(spark, "bronze")
+    rows = dict(read(workspace, "id", "o"))
+    assert rows[1] == {"a": "x", "l": [{"p": "1", "q": None}], "b": None}
+    assert rows[2] == {"a": None, "l": [{"p": None, "q": "2"}], "b": {"c": "1"}}
+    assert (rows[3], rows[4], rows[6]) == (None, None, None)
+    assert rows[5]["a"] == "y"
+    texts = [entry["o"] for entry in rescued(workspace)]
+    assert "none" in texts
+    assert [json.loads(text) for text in texts if text != "none"] == [{"a": "y"}]
+    assert status.verify(workspace.definition, workspace.settings) == []
+
+
+def test_a_file_that_is_gone_is_named_and_nothing_is_lost(spark: SparkSession, workspace: Workspace) -> None:
+    define(workspace, CSV, "settleSeconds: 0")
+    path = workspace.land("things/a.csv", b"\x1f\x8b\x00", age=90).rename(workspace.folder / "landing/things/a.csv.gz")
+    with pytest.raises(SourceError, match=r"the header of .*a\.csv\.gz cannot be read"):
         workspace.run(spark, "bronze")
     path.unlink()
     workspace.land("things/b.csv", "id,name\n2,c\n")
     with pytest.raises(SluicegateError, match=r"a\.csv"):  # it is in the ledger, and its rows are nowhere: say so
         workspace.run(spark, "bronze")
+    assert workspace.rows("things") == []
 
 
 def test_ledger_that_is_gone_does_not_double_the_table(spark: SparkSession, workspace: Workspace) -> None:

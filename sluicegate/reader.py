@@ -1,0 +1,245 @@
+"""Reads landed files with Spark: every value as a column's or as rescued data, every record with where it came from."""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import reduce
+from typing import TYPE_CHECKING, Any
+
+import fsspec
+
+from sluicegate.errors import SourceError, Where
+from sluicegate.schema import CORRUPT, PROVENANCE, RESCUED, Column, Schema
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column as Expression
+    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.types import StructField, StructType
+
+    from sluicegate.definition import BronzeTable
+
+# A field that no record has.
+COMPANY = "_sluicegate_no_such_field"
+
+# Characters that make Hadoop take a path for a pattern.
+GLOB = frozenset("{}[]*?\\")
+
+# Compressions that Hadoop reads by a file's suffix and Python does not.
+HADOOP_ONLY = (".deflate", ".snappy", ".lz4", ".zst")
+
+# The reader option that says how the texts of a type look.
+FORMATS = {"timestamp": "timestampformat", "timestamp_ntz": "timestampntzformat", "date": "dateformat"}
+
+
+@dataclass(frozen=True)
+class Reader:
+    """Reads the files of one bronze table.
+
+    Attributes:
+        session: the Spark session.
+        schema: what is known of the table's columns.
+    """
+
+    session: SparkSession
+    schema: Schema
+
+    @property
+    def _table(self) -> BronzeTable:
+        return self.schema.definition
+
+    @property
+    def _options(self) -> dict[str, str]:
+        """The reader's options by their names in small letters, as Spark takes them."""
+        return {name.lower(): value for name, value in self._table.options.items()}
+
+    def read(self, paths: Sequence[str]) -> DataFrame:
+        """The records of some files, with their data columns and all of ``PROVENANCE`` but ``_chunk``.
+
+        Args:
+            paths: paths as in the ledger.
+
+        Raises:
+            SourceError: a file's header cannot be read, or a column has another type than the definition gives it.
+        """
+        from pyspark.sql import functions as F
+
+        parts = [self._read_alike(group, fields) for fields, group in self._groups(paths)]
+        frame = reduce(lambda a, b: a.unionByName(b, allowMissingColumns=True), parts)
+        # Above the union, so that no two of its parts number their records alike.
+        frame = frame.withColumn("_pos", F.monotonically_increasing_id())
+        # A column that the definition names is there from the first file on, whether or not a record has it.
+        have = {column.lower() for column in [*frame.columns, *self.schema.known]}
+        absent = {c: F.lit(None).cast(t) for c, t in self.schema.named.items() if c.lower() not in have}
+        last = [column for column in PROVENANCE if column in frame.columns]
+        first = [quoted(column) for column in frame.columns if column not in last]
+        return frame.withColumns(absent).select(*first, *[quoted(c) for c in absent], *last)
+
+    # --- which fields the files have ---------------------------------------------------------------------------------
+
+    def _groups(self, paths: Sequence[str]) -> Iterator[tuple[list[StructField], list[str]]]:
+        """Files that can be read together, with the fields that they have."""
+        if self._table.format == "json":
+            yield self._json_fields(paths), list(paths)
+        elif self._options.get("header", "false").lower() == "true":
+            by_header: dict[tuple[str, ...], list[str]] = {}
+            for path in paths:
+                by_header.setdefault(self._header(path), []).append(path)
+            for names, group in by_header.items():
+                yield self._texts(names), group
+        else:
+            yield self._texts([*(self._table.declared or self._load("csv", paths).columns)]), list(paths)
+
+    def _json_fields(self, paths: Sequence[str]) -> list[StructField]:
+        """The fields that occur anywhere in the files: a pass of its own, so that none is missed."""
+        found = self._load("json", paths, extra={"primitivesAsString": "true"}).schema
+        return [field for field in found if field.name != CORRUPT]
+
+    @staticmethod
+    def _texts(names: Sequence[str]) -> list[StructField]:
+        from pyspark.sql.types import StringType, StructField
+
+        return [StructField(name, StringType()) for name in names]
+
+    def _header(self, path: str) -> tuple[str, ...]:
+        """The names in the first line of a CSV file; one without a name is called as Spark calls it."""
+        separator = self._options.get("sep", self._options.get("delimiter", ",")).replace("\\t", "\t")
+        odd = len(separator) != 1 or path.endswith(HADOOP_ONLY) or {"linesep", "escape"} & set(self._options)
+        names = self._header_by_spark(path) if odd else self._header_by_python(path, separator)
+        return tuple(name or f"_c{number}" for number, name in enumerate(names))
+
+    def _header_by_python(self, path: str, separator: str) -> list[str]:
+        """Reads the line without a Spark job, of which many files would need many."""
+        encoding = self._options.get("encoding", self._options.get("charset", "utf-8")).lower()
+        comment, quote = self._options.get("comment"), self._options.get("quote", '"')
+        try:
+            with fsspec.open(
+                path, "rt", encoding="utf-8-sig" if encoding in ("utf-8", "utf8") else encoding,
+                compression="infer", newline="",
+            ) as file:  # fmt: skip
+                lines = (line for line in file if not (comment and line.startswith(comment)))
+                style: dict[str, Any] = {"quotechar": quote} if quote else {"quoting": csv.QUOTE_NONE}
+                rows = csv.reader(lines, delimiter=separator, **style)
+                return next((row for row in rows if row), [])
+        except (OSError, EOFError, ValueError, LookupError, TypeError, csv.Error) as error:
+            raise SourceError(
+                f"the header of {path} cannot be read",
+                where=Where(table=self.schema.table, file=path, line=1),
+                cause=f"{type(error).__name__}: {error}",
+                hint="land a whole file under this name again, then run again",
+            ) from error
+
+    def _header_by_spark(self, path: str) -> list[str]:
+        rows = self._load("csv", [path], extra={"header": "false", "inferSchema": "false"}).limit(1).collect()
+        return [name or "" for name in rows[0]] if rows else []
+
+    # --- reading -----------------------------------------------------------------------------------------------------
+
+    def _load(
+        self, form: str, paths: Sequence[str], *, schema: StructType | None = None,
+        extra: Mapping[str, str] | None = None,
+    ) -> DataFrame:  # fmt: skip
+        reader = self.session.read.options(**{**self._table.options, **(extra or {})})
+        if schema is not None:
+            reader = reader.schema(schema)
+        return reader.format(form).load([escape_glob(path) for path in paths])
+
+    def _read_alike(self, paths: list[str], fields: list[StructField]) -> DataFrame:
+        """Reads files that have the same fields."""
+        from pyspark.sql import functions as F
+        from pyspark.sql.types import StringType, StructField, StructType
+
+        columns = self.schema.columns(fields)
+        # A header has been read: Spark takes the fields by their places, and is given names that cannot collide.
+        names = [f"c{n}" if self._table.format == "csv" else c.field for n, c in enumerate(columns)]
+        # Spark refuses to read the corrupt text alone, as it must where no record has a field: it gets company.
+        company = [] if columns else [StructField(COMPANY, StringType())]
+        read = [StructField(name, column.read) for name, column in zip(names, columns, strict=True)]
+        schema = StructType([*read, *company, StructField(CORRUPT, StringType())])
+        self.session.conf.set("spark.sql.json.enableExactStringParsing", str(_exact(columns)).lower())
+        options = {"mode": "PERMISSIVE", "columnNameOfCorruptRecord": CORRUPT}
+        raw = self._load(self._table.format, paths, schema=schema, extra=options)
+        values = [
+            Value(column, F.col(quoted(name)), self._options) for column, name in zip(columns, names, strict=True)
+        ]
+        return raw.select(
+            *[value.typed.alias(value.column.name) for value in values if value.column.name],
+            _rescued(values).alias(RESCUED),
+            F.coalesce(CORRUPT, COMPANY).alias(CORRUPT) if company else F.col(CORRUPT),
+            F.current_timestamp().alias("receipt_time"),
+            F.col("_metadata.file_path").alias("source_file"),
+            F.col("_metadata.file_modification_time").alias("_file_modification_time"),
+        )
+
+
+@dataclass(frozen=True)
+class Value:
+    """A field's value as it is read, and what is made of it.
+
+    Attributes:
+        column: what becomes of the field.
+        raw: the value.
+        options: the reader's options by their names in small letters.
+    """
+
+    column: Column
+    raw: Expression
+    options: Mapping[str, str]
+
+    @property
+    def typed(self) -> Expression:
+        """The value as the column's type; NULL where it does not fit."""
+        from pyspark.sql import functions as F
+
+        if self.column.way == "native":
+            return self.raw
+        if self.column.way == "json":
+            # In an object of its own, since not every type is one that from_json takes by itself.
+            wrapped = F.concat(F.lit('{"v":'), self.raw, F.lit("}"))
+            return F.from_json(wrapped, f"v {self.column.type.simpleString()}")["v"]
+        pattern = self.options.get(FORMATS.get(self.column.type.typeName(), ""))
+        if pattern is not None:
+            return F.try_to_timestamp(self.raw, F.lit(pattern)).try_cast(self.column.type)
+        return self.raw.try_cast(self.column.type)
+
+    @property
+    def lost(self) -> Expression | None:
+        """When the column does not have all of the value; None if it always has."""
+        if self.column.name is None or self.column.way == "json":
+            return self.raw.isNotNull()
+        return self.raw.isNotNull() & self.typed.isNull() if self.column.way == "cast" else None
+
+
+def _rescued(values: Sequence[Value]) -> Expression:
+    """JSON of the values that did not fit, and of the file that they are in; NULL when all did."""
+    from pyspark.sql import functions as F
+
+    lost = [(value, fails) for value in values if (fails := value.lost) is not None]
+    if not lost:
+        return F.lit(None).cast("string")
+    kept = [F.when(fails, value.raw).alias(value.column.field) for value, fails in lost]
+    any_fails = reduce(lambda a, b: a | b, [fails for _, fails in lost])
+    return F.when(any_fails, F.to_json(F.struct(*kept, F.col("_metadata.file_path").alias("_file_path"))))
+
+
+def _exact(columns: Sequence[Column]) -> bool:
+    """Whether a number's own digits matter: not where every value becomes a number, a time or a boolean anyway.
+
+    Spark fetches the digits of each number from the start of its document, which makes the reading of one large
+    multi-line array quadratic (20 times slower at 1 MB). A double's shortest text casts to the very same double.
+    """
+    from pyspark.sql.types import AtomicType, DecimalType, StringType
+
+    kinds = [column.type if column.name else None for column in columns]
+    return any(not isinstance(kind, AtomicType) or isinstance(kind, (StringType, DecimalType)) for kind in kinds)
+
+
+def quoted(name: str) -> str:
+    """A column's name as Spark takes it literally, whatever characters it has."""
+    return "`" + name.replace("`", "``") + "`"
+
+
+def escape_glob(path: str) -> str:
+    """A path that Hadoop takes literally: landed files may have any name."""
+    return "".join(f"\\{char}" if char in GLOB else char for char in path)
