@@ -36,6 +36,7 @@ VARIABLES = {
         "",
     ),
     "JAVA_HOME": ("The Java that Spark runs on.", "`java` on `PATH`"),
+    "SPARK_CONF_DIR": ("Folder with settings of Spark's; one of your own rules out the class-data archive.", "none"),
 }
 
 
