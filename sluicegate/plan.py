@@ -88,9 +88,8 @@ class Pending:
         behind = [t.table for t in self.tables if t.progress.work and not t.files]
         if behind:
             parts.append(f"{', '.join(behind)} {'is' if len(behind) == 1 else 'are'} behind")
-        parts += [
-            f"{t.table} waits: {t.progress.why}" for t in self.tables if t.progress.kind == "blocked" and not t.files
-        ]
+        if self.nothing:  # else what is read now may well be what they wait for
+            parts += [f"{t.table} waits: {t.progress.why}" for t in self.tables if t.progress.kind == "blocked"]
         if self.settling:
             parts.append(f"{_files(self.settling)} still settling")
         text = "waiting: " + "; ".join(parts) if parts else "nothing new: every landed file is in every table"
