@@ -20,7 +20,7 @@ from pydantic import BaseModel, BeforeValidator
 from pydantic.json_schema import GenerateJsonSchema, JsonSchemaValue
 from pydantic_core import core_schema
 
-from sluicegate import cli, definition_fields, definition_model, errors, fault, job, report
+from sluicegate import cli, copy_into, definition_fields, definition_model, errors, fault, job, report
 from sluicegate.settings import Settings
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -157,8 +157,9 @@ def _option(option: Any, hint: Any) -> list[str]:
     if option.is_flag:
         return [_code(", ".join(option.opts)), meaning, default, variable]
     kinds = {int: "INTEGER", float: "NUMBER", str: "TEXT"}
-    kind = next(kinds[one] for one in (get_args(hint) or (hint,)) if one in kinds)
-    if option.min is not None:
+    parts = [inner for one in get_args(hint) or (hint,) for inner in (get_args(one) or (one,))]  # list[str] | None
+    kind = next(kinds[one] for one in parts if one in kinds)
+    if getattr(option, "min", None) is not None:
         meaning += f" At least {option.min}."
     if not default and option.default is not None:
         default = _code(option.default)
@@ -167,6 +168,7 @@ def _option(option: Any, hint: Any) -> list[str]:
 
 def _jobs() -> Iterator[str]:
     layers = definition_model.LAYERS
+    headings = ["option", "meaning", "default", "environment"]
     yield "## Jobs"
     yield "\n".join(
         ["```", *(f"spark-submit spark_jobs/{layer}.py --pipeline NAME [OPTIONS]" for layer in layers), "```"]
@@ -175,12 +177,15 @@ def _jobs() -> Iterator[str]:
         "Each runs one layer of one pipeline, by itself. Its last line is"
         f" `{report.REPORT} {{json}}` or `{report.ERROR} {{json}}`."
     )
-    tables = {layer: _table(["option", "meaning", "default", "environment"], _job_rows(layer)) for layer in layers}
+    tables = {layer: _table(headings, _job_rows(job.parser(layer))) for layer in layers}
     yield from dict.fromkeys(tables.values())
+    yield "```\nspark-submit spark_jobs/copy_into.py --pipeline NAME --table TABLE --source SOURCE [OPTIONS]\n```"
+    yield "What `sluicegate copy-into` submits."
+    yield _table(headings, _job_rows(copy_into.parser()))
 
 
-def _job_rows(layer: str) -> Iterator[list[str]]:
-    for action in job.parser(layer)._actions:
+def _job_rows(parser: argparse.ArgumentParser) -> Iterator[list[str]]:
+    for action in parser._actions:
         if isinstance(action, argparse._HelpAction):
             continue
         meaning, variable, default = _apart(action.help or "")

@@ -1,28 +1,41 @@
-"""Bronze: every record as it came. One chunk of the ledger is one append, with the chunk's number as the mark."""
+"""Bronze: every record as it came. One chunk of the ledger is one commit, with the chunk's number as the mark.
+
+A file that cannot be read fails alone: the others of its chunk go in, and the commit says which failed and why. It is
+read again when it has landed anew under its name.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
+import fsspec
+import pyarrow.compute as pc
 from pyspark.sql import functions as F
 
 from sluicegate import fault, lake
 from sluicegate.flow import Batch
-from sluicegate.reader import Reader
-from sluicegate.report import human_bytes, say
+from sluicegate.landing import REPLACE, SKIP
+from sluicegate.reader import Reader, literal
+from sluicegate.report import files, human_bytes, say
 from sluicegate.schema import Schema, data_columns
 from sluicegate.session import configured
+from sluicegate.spark_errors import file_trouble, root_cause
 
 if TYPE_CHECKING:
-    from pyspark.sql import Row
+    from pyspark.sql import DataFrame, Row, SparkSession
     from pyspark.sql.types import DataType
 
     from sluicegate.definition import BronzeTable
 
 # JSON has fields whose names differ in nothing but case, and Spark would refuse the whole file for them.
 CASE_SENSITIVE = {"spark.sql.caseSensitive": "true"}
+
+
+# Why a file could not be read, and whether to try it again though it has not changed.
+Failure = tuple[str, bool]
 
 
 def apply(batch: Batch, name: str, table: BronzeTable) -> None:
@@ -34,43 +47,146 @@ def apply(batch: Batch, name: str, table: BronzeTable) -> None:
         table: its definition.
 
     Raises:
-        SourceError: files do not have the columns that the definition promises.
+        SourceError: a column has another type than the definition gives it, or a new one is not allowed.
     """
-    known = _known_columns(batch)
     pending = list(_chunks(batch))
-    for done, (chunk, files) in enumerate(pending, start=1):
-        size = sum(file["size"] for file in files)
-        with configured(batch.session, CASE_SENSITIVE):
-            frame = Reader(batch.session, Schema(name, table, known)).read([file["path"] for file in files])
-            frame = frame.withColumn("_chunk", F.lit(chunk).cast("bigint"))
-            fault.point("bronze.before_commit")
-            with batch.commit(mark=chunk, chunk=chunk, files=len(files), bytes=size):
-                frame.write.format("delta").mode("append").option("mergeSchema", "true").save(batch.flow.target)
-        fault.point("bronze.after_commit")
-        known = known | {f.name: f.dataType for f in frame.schema if f.name in data_columns(frame.columns)}
-        batch.report.files += len(files)
+    for done, (number, entries) in enumerate(pending, start=1):
+        _Chunk(batch, name, table, number, entries).commit()
+        read = [entry for entry in entries if entry["action"] != SKIP]
+        size = sum(entry["size"] for entry in read)
+        batch.report.files += len(read)
         batch.report.bytes += size
         if len(pending) > 1:
-            say(f"  bronze {name:<28} chunk {done} of {len(pending)}: {len(files):,} files, {human_bytes(size)}")
+            say(f"  bronze {name:<28} chunk {done} of {len(pending)}: {files(len(read))}, {human_bytes(size)}")
 
-    if known and (not pending or pending[-1][0] < batch.progress.until):
+    if not pending or pending[-1][0] < batch.progress.until:
         # The ledger's last commits entered no files (it was compacted, say): only the mark moves.
         schema = batch.session.read.format("delta").load(batch.flow.target).schema
         with batch.commit():
             batch.session.createDataFrame([], schema).write.format("delta").mode("append").save(batch.flow.target)
 
 
+def preview(
+    session: SparkSession, name: str, table: BronzeTable, target: str, paths: list[str], shown: int
+) -> dict[str, Any]:
+    """What reading some files would give, without writing anything.
+
+    Returns:
+        ``rows``, ``corrupt`` and ``rescued`` as numbers of records, ``failed`` files with the reason, and the first
+        records as ``sample``.
+    """
+    reader = Reader(session, Schema(name, table, _known(session, target)))
+    with configured(session, CASE_SENSITIVE):
+        try:
+            counted = _look_at(reader, paths, shown)
+            failed: dict[str, Failure] = {}
+        except Exception as error:
+            if not file_trouble(error):
+                raise
+            failed = unreadable(reader.read, paths, error)
+            counted = _look_at(reader, [path for path in paths if path not in failed], shown)
+    return {**counted, "failed": {path: why for path, (why, _) in failed.items()}}
+
+
+def _look_at(reader: Reader, paths: list[str], shown: int) -> dict[str, Any]:
+    frame = reader.read(paths) if paths else reader.nothing()
+    sums = frame.selectExpr("count(1) AS rows", "count(_corrupt_record) AS corrupt", "count(_rescued_data) AS rescued")
+    return {**sums.collect()[0].asDict(), "sample": [row.asDict() for row in frame.limit(shown).collect()]}
+
+
+def _known(session: SparkSession, target: str) -> dict[str, DataType]:
+    """The data columns that the table has so far; a later file without one of them does not remove it."""
+    if lake.delta_table(target) is None:
+        return {}
+    schema: Any = session.read.format("delta").load(target).schema
+    return {f.name: f.dataType for f in schema if f.name in data_columns(schema.names)}
+
+
+def unreadable(read: Callable[[Sequence[str]], DataFrame], paths: list[str], error: Exception) -> dict[str, Failure]:
+    """The files that cannot be read, and why, of files that could not be read together: found by halving."""
+    if len(paths) == 1:
+        return {paths[0]: (root_cause(error), _out_of_reach(paths[0]))}
+    failed: dict[str, Failure] = {}
+    for half in (paths[: len(paths) // 2], paths[len(paths) // 2 :]):
+        try:
+            read(half).write.format("noop").mode("overwrite").save()
+        except Exception as trouble:
+            if not file_trouble(trouble):
+                raise
+            failed |= unreadable(read, half, trouble)
+    if not failed:  # none fails by itself: it is not the files
+        raise error
+    return failed
+
+
 def _chunks(batch: Batch) -> Iterator[tuple[int, list[Row]]]:
     """The chunks in order, each with its files in order of arrival."""
-    rows = batch.rows.select("path", "size", "modification_time", "chunk").collect()
+    rows = batch.rows.select("path", "size", "modification_time", "action", "chunk").collect()
     rows.sort(key=lambda row: (row["chunk"], row["modification_time"], row["path"]))
-    for chunk, files in groupby(rows, key=lambda row: row["chunk"]):
-        yield int(chunk), list(files)
+    for chunk, entries in groupby(rows, key=lambda row: row["chunk"]):
+        yield int(chunk), list(entries)
 
 
-def _known_columns(batch: Batch) -> dict[str, DataType]:
-    """The data columns that the table has so far; a later file without one of them does not remove it."""
-    if lake.delta_table(batch.flow.target) is None:
-        return {}
-    schema: Any = batch.session.read.format("delta").load(batch.flow.target).schema
-    return {f.name: f.dataType for f in schema if f.name in data_columns(schema.names)}
+def _out_of_reach(path: str) -> bool:
+    """Whether it is not the file's content that keeps it from being read, but rights or the way to it."""
+    try:
+        with fsspec.open(path, "rb", compression=None) as file:
+            file.read(1)
+    except FileNotFoundError:
+        return False
+    except OSError:
+        return True
+    return False
+
+
+@dataclass
+class _Chunk:
+    """The files of one chunk on their way into one commit."""
+
+    batch: Batch
+    name: str
+    table: BronzeTable
+    number: int
+    entries: list[Row]
+
+    def commit(self) -> None:
+        """Commits the records of all files that can be read, and the names of those that cannot."""
+        schema = Schema(self.name, self.table, _known(self.batch.session, self.batch.flow.target))
+        self.reader = Reader(self.batch.session, schema)
+        paths = [entry["path"] for entry in self.entries if entry["action"] != SKIP]
+        with configured(self.batch.session, CASE_SENSITIVE):
+            try:
+                self._write(paths, {})
+            except Exception as error:
+                if not file_trouble(error):
+                    raise
+                failed = unreadable(self._read, paths, error)
+                self._write([path for path in paths if path not in failed], failed)
+        fault.point("bronze.after_commit")
+
+    def _read(self, paths: Sequence[str]) -> DataFrame:
+        frame = self.reader.read(paths) if paths else self.reader.nothing()
+        return frame.withColumn("_chunk", F.lit(self.number).cast("bigint"))
+
+    def _write(self, paths: list[str], failed: dict[str, Failure]) -> None:
+        writer = self._read(paths).write.format("delta").option("mergeSchema", "true")
+        replaced = self._replaced({e["path"] for e in self.entries if e["action"] == REPLACE} - failed.keys())
+        if replaced:
+            writer = writer.mode("overwrite").option("replaceWhere", f"_chunk = {self.number} OR {replaced}")
+        else:
+            writer = writer.mode("append")
+        size = sum(entry["size"] for entry in self.entries)
+        facts = {"chunk": self.number, "files": len(self.entries), "bytes": size, "failed": failed}
+        fault.point("bronze.before_commit")
+        with self.batch.commit(mark=self.number, **facts):
+            writer.save(self.batch.flow.target)
+
+    def _replaced(self, paths: set[str]) -> str:
+        """Which rows are of former versions of some files, as a condition; empty if none are in the table."""
+        table = lake.delta_table(self.batch.flow.target)
+        if table is None or not paths:
+            return ""
+        rows = lake.dataset(table).to_table(["source_file"], filter=pc.field("_chunk") < self.number)
+        names = rows["source_file"].unique().to_pylist()
+        former = [name for name in names if lake.canonical(name) in paths]
+        return f"source_file IN ({', '.join(map(literal, former))})" if former else ""

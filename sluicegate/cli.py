@@ -7,11 +7,12 @@ import sys
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict
 from datetime import datetime
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from sluicegate.errors import PipelineMissing, SluicegateError, UserError, Where
+from sluicegate.errors import SluicegateError, UserError
 from sluicegate.settings import Settings
 
 if TYPE_CHECKING:
@@ -243,26 +244,63 @@ def files(
     Example: sluicegate files heart_rate recordings_bronze
     """
     from sluicegate import status as of
+    from sluicegate.copy_into import bronze_table
 
     settings = Settings.of(lake, landing, pipelines)
     definition = _pipeline(pipeline, settings)
-    if table not in definition.bronze:
-        raise PipelineMissing(
-            f"{pipeline} has no bronze table {table}",
-            where=Where(table=table),
-            hint=f"its bronze tables are {', '.join(definition.bronze)}",
-        )
+    bronze_table(definition, table)
     entries = of.files(table, definition, settings)
     if as_json:
         _show_json(entries)
         return
-    columns = ["state", "path", "size", "modification_time", "chunk", "rows", "corrupt", "version", "ingested"]
-    _table(
-        columns,
-        [[entry.get(c) for c in columns] for entry in entries],
-        right=["size", "chunk", "rows", "corrupt", "version"],
-    )
+    numbers = ["size", "chunk", "rows", "corrupt", "rescued", "version"]
+    columns = ["state", "path", "modification_time", *numbers, "ingested", "error"]
+    _table(columns, [[entry.get(c) for c in columns] for entry in entries], right=numbers)
     print(f"\n{len(entries):,} files")
+
+
+@app.command("copy-into")
+def copy_into(
+    pipeline: PipelineName,
+    table: Annotated[str, typer.Argument(help="Name of a bronze table.")],
+    source: Annotated[str, typer.Argument(help="Folder or file to copy, path or URI.")],
+    files: Annotated[list[str] | None, typer.Option("--files", help="A file below the folder; repeatable.")] = None,
+    pattern: Annotated[str | None, typer.Option("--pattern", help="Pattern that names below it must match.")] = None,
+    force: Annotated[bool, typer.Option("--force", help="Copy files again that the ledger knows.")] = False,
+    validate: Annotated[
+        int | None, typer.Option("--validate", min=0, help="Write nothing; show so many records as they would be.")
+    ] = None,
+    lake: LakeOption = None,
+    landing: LandingOption = None,
+    pipelines: PipelinesOption = None,
+    master: MasterOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Copy chosen files into a bronze table, each of them once; what has been copied is left out.
+
+    Example: sluicegate copy-into heart_rate recordings_bronze /mnt/archive --pattern '2024-*.json'
+    """
+    from sluicegate import copy_into as of
+    from sluicegate import run
+    from sluicegate.lake import Lake
+
+    settings = Settings.of(lake, landing, pipelines, master)
+    definition = _pipeline(pipeline, settings)
+    source = source if "://" in source else str(Path(source).absolute())
+    copy = of.Copy(source, tuple(files or ()), pattern, force)
+    found = copy.look(table, of.bronze_table(definition, table), Lake(settings.lake, definition.name))
+    facts: dict[str, Any] = dict.fromkeys(of.RESULT, 0)
+    if found.new.num_rows:
+        tell = (lambda _line: None) if as_json else (lambda line: print(line, flush=True))
+        extra = copy.arguments(table, validate)
+        done = run.submit("copy_into", pipeline, settings, {"run_id": "command line"}, tell, extra).tables[0]
+        facts = done.as_dict() if validate is not None else of.result(done)
+    if as_json:
+        _show_json(facts)
+    elif not found.new.num_rows:
+        print("nothing to copy: the ledger knows every such file; Spark was not started")
+    elif validate is None:
+        _table(list(facts), [list(facts.values())], right=list(facts))
 
 
 @app.command()

@@ -12,7 +12,7 @@ from pydantic import ValidationError
 from sluicegate import definition_yaml
 from sluicegate.definition_checks import Finding, Tables, findings
 from sluicegate.definition_errors import in_our_words
-from sluicegate.definition_fields import RESERVED, name_fault, nearest
+from sluicegate.definition_fields import RESERVED, Part, name_fault, nearest
 from sluicegate.definition_model import (
     LAYERS,
     ApplyChanges,
@@ -22,7 +22,6 @@ from sluicegate.definition_model import (
     GoldTable,
     Header,
     Layer,
-    Part,
     Pipeline,
     SilverTable,
 )

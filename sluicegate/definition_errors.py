@@ -9,8 +9,8 @@ from typing import Any
 from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 
-from sluicegate.definition_fields import nearest
-from sluicegate.definition_model import ApplyChanges, Database, Expectation, Header, Part, Pipeline
+from sluicegate.definition_fields import Part, nearest
+from sluicegate.definition_model import ApplyChanges, Database, Expectation, Header, Pipeline
 from sluicegate.definition_yaml import Path
 
 _EXPECTED = {
@@ -27,8 +27,8 @@ _EXPECTED = {
 }
 _INNER: dict[str, type[Part]] = {"database": Database, "apply_changes": ApplyChanges, "expectations": Expectation}
 _LATER = {
-    "schemaEvolutionMode": {"addNewColumnsWithTypeWidening", "rescue", "failOnNewColumns"},
-    "format": {"parquet", "avro", "orc", "xml", "text", "binaryFile", "delta"},
+    "schemaEvolutionMode": {"addNewColumnsWithTypeWidening"},
+    "format": {"avro", "delta"},
     "stored_as_scd_type": {"2"},
 }
 

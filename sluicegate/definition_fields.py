@@ -5,10 +5,11 @@ from __future__ import annotations
 import difflib
 import re
 from collections.abc import Mapping
+from datetime import UTC, date, datetime
 from typing import Annotated, Any
 
 from croniter import croniter
-from pydantic import AfterValidator, BeforeValidator, ValidationInfo
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, ValidationInfo
 from pydantic_core import PydanticCustomError
 
 from sluicegate import ddl
@@ -29,6 +30,12 @@ _PRESETS = {
     "@monthly": "0 0 1 * *", "@yearly": "0 0 1 1 *", "@annually": "0 0 1 1 *",
 }  # fmt: skip
 _UNITS = {"": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30, "t": 1 << 40}
+
+
+class Part(BaseModel):
+    """What all parts have in common: they do not change, have no other fields, and take no text for a number."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
 
 
 def wrong(code: str, message: str, hint: str = "") -> PydanticCustomError:
@@ -131,10 +138,35 @@ def cron(schedule: str) -> str:
     return schedule
 
 
+def _moment(value: Any) -> Any:
+    """A time in UTC from what YAML made of it: a text, a date or a time."""
+    try:
+        if isinstance(value, str):
+            value = datetime.fromisoformat(value)
+        elif isinstance(value, date) and not isinstance(value, datetime):
+            value = datetime(value.year, value.month, value.day)
+    except ValueError:
+        pass
+    if not isinstance(value, datetime):
+        raise wrong("wrong-type", f"a time is expected, as in 2024-05-01T12:00:00, and there is {value}")
+    return value if value.tzinfo else value.replace(tzinfo=UTC)
+
+
+def _columns(names: list[str]) -> list[str]:
+    for name in names:
+        if not IDENTIFIER.fullmatch(name):
+            raise wrong("name", f"{name!r} is not a name: letters, digits and _ are allowed, with a letter or _ first")
+        if name.lower() in RESERVED:
+            raise wrong("reserved-name", f"{name} is a column that every bronze table has")
+    return _distinct(names)
+
+
 Text = Annotated[str, BeforeValidator(_as_text)]
 OptionText = Annotated[str, BeforeValidator(_as_text), AfterValidator(_with_variables)]
 Location = Annotated[str, AfterValidator(_with_variables), AfterValidator(_absolute)]
 Bytes = Annotated[int, BeforeValidator(_bytes)]
 Ddl = Annotated[str, AfterValidator(_ddl)]
 SqlCondition = Annotated[str, AfterValidator(_condition)]
+Moment = Annotated[datetime, BeforeValidator(_moment, json_schema_input_type=str)]
+ColumnNames = Annotated[list[str], AfterValidator(_columns)]
 Names = Annotated[list[str], AfterValidator(_distinct)]

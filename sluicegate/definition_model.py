@@ -10,10 +10,9 @@ What editors should know of fields that exclude each other stands in ``json_sche
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 from pydantic import (
-    BaseModel,
     BeforeValidator,
     ConfigDict,
     Field,
@@ -22,15 +21,12 @@ from pydantic import (
     model_validator,
 )
 
-from sluicegate import ddl
 from sluicegate.condition import Condition
+from sluicegate.definition_bronze import BronzeTable as BronzeTable
 from sluicegate.definition_fields import (
     IDENTIFIER,
-    Bytes,
-    Ddl,
-    Location,
     Names,
-    OptionText,
+    Part,
     SqlCondition,
     Text,
     cron,
@@ -44,12 +40,6 @@ from sluicegate.query import Query
 Layer = Literal["bronze", "silver", "gold"]
 LAYERS: tuple[Layer, ...] = ("bronze", "silver", "gold")
 CONDITIONS = ("expect", "expect_or_drop", "expect_or_quarantine", "expect_or_fail")
-
-
-class Part(BaseModel):
-    """What all parts have in common: they do not change, have no other fields, and take no text for a number."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
 
 
 class Database(Part):
@@ -71,63 +61,6 @@ class Database(Part):
         if not IDENTIFIER.fullmatch(name):
             raise wrong("name", f"{name} is not a name: letters, digits and _ are allowed, with a letter or _ first")
         return name
-
-
-class BronzeTable(Part):
-    """A table of files as they came. It has ``schema``, ``schemaHints`` or neither.
-
-    Attributes:
-        path: folder that the files arrive in, absolute or a URI, with its variables replaced.
-        format: format of the files.
-        options: options of Spark's reader, as Spark takes them.
-        schema_: ``schema`` of the definition: all columns with their types, as DDL.
-        schemaHints: types of some columns, as DDL; the others are inferred.
-        schemaEvolutionMode: whether a new column in the files becomes one of the table (``addNewColumns``, the
-            default) or not (``none``, the default where there is a schema).
-        pathGlobFilter: pattern that the names of files must match.
-        maxFilesPerTrigger: most files that one commit takes in.
-        maxBytesPerTrigger: most bytes that one commit takes in, as 4096 or ``512m``, but for a single larger file.
-        settleSeconds: files that changed in the last so many seconds are left for the next run.
-    """
-
-    path: Location
-    format: Literal["json", "csv"]
-    options: dict[str, OptionText] = {}
-    schema_: Ddl | None = Field(None, alias="schema")
-    schemaHints: Ddl | None = None
-    schemaEvolutionMode: Literal["addNewColumns", "none"] | None = None
-    pathGlobFilter: str | None = None
-    maxFilesPerTrigger: int = Field(1000, ge=1)
-    maxBytesPerTrigger: Annotated[Bytes, Field(ge=1)] | None = None
-    settleSeconds: float = Field(5.0, ge=0, le=86_400)
-
-    @model_validator(mode="before")
-    @classmethod
-    def _mode(cls, data: Any) -> Any:
-        if isinstance(data, dict) and data.get("schemaEvolutionMode") is None:
-            return {**data, "schemaEvolutionMode": "none" if data.get("schema") else "addNewColumns"}
-        return data
-
-    @model_validator(mode="after")
-    def _one_schema(self) -> BronzeTable:
-        if self.schema_ and self.schemaEvolutionMode == "addNewColumns":
-            hint = "take schemaEvolutionMode away, or write schemaHints instead of schema"
-            raise wrong("schema-and-evolution", "a table with a schema of its own does not take new columns", hint)
-        if self.schema_ and self.schemaHints:
-            raise wrong(
-                "schema-and-hints", "schema has all the types: schemaHints have nothing to add", "take one away"
-            )
-        return self
-
-    @property
-    def hints(self) -> dict[str, str]:
-        """Type of each hinted column, as written."""
-        return ddl.columns(self.schemaHints) if self.schemaHints else {}
-
-    @property
-    def declared(self) -> dict[str, str] | None:
-        """Type of each column of the schema, as written; None without a schema."""
-        return ddl.columns(self.schema_) if self.schema_ else None
 
 
 class Expectation(Part):

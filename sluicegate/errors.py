@@ -12,7 +12,8 @@
     │   ├── QueryError         SG206           a query that Spark or the SQL command refuses
     │   ├── SourceError        SG207           landed files that cannot be read as the definition says
     │   ├── FanOut             SG208           a transform that makes several rows of one record
-    │   └── LakeUnsupported    SG209           a lake on a store without the means this version needs
+    │   ├── LakeUnsupported    SG209           a lake on a store without the means this version needs
+    │   └── SchemaMismatch     SG210           columns or types that a bronze table may not take
     ├── ExpectationFailed      SG300  exit 3   data broke an expect_or_fail
     ├── AccountingError        SG400  exit 1   read != written + quarantined + dropped + duplicates
     ├── LakeLocked             SG401  exit 1   another run holds the pipeline's lock
@@ -179,6 +180,12 @@ class SourceError(UserError):
     """Raised when landed files cannot be read in the way that the definition says."""
 
     code = "SG207"
+
+
+class SchemaMismatch(UserError):
+    """Raised when files have columns, or the definition gives types, that a bronze table may not take."""
+
+    code = "SG210"
 
 
 class FanOut(UserError):

@@ -9,7 +9,6 @@ Delta's documentation: https://docs.delta.io/latest/delta-streaming.html#idempot
 from __future__ import annotations
 
 import json
-import re
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping
@@ -19,9 +18,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from sluicegate import lake
-from sluicegate.errors import QueryError, SluicegateError, SourceError, Where
+from sluicegate.errors import SluicegateError, Where
 from sluicegate.report import TableReport
 from sluicegate.session import configured
+from sluicegate.spark_errors import readable
 
 if TYPE_CHECKING:
     from deltalake import DeltaTable
@@ -42,13 +42,6 @@ ADDITIVE = {"WRITE", "STREAMING UPDATE", "CREATE TABLE", "ADD COLUMNS", "SET TBL
 GAP = ("DELTA_LOG_FILE_NOT_FOUND", "DELTA_VERSION_NOT_FOUND", "DELTA_CHANGE_DATA_FILE_NOT_FOUND",
        "DELTA_MISSING_CHANGE_DATA", "DELTA_CDC_START_VERSION_AFTER_LATEST", "DELTA_TRUNCATED_TRANSACTION_LOG",
        "DELTA_TIMESTAMP_EARLIER_THAN_COMMIT_RETENTION", "FAILED_READ_FILE.FILE_NOT_EXIST")  # fmt: skip
-
-
-# How Spark says, in the middle of a batch, that a value does not fit an expression.
-MISFITS = ("CAST_INVALID_INPUT", "CAST_OVERFLOW", "CANNOT_PARSE_TIMESTAMP", "DIVIDE_BY_ZERO", "ARITHMETIC_OVERFLOW",
-           "INVALID_ARRAY_INDEX", "NUMERIC_VALUE_OUT_OF_RANGE")  # fmt: skip
-
-FILE_NAMED = re.compile(r"(?:file:/|[a-z0-9]+://)[^\s'\"]+?(?=[.,;:]?(?:[\s'\"]|$))")
 
 
 @dataclass(frozen=True)
@@ -310,7 +303,7 @@ class _Loop:
             except Exception as error:
                 if any(sign in str(error) for sign in GAP) and self.flow.rebuildable:
                     return "gap"
-                raise _readable(failure[0] if failure else error, self.flow) from error
+                raise readable(failure[0] if failure else error, self.flow.layer, self.flow.table) from error
         if not applied:  # commits without any change in them, an OPTIMIZE for instance: only the mark moves
             self._apply(self.session.createDataFrame([], changes.schema), now)
         return "done"
@@ -321,7 +314,7 @@ class _Loop:
         try:
             self._apply(rows, now)
         except Exception as error:
-            raise _readable(error, self.flow) from error
+            raise readable(error, self.flow.layer, self.flow.table) from error
 
     def _apply(self, rows: DataFrame, now: Progress) -> None:
         whole = now.kind == "whole"
@@ -355,32 +348,3 @@ def _demand_all(checkpoint: Path, batch_id: int, now: Progress) -> None:
             f"Spark cut the changes up to version {now.until} short at version {covered}",
             hint="please report this: the run stopped before anything was written, so nothing is lost",
         )
-
-
-def _readable(error: BaseException, flow: Flow) -> BaseException:
-    """An error of ours as it is; Spark's about the user's query as one sentence; anything else as it is."""
-    from pyspark.errors import AnalysisException, ParseException
-
-    if isinstance(error, SluicegateError):
-        return error
-    cause = str(error).split("\n\nJVM stacktrace")[0].split(";\n")[0].split("\n==")[0].strip()
-    if flow.layer == "bronze" and any(
-        sign in cause for sign in ("FAILED_READ_FILE", "PATH_NOT_FOUND", "FILE_NOT_EXIST")
-    ):
-        return SourceError(
-            f"landed files of {flow.table} cannot be read",
-            where=Where(table=flow.table, file=next(iter(FILE_NAMED.findall(str(error))), None)),
-            cause=cause.splitlines()[0],
-            hint="land the whole file under this name again, then run again: nothing of its chunk was written",
-        )
-    if any(sign in cause for sign in MISFITS):
-        return QueryError(
-            f"a value stops the query of {flow.table}",
-            where=Where(table=flow.table),
-            cause=next(line for line in cause.splitlines() if any(sign in line for sign in MISFITS)),
-            hint="write CAST, or try_divide and its like, where the query converts: then the row is quarantined",
-        )
-    if isinstance(error, (AnalysisException, ParseException)):
-        what = "the rows" if flow.layer == "bronze" else "the query"
-        return QueryError(f"Spark refuses {what} of {flow.table}", where=Where(table=flow.table), cause=cause)
-    return error

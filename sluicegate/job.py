@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from sluicegate import events, flow, lake, landing, plan, report, session
+from sluicegate import events, flow, lake, landing, outcome, plan, report, session
 from sluicegate.definition import load
 from sluicegate.errors import SluicegateError, UserError
 from sluicegate.lock import pipeline_lock
@@ -34,15 +34,13 @@ def main(layer: str, argv: Sequence[str] | None = None) -> int:
     Returns:
         the exit code: 0 done, 1 anything else, 2 the user's mistake, 3 data broke an ``expect_or_fail``.
     """
+    return guarded(lambda: _layer(layer, parser(layer).parse_args(argv)))
+
+
+def guarded(work: Callable[[], RunReport]) -> int:
+    """Does a job's work, ends its output with the report or the error, and returns the exit code."""
     try:
-        arguments = parser(layer).parse_args(argv)
-        settings = Settings.of(arguments.lake, arguments.landing, arguments.pipelines)
-        facts = _run_info(arguments.run_info)
-        pipeline = load(arguments.pipeline, settings)
-        at = lake.Lake(settings.lake, pipeline.name)
-        owner = str(facts.get("run_id") or f"{layer} job of {pipeline.name}")
-        with pipeline_lock(at, owner):
-            done = Job(pipeline, at, layer, facts).run()
+        done = work()
     except SluicegateError as error:
         report.end_with_error(error)
         return error.exit_code
@@ -53,6 +51,19 @@ def main(layer: str, argv: Sequence[str] | None = None) -> int:
         return 1
     report.end_with_report(done)
     return 0
+
+
+def _layer(layer: str, arguments: argparse.Namespace) -> RunReport:
+    pipeline, at, facts = subject(arguments)
+    with pipeline_lock(at, str(facts.get("run_id") or f"{layer} job of {pipeline.name}")):
+        return Job(pipeline, at, layer, facts).run()
+
+
+def subject(arguments: argparse.Namespace) -> tuple[Pipeline, lake.Lake, dict[str, Any]]:
+    """What a job's arguments speak of: the pipeline, its lake, and who runs this."""
+    settings = Settings.of(arguments.lake, arguments.landing, arguments.pipelines)
+    pipeline = load(arguments.pipeline, settings)
+    return pipeline, lake.Lake(settings.lake, pipeline.name), _run_info(arguments.run_info)
 
 
 def parser(layer: str) -> argparse.ArgumentParser:
@@ -95,13 +106,23 @@ class Job:
         layer: bronze, silver or gold.
         facts: who runs this, for every commit.
         spark: a session to use instead of one of its own.
+        only: the one table to run; None for all of the layer.
+        look: how to find files that have landed, instead of looking at the landing folder.
     """
 
     def __init__(
-        self, pipeline: Pipeline, at: lake.Lake, layer: str, facts: Mapping[str, Any], spark: SparkSession | None = None
+        self,
+        pipeline: Pipeline,
+        at: lake.Lake,
+        layer: str,
+        facts: Mapping[str, Any],
+        spark: SparkSession | None = None,
+        *,
+        only: str | None = None,
+        look: landing.Look | None = None,
     ) -> None:
         self.pipeline, self.at, self.layer, self.facts = pipeline, at, layer, {"pipeline": pipeline.name, **facts}
-        self._spark = spark
+        self._spark, self._only, self._look = spark, only, look
         self.done = RunReport(pipeline.name, layer)
 
     def run(self) -> RunReport:
@@ -114,6 +135,8 @@ class Job:
         failure: Exception | None = None
         say(f"{self.pipeline.name} {self.layer}")
         for name, way in plan.flows(self.pipeline, self.at, self.layer).items():
+            if self._only not in (None, name):
+                continue
             try:
                 self._table(name, way)
             except Exception as error:
@@ -128,10 +151,8 @@ class Job:
     def _table(self, name: str, way: flow.Flow) -> None:
         changed = 0
         if self.layer == "bronze":
-            found = landing.enter(name, self.pipeline.bronze[name], self.at.ledger(name))
-            changed = found.changed.num_rows
+            changed = landing.enter(name, self.pipeline.bronze[name], self.at, self._look).changed.num_rows
         now = flow.progress(way)
-        rows = corrupt = 0
         try:
             if now.work:
                 done = flow.run(self._session(), way, self._apply(name), self.facts)
@@ -139,9 +160,10 @@ class Job:
                 done = TableReport(name, self.layer, state=now.kind, why=now.why)
         finally:
             if self.layer == "bronze":  # also when a later chunk failed: the earlier ones are in the table
-                rows, corrupt = events.copy_outcome(self.at, name)
+                taken = outcome.copy(self.at, name)
         if self.layer == "bronze" and done.state == "written":
-            done.read, done.written, done.corrupt = rows, rows, corrupt
+            done.read = done.written = taken.rows
+            done.corrupt, done.rescued, done.failed = taken.corrupt, taken.rescued, taken.failed
         done.changed_files = changed
         self.done.tables.append(done)
         say(done.line())

@@ -85,6 +85,13 @@ def local_path(uri: str) -> str:
     return unquote(urlparse(uri).path) if uri.startswith("file:") else uri
 
 
+def canonical(source_file: str) -> str:
+    """The ledger's path of a file that Spark's ``_metadata.file_path`` names (``file:///a%20b`` is ``/a b``)."""
+    if source_file.startswith("file:"):
+        return "/" + unquote(source_file[len("file:") :]).lstrip("/")
+    return unquote(source_file)
+
+
 def delta_table(uri: str, version: int | None = None) -> DeltaTable | None:
     """The Delta table at ``uri``; None where there is nothing yet.
 

@@ -7,10 +7,10 @@ A chunk's number is the version of the commit that entered it, so chunks have an
 from __future__ import annotations
 
 import fnmatch
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
-from urllib.parse import unquote
 
 import fsspec
 import pyarrow as pa
@@ -18,7 +18,7 @@ import pyarrow.compute as pc
 from deltalake import CommitProperties, DeltaTable, write_deltalake
 from deltalake.exceptions import CommitFailedError, DeltaError
 
-from sluicegate import fault, lake
+from sluicegate import fault, lake, outcome
 from sluicegate.errors import LandingMissing, Where
 
 if TYPE_CHECKING:
@@ -31,9 +31,17 @@ FILES = pa.schema(
         pa.field("modification_time", pa.timestamp("us", "UTC"), nullable=False),
     ]
 )
-LEDGER = FILES.append(pa.field("chunk", pa.int64(), nullable=False)).append(
-    pa.field("discovered", pa.timestamp("us", "UTC"), nullable=False)
+LEDGER = pa.schema(
+    [
+        *FILES,
+        pa.field("action", pa.string(), nullable=False),
+        pa.field("chunk", pa.int64(), nullable=False),
+        pa.field("discovered", pa.timestamp("us", "UTC"), nullable=False),
+    ]
 )
+
+# What bronze is to do with a file of the ledger: READ it, REPLACE the rows that it gave before, or SKIP it.
+READ, REPLACE, SKIP = "read", "replace", "skip"
 
 # Names that programs give to what they have not finished writing.
 TEMPORARY = ("*.tmp", "*.temp", "*.part", "*.partial", "*.crdownload", "*.filepart", "*.swp", "*~", "*._COPYING_")
@@ -42,14 +50,19 @@ TEMPORARY = ("*.tmp", "*.temp", "*.part", "*.partial", "*.crdownload", "*.filepa
 ATTEMPTS = 20
 
 
+Look = Callable[[str, "BronzeTable", lake.Lake], "Discovery"]
+"""A way to find files for a table's ledger; ``discover`` is the usual one."""
+
+
 @dataclass(frozen=True)
 class Discovery:
     """What a look at a landing folder found.
 
     Attributes:
-        new: files that the ledger does not know, oldest first (schema ``FILES``).
+        new: files to enter into the ledger, oldest first (schema ``FILES`` and ``action``).
         settling: files younger than the settle time; a later look takes them.
-        changed: files that were read before and have another size or time now; they are reported, not read again.
+        changed: files that were read before and have another size or time now, where ``allowOverwrites`` does not
+            say to read them again; they are reported.
     """
 
     new: pa.Table
@@ -63,47 +76,67 @@ class Discovery:
 
 
 def listing(name: str, table: BronzeTable) -> pa.Table:
-    """All finished files of a landing folder and the folders below it (schema ``FILES``).
+    """All finished files of a landing folder that the definition lets in (schema ``FILES``).
 
     Hidden names (beginning with ``.`` or ``_``) and names of unfinished files are left out, as Spark and Hadoop do.
 
     Raises:
         LandingMissing: the folder does not exist.
     """
-    fs, root = fsspec.core.url_to_fs(table.path)
+    folder, _ = folder_of(table.path)
+    files = below(name, folder)
+    inside = [finished(path[len(folder) :].strip("/"), table.pathGlobFilter) for path in files["path"].to_pylist()]
+    files = files.filter(pa.array(inside, pa.bool_()))
+    if table.modifiedAfter:
+        files = files.filter(pc.field("modification_time") > table.modifiedAfter)
+    return files.filter(pc.field("modification_time") < table.modifiedBefore) if table.modifiedBefore else files
+
+
+def folder_of(address: str) -> tuple[str, tuple[str, ...]]:
+    """A folder as the paths of its files begin, and the one file in it if the address is that of a file."""
+    fs, root = fsspec.core.url_to_fs(address)
+    if fs.isfile(root):
+        above, _, file = root.rpartition("/")
+        return _spark_path(fs, above), (file,)
+    return _spark_path(fs, root), ()
+
+
+def below(name: str, folder: str) -> pa.Table:
+    """All files in a folder and the folders below it, finished or not (schema ``FILES``).
+
+    Raises:
+        LandingMissing: the folder does not exist, or cannot be listed.
+    """
+    fs, root = fsspec.core.url_to_fs(folder)
     fs.invalidate_cache(root)  # a long-lived process, a sensor's, must not look at an old listing
     if not fs.isdir(root):
         raise LandingMissing(
-            f"the landing folder {table.path} does not exist",
-            where=Where(table=name, file=table.path),
+            f"the landing folder {folder} does not exist",
+            where=Where(table=name, file=folder),
             hint="make the folder, or say where files land with --landing",
         )
     try:
         # By default fsspec leaves out in silence what it may not look into.
-        below = fs.find(root, detail=True, on_error="raise")
+        found = fs.find(root, detail=True, on_error="raise")
     except OSError as error:
         raise LandingMissing(
-            f"the landing folder {table.path} cannot be listed",
-            where=Where(table=name, file=getattr(error, "filename", None) or table.path),
+            f"the landing folder {folder} cannot be listed",
+            where=Where(table=name, file=getattr(error, "filename", None) or folder),
             cause=str(error),
             hint="give this user the right to read it, and run again",
         ) from error
-    found = [
-        (fs, path, info)
-        for path, info in below.items()
-        if _finished(path[len(root) :].strip("/"), table.pathGlobFilter)
-    ]
     return pa.table(
         {
-            "path": [_spark_path(fs, path) for fs, path, _ in found],
-            "size": [int(info["size"]) for _, _, info in found],
-            "modification_time": [_modified(fs, path, info) for fs, path, info in found],
+            "path": [_spark_path(fs, path) for path in found],
+            "size": [int(info["size"]) for info in found.values()],
+            "modification_time": [_modified(fs, path, info) for path, info in found.items()],
         },
         schema=FILES,
     )
 
 
-def _finished(relative: str, glob: str | None) -> bool:
+def finished(relative: str, glob: str | None) -> bool:
+    """Whether a file, by its name below the folder, is whole and matches the pattern."""
     parts = relative.split("/")
     if any(part.startswith((".", "_")) for part in parts):
         return False
@@ -126,20 +159,13 @@ def _modified(fs: Any, path: str, info: dict[str, Any]) -> datetime:
     return datetime.fromtimestamp(float(stamp), UTC)
 
 
-def canonical(source_file: str) -> str:
-    """The ledger's path of a file that Spark's ``_metadata.file_path`` names (``file:///a%20b`` is ``/a b``)."""
-    if source_file.startswith("file:"):
-        return "/" + unquote(source_file[len("file:") :]).lstrip("/")
-    return unquote(source_file)
-
-
-def discover(name: str, table: BronzeTable, ledger: DeltaTable | None, now: datetime | None = None) -> Discovery:
+def discover(name: str, table: BronzeTable, at: lake.Lake, now: datetime | None = None) -> Discovery:
     """Looks at the landing folder and takes away what the ledger knows; writes nothing.
 
     Args:
         name: the bronze table's name, for messages.
         table: its definition.
-        ledger: its ledger, if there is one yet.
+        at: the lake that has its ledger, if there is one yet.
         now: the time that files must be ``settleSeconds`` older than (UTC; the clock's by default).
 
     Raises:
@@ -151,23 +177,48 @@ def discover(name: str, table: BronzeTable, ledger: DeltaTable | None, now: date
         pa.timestamp("us", "UTC")
     )
     young = pc.greater(landed["modification_time"], young_since)
-    settled = landed.filter(pc.invert(young))
-    if ledger is None:
-        return Discovery(_in_order(settled), landed.filter(young), settled.slice(0, 0))
+    settled, settling = landed.filter(pc.invert(young)), landed.filter(young)
+    ledger = lake.delta_table(at.ledger(name))
+    if ledger is None or ledger.version() == 0:  # it was made, and nothing was entered before a kill
+        first = READ if table.includeExistingFiles else SKIP
+        return Discovery(in_order(to(first, settled)), settling, settled.slice(0, 0))
     known = lake.dataset(ledger).to_table(columns=FILES.names).cast(FILES)
     # A columnar anti-join: the cost of a run must not grow with a Python loop over all files that ever landed.
     unknown = settled.join(known, keys=FILES.names, join_type="left anti")
-    changed = unknown.join(known.select(["path"]), keys="path", join_type="left semi")
-    new = unknown.join(known.select(["path"]), keys="path", join_type="left anti")
-    return Discovery(_in_order(new.cast(FILES)), landed.filter(young), changed.cast(FILES))
+    changed = unknown.join(known.select(["path"]), keys="path", join_type="left semi").cast(FILES)
+    new = unknown.join(known.select(["path"]), keys="path", join_type="left anti").cast(FILES)
+    failed = outcome.failed(at, name)
+    # A file that could not be read is read when it is repaired, or when what kept us from it may have gone.
+    again = changed if table.allowOverwrites else _among(changed, failed)
+    left = changed.join(again.select(["path"]), keys="path", join_type="left anti").cast(FILES)
+    retried = _among(settled, [path for path, retry in failed.items() if retry])
+    retried = retried.join(again.select(["path"]), keys="path", join_type="left anti").cast(FILES)
+    entered = [to(READ, new), to(REPLACE, again), to(REPLACE, retried)]
+    return Discovery(in_order(pa.concat_tables(entered)), settling, left)
 
 
-def _in_order(files: pa.Table) -> pa.Table:
+def _among(files: pa.Table, paths: Iterable[str]) -> pa.Table:
+    return files.filter(pc.is_in(files["path"], value_set=pa.array(sorted(paths), pa.string())))
+
+
+def to(action: str, files: pa.Table) -> pa.Table:
+    """Files with what bronze is to do with them."""
+    return files.append_column(LEDGER.field("action"), pa.repeat(pa.scalar(action), files.num_rows))
+
+
+def in_order(files: pa.Table) -> pa.Table:
+    """Files in the order in which they are read."""
     return files.sort_by([("modification_time", "ascending"), ("path", "ascending")])
 
 
-def enter(name: str, table: BronzeTable, ledger_uri: str) -> Discovery:
+def enter(name: str, table: BronzeTable, at: lake.Lake, look: Look | None = None) -> Discovery:
     """Enters all newly landed files into the ledger, a commit a chunk, and returns what was found.
+
+    Args:
+        name: the bronze table's name.
+        table: its definition.
+        at: the lake that has its ledger.
+        look: how to find the files; by default ``discover``.
 
     Each commit is a compare-and-set on the version that the look was made at: of two runs at once one wins, and the
     other looks again, so no file is entered twice (delta-rs would let two appends both succeed).
@@ -176,14 +227,17 @@ def enter(name: str, table: BronzeTable, ledger_uri: str) -> Discovery:
         LandingMissing: the folder does not exist.
         CommitFailedError: others were faster ``ATTEMPTS`` times in a row.
     """
+    uri = at.ledger(name)
     for attempt in range(ATTEMPTS):
-        ledger = lake.delta_table(ledger_uri)
-        found = discover(name, table, ledger)
+        ledger = lake.delta_table(uri)  # before the look: of what it does not have yet, the commit would fail
+        found = (look or discover)(name, table, at)
         if not found.new.num_rows:
             return found
         try:
-            ledger = ledger or _create(ledger_uri)
-            for chunk in chunks(found.new, table.maxFilesPerTrigger, table.maxBytesPerTrigger):
+            ledger = ledger or _create(uri)
+            # What is not read is entered at once: a kill between two chunks would have the rest read.
+            cut = chunks(found.new, table.maxFilesPerTrigger, table.maxBytesPerTrigger)
+            for chunk in [found.new] if found.new["action"][0].as_py() == SKIP else cut:
                 number = _append(ledger, chunk)
                 fault.point("ledger.after_commit")
                 # Exactly our own commit, not the newest: if another run has entered files since, the next
@@ -236,7 +290,7 @@ def _append(ledger: DeltaTable, files: pa.Table) -> int:
     number = ledger.version() + 1
     constants = {
         "chunk": pa.scalar(number, pa.int64()),
-        "discovered": pa.scalar(datetime.now(UTC), LEDGER.field(4).type),
+        "discovered": pa.scalar(datetime.now(UTC), LEDGER.field("discovered").type),
     }
     for column, value in constants.items():
         files = files.append_column(LEDGER.field(column), pa.repeat(value, files.num_rows))

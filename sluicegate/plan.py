@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from sluicegate import lake, landing
 from sluicegate.flow import Flow, Progress, progress
+from sluicegate.report import files as files_
 from sluicegate.report import human_bytes
 
 if TYPE_CHECKING:
@@ -84,22 +85,18 @@ class Pending:
 
     def sentence(self) -> str:
         """What waits, in a sentence."""
-        parts = [f"{_files(t.files)} of {human_bytes(t.bytes)} for {t.table}" for t in self.tables if t.files]
+        parts = [f"{files_(t.files)} of {human_bytes(t.bytes)} for {t.table}" for t in self.tables if t.files]
         behind = [t.table for t in self.tables if t.progress.work and not t.files]
         if behind:
             parts.append(f"{', '.join(behind)} {'is' if len(behind) == 1 else 'are'} behind")
         if self.nothing:  # else what is read now may well be what they wait for
             parts += [f"{t.table} waits: {t.progress.why}" for t in self.tables if t.progress.kind == "blocked"]
         if self.settling:
-            parts.append(f"{_files(self.settling)} still settling")
+            parts.append(f"{files_(self.settling)} still settling")
         text = "waiting: " + "; ".join(parts) if parts else "nothing new: every landed file is in every table"
         if self.changed:
-            text += f", but {_files(self.changed)} changed after being read (see `sluicegate files`)"
+            text += f", but {files_(self.changed)} changed after being read (see `sluicegate files`)"
         return text
-
-
-def _files(count: int) -> str:
-    return "1 file" if count == 1 else f"{count:,} files"
 
 
 def flows(pipeline: Pipeline, at: lake.Lake, layer: str) -> dict[str, Flow]:
@@ -144,7 +141,7 @@ def pending(pipeline: Pipeline, settings: Settings) -> Pending:
             now = progress(flow)
             if layer == "bronze":
                 table = pipeline.bronze[name]
-                seen = landing.discover(name, table, lake.delta_table(at.ledger(name)))
+                seen = landing.discover(name, table, at)
                 counts = (seen.new.num_rows, seen.bytes, seen.settling.num_rows, seen.changed.num_rows)
                 found.tables.append(TableWork(layer, name, now, *counts))
             else:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import csv
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import reduce
 from typing import TYPE_CHECKING, Any
@@ -25,6 +25,7 @@ COMPANY = "_sluicegate_no_such_field"
 
 # Characters that make Hadoop take a path for a pattern.
 GLOB = frozenset("{}[]*?\\")
+PATTERN = GLOB | {","}
 
 # Compressions that Hadoop reads by a file's suffix and Python does not.
 HADOOP_ONLY = (".deflate", ".snappy", ".lz4", ".zst")
@@ -76,25 +77,77 @@ class Reader:
         first = [quoted(column) for column in frame.columns if column not in last]
         return frame.withColumns(absent).select(*first, *[quoted(c) for c in absent], *last)
 
+    def nothing(self) -> DataFrame:
+        """No records, with the columns that are known."""
+        from pyspark.sql.types import LongType, StringType, StructField, StructType, TimestampType
+
+        columns = {**self.schema.named, **self.schema.known}
+        texts, times = (RESCUED, CORRUPT, "source_file"), ("receipt_time", "_file_modification_time")
+        ours = dict.fromkeys(texts, StringType()) | dict.fromkeys(times, TimestampType()) | {"_pos": LongType()}
+        return self.session.createDataFrame([], StructType([StructField(n, t) for n, t in (columns | ours).items()]))
+
     # --- which fields the files have ---------------------------------------------------------------------------------
 
     def _groups(self, paths: Sequence[str]) -> Iterator[tuple[list[StructField], list[str]]]:
         """Files that can be read together, with the fields that they have."""
-        if self._table.format == "json":
-            yield self._json_fields(paths), list(paths)
-        elif self._options.get("header", "false").lower() == "true":
-            by_header: dict[tuple[str, ...], list[str]] = {}
-            for path in paths:
-                by_header.setdefault(self._header(path), []).append(path)
-            for names, group in by_header.items():
-                yield self._texts(names), group
-        else:
-            yield self._texts([*(self._table.declared or self._load("csv", paths).columns)]), list(paths)
+        match self._table.format:
+            case "json" | "xml":
+                yield self._nested_fields(paths), list(paths)
+            case "csv" if self._options.get("header", "false").lower() == "true":
+                for names, group in _alike(paths, self._header):
+                    yield self._csv_fields(names, group), group
+            case "csv":
+                names = [*(self._table.declared or self._load("csv", paths).columns)]
+                yield self._csv_fields(names, paths), list(paths)
+            case "parquet" | "orc":
+                for _, group in _alike(paths, self._footer):
+                    yield [*self._load(self._table.format, group[:1]).schema], group
+            case _:
+                yield [*self._load(self._table.format, paths).schema], list(paths)
 
-    def _json_fields(self, paths: Sequence[str]) -> list[StructField]:
-        """The fields that occur anywhere in the files: a pass of its own, so that none is missed."""
-        found = self._load("json", paths, extra={"primitivesAsString": "true"}).schema
+    def _nested_fields(self, paths: Sequence[str]) -> list[StructField]:
+        """The fields that occur anywhere in JSON or XML files: a pass of its own, so that none is missed."""
+        infer = self._table.inferColumnTypes
+        how = {"primitivesAsString": str(not infer).lower(), "inferSchema": str(infer).lower()}
+        multi_line = self._options.get("multiline", "false").lower() == "true"
+        if self._table.format == "json" and multi_line and any(PATTERN & set(path) for path in paths):
+            # Spark would take these names for patterns a second time, and find nothing.
+            texts = self._load("text", paths, extra={"wholetext": "true"})
+            found = self.session.read.options(**{**self._table.options, **how}).json(texts).schema
+        else:
+            found = self._load(self._table.format, paths, extra=how).schema
         return [field for field in found if field.name != CORRUPT]
+
+    def _csv_fields(self, names: Sequence[str], paths: Sequence[str]) -> list[StructField]:
+        """The fields of CSV files; with types only where a new one is to be given the type of its values."""
+        new = {name.lower() for name in names} - self.schema.settled.keys()
+        if not (new and self._table.inferColumnTypes):
+            return self._texts(names)
+        from pyspark.sql.types import StructField
+
+        inferred = self._load("csv", paths, extra={"inferSchema": "true"}).schema
+        return [StructField(name, field.dataType) for name, field in zip(names, inferred, strict=True)]
+
+    def _footer(self, path: str) -> str:
+        """What a Parquet or ORC file says of its columns, without a Spark job."""
+        import pyarrow as pa
+        from pyarrow import orc, parquet
+
+        try:
+            with fsspec.open(path, "rb") as file:
+                if self._table.format == "parquet":
+                    return str(parquet.read_schema(file))
+                return str(orc.ORCFile(file).schema)
+        except (OSError, pa.ArrowException) as error:
+            raise self._bad_file(path, f"a {self._table.format} file cannot be read", error) from error
+
+    def _bad_file(self, path: str, what: str, error: Exception, line: int | None = None) -> SourceError:
+        return SourceError(
+            f"{what}: {path}",
+            where=Where(table=self.schema.table, file=path, line=line),
+            cause=f"{type(error).__name__}: {str(error).splitlines()[0] if str(error) else ''}",
+            hint="land a whole file under this name again, then run again",
+        )
 
     @staticmethod
     def _texts(names: Sequence[str]) -> list[StructField]:
@@ -123,12 +176,7 @@ class Reader:
                 rows = csv.reader(lines, delimiter=separator, **style)
                 return next((row for row in rows if row), [])
         except (OSError, EOFError, ValueError, LookupError, TypeError, csv.Error) as error:
-            raise SourceError(
-                f"the header of {path} cannot be read",
-                where=Where(table=self.schema.table, file=path, line=1),
-                cause=f"{type(error).__name__}: {error}",
-                hint="land a whole file under this name again, then run again",
-            ) from error
+            raise self._bad_file(path, "the header of a CSV file cannot be read", error, line=1) from error
 
     def _header_by_spark(self, path: str) -> list[str]:
         rows = self._load("csv", [path], extra={"header": "false", "inferSchema": "false"}).limit(1).collect()
@@ -148,29 +196,43 @@ class Reader:
     def _read_alike(self, paths: list[str], fields: list[StructField]) -> DataFrame:
         """Reads files that have the same fields."""
         from pyspark.sql import functions as F
-        from pyspark.sql.types import StringType, StructField, StructType
 
-        columns = self.schema.columns(fields)
-        # A header has been read: Spark takes the fields by their places, and is given names that cannot collide.
-        names = [f"c{n}" if self._table.format == "csv" else c.field for n, c in enumerate(columns)]
-        # Spark refuses to read the corrupt text alone, as it must where no record has a field: it gets company.
-        company = [] if columns else [StructField(COMPANY, StringType())]
-        read = [StructField(name, column.read) for name, column in zip(names, columns, strict=True)]
-        schema = StructType([*read, *company, StructField(CORRUPT, StringType())])
-        self.session.conf.set("spark.sql.json.enableExactStringParsing", str(_exact(columns)).lower())
-        options = {"mode": "PERMISSIVE", "columnNameOfCorruptRecord": CORRUPT}
-        raw = self._load(self._table.format, paths, schema=schema, extra=options)
-        values = [
-            Value(column, F.col(quoted(name)), self._options) for column, name in zip(columns, names, strict=True)
-        ]
+        folders = self._texts(self._table.partitionColumns)
+        columns = self.schema.columns([*folders, *fields])
+        raw, names = self._raw(paths, columns[len(folders) :])
+        texts = [*map(_from_path, self._table.partitionColumns), *[F.col(quoted(name)) for name in names]]
+        values = [Value(column, text, self._options) for column, text in zip(columns, texts, strict=True)]
         return raw.select(
             *[value.typed.alias(value.column.name) for value in values if value.column.name],
             _rescued(values).alias(RESCUED),
-            F.coalesce(CORRUPT, COMPANY).alias(CORRUPT) if company else F.col(CORRUPT),
+            (F.col(CORRUPT) if CORRUPT in raw.columns else F.lit(None).cast("string")).alias(CORRUPT),
             F.current_timestamp().alias("receipt_time"),
             F.col("_metadata.file_path").alias("source_file"),
             F.col("_metadata.file_modification_time").alias("_file_modification_time"),
         )
+
+    def _raw(self, paths: list[str], columns: list[Column]) -> tuple[DataFrame, list[str]]:
+        """The files as Spark reads them, and under which names it gives the fields."""
+        from pyspark.sql.types import StringType, StructField, StructType
+
+        form = self._table.format
+        # A header has been read: Spark takes the fields by their places, and is given names that cannot collide.
+        names = [f"c{n}" if form == "csv" else column.field for n, column in enumerate(columns)]
+        read = [StructField(name, column.read) for name, column in zip(names, columns, strict=True)]
+        if form not in ("json", "csv", "xml"):
+            fixed = form in ("text", "binaryFile")
+            return self._load(form, paths, schema=None if fixed else StructType(read)), names
+        # Spark refuses to read the corrupt text alone, as it must where no record has a field: it gets company.
+        company = [] if columns else [StructField(COMPANY, StringType())]
+        schema = StructType([*read, *company, StructField(CORRUPT, StringType())])
+        self.session.conf.set("spark.sql.json.enableExactStringParsing", str(_exact(columns)).lower())
+        options = {"mode": "PERMISSIVE", "columnNameOfCorruptRecord": CORRUPT}
+        raw = self._load(form, paths, schema=schema, extra=options)
+        if company:
+            from pyspark.sql import functions as F
+
+            raw = raw.withColumn(CORRUPT, F.coalesce(CORRUPT, COMPANY))
+        return raw, names
 
 
 @dataclass(frozen=True)
@@ -194,6 +256,10 @@ class Value:
 
         if self.column.way == "native":
             return self.raw
+        if self.column.way == "convert":
+            return self.raw.try_cast(self.column.type)
+        if self.column.way == "reshape":
+            return F.from_json(F.to_json(F.struct(self.raw.alias("v"))), f"v {self.column.type.simpleString()}")["v"]
         if self.column.way == "json":
             # In an object of its own, since not every type is one that from_json takes by itself.
             wrapped = F.concat(F.lit('{"v":'), self.raw, F.lit("}"))
@@ -206,9 +272,20 @@ class Value:
     @property
     def lost(self) -> Expression | None:
         """When the column does not have all of the value; None if it always has."""
-        if self.column.name is None or self.column.way == "json":
-            return self.raw.isNotNull()
-        return self.raw.isNotNull() & self.typed.isNull() if self.column.way == "cast" else None
+        from pyspark.sql import functions as F
+
+        there = self.raw.isNotNull()
+        match self.column.way if self.column.name else "none":
+            case "native":
+                return None
+            case "cast":
+                return there & self.typed.isNull()
+            case "convert":  # a number may come out rounded, too
+                return there & ~self.typed.try_cast(self.column.read).eqNullSafe(self.raw)
+            case "reshape":
+                before, after = F.to_json(F.struct(self.raw.alias("v"))), F.to_json(F.struct(self.typed.alias("v")))
+                return there & ~before.eqNullSafe(after)
+        return there
 
 
 def _rescued(values: Sequence[Value]) -> Expression:
@@ -221,6 +298,25 @@ def _rescued(values: Sequence[Value]) -> Expression:
     kept = [F.when(fails, value.raw).alias(value.column.field) for value, fails in lost]
     any_fails = reduce(lambda a, b: a | b, [fails for _, fails in lost])
     return F.when(any_fails, F.to_json(F.struct(*kept, F.col("_metadata.file_path").alias("_file_path"))))
+
+
+def _from_path(name: str) -> Expression:
+    """The value of a ``name=value`` folder in the path of a record's file; NULL where there is none."""
+    from pyspark.sql import functions as F
+
+    # Spark gives the path as a URI, and Hive's way of writing folders escapes what it does not like once more.
+    found = F.regexp_extract(F.col("_metadata.file_path"), f"/{name}=([^/]*)/", 1)
+    for _ in range(2):
+        found = F.try_url_decode(F.replace(found, F.lit("+"), F.lit("%2B")))
+    return F.when(~found.isin("", "__HIVE_DEFAULT_PARTITION__"), found)
+
+
+def _alike(paths: Iterable[str], key: Callable[[str], Any]) -> list[tuple[Any, list[str]]]:
+    """Paths that have the same key, in order of their first."""
+    groups: dict[Any, list[str]] = {}
+    for path in paths:
+        groups.setdefault(key(path), []).append(path)
+    return list(groups.items())
 
 
 def _exact(columns: Sequence[Column]) -> bool:
@@ -238,6 +334,11 @@ def _exact(columns: Sequence[Column]) -> bool:
 def quoted(name: str) -> str:
     """A column's name as Spark takes it literally, whatever characters it has."""
     return "`" + name.replace("`", "``") + "`"
+
+
+def literal(text: str) -> str:
+    """A text as a literal of Spark's SQL."""
+    return "'" + text.replace("\\", "\\\\").replace("'", "\\'") + "'"
 
 
 def escape_glob(path: str) -> str:

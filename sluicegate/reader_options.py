@@ -1,8 +1,9 @@
-"""The options of Spark's JSON and CSV readers: which a definition may set, and why not the others.
+"""The options of Spark's readers: which a definition may set, and why not the others.
 
-The names are those of JSONOptions, CSVOptions and FileSourceOptions of Spark 4.2.
+The names are those of JSONOptions, CSVOptions, XmlOptions and FileSourceOptions of Spark 4.2.
 https://spark.apache.org/docs/latest/sql-data-sources-json.html
 https://spark.apache.org/docs/latest/sql-data-sources-csv.html
+https://spark.apache.org/docs/latest/sql-data-sources-xml.html
 """
 
 from __future__ import annotations
@@ -25,11 +26,21 @@ _CSV = _BOTH | {
     "emptyValue", "maxColumns", "maxCharsPerColumn", "unescapedQuoteHandling", "inputBufferSize", "columnPruning",
     "preferDate",
 }  # fmt: skip
-ALLOWED = {"json": _JSON, "csv": _CSV}
+_XML = {
+    "rowTag", "mode", "excludeAttribute", "treatEmptyValuesAsNulls", "attributePrefix", "valueTag", "encoding",
+    "charset", "ignoreSurroundingSpaces", "rowValidationXSDPath", "ignoreNamespace", "timeZone", "timestampFormat",
+    "timestampNTZFormat", "dateFormat", "locale", "nullValue", "validateName", "wildcardColName",
+}  # fmt: skip
+Format = Literal["json", "csv", "xml", "text", "parquet", "orc", "binaryFile"]
+ALLOWED: dict[Format, set[str]] = {
+    "json": _JSON, "csv": _CSV, "xml": _XML, "text": {"wholetext", "lineSep"},
+    "parquet": {"datetimeRebaseMode", "int96RebaseMode"}, "orc": set(), "binaryFile": set(),
+}  # fmt: skip
 
 _BOOLEAN = {
     "multiline", "enabledatetimeparsingfallback", "allowcomments", "allowunquotedfieldnames", "allowsinglequotes",
-    "allownumericleadingzeros", "allownonnumericnumbers", "allowbackslashescapinganycharacter",
+    "excludeattribute", "treatemptyvaluesasnulls", "ignoresurroundingspaces", "ignorenamespace", "validatename",
+    "wholetext", "allownumericleadingzeros", "allownonnumericnumbers", "allowbackslashescapinganycharacter",
     "allowunquotedcontrolchars", "prefersdecimal", "dropfieldifallnull", "infertimestamp", "useunsaferow", "header",
     "ignoreleadingwhitespace", "ignoretrailingwhitespace", "columnpruning", "preferdate",
 }  # fmt: skip
@@ -41,18 +52,24 @@ _REFUSED = {
     "ignoreMissingFiles": "a file that is gone would be lost in silence",
     "samplingRatio": "a column that stands outside of the sample would be missed: every record is looked at",
     "singleVariantColumn": "records are read into columns",
-    "primitivesAsString": "values are read as text and cast to the types of schemaHints or schema",
-    "inferSchema": "values are read as text and cast to the types of schemaHints or schema",
+    "primitivesAsString": "values are read as text and cast to the column's type",
+    "inferSchema": "it is inferColumnTypes, beside path",
+    "mergeSchema": "each file is read with its own columns, and all of them come into the table",
     "enforceSchema": "columns are matched by the names in the header",
     "recursiveFileLookup": "folders in the path are always looked into",
-    "modifiedAfter": "the ledger knows which files are new",
-    "modifiedBefore": "the ledger knows which files are new",
+    "modifiedAfter": "it is a field of its own, beside path",
+    "modifiedBefore": "it is a field of its own, beside path",
     "pathGlobFilter": "it is a field of its own, beside path",
     "maxFilesPerTrigger": "it is a field of its own, beside path",
     "maxBytesPerTrigger": "it is a field of its own, beside path",
     "schema": "it is a field of its own, beside path",
     "schemaHints": "it is a field of its own, beside path",
     "schemaEvolutionMode": "it is a field of its own, beside path",
+    "inferColumnTypes": "it is a field of its own, beside path",
+    "readerCaseSensitive": "it is a field of its own, beside path",
+    "partitionColumns": "it is a field of its own, beside path",
+    "includeExistingFiles": "it is a field of its own, beside path",
+    "allowOverwrites": "it is a field of its own, beside path",
     "path": "it is a field of its own, beside format",
     "format": "it is a field of its own, beside path",
 }
@@ -66,7 +83,7 @@ class Problem(NamedTuple):
     hint: str = ""
 
 
-def problem(format_: Literal["json", "csv"], name: str, value: str) -> Problem | None:
+def problem(format_: Format, name: str, value: str) -> Problem | None:
     """What is wrong with an option, or None.
 
     Args:
@@ -88,13 +105,13 @@ def problem(format_: Literal["json", "csv"], name: str, value: str) -> Problem |
     return None
 
 
-def _unknown(format_: Literal["json", "csv"], name: str, lower: str) -> Problem:
+def _unknown(format_: Format, name: str, lower: str) -> Problem:
     known = _LOWER[format_]
     message = f"{name} is not an option of Spark's {format_} reader"
     if near := difflib.get_close_matches(lower, known, 1):
         return Problem("unknown-option", message, f"did you mean {known[near[0]]}?")
-    other: Literal["json", "csv"] = "csv" if format_ == "json" else "json"
-    return Problem("unknown-option", message, f"it is an option of {other}" if lower in _LOWER[other] else "")
+    others = [other for other in ALLOWED if lower in _LOWER[other]]
+    return Problem("unknown-option", message, f"it is an option of {others[0]}" if others else "")
 
 
 _LOWER = {format_: {option.lower(): option for option in sorted(options)} for format_, options in ALLOWED.items()}

@@ -13,6 +13,9 @@ from sluicegate.errors import SluicegateError, Where
 REPORT = "SLUICEGATE_REPORT"
 ERROR = "SLUICEGATE_ERROR"
 
+# Failed files that a report names; `sluicegate files` names all.
+SHOWN = 5
+
 
 def say(line: str) -> None:
     """Prints one line for people, at once (job output is followed live)."""
@@ -40,6 +43,8 @@ class TableReport:
         files: files read (bronze).
         bytes: bytes of those files.
         corrupt: records kept as corrupt text (bronze).
+        rescued: records with values in ``_rescued_data`` (bronze).
+        failed: files that could not be read, with the reason (bronze).
         changed_files: files that changed after they were read, and were not read again (bronze).
         total: rows in the table after the run.
         samples: a few quarantined rows with the rules they broke.
@@ -60,9 +65,15 @@ class TableReport:
     files: int = 0
     bytes: int = 0
     corrupt: int = 0
+    rescued: int = 0
+    failed: dict[str, str] = field(default_factory=dict)
     changed_files: int = 0
     total: int = 0
     samples: list[dict[str, Any]] = field(default_factory=list)
+
+    def as_dict(self) -> dict[str, Any]:
+        """The report as it stands in a job's last line and in ``--json`` output."""
+        return asdict(self)
 
     def line(self) -> str:
         """One aligned line that visibly adds up."""
@@ -80,9 +91,11 @@ class TableReport:
                 f" + {self.quarantined:,} quarantined + {self.dropped:,} dropped + {self.duplicates:,} duplicates"
             )
         if self.layer == "bronze":
-            parts.append(f"   from {self.files:,} {'file' if self.files == 1 else 'files'}, {human_bytes(self.bytes)}")
+            parts.append(f"   from {files(self.files)}, {human_bytes(self.bytes)}")
             if self.corrupt:
                 parts.append(f", {self.corrupt:,} corrupt")
+            if self.rescued:
+                parts.append(f", {self.rescued:,} with rescued data")
         parts.append(f"   {self.seconds:.1f} s")
         if self.state == "rebuilt" and self.why:
             parts.append(f"   (whole: {self.why})")
@@ -97,13 +110,20 @@ class TableReport:
                     f"         {name}: {counts['failed']:,} of {counts['failed'] + counts['passed']:,} rows failed"
                 )
         lines += [f"         e.g. {_sample(sample)}" for sample in self.samples[:1]]
+        if self.failed:
+            lines.append(f"         {files(len(self.failed))} could not be read; land them whole under the same names:")
+            lines += [f"           {path}: {why}" for path, why in list(self.failed.items())[:SHOWN]]
         if self.changed_files:
-            files = "1 file has" if self.changed_files == 1 else f"{self.changed_files:,} files have"
             lines.append(
-                f"         {files} changed since they were read and were not read again: "
-                f"`sluicegate files` names them; land them under a new name"
+                f"         {files(self.changed_files)} changed after being read, and not read again: "
+                f"`sluicegate files` names them; land them under a new name, or set allowOverwrites"
             )
         return lines
+
+
+def files(count: int) -> str:
+    """A number of files in words."""
+    return "1 file" if count == 1 else f"{count:,} files"
 
 
 def _sample(sample: dict[str, Any]) -> str:

@@ -7,7 +7,7 @@ import os
 import signal
 import subprocess
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from sluicegate import lake, plan, report, session
@@ -81,23 +81,28 @@ def _next(pipeline: Pipeline, reports: list[RunReport]) -> list[str]:
 
 
 def submit(
-    layer: str, pipeline: str, settings: Settings, facts: Mapping[str, Any], tell: Callable[[str], None]
+    layer: str,
+    pipeline: str,
+    settings: Settings,
+    facts: Mapping[str, Any],
+    tell: Callable[[str], None],
+    extra: Sequence[str] = (),
 ) -> RunReport:
-    """Runs one layer by spark-submit, and passes its lines on as they come.
+    """Runs one job by spark-submit, and passes its lines on as they come.
 
     Args:
-        layer: bronze, silver or gold.
+        layer: bronze, silver or gold, or the name of another job in ``spark_jobs/``.
         pipeline: name of the pipeline.
         settings: where things are.
         facts: who runs this.
         tell: takes each line that is for people.
+        extra: arguments of that job alone.
 
     Raises:
         SluicegateError: what the job says went wrong, with its code and exit code.
         JobFailed: the job ended without saying why.
     """
-    extra = ["--run-info", json.dumps(dict(facts))]
-    command = session.submit_command(layer, pipeline, settings, extra)
+    command = session.submit_command(layer, pipeline, settings, ["--run-info", json.dumps(dict(facts)), *extra])
     # A process group of its own, so that Ctrl-C and a kill reach the JVM and its Python alike.
     process = subprocess.Popen(
         command,

@@ -1,8 +1,8 @@
 """Which column each field of some files becomes: declared, hinted, known, new, or rescued.
 
-Files are read as text and cast afterwards, so that a value that does not fit is kept (in ``_rescued_data``) where a
-typed read would make NULL of it. A field that cannot be a column is kept there too, with its own name. Columns and
-their meanings are Auto Loader's: https://docs.databricks.com/aws/en/ingestion/cloud-object-storage/auto-loader/schema
+Text formats are read as text and cast afterwards, so that a value that does not fit is kept (in ``_rescued_data``)
+where a typed read would make NULL of it. A field that cannot be a column is kept there too, with its own name. Columns
+and their meanings are Auto Loader's: https://docs.databricks.com/aws/en/ingestion/cloud-object-storage/auto-loader/schema
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Literal
 
-from sluicegate.errors import SourceError, Where
+from sluicegate.errors import SchemaMismatch, Where
 
 if TYPE_CHECKING:
     from pyspark.sql.types import DataType, StructField
@@ -27,6 +27,9 @@ PROVENANCE = (RESCUED, CORRUPT, "receipt_time", "source_file", "_file_modificati
 # Names that a data column cannot have: ours, and those of Spark's files and Delta's change feed.
 RESERVED = frozenset({*PROVENANCE, "_metadata", "_change_type", "_commit_version", "_commit_timestamp"})
 
+# Formats whose files say which types their values have.
+SELF_DESCRIBING = ("parquet", "orc", "binaryFile")
+
 # Characters that Delta refuses in a column's name (Parquet gave them a meaning of their own).
 REFUSED = frozenset(" ,;{}()\n\t=")
 
@@ -40,14 +43,15 @@ class Column:
         read: the type that it is read with.
         name: the column that it becomes; None: all its values are rescued.
         type: type of that column.
-        way: ``native``: as it is read; ``cast``: its text is cast; ``json``: its text is parsed as JSON.
+        way: ``native``: as it is read; ``cast``: its text is cast; ``json``: its text is parsed as JSON; ``convert``: a
+            value that has a type is cast; ``reshape``: a nested value is put into another nested type.
     """
 
     field: str
     read: DataType
     name: str | None
     type: DataType
-    way: Literal["native", "cast", "json"] = "native"
+    way: Literal["native", "cast", "json", "convert", "reshape"] = "native"
 
 
 @dataclass(frozen=True)
@@ -83,33 +87,44 @@ class Schema:
         """What becomes of the fields that occur in some files; of two with one name the later is rescued.
 
         Raises:
-            SourceError: the table has a column with another type than the definition gives it.
+            SchemaMismatch: the table has a column with another type than the definition gives it, or there is a new
+                field and the definition says failOnNewColumns.
         """
         self._demand_one_type()
+        exact = {field.name for field in fields}
         taken: set[str] = set()
-        return [self._column(field, taken) for field in fields]
+        return [self._column(field, exact, taken) for field in fields]
 
-    def _column(self, field: StructField, taken: set[str]) -> Column:
-        name = self._name(field.name, taken)
-        if name is None:
+    def _column(self, field: StructField, exact: set[str], taken: set[str]) -> Column:
+        name = self._name(field.name, exact)
+        if name is None or name.lower() in taken:
             return Column(field.name, field.dataType, None, field.dataType)
         taken.add(name.lower())
-        return self._typed(field, name)
+        return self._converted(field, name) if self.definition.format in SELF_DESCRIBING else self._typed(field, name)
 
-    def _name(self, field: str, taken: set[str]) -> str | None:
+    def _name(self, field: str, exact: set[str]) -> str | None:
         """The column that a field belongs to; None if there is none for it."""
         lower = field.lower()
         name = self.settled.get(lower)
-        if lower in RESERVED or lower in taken or (name is None and not self._may_be_new(field)):
+        if lower in RESERVED or (name is None and not self._may_be_new(field)):
             return None
-        # As in Auto Loader (readerCaseSensitive) a name in another case is another name, which a table cannot have.
-        return field if self.settled.setdefault(lower, field) == field else None
+        if name is None:
+            name = self.settled[lower] = field
+        # As in Auto Loader a name in another case is another name, which a table cannot have.
+        other_case = name != field and (self.definition.readerCaseSensitive or name in exact)
+        return None if other_case else name
 
     def _may_be_new(self, field: str) -> bool:
         # Without a schema of its own a table takes its first columns from its first files in every mode.
-        evolves = self.definition.schemaEvolutionMode == "addNewColumns"
+        mode = self.definition.schemaEvolutionMode
         first = self.definition.declared is None and not self.known
-        return (evolves or first) and not REFUSED & set(field)
+        if mode == "failOnNewColumns" and not first:
+            raise SchemaMismatch(
+                f"the files of {self.table} have a new field, {field}",
+                where=Where(table=self.table, file=self.definition.path),
+                hint=f"add it to schemaHints, or choose another schemaEvolutionMode than {mode}",
+            )
+        return (mode == "addNewColumns" or first) and not REFUSED & set(field)
 
     def _typed(self, field: StructField, name: str) -> Column:
         from pyspark.sql.types import AtomicType, StringType, VariantType
@@ -128,11 +143,25 @@ class Schema:
             return Column(field.name, target, name, target)
         return Column(field.name, text, name, target, "json")
 
+    def _converted(self, field: StructField, name: str) -> Column:
+        """A column of files whose values have types of their own."""
+        from pyspark.sql.types import AtomicType, StringType
+
+        target = self.known.get(name) or self.named.get(name)
+        if target is None:
+            target = field.dataType if _nameable(field.dataType) else StringType()
+        elif self.definition.schemaEvolutionMode == "addNewColumns":
+            target = merge(target, field.dataType)
+        if target == field.dataType:
+            return Column(field.name, target, name, target)
+        atomic = isinstance(target, AtomicType) and isinstance(field.dataType, AtomicType)
+        return Column(field.name, field.dataType, name, target, "convert" if atomic else "reshape")
+
     def _demand_one_type(self) -> None:
         for name, wanted in self.named.items():
             column = next((known for known in self.known if known.lower() == name.lower()), None)
             if column is not None and not _same(self.known[column], wanted):
-                raise SourceError(
+                raise SchemaMismatch(
                     f"{self.table}.{column} is {self.known[column].simpleString()}, "
                     f"and the definition says {wanted.simpleString()}",
                     where=Where(table=self.table),

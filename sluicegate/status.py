@@ -10,8 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from deltalake import DeltaTable
 
-from sluicegate import events, lake, landing
-from sluicegate.landing import canonical
+from sluicegate import lake, landing, outcome
 from sluicegate.plan import Pending, pending
 
 if TYPE_CHECKING:
@@ -104,22 +103,21 @@ def _verify_files(at: lake.Lake, name: str) -> list[str]:
     if ledger is None or bronze is None:
         return []
     mark = lake.mark(bronze, f"sluicegate.bronze.{name}@{lake.table_id(ledger)}") or 0
-    passed = lake.dataset(ledger).to_table(["path", "chunk"], filter=pc.field("chunk") <= mark).to_pylist()
-    told = {(row["chunk"], row["path"]): row["rows"] for row in events.outcome(at, name)}
+    passed = [entry for entry in outcome.fates(at, name) if entry["chunk"] <= mark]
     rows = lake.dataset(bronze).to_table(["_chunk", "_pos", "source_file"])
     identities = rows.group_by(["_chunk", "_pos"]).aggregate([([], "count_all")])
     found, problems = {}, []
     if identities.num_rows != rows.num_rows:
         problems.append(f"{name}: {rows.num_rows - identities.num_rows:,} records have the identity of another")
     for group in rows.group_by(["_chunk", "source_file"]).aggregate([([], "count_all")]).to_pylist():
-        found[(group["_chunk"], canonical(group["source_file"]))] = group["count_all"]
-    for file in passed:
-        key = (file["chunk"], file["path"])
-        there = found.pop(key, 0)
-        if key not in told:
-            problems.append(f"{name}: nothing is known of what became of {file['path']}")
-        elif told[key] != there:
-            problems.append(f"{name}: {file['path']} gave {told[key]} rows, and {there} are in the table")
+        found[(group["_chunk"], lake.canonical(group["source_file"]))] = group["count_all"]
+    for entry in passed:
+        there = found.pop((entry["chunk"], entry["path"]), 0)
+        told = entry["rows"] if entry["state"] != "replaced" else 0
+        if told is None:
+            problems.append(f"{name}: nothing is known of what became of {entry['path']}")
+        elif told != there:
+            problems.append(f"{name}: {entry['path']} gave {told} rows, and {there} are in the table")
     return problems + [f"{name}: rows of {path} are in the table, but not the file in the ledger" for _, path in found]
 
 
@@ -160,21 +158,16 @@ def _first(records: pa.Table) -> str:
 def files(name: str, pipeline: Pipeline, settings: Settings) -> list[dict[str, Any]]:
     """The ledger of a bronze table with what became of each file, and the files that wait, oldest first.
 
-    Each entry has path, size, modification_time, chunk, discovered, rows, corrupt, version and ingested of the commit,
-    and state: ``settling``, ``waiting``, ``ingested``, or ``changed`` (since it was ingested).
+    Each entry has path, size, modification_time, chunk, discovered, rows, corrupt, rescued, error, version and ingested
+    of the commit, and state: that of ``outcome.fates``, and for files that are not in the ledger ``settling``,
+    ``waiting`` or ``changed`` (since it was read).
 
     Raises:
         LandingMissing: the landing folder does not exist.
     """
     at = lake.Lake(settings.lake, pipeline.name)
-    ledger = lake.delta_table(at.ledger(name))
-    outcome = {(row["chunk"], row["path"]): row for row in events.outcome(at, name)}
-    entries = []
-    for file in lake.dataset(ledger).to_table().to_pylist() if ledger else []:
-        became = outcome.get((file["chunk"], file["path"]))
-        entries.append({**file, **(became or {}), "state": "ingested" if became else "waiting"})
-    entries.sort(key=lambda e: (e["chunk"], e["modification_time"], e["path"]))
-    found = landing.discover(name, pipeline.bronze[name], ledger)
+    entries = outcome.fates(at, name)
+    found = landing.discover(name, pipeline.bronze[name], at)
     for state, table in (("changed", found.changed), ("waiting", found.new), ("settling", found.settling)):
         entries += [{**file, "state": state} for file in table.to_pylist()]
     return entries

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 import os
 import shutil
 import time
@@ -40,6 +41,8 @@ def spark() -> Iterator[SparkSession]:
     for key, value in session.spark_conf(settings).items():
         builder = builder.config(key, value)
     opened = builder.getOrCreate()
+    # It would say farewell to a log that has been closed by then.
+    logging.getLogger("py4j").setLevel(logging.ERROR)
     yield opened
     opened.stop()
 

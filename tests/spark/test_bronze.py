@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from sluicegate import status
-from sluicegate.errors import SluicegateError, SourceError
+from sluicegate import landing, status
+from sluicegate.errors import SluicegateError
 from tests.conftest import Workspace
 
 if TYPE_CHECKING:
@@ -145,7 +145,7 @@ def test_a_changed_file_is_reported_and_not_read_twice(spark: SparkSession, work
     workspace.land("things/a.json", [{"id": 1}, {"id": 2}], age=80)
     report = workspace.run(spark, "bronze")["things"]
     assert (report.state, report.changed_files) == ("idle", 1)
-    assert any("changed since" in line for line in report.remarks())
+    assert any("changed after being read" in line for line in report.remarks())
     assert workspace.rows("things", "id") == [(1,)]
     states = [entry["state"] for entry in status.files("things", workspace.definition, workspace.settings)]
     assert states == ["ingested", "changed"]
@@ -236,16 +236,18 @@ def test_nested_columns_grow_and_keep_what_conflicts(spark: SparkSession, worksp
     assert status.verify(workspace.definition, workspace.settings) == []
 
 
-def test_a_file_that_is_gone_is_named_and_nothing_is_lost(spark: SparkSession, workspace: Workspace) -> None:
-    define(workspace, CSV, "settleSeconds: 0")
-    path = workspace.land("things/a.csv", b"\x1f\x8b\x00", age=90).rename(workspace.folder / "landing/things/a.csv.gz")
-    with pytest.raises(SourceError, match=r"the header of .*a\.csv\.gz cannot be read"):
-        workspace.run(spark, "bronze")
-    path.unlink()
+def test_a_file_that_is_gone_is_on_record(spark: SparkSession, workspace: Workspace) -> None:
+    """Deleted after it was entered into the ledger and before it was read: the others go in, and its fate is told."""
+    define(workspace, CSV)
+    path = workspace.land("things/a.csv", "id,name\n1,b\n", age=90)
     workspace.land("things/b.csv", "id,name\n2,c\n")
-    with pytest.raises(SluicegateError, match=r"a\.csv"):  # it is in the ledger, and its rows are nowhere: say so
-        workspace.run(spark, "bronze")
-    assert workspace.rows("things") == []
+    landing.enter("things", workspace.definition.bronze["things"], workspace.lake)
+    path.unlink()
+    report = workspace.run(spark, "bronze")["things"]
+    assert list(report.failed) == [str(path)]
+    assert "FileNotFoundError" in report.failed[str(path)]
+    assert workspace.rows("things", "id", "name") == [(2, "c")]
+    assert status.verify(workspace.definition, workspace.settings) == []
 
 
 def test_ledger_that_is_gone_does_not_double_the_table(spark: SparkSession, workspace: Workspace) -> None:

@@ -418,7 +418,7 @@ class TestBronze:
             ("pathGlobFilter: '*.json'", "refused-option", "a field of its own"),
             ("cloudFiles.schemaHints: a INT", "refused-option", "a field of its own"),
             ("recursiveFileLookup: false", "refused-option", "folders"),
-            ("modifiedAfter: '2024-01-01'", "refused-option", "the ledger knows"),
+            ("modifiedAfter: '2024-01-01'", "refused-option", "a field of its own"),
             ("ignoreCorruptFiles: true", "refused-option", "lost in silence"),
             ("samplingRatio: 0.5", "refused-option", "every record is looked at"),
             ("locale: [a]", "wrong-type", "a text is expected"),
@@ -444,7 +444,10 @@ class TestBronze:
     @pytest.mark.parametrize(
         ("fields", "code"),
         [
-            ("schemaEvolutionMode: rescue", "not-yet"),
+            ("schemaEvolutionMode: addNewColumnsWithTypeWidening", "not-yet"),
+            ("modifiedAfter: yesterday", "wrong-type"),
+            ("modifiedAfter: 2024-05-02, modifiedBefore: 2024-05-01", "out-of-range"),
+            ("partitionColumns: [_pos]", "reserved-name"),
             ("schemaEvolutionMode: addNewColums", "not-allowed"),
             ("schemaHints: id INTT", "unknown-type"),
             ("schemaHints: _chunk INT", "reserved-name"),
@@ -467,8 +470,8 @@ class TestBronze:
         assert folder.load(bronze(f"maxBytesPerTrigger: {text}")).bronze["raw"].maxBytesPerTrigger == count
 
     def test_formats_of_later_versions(self, folder: Folder) -> None:
-        found = folder.mistake(bronze("").replace("json", "parquet"))
-        assert found.message == "format parquet is not in this version, which has json and csv"
+        found = folder.mistake(bronze("").replace("json", "avro"))
+        assert found.message.startswith("format avro is not in this version, which has json, csv, xml,")
 
 
 class TestNames:

@@ -108,7 +108,7 @@ def test_the_schema_takes_our_own_pipelines() -> None:
         ("bronze.b.maxFilesPerTrigger", 0, False),
         ("bronze.b.settleSeconds", 2, True),
         ("bronze.b.options", {"multiLine": True, "encoding": "UTF-8"}, True),
-        ("bronze.b.format", "parquet", False),
+        ("bronze.b.format", "avro", False),
         ("bronze.b.frmat", "json", False),
         ("bronze.b.path", None, False),
         ("silver.s.sql", "SELECT 1", False),

@@ -1,0 +1,164 @@
+"""COPY INTO: chosen files from anywhere into a bronze table, each once, by the table's own ledger.
+
+As on Databricks a file is known by its path, and one that was copied or landed before is left out unless forced;
+forced, its rows come once more. A file that could not be read is tried again by the next copy that names it.
+https://docs.databricks.com/aws/en/sql/language-manual/delta-copy-into
+"""
+
+from __future__ import annotations
+
+import argparse
+import fnmatch
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from sluicegate import job, lake, landing, outcome
+from sluicegate.errors import LandingMissing, PipelineMissing, Where
+from sluicegate.lock import pipeline_lock
+from sluicegate.report import RunReport, TableReport, files, say
+
+if TYPE_CHECKING:
+    from sluicegate.definition import BronzeTable, Pipeline
+
+
+RESULT = ("num_affected_rows", "num_inserted_rows", "num_skipped_corrupt_files")
+
+
+@dataclass(frozen=True)
+class Copy:
+    """Which files to copy.
+
+    Attributes:
+        source: folder or file, path or URI.
+        files: names below the folder; none means all.
+        pattern: pattern that names below the folder must match.
+        force: whether files that the ledger knows are read again, their rows coming once more.
+    """
+
+    source: str
+    files: tuple[str, ...] = ()
+    pattern: str | None = None
+    force: bool = False
+
+    def look(self, name: str, table: BronzeTable, at: lake.Lake) -> landing.Discovery:
+        """Finds the files that are to be entered into the ledger (a ``landing.Look``).
+
+        Raises:
+            LandingMissing: there is no such folder, or no such file in it.
+        """
+        chosen = self.chosen(name, table)
+        ledger = lake.delta_table(at.ledger(name))
+        known = [] if ledger is None else lake.dataset(ledger).to_table(["path"])["path"]
+        seen = pc.is_in(chosen["path"], value_set=pa.array(known, pa.string()))
+        failed = pc.is_in(chosen["path"], value_set=pa.array(sorted(outcome.failed(at, name)), pa.string()))
+        new = chosen.filter(pc.or_(pc.invert(seen), pa.scalar(self.force)))
+        again = chosen.slice(0, 0) if self.force else chosen.filter(failed)
+        entered = pa.concat_tables([landing.to(landing.READ, new), landing.to(landing.REPLACE, again)])
+        return landing.Discovery(landing.in_order(entered), chosen.slice(0, 0), chosen.slice(0, 0))
+
+    def arguments(self, table: str, validate: int | None) -> list[str]:
+        """The copy as arguments of ``spark_jobs/copy_into.py``."""
+        # With =, so that a name that begins with - is not taken for an option.
+        arguments = [f"--table={table}", f"--source={self.source}", *(["--force"] if self.force else [])]
+        arguments += [f"--files={name}" for name in self.files]
+        if self.pattern is not None:
+            arguments.append(f"--pattern={self.pattern}")
+        return arguments if validate is None else [*arguments, f"--validate={validate}"]
+
+    def chosen(self, name: str, table: BronzeTable) -> pa.Table:
+        """All files that the copy speaks of, known or not (schema ``landing.FILES``).
+
+        Raises:
+            LandingMissing: there is no such folder, or no such file in it.
+        """
+        folder, only = landing.folder_of(self.source)
+        wanted = only or self.files
+        every = landing.below(name, folder)
+        names = [path[len(folder) :].lstrip("/") for path in every["path"].to_pylist()]
+        missing = sorted(set(wanted) - set(names))
+        if missing:
+            raise LandingMissing(
+                f"there is no {missing[0]} in {folder}",
+                where=Where(table=name, file=folder),
+                cause=f"{files(len(missing))} of those named are not there" if len(missing) > 1 else "",
+            )
+        keep = [
+            landing.finished(own, table.pathGlobFilter if not wanted else None)
+            and (not wanted or own in wanted)
+            and (self.pattern is None or fnmatch.fnmatchcase(own, self.pattern))
+            for own in names
+        ]
+        return every.filter(pa.array(keep, pa.bool_()))
+
+
+def parser() -> argparse.ArgumentParser:
+    """The command line of ``spark_jobs/copy_into.py``."""
+    made = job.parser("copy_into")
+    made.add_argument("--table", required=True, help="bronze table to copy into")
+    made.add_argument("--source", required=True, help="folder or file to copy, path or URI")
+    made.add_argument("--files", action="append", default=[], help="a file below the folder; repeatable")
+    made.add_argument("--pattern", help="pattern that names below the folder must match")
+    made.add_argument("--force", action="store_true", help="read files again that the ledger knows")
+    made.add_argument("--validate", type=int, nargs="?", const=0, help="write nothing; show this many records")
+    return made
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """The whole of ``spark_jobs/copy_into.py``; returns the exit code."""
+    return job.guarded(lambda: _copy(parser().parse_args(argv)))
+
+
+def _copy(arguments: argparse.Namespace) -> RunReport:
+    pipeline, at, facts = job.subject(arguments)
+    name = arguments.table
+    table = bronze_table(pipeline, name)
+    copy = Copy(arguments.source, tuple(arguments.files), arguments.pattern, arguments.force)
+    if arguments.validate is not None:
+        return _validate(copy, pipeline, name, table, at, arguments.validate)
+    with pipeline_lock(at, str(facts.get("run_id") or f"copy into {name}")):
+        done = job.Job(pipeline, at, "bronze", facts, only=name, look=copy.look).run()
+    return replace(done, notes=[json.dumps(result(done.tables[0]))])
+
+
+def bronze_table(pipeline: Pipeline, name: str) -> BronzeTable:
+    """A table of the pipeline that files can be copied into.
+
+    Raises:
+        PipelineMissing: it has no such bronze table.
+    """
+    if name not in pipeline.bronze:
+        known = ", ".join(pipeline.bronze) or "none"
+        raise PipelineMissing(f"{pipeline.name} has no bronze table {name}", hint=f"its bronze tables are {known}")
+    return pipeline.bronze[name]
+
+
+def result(done: TableReport) -> dict[str, int]:
+    """What COPY INTO returns on Databricks, by the names in ``RESULT``."""
+    return dict(zip(RESULT, (done.read, done.read, len(done.failed)), strict=True))
+
+
+def _validate(copy: Copy, pipeline: Pipeline, name: str, table: BronzeTable, at: lake.Lake, shown: int) -> RunReport:
+    """Reads the files as a copy would, and writes nothing."""
+    from sluicegate import bronze, session
+
+    say(f"{pipeline.name}.{name}: nothing is written")
+    found = copy.look(name, table, at)
+    paths = found.new["path"].to_pylist()
+    seen: dict[str, Any] = {"rows": 0, "corrupt": 0, "rescued": 0, "failed": {}, "sample": []}
+    if paths:
+        seen = bronze.preview(session.open_session("validate"), name, table, at.table("bronze", name), paths, shown)
+    for row in seen["sample"]:
+        say("  " + json.dumps(row, default=str, ensure_ascii=False))
+    done = TableReport(
+        name, "bronze", "validated", read=seen["rows"], corrupt=seen["corrupt"], rescued=seen["rescued"],
+        failed=seen["failed"], files=len(paths), bytes=found.bytes,
+    )  # fmt: skip
+    say(done.line())
+    for remark in done.remarks():
+        say(remark)
+    return RunReport(pipeline.name, "bronze", [done])

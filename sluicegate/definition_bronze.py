@@ -1,0 +1,102 @@
+"""The type of a bronze table's definition; see definition_model.py for the others."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+from pydantic import Field, model_validator
+
+from sluicegate import ddl
+from sluicegate.definition_fields import (
+    Bytes,
+    ColumnNames,
+    Ddl,
+    Location,
+    Moment,
+    OptionText,
+    Part,
+    wrong,
+)
+
+
+class BronzeTable(Part):
+    """A table of files as they came. It has ``schema``, ``schemaHints`` or neither.
+
+    Attributes:
+        path: folder that the files arrive in, absolute or a URI, with its variables replaced.
+        format: format of the files.
+        options: options of Spark's reader, as Spark takes them.
+        schema_: ``schema`` of the definition: all columns with their types, as DDL.
+        schemaHints: types of some columns, as DDL; the others are inferred.
+        inferColumnTypes: whether new columns of JSON, CSV and XML files get the types that their values have; they are
+            text otherwise.
+        schemaEvolutionMode: what becomes of a field that is no column yet. ``addNewColumns``, the default without a
+            schema: it becomes one. ``rescue``, ``none`` (the default with a schema): its values are rescued.
+            ``failOnNewColumns``: nothing is read until the definition names it.
+        readerCaseSensitive: whether a column's name in another case is another name, whose values are rescued.
+        partitionColumns: columns to take from ``name=value`` folders in the paths of files.
+        pathGlobFilter: pattern that the names of files must match.
+        modifiedAfter: only files modified after this time (UTC, as 2024-05-01 or 2024-05-01T12:00:00) are looked at.
+        modifiedBefore: only files modified before this time are looked at.
+        includeExistingFiles: whether files that were there before the table's first run are read.
+        allowOverwrites: whether a file that changed is read again, its rows replacing those that it gave before.
+        maxFilesPerTrigger: most files that one commit takes in.
+        maxBytesPerTrigger: most bytes that one commit takes in, as 4096 or ``512m``, but for a single larger file.
+        settleSeconds: files that changed in the last so many seconds are left for the next run.
+    """
+
+    path: Location
+    format: Literal["json", "csv", "xml", "text", "parquet", "orc", "binaryFile"]
+    options: dict[str, OptionText] = {}
+    schema_: Ddl | None = Field(None, alias="schema")
+    schemaHints: Ddl | None = None
+    inferColumnTypes: bool = False
+    schemaEvolutionMode: Literal["addNewColumns", "rescue", "failOnNewColumns", "none"] | None = None
+    readerCaseSensitive: bool = True
+    partitionColumns: ColumnNames = []
+    pathGlobFilter: str | None = None
+    modifiedAfter: Moment | None = None
+    modifiedBefore: Moment | None = None
+    includeExistingFiles: bool = True
+    allowOverwrites: bool = False
+    maxFilesPerTrigger: int = Field(1000, ge=1)
+    maxBytesPerTrigger: Annotated[Bytes, Field(ge=1)] | None = None
+    settleSeconds: float = Field(5.0, ge=0, le=86_400)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _mode(cls, data: Any) -> Any:
+        if isinstance(data, dict) and data.get("schemaEvolutionMode") is None:
+            return {**data, "schemaEvolutionMode": "none" if data.get("schema") else "addNewColumns"}
+        return data
+
+    @model_validator(mode="after")
+    def _one_schema(self) -> BronzeTable:
+        if self.schema_ and self.schemaEvolutionMode == "addNewColumns":
+            hint = "take schemaEvolutionMode away, or write schemaHints instead of schema"
+            raise wrong("schema-and-evolution", "a table with a schema of its own does not take new columns", hint)
+        if self.schema_ and self.schemaHints:
+            raise wrong(
+                "schema-and-hints", "schema has all the types: schemaHints have nothing to add", "take one away"
+            )
+        return self
+
+    @model_validator(mode="after")
+    def _fitting(self) -> BronzeTable:
+        if self.format in ("text", "binaryFile") and (self.schema_ or self.schemaHints):
+            raise wrong("schema-of-format", f"{self.format} files have columns of their own: take the types away")
+        if self.format == "xml" and not any(name.lower() == "rowtag" for name in self.options):
+            raise wrong("missing-field", "xml needs the option rowTag: the name of the element that is a record")
+        if self.modifiedAfter and self.modifiedBefore and self.modifiedAfter >= self.modifiedBefore:
+            raise wrong("out-of-range", "no file is modified after modifiedAfter and before modifiedBefore")
+        return self
+
+    @property
+    def hints(self) -> dict[str, str]:
+        """Type of each hinted column, as written."""
+        return ddl.columns(self.schemaHints) if self.schemaHints else {}
+
+    @property
+    def declared(self) -> dict[str, str] | None:
+        """Type of each column of the schema, as written; None without a schema."""
+        return ddl.columns(self.schema_) if self.schema_ else None
