@@ -47,7 +47,7 @@ def apply(batch: Batch, name: str, table: BronzeTable) -> None:
         table: its definition.
 
     Raises:
-        SourceError: a column has another type than the definition gives it, or a new one is not allowed.
+        SchemaMismatch: a column has another type than the definition gives it, or a new one is not allowed.
     """
     pending = list(_chunks(batch))
     for done, (number, entries) in enumerate(pending, start=1):

@@ -17,6 +17,7 @@ from typer.exceptions import TyperException
 from scripts import reference
 from sluicegate import cli, errors, job
 from sluicegate.definition import load_file
+from sluicegate.definition_bronze import BronzeTable
 from sluicegate.errors import DefinitionError
 from sluicegate.settings import Settings
 
@@ -254,3 +255,13 @@ def test_the_files_that_the_design_names_exist() -> None:
     assert {"flow.py", "definition*.py", "dags/", "tests/e2e/test_kill.py"} <= files
     missing = [file for file in sorted(files) if not any([*ROOT.glob(file), *(ROOT / "sluicegate").glob(file)])]
     assert missing == []
+
+
+def test_every_field_of_a_bronze_table_is_compared_with_auto_loader() -> None:
+    own = {"path", "options", "schema", "settleSeconds"}
+    fields = {field.alias or name for name, field in BronzeTable.model_fields.items()} - own
+    text = (ROOT / "docs" / "autoloader.md").read_text()
+    told = set(re.findall(r"`(\w+)", "\n".join(line for line in text.splitlines() if line.startswith("| `"))))
+    assert fields <= told
+    for mode in ("addNewColumns", "rescue", "failOnNewColumns", "none"):
+        assert f"`schemaEvolutionMode: {mode}`" in text
