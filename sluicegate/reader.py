@@ -27,6 +27,13 @@ COMPANY = "_sluicegate_no_such_field"
 GLOB = frozenset("{}[]*?\\")
 PATTERN = GLOB | {","}
 
+# A line of JSON that goes on behind its first value. Outside of strings a bracket that closes is followed by another or
+# by a comma; only lines where it looks otherwise, or like two objects, are parsed to know: as one element of an array.
+MORE = (
+    r"(value RLIKE '[}\\]]\\s*[^,}\\]\\s]' OR value RLIKE '\\}\\s*,\\s*\\{') AND NOT size(from_json("
+    r"concat('[', regexp_replace(value, ',\\s*$', ''), ']'), 'array<string>')) <=> 1"
+)
+
 # Compressions that Hadoop reads by a file's suffix and Python does not.
 HADOOP_ONLY = (".deflate", ".snappy", ".lz4", ".zst")
 
@@ -54,6 +61,10 @@ class Reader:
     def _options(self) -> dict[str, str]:
         """The reader's options by their names in small letters, as Spark takes them."""
         return {name.lower(): value for name, value in self._table.options.items()}
+
+    @property
+    def _multi_line(self) -> bool:
+        return self._options.get("multiline", "false").lower() == "true"
 
     def read(self, paths: Sequence[str]) -> DataFrame:
         """The records of some files, with their data columns and all of ``PROVENANCE`` but ``_chunk``.
@@ -109,8 +120,7 @@ class Reader:
         """The fields that occur anywhere in JSON or XML files: a pass of its own, so that none is missed."""
         infer = self._table.inferColumnTypes
         how = {"primitivesAsString": str(not infer).lower(), "inferSchema": str(infer).lower()}
-        multi_line = self._options.get("multiline", "false").lower() == "true"
-        if self._table.format == "json" and multi_line and any(PATTERN & set(path) for path in paths):
+        if self._table.format == "json" and self._multi_line and any(PATTERN & set(path) for path in paths):
             # Spark would take these names for patterns a second time, and find nothing.
             texts = self._load("text", paths, extra={"wholetext": "true"})
             found = self.session.read.options(**{**self._table.options, **how}).json(texts).schema
@@ -227,12 +237,29 @@ class Reader:
         schema = StructType([*read, *company, StructField(CORRUPT, StringType())])
         self.session.conf.set("spark.sql.json.enableExactStringParsing", str(_exact(columns)).lower())
         options = {"mode": "PERMISSIVE", "columnNameOfCorruptRecord": CORRUPT}
-        raw = self._load(form, paths, schema=schema, extra=options)
+        if form == "json" and not self._multi_line and self._says_more(paths):
+            raw = self._line_by_line(paths, schema, options)
+        else:
+            raw = self._load(form, paths, schema=schema, extra=options)
         if company:
             from pyspark.sql import functions as F
 
             raw = raw.withColumn(CORRUPT, F.coalesce(CORRUPT, COMPANY))
         return raw, names
+
+    def _says_more(self, paths: Sequence[str]) -> bool:
+        """Whether a line of JSON goes on behind its first value: Spark would leave that out without a word."""
+        return not self._load("text", paths).where(MORE).isEmpty()
+
+    def _line_by_line(self, paths: Sequence[str], schema: StructType, options: Mapping[str, str]) -> DataFrame:
+        """Lines of JSON of which some go on behind their first value: those are corrupt records as a whole."""
+        from pyspark.sql import functions as F
+
+        lines = self._load("text", paths).where("trim(value) != ''").select("value", "_metadata")
+        parsed = F.from_json("value", schema, {**self._table.options, **options})
+        both = lines.select(F.when(~F.expr(MORE), parsed).alias("j"), "value", "_metadata")
+        fields = [F.col("j")[name].alias(name) for name in schema.names if name != CORRUPT]
+        return both.select(*fields, F.expr(f"if(j IS NULL, value, j.{CORRUPT})").alias(CORRUPT), "_metadata")
 
 
 @dataclass(frozen=True)

@@ -66,6 +66,18 @@ def test_values_fit_or_are_rescued_and_nothing_is_lost(spark: SparkSession, work
     assert corrupt[6] == '{"id": 4, "price": 1'
 
 
+def test_what_stands_behind_a_record_on_its_line_is_kept(spark: SparkSession, workspace: Workspace) -> None:
+    """Two files put together without a line break between them: Spark reads the first record and drops the second."""
+    define(workspace, JSON)
+    kept = ['{"id": 1}{"id": 2}', '{"id": 3}, {"id": 4}', '{"id": 5} and so on']
+    fine = ['{"id": 6, "note": "a} b", "l": [{"a": 1}, {"a": 2}]},', '  {"id": 7}  ', ""]
+    workspace.land("things/a.json", "\n".join(kept + fine))
+    report = workspace.run(spark, "bronze")["things"]
+    assert (report.read, report.corrupt) == (5, 3)
+    assert sorted(text for (text,) in workspace.rows("things", "_corrupt_record") if text) == sorted(kept)
+    assert sorted(n for (n,) in workspace.rows("things", "id") if n) == [6, 7]
+
+
 def test_columns_come_and_go_in_one_run_and_over_runs(spark: SparkSession, workspace: Workspace) -> None:
     define(workspace, CSV)
     workspace.land("things/a.csv", "id,name\n1,a\n2,b\n", age=90)
