@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
@@ -16,6 +17,7 @@ import pyarrow.compute as pc
 from pyspark.sql import functions as F
 
 from sluicegate import fault, lake
+from sluicegate.errors import SchemaMismatch
 from sluicegate.flow import Batch
 from sluicegate.landing import REPLACE, SKIP
 from sluicegate.reader import Reader, literal
@@ -75,35 +77,50 @@ def preview(
         ``rows``, ``corrupt`` and ``rescued`` as numbers of records, ``failed`` files with the reason, and the first
         records as ``sample``.
     """
-    reader = Reader(session, Schema(name, table, _known(session, target)))
+    schema = _schema(session, name, table, target)
     with configured(session, CASE_SENSITIVE):
         try:
-            counted = _look_at(reader, paths, shown)
+            counted = _look_at(_frame(session, schema(), paths), shown)
             failed: dict[str, Failure] = {}
         except Exception as error:
-            if not file_trouble(error):
-                raise
-            failed = unreadable(reader.read, paths, error)
-            counted = _look_at(reader, [path for path in paths if path not in failed], shown)
+            failed = unreadable(lambda some: _frame(session, schema(), some), paths, error)
+            counted = _look_at(_frame(session, schema(), [path for path in paths if path not in failed]), shown)
     return {**counted, "failed": {path: why for path, (why, _) in failed.items()}}
 
 
-def _look_at(reader: Reader, paths: list[str], shown: int) -> dict[str, Any]:
-    frame = reader.read(paths) if paths else reader.nothing()
+def _look_at(frame: DataFrame, shown: int) -> dict[str, Any]:
+    frame = frame.persist()  # else Spark would read only the columns that are counted, and find other records corrupt
     sums = frame.selectExpr("count(1) AS rows", "count(_corrupt_record) AS corrupt", "count(_rescued_data) AS rescued")
     return {**sums.collect()[0].asDict(), "sample": [row.asDict() for row in frame.limit(shown).collect()]}
 
 
-def _known(session: SparkSession, target: str) -> dict[str, DataType]:
-    """The data columns that the table has so far; a later file without one of them does not remove it."""
-    if lake.delta_table(target) is None:
-        return {}
-    schema: Any = session.read.format("delta").load(target).schema
-    return {f.name: f.dataType for f in schema if f.name in data_columns(schema.names)}
+def _frame(session: SparkSession, schema: Schema, paths: Sequence[str]) -> DataFrame:
+    return Reader(session, schema).read(paths) if paths else Reader(session, schema).nothing()
+
+
+def _schema(session: SparkSession, name: str, table: BronzeTable, target: str) -> Callable[[], Schema]:
+    """Makes what is known of a table's columns: anew for each attempt, since reading adds to it what is new."""
+    there = lake.delta_table(target)
+    known: dict[str, DataType] = {}
+    if there is not None:
+        schema: Any = session.read.format("delta").load(target).schema
+        known = {f.name: f.dataType for f in schema if f.name in data_columns(schema.names)}
+    return partial(Schema, name, table, known, lake.rows(there) == 0)
 
 
 def unreadable(read: Callable[[Sequence[str]], DataFrame], paths: list[str], error: Exception) -> dict[str, Failure]:
-    """The files that cannot be read, and why, of files that could not be read together: found by halving."""
+    """The files that cannot be read, and why, of files that could not be read together: found by halving.
+
+    Raises:
+        Exception: ``error``, if it is not the files: none of them fails alone, or all do and Spark blames no file.
+    """
+    failed = {} if isinstance(error, SchemaMismatch) else _halved(read, paths, error)
+    if not failed or (len(failed) == len(paths) > 1 and not file_trouble(error)):
+        raise error
+    return failed
+
+
+def _halved(read: Callable[[Sequence[str]], DataFrame], paths: list[str], error: Exception) -> dict[str, Failure]:
     if len(paths) == 1:
         return {paths[0]: (root_cause(error), _out_of_reach(paths[0]))}
     failed: dict[str, Failure] = {}
@@ -111,11 +128,9 @@ def unreadable(read: Callable[[Sequence[str]], DataFrame], paths: list[str], err
         try:
             read(half).write.format("noop").mode("overwrite").save()
         except Exception as trouble:
-            if not file_trouble(trouble):
+            if isinstance(trouble, SchemaMismatch):
                 raise
-            failed |= unreadable(read, half, trouble)
-    if not failed:  # none fails by itself: it is not the files
-        raise error
+            failed |= _halved(read, half, trouble)
     return failed
 
 
@@ -128,12 +143,10 @@ def _chunks(batch: Batch) -> Iterator[tuple[int, list[Row]]]:
 
 
 def _out_of_reach(path: str) -> bool:
-    """Whether it is not the file's content that keeps it from being read, but rights or the way to it."""
+    """Whether it is not a file's content that keeps it from being read: it is gone, or rights are lacking, or a way."""
     try:
         with fsspec.open(path, "rb", compression=None) as file:
             file.read(1)
-    except FileNotFoundError:
-        return False
     except OSError:
         return True
     return False
@@ -151,21 +164,18 @@ class _Chunk:
 
     def commit(self) -> None:
         """Commits the records of all files that can be read, and the names of those that cannot."""
-        schema = Schema(self.name, self.table, _known(self.batch.session, self.batch.flow.target))
-        self.reader = Reader(self.batch.session, schema)
+        self.schema = _schema(self.batch.session, self.name, self.table, self.batch.flow.target)
         paths = [entry["path"] for entry in self.entries if entry["action"] != SKIP]
         with configured(self.batch.session, CASE_SENSITIVE):
             try:
                 self._write(paths, {})
             except Exception as error:
-                if not file_trouble(error):
-                    raise
                 failed = unreadable(self._read, paths, error)
                 self._write([path for path in paths if path not in failed], failed)
         fault.point("bronze.after_commit")
 
     def _read(self, paths: Sequence[str]) -> DataFrame:
-        frame = self.reader.read(paths) if paths else self.reader.nothing()
+        frame = _frame(self.batch.session, self.schema(), paths)
         return frame.withColumn("_chunk", F.lit(self.number).cast("bigint"))
 
     def _write(self, paths: list[str], failed: dict[str, Failure]) -> None:
@@ -176,7 +186,8 @@ class _Chunk:
         else:
             writer = writer.mode("append")
         size = sum(entry["size"] for entry in self.entries)
-        facts = {"chunk": self.number, "files": len(self.entries), "bytes": size, "failed": failed}
+        facts = {"chunk": self.number, "files": len(self.entries), "bytes": size, "failed": failed,
+                 "definition": self.table.fingerprint}  # fmt: skip
         fault.point("bronze.before_commit")
         with self.batch.commit(mark=self.number, **facts):
             writer.save(self.batch.flow.target)

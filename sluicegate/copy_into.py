@@ -53,9 +53,11 @@ class Copy:
         """
         chosen = self.chosen(name, table)
         ledger = lake.delta_table(at.ledger(name))
-        known = [] if ledger is None else lake.dataset(ledger).to_table(["path"])["path"]
+        read = pc.field("action") != landing.SKIP
+        known = [] if ledger is None else lake.dataset(ledger).to_table(["path"], filter=read)["path"]
         seen = pc.is_in(chosen["path"], value_set=pa.array(known, pa.string()))
-        failed = pc.is_in(chosen["path"], value_set=pa.array(sorted(outcome.failed(at, name)), pa.string()))
+        bad = sorted(outcome.failed(at, name, table.fingerprint))
+        failed = pc.is_in(chosen["path"], value_set=pa.array(bad, pa.string()))
         new = chosen.filter(pc.or_(pc.invert(seen), pa.scalar(self.force)))
         again = chosen.slice(0, 0) if self.force else chosen.filter(failed)
         entered = pa.concat_tables([landing.to(landing.READ, new), landing.to(landing.REPLACE, again)])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from typing import Annotated, Any, Literal
 
 from pydantic import Field, model_validator
@@ -87,9 +88,16 @@ class BronzeTable(Part):
             raise wrong("schema-of-format", f"{self.format} files have columns of their own: take the types away")
         if self.format == "xml" and not any(name.lower() == "rowtag" for name in self.options):
             raise wrong("missing-field", "xml needs the option rowTag: the name of the element that is a record")
+        if self.pathGlobFilter and set(self.pathGlobFilter) & set("{}"):
+            raise wrong("not-allowed", "pathGlobFilter has * ? and [ ], no braces", "make two tables, or one pattern")
         if self.modifiedAfter and self.modifiedBefore and self.modifiedAfter >= self.modifiedBefore:
             raise wrong("out-of-range", "no file is modified after modifiedAfter and before modifiedBefore")
         return self
+
+    @property
+    def fingerprint(self) -> str:
+        """Of all that says how files are read: a file that failed is tried again when it changes."""
+        return hashlib.sha256(self.model_dump_json(exclude={"path"}).encode()).hexdigest()[:16]
 
     @property
     def hints(self) -> dict[str, str]:

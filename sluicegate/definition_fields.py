@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import os
 import re
 from collections.abc import Mapping
 from datetime import UTC, date, datetime
@@ -83,7 +84,7 @@ def _absolute(path: str) -> str:
     if "://" not in path and not path.startswith("/"):
         hint = f"begin it with ${{landing}}: ${{landing}}/{path}"
         raise wrong("relative-path", f"{path} means another folder for each process that reads it", hint)
-    return path if path == "/" else path.rstrip("/")
+    return path.rstrip("/") if "://" in path else os.path.normpath(path)
 
 
 def _ddl(text: str) -> str:

@@ -151,6 +151,7 @@ class Job:
     def _table(self, name: str, way: flow.Flow) -> None:
         changed = 0
         if self.layer == "bronze":
+            outcome.copy(self.at, name)  # of a run that was killed before it could: discovery asks what failed
             changed = landing.enter(name, self.pipeline.bronze[name], self.at, self._look).changed.num_rows
         now = flow.progress(way)
         try:

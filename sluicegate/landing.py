@@ -7,6 +7,7 @@ A chunk's number is the version of the commit that entered it, so chunks have an
 from __future__ import annotations
 
 import fnmatch
+import os
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -95,6 +96,8 @@ def listing(name: str, table: BronzeTable) -> pa.Table:
 def folder_of(address: str) -> tuple[str, tuple[str, ...]]:
     """A folder as the paths of its files begin, and the one file in it if the address is that of a file."""
     fs, root = fsspec.core.url_to_fs(address)
+    if "file" in fs.protocol:
+        root = os.path.normpath(root)  # as Spark will name the files, or they would not be known again
     if fs.isfile(root):
         above, _, file = root.rpartition("/")
         return _spark_path(fs, above), (file,)
@@ -179,15 +182,19 @@ def discover(name: str, table: BronzeTable, at: lake.Lake, now: datetime | None 
     young = pc.greater(landed["modification_time"], young_since)
     settled, settling = landed.filter(pc.invert(young)), landed.filter(young)
     ledger = lake.delta_table(at.ledger(name))
-    if ledger is None or ledger.version() == 0:  # it was made, and nothing was entered before a kill
-        first = READ if table.includeExistingFiles else SKIP
-        return Discovery(in_order(to(first, settled)), settling, settled.slice(0, 0))
-    known = lake.dataset(ledger).to_table(columns=FILES.names).cast(FILES)
-    # A columnar anti-join: the cost of a run must not grow with a Python loop over all files that ever landed.
+    if ledger is None:
+        if table.includeExistingFiles:
+            return Discovery(in_order(to(READ, settled)), settling, settled.slice(0, 0))
+        return Discovery(in_order(to(SKIP, landed)), landed.slice(0, 0), landed.slice(0, 0))
+    entries = lake.dataset(ledger).to_table(columns=[*FILES.names, "chunk"]).sort_by("chunk")
+    # Of the entries of a path the last one counts: an older version may come back. Columnar, and with a columnar
+    # anti-join: the cost of a run must not grow with a Python loop over all files that ever landed.
+    last = entries.group_by("path", use_threads=False).aggregate([("size", "last"), ("modification_time", "last")])
+    known = last.rename_columns(FILES.names).cast(FILES)
     unknown = settled.join(known, keys=FILES.names, join_type="left anti")
     changed = unknown.join(known.select(["path"]), keys="path", join_type="left semi").cast(FILES)
     new = unknown.join(known.select(["path"]), keys="path", join_type="left anti").cast(FILES)
-    failed = outcome.failed(at, name)
+    failed = outcome.failed(at, name, table.fingerprint)
     # A file that could not be read is read when it is repaired, or when what kept us from it may have gone.
     again = changed if table.allowOverwrites else _among(changed, failed)
     left = changed.join(again.select(["path"]), keys="path", join_type="left anti").cast(FILES)
@@ -231,13 +238,14 @@ def enter(name: str, table: BronzeTable, at: lake.Lake, look: Look | None = None
     for attempt in range(ATTEMPTS):
         ledger = lake.delta_table(uri)  # before the look: of what it does not have yet, the commit would fail
         found = (look or discover)(name, table, at)
-        if not found.new.num_rows:
+        first = ledger is None and not table.includeExistingFiles
+        if not found.new.num_rows and not first:
             return found
         try:
-            ledger = ledger or _create(uri)
-            # What is not read is entered at once: a kill between two chunks would have the rest read.
-            cut = chunks(found.new, table.maxFilesPerTrigger, table.maxBytesPerTrigger)
-            for chunk in [found.new] if found.new["action"][0].as_py() == SKIP else cut:
+            if ledger is None:
+                ledger = _create(uri, _baseline(name, table, at))
+                found = found if table.includeExistingFiles else (look or discover)(name, table, at)
+            for chunk in chunks(found.new, table.maxFilesPerTrigger, table.maxBytesPerTrigger):
                 number = _append(ledger, chunk)
                 fault.point("ledger.after_commit")
                 # Exactly our own commit, not the newest: if another run has entered files since, the next
@@ -250,17 +258,23 @@ def enter(name: str, table: BronzeTable, at: lake.Lake, look: Look | None = None
     raise AssertionError("unreachable")
 
 
-def _create(ledger_uri: str) -> DeltaTable:
-    """A new ledger.
+def _baseline(name: str, table: BronzeTable, at: lake.Lake) -> pa.Table:
+    """The files that a new ledger has from the start, because they are not to be read."""
+    found = to(SKIP, FILES.empty_table()) if table.includeExistingFiles else discover(name, table, at).new
+    return _stamped(found, 0)
+
+
+def _create(ledger_uri: str, files: pa.Table) -> DeltaTable:
+    """A new ledger, in one commit with the files that it has from the start.
 
     Raises:
         CommitFailedError: another run made it at the same moment. (With retries, or with ``mode="ignore"``, the slower
             one would put a second metadata commit on top, and the table would have another id from then on.)
     """
     try:
-        return DeltaTable.create(
+        write_deltalake(
             ledger_uri,
-            schema=LEDGER,
+            files,
             mode="error",
             # The ledger is read as a stream of changes, and its history is never cleaned away: chunks are its versions.
             configuration={"delta.enableChangeDataFeed": "true", "delta.logRetentionDuration": "interval 36500 days"},
@@ -268,6 +282,7 @@ def _create(ledger_uri: str) -> DeltaTable:
         )
     except DeltaError as error:
         raise CommitFailedError(str(error)) from error
+    return DeltaTable(ledger_uri, version=0)
 
 
 def chunks(files: pa.Table, max_files: int, max_bytes: int | None) -> list[pa.Table]:
@@ -288,12 +303,18 @@ def chunks(files: pa.Table, max_files: int, max_bytes: int | None) -> list[pa.Ta
 
 def _append(ledger: DeltaTable, files: pa.Table) -> int:
     number = ledger.version() + 1
+    # Without retries the commit is exactly version `number` or fails; a retry would give the chunk another version.
+    properties = CommitProperties(max_commit_retries=0)
+    write_deltalake(ledger, _stamped(files, number), mode="append", commit_properties=properties)
+    return number
+
+
+def _stamped(files: pa.Table, chunk: int) -> pa.Table:
+    """Files as rows of the ledger."""
     constants = {
-        "chunk": pa.scalar(number, pa.int64()),
+        "chunk": pa.scalar(chunk, pa.int64()),
         "discovered": pa.scalar(datetime.now(UTC), LEDGER.field("discovered").type),
     }
     for column, value in constants.items():
         files = files.append_column(LEDGER.field(column), pa.repeat(value, files.num_rows))
-    # Without retries the commit is exactly version `number` or fails; a retry would give the chunk another version.
-    write_deltalake(ledger, files, mode="append", commit_properties=CommitProperties(max_commit_retries=0))
-    return number
+    return files.cast(LEDGER)

@@ -16,8 +16,8 @@ TIME = pa.timestamp("us", "UTC")
 OUTCOME = pa.schema(
     [
         ("path", pa.string()), ("chunk", pa.int64()), ("rows", pa.int64()), ("corrupt", pa.int64()),
-        ("rescued", pa.int64()), ("error", pa.string()), ("retry", pa.bool_()), ("version", pa.int64()),
-        ("ingested", TIME), ("table_id", pa.string()),
+        ("rescued", pa.int64()), ("error", pa.string()), ("retry", pa.bool_()), ("definition", pa.string()),
+        ("version", pa.int64()), ("ingested", TIME), ("table_id", pa.string()),
     ]
 )  # fmt: skip
 NOTHING = {"rows": 0, "corrupt": 0, "rescued": 0}
@@ -85,14 +85,32 @@ def read(at: lake.Lake, name: str) -> list[dict[str, Any]]:
 
 def _trouble(commit: lake.Commit, path: str) -> dict[str, Any]:
     """Why a file failed (as bronze wrote it into its commit), and whether to try again what has not changed."""
-    error, retry = ((commit.ours or {}).get("failed") or {}).get(path, (None, None))
-    return {"error": error, "retry": retry}
+    ours = commit.ours or {}
+    error, retry = (ours.get("failed") or {}).get(path, (None, None))
+    return {"error": error, "retry": retry, "definition": ours.get("definition")}
 
 
-def failed(at: lake.Lake, name: str) -> dict[str, bool]:
-    """Paths of the files whose last reading failed, and whether to try them again though they have not changed."""
+def failed(at: lake.Lake, name: str, definition: str) -> dict[str, bool]:
+    """Paths of the files whose last reading failed, and whether to try them again though they have not changed.
+
+    That is so if something kept them from being read that may be gone, and if the definition has been corrected since.
+
+    Args:
+        at: the lake.
+        name: the bronze table.
+        definition: the fingerprint of its definition now.
+    """
     last = {row["path"]: row for row in sorted(read(at, name), key=lambda row: int(row["chunk"]))}
-    return {path: bool(row["retry"]) for path, row in last.items() if row["error"]}
+    return {path: bool(row["retry"]) or row["definition"] != definition for path, row in last.items() if row["error"]}
+
+
+def behind(at: lake.Lake, name: str) -> bool:
+    """Whether bronze has committed chunks that the outcome does not tell of: a run was killed between the two."""
+    bronze = lake.delta_table(at.table("bronze", name))
+    if bronze is None:
+        return False
+    told, version = max(((row["chunk"], row["version"]) for row in read(at, name)), default=(0, -1))
+    return bool(_chunk_commits(bronze, told, bronze.version() - version))
 
 
 def fates(at: lake.Lake, name: str) -> list[dict[str, Any]]:
@@ -120,10 +138,10 @@ def fates(at: lake.Lake, name: str) -> list[dict[str, Any]]:
 
 
 def _state(entry: dict[str, Any], replaced: bool) -> str:
-    if entry["version"] is None:
-        return "waiting"
     if entry["action"] == "skip":
         return "skipped"
+    if entry["version"] is None:
+        return "waiting"
     return "failed" if entry["error"] else "replaced" if replaced else "ingested"
 
 
@@ -149,7 +167,7 @@ def _count(bronze: DeltaTable, told: int) -> dict[tuple[int, str], dict[str, int
     rows = lake.dataset(bronze).to_table(columns=columns, filter=pc.field("_chunk") > told)
     sums: list[tuple[str, str]] = [("corrupt", "count"), ("corrupt", "sum"), ("rescued", "sum")]
     return {
-        (group["chunk"], lake.canonical(group["source_file"])): {
+        (group["chunk"], lake.canonical(group["source_file"] or "")): {
             "rows": group["corrupt_count"], "corrupt": group["corrupt_sum"], "rescued": group["rescued_sum"],
         }
         for group in rows.group_by(["chunk", "source_file"]).aggregate(sums).to_pylist()

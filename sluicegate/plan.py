@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from sluicegate import lake, landing
+from sluicegate import lake, landing, outcome
 from sluicegate.flow import Flow, Progress, progress
 from sluicegate.report import files as files_
 from sluicegate.report import human_bytes
@@ -27,6 +27,7 @@ class TableWork:
         bytes: their size.
         settling: files too young to be read.
         changed: files that changed after they were read.
+        behind: whether it is not on record yet what became of files that a killed run read.
     """
 
     layer: str
@@ -36,11 +37,12 @@ class TableWork:
     bytes: int = 0
     settling: int = 0
     changed: int = 0
+    behind: bool = False
 
     @property
     def work(self) -> bool:
         """Whether a run would do anything for this table."""
-        return bool(self.files) or self.progress.work
+        return bool(self.files) or self.progress.work or self.behind
 
 
 @dataclass
@@ -86,7 +88,7 @@ class Pending:
     def sentence(self) -> str:
         """What waits, in a sentence."""
         parts = [f"{files_(t.files)} of {human_bytes(t.bytes)} for {t.table}" for t in self.tables if t.files]
-        behind = [t.table for t in self.tables if t.progress.work and not t.files]
+        behind = [t.table for t in self.tables if t.work and not t.files]
         if behind:
             parts.append(f"{', '.join(behind)} {'is' if len(behind) == 1 else 'are'} behind")
         if self.nothing:  # else what is read now may well be what they wait for
@@ -143,7 +145,7 @@ def pending(pipeline: Pipeline, settings: Settings) -> Pending:
                 table = pipeline.bronze[name]
                 seen = landing.discover(name, table, at)
                 counts = (seen.new.num_rows, seen.bytes, seen.settling.num_rows, seen.changed.num_rows)
-                found.tables.append(TableWork(layer, name, now, *counts))
+                found.tables.append(TableWork(layer, name, now, *counts, outcome.behind(at, name)))
             else:
                 found.tables.append(TableWork(layer, name, now))
     return found

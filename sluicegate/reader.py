@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import csv
+import json
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import reduce
@@ -12,9 +14,9 @@ import fsspec
 
 from sluicegate.errors import SourceError, Where
 from sluicegate.schema import CORRUPT, PROVENANCE, RESCUED, Column, Schema
+from sluicegate.values import Value, exact_digits, from_path, quoted, rescued
 
 if TYPE_CHECKING:
-    from pyspark.sql import Column as Expression
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.types import StructField, StructType
 
@@ -22,6 +24,9 @@ if TYPE_CHECKING:
 
 # A field that no record has.
 COMPANY = "_sluicegate_no_such_field"
+
+# Under these names Spark gives a corrupt record's text, and a line's file: a field may be called as theirs usually are.
+CORRUPT_AS, ABOUT = "_sluicegate_corrupt_record", "_sluicegate_metadata"
 
 # Characters that make Hadoop take a path for a pattern.
 GLOB = frozenset("{}[]*?\\")
@@ -34,11 +39,11 @@ MORE = (
     r"concat('[', regexp_replace(value, ',\\s*$', ''), ']'), 'array<string>')) <=> 1"
 )
 
+# The same of a whole file, where lists of objects are the rule: a sign that it is worth the while to parse it.
+MORE_BYTES = re.compile(rb"[}\]]\s*[^,}\]\s]")
+
 # Compressions that Hadoop reads by a file's suffix and Python does not.
 HADOOP_ONLY = (".deflate", ".snappy", ".lz4", ".zst")
-
-# The reader option that says how the texts of a type look.
-FORMATS = {"timestamp": "timestampformat", "timestamp_ntz": "timestampntzformat", "date": "dateformat"}
 
 
 @dataclass(frozen=True)
@@ -62,9 +67,12 @@ class Reader:
         """The reader's options by their names in small letters, as Spark takes them."""
         return {name.lower(): value for name, value in self._table.options.items()}
 
+    def _true(self, option: str) -> bool:
+        return self._options.get(option.lower(), "false").lower() == "true"
+
     @property
     def _multi_line(self) -> bool:
-        return self._options.get("multiline", "false").lower() == "true"
+        return self._true("multiLine")
 
     def read(self, paths: Sequence[str]) -> DataFrame:
         """The records of some files, with their data columns and all of ``PROVENANCE`` but ``_chunk``.
@@ -92,7 +100,9 @@ class Reader:
         """No records, with the columns that are known."""
         from pyspark.sql.types import LongType, StringType, StructField, StructType, TimestampType
 
-        columns = {**self.schema.named, **self.schema.known}
+        known = {name.lower() for name in self.schema.known}
+        named = {name: kind for name, kind in self.schema.named.items() if name.lower() not in known}
+        columns = {**self.schema.known, **named}
         texts, times = (RESCUED, CORRUPT, "source_file"), ("receipt_time", "_file_modification_time")
         ours = dict.fromkeys(texts, StringType()) | dict.fromkeys(times, TimestampType()) | {"_pos": LongType()}
         return self.session.createDataFrame([], StructType([StructField(n, t) for n, t in (columns | ours).items()]))
@@ -104,11 +114,12 @@ class Reader:
         match self._table.format:
             case "json" | "xml":
                 yield self._nested_fields(paths), list(paths)
-            case "csv" if self._options.get("header", "false").lower() == "true":
+            case "csv" if self._true("header"):
                 for names, group in _alike(paths, self._header):
                     yield self._csv_fields(names, group), group
             case "csv":
-                names = [*(self._table.declared or self._load("csv", paths).columns)]
+                own = [name for name in self._table.declared or {} if name not in self._table.partitionColumns]
+                names = own or self._load("csv", paths).columns
                 yield self._csv_fields(names, paths), list(paths)
             case "parquet" | "orc":
                 for _, group in _alike(paths, self._footer):
@@ -120,13 +131,14 @@ class Reader:
         """The fields that occur anywhere in JSON or XML files: a pass of its own, so that none is missed."""
         infer = self._table.inferColumnTypes
         how = {"primitivesAsString": str(not infer).lower(), "inferSchema": str(infer).lower()}
+        how["columnNameOfCorruptRecord"] = CORRUPT_AS
         if self._table.format == "json" and self._multi_line and any(PATTERN & set(path) for path in paths):
             # Spark would take these names for patterns a second time, and find nothing.
             texts = self._load("text", paths, extra={"wholetext": "true"})
             found = self.session.read.options(**{**self._table.options, **how}).json(texts).schema
         else:
             found = self._load(self._table.format, paths, extra=how).schema
-        return [field for field in found if field.name != CORRUPT]
+        return [field for field in found if field.name != CORRUPT_AS]
 
     def _csv_fields(self, names: Sequence[str], paths: Sequence[str]) -> list[StructField]:
         """The fields of CSV files; with types only where a new one is to be given the type of its values."""
@@ -145,9 +157,9 @@ class Reader:
 
         try:
             with fsspec.open(path, "rb") as file:
-                if self._table.format == "parquet":
-                    return str(parquet.read_schema(file))
-                return str(orc.ORCFile(file).schema)
+                found = parquet.read_schema(file) if self._table.format == "parquet" else orc.ORCFile(file).schema
+                # Not what else it says of itself, which may be another word in each file.
+                return str(found.to_string(show_field_metadata=False, show_schema_metadata=False))
         except (OSError, pa.ArrowException) as error:
             raise self._bad_file(path, f"a {self._table.format} file cannot be read", error) from error
 
@@ -184,7 +196,10 @@ class Reader:
                 lines = (line for line in file if not (comment and line.startswith(comment)))
                 style: dict[str, Any] = {"quotechar": quote} if quote else {"quoting": csv.QUOTE_NONE}
                 rows = csv.reader(lines, delimiter=separator, **style)
-                return next((row for row in rows if row), [])
+                names = next((row for row in rows if any(name.strip() for name in row)), [])
+                front, back = (self._true(f"ignore{side}WhiteSpace") for side in ("Leading", "Trailing"))
+                names = [name.lstrip() if front else name for name in names]
+                return [name.rstrip() if back else name for name in names]
         except (OSError, EOFError, ValueError, LookupError, TypeError, csv.Error) as error:
             raise self._bad_file(path, "the header of a CSV file cannot be read", error, line=1) from error
 
@@ -210,19 +225,22 @@ class Reader:
         folders = self._texts(self._table.partitionColumns)
         columns = self.schema.columns([*folders, *fields])
         raw, names = self._raw(paths, columns[len(folders) :])
-        texts = [*map(_from_path, self._table.partitionColumns), *[F.col(quoted(name)) for name in names]]
+        about = raw[ABOUT] if ABOUT in raw.columns else raw.metadataColumn("_metadata")  # a field may have that name
+        texts = [from_path(name, about) for name in self._table.partitionColumns]
+        texts += [F.col(quoted(name)) for name in names]
         values = [Value(column, text, self._options) for column, text in zip(columns, texts, strict=True)]
         return raw.select(
             *[value.typed.alias(value.column.name) for value in values if value.column.name],
-            _rescued(values).alias(RESCUED),
-            (F.col(CORRUPT) if CORRUPT in raw.columns else F.lit(None).cast("string")).alias(CORRUPT),
+            rescued(values, about).alias(RESCUED),
+            (F.col(CORRUPT_AS) if CORRUPT_AS in raw.columns else F.lit(None).cast("string")).alias(CORRUPT),
             F.current_timestamp().alias("receipt_time"),
-            F.col("_metadata.file_path").alias("source_file"),
-            F.col("_metadata.file_modification_time").alias("_file_modification_time"),
+            about["file_path"].alias("source_file"),
+            about["file_modification_time"].alias("_file_modification_time"),
         )
 
     def _raw(self, paths: list[str], columns: list[Column]) -> tuple[DataFrame, list[str]]:
         """The files as Spark reads them, and under which names it gives the fields."""
+        from pyspark.sql import functions as F
         from pyspark.sql.types import StringType, StructField, StructType
 
         form = self._table.format
@@ -234,18 +252,39 @@ class Reader:
             return self._load(form, paths, schema=None if fixed else StructType(read)), names
         # Spark refuses to read the corrupt text alone, as it must where no record has a field: it gets company.
         company = [] if columns else [StructField(COMPANY, StringType())]
-        schema = StructType([*read, *company, StructField(CORRUPT, StringType())])
-        self.session.conf.set("spark.sql.json.enableExactStringParsing", str(_exact(columns)).lower())
-        options = {"mode": "PERMISSIVE", "columnNameOfCorruptRecord": CORRUPT}
+        schema = StructType([*read, *company, StructField(CORRUPT_AS, StringType())])
+        exact = form == "json" and (not self._multi_line or exact_digits(columns))
+        self.session.conf.set("spark.sql.json.enableExactStringParsing", str(exact).lower())
+        options = {"mode": "PERMISSIVE", "columnNameOfCorruptRecord": CORRUPT_AS}
+        if form == "json" and self._multi_line:
+            self._demand_one_value(paths)
         if form == "json" and not self._multi_line and self._says_more(paths):
             raw = self._line_by_line(paths, schema, options)
         else:
             raw = self._load(form, paths, schema=schema, extra=options)
         if company:
-            from pyspark.sql import functions as F
-
-            raw = raw.withColumn(CORRUPT, F.coalesce(CORRUPT, COMPANY))
+            raw = raw.withColumn(CORRUPT_AS, F.coalesce(CORRUPT_AS, COMPANY))
         return raw, names
+
+    def _demand_one_value(self, paths: Sequence[str]) -> None:
+        """Refuses multi-line files that go on behind their first value: Spark would leave that out without a word.
+
+        Raises:
+            SourceError: there is such a file.
+        """
+        for path in paths:
+            try:
+                with fsspec.open(path, "rb", compression="infer") as file:
+                    data = file.read()
+            except (OSError, EOFError, ValueError) as error:
+                raise self._bad_file(path, "a JSON file cannot be read", error) from error
+            if MORE_BYTES.search(data) and _goes_on(data):
+                raise SourceError(
+                    f"{path} has more than one JSON value",
+                    where=Where(table=self.schema.table, file=path),
+                    cause="it goes on behind its first JSON value, and with multiLine a file is one value",
+                    hint="take multiLine away if each line is a record, or land the records as one array",
+                )
 
     def _says_more(self, paths: Sequence[str]) -> bool:
         """Whether a line of JSON goes on behind its first value: Spark would leave that out without a word."""
@@ -255,87 +294,21 @@ class Reader:
         """Lines of JSON of which some go on behind their first value: those are corrupt records as a whole."""
         from pyspark.sql import functions as F
 
-        lines = self._load("text", paths).where("trim(value) != ''").select("value", "_metadata")
+        lines = self._load("text", paths).where("trim(value) != ''").select("value", F.col("_metadata").alias(ABOUT))
         parsed = F.from_json("value", schema, {**self._table.options, **options})
-        both = lines.select(F.when(~F.expr(MORE), parsed).alias("j"), "value", "_metadata")
-        fields = [F.col("j")[name].alias(name) for name in schema.names if name != CORRUPT]
-        return both.select(*fields, F.expr(f"if(j IS NULL, value, j.{CORRUPT})").alias(CORRUPT), "_metadata")
+        both = lines.select(F.when(~F.expr(MORE), parsed).alias("j"), "value", ABOUT)
+        fields = [F.col("j")[name].alias(name) for name in schema.names if name != CORRUPT_AS]
+        return both.select(*fields, F.expr(f"if(j IS NULL, value, j.{CORRUPT_AS})").alias(CORRUPT_AS), ABOUT)
 
 
-@dataclass(frozen=True)
-class Value:
-    """A field's value as it is read, and what is made of it.
-
-    Attributes:
-        column: what becomes of the field.
-        raw: the value.
-        options: the reader's options by their names in small letters.
-    """
-
-    column: Column
-    raw: Expression
-    options: Mapping[str, str]
-
-    @property
-    def typed(self) -> Expression:
-        """The value as the column's type; NULL where it does not fit."""
-        from pyspark.sql import functions as F
-
-        if self.column.way == "native":
-            return self.raw
-        if self.column.way == "convert":
-            return self.raw.try_cast(self.column.type)
-        if self.column.way == "reshape":
-            return F.from_json(F.to_json(F.struct(self.raw.alias("v"))), f"v {self.column.type.simpleString()}")["v"]
-        if self.column.way == "json":
-            # In an object of its own, since not every type is one that from_json takes by itself.
-            wrapped = F.concat(F.lit('{"v":'), self.raw, F.lit("}"))
-            return F.from_json(wrapped, f"v {self.column.type.simpleString()}")["v"]
-        pattern = self.options.get(FORMATS.get(self.column.type.typeName(), ""))
-        if pattern is not None:
-            return F.try_to_timestamp(self.raw, F.lit(pattern)).try_cast(self.column.type)
-        return self.raw.try_cast(self.column.type)
-
-    @property
-    def lost(self) -> Expression | None:
-        """When the column does not have all of the value; None if it always has."""
-        from pyspark.sql import functions as F
-
-        there = self.raw.isNotNull()
-        match self.column.way if self.column.name else "none":
-            case "native":
-                return None
-            case "cast":
-                return there & self.typed.isNull()
-            case "convert":  # a number may come out rounded, too
-                return there & ~self.typed.try_cast(self.column.read).eqNullSafe(self.raw)
-            case "reshape":
-                before, after = F.to_json(F.struct(self.raw.alias("v"))), F.to_json(F.struct(self.typed.alias("v")))
-                return there & ~before.eqNullSafe(after)
-        return there
-
-
-def _rescued(values: Sequence[Value]) -> Expression:
-    """JSON of the values that did not fit, and of the file that they are in; NULL when all did."""
-    from pyspark.sql import functions as F
-
-    lost = [(value, fails) for value in values if (fails := value.lost) is not None]
-    if not lost:
-        return F.lit(None).cast("string")
-    kept = [F.when(fails, value.raw).alias(value.column.field) for value, fails in lost]
-    any_fails = reduce(lambda a, b: a | b, [fails for _, fails in lost])
-    return F.when(any_fails, F.to_json(F.struct(*kept, F.col("_metadata.file_path").alias("_file_path"))))
-
-
-def _from_path(name: str) -> Expression:
-    """The value of a ``name=value`` folder in the path of a record's file; NULL where there is none."""
-    from pyspark.sql import functions as F
-
-    # Spark gives the path as a URI, and Hive's way of writing folders escapes what it does not like once more.
-    found = F.regexp_extract(F.col("_metadata.file_path"), f"/{name}=([^/]*)/", 1)
-    for _ in range(2):
-        found = F.try_url_decode(F.replace(found, F.lit("+"), F.lit("%2B")))
-    return F.when(~found.isin("", "__HIVE_DEFAULT_PARTITION__"), found)
+def _goes_on(data: bytes) -> bool:
+    """Whether JSON text has more than blanks behind its first value; not if even that cannot be read."""
+    try:
+        text = data.decode(json.detect_encoding(data)).lstrip()
+        _, end = json.JSONDecoder().raw_decode(text)
+    except ValueError:
+        return False
+    return bool(text[end:].strip())
 
 
 def _alike(paths: Iterable[str], key: Callable[[str], Any]) -> list[tuple[Any, list[str]]]:
@@ -344,23 +317,6 @@ def _alike(paths: Iterable[str], key: Callable[[str], Any]) -> list[tuple[Any, l
     for path in paths:
         groups.setdefault(key(path), []).append(path)
     return list(groups.items())
-
-
-def _exact(columns: Sequence[Column]) -> bool:
-    """Whether a number's own digits matter: not where every value becomes a number, a time or a boolean anyway.
-
-    Spark fetches the digits of each number from the start of its document, which makes the reading of one large
-    multi-line array quadratic (20 times slower at 1 MB). A double's shortest text casts to the very same double.
-    """
-    from pyspark.sql.types import AtomicType, DecimalType, StringType
-
-    kinds = [column.type if column.name else None for column in columns]
-    return any(not isinstance(kind, AtomicType) or isinstance(kind, (StringType, DecimalType)) for kind in kinds)
-
-
-def quoted(name: str) -> str:
-    """A column's name as Spark takes it literally, whatever characters it has."""
-    return "`" + name.replace("`", "``") + "`"
 
 
 def literal(text: str) -> str:

@@ -62,11 +62,18 @@ class Schema:
         table: the table's name, for messages.
         definition: its definition.
         known: type of each data column that the table has so far.
+        first: whether no record has been committed yet.
     """
 
     table: str
     definition: BronzeTable
     known: Mapping[str, DataType]
+    first: bool
+
+    @cached_property
+    def chosen(self) -> dict[str, DataType]:
+        """Types given to new columns, so that files with other types of their own follow the first."""
+        return {}
 
     @cached_property
     def named(self) -> dict[str, DataType]:
@@ -117,7 +124,7 @@ class Schema:
     def _may_be_new(self, field: str) -> bool:
         # Without a schema of its own a table takes its first columns from its first files in every mode.
         mode = self.definition.schemaEvolutionMode
-        first = self.definition.declared is None and not self.known
+        first = self.definition.declared is None and self.first
         if mode == "failOnNewColumns" and not first:
             raise SchemaMismatch(
                 f"the files of {self.table} have a new field, {field}",
@@ -130,9 +137,9 @@ class Schema:
         from pyspark.sql.types import AtomicType, StringType, VariantType
 
         text = StringType()
-        target = self.known.get(name) or self.named.get(name)
+        target = self._settled_type(name)
         if target is None:
-            target = field.dataType if _nameable(field.dataType) else text
+            target = self.chosen[name] = field.dataType if _nameable(field.dataType) else text
         elif self.definition.schemaEvolutionMode == "addNewColumns":
             target = merge(target, field.dataType)
         if isinstance(target, VariantType):
@@ -143,13 +150,16 @@ class Schema:
             return Column(field.name, target, name, target)
         return Column(field.name, text, name, target, "json")
 
+    def _settled_type(self, name: str) -> DataType | None:
+        return self.known.get(name) or self.named.get(name) or self.chosen.get(name)
+
     def _converted(self, field: StructField, name: str) -> Column:
         """A column of files whose values have types of their own."""
         from pyspark.sql.types import AtomicType, StringType
 
-        target = self.known.get(name) or self.named.get(name)
+        target = self._settled_type(name)
         if target is None:
-            target = field.dataType if _nameable(field.dataType) else StringType()
+            target = self.chosen[name] = field.dataType if _nameable(field.dataType) else StringType()
         elif self.definition.schemaEvolutionMode == "addNewColumns":
             target = merge(target, field.dataType)
         if target == field.dataType:

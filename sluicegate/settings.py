@@ -42,4 +42,4 @@ class Settings:
 
 def _place(place: str) -> str:
     """A URI as it is, a path made absolute: spark-submit and Airflow run in other folders than the person."""
-    return place.rstrip("/") if "://" in place else str(Path(place).expanduser().absolute())
+    return place.rstrip("/") if "://" in place else os.path.abspath(Path(place).expanduser())

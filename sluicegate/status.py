@@ -110,10 +110,10 @@ def _verify_files(at: lake.Lake, name: str) -> list[str]:
     if identities.num_rows != rows.num_rows:
         problems.append(f"{name}: {rows.num_rows - identities.num_rows:,} records have the identity of another")
     for group in rows.group_by(["_chunk", "source_file"]).aggregate([([], "count_all")]).to_pylist():
-        found[(group["_chunk"], lake.canonical(group["source_file"]))] = group["count_all"]
+        found[(group["_chunk"], lake.canonical(group["source_file"] or ""))] = group["count_all"]
     for entry in passed:
         there = found.pop((entry["chunk"], entry["path"]), 0)
-        told = entry["rows"] if entry["state"] != "replaced" else 0
+        told = entry["rows"] if entry["state"] not in ("replaced", "skipped") else 0
         if told is None:
             problems.append(f"{name}: nothing is known of what became of {entry['path']}")
         elif told != there:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from sluicegate import bronze, landing, status
+from sluicegate import bronze, lake, landing, outcome, plan, status
 from sluicegate.errors import SchemaMismatch
 from tests.conftest import Workspace, beat
 from tests.spark.test_medallion import assert_right
@@ -116,7 +116,7 @@ def test_which_files_are_looked_at(spark: SparkSession, workspace: Workspace) ->
     for name, age in (("old.json", 60), ("ancient.json", 1.1e9), ("x.txt", 60)):
         workspace.land(f"things/{name}", '{"id": 1}', age=age)
     report = workspace.run(spark, "bronze")["things"]
-    assert (report.state, report.read) == ("written", 0)
+    assert (report.state, report.read) == ("idle", 0)
     workspace.land("things/new.json", '{"id": 2}', age=30)
     workspace.run(spark, "bronze")
     assert ids(workspace) == ["2"]
@@ -233,3 +233,124 @@ def test_an_entry_of_the_ledger_is_for_ever(workspace: Workspace) -> None:
     replacing = table.model_copy(update={"allowOverwrites": True})
     again = landing.discover("things", replacing, workspace.lake)
     assert (again.changed.num_rows, again.new["action"].to_pylist()) == (0, ["replace"])
+
+
+def test_a_kill_before_the_outcome_is_on_record(
+    spark: SparkSession, workspace: Workspace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nobody would know that the file failed, nor that it is to be read again."""
+    define(workspace, "format: json, schemaHints: id BIGINT")
+    workspace.land("things/a.json.gz", b"?", age=90)
+    workspace.land("things/b.json", '{"id": 1}', age=80)
+
+    def copy(at: lake.Lake, name: str, done: Any = outcome.copy) -> outcome.Taken:
+        if lake.delta_table(workspace.uri("things")) is not None:
+            raise Killed
+        return done(at, name)  # type: ignore[no-any-return]
+
+    monkeypatch.setattr(outcome, "copy", copy)
+    with pytest.raises(Killed):
+        workspace.run(spark, "bronze")
+    monkeypatch.undo()
+    workspace.land("things/a.json.gz", gzip.compress(b'{"id": 2}'), age=50)
+    assert plan.pending(workspace.definition, workspace.settings).layers == ["bronze"]
+    workspace.run(spark, "bronze")
+    assert ids(workspace) == [1, 2]
+    assert verified(workspace)
+
+
+class Killed(Exception):
+    """Stands for a kill."""
+
+
+def test_a_corrected_definition_reads_what_failed_by_it(spark: SparkSession, workspace: Workspace) -> None:
+    define(workspace, "format: parquet")
+    workspace.land("things/a", "id,name\n1,x\n", age=90)
+    assert len(workspace.run(spark, "bronze")["things"].failed) == 1
+    workspace.edit("pipeline.yaml", "format: parquet", "format: csv, options: {header: true}")
+    workspace.run(spark, "bronze")
+    assert workspace.rows("things", "id", "name") == [("1", "x")]
+    assert verified(workspace)
+
+
+def test_a_file_that_was_away_is_read_when_it_is_back(spark: SparkSession, workspace: Workspace) -> None:
+    define(workspace, "format: json")
+    path = workspace.land("things/a.json", '{"id": 1}', age=90)
+    landing.enter("things", workspace.definition.bronze["things"], workspace.lake)
+    away = path.rename(workspace.folder / "away.json")
+    assert len(workspace.run(spark, "bronze")["things"].failed) == 1
+    assert workspace.run(None, "bronze")["things"].state == "idle"  # type: ignore[arg-type]
+    away.rename(path)
+    workspace.run(spark, "bronze")
+    assert ids(workspace) == ["1"]
+
+
+def test_an_older_version_that_comes_back_is_a_change(spark: SparkSession, workspace: Workspace) -> None:
+    define(workspace, "format: json, allowOverwrites: true")
+    path = workspace.land("things/a.json", '{"id": 1}', age=900)
+    older = shutil.copy2(path, workspace.folder / "older.json")
+    workspace.run(spark, "bronze")
+    workspace.land("things/a.json", '{"id": 22}', age=90)
+    workspace.run(spark, "bronze")
+    shutil.copy2(older, path)
+    workspace.run(spark, "bronze")
+    assert ids(workspace) == ["1"]
+    assert verified(workspace)
+
+
+def test_a_bad_file_changes_nothing_for_the_others(spark: SparkSession, workspace: Workspace) -> None:
+    define(workspace, "format: csv, options: {header: true}, inferColumnTypes: true")
+    workspace.land("things/a.csv.gz", gzip.compress(b"ID,n\n" + b"1,2\n" * 999)[:-20], age=95)
+    workspace.land("things/b.csv", "id,n\n1,007\n", age=90)
+    workspace.land("things/c.csv", "n,id\nabc,2\n", age=80)
+    report = workspace.run(spark, "bronze")["things"]
+    assert len(report.failed) == 1
+    assert sorted(workspace.rows("things", "id", "n"), key=repr) == [(1, 7), (2, None)]
+    [rescued] = [json.loads(text) for (text,) in workspace.rows("things", "_rescued_data") if text]
+    assert rescued["n"] == "abc"
+
+
+def test_a_file_of_lines_is_no_multi_line_file(spark: SparkSession, workspace: Workspace) -> None:
+    """Spark would read its first line and drop the others."""
+    define(workspace, "format: json, options: {multiLine: true}")
+    workspace.land("things/a.json", '{"id": 1}\n{"id": 2}\n', age=90)
+    workspace.land("things/b.json", '[{"id": 3, "note": "a} b"},\n {"id": 4}]\n', age=80)
+    report = workspace.run(spark, "bronze")["things"]
+    assert [path.rsplit("/", 1)[-1] for path in report.failed] == ["a.json"]
+    assert ids(workspace) == ["3", "4"]
+    workspace.edit("pipeline.yaml", "options: {multiLine: true}", "maxFilesPerTrigger: 10")
+    workspace.run(spark, "bronze")
+    assert ids(workspace) == ["1", "2", "3", "4"]
+    assert verified(workspace)
+
+
+def test_fields_with_names_of_sparks_own(spark: SparkSession, workspace: Workspace) -> None:
+    define(workspace, "format: json")
+    about = {"file_path": "file:/etc/passwd", "file_modification_time": "x"}
+    workspace.land("things/a.json", json.dumps({"id": 1, "_metadata": about, "_corrupt_record": "secret"}), age=90)
+    workspace.land("things/b.json", '{"id": 2}{"id": 3}', age=80)
+    workspace.run(spark, "bronze")
+    assert all("/things/" in file for (file,) in workspace.rows("things", "source_file"))
+    [rescued] = [json.loads(text) for (text,) in workspace.rows("things", "_rescued_data") if text]
+    assert (rescued["_metadata"], rescued["_corrupt_record"]) == (about, "secret")
+    assert [text for (text,) in workspace.rows("things", "_corrupt_record") if text] == ['{"id": 2}{"id": 3}']
+    assert verified(workspace)
+
+
+def test_a_landing_folder_by_a_roundabout_way(spark: SparkSession, workspace: Workspace) -> None:
+    define(workspace, "format: json, allowOverwrites: true")
+    workspace.edit("pipeline.yaml", "/things", "//x/../things")
+    workspace.land("things/a.json", '{"id": 1}', age=90)
+    workspace.run(spark, "bronze")
+    workspace.land("things/a.json", '{"id": 2} ', age=80)
+    workspace.run(spark, "bronze")
+    assert ids(workspace) == ["2"]
+    assert verified(workspace)
+
+
+def test_existing_files_are_those_of_the_first_look(workspace: Workspace) -> None:
+    define(workspace, "format: json, includeExistingFiles: false")
+    table = workspace.definition.bronze["things"]
+    landing.enter("things", table, workspace.lake)  # nothing was there
+    workspace.land("things/later.json", "{}", age=60)
+    assert landing.discover("things", table, workspace.lake).new["action"].to_pylist() == ["read"]

@@ -378,9 +378,9 @@ class TestBronze:
         assert table.options == {"timeZone": "Asia/Tokyo"}
 
     def test_variables_are_replaced_nowhere_else(self, folder: Folder) -> None:
-        text = "description: ${landing}\n" + bronze("pathGlobFilter: '${lake}*'")
-        pipeline = folder.load(text)
-        assert (pipeline.description, pipeline.bronze["raw"].pathGlobFilter) == ("${landing}", "${lake}*")
+        pipeline = folder.load("description: ${landing}\nowner: '${lake}'\n" + bronze(""))
+        assert (pipeline.description, pipeline.owner) == ("${landing}", "${lake}")
+        assert folder.mistake(bronze("pathGlobFilter: '${lake}*'")).code == "not-allowed"
 
     def test_an_unset_variable(self, folder: Folder, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.delenv("SHOP_ZONE", raising=False)
