@@ -109,29 +109,29 @@ def _schema(session: SparkSession, name: str, table: BronzeTable, target: str) -
 
 
 def unreadable(read: Callable[[Sequence[str]], DataFrame], paths: list[str], error: Exception) -> dict[str, Failure]:
-    """The files that cannot be read, and why, of files that could not be read together: found by halving.
+    """The files that cannot be read, and why, of files that could not be read and written together.
 
     Raises:
-        Exception: ``error``, if it is not the files: none of them fails alone, or all do and Spark blames no file.
+        Exception: ``error``, if it is not the files: all can be read, or none can and Spark blames no file.
     """
-    failed = {} if isinstance(error, SchemaMismatch) else _halved(read, paths, error)
+    failed = {} if isinstance(error, SchemaMismatch) else _bad_among(read, paths)
     if not failed or (len(failed) == len(paths) > 1 and not file_trouble(error)):
         raise error
     return failed
 
 
-def _halved(read: Callable[[Sequence[str]], DataFrame], paths: list[str], error: Exception) -> dict[str, Failure]:
-    if len(paths) == 1:
-        return {paths[0]: (root_cause(error), _out_of_reach(paths[0]))}
-    failed: dict[str, Failure] = {}
-    for half in (paths[: len(paths) // 2], paths[len(paths) // 2 :]):
-        try:
-            read(half).write.format("noop").mode("overwrite").save()
-        except Exception as trouble:
-            if isinstance(trouble, SchemaMismatch):
-                raise
-            failed |= _halved(read, half, trouble)
-    return failed
+def _bad_among(read: Callable[[Sequence[str]], DataFrame], paths: list[str]) -> dict[str, Failure]:
+    """The files that cannot be read, found by halving; reads them all again, so a passing trouble is no file's."""
+    try:
+        read(paths).write.format("noop").mode("overwrite").save()
+    except SchemaMismatch:
+        raise
+    except Exception as trouble:
+        if len(paths) == 1:
+            return {paths[0]: (root_cause(trouble), _out_of_reach(paths[0]))}
+        half = len(paths) // 2
+        return _bad_among(read, paths[:half]) | _bad_among(read, paths[half:])
+    return {}
 
 
 def _chunks(batch: Batch) -> Iterator[tuple[int, list[Row]]]:

@@ -27,6 +27,7 @@ class TableWork:
         bytes: their size.
         settling: files too young to be read.
         changed: files that changed after they were read.
+        failed: files whose last reading failed, and that are not to be tried again as they are.
         behind: whether it is not on record yet what became of files that a killed run read.
     """
 
@@ -37,6 +38,7 @@ class TableWork:
     bytes: int = 0
     settling: int = 0
     changed: int = 0
+    failed: int = 0
     behind: bool = False
 
     @property
@@ -95,10 +97,11 @@ class Pending:
             parts += [f"{t.table} waits: {t.progress.why}" for t in self.tables if t.progress.kind == "blocked"]
         if self.settling:
             parts.append(f"{files_(self.settling)} still settling")
+        failed = sum(table.failed for table in self.tables)
         text = "waiting: " + "; ".join(parts) if parts else "nothing new: every landed file is in every table"
-        if self.changed:
-            text += f", but {files_(self.changed)} changed after being read (see `sluicegate files`)"
-        return text
+        but = [f"{files_(self.changed)} changed after being read"] if self.changed else []
+        but += [f"{files_(failed)} could not be read"] if failed else []
+        return f"{text}, but {' and '.join(but)} (see `sluicegate files`)" if but else text
 
 
 def flows(pipeline: Pipeline, at: lake.Lake, layer: str) -> dict[str, Flow]:
@@ -145,7 +148,8 @@ def pending(pipeline: Pipeline, settings: Settings) -> Pending:
                 table = pipeline.bronze[name]
                 seen = landing.discover(name, table, at)
                 counts = (seen.new.num_rows, seen.bytes, seen.settling.num_rows, seen.changed.num_rows)
-                found.tables.append(TableWork(layer, name, now, *counts, outcome.behind(at, name)))
+                failed = list(outcome.failed(at, name, table.fingerprint).values()).count(False)
+                found.tables.append(TableWork(layer, name, now, *counts, failed, outcome.behind(at, name)))
             else:
                 found.tables.append(TableWork(layer, name, now))
     return found

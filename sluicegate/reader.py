@@ -81,7 +81,8 @@ class Reader:
             paths: paths as in the ledger.
 
         Raises:
-            SourceError: a file's header cannot be read, or a column has another type than the definition gives it.
+            SourceError: a file's header or footer cannot be read, or a multi-line file is more than one JSON value.
+            SchemaMismatch: a column has another type than the definition gives it, or a new one is not allowed.
         """
         from pyspark.sql import functions as F
 

@@ -100,8 +100,13 @@ def verify(pipeline: Pipeline, settings: Settings) -> list[str]:
 
 def _verify_files(at: lake.Lake, name: str) -> list[str]:
     ledger, bronze = lake.delta_table(at.ledger(name)), lake.delta_table(at.table("bronze", name))
-    if ledger is None or bronze is None:
+    if ledger is None:
         return []
+    if bronze is None:
+        gone = lake.rows(lake.delta_table(at.outcome(name)))
+        return (
+            [f"{name}: the table is gone, into which {gone:,} files were read; a run reads them again"] if gone else []
+        )
     mark = lake.mark(bronze, f"sluicegate.bronze.{name}@{lake.table_id(ledger)}") or 0
     passed = [entry for entry in outcome.fates(at, name) if entry["chunk"] <= mark]
     rows = lake.dataset(bronze).to_table(["_chunk", "_pos", "source_file"])

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from sluicegate import bronze, lake, landing, outcome, plan, status
+from sluicegate import bronze, fault, lake, landing, outcome, plan, status
 from sluicegate.errors import SchemaMismatch
 from tests.conftest import Workspace, beat
 from tests.spark.test_medallion import assert_right
@@ -79,6 +79,27 @@ def test_a_file_out_of_reach_is_tried_again(
     assert verified(workspace)
 
 
+def test_a_trouble_that_is_not_the_file_s_fails_none(
+    spark: SparkSession, workspace: Workspace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A full disk, or another writer: the one file of the chunk is whole, and must not be taken for bad."""
+    define(workspace, "format: json, schemaHints: id BIGINT")
+    workspace.land("things/a.json", '{"id": 1}')
+    troubles = iter([OSError("no space left on device")])
+
+    def point(name: str) -> None:
+        if name == "bronze.before_commit":
+            for trouble in troubles:
+                raise trouble
+
+    monkeypatch.setattr(fault, "point", point)
+    with pytest.raises(OSError, match="no space left"):
+        workspace.run(spark, "bronze")
+    assert workspace.run(spark, "bronze")["things"].failed == {}
+    assert ids(workspace) == [1]
+    assert verified(workspace)
+
+
 def test_nothing_but_bad_files(spark: SparkSession, workspace: Workspace) -> None:
     define(workspace, "format: parquet, schemaHints: id BIGINT")
     workspace.land("things/a.parquet", b"", age=90)
@@ -87,7 +108,10 @@ def test_nothing_but_bad_files(spark: SparkSession, workspace: Workspace) -> Non
     assert len(report.failed) == 2
     assert workspace.rows("things", "id") == []
     assert states(workspace) == [("a.parquet", "failed"), ("b.parquet", "failed")]
+    assert "but 2 files could not be read" in plan.pending(workspace.definition, workspace.settings).sentence()
     assert verified(workspace)
+    shutil.rmtree(workspace.uri("things"))
+    assert "the table is gone" in status.verify(workspace.definition, workspace.settings)[0]
 
 
 def test_a_changed_file_replaces_its_rows_and_silver_follows(spark: SparkSession, heartbeats: Workspace) -> None:
