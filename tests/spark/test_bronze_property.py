@@ -53,6 +53,7 @@ FILES = st.lists(st.tuples(FILE, st.booleans()), min_size=1, max_size=4)
 
 @settings(
     max_examples=12,
+    derandomize=True,
     deadline=None,
     phases=[Phase.explicit, Phase.reuse, Phase.generate],  # shrinking would take minutes of Spark runs
     suppress_health_check=list(HealthCheck),
