@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+from collections.abc import Iterator
 
 from sqlglot.tokenizer_core import TokenType
 
@@ -36,6 +37,15 @@ def columns(text: str) -> dict[str, str]:
     return _Reader(Tokens(text)).columns()
 
 
+def hints(text: str) -> dict[tuple[str, ...], str]:
+    """The types of columns and of fields inside of them, by their paths; in an array it is ``element`` that is hinted.
+
+    Raises:
+        QuerySyntax: it is not a list of names with types, has a name twice, or a name that is inside of another.
+    """
+    return _Reader(Tokens(text)).hints()
+
+
 class _Reader:
     """Reads the tokens of a list from left to right; each method leaves ``at`` behind what it has read."""
 
@@ -45,16 +55,47 @@ class _Reader:
 
     def columns(self) -> dict[str, str]:
         found: dict[str, str] = {}
+        for path, kind in self._list(dotted=False):
+            if path[0].lower() in (other.lower() for other in found):
+                raise self._error(f"{path[0]} stands twice")
+            found[path[0]] = kind
+        return found
+
+    def hints(self) -> dict[tuple[str, ...], str]:
+        found: dict[tuple[str, ...], str] = {}
+        for path, kind in self._list(dotted=True):
+            lower = tuple(name.lower() for name in path)
+            for other in found:
+                shared = min(len(path), len(other))
+                if lower[:shared] == tuple(name.lower() for name in other)[:shared]:
+                    same = len(path) == len(other)
+                    raise self._error(
+                        f"{'.'.join(path)} stands twice" + ("" if same else f", in {'.'.join(other)} too")
+                    )
+            found[path] = kind
+        return found
+
+    def _list(self, *, dotted: bool) -> Iterator[tuple[tuple[str, ...], str]]:
         if not len(self.tokens):
             raise QuerySyntax("a list of columns is expected, as in device_id INT, time DOUBLE", 1)
         while True:
-            name = self._field(":", found)
+            path = [self._name()]
+            while self.tokens.is_type(self.at, TokenType.DOT):
+                if not dotted:
+                    name = path[0]
+                    raise self._error(
+                        f"{name} is given by a field of it: give the whole column a type, {name} STRUCT<…>"
+                    )
+                self.at += 1
+                path.append(self._name())
+            if self._word() == ":":
+                self.at += 1
             start = self.at
-            self._type(name)
-            found[name] = self.tokens.compose([], start, self.at, compact=True)
+            self._type(".".join(path))
+            yield tuple(path), self.tokens.compose([], start, self.at, compact=True)
             if self.at == len(self.tokens):
-                return found
-            self._comma(name)
+                return
+            self._comma(".".join(path))
 
     def _comma(self, name: str) -> None:
         word = self._word()
@@ -63,20 +104,22 @@ class _Reader:
             raise self._error(what + (", use an expectation for NOT NULL" if word == "NOT" else ""))
         self._take(",", f"a comma is expected behind the type of {name}")
 
-    def _field(self, mark: str, known: dict[str, str]) -> str:
+    def _name(self) -> str:
         if self.at >= len(self.tokens):
-            raise self._error("a name is expected behind the last comma")
+            raise self._error("a name is expected behind the last comma or point")
         raw = self.tokens.raw(self.at)
         quoted = self.tokens.is_type(self.at, TokenType.IDENTIFIER)
         name = raw[1:-1].replace("``", "`") if quoted else raw
         if not quoted and not name.isidentifier():
             raise self._error(f"{name} is not a name; write a name that has other signs in backticks")
+        self.at += 1
+        return name
+
+    def _field(self, known: dict[str, str]) -> str:
+        name = self._name()
         if name.lower() in (other.lower() for other in known):
             raise self._error(f"{name} stands twice")
-        self.at += 1
-        if self.tokens.is_type(self.at, TokenType.DOT):
-            raise self._error(f"{name} is given by a field of it: give the whole column a type, {name} STRUCT<…>")
-        if self._word() == mark:
+        if self._word() == ":":
             self.at += 1
         return name
 
@@ -111,7 +154,7 @@ class _Reader:
         fields: dict[str, str] = {}
         while True:
             if word == "STRUCT":
-                fields[self._field(":", fields)] = ""
+                fields[self._field(fields)] = ""
             self._type(word)
             if self._word() != "," or word == "ARRAY" or (word == "MAP" and fields):
                 break

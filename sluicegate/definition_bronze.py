@@ -10,8 +10,10 @@ from pydantic import Field, model_validator
 from sluicegate import ddl
 from sluicegate.definition_fields import (
     Bytes,
+    ColumnName,
     ColumnNames,
     Ddl,
+    Hints,
     Location,
     Moment,
     OptionText,
@@ -28,12 +30,19 @@ class BronzeTable(Part):
         format: format of the files.
         options: options of Spark's reader, as Spark takes them.
         schema_: ``schema`` of the definition: all columns with their types, as DDL.
-        schemaHints: types of some columns, as DDL; the others are inferred.
+        schemaHints: types of some columns, as DDL; the others are inferred. ``profile.zip STRING`` is a field inside of
+            a column, ``lines.element.price DOUBLE`` one inside of an array.
         inferColumnTypes: whether new columns of JSON, CSV and XML files get the types that their values have; they are
             text otherwise.
         schemaEvolutionMode: what becomes of a field that is no column yet. ``addNewColumns``, the default without a
-            schema: it becomes one. ``rescue``, ``none`` (the default with a schema): its values are rescued.
+            schema: it becomes one. ``addNewColumnsWithTypeWidening``: so it does, and a column whose values have a
+            wider type now gets that type. ``rescue``, ``none`` (the default with a schema): its values are rescued.
             ``failOnNewColumns``: nothing is read until the definition names it.
+        singleVariantColumn: the one column that has each record of JSON, CSV or XML files as a VARIANT; the files need
+            no schema then, and reading takes longer.
+        rescuedDataColumn: ``none``, for JSON lines only, does without rescued data: a record with a value that does
+            not fit is a corrupt one, and with ``schemaEvolutionMode`` rescue or none a field that is no column is left
+            out, as Spark does. That is faster.
         readerCaseSensitive: whether a column's name in another case is another name, whose values are rescued.
         partitionColumns: columns to take from ``name=value`` folders in the paths of files.
         pathGlobFilter: pattern that the names of files must match.
@@ -50,9 +59,13 @@ class BronzeTable(Part):
     format: Literal["json", "csv", "xml", "text", "parquet", "orc", "binaryFile"]
     options: dict[str, OptionText] = {}
     schema_: Ddl | None = Field(None, alias="schema")
-    schemaHints: Ddl | None = None
+    schemaHints: Hints | None = None
     inferColumnTypes: bool = False
-    schemaEvolutionMode: Literal["addNewColumns", "rescue", "failOnNewColumns", "none"] | None = None
+    schemaEvolutionMode: (
+        Literal["addNewColumns", "addNewColumnsWithTypeWidening", "rescue", "failOnNewColumns", "none"] | None
+    ) = None
+    singleVariantColumn: ColumnName | None = None
+    rescuedDataColumn: Literal["_rescued_data", "none"] = "_rescued_data"
     readerCaseSensitive: bool = True
     partitionColumns: ColumnNames = []
     pathGlobFilter: str | None = None
@@ -73,7 +86,7 @@ class BronzeTable(Part):
 
     @model_validator(mode="after")
     def _one_schema(self) -> BronzeTable:
-        if self.schema_ and self.schemaEvolutionMode == "addNewColumns":
+        if self.schema_ and self.adds_columns:
             hint = "take schemaEvolutionMode away, or write schemaHints instead of schema"
             raise wrong("schema-and-evolution", "a table with a schema of its own does not take new columns", hint)
         if self.schema_ and self.schemaHints:
@@ -83,9 +96,25 @@ class BronzeTable(Part):
         return self
 
     @model_validator(mode="after")
+    def _one_variant(self) -> BronzeTable:
+        if self.singleVariantColumn is None:
+            return self
+        if self.format not in ("json", "csv", "xml"):
+            why = f"{self.format} files have columns: singleVariantColumn is for json, csv and xml"
+            raise wrong("not-allowed", why, "take it away")
+        set_too = [name for name in ("schema_", "schemaHints", "partitionColumns") if getattr(self, name)]
+        if set_too or self.inferColumnTypes or not self.rescues:
+            what = (set_too or ["inferColumnTypes" if self.inferColumnTypes else "rescuedDataColumn"])[0].rstrip("_")
+            raise wrong("not-allowed", f"with singleVariantColumn a record is one value: {what} has nothing to say")
+        return self
+
+    @model_validator(mode="after")
     def _fitting(self) -> BronzeTable:
         if self.format in ("text", "binaryFile") and (self.schema_ or self.schemaHints):
             raise wrong("schema-of-format", f"{self.format} files have columns of their own: take the types away")
+        if not self.rescues and (self.format != "json" or self._multi_line):
+            why = "only JSON lines are read without rescued data (rescuedDataColumn: none)"
+            raise wrong("not-allowed", why, "take rescuedDataColumn away")
         if self.format == "xml" and not any(name.lower() == "rowtag" for name in self.options):
             raise wrong("missing-field", "xml needs the option rowTag: the name of the element that is a record")
         if self.pathGlobFilter and set(self.pathGlobFilter) & set("{}"):
@@ -95,6 +124,25 @@ class BronzeTable(Part):
         return self
 
     @property
+    def adds_columns(self) -> bool:
+        """Whether a field that is no column yet becomes one."""
+        return str(self.schemaEvolutionMode).startswith("addNewColumns")
+
+    @property
+    def widens(self) -> bool:
+        """Whether a column gets the wider type that its values have now."""
+        return self.schemaEvolutionMode == "addNewColumnsWithTypeWidening"
+
+    @property
+    def rescues(self) -> bool:
+        """Whether what does not fit the columns is kept in ``_rescued_data``."""
+        return self.rescuedDataColumn != "none"
+
+    @property
+    def _multi_line(self) -> bool:
+        return any(name.lower() == "multiline" and value.lower() == "true" for name, value in self.options.items())
+
+    @property
     def fingerprint(self) -> str:
         """Of all that says how files are read: a file that failed is tried again when it changes."""
         return hashlib.sha256(self.model_dump_json(exclude={"path"}).encode()).hexdigest()[:16]
@@ -102,7 +150,16 @@ class BronzeTable(Part):
     @property
     def hints(self) -> dict[str, str]:
         """Type of each hinted column, as written."""
-        return ddl.columns(self.schemaHints) if self.schemaHints else {}
+        return {path[0]: kind for path, kind in self._hints.items() if len(path) == 1}
+
+    @property
+    def inner_hints(self) -> dict[tuple[str, ...], str]:
+        """Type of each hinted field inside of a column, as written, by its path."""
+        return {path: kind for path, kind in self._hints.items() if len(path) > 1}
+
+    @property
+    def _hints(self) -> dict[tuple[str, ...], str]:
+        return ddl.hints(self.schemaHints) if self.schemaHints else {}
 
     @property
     def declared(self) -> dict[str, str] | None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import difflib
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from datetime import UTC, date, datetime
 from typing import Annotated, Any
 
@@ -88,13 +88,21 @@ def _absolute(path: str) -> str:
 
 
 def _ddl(text: str) -> str:
+    return _listed(text, lambda text: {(name,): kind for name, kind in ddl.columns(text).items()})
+
+
+def _hints(text: str) -> str:
+    return _listed(text, ddl.hints)
+
+
+def _listed(text: str, read: Callable[[str], Mapping[tuple[str, ...], str]]) -> str:
     try:
-        columns = ddl.columns(text)
+        columns = read(text)
     except ddl.TypeUnknown as error:
         raise wrong("unknown-type", error.message, f"did you mean {error.nearest}?" if error.nearest else "") from None
     except QuerySyntax as error:
         raise wrong("columns", error.message) from None
-    for name in columns:
+    for name, *_ in columns:
         if name.lower() in RESERVED:
             raise wrong("reserved-name", f"{name} is a column that every bronze table has: it cannot be declared")
     return text
@@ -167,7 +175,9 @@ OptionText = Annotated[str, BeforeValidator(_as_text), AfterValidator(_with_vari
 Location = Annotated[str, AfterValidator(_with_variables), AfterValidator(_absolute)]
 Bytes = Annotated[int, BeforeValidator(_bytes)]
 Ddl = Annotated[str, AfterValidator(_ddl)]
+Hints = Annotated[str, AfterValidator(_hints)]
 SqlCondition = Annotated[str, AfterValidator(_condition)]
 Moment = Annotated[datetime, BeforeValidator(_moment, json_schema_input_type=str)]
+ColumnName = Annotated[str, AfterValidator(lambda name: _columns([name])[0])]
 ColumnNames = Annotated[list[str], AfterValidator(_columns)]
 Names = Annotated[list[str], AfterValidator(_distinct)]

@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import csv
-import json
-import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from functools import reduce
+from dataclasses import dataclass, field, replace
+from functools import cached_property, reduce
 from typing import TYPE_CHECKING, Any
 
 import fsspec
 
 from sluicegate.errors import SourceError, Where
+from sluicegate.json_files import ABOUT, CORRUPT_AS, Group, JsonFiles, escape_glob
 from sluicegate.schema import CORRUPT, PROVENANCE, RESCUED, Column, Schema
 from sluicegate.values import Value, exact_digits, from_path, quoted, rescued
 
@@ -25,25 +24,11 @@ if TYPE_CHECKING:
 # A field that no record has.
 COMPANY = "_sluicegate_no_such_field"
 
-# Under these names Spark gives a corrupt record's text, and a line's file: a field may be called as theirs usually are.
-CORRUPT_AS, ABOUT = "_sluicegate_corrupt_record", "_sluicegate_metadata"
-
-# Characters that make Hadoop take a path for a pattern.
-GLOB = frozenset("{}[]*?\\")
-PATTERN = GLOB | {","}
-
-# A line of JSON that goes on behind its first value. Outside of strings a bracket that closes is followed by another or
-# by a comma; only lines where it looks otherwise, or like two objects, are parsed to know: as one element of an array.
-MORE = (
-    r"(value RLIKE '[}\\]]\\s*[^,}\\]\\s]' OR value RLIKE '\\}\\s*,\\s*\\{') AND NOT size(from_json("
-    r"concat('[', regexp_replace(value, ',\\s*$', ''), ']'), 'array<string>')) <=> 1"
-)
-
-# The same of a whole file, where lists of objects are the rule: a sign that it is worth the while to parse it.
-MORE_BYTES = re.compile(rb"[}\]]\s*[^,}\]\s]")
-
 # Compressions that Hadoop reads by a file's suffix and Python does not.
 HADOOP_ONLY = (".deflate", ".snappy", ".lz4", ".zst")
+
+# Packed files that Spark would take for the text itself.
+PACKED = (".zip", ".xz", ".7z", ".rar", ".tar", ".tgz", ".tar.gz", ".tar.bz2")
 
 
 @dataclass(frozen=True)
@@ -53,10 +38,12 @@ class Reader:
     Attributes:
         session: the Spark session.
         schema: what is known of the table's columns.
+        damaged: files of which a part was read and the rest is not JSON, and why; filled in by ``read``.
     """
 
     session: SparkSession
     schema: Schema
+    damaged: dict[str, str] = field(default_factory=dict)
 
     @property
     def _table(self) -> BronzeTable:
@@ -86,13 +73,14 @@ class Reader:
         """
         from pyspark.sql import functions as F
 
-        parts = [self._read_alike(group, fields) for fields, group in self._groups(paths)]
+        self._demand_unpacked(paths)
+        parts = [self._read_alike(group) for group in self._groups(paths)]
         frame = reduce(lambda a, b: a.unionByName(b, allowMissingColumns=True), parts)
         # Above the union, so that no two of its parts number their records alike.
         frame = frame.withColumn("_pos", F.monotonically_increasing_id())
         # A column that the definition names is there from the first file on, whether or not a record has it.
         have = {column.lower() for column in [*frame.columns, *self.schema.known]}
-        absent = {c: F.lit(None).cast(t) for c, t in self.schema.named.items() if c.lower() not in have}
+        absent = {c: F.lit(None).cast(t) for c, t in self.schema.wanted.items() if c.lower() not in have}
         last = [column for column in PROVENANCE if column in frame.columns]
         first = [quoted(column) for column in frame.columns if column not in last]
         return frame.withColumns(absent).select(*first, *[quoted(c) for c in absent], *last)
@@ -102,44 +90,90 @@ class Reader:
         from pyspark.sql.types import LongType, StringType, StructField, StructType, TimestampType
 
         known = {name.lower() for name in self.schema.known}
-        named = {name: kind for name, kind in self.schema.named.items() if name.lower() not in known}
-        columns = {**self.schema.known, **named}
+        wanted = {name: kind for name, kind in self.schema.wanted.items() if name.lower() not in known}
+        columns = {**self.schema.known, **wanted}
         texts, times = (RESCUED, CORRUPT, "source_file"), ("receipt_time", "_file_modification_time")
         ours = dict.fromkeys(texts, StringType()) | dict.fromkeys(times, TimestampType()) | {"_pos": LongType()}
         return self.session.createDataFrame([], StructType([StructField(n, t) for n, t in (columns | ours).items()]))
 
     # --- which fields the files have ---------------------------------------------------------------------------------
 
-    def _groups(self, paths: Sequence[str]) -> Iterator[tuple[list[StructField], list[str]]]:
+    def _groups(self, paths: Sequence[str]) -> Iterator[Group]:
         """Files that can be read together, with the fields that they have."""
         match self._table.format:
-            case "json" | "xml":
-                yield self._nested_fields(paths), list(paths)
+            case _ if self._table.singleVariantColumn:
+                yield Group(self._variant, list(paths), "variant", whole=self._multi_line)
+            case "json":
+                yield from self._json_groups(paths)
+            case "xml":
+                yield Group(self._found("xml", paths), list(paths))
             case "csv" if self._true("header"):
                 for names, group in _alike(paths, self._header):
-                    yield self._csv_fields(names, group), group
+                    yield Group(self._csv_fields(names, group), group)
             case "csv":
                 own = [name for name in self._table.declared or {} if name not in self._table.partitionColumns]
                 names = own or self._load("csv", paths).columns
-                yield self._csv_fields(names, paths), list(paths)
+                yield Group(self._csv_fields(names, paths), list(paths))
             case "parquet" | "orc":
                 for _, group in _alike(paths, self._footer):
-                    yield [*self._load(self._table.format, group[:1]).schema], group
+                    yield Group([*self._load(self._table.format, group[:1]).schema], group)
             case _:
-                yield [*self._load(self._table.format, paths).schema], list(paths)
+                yield Group([*self._load(self._table.format, paths).schema], list(paths))
 
-    def _nested_fields(self, paths: Sequence[str]) -> list[StructField]:
-        """The fields that occur anywhere in JSON or XML files: a pass of its own, so that none is missed."""
-        infer = self._table.inferColumnTypes
-        how = {"primitivesAsString": str(not infer).lower(), "inferSchema": str(infer).lower()}
-        how["columnNameOfCorruptRecord"] = CORRUPT_AS
-        if self._table.format == "json" and self._multi_line and any(PATTERN & set(path) for path in paths):
-            # Spark would take these names for patterns a second time, and find nothing.
-            texts = self._load("text", paths, extra={"wholetext": "true"})
-            found = self.session.read.options(**{**self._table.options, **how}).json(texts).schema
+    def _json_groups(self, paths: Sequence[str]) -> Iterator[Group]:
+        if self._multi_line:
+            yield from self._json.documents(paths)
+        elif {"encoding", "charset"} & set(self._options):
+            yield Group(self._found("json", paths), list(paths))
+        elif self._as_declared and self._json.all_flat(paths):
+            yield Group(self._declared, list(paths))
         else:
-            found = self._load(self._table.format, paths, extra=how).schema
+            yield from self._json.lines(paths)
+
+    @cached_property
+    def _json(self) -> JsonFiles:
+        return JsonFiles(self.session, self.schema.table, self._table.options, self.damaged)
+
+    def _found(self, form: str, paths: Sequence[str]) -> list[StructField]:
+        """The fields that occur anywhere in JSON or XML files: a pass of its own, so that none is missed."""
+        how = {"inferSchema": str(self._table.inferColumnTypes).lower(), "columnNameOfCorruptRecord": CORRUPT_AS}
+        found = self._load(form, paths, extra=how).schema
         return [field for field in found if field.name != CORRUPT_AS]
+
+    @property
+    def _variant(self) -> list[StructField]:
+        from pyspark.sql.types import StructField, VariantType
+
+        return [StructField(self._table.singleVariantColumn or "", VariantType())]
+
+    @property
+    def _as_declared(self) -> bool:
+        """Whether it does not matter which other fields the files have: the definition says to leave them out."""
+        fixed = self._table.declared is not None or not self.schema.first
+        return not self._table.rescues and fixed and self._table.schemaEvolutionMode in ("rescue", "none")
+
+    @property
+    def _declared(self) -> list[StructField]:
+        from pyspark.sql.types import StructField
+
+        folders = self._table.partitionColumns
+        kinds = {**self.schema.wanted, **self.schema.known}
+        return [StructField(name, kind) for name, kind in kinds.items() if name not in folders]
+
+    def _demand_unpacked(self, paths: Sequence[str]) -> None:
+        """Refuses packed files, of which Spark would read the packing.
+
+        Raises:
+            SourceError: there is one.
+        """
+        packed = [path for path in paths if path.lower().endswith(PACKED)]
+        if packed and self._table.format in ("json", "csv", "xml", "text"):
+            raise SourceError(
+                f"{packed[0]} is packed in a way that Spark does not read",
+                where=Where(table=self.schema.table, file=packed[0]),
+                cause="packed in a way that Spark does not read (it reads .gz, .bz2, .zst, .deflate, .snappy and .lz4)",
+                hint="land it unpacked, or leave such files out with pathGlobFilter",
+            )
 
     def _csv_fields(self, names: Sequence[str], paths: Sequence[str]) -> list[StructField]:
         """The fields of CSV files; with types only where a new one is to be given the type of its values."""
@@ -219,34 +253,38 @@ class Reader:
             reader = reader.schema(schema)
         return reader.format(form).load([escape_glob(path) for path in paths])
 
-    def _read_alike(self, paths: list[str], fields: list[StructField]) -> DataFrame:
+    def _read_alike(self, group: Group) -> DataFrame:
         """Reads files that have the same fields."""
         from pyspark.sql import functions as F
 
         folders = self._texts(self._table.partitionColumns)
-        columns = self.schema.columns([*folders, *fields])
-        raw, names = self._raw(paths, columns[len(folders) :])
+        columns = self.schema.columns([*folders, *group.fields])
+        in_path, own = columns[: len(folders)], columns[len(folders) :]
+        if not self._table.rescues:
+            # As in Spark itself, a record with a value that does not fit is a corrupt one.
+            own = [replace(c, read=c.type, way="native") if c.name else c for c in own]
+        raw, names = self._raw(group, own)
         about = raw[ABOUT] if ABOUT in raw.columns else raw.metadataColumn("_metadata")  # a field may have that name
-        texts = [from_path(name, about) for name in self._table.partitionColumns]
-        texts += [F.col(quoted(name)) for name in names]
-        values = [Value(column, text, self._options) for column, text in zip(columns, texts, strict=True)]
+        texts = [*[from_path(c.field, about) for c in in_path], *[F.col(quoted(name)) for name in names]]
+        values = [Value(c, text, self._options) for c, text in zip([*in_path, *own], texts, strict=True)]
         return raw.select(
             *[value.typed.alias(value.column.name) for value in values if value.column.name],
-            rescued(values, about).alias(RESCUED),
+            (rescued(values, about) if self._table.rescues else F.lit(None).cast("string")).alias(RESCUED),
             (F.col(CORRUPT_AS) if CORRUPT_AS in raw.columns else F.lit(None).cast("string")).alias(CORRUPT),
             F.current_timestamp().alias("receipt_time"),
             about["file_path"].alias("source_file"),
             about["file_modification_time"].alias("_file_modification_time"),
         )
 
-    def _raw(self, paths: list[str], columns: list[Column]) -> tuple[DataFrame, list[str]]:
+    def _raw(self, group: Group, columns: list[Column]) -> tuple[DataFrame, list[str]]:
         """The files as Spark reads them, and under which names it gives the fields."""
         from pyspark.sql import functions as F
         from pyspark.sql.types import StringType, StructField, StructType
 
-        form = self._table.format
+        form, paths = self._table.format, group.paths
         # A header has been read: Spark takes the fields by their places, and is given names that cannot collide.
-        names = [f"c{n}" if form == "csv" else column.field for n, column in enumerate(columns)]
+        by_place = form == "csv" and group.way != "variant"
+        names = [f"c{n}" if by_place else column.field for n, column in enumerate(columns)]
         read = [StructField(name, column.read) for name, column in zip(names, columns, strict=True)]
         if form not in ("json", "csv", "xml"):
             fixed = form in ("text", "binaryFile")
@@ -256,60 +294,18 @@ class Reader:
         schema = StructType([*read, *company, StructField(CORRUPT_AS, StringType())])
         exact = form == "json" and (not self._multi_line or exact_digits(columns))
         self.session.conf.set("spark.sql.json.enableExactStringParsing", str(exact).lower())
-        options = {"mode": "PERMISSIVE", "columnNameOfCorruptRecord": CORRUPT_AS}
-        if form == "json" and self._multi_line:
-            self._demand_one_value(paths)
-        if form == "json" and not self._multi_line and self._says_more(paths):
-            raw = self._line_by_line(paths, schema, options)
+        if form == "json" and group.way == "variant":
+            raw = self._json.variants(group, names[0])
+        elif group.way in ("lines", "elements"):
+            raw = self._json.parsed(group, schema)
         else:
+            options = {"mode": "PERMISSIVE", "columnNameOfCorruptRecord": CORRUPT_AS}
+            if group.way == "variant":
+                options["singleVariantColumn"] = names[0]
             raw = self._load(form, paths, schema=schema, extra=options)
         if company:
             raw = raw.withColumn(CORRUPT_AS, F.coalesce(CORRUPT_AS, COMPANY))
         return raw, names
-
-    def _demand_one_value(self, paths: Sequence[str]) -> None:
-        """Refuses multi-line files that go on behind their first value: Spark would leave that out without a word.
-
-        Raises:
-            SourceError: there is such a file.
-        """
-        for path in paths:
-            try:
-                with fsspec.open(path, "rb", compression="infer") as file:
-                    data = file.read()
-            except (OSError, EOFError, ValueError) as error:
-                raise self._bad_file(path, "a JSON file cannot be read", error) from error
-            if MORE_BYTES.search(data) and _goes_on(data):
-                raise SourceError(
-                    f"{path} has more than one JSON value",
-                    where=Where(table=self.schema.table, file=path),
-                    cause="it goes on behind its first JSON value, and with multiLine a file is one value",
-                    hint="take multiLine away if each line is a record, or land the records as one array",
-                )
-
-    def _says_more(self, paths: Sequence[str]) -> bool:
-        """Whether a line of JSON goes on behind its first value: Spark would leave that out without a word."""
-        return not self._load("text", paths).where(MORE).isEmpty()
-
-    def _line_by_line(self, paths: Sequence[str], schema: StructType, options: Mapping[str, str]) -> DataFrame:
-        """Lines of JSON of which some go on behind their first value: those are corrupt records as a whole."""
-        from pyspark.sql import functions as F
-
-        lines = self._load("text", paths).where("trim(value) != ''").select("value", F.col("_metadata").alias(ABOUT))
-        parsed = F.from_json("value", schema, {**self._table.options, **options})
-        both = lines.select(F.when(~F.expr(MORE), parsed).alias("j"), "value", ABOUT)
-        fields = [F.col("j")[name].alias(name) for name in schema.names if name != CORRUPT_AS]
-        return both.select(*fields, F.expr(f"if(j IS NULL, value, j.{CORRUPT_AS})").alias(CORRUPT_AS), ABOUT)
-
-
-def _goes_on(data: bytes) -> bool:
-    """Whether JSON text has more than blanks behind its first value; not if even that cannot be read."""
-    try:
-        text = data.decode(json.detect_encoding(data)).lstrip()
-        _, end = json.JSONDecoder().raw_decode(text)
-    except ValueError:
-        return False
-    return bool(text[end:].strip())
 
 
 def _alike(paths: Iterable[str], key: Callable[[str], Any]) -> list[tuple[Any, list[str]]]:
@@ -323,8 +319,3 @@ def _alike(paths: Iterable[str], key: Callable[[str], Any]) -> list[tuple[Any, l
 def literal(text: str) -> str:
     """A text as a literal of Spark's SQL."""
     return "'" + text.replace("\\", "\\\\").replace("'", "\\'") + "'"
-
-
-def escape_glob(path: str) -> str:
-    """A path that Hadoop takes literally: landed files may have any name."""
-    return "".join(f"\\{char}" if char in GLOB else char for char in path)

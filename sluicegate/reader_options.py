@@ -47,7 +47,7 @@ _BOOLEAN = {
 
 _REFUSED = {
     "columnNameOfCorruptRecord": "the text of a corrupt record is in the column _corrupt_record",
-    "rescuedDataColumn": "what does not fit the schema is in the column _rescued_data",
+    "rescuedDataColumn": "it is a field of its own, beside path",
     "ignoreCorruptFiles": "a file that cannot be read would be lost in silence",
     "ignoreMissingFiles": "a file that is gone would be lost in silence",
     "samplingRatio": "a column that stands outside of the sample would be missed: every record is looked at",

@@ -24,8 +24,11 @@ CORRUPT, RESCUED = "_corrupt_record", "_rescued_data"
 # Every bronze table ends with these columns, which are ours.
 PROVENANCE = (RESCUED, CORRUPT, "receipt_time", "source_file", "_file_modification_time", "_chunk", "_pos")
 
+# What a JSON field without a name is called while it is read.
+UNNAMED = "_sluicegate_unnamed"
+
 # Names that a data column cannot have: ours, and those of Spark's files and Delta's change feed.
-RESERVED = frozenset({*PROVENANCE, "_metadata", "_change_type", "_commit_version", "_commit_timestamp"})
+RESERVED = frozenset({*PROVENANCE, UNNAMED, "_metadata", "_change_type", "_commit_version", "_commit_timestamp"})
 
 # Formats whose files say which types their values have.
 SELF_DESCRIBING = ("parquet", "orc", "binaryFile")
@@ -43,15 +46,16 @@ class Column:
         read: the type that it is read with.
         name: the column that it becomes; None: all its values are rescued.
         type: type of that column.
-        way: ``native``: as it is read; ``cast``: its text is cast; ``json``: its text is parsed as JSON; ``convert``: a
-            value that has a type is cast; ``reshape``: a nested value is put into another nested type.
+        way: ``native``: as it is read; ``cast``: its text is cast; ``json``: its text is parsed as JSON, and rescued
+            as well; ``exact_json``: rescued only where it does not fit; ``convert``: a value that has a type is cast;
+            ``reshape``: a nested value is put into another nested type.
     """
 
     field: str
     read: DataType
     name: str | None
     type: DataType
-    way: Literal["native", "cast", "json", "convert", "reshape"] = "native"
+    way: Literal["native", "cast", "json", "exact_json", "convert", "reshape"] = "native"
 
 
 @dataclass(frozen=True)
@@ -77,18 +81,31 @@ class Schema:
 
     @cached_property
     def named(self) -> dict[str, DataType]:
-        """Type of each column that the definition declares or hints."""
-        from pyspark.sql.types import CharType, DataType, StringType, VarcharType
+        """Type of each column that the definition declares or hints as a whole."""
+        from pyspark.sql.types import DataType
 
         written = {**(self.definition.declared or {}), **self.definition.hints}
-        types = {name: DataType.fromDDL(text) for name, text in written.items()}
-        # A length is a rule, and rules are silver's: Delta has these columns as STRING.
-        return {n: StringType() if isinstance(t, (CharType, VarcharType)) else t for n, t in types.items()}
+        return {name: _without_lengths(DataType.fromDDL(text)) for name, text in written.items()}
+
+    @cached_property
+    def wanted(self) -> dict[str, DataType]:
+        """Type of each column that is there from the first file on, whether or not a record has it."""
+        found = dict(self.named)
+        for path, kind in self._inner.items():
+            found[path[0]] = hinted(found.get(path[0]), path[1:], kind)
+        return found
+
+    @cached_property
+    def _inner(self) -> dict[tuple[str, ...], DataType]:
+        """Type of each hinted field inside of a column, by its path."""
+        from pyspark.sql.types import DataType
+
+        return {p: _without_lengths(DataType.fromDDL(text)) for p, text in self.definition.inner_hints.items()}
 
     @cached_property
     def settled(self) -> dict[str, str]:
         """The columns that are there already or are to be, new ones included: names by names in small letters."""
-        return {name.lower(): name for name in (*self.named, *self.known)}
+        return {name.lower(): name for name in (*self.wanted, *self.known)}
 
     def columns(self, fields: Sequence[StructField]) -> list[Column]:
         """What becomes of the fields that occur in some files; of two with one name the later is rescued.
@@ -105,9 +122,15 @@ class Schema:
     def _column(self, field: StructField, exact: set[str], taken: set[str]) -> Column:
         name = self._name(field.name, exact)
         if name is None or name.lower() in taken:
-            return Column(field.name, field.dataType, None, field.dataType)
+            kind = self._shown(field)
+            return Column(field.name, kind, None, kind)
         taken.add(name.lower())
         return self._converted(field, name) if self.definition.format in SELF_DESCRIBING else self._typed(field, name)
+
+    def _shown(self, field: StructField) -> DataType:
+        """The type that a field shows: that of its values, or text without inferColumnTypes."""
+        typed = self.definition.inferColumnTypes or self.definition.format in SELF_DESCRIBING
+        return field.dataType if typed else as_text(field.dataType)
 
     def _name(self, field: str, exact: set[str]) -> str | None:
         """The column that a field belongs to; None if there is none for it."""
@@ -131,46 +154,58 @@ class Schema:
                 where=Where(table=self.table, file=self.definition.path),
                 hint=f"add it to schemaHints, or choose another schemaEvolutionMode than {mode}",
             )
-        return (mode == "addNewColumns" or first) and not REFUSED & set(field)
+        return (self.definition.adds_columns or first) and bool(field) and not REFUSED & set(field)
 
     def _typed(self, field: StructField, name: str) -> Column:
-        from pyspark.sql.types import AtomicType, StringType, VariantType
+        from pyspark.sql.types import AtomicType, LongType, StringType, VariantType
 
-        text = StringType()
-        target = self._settled_type(name)
+        text, shown = StringType(), self._shown(field)
+        target = self._target(name, shown)
+        nested = not isinstance(target, AtomicType)
+        json = self.definition.format == "json"
+        native = fits(target, field.dataType) if json else nested and holds(target, shown)
+        if native or isinstance(target, VariantType) or target == text:
+            return Column(field.name, target, name, target)
+        if json and fits(LongType(), field.dataType) and _whole(target):
+            return Column(field.name, LongType(), name, target, "convert")
+        if not nested:
+            return Column(field.name, text, name, target, "cast")
+        return Column(field.name, text, name, target, "exact_json" if holds(target, shown) else "json")
+
+    def _target(self, name: str, shown: DataType) -> DataType:
+        """The type that a column has or is to have, now that the files show values of some type."""
+        from pyspark.sql.types import StringType
+
+        target = self.known.get(name) or self.named.get(name) or self.chosen.get(name)
         if target is None:
-            target = self.chosen[name] = field.dataType if _nameable(field.dataType) else text
-        elif self.definition.schemaEvolutionMode == "addNewColumns":
-            target = merge(target, field.dataType)
-        if isinstance(target, VariantType):
-            return Column(field.name, target, name, target)
-        if isinstance(target, AtomicType):
-            return Column(field.name, text, name, target, "native" if target == text else "cast")
-        if holds(target, field.dataType):
-            return Column(field.name, target, name, target)
-        return Column(field.name, text, name, target, "json")
+            target = self._hinted(name, shown if _nameable(shown) else StringType())
+            self.chosen[name] = target
+        elif self.definition.adds_columns:
+            if self.definition.widens and name not in self.named:
+                target = self.chosen[name] = wider(self.chosen.get(name, target), shown)
+            target = self._hinted(name, merge(target, shown))
+        return target
 
-    def _settled_type(self, name: str) -> DataType | None:
-        return self.known.get(name) or self.named.get(name) or self.chosen.get(name)
+    def _hinted(self, name: str, kind: DataType) -> DataType:
+        for path, hint in self._inner.items():
+            if path[0] == name:
+                kind = hinted(kind, path[1:], hint)
+        return kind
 
     def _converted(self, field: StructField, name: str) -> Column:
         """A column of files whose values have types of their own."""
-        from pyspark.sql.types import AtomicType, StringType
+        from pyspark.sql.types import AtomicType
 
-        target = self._settled_type(name)
-        if target is None:
-            target = self.chosen[name] = field.dataType if _nameable(field.dataType) else StringType()
-        elif self.definition.schemaEvolutionMode == "addNewColumns":
-            target = merge(target, field.dataType)
+        target = self._target(name, field.dataType)
         if target == field.dataType:
             return Column(field.name, target, name, target)
         atomic = isinstance(target, AtomicType) and isinstance(field.dataType, AtomicType)
         return Column(field.name, field.dataType, name, target, "convert" if atomic else "reshape")
 
     def _demand_one_type(self) -> None:
-        for name, wanted in self.named.items():
+        for name, wanted in self.wanted.items():
             column = next((known for known in self.known if known.lower() == name.lower()), None)
-            if column is not None and not _same(self.known[column], wanted):
+            if column is not None and not _agree(self.known[column], wanted):
                 raise SchemaMismatch(
                     f"{self.table}.{column} is {self.known[column].simpleString()}, "
                     f"and the definition says {wanted.simpleString()}",
@@ -208,6 +243,50 @@ def holds(target: DataType, found: DataType) -> bool:
     return isinstance(target, AtomicType)
 
 
+def fits(target: DataType, found: DataType) -> bool:
+    """Whether Spark's JSON reader gives all values of the type ``found`` as ``target``, just as their texts would cast.
+
+    A record with a single value that it could not give would come in as a corrupt one.
+    """
+    from pyspark.sql.types import (
+        ArrayType,
+        BooleanType,
+        DecimalType,
+        DoubleType,
+        LongType,
+        MapType,
+        StringType,
+        StructType,
+        VariantType,
+    )  # fmt: skip
+
+    if isinstance(target, (StringType, VariantType)):
+        return True
+    if isinstance(target, StructType) and isinstance(found, StructType):
+        inner = {field.name: field.dataType for field in target}
+        return all(field.name in inner and fits(inner[field.name], field.dataType) for field in found)
+    if isinstance(target, ArrayType) and isinstance(found, ArrayType):
+        return fits(target.elementType, found.elementType)
+    if isinstance(target, MapType) and isinstance(found, StructType):
+        return all(fits(target.valueType, field.dataType) for field in found)
+    if isinstance(target, DoubleType):
+        return isinstance(found, (LongType, DoubleType, DecimalType))
+    return isinstance(target, (LongType, BooleanType)) and target == found
+
+
+def _whole(kind: DataType) -> bool:
+    return kind.simpleString() in ("tinyint", "smallint", "int")
+
+
+def as_text(kind: DataType) -> DataType:
+    """A type with STRING in the place of all simple types in it."""
+    from pyspark.sql.types import ArrayType, StringType, StructField, StructType
+
+    if isinstance(kind, StructType):
+        return StructType([StructField(field.name, as_text(field.dataType)) for field in kind])
+    return ArrayType(as_text(kind.elementType)) if isinstance(kind, ArrayType) else StringType()
+
+
 def _nameable(kind: DataType) -> bool:
     """Whether Delta takes all the names in a type."""
     from pyspark.sql.types import ArrayType, StructType
@@ -221,11 +300,70 @@ def _nameable(kind: DataType) -> bool:
     return taken and all(_nameable(field.dataType) for field in kind)
 
 
-def _same(known: DataType, wanted: DataType) -> bool:
-    """Whether a column's type is the one that the definition gives it; a nested one may have grown."""
-    from pyspark.sql.types import AtomicType
+def hinted(kind: DataType | None, path: tuple[str, ...], hint: DataType) -> DataType:
+    """A type with that of a field inside of it as hinted; what has no fields, as it is then text, gives way to it."""
+    from pyspark.sql.types import ArrayType, MapType, StructField, StructType
 
-    return known == wanted if isinstance(wanted, AtomicType) else type(known) is type(wanted)
+    if not path:
+        return hint
+    name, *rest = path
+    inner = tuple(rest)
+    if isinstance(kind, MapType) and name in ("key", "value"):
+        key, value = kind.keyType, kind.valueType
+        return MapType(
+            hinted(key, inner, hint) if name == "key" else key, value if name == "key" else hinted(value, inner, hint)
+        )
+    if name == "element" and not isinstance(kind, StructType):
+        return ArrayType(hinted(kind.elementType if isinstance(kind, ArrayType) else None, inner, hint))
+    fields = list(kind) if isinstance(kind, StructType) else []
+    at = next((n for n, field in enumerate(fields) if field.name.lower() == name.lower()), None)
+    if at is None:
+        return StructType([*fields, StructField(name, hinted(None, inner, hint))])
+    fields[at] = StructField(fields[at].name, hinted(fields[at].dataType, inner, hint))
+    return StructType(fields)
+
+
+def wider(known: DataType, found: DataType) -> DataType:
+    """The wider of two types where Delta widens a column by itself to it, else the known one.
+
+    https://docs.delta.io/latest/delta-type-widening.html
+    """
+    orders = (("tinyint", "smallint", "int", "bigint"), ("float", "double"), ("date", "timestamp_ntz"))
+    names = (known.simpleString(), found.simpleString())
+    for order in orders:
+        if set(names) <= set(order):
+            return found if order.index(names[1]) > order.index(names[0]) else known
+    return known
+
+
+def _without_lengths(kind: DataType) -> DataType:
+    """A type without the lengths of texts in it: a length is a rule, and rules are silver's."""
+    from pyspark.sql.types import ArrayType, CharType, MapType, StringType, StructField, StructType, VarcharType
+
+    match kind:
+        case CharType() | VarcharType():
+            return StringType()
+        case StructType():
+            return StructType([StructField(field.name, _without_lengths(field.dataType)) for field in kind])
+        case ArrayType():
+            return ArrayType(_without_lengths(kind.elementType))
+        case MapType():
+            return MapType(_without_lengths(kind.keyType), _without_lengths(kind.valueType))
+    return kind
+
+
+def _agree(known: DataType, wanted: DataType) -> bool:
+    """Whether a column's type is the one that the definition gives it; a nested one may have other fields besides."""
+    from pyspark.sql.types import ArrayType, MapType, StructType
+
+    if isinstance(known, StructType) and isinstance(wanted, StructType):
+        have = {field.name.lower(): field.dataType for field in known}
+        return all(_agree(have[f.name.lower()], f.dataType) for f in wanted if f.name.lower() in have)
+    if isinstance(known, ArrayType) and isinstance(wanted, ArrayType):
+        return _agree(known.elementType, wanted.elementType)
+    if isinstance(known, MapType) and isinstance(wanted, MapType):
+        return _agree(known.keyType, wanted.keyType) and _agree(known.valueType, wanted.valueType)
+    return known == wanted
 
 
 def data_columns(columns: Iterable[str]) -> list[str]:

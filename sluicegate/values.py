@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from functools import reduce
 from typing import TYPE_CHECKING
 
+from sluicegate.schema import UNNAMED
+
 if TYPE_CHECKING:
     from pyspark.sql import Column as Expression
 
@@ -14,6 +16,15 @@ if TYPE_CHECKING:
 
 # The reader option that says how the texts of a type look.
 FORMATS = {"timestamp": "timestampformat", "timestamp_ntz": "timestampntzformat", "date": "dateformat"}
+
+# Times in JSON as exact as they are in a table; by default Spark cuts them to milliseconds.
+MICROSECONDS = {
+    "timestampFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSSSSXXX",
+    "timestampNTZFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSSSS",
+}
+
+# Where a text goes that does not fit.
+MISFIT = "_sluicegate_misfit"
 
 
 @dataclass(frozen=True)
@@ -35,16 +46,16 @@ class Value:
         """The value as the column's type; NULL where it does not fit."""
         from pyspark.sql import functions as F
 
-        if self.column.way == "native":
-            return self.raw
-        if self.column.way == "convert":
-            return self.raw.try_cast(self.column.type)
-        if self.column.way == "reshape":
-            return F.from_json(F.to_json(F.struct(self.raw.alias("v"))), f"v {self.column.type.simpleString()}")["v"]
-        if self.column.way == "json":
-            # In an object of its own, since not every type is one that from_json takes by itself.
-            wrapped = F.concat(F.lit('{"v":'), self.raw, F.lit("}"))
-            return F.from_json(wrapped, f"v {self.column.type.simpleString()}")["v"]
+        match self.column.way:
+            case "native":
+                return self.raw
+            case "convert":
+                return self.raw.try_cast(self.column.type)
+            case "reshape":
+                return self._parsed(F.to_json(F.struct(self.raw.alias("v")), MICROSECONDS))["v"]
+            case "json" | "exact_json":
+                # In an object of its own, since not every type is one that from_json takes by itself.
+                return self._parsed(self._wrapped)["v"]
         pattern = self.options.get(FORMATS.get(self.column.type.typeName(), ""))
         if pattern is not None:
             return F.try_to_timestamp(self.raw, F.lit(pattern)).try_cast(self.column.type)
@@ -60,13 +71,44 @@ class Value:
             case "native":
                 return None
             case "cast":
-                return there & self.typed.isNull()
+                return there & (self.typed.isNull() | self._cut)
+            case "exact_json":
+                return there & (self.typed.isNull() | self._parsed(self._wrapped)[MISFIT].isNotNull())
             case "convert":  # a number may come out rounded, too
                 return there & ~self.typed.try_cast(self.column.read).eqNullSafe(self.raw)
             case "reshape":
-                before, after = F.to_json(F.struct(self.raw.alias("v"))), F.to_json(F.struct(self.typed.alias("v")))
+                before, after = (F.to_json(F.struct(v.alias("v")), MICROSECONDS) for v in (self.raw, self.typed))
                 return there & ~before.eqNullSafe(after)
         return there
+
+    @property
+    def _cut(self) -> Expression:
+        """Whether the cast has left out a part of the value: digits of a decimal, or the time of a day."""
+        from pyspark.sql import functions as F
+        from pyspark.sql.types import DateType, DecimalType
+
+        kind = self.column.type
+        if isinstance(kind, DecimalType):
+            finer = DecimalType(38, min(kind.scale + 10, 38))
+            return ~self.raw.try_cast(finer).eqNullSafe(self.typed.cast(finer))
+        if isinstance(kind, DateType) and "dateformat" not in self.options:
+            time = self.raw.try_cast("timestamp_ntz")
+            return time.isNotNull() & ~time.eqNullSafe(self.typed.cast("timestamp_ntz"))
+        return F.lit(False)
+
+    @property
+    def _wrapped(self) -> Expression:
+        from pyspark.sql import functions as F
+
+        return F.concat(F.lit('{"v":'), self.raw, F.lit("}"))
+
+    def _parsed(self, text: Expression) -> Expression:
+        """The field ``v`` of a JSON text as the column's type, and the text where it does not fit."""
+        from pyspark.sql import functions as F
+        from pyspark.sql.types import StringType, StructField, StructType
+
+        schema = StructType([StructField("v", self.column.type), StructField(MISFIT, StringType())])
+        return F.from_json(text, schema, {**MICROSECONDS, "columnNameOfCorruptRecord": MISFIT})
 
 
 def rescued(values: Sequence[Value], about: Expression) -> Expression:
@@ -76,9 +118,10 @@ def rescued(values: Sequence[Value], about: Expression) -> Expression:
     lost = [(value, fails) for value in values if (fails := value.lost) is not None]
     if not lost:
         return F.lit(None).cast("string")
-    kept = [F.when(fails, value.raw).alias(value.column.field) for value, fails in lost]
+    fields = ["" if value.column.field == UNNAMED else value.column.field for value, _ in lost]
+    kept = [F.when(fails, value.raw).alias(field) for field, (value, fails) in zip(fields, lost, strict=True)]
     any_fails = reduce(lambda a, b: a | b, [fails for _, fails in lost])
-    return F.when(any_fails, F.to_json(F.struct(*kept, about["file_path"].alias("_file_path"))))
+    return F.when(any_fails, F.to_json(F.struct(*kept, about["file_path"].alias("_file_path")), MICROSECONDS))
 
 
 def from_path(name: str, about: Expression) -> Expression:

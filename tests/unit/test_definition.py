@@ -444,7 +444,15 @@ class TestBronze:
     @pytest.mark.parametrize(
         ("fields", "code"),
         [
-            ("schemaEvolutionMode: addNewColumnsWithTypeWidening", "not-yet"),
+            ("schema: id INT, schemaEvolutionMode: addNewColumnsWithTypeWidening", "schema-and-evolution"),
+            ("schemaHints: 'a.b INT, A.B STRING'", "columns"),
+            ("schemaHints: 'a STRUCT<b: INT>, a.b STRING'", "columns"),
+            ('schema: "a.b INT"', "columns"),
+            ("singleVariantColumn: _pos", "reserved-name"),
+            ("singleVariantColumn: v, schemaHints: id INT", "not-allowed"),
+            ("singleVariantColumn: v, inferColumnTypes: true", "not-allowed"),
+            ("rescuedDataColumn: other", "not-allowed"),
+            ("rescuedDataColumn: none, options: {multiLine: true}", "not-allowed"),
             ("modifiedAfter: yesterday", "wrong-type"),
             ("modifiedAfter: 2024-05-02, modifiedBefore: 2024-05-01", "out-of-range"),
             ("partitionColumns: [_pos]", "reserved-name"),
