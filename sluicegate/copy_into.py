@@ -10,6 +10,7 @@ from __future__ import annotations
 import argparse
 import fnmatch
 import json
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
@@ -18,13 +19,16 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from sluicegate import job, lake, landing, outcome
-from sluicegate.errors import LandingMissing, PipelineMissing, Where
+from sluicegate.errors import LandingMissing, PipelineMissing, SourceError, Where
 from sluicegate.lock import pipeline_lock
 from sluicegate.report import RunReport, TableReport, files, say
 
 if TYPE_CHECKING:
     from sluicegate.definition import BronzeTable, Pipeline
 
+
+# As Spark has it (HadoopFSUtils.shouldFilterOutPathName), also for files that it is told to read.
+HIDDEN = re.compile(r"(^|/)(\.[^/]*|_[^=/]*|[^/]*\._COPYING_)$")
 
 RESULT = ("num_affected_rows", "num_inserted_rows", "num_skipped_corrupt_files")
 
@@ -77,25 +81,37 @@ class Copy:
 
         Raises:
             LandingMissing: there is no such folder, or no such file in it.
+            SourceError: a file is named that Spark does not read.
         """
         folder, only = landing.folder_of(self.source)
         wanted = only or self.files
         every = landing.below(name, folder)
-        names = [path[len(folder) :].lstrip("/") for path in every["path"].to_pylist()]
-        missing = sorted(set(wanted) - set(names))
+        names = landing.relative(every, folder)
+        missing = sorted(set(wanted) - set(names.to_pylist()))
         if missing:
             raise LandingMissing(
                 f"there is no {missing[0]} in {folder}",
                 where=Where(table=name, file=folder),
                 cause=f"{files(len(missing))} of those named are not there" if len(missing) > 1 else "",
             )
-        keep = [
-            landing.finished(own, table.pathGlobFilter if not wanted else None)
-            and (not wanted or own in wanted)
-            and (self.pattern is None or fnmatch.fnmatchcase(own, self.pattern))
-            for own in names
-        ]
-        return every.filter(pa.array(keep, pa.bool_()))
+        hidden = sorted(name for name in wanted if HIDDEN.search(name))
+        if hidden:
+            raise SourceError(
+                f"{hidden[0]} cannot be copied under this name",
+                where=Where(table=name, file=f"{folder}/{hidden[0]}"),
+                cause="Spark takes files for empty whose names begin with . or _ or end in ._COPYING_",
+                hint="give it another name",
+            )
+        # Who names a file wants it, also one that looks temporary.
+        keep = (
+            pc.is_in(names, value_set=pa.array(wanted, pa.string()))
+            if wanted
+            else pc.and_(landing.finished(names), landing.matching(names, table.pathGlobFilter))
+        )
+        if self.pattern is not None:
+            matches = [fnmatch.fnmatchcase(own, self.pattern) for own in names.to_pylist()]
+            keep = pc.and_(keep, pa.chunked_array([matches], pa.bool_()))
+        return every.filter(keep)
 
 
 def parser() -> argparse.ArgumentParser:

@@ -11,6 +11,7 @@ import os
 import signal
 
 POINTS = (
+    "ledger.before_commit",
     "ledger.after_commit",
     "bronze.before_commit",
     "bronze.after_commit",

@@ -9,7 +9,9 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import unquote, urlparse
 
-from deltalake import DeltaTable
+import pyarrow as pa
+import pyarrow.compute as pc
+from deltalake import CommitProperties, DeltaTable, Transaction, WriterProperties, write_deltalake
 from deltalake.exceptions import TableNotFoundError
 
 from sluicegate.errors import LakeUnsupported, NotADeltaTable, Where
@@ -18,6 +20,9 @@ LAYERS = ("bronze", "silver", "gold")
 
 # The key under which our facts stand in a commit's userMetadata: other writers have metadata of their own.
 METADATA = "sluicegate"
+
+# So many data files of a small table are put into one: opening them costs more than what is in them.
+MANY_FILES = 32
 
 
 @dataclass(frozen=True)
@@ -63,6 +68,10 @@ class Lake:
     def outcome(self, name: str) -> str:
         """What became of each landed file of bronze table ``name``."""
         return self._at("_ledger", f"{name}_outcome")
+
+    def known(self, name: str) -> str:
+        """A copy of the ledger of bronze table ``name`` in one file."""
+        return self._at("_state", f"{name}_known")
 
     @property
     def events(self) -> str:
@@ -130,14 +139,69 @@ def dataset(table: DeltaTable) -> Any:
     Local files are read by Arrow itself. Through delta-rs, as by default, Arrow's reader threads call back into Python,
     and a process that ends before they have come to rest is sometimes aborted ("terminate called").
     """
+    return table.to_pyarrow_dataset(filesystem=_local(table), parquet_read_options=_read_options())
+
+
+def above(table: DeltaTable, column: str, value: int) -> Any:
+    """The rows whose ``column`` is greater, as a pyarrow dataset, without opening files that have none of them.
+
+    For tables of thousands of small files: to describe them all to Arrow takes longer than to read a few.
+    """
+    import pyarrow.dataset as ds
+
+    filesystem = _local(table)
+    greater = ds.field(column) > value
+    if filesystem is None:
+        return dataset(table).filter(greater)
+    files = statistics(table, "path", f"max.{column}")
+    newest = files.filter(pc.fill_null(pc.greater(files[1], value), True))["path"].to_pylist()
+    schema = pa.schema(table.schema().to_arrow())
+    form = ds.ParquetFileFormat(read_options=_read_options())
+    return ds.dataset(newest, schema=schema, filesystem=filesystem, format=form).filter(greater)
+
+
+def replace(
+    table: DeltaTable | None, uri: str, rows: Any, *,
+    transaction: Transaction | None = None, writer_properties: WriterProperties | None = None,
+) -> None:  # fmt: skip
+    """Replaces all rows of a table that has no readers of its changes, if it is still as it was loaded.
+
+    Files that an hour ago belonged to the table no longer are deleted.
+
+    Raises:
+        DeltaError: another commit came first.
+    """
+    options: dict[str, Any] = {"mode": "overwrite" if table else "error", "writer_properties": writer_properties}
+    once = CommitProperties(max_commit_retries=0, app_transactions=[transaction] if transaction else None)
+    write_deltalake(table or uri, rows, commit_properties=once, **options)
+    DeltaTable(uri).vacuum(retention_hours=1, dry_run=False, enforce_retention_duration=False)
+
+
+def _local(table: DeltaTable) -> Any:
     from pyarrow import fs
-    from pyarrow.dataset import ParquetReadOptions
 
     uri = table.table_uri
-    local = fs.SubTreeFileSystem(local_path(uri), fs.LocalFileSystem()) if is_local(uri) else None
+    return fs.SubTreeFileSystem(local_path(uri), fs.LocalFileSystem()) if is_local(uri) else None
+
+
+def _read_options() -> Any:
+    from pyarrow.dataset import ParquetReadOptions
+
     # INT96 times of other writers, taken as nanoseconds, would end in the year 2262.
-    options = ParquetReadOptions(coerce_int96_timestamp_unit="us")
-    return table.to_pyarrow_dataset(filesystem=local, parquet_read_options=options)
+    return ParquetReadOptions(coerce_int96_timestamp_unit="us")
+
+
+def statistics(table: DeltaTable, *columns: str) -> pa.Table:
+    """What the table's log says of each of its data files.
+
+    Args:
+        table: the table.
+        columns: ``path``, ``num_records``, or ``min.x``, ``max.x`` and ``null_count.x`` of a column ``x``. Texts are
+            cut at 64 characters there. What the writer of a file has not counted is null.
+    """
+    described = pa.table(table.get_add_actions(flatten=True))
+    there = set(described.column_names)
+    return pa.table([described[c] if c in there else pa.nulls(described.num_rows) for c in columns], list(columns))
 
 
 def rows(table: DeltaTable | None) -> int:

@@ -7,31 +7,25 @@ A chunk's number is the version of the commit that entered it, so chunks have an
 from __future__ import annotations
 
 import fnmatch
-import os
+import re
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any
+from datetime import UTC, datetime, timedelta
+from functools import partial
+from typing import TYPE_CHECKING
 
-import fsspec
 import pyarrow as pa
 import pyarrow.compute as pc
 from deltalake import CommitProperties, DeltaTable, write_deltalake
 from deltalake.exceptions import CommitFailedError, DeltaError
 
-from sluicegate import fault, lake, outcome
+from sluicegate import fault, known, lake, outcome, stores
 from sluicegate.errors import LandingMissing, Where
+from sluicegate.stores import FILES
 
 if TYPE_CHECKING:
     from sluicegate.definition import BronzeTable
 
-FILES = pa.schema(
-    [
-        pa.field("path", pa.string(), nullable=False),
-        pa.field("size", pa.int64(), nullable=False),
-        pa.field("modification_time", pa.timestamp("us", "UTC"), nullable=False),
-    ]
-)
 LEDGER = pa.schema(
     [
         *FILES,
@@ -46,6 +40,7 @@ READ, REPLACE, SKIP = "read", "replace", "skip"
 
 # Names that programs give to what they have not finished writing.
 TEMPORARY = ("*.tmp", "*.temp", "*.part", "*.partial", "*.crdownload", "*.filepart", "*.swp", "*~", "*._COPYING_")
+UNFINISHED = "(^|/)[._]|(" + "|".join(re.escape(pattern[1:]) for pattern in TEMPORARY) + r")\z"
 
 # Another run may enter files between our look at the ledger and our commit; each time we look again.
 ATTEMPTS = 20
@@ -76,132 +71,133 @@ class Discovery:
         return pc.sum(self.new["size"]).as_py() or 0
 
 
-def listing(name: str, table: BronzeTable) -> pa.Table:
-    """All finished files of a landing folder that the definition lets in (schema ``FILES``).
-
-    Hidden names (beginning with ``.`` or ``_``) and names of unfinished files are left out, as Spark and Hadoop do.
-
-    Raises:
-        LandingMissing: the folder does not exist.
-    """
-    folder, _ = folder_of(table.path)
-    files = below(name, folder)
-    inside = [finished(path[len(folder) :].strip("/"), table.pathGlobFilter) for path in files["path"].to_pylist()]
-    files = files.filter(pa.array(inside, pa.bool_()))
-    if table.modifiedAfter:
-        files = files.filter(pc.field("modification_time") > table.modifiedAfter)
-    return files.filter(pc.field("modification_time") < table.modifiedBefore) if table.modifiedBefore else files
-
-
 def folder_of(address: str) -> tuple[str, tuple[str, ...]]:
     """A folder as the paths of its files begin, and the one file in it if the address is that of a file."""
-    fs, root = fsspec.core.url_to_fs(address)
-    if "file" in fs.protocol:
-        root = os.path.normpath(root)  # as Spark will name the files, or they would not be known again
+    try:
+        fs, root = stores.opened(address)
+    except (OSError, ValueError, ImportError):
+        return address, ()  # what is wrong with it is said when it is listed
     if fs.isfile(root):
         above, _, file = root.rpartition("/")
-        return _spark_path(fs, above), (file,)
-    return _spark_path(fs, root), ()
+        return stores.uri(fs, above), (file,)
+    return stores.uri(fs, root), ()
 
 
-def below(name: str, folder: str) -> pa.Table:
+def below(name: str, folder: str, emptied: Callable[[], bool] = lambda: False) -> pa.Table:
     """All files in a folder and the folders below it, finished or not (schema ``FILES``).
+
+    Args:
+        name: the bronze table, for messages.
+        folder: path or URI.
+        emptied: whether files of a folder that is not there have been read; asked only of stores without folders.
 
     Raises:
         LandingMissing: the folder does not exist, or cannot be listed.
     """
-    fs, root = fsspec.core.url_to_fs(folder)
-    fs.invalidate_cache(root)  # a long-lived process, a sensor's, must not look at an old listing
-    if not fs.isdir(root):
+    try:
+        return stores.files(folder)
+    except FileNotFoundError as error:
+        if not stores.has_folders(folder) and emptied():
+            return FILES.empty_table()
+        hint = "make the folder" if stores.has_folders(folder) else "land a file in it"
         raise LandingMissing(
             f"the landing folder {folder} does not exist",
             where=Where(table=name, file=folder),
-            hint="make the folder, or say where files land with --landing",
-        )
-    try:
-        # By default fsspec leaves out in silence what it may not look into.
-        found = fs.find(root, detail=True, on_error="raise")
-    except OSError as error:
+            hint=f"{hint}, or say where files land with --landing",
+        ) from error
+    except (OSError, ValueError, ImportError) as error:  # Arrow's errors, and fsspec's for a store it has no way to
         raise LandingMissing(
             f"the landing folder {folder} cannot be listed",
             where=Where(table=name, file=getattr(error, "filename", None) or folder),
             cause=str(error),
-            hint="give this user the right to read it, and run again",
+            hint="the cause says what stands in the way: rights, credentials, an address or the network",
         ) from error
-    return pa.table(
-        {
-            "path": [_spark_path(fs, path) for path in found],
-            "size": [int(info["size"]) for info in found.values()],
-            "modification_time": [_modified(fs, path, info) for path, info in found.items()],
-        },
-        schema=FILES,
-    )
 
 
-def finished(relative: str, glob: str | None) -> bool:
-    """Whether a file, by its name below the folder, is whole and matches the pattern."""
-    parts = relative.split("/")
-    if any(part.startswith((".", "_")) for part in parts):
-        return False
-    name = parts[-1]
-    return not any(fnmatch.fnmatchcase(name, t) for t in TEMPORARY) and (
-        glob is None or fnmatch.fnmatchcase(name, glob)
-    )
+def relative(files: pa.Table, folder: str) -> pa.ChunkedArray:
+    """The names of files below their folder."""
+    return pc.utf8_ltrim(pc.utf8_slice_codeunits(files["path"], len(folder)), "/")
 
 
-def _spark_path(fs: Any, path: str) -> str:
-    """A local file by its path, any other by its URI: what both Spark and fsspec open."""
-    return path if "file" in fs.protocol else str(fs.unstrip_protocol(path))
+def finished(names: pa.ChunkedArray) -> pa.ChunkedArray:
+    """Which files are whole, by their names below the folder: neither hidden nor temporary."""
+    return pc.invert(pc.match_substring_regex(names, UNFINISHED))
 
 
-def _modified(fs: Any, path: str, info: dict[str, Any]) -> datetime:
-    named = [info[key] for key in ("mtime", "LastModified", "created") if info.get(key) is not None]
-    stamp = named[0] if named else fs.modified(path)
-    if isinstance(stamp, datetime):
-        return stamp if stamp.tzinfo else stamp.replace(tzinfo=UTC)
-    return datetime.fromtimestamp(float(stamp), UTC)
+def matching(names: pa.ChunkedArray, glob: str | None) -> pa.ChunkedArray:
+    """Which files, by their names below the folder, have a last part that matches the pattern; all without one."""
+    if glob is None:
+        return pc.is_valid(names)
+    matches = re.compile(fnmatch.translate(glob)).match
+    found = [[matches(name.rpartition("/")[2]) is not None for name in part.to_pylist()] for part in names.chunks]
+    return pa.chunked_array(found, pa.bool_())
 
 
 def discover(name: str, table: BronzeTable, at: lake.Lake, now: datetime | None = None) -> Discovery:
     """Looks at the landing folder and takes away what the ledger knows; writes nothing.
 
+    Hidden names (beginning with ``.`` or ``_``) and names of unfinished files are left out, as Spark and Hadoop do.
+    A folder of S3, which vanishes with its last file, counts as empty if files of it are in the ledger.
+
     Args:
         name: the bronze table's name, for messages.
         table: its definition.
         at: the lake that has its ledger, if there is one yet.
-        now: the time that files must be ``settleSeconds`` older than (UTC; the clock's by default).
+        now: the time that files must be ``settleSeconds`` older than (UTC; the clock's by default). A file whose time
+            is further ahead than that has it from another clock, and counts as settled: it would wait for ever.
 
     Raises:
-        LandingMissing: the folder does not exist.
+        LandingMissing: the folder does not exist, or cannot be listed.
     """
-    landed = listing(name, table)
-    now = now or datetime.now(UTC)
-    young_since = pa.scalar(int((now.timestamp() - table.settleSeconds) * 1e6), pa.int64()).cast(
-        pa.timestamp("us", "UTC")
-    )
-    young = pc.greater(landed["modification_time"], young_since)
-    settled, settling = landed.filter(pc.invert(young)), landed.filter(young)
     ledger = lake.delta_table(at.ledger(name))
+    folder, only = folder_of(table.path)
+    landed = below(name, folder, lambda: ledger is not None and _has_of(at, name, ledger, folder))
+    if only:
+        landed = landed.filter(pc.is_in(landed["path"], value_set=pa.array([f"{folder}/{one}" for one in only])))
+    admitted = partial(_admitted, table=table, folder=folder)
+    clock, settle = now or datetime.now(UTC), timedelta(seconds=table.settleSeconds)
+    young = pc.and_(
+        pc.greater(landed["modification_time"], clock - settle),
+        pc.less_equal(landed["modification_time"], clock + settle),
+    )
+    settled, settling = landed.filter(pc.invert(young)), admitted(landed.filter(young))
+    nothing = FILES.empty_table()
     if ledger is None:
         if table.includeExistingFiles:
-            return Discovery(in_order(to(READ, settled)), settling, settled.slice(0, 0))
-        return Discovery(in_order(to(SKIP, landed)), landed.slice(0, 0), landed.slice(0, 0))
-    entries = lake.dataset(ledger).to_table(columns=[*FILES.names, "chunk"]).sort_by("chunk")
-    # Of the entries of a path the last one counts: an older version may come back. Columnar, and with a columnar
-    # anti-join: the cost of a run must not grow with a Python loop over all files that ever landed.
-    last = entries.group_by("path", use_threads=False).aggregate([("size", "last"), ("modification_time", "last")])
-    known = last.rename_columns(FILES.names).cast(FILES)
-    unknown = settled.join(known, keys=FILES.names, join_type="left anti")
-    changed = unknown.join(known.select(["path"]), keys="path", join_type="left semi").cast(FILES)
-    new = unknown.join(known.select(["path"]), keys="path", join_type="left anti").cast(FILES)
+            return Discovery(in_order(to(READ, admitted(settled))), settling, nothing)
+        return Discovery(in_order(to(SKIP, admitted(landed))), nothing, nothing)
+    # Names are looked at last: of very many files that landed some time, nearly all are known.
+    span = pc.min_max(settled["path"]).as_py()
+    # Of the entries of a path the newest counts: an older version of a file may come back.
+    last = known.entries(at, name, ledger, span["min"], span["max"])
+    entry = pc.index_in(settled["path"], value_set=last["path"])  # the first of equal ones
+    same = [pc.equal(settled[column], pc.take(last[column], entry)) for column in ("size", "modification_time")]
+    new = admitted(settled.filter(pc.is_null(entry)))
+    changed = admitted(settled.filter(pc.invert(pc.and_(*same))))  # null, and left out, where there is no entry
     failed = outcome.failed(at, name, table.fingerprint)
     # A file that could not be read is read when it is repaired, or when what kept us from it may have gone.
     again = changed if table.allowOverwrites else _among(changed, failed)
-    left = changed.join(again.select(["path"]), keys="path", join_type="left anti").cast(FILES)
-    retried = _among(settled, [path for path, retry in failed.items() if retry])
-    retried = retried.join(again.select(["path"]), keys="path", join_type="left anti").cast(FILES)
+    left = _without(changed, again)
+    retried = _without(admitted(_among(settled, [path for path, retry in failed.items() if retry])), again)
     entered = [to(READ, new), to(REPLACE, again), to(REPLACE, retried)]
     return Discovery(in_order(pa.concat_tables(entered)), settling, left)
+
+
+def _admitted(files: pa.Table, table: BronzeTable, folder: str) -> pa.Table:
+    """The files that are whole by their names, and that the definition lets in."""
+    names = relative(files, folder)
+    files = files.filter(pc.and_(finished(names), matching(names, table.pathGlobFilter)))
+    if table.modifiedAfter:
+        files = files.filter(pc.field("modification_time") > table.modifiedAfter)
+    return files.filter(pc.field("modification_time") < table.modifiedBefore) if table.modifiedBefore else files
+
+
+def _has_of(at: lake.Lake, name: str, ledger: DeltaTable, folder: str) -> bool:
+    return bool(known.entries(at, name, ledger, f"{folder}/", f"{folder}0").num_rows)  # 0 is the letter behind /
+
+
+def _without(files: pa.Table, others: pa.Table) -> pa.Table:
+    return files.filter(pc.invert(pc.is_in(files["path"], value_set=others["path"])))
 
 
 def _among(files: pa.Table, paths: Iterable[str]) -> pa.Table:
@@ -246,11 +242,8 @@ def enter(name: str, table: BronzeTable, at: lake.Lake, look: Look | None = None
                 ledger = _create(uri, _baseline(name, table, at))
                 found = found if table.includeExistingFiles else (look or discover)(name, table, at)
             for chunk in chunks(found.new, table.maxFilesPerTrigger, table.maxBytesPerTrigger):
-                number = _append(ledger, chunk)
-                fault.point("ledger.after_commit")
-                # Exactly our own commit, not the newest: if another run has entered files since, the next
-                # compare-and-set must fail.
-                ledger.load_as_version(number)
+                _append(ledger, chunk)
+            known.keep(at, name, ledger)
             return found
         except CommitFailedError:
             if attempt == ATTEMPTS - 1:
@@ -301,12 +294,21 @@ def chunks(files: pa.Table, max_files: int, max_bytes: int | None) -> list[pa.Ta
     return cut
 
 
-def _append(ledger: DeltaTable, files: pa.Table) -> int:
+def _append(ledger: DeltaTable, files: pa.Table) -> None:
+    """Enters a chunk, as exactly the version after the one that the ledger is loaded at.
+
+    Raises:
+        CommitFailedError: another run has made that version.
+    """
     number = ledger.version() + 1
-    # Without retries the commit is exactly version `number` or fails; a retry would give the chunk another version.
+    fault.point("ledger.before_commit")
+    # With retries the chunk would be given another version.
     properties = CommitProperties(max_commit_retries=0)
     write_deltalake(ledger, _stamped(files, number), mode="append", commit_properties=properties)
-    return number
+    fault.point("ledger.after_commit")
+    # Exactly our own commit, not the newest: if another run has entered files, the next compare-and-set must fail.
+    if ledger.version() != number:
+        ledger.load_as_version(number)
 
 
 def _stamped(files: pa.Table, chunk: int) -> pa.Table:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
@@ -9,6 +11,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 from deltalake import DeltaTable, write_deltalake
+from deltalake.exceptions import DeltaError
 
 from sluicegate import lake
 
@@ -20,6 +23,12 @@ OUTCOME = pa.schema(
         ("version", pa.int64()), ("ingested", TIME), ("table_id", pa.string()),
     ]
 )  # fmt: skip
+FATES = pa.schema([*OUTCOME, ("size", pa.int64()), ("modification_time", TIME), ("action", pa.string()),
+                   ("discovered", TIME), ("state", pa.string())])  # fmt: skip
+KEYS = ["path", "chunk"]
+
+# Files whose outcome is made out at a time.
+AT_ONCE = 50_000
 NOTHING = {"rows": 0, "corrupt": 0, "rescued": 0}
 
 
@@ -48,13 +57,39 @@ def copy(at: lake.Lake, name: str) -> Taken:
     bronze, ledger = lake.delta_table(at.table("bronze", name)), lake.delta_table(at.ledger(name))
     if bronze is None or ledger is None:
         return Taken(0, 0, 0, {})
-    known = read(at, name)
-    told, version = max(((row["chunk"], row["version"]) for row in known), default=(0, -1))
-    commits = _chunk_commits(bronze, told, bronze.version() - version)
-    if not commits:
-        return Taken(0, 0, 0, {})
-    counted = _count(bronze, told)
-    files = lake.dataset(ledger).to_table(["path", "chunk"], filter=pc.field("chunk").isin(sorted(commits))).to_pylist()
+    commits = _chunk_commits(bronze, _told(at, name, bronze))
+    sums = dict(NOTHING)
+    failed: dict[str, str] = {}
+    for some in _some_at_a_time(commits):
+        rows = _rows(bronze, ledger, {chunk: commits[chunk] for chunk in some})
+        write_deltalake(at.outcome(name), pa.Table.from_pylist(rows, schema=OUTCOME), mode="append")
+        sums = {key: sums[key] + sum(row[key] for row in rows) for key in NOTHING}
+        failed |= {row["path"]: row["error"] for row in rows if row["error"]}
+    if commits:
+        _compact(at.outcome(name))
+    return Taken(**sums, failed=failed)
+
+
+def _some_at_a_time(commits: dict[int, lake.Commit]) -> Iterator[list[int]]:
+    """The chunks in order, in parts that have no more files than fit into memory. A kill between two loses nothing."""
+    part: list[int] = []
+    files = 0
+    for chunk in sorted(commits):
+        part.append(chunk)
+        files += int((commits[chunk].ours or {}).get("files", 0))
+        if files >= AT_ONCE:
+            yield part
+            part, files = [], 0
+    if part:
+        yield part
+
+
+def _rows(bronze: DeltaTable, ledger: DeltaTable, commits: dict[int, lake.Commit]) -> list[dict[str, Any]]:
+    """What became of the files of some chunks (schema ``OUTCOME``)."""
+    first, last = min(commits), max(commits)
+    counted = _count(bronze, first, last)
+    # The range as well, since by it the ledger's files are told apart without opening them.
+    chunks = (pc.field("chunk") >= first) & (pc.field("chunk") <= last) & pc.field("chunk").isin(sorted(commits))
     rows = [
         {
             **file, **counted.get((file["chunk"], file["path"]), NOTHING),
@@ -63,24 +98,49 @@ def copy(at: lake.Lake, name: str) -> Taken:
             "ingested": datetime.fromtimestamp(commits[file["chunk"]].timestamp / 1000, UTC),
             "table_id": lake.table_id(bronze),
         }
-        for file in files
+        for file in lake.dataset(ledger).to_table(["path", "chunk"], filter=chunks).to_pylist()
     ]  # fmt: skip
-    rows.sort(key=lambda row: (row["chunk"], row["path"]))
-    write_deltalake(at.outcome(name), pa.Table.from_pylist(rows, schema=OUTCOME), mode="append")
-    sums = {key: sum(row[key] for row in rows) for key in NOTHING}
-    return Taken(**sums, failed={row["path"]: row["error"] for row in rows if row["error"]})
+    return sorted(rows, key=lambda row: (row["chunk"], row["path"]))
 
 
-def read(at: lake.Lake, name: str) -> list[dict[str, Any]]:
-    """What became of each file that bronze table ``name`` has taken in (schema ``OUTCOME``), in no order."""
+def _compact(uri: str) -> None:
+    """Puts the many small files of the log into one, row for row (see known.py why not by OPTIMIZE)."""
+    log = DeltaTable(uri)
+    if len(log.file_uris()) >= lake.MANY_FILES:
+        with suppress(DeltaError):  # another run wrote at this moment: the next one does it
+            lake.replace(log, uri, lake.dataset(log).scanner().to_reader())
+
+
+def read(at: lake.Lake, name: str, columns: list[str] | None = None, where: Any = None) -> pa.Table:
+    """What became of the files that bronze table ``name`` has taken in (schema ``OUTCOME``), in no order.
+
+    Args:
+        at: the lake.
+        name: the bronze table.
+        columns: these columns alone. A million files have a million paths: ask for what is needed.
+        where: these rows alone (an expression of pyarrow), by which files of the log may be left unopened.
+    """
     bronze, log = lake.delta_table(at.table("bronze", name)), lake.delta_table(at.outcome(name))
     if bronze is None or log is None:
-        return []
+        return OUTCOME.empty_table().select(columns or OUTCOME.names)
     # Of a table that was deleted and made anew, the former one's files are another story.
-    rows: list[dict[str, Any]] = (
-        lake.dataset(log).to_table(filter=pc.field("table_id") == lake.table_id(bronze)).to_pylist()
-    )
-    return rows
+    mine = pc.field("table_id") == lake.table_id(bronze)
+    return lake.dataset(log).to_table(columns or OUTCOME.names, filter=mine if where is None else mine & where)
+
+
+def _told(at: lake.Lake, name: str, bronze: DeltaTable) -> int:
+    """The last version of bronze whose files' outcome is on record; -1 if there is none."""
+    log = lake.delta_table(at.outcome(name))
+    if log is None:
+        return -1
+    files = lake.statistics(log, "min.table_id", "max.table_id", "max.version")
+    one = pc.equal(files["min.table_id"], files["max.table_id"])
+    if files["max.version"].null_count == 0 and pc.all(one).as_py():
+        mine = files.filter(pc.equal(files["min.table_id"], lake.table_id(bronze)))
+        return int(pc.max(mine["max.version"]).as_py() or 0) if mine.num_rows else -1
+    # Else rows of a former table under this name are in the same file.
+    newest = pc.max(read(at, name, ["version"])["version"]).as_py()
+    return -1 if newest is None else int(newest)
 
 
 def _trouble(commit: lake.Commit, path: str) -> dict[str, Any]:
@@ -100,20 +160,28 @@ def failed(at: lake.Lake, name: str, definition: str) -> dict[str, bool]:
         name: the bronze table.
         definition: the fingerprint of its definition now.
     """
-    last = {row["path"]: row for row in sorted(read(at, name), key=lambda row: int(row["chunk"]))}
+    log = lake.delta_table(at.outcome(name))
+    if log is None:
+        return {}
+    files = lake.statistics(log, "null_count.error", "num_records")
+    if pc.all(pc.fill_null(pc.equal(*files.columns), False)).as_py():
+        return {}
+    columns = ["path", "chunk", "error", "retry", "definition"]
+    wrong = read(at, name, columns, pc.field("error").is_valid())
+    if not wrong.num_rows:
+        return {}
+    since = (pc.field("chunk") >= pc.min(wrong["chunk"])) & pc.field("path").isin(wrong["path"].unique().to_pylist())
+    last = {row["path"]: row for row in read(at, name, columns, since).sort_by("chunk").to_pylist()}
     return {path: bool(row["retry"]) or row["definition"] != definition for path, row in last.items() if row["error"]}
 
 
 def behind(at: lake.Lake, name: str) -> bool:
     """Whether bronze has committed chunks that the outcome does not tell of: a run was killed between the two."""
     bronze = lake.delta_table(at.table("bronze", name))
-    if bronze is None:
-        return False
-    told, version = max(((row["chunk"], row["version"]) for row in read(at, name)), default=(0, -1))
-    return bool(_chunk_commits(bronze, told, bronze.version() - version))
+    return bronze is not None and bool(_chunk_commits(bronze, _told(at, name, bronze)))
 
 
-def fates(at: lake.Lake, name: str) -> list[dict[str, Any]]:
+def fates(at: lake.Lake, name: str) -> pa.Table:
     """The whole ledger of a bronze table, each entry with what became of it, in the order of reading.
 
     To the columns of ledger and outcome comes ``state``: ``waiting``; ``ingested``; ``failed`` (see ``error``);
@@ -122,49 +190,45 @@ def fates(at: lake.Lake, name: str) -> list[dict[str, Any]]:
     """
     ledger = lake.delta_table(at.ledger(name))
     if ledger is None:
-        return []
-    became = {(row["chunk"], row["path"]): row for row in read(at, name)}
-    entries = [
-        {**dict.fromkeys(OUTCOME.names), **entry, **became.get((entry["chunk"], entry["path"]), {})}
-        for entry in lake.dataset(ledger).to_table().to_pylist()
-    ]
-    entries.sort(key=lambda entry: (entry["chunk"], entry["modification_time"], entry["path"]))
-    given_way: set[str] = set()
-    for entry in reversed(entries):
-        entry["state"] = _state(entry, entry["path"] in given_way)
-        if entry["action"] == "replace" and entry["state"] == "ingested":
-            given_way.add(entry["path"])
-    return entries
+        return FATES.empty_table()
+    became = read(at, name).sort_by("version")
+    rest = [column for column in OUTCOME.names if column not in KEYS]
+    # One row for each file of a chunk, the newest, whatever was copied twice.
+    became = became.group_by(KEYS, use_threads=False).aggregate([(column, "last") for column in rest])
+    became = became.rename_columns([*KEYS, *rest])
+    entries = lake.dataset(ledger).to_table().join(became, KEYS, join_type="left outer")
+    order = [(column, "ascending") for column in ("chunk", "modification_time", "path")]
+    return _with_states(entries.sort_by(order)).select(FATES.names).cast(FATES)
 
 
-def _state(entry: dict[str, Any], replaced: bool) -> str:
-    if entry["action"] == "skip":
-        return "skipped"
-    if entry["version"] is None:
-        return "waiting"
-    return "failed" if entry["error"] else "replaced" if replaced else "ingested"
+def _with_states(entries: pa.Table) -> pa.Table:
+    skipped = pc.equal(entries["action"], "skip")
+    waiting = pc.is_null(entries["version"])
+    read = pc.and_(pc.invert(pc.or_(skipped, waiting)), pc.is_null(entries["error"]))
+    new = entries.filter(pc.and_(read, pc.equal(entries["action"], "replace"))).sort_by([("chunk", "descending")])
+    heir = pc.take(new["chunk"], pc.index_in(entries["path"], value_set=new["path"]))
+    replaced = pc.and_(read, pc.fill_null(pc.greater(heir, entries["chunk"]), False))
+    kinds = pc.make_struct(skipped, waiting, replaced, read)
+    return entries.append_column("state", pc.case_when(kinds, "skipped", "waiting", "replaced", "ingested", "failed"))
 
 
-def _chunk_commits(bronze: DeltaTable, told: int, behind: int) -> dict[int, lake.Commit]:
-    """The commit of each chunk after ``told``, among the ``behind`` newest commits."""
-    found: dict[int, lake.Commit] = {}
-    for commit in lake.commits(bronze, behind) if behind > 0 else ():
-        chunk = (commit.ours or {}).get("chunk")
-        if chunk is not None:
-            if chunk <= told:
-                break
-            found[int(chunk)] = commit
-    return found
+def _chunk_commits(bronze: DeltaTable, told: int) -> dict[int, lake.Commit]:
+    """The commit of each chunk in the versions of bronze after ``told``."""
+    behind = bronze.version() - told
+    commits = lake.commits(bronze, behind) if behind > 0 else iter(())
+    return {int(commit.ours["chunk"]): commit for commit in commits if commit.ours and "chunk" in commit.ours}
 
 
-def _count(bronze: DeltaTable, told: int) -> dict[tuple[int, str], dict[str, int]]:
+def _count(bronze: DeltaTable, first: int, last: int) -> dict[tuple[int, str], dict[str, int]]:
     columns = {
         "chunk": pc.field("_chunk"),
         "source_file": pc.field("source_file"),
         "corrupt": pc.field("_corrupt_record").is_valid().cast(pa.int64()),
         "rescued": pc.field("_rescued_data").is_valid().cast(pa.int64()),
     }
-    rows = lake.dataset(bronze).to_table(columns=columns, filter=pc.field("_chunk") > told)
+    rows = lake.dataset(bronze).to_table(
+        columns=columns, filter=(pc.field("_chunk") >= first) & (pc.field("_chunk") <= last)
+    )
     sums: list[tuple[str, str]] = [("corrupt", "count"), ("corrupt", "sum"), ("rescued", "sum")]
     return {
         (group["chunk"], lake.canonical(group["source_file"] or "")): {

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
@@ -108,7 +109,7 @@ def _verify_files(at: lake.Lake, name: str) -> list[str]:
             [f"{name}: the table is gone, into which {gone:,} files were read; a run reads them again"] if gone else []
         )
     mark = lake.mark(bronze, f"sluicegate.bronze.{name}@{lake.table_id(ledger)}") or 0
-    passed = [entry for entry in outcome.fates(at, name) if entry["chunk"] <= mark]
+    passed = [entry for entry in outcome.fates(at, name).to_pylist() if entry["chunk"] <= mark]
     rows = lake.dataset(bronze).to_table(["_chunk", "_pos", "source_file"])
     identities = rows.group_by(["_chunk", "_pos"]).aggregate([([], "count_all")])
     found, problems = {}, []
@@ -160,19 +161,32 @@ def _first(records: pa.Table) -> str:
     return f"{row['_chunk']}/{row['_pos']} (chunk/position)"
 
 
-def files(name: str, pipeline: Pipeline, settings: Settings) -> list[dict[str, Any]]:
+def files(
+    name: str, pipeline: Pipeline, settings: Settings, states: Sequence[str] = (), newest: int | None = None
+) -> list[dict[str, Any]]:
     """The ledger of a bronze table with what became of each file, and the files that wait, oldest first.
 
     Each entry has path, size, modification_time, chunk, discovered, rows, corrupt, rescued, error, version and ingested
     of the commit, and state: that of ``outcome.fates``, and for files that are not in the ledger ``settling``,
     ``waiting`` or ``changed`` (since it was read).
 
+    Args:
+        name: the bronze table.
+        pipeline: its pipeline.
+        settings: where things are.
+        states: only files in these states; none means all.
+        newest: only so many, the last of them.
+
     Raises:
-        LandingMissing: the landing folder does not exist.
+        LandingMissing: the landing folder does not exist, or cannot be listed.
     """
     at = lake.Lake(settings.lake, pipeline.name)
-    entries = outcome.fates(at, name)
     found = landing.discover(name, pipeline.bronze[name], at)
+    parts = [outcome.fates(at, name)]
     for state, table in (("changed", found.changed), ("waiting", found.new), ("settling", found.settling)):
-        entries += [{**file, "state": state} for file in table.to_pylist()]
-    return entries
+        parts.append(table.append_column("state", pa.repeat(pa.scalar(state), table.num_rows)))
+    entries = pa.concat_tables(parts, promote_options="default")
+    if states:
+        entries = entries.filter(pc.is_in(entries["state"], value_set=pa.array(states)))
+    # As Python objects at the very last: a million entries are a gigabyte of them.
+    return entries.slice(0 if newest is None else max(entries.num_rows - newest, 0)).to_pylist()  # type: ignore[no-any-return]

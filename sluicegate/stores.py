@@ -1,0 +1,204 @@
+"""The stores that files land on: local disk, S3, and whatever fsspec opens; how each is listed. No Spark.
+
+Local disk is walked with ``os.scandir`` and S3 listed by Arrow, since a landing folder may hold a million files and
+fsspec makes a dictionary of each. S3 is Arrow's as well because fsspec's own, s3fs, pins its dependencies so tightly
+that beside others of AWS an ancient version is installed.
+"""
+
+from __future__ import annotations
+
+import errno
+import importlib.util
+import os
+import stat
+from collections.abc import Iterable, Iterator
+from datetime import UTC, datetime
+from itertools import islice
+from typing import Any
+from urllib.parse import urlsplit
+
+import fsspec
+import pyarrow as pa
+from fsspec.implementations.arrow import ArrowFSWrapper
+from pyarrow import fs as arrow
+
+FILES = pa.schema(
+    [
+        pa.field("path", pa.string(), nullable=False),
+        pa.field("size", pa.int64(), nullable=False),
+        pa.field("modification_time", pa.timestamp("us", "UTC"), nullable=False),
+    ]
+)
+
+# Files that are made into a column at a time: a whole landing folder as Python objects would fill the memory.
+AT_ONCE = 50_000
+
+# How stores name the time of an object's last change. Not "created": an object may be written again.
+CHANGED = ("mtime", "LastModified", "last_modified", "updated", "modified")
+
+# The end of the empty objects by which older Hadoop and EMR mark folders.
+FOLDER_MARKER = "_$folder$"
+
+# Path, size, and microseconds since 1970 UTC.
+Entry = tuple[str, int, int]
+
+
+class S3(ArrowFSWrapper):  # type: ignore[misc]
+    """S3 for fsspec, by Arrow.
+
+    Credentials are found as every program of AWS finds them: in the environment (``AWS_ACCESS_KEY_ID`` …), in
+    ``~/.aws``, or from the machine's role. ``AWS_ENDPOINT_URL_S3`` or ``AWS_ENDPOINT_URL`` names another server than
+    Amazon's, and ``AWS_REGION`` or ``AWS_DEFAULT_REGION`` the region.
+    """
+
+    protocol = "s3"
+    root_marker = ""
+    cachable = False  # fsspec would keep the first one, with the credentials and the endpoint of then
+
+    def __init__(self, bucket: str = "") -> None:
+        endpoint = os.environ.get("AWS_ENDPOINT_URL_S3") or os.environ.get("AWS_ENDPOINT_URL")
+        region = os.environ.get("AWS_REGION") or os.environ.get("AWS_DEFAULT_REGION")
+        options: dict[str, Any] = {"tls_ca_file_path": os.environ.get("AWS_CA_BUNDLE")}
+        if endpoint:
+            address = urlsplit(endpoint)
+            options |= {"endpoint_override": address.netloc, "scheme": address.scheme, "region": region or "us-east-1"}
+        else:
+            options["region"] = region or arrow.resolve_s3_region(bucket)
+        super().__init__(arrow.S3FileSystem(**options))
+
+    @classmethod
+    def _strip_protocol(cls, path: Any) -> Any:
+        if isinstance(path, list):
+            return [cls._strip_protocol(one) for one in path]
+        # Only the scheme goes: in a key, # and ? and % are letters like any other.
+        return str(path).split("://", 1)[-1].rstrip("/")
+
+    @classmethod
+    def _get_kwargs_from_urls(cls, path: str) -> dict[str, str]:
+        return {"bucket": cls._strip_protocol(path).partition("/")[0]}
+
+
+class S3A(S3):
+    """The same under the scheme by which Spark knows it."""
+
+    protocol = "s3a"
+
+
+OURS = {"s3": S3, "s3a": S3A}
+
+if importlib.util.find_spec("s3fs") is None:  # other code of this process may want its own
+    for _scheme, _class in OURS.items():
+        fsspec.register_implementation(_scheme, _class, clobber=True)
+
+
+def opened(address: str) -> tuple[Any, str]:
+    """The file system of a path or URI, and the path on it.
+
+    Raises:
+        OSError: the store is out of reach.
+    """
+    ours = OURS.get(address.partition("://")[0])
+    if ours is None:
+        fs, root = fsspec.core.url_to_fs(address)
+        # As Spark will name the files, or they would not be known again.
+        return fs, os.path.normpath(root) if "file" in fs.protocol else root
+    return ours(**ours._get_kwargs_from_urls(address)), ours._strip_protocol(address)
+
+
+def uri(fs: Any, path: str) -> str:
+    """A local file by its path, any other by its URI: what both Spark and fsspec open."""
+    return path if "file" in fs.protocol else str(fs.unstrip_protocol(path))
+
+
+def has_folders(address: str) -> bool:
+    """Whether a folder can be there without a file in it; on S3 it goes with its last object."""
+    return address.partition("://")[0] not in OURS
+
+
+def files(address: str) -> pa.Table:
+    """All files in a folder and the folders below it (schema ``FILES``); with links followed, folders' markers not.
+
+    What is no file (a pipe, a link to nothing) is left out. A name that is not UTF-8 has U+FFFD in it.
+
+    Raises:
+        FileNotFoundError: there is no such folder.
+        OSError: the folder, or one below it, cannot be listed.
+    """
+    fs, root = opened(address)
+    if "file" in fs.protocol:
+        return _table(_on_disk(root))
+    if isinstance(fs, S3):
+        return _table(_on_s3(fs, root))
+    fs.invalidate_cache(root)  # a long-lived process, a sensor's, must not look at an old listing
+    if not fs.isdir(root):
+        raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), address)
+    # By default fsspec leaves out in silence what it may not look into.
+    found = fs.find(root, detail=True, on_error="raise")
+    return _table((uri(fs, path), int(info["size"]), _changed(fs, path, info)) for path, info in found.items())
+
+
+def _table(entries: Iterable[Entry]) -> pa.Table:
+    waiting = iter(entries)
+    batches = []
+    while some := list(islice(waiting, AT_ONCE)):
+        paths, sizes, times = zip(*some, strict=True)
+        stamps = pa.array(times, pa.int64()).cast(FILES.field("modification_time").type)
+        batches.append(pa.record_batch([_texts(paths), pa.array(sizes, pa.int64()), stamps], schema=FILES))
+    return pa.Table.from_batches(batches, schema=FILES)
+
+
+def _texts(paths: tuple[str, ...]) -> pa.Array:
+    try:
+        return pa.array(paths, pa.string())
+    except UnicodeEncodeError:  # names of the disk that are not UTF-8: no reader can open them, and each fails alone
+        return pa.array([os.fsencode(path).decode("utf-8", "replace") for path in paths], pa.string())
+
+
+def _on_disk(root: str) -> Iterator[Entry]:
+    folders = [root]
+    while folders:
+        folder = folders.pop()
+        try:
+            entries = os.scandir(folder)
+        except FileNotFoundError:
+            if folder == root:
+                raise
+            continue  # moved away since its name was read
+        except NotADirectoryError as error:
+            raise FileNotFoundError(errno.ENOENT, "it is not a folder", folder) from error
+        with entries:
+            for entry in entries:
+                try:
+                    about = entry.stat()
+                except OSError as error:
+                    if error.errno in (errno.ENOENT, errno.ELOOP):
+                        continue  # a link to nothing, or a file that was moved away a moment ago
+                    raise
+                if stat.S_ISREG(about.st_mode):
+                    yield entry.path, about.st_size, about.st_mtime_ns // 1000
+                elif stat.S_ISDIR(about.st_mode) and not _leads_back(entry):
+                    folders.append(entry.path)
+
+
+def _leads_back(entry: os.DirEntry[str]) -> bool:
+    """Whether a folder is a link to one that it lies in: it would be walked for ever."""
+    if not entry.is_symlink():
+        return False
+    target = os.path.realpath(entry.path)
+    return os.path.commonpath([target, os.path.realpath(os.path.dirname(entry.path))]) == target
+
+
+def _on_s3(fs: S3, root: str) -> Iterator[Entry]:
+    for info in fs.fs.get_file_info(arrow.FileSelector(root, recursive=True)):
+        marker = not info.size and info.path.endswith(FOLDER_MARKER)
+        if info.type is arrow.FileType.File and not marker:
+            yield uri(fs, info.path), info.size, info.mtime_ns // 1000
+
+
+def _changed(fs: Any, path: str, info: dict[str, Any]) -> int:
+    named = [info[key] for key in CHANGED if info.get(key) is not None]
+    stamp = named[0] if named else fs.modified(path)
+    if not isinstance(stamp, datetime):
+        return round(float(stamp) * 1e6)
+    stamp = stamp if stamp.tzinfo else stamp.replace(tzinfo=UTC)
+    return pa.scalar(stamp, FILES.field("modification_time").type).value  # type: ignore[no-any-return]
