@@ -234,6 +234,8 @@ def status(
 def files(
     pipeline: PipelineName,
     table: Annotated[str, typer.Argument(help="Name of a bronze table.")],
+    states: Annotated[list[str] | None, typer.Option("--state", help="Only files in this state; repeatable.")] = None,
+    newest: Annotated[int | None, typer.Option("--newest", min=1, help="Only so many files, the last ones.")] = None,
     lake: LakeOption = None,
     landing: LandingOption = None,
     pipelines: PipelinesOption = None,
@@ -241,7 +243,7 @@ def files(
 ) -> None:
     """Show the ledger: each landed file, its chunk, when it was ingested, and how many rows it gave.
 
-    Example: sluicegate files heart_rate recordings_bronze
+    Example: sluicegate files heart_rate recordings_bronze --state failed
     """
     from sluicegate import status as of
     from sluicegate.copy_into import bronze_table
@@ -249,7 +251,10 @@ def files(
     settings = Settings.of(lake, landing, pipelines)
     definition = _pipeline(pipeline, settings)
     bronze_table(definition, table)
-    entries = of.files(table, definition, settings)
+    unknown = sorted(set(states or ()) - set(of.STATES))
+    if unknown:
+        raise UserError(f"{unknown[0]} is no state of a file", hint=f"the states are {', '.join(of.STATES)}")
+    entries = of.files(table, definition, settings, states or (), newest)
     if as_json:
         _show_json(entries)
         return

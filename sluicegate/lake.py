@@ -145,19 +145,26 @@ def dataset(table: DeltaTable) -> Any:
 def above(table: DeltaTable, column: str, value: int) -> Any:
     """The rows whose ``column`` is greater, as a pyarrow dataset, without opening files that have none of them.
 
-    For tables of thousands of small files: to describe them all to Arrow takes longer than to read a few.
+    For tables of thousands of files: to describe them all to Arrow takes longer than to read a few.
     """
     import pyarrow.dataset as ds
 
     filesystem = _local(table)
     greater = ds.field(column) > value
-    if filesystem is None:
+    if filesystem is None or not _plain(table):
         return dataset(table).filter(greater)
     files = statistics(table, "path", f"max.{column}")
     newest = files.filter(pc.fill_null(pc.greater(files[1], value), True))["path"].to_pylist()
     schema = pa.schema(table.schema().to_arrow())
     form = ds.ParquetFileFormat(read_options=_read_options())
     return ds.dataset(newest, schema=schema, filesystem=filesystem, format=form).filter(greater)
+
+
+def _plain(table: DeltaTable) -> bool:
+    """Whether the data files alone say what the rows are: no deletions, renamed columns or partitions beside them."""
+    protocol = table.protocol()
+    beside = {"deletionVectors", "columnMapping"} & set(protocol.reader_features or ())
+    return protocol.min_reader_version != 2 and not beside and not table.metadata().partition_columns
 
 
 def replace(

@@ -88,8 +88,7 @@ def _rows(bronze: DeltaTable, ledger: DeltaTable, commits: dict[int, lake.Commit
     """What became of the files of some chunks (schema ``OUTCOME``)."""
     first, last = min(commits), max(commits)
     counted = _count(bronze, first, last)
-    # The range as well, since by it the ledger's files are told apart without opening them.
-    chunks = (pc.field("chunk") >= first) & (pc.field("chunk") <= last) & pc.field("chunk").isin(sorted(commits))
+    entries = lake.above(ledger, "chunk", first - 1)
     rows = [
         {
             **file, **counted.get((file["chunk"], file["path"]), NOTHING),
@@ -98,7 +97,7 @@ def _rows(bronze: DeltaTable, ledger: DeltaTable, commits: dict[int, lake.Commit
             "ingested": datetime.fromtimestamp(commits[file["chunk"]].timestamp / 1000, UTC),
             "table_id": lake.table_id(bronze),
         }
-        for file in lake.dataset(ledger).to_table(["path", "chunk"], filter=chunks).to_pylist()
+        for file in entries.to_table(["path", "chunk"], filter=pc.field("chunk").isin(sorted(commits))).to_pylist()
     ]  # fmt: skip
     return sorted(rows, key=lambda row: (row["chunk"], row["path"]))
 
@@ -226,9 +225,7 @@ def _count(bronze: DeltaTable, first: int, last: int) -> dict[tuple[int, str], d
         "corrupt": pc.field("_corrupt_record").is_valid().cast(pa.int64()),
         "rescued": pc.field("_rescued_data").is_valid().cast(pa.int64()),
     }
-    rows = lake.dataset(bronze).to_table(
-        columns=columns, filter=(pc.field("_chunk") >= first) & (pc.field("_chunk") <= last)
-    )
+    rows = lake.above(bronze, "_chunk", first - 1).to_table(columns=columns, filter=pc.field("_chunk") <= last)
     sums: list[tuple[str, str]] = [("corrupt", "count"), ("corrupt", "sum"), ("rescued", "sum")]
     return {
         (group["chunk"], lake.canonical(group["source_file"] or "")): {

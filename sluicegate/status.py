@@ -21,6 +21,10 @@ if TYPE_CHECKING:
 NO_IDS = pa.schema([("_chunk", pa.int64()), ("_pos", pa.int64())])
 
 
+# Of a file: what ``outcome.fates`` says of those in the ledger, and ``files`` of the others.
+STATES = ("waiting", "settling", "changed", "ingested", "failed", "replaced", "skipped")
+
+
 @dataclass(frozen=True)
 class TableStatus:
     """One table now.

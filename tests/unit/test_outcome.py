@@ -1,0 +1,204 @@
+"""The ledger and the outcome over many runs without Spark: what is copied or put together says what it said before."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from deltalake import CommitProperties, DeltaTable, write_deltalake
+from deltalake.exceptions import DeltaError
+
+from sluicegate import cli, known, lake, landing, outcome
+from sluicegate.definition_bronze import BronzeTable
+
+pytestmark = pytest.mark.unit
+
+NAME = "things"
+
+
+class Place:
+    """A landing folder and a lake; bronze is committed as the job does it, one row a file, but by delta-rs."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder / "landing"
+        self.folder.mkdir()
+        self.table = BronzeTable(path=str(self.folder), format="json", settleSeconds=0.0)
+        self.at = lake.Lake(str(folder / "lake"), "outcomes")
+
+    def land(self, name: str, data: str = "", seconds: int = 0) -> None:
+        (self.folder / name).write_text(data)
+        os.utime(self.folder / name, (1_700_000_000 + seconds,) * 2)
+
+    def enter(self, **options: Any) -> landing.Discovery:
+        return landing.enter(NAME, self.table.model_copy(update=options), self.at)
+
+    def ledger(self) -> DeltaTable:
+        ledger = lake.delta_table(self.at.ledger(NAME))
+        assert ledger is not None
+        return ledger
+
+    def take(self, failed: dict[str, tuple[str, bool]] | None = None) -> int:
+        """Commits the last chunk of the ledger to bronze; returns its number."""
+        number = self.ledger().version()
+        paths = [
+            row["path"]
+            for row in lake.dataset(self.ledger()).to_table().to_pylist()
+            if row["chunk"] == number and row["path"].rsplit("/", 1)[-1] not in (failed or {})
+        ]
+        trouble = {f"{self.folder}/{name}": why for name, why in (failed or {}).items()}
+        facts = {"chunk": number, "failed": trouble, "definition": self.table.fingerprint}
+        rows = pa.table(
+            {
+                "source_file": pa.array([f"file://{path}" for path in paths], pa.string()),
+                "_chunk": pa.array([number] * len(paths), pa.int64()),
+                "_corrupt_record": pa.nulls(len(paths), pa.string()),
+                "_rescued_data": pa.array(["{}"] * len(paths), pa.string()),
+            }
+        )
+        about = CommitProperties(custom_metadata={"userMetadata": json.dumps({lake.METADATA: facts})})
+        write_deltalake(self.at.table("bronze", NAME), rows, mode="append", commit_properties=about)
+        return number
+
+    def states(self) -> list[tuple[str, str]]:
+        fates = outcome.fates(self.at, NAME).to_pylist()
+        return [(fate["path"].rsplit("/", 1)[-1], fate["state"]) for fate in fates]
+
+
+@pytest.fixture(params=[2, 1000], ids=["put together", "in many files"])
+def place(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Place:
+    monkeypatch.setattr(lake, "MANY_FILES", request.param)
+    return Place(tmp_path)
+
+
+def test_what_became_of_files_over_many_runs(place: Place) -> None:
+    for number, name in enumerate(["a", "b", "c"]):
+        place.land(f"{name}.json", seconds=number)
+    place.enter()
+    place.take({"b.json": ("no JSON", False), "c.json": ("out of reach", True)})
+    assert outcome.behind(place.at, NAME)
+    taken = outcome.copy(place.at, NAME)
+    assert (taken.rows, taken.rescued, taken.corrupt) == (1, 1, 0)
+    assert taken.failed == {f"{place.folder}/b.json": "no JSON", f"{place.folder}/c.json": "out of reach"}
+    assert not outcome.behind(place.at, NAME)
+    assert outcome.copy(place.at, NAME) == outcome.Taken(0, 0, 0, {})
+    assert outcome.failed(place.at, NAME, place.table.fingerprint) == {
+        f"{place.folder}/b.json": False,
+        f"{place.folder}/c.json": True,
+    }
+    assert outcome.failed(place.at, NAME, "corrected") == dict.fromkeys(taken.failed, True)
+    place.land("b.json", "repaired", seconds=9)
+    again = place.enter()
+    assert [path.rsplit("/", 1)[-1] for path in again.new["path"].to_pylist()] == ["c.json", "b.json"]
+    place.take()
+    assert outcome.copy(place.at, NAME).rows == 2
+    place.land("a.json", "other", seconds=10)
+    assert place.enter().changed.num_rows == 1
+    place.enter(allowOverwrites=True)
+    assert outcome.failed(place.at, NAME, place.table.fingerprint) == {}
+    assert place.states() == [
+        ("a.json", "ingested"), ("b.json", "failed"), ("c.json", "failed"),
+        ("c.json", "ingested"), ("b.json", "ingested"), ("a.json", "waiting"),
+    ]  # fmt: skip
+    place.take()
+    assert outcome.copy(place.at, NAME).rows == 1
+    assert place.states()[0] == ("a.json", "replaced")
+    assert place.states()[-1] == ("a.json", "ingested")
+    place.land("a.json", "", seconds=0)  # the first of all comes back: the last entry counts
+    assert place.enter().changed.num_rows == 1
+
+
+def test_a_table_that_was_made_anew_has_another_story(place: Place) -> None:
+    place.land("a.json")
+    place.enter()
+    place.take({"a.json": ("no JSON", False)})
+    outcome.copy(place.at, NAME)
+    shutil.rmtree(place.at.table("bronze", NAME))
+    assert outcome.failed(place.at, NAME, place.table.fingerprint) == {}
+    place.take()
+    assert outcome.behind(place.at, NAME)
+    assert outcome.copy(place.at, NAME).rows == 1
+    assert not outcome.behind(place.at, NAME)
+    assert place.states() == [("a.json", "ingested")]
+
+
+def test_the_copy_of_the_ledger_follows_it(place: Place) -> None:
+    for number in range(5):
+        place.land(f"{number}.json", seconds=number)
+        assert place.enter().new.num_rows == 1
+    assert (lake.delta_table(place.at.known(NAME)) is not None) == (lake.MANY_FILES == 2)
+    assert place.enter().new.num_rows == 0
+    # Rows that somebody deletes from the ledger are not known any more, whatever the copy says.
+    place.ledger().delete(f"path = '{place.folder}/1.json'")
+    assert [path[-6:] for path in place.enter().new["path"].to_pylist()] == ["1.json"]
+    place.ledger().restore(2)
+    assert [path[-6:] for path in place.enter().new["path"].to_pylist()] == ["2.json", "3.json", "4.json"]
+    shutil.rmtree(place.at.ledger(NAME))
+    assert place.enter().new.num_rows == 5
+    everything = known.entries(place.at, NAME, place.ledger(), "", "\U0010ffff")
+    assert sorted(path[-6:] for path in everything["path"].to_pylist()) == [f"{n}.json" for n in range(5)]
+
+
+def test_a_replacement_gives_way_to_any_other_commit(tmp_path: Path) -> None:
+    uri = str(tmp_path / "log")
+    write_deltalake(uri, pa.table({"n": [1]}))
+    first, second = DeltaTable(uri), DeltaTable(uri)
+    lake.replace(first, uri, pa.table({"n": [1, 10]}))
+    with pytest.raises(DeltaError):
+        lake.replace(second, uri, pa.table({"n": [1, 20]}))
+    third = DeltaTable(uri)
+    write_deltalake(uri, pa.table({"n": [2]}), mode="append")
+    with pytest.raises(DeltaError):
+        lake.replace(third, uri, pa.table({"n": [1, 30]}))
+    assert sorted(lake.dataset(DeltaTable(uri)).to_table()["n"].to_pylist()) == [1, 2, 10]
+
+
+def test_rows_above_a_value(tmp_path: Path) -> None:
+    uri = str(tmp_path / "log")
+    for number in range(4):
+        write_deltalake(uri, pa.table({"n": [number, number + 10]}), mode="append")
+    table = DeltaTable(uri)
+    assert [sorted(lake.above(table, "n", limit).to_table()["n"].to_pylist()) for limit in (-1, 9, 11, 13)] == [
+        [0, 1, 2, 3, 10, 11, 12, 13], [10, 11, 12, 13], [12, 13], [],
+    ]  # fmt: skip
+    uncounted = str(tmp_path / "uncounted")
+    settings = {"delta.dataSkippingNumIndexedCols": "0"}
+    write_deltalake(uncounted, pa.table({"n": [1, 2]}), configuration=settings)
+    assert lake.above(DeltaTable(uncounted), "n", 1).to_table()["n"].to_pylist() == [2]
+    parted = str(tmp_path / "parted")
+    write_deltalake(parted, pa.table({"n": [1, 2], "p": ["x", "y"]}), partition_by=["p"])
+    assert lake.above(DeltaTable(parted), "n", 1).to_table()["p"].to_pylist() == ["y"]
+
+
+def test_some_of_the_files(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    place = Place(tmp_path)
+    (tmp_path / "pipelines/outcomes").mkdir(parents=True)
+    (tmp_path / "pipelines/outcomes/pipeline.yaml").write_text(
+        "name: outcomes\nbronze:\n  things: {path: '${landing}', format: json, settleSeconds: 0}\n"
+    )
+    for number in range(4):
+        place.land(f"{number}.json", seconds=number)
+    place.enter()
+    place.take({"1.json": ("no JSON", False)})
+    outcome.copy(place.at, NAME)
+    place.land("4.json", seconds=9)
+
+    def shown(*options: str) -> list[tuple[str, str]]:
+        monkeypatch.setattr("sys.argv", ["sluicegate", "files", "outcomes", NAME, "--json", *options])
+        for what in ("lake", "landing", "pipelines"):
+            monkeypatch.setenv(f"SLUICEGATE_{what.upper()}", str(tmp_path / what))
+        with pytest.raises(SystemExit):
+            cli.main()
+        entries = json.loads(capsys.readouterr().out)
+        return [(entry["path"][-6:], entry["state"]) for entry in entries] if isinstance(entries, list) else entries
+
+    assert len(shown()) == 5
+    assert shown("--state", "failed") == [("1.json", "failed")]
+    assert shown("--state", "failed", "--state", "waiting") == [("1.json", "failed"), ("4.json", "waiting")]
+    assert shown("--newest", "2") == [("3.json", "ingested"), ("4.json", "waiting")]
+    assert shown("--state", "ingested", "--newest", "1") == [("3.json", "ingested")]
+    assert "is no state of a file" in str(shown("--state", "lost"))
