@@ -7,7 +7,9 @@ too), and discoveries run at the same time.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from contextlib import suppress
+from itertools import pairwise
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -17,10 +19,41 @@ from deltalake.exceptions import DeltaError
 from sluicegate import lake
 from sluicegate.stores import FILES
 
+# Files that are compared at a time.
+AT_ONCE = 125_000
+
 COLUMNS = [*FILES.names, "chunk"]
 
 # Rows that are read or left out together, by the range of their paths.
 ROWS = WriterProperties(max_row_group_size=16_384)
+
+
+def compare(at: lake.Lake, name: str, ledger: DeltaTable, files: pa.Table) -> tuple[pa.Table, pa.Table]:
+    """The files that the ledger has no entry of, and those that were entered with another size or time (``FILES``).
+
+    Of the entries of a path the newest counts: an older version of a file may come back.
+    """
+    new, changed = [], []
+    for part in _parts(files):
+        span = pc.min_max(part["path"]).as_py()
+        last = entries(at, name, ledger, span["min"], span["max"])
+        entry = pc.index_in(part["path"], value_set=last["path"])  # the first of equal ones
+        same = [pc.equal(part[column], pc.take(last[column], entry)) for column in ("size", "modification_time")]
+        new.append(part.filter(pc.is_null(entry)))
+        changed.append(part.filter(pc.invert(pc.and_(*same))))  # null, and left out, where there is no entry
+    return pa.concat_tables(new), pa.concat_tables(changed)
+
+
+def _parts(files: pa.Table) -> Iterator[pa.Table]:
+    """The files in parts by ranges of their paths: to look up paths takes several times the memory that they do."""
+    if files.num_rows <= AT_ONCE:
+        yield files
+        return
+    drawn = files["path"].take(pa.array(range(0, files.num_rows, AT_ONCE // 100))).to_pylist()
+    bounds = [None, *sorted(drawn)[100::100], None]
+    for first, last in pairwise(bounds):
+        inside = pc.field("path") >= first if first else pc.scalar(True)
+        yield files.filter(inside & (pc.field("path") < last) if last else inside)
 
 
 def entries(at: lake.Lake, name: str, ledger: DeltaTable, first: str | None, last: str | None) -> pa.Table:
@@ -29,10 +62,12 @@ def entries(at: lake.Lake, name: str, ledger: DeltaTable, first: str | None, las
         return pa.schema([*FILES, ("chunk", pa.int64())]).empty_table()
     span = (pc.field("path") >= first) & (pc.field("path") <= last)
     copy, upto = _copy(at, name, ledger)
-    found = [lake.above(ledger, "chunk", upto).to_table(COLUMNS, filter=span)]
-    if copy is not None:
-        found.append(lake.dataset(copy).to_table(COLUMNS, filter=span))
-    return pa.concat_tables(found).sort_by([("chunk", "descending")])
+    later = _in_order(lake.above(ledger, "chunk", upto).to_table(COLUMNS, filter=span))
+    return (
+        later
+        if copy is None
+        else pa.concat_tables([later, _in_order(lake.dataset(copy).to_table(COLUMNS, filter=span))])
+    )
 
 
 def keep(at: lake.Lake, name: str, ledger: DeltaTable) -> None:
@@ -41,13 +76,21 @@ def keep(at: lake.Lake, name: str, ledger: DeltaTable) -> None:
     number = ledger.version()
     if number - upto < lake.MANY_FILES:
         return
-    parts = [lake.above(ledger, "chunk", upto).to_table(COLUMNS)]
+    parts = [_in_order(lake.above(ledger, "chunk", upto).to_table(COLUMNS))]
     parts += [lake.dataset(copy).to_table(COLUMNS)] if copy is not None else []
     with suppress(DeltaError):  # another run does the same at this moment
         lake.replace(
             lake.delta_table(at.known(name)), at.known(name), pa.concat_tables(parts),
             writer_properties=ROWS, transaction=Transaction(_app_id(ledger), number),
         )  # fmt: skip
+
+
+def _in_order(found: pa.Table) -> pa.Table:
+    """The newest first. The copy is written so, and to sort a million paths takes as much memory again as they do."""
+    chunk = found["chunk"].combine_chunks()
+    if pc.all(pc.less_equal(chunk[1:], chunk[:-1]), min_count=0).as_py():
+        return found
+    return found.sort_by([("chunk", "descending")])
 
 
 def _app_id(ledger: DeltaTable) -> str:

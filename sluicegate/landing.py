@@ -160,20 +160,15 @@ def discover(name: str, table: BronzeTable, at: lake.Lake, now: datetime | None 
         pc.greater(landed["modification_time"], clock - settle),
         pc.less_equal(landed["modification_time"], clock + settle),
     )
-    settled, settling = landed.filter(pc.invert(young)), admitted(landed.filter(young))
+    settling = admitted(landed.filter(young))
+    settled = landed.filter(pc.invert(young)) if pc.any(young).as_py() else landed  # a million paths are not copied
     nothing = FILES.empty_table()
     if ledger is None:
         if table.includeExistingFiles:
             return Discovery(in_order(to(READ, admitted(settled))), settling, nothing)
         return Discovery(in_order(to(SKIP, admitted(landed))), nothing, nothing)
     # Names are looked at last: of very many files that landed some time, nearly all are known.
-    span = pc.min_max(settled["path"]).as_py()
-    # Of the entries of a path the newest counts: an older version of a file may come back.
-    last = known.entries(at, name, ledger, span["min"], span["max"])
-    entry = pc.index_in(settled["path"], value_set=last["path"])  # the first of equal ones
-    same = [pc.equal(settled[column], pc.take(last[column], entry)) for column in ("size", "modification_time")]
-    new = admitted(settled.filter(pc.is_null(entry)))
-    changed = admitted(settled.filter(pc.invert(pc.and_(*same))))  # null, and left out, where there is no entry
+    new, changed = map(admitted, known.compare(at, name, ledger, settled))
     failed = outcome.failed(at, name, table.fingerprint)
     # A file that could not be read is read when it is repaired, or when what kept us from it may have gone.
     again = changed if table.allowOverwrites else _among(changed, failed)

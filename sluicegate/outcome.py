@@ -23,9 +23,10 @@ OUTCOME = pa.schema(
         ("version", pa.int64()), ("ingested", TIME), ("table_id", pa.string()),
     ]
 )  # fmt: skip
-FATES = pa.schema([*OUTCOME, ("size", pa.int64()), ("modification_time", TIME), ("action", pa.string()),
-                   ("discovered", TIME), ("state", pa.string())])  # fmt: skip
-KEYS = ["path", "chunk"]
+BECAME = ["rows", "corrupt", "rescued", "error", "version", "ingested"]
+FATES = pa.schema([("path", pa.string()), ("size", pa.int64()), ("modification_time", TIME), ("action", pa.string()),
+                   ("chunk", pa.int64()), ("discovered", TIME), *(OUTCOME.field(c) for c in BECAME),
+                   ("state", pa.string())])  # fmt: skip
 
 # Files whose outcome is made out at a time.
 AT_ONCE = 50_000
@@ -190,14 +191,19 @@ def fates(at: lake.Lake, name: str) -> pa.Table:
     ledger = lake.delta_table(at.ledger(name))
     if ledger is None:
         return FATES.empty_table()
-    became = read(at, name).sort_by("version")
-    rest = [column for column in OUTCOME.names if column not in KEYS]
-    # One row for each file of a chunk, the newest, whatever was copied twice.
-    became = became.group_by(KEYS, use_threads=False).aggregate([(column, "last") for column in rest])
-    became = became.rename_columns([*KEYS, *rest])
-    entries = lake.dataset(ledger).to_table().join(became, KEYS, join_type="left outer")
+    entries = lake.dataset(ledger).to_table()
     order = [(column, "ascending") for column in ("chunk", "modification_time", "path")]
-    return _with_states(entries.sort_by(order)).select(FATES.names).cast(FATES)
+    entries = entries.sort_by(order)
+    became = read(at, name, ["path", "chunk", *BECAME]).sort_by([("version", "descending")])
+    # One row for each file of a chunk, the first of equal ones, whatever was copied twice.
+    row = pc.index_in(_identity(entries), value_set=_identity(became))
+    for column in BECAME:
+        entries = entries.append_column(column, pc.take(became[column], row))
+    return _with_states(entries).select(FATES.names).cast(FATES)
+
+
+def _identity(files: pa.Table) -> pa.ChunkedArray:
+    return pc.binary_join_element_wise(files["chunk"].cast(pa.string()), files["path"], "/")
 
 
 def _with_states(entries: pa.Table) -> pa.Table:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import random
 import shutil
 from pathlib import Path
 from typing import Any
@@ -141,6 +142,21 @@ def test_the_copy_of_the_ledger_follows_it(place: Place) -> None:
     assert place.enter().new.num_rows == 5
     everything = known.entries(place.at, NAME, place.ledger(), "", "\U0010ffff")
     assert sorted(path[-6:] for path in everything["path"].to_pylist()) == [f"{n}.json" for n in range(5)]
+
+
+def test_many_files_are_compared_in_parts(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(known, "AT_ONCE", 200)
+    chance = random.Random(1)
+    names = [f"{chance.choice('aé語zA')}{chance.randrange(10**6)}-{number}" for number in range(900)]
+    for number, name in enumerate(names[:800]):
+        place.land(name, seconds=number)
+    assert place.enter(maxFilesPerTrigger=100).new.num_rows == 800
+    assert place.enter().new.num_rows == 0
+    for name in (*names[:5], *names[800:]):
+        place.land(name, "now it is longer")
+    found = place.enter()
+    assert sorted(path.rsplit("/", 1)[-1] for path in found.new["path"].to_pylist()) == sorted(names[800:])
+    assert sorted(path.rsplit("/", 1)[-1] for path in found.changed["path"].to_pylist()) == sorted(names[:5])
 
 
 def test_a_replacement_gives_way_to_any_other_commit(tmp_path: Path) -> None:
