@@ -210,9 +210,11 @@ def _with_states(entries: pa.Table) -> pa.Table:
     skipped = pc.equal(entries["action"], "skip")
     waiting = pc.is_null(entries["version"])
     read = pc.and_(pc.invert(pc.or_(skipped, waiting)), pc.is_null(entries["error"]))
-    new = entries.filter(pc.and_(read, pc.equal(entries["action"], "replace"))).sort_by([("chunk", "descending")])
+    # Of a damaged file that failed, the whole records are in the table all the same.
+    gave = pc.or_(read, pc.fill_null(pc.greater(entries["rows"], 0), False))
+    new = entries.filter(pc.and_(gave, pc.equal(entries["action"], "replace"))).sort_by([("chunk", "descending")])
     heir = pc.take(new["chunk"], pc.index_in(entries["path"], value_set=new["path"]))
-    replaced = pc.and_(read, pc.fill_null(pc.greater(heir, entries["chunk"]), False))
+    replaced = pc.and_(gave, pc.fill_null(pc.greater(heir, entries["chunk"]), False))
     kinds = pc.make_struct(skipped, waiting, replaced, read)
     return entries.append_column("state", pc.case_when(kinds, "skipped", "waiting", "replaced", "ingested", "failed"))
 

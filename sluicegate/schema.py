@@ -280,8 +280,10 @@ def _whole(kind: DataType) -> bool:
 
 def as_text(kind: DataType) -> DataType:
     """A type with STRING in the place of all simple types in it."""
-    from pyspark.sql.types import ArrayType, StringType, StructField, StructType
+    from pyspark.sql.types import ArrayType, StringType, StructField, StructType, VariantType
 
+    if isinstance(kind, VariantType):
+        return kind
     if isinstance(kind, StructType):
         return StructType([StructField(field.name, as_text(field.dataType)) for field in kind])
     return ArrayType(as_text(kind.elementType)) if isinstance(kind, ArrayType) else StringType()
