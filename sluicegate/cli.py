@@ -173,6 +173,8 @@ def _planned(definition: Pipeline, waiting: Pending, layer: str, name: str) -> d
 def _described(definition: Pipeline, layer: str, name: str) -> tuple[str, str]:
     if layer == "bronze":
         source = definition.bronze[name]
+        if not source.of_files:
+            return source.path, "delta, its new rows; made again whole when others of its rows or columns changed"
         return source.path, f"{source.format}, new files once, {source.maxFilesPerTrigger:,} a chunk"
     if layer == "gold":
         return ", ".join(definition.gold[name].query.tables), "made again whole whenever silver changes, in one commit"
@@ -243,6 +245,8 @@ def files(
 ) -> None:
     """Show the ledger: each landed file, its chunk, when it was ingested, and how many rows it gave.
 
+    Of a table that reads a Delta table: the versions that each run took.
+
     Example: sluicegate files heart_rate recordings_bronze --state failed
     """
     from sluicegate import status as of
@@ -250,7 +254,7 @@ def files(
 
     settings = Settings.of(lake, landing, pipelines)
     definition = _pipeline(pipeline, settings)
-    bronze_table(definition, table)
+    of_files = bronze_table(definition, table).of_files
     unknown = sorted(set(states or ()) - set(of.STATES))
     if unknown:
         raise UserError(f"{unknown[0]} is no state of a file", hint=f"the states are {', '.join(of.STATES)}")
@@ -261,7 +265,7 @@ def files(
     numbers = ["size", "chunk", "rows", "corrupt", "rescued", "version"]
     columns = ["state", "path", "modification_time", *numbers, "ingested", "error"]
     _table(columns, [[entry.get(c) for c in columns] for entry in entries], right=numbers)
-    print(f"\n{len(entries):,} files")
+    print(f"\n{len(entries):,} {'files' if of_files else 'runs'}")
 
 
 @app.command("copy-into")

@@ -5,7 +5,8 @@ from __future__ import annotations
 import hashlib
 from typing import Annotated, Any, Literal
 
-from pydantic import Field, model_validator
+from pydantic import ConfigDict, Field, model_validator
+from pydantic.config import JsonDict
 
 from sluicegate import ddl
 from sluicegate.definition_fields import (
@@ -20,14 +21,24 @@ from sluicegate.definition_fields import (
     Part,
     wrong,
 )
+from sluicegate.reader_options import Format
+
+# What a table whose source is a Delta table says of it.
+_OF_DELTA = {"path", "format", "schemaEvolutionMode"}
+
+_FOR_EDITORS: JsonDict = {
+    "if": {"properties": {"format": {"const": "delta"}}, "required": ["format"]},
+    "then": {"propertyNames": {"enum": [*sorted(_OF_DELTA)]}},
+}
 
 
 class BronzeTable(Part):
-    """A table of files as they came. It has ``schema``, ``schemaHints`` or neither.
+    """A table of files as they came, or of another Delta table's rows. It has ``schema``, ``schemaHints`` or neither.
 
     Attributes:
-        path: folder that the files arrive in, absolute or a URI, with its variables replaced.
-        format: format of the files.
+        path: folder that the files arrive in, absolute or a URI, with its variables replaced; of ``delta``, the table.
+        format: format of the files; ``delta``: the rows of the Delta table at ``path``, whatever changes in it. Of the
+            other fields only ``schemaEvolutionMode`` goes with that.
         options: options of Spark's reader, as Spark takes them.
         schema_: ``schema`` of the definition: all columns with their types, as DDL.
         schemaHints: types of some columns, as DDL; the others are inferred. ``profile.zip STRING`` is a field inside of
@@ -56,7 +67,7 @@ class BronzeTable(Part):
     """
 
     path: Location
-    format: Literal["json", "csv", "xml", "text", "parquet", "orc", "binaryFile"]
+    format: Format
     options: dict[str, OptionText] = {}
     schema_: Ddl | None = Field(None, alias="schema")
     schemaHints: Hints | None = None
@@ -76,6 +87,8 @@ class BronzeTable(Part):
     maxFilesPerTrigger: int = Field(1000, ge=1)
     maxBytesPerTrigger: Annotated[Bytes, Field(ge=1)] | None = None
     settleSeconds: float = Field(5.0, ge=0, le=86_400)
+
+    model_config = ConfigDict(json_schema_extra=_FOR_EDITORS)
 
     @model_validator(mode="before")
     @classmethod
@@ -110,6 +123,13 @@ class BronzeTable(Part):
 
     @model_validator(mode="after")
     def _fitting(self) -> BronzeTable:
+        if self.format == "delta" and (files_only := self.model_fields_set - _OF_DELTA):
+            name = sorted(files_only)[0].rstrip("_")
+            raise wrong("not-allowed", f"{name} is for files, and a Delta table is read as it is: take it away")
+        if self.format == "delta" and "://" not in self.path and set(self.path) & set("#?%"):
+            raise wrong(
+                "not-allowed", "the path of a Delta table cannot have #, ? or % in it: it is taken for a URI, too"
+            )
         if self.format in ("text", "binaryFile") and (self.schema_ or self.schemaHints):
             raise wrong("schema-of-format", f"{self.format} files have columns of their own: take the types away")
         if not self.rescues and (self.format != "json" or self._multi_line):
@@ -122,6 +142,11 @@ class BronzeTable(Part):
         if self.modifiedAfter and self.modifiedBefore and self.modifiedAfter >= self.modifiedBefore:
             raise wrong("out-of-range", "no file is modified after modifiedAfter and before modifiedBefore")
         return self
+
+    @property
+    def of_files(self) -> bool:
+        """Whether it is filled from files that land; else from another Delta table."""
+        return self.format != "delta"
 
     @property
     def adds_columns(self) -> bool:

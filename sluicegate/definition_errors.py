@@ -27,7 +27,6 @@ _EXPECTED = {
 }
 _INNER: dict[str, type[Part]] = {"database": Database, "apply_changes": ApplyChanges, "expectations": Expectation}
 _LATER = {
-    "format": {"avro", "delta"},
     "stored_as_scd_type": {"2"},
 }
 

@@ -17,7 +17,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from sluicegate import lake
+from sluicegate import delta_source, lake
 from sluicegate.errors import SluicegateError, Where
 from sluicegate.report import TableReport
 from sluicegate.session import configured
@@ -56,6 +56,8 @@ class Flow:
         inputs: the other tables it reads, name to URI; when one of them changes, the target is made again.
         fingerprint: of what computes the table; the target is made again when it differs. Empty: not looked at.
         rebuildable: whether the target can be made again from the source (bronze cannot: files may be gone).
+        foreign: whether the source is a table of other programs': it may have no change data feed, and change in any
+            way (see delta_source.py).
     """
 
     layer: str
@@ -65,6 +67,7 @@ class Flow:
     inputs: Mapping[str, str] = field(default_factory=dict)
     fingerprint: str = ""
     rebuildable: bool = True
+    foreign: bool = False
 
 
 @dataclass(frozen=True)
@@ -102,10 +105,13 @@ def progress(flow: Flow) -> Progress:
 
     Raises:
         NotADeltaTable: there are files, but no table, at one of the addresses.
+        LandingMissing: the source is a table of other programs', and is not there.
         SluicegateError: the source is older than what was taken from it, or is another table than the one that the
             target was filled from and the target cannot be made again from it.
     """
     source, target = lake.delta_table(flow.source), lake.delta_table(flow.target)
+    if source is None and flow.foreign:
+        raise delta_source.missing(flow)
     if source is None:
         return Progress("blocked", why=f"{_name(flow.source)} has no rows yet")
     versions: dict[str, int] = {}
@@ -149,6 +155,8 @@ def _demand_a_way(flow: Flow, mark: int | None, until: int, why: str) -> None:
 def _why_whole(flow: Flow, source: DeltaTable, target: DeltaTable, mark: int | None, stamps: Mapping[str, str]) -> str:
     """Why the target must be made again from the source; empty when the changes since the mark are enough."""
     name = _name(flow.source)
+    if flow.foreign:
+        return delta_source.why_whole(flow, source, lake.last_commit_of_ours(target), mark)
     if mark is None:
         return f"{name} is not the table that it was filled from"
     if not flow.rebuildable:
@@ -178,7 +186,7 @@ class Batch:
 
     Attributes:
         rows: rows that the source gained after the mark, or all of its rows when ``whole``; with the source's columns.
-        read: number of these rows, as the source's own log counts them.
+        read: number of these rows, as the source's own log counts them; 0 where the source is foreign.
         whole: whether the target is to be replaced by what these rows give.
         progress: the marks.
         flow: the flow.
@@ -251,11 +259,11 @@ def run(session: SparkSession, flow: Flow, apply: Callable[[Batch], None], facts
         return report
     started = time.monotonic()
     loop = _Loop(session, flow, apply, facts, report)
-    if now.kind == "incremental" and loop.stream(now) == "gap":
-        now = replace(now, kind="whole", why="the source's history is gone")
+    if now.kind == "incremental" and (gap := loop.stream(now)):
+        now = replace(now, kind="whole", why=gap)
     if now.kind == "whole":
         loop.rebuild(now)
-    report.state = "rebuilt" if now.kind == "whole" and now.since >= 0 else "written"
+    report.state = "rebuilt" if now.kind == "whole" and (now.since >= 0 or now.why) else "written"
     report.why = now.why
     report.seconds = time.monotonic() - started
     target = lake.delta_table(flow.target)
@@ -271,15 +279,22 @@ class _Loop:
     facts: Mapping[str, Any]
     report: TableReport
 
-    def stream(self, now: Progress) -> Literal["done", "gap"]:
-        """Runs an availableNow stream over the changes after the mark; its one batch is applied."""
+    def stream(self, now: Progress) -> str:
+        """Runs an availableNow stream over the changes after the mark; its one batch is applied.
+
+        Returns:
+            why these changes cannot be had, so that the target must be made again; empty if they were applied.
+        """
         failure: list[BaseException] = []
         applied: list[int] = []
 
         def on_batch(rows: DataFrame, batch_id: int) -> None:
             try:
-                _demand_all(Path(scratch), batch_id, now)
-                self._apply(rows, now)
+                end = _demand_all(Path(scratch), batch_id, now)
+                if self.flow.foreign:
+                    # Rows of a feed say which commit they are of; without one, all that came is taken in.
+                    delta_source.demand_additive(self.flow, now.until, end)
+                self._apply(rows, replace(now, until=end) if self.flow.foreign else now)
                 applied.append(batch_id)
             except BaseException as error:  # carried around Spark, which would make a text of it
                 failure.append(error)
@@ -287,12 +302,9 @@ class _Loop:
                 raise RuntimeError("the batch failed") from error
 
         with tempfile.TemporaryDirectory(prefix="sluicegate-", ignore_cleanup_errors=True) as scratch:
-            changes = (
-                self.session.readStream.format("delta")
-                .option("readChangeFeed", "true")
-                .option("startingVersion", now.since + 1)
-                .load(self.flow.source)
-            )
+            how = delta_source.STREAM if self.flow.foreign else {"readChangeFeed": "true"}
+            starting = self.session.readStream.format("delta").option("startingVersion", now.since + 1)
+            changes = starting.options(**how).load(self.flow.source)
             query = (
                 changes.writeStream.foreachBatch(on_batch)
                 .option("checkpointLocation", f"file://{scratch}")
@@ -302,11 +314,14 @@ class _Loop:
                 query.start().awaitTermination()
             except Exception as error:
                 if any(sign in str(error) for sign in GAP) and self.flow.rebuildable:
-                    return "gap"
+                    return "the source's history is gone"
+                if self.flow.foreign and any(sign in f"{error} {failure}" for sign in delta_source.REWRITTEN):
+                    # The snapshot is of before that; what it changed is the next run's.
+                    return f"{_name(self.flow.source)} was changed while it was read"
                 raise readable(failure[0] if failure else error, self.flow.layer, self.flow.table) from error
         if not applied:  # commits without any change in them, an OPTIMIZE for instance: only the mark moves
             self._apply(self.session.createDataFrame([], changes.schema), now)
-        return "done"
+        return ""
 
     def rebuild(self, now: Progress) -> None:
         """Makes the target again from the source as of ``until``."""
@@ -318,10 +333,11 @@ class _Loop:
 
     def _apply(self, rows: DataFrame, now: Progress) -> None:
         whole = now.kind == "whole"
-        if not whole:
+        if not (whole or self.flow.foreign):
             # Another program may have committed to the source since the marks were read: that is the next run's.
             rows = rows.where(f"_commit_version <= {now.until}").drop(*CHANGE_COLUMNS)
-        read = _rows_between(self.flow.source, now.since, now.until, whole=whole)
+        # What others write of their rows need not be so, and is not there in every commit.
+        read = 0 if self.flow.foreign else _rows_between(self.flow.source, now.since, now.until, whole=whole)
         self.apply(Batch(rows, read, whole, now, self.flow, self.report, self.facts))
 
 
@@ -334,8 +350,8 @@ def _rows_between(source: str, since: int, until: int, *, whole: bool) -> int:
     return sum(commit.rows_written or 0 for commit in between if since < commit.version <= until)
 
 
-def _demand_all(checkpoint: Path, batch_id: int, now: Progress) -> None:
-    """Makes sure that the batch holds every change up to the mark that it is going to set.
+def _demand_all(checkpoint: Path, batch_id: int, now: Progress) -> int:
+    """Makes sure that the batch holds every change up to the mark that it is going to set; returns where it ends.
 
     The stream has no limit, so Spark delivers all at once; were it ever to deliver less, setting the mark would lose
     the rest in silence. Spark writes where a batch ends before it runs it.
@@ -348,3 +364,4 @@ def _demand_all(checkpoint: Path, batch_id: int, now: Progress) -> None:
             f"Spark cut the changes up to version {now.until} short at version {covered}",
             hint="please report this: the run stopped before anything was written, so nothing is lost",
         )
+    return covered

@@ -150,7 +150,8 @@ class Job:
 
     def _table(self, name: str, way: flow.Flow) -> None:
         changed = 0
-        if self.layer == "bronze":
+        files = self.layer == "bronze" and self.pipeline.bronze[name].of_files
+        if files:
             outcome.copy(self.at, name)  # of a run that was killed before it could: discovery asks what failed
             changed = landing.enter(name, self.pipeline.bronze[name], self.at, self._look).changed.num_rows
         now = flow.progress(way)
@@ -160,9 +161,9 @@ class Job:
             else:
                 done = TableReport(name, self.layer, state=now.kind, why=now.why)
         finally:
-            if self.layer == "bronze":  # also when a later chunk failed: the earlier ones are in the table
+            if files:  # also when a later chunk failed: the earlier ones are in the table
                 taken = outcome.copy(self.at, name)
-        if self.layer == "bronze" and done.state == "written":
+        if files and done.state == "written":
             done.read = done.written = taken.rows
             done.corrupt, done.rescued, done.failed = taken.corrupt, taken.rescued, taken.failed
         done.changed_files = changed
@@ -178,6 +179,10 @@ class Job:
 
     def _apply(self, name: str) -> Callable[[Batch], None]:
         """What the layer does with one batch of this table; imported here, since an idle job needs no Spark."""
+        if self.layer == "bronze" and not self.pipeline.bronze[name].of_files:
+            from sluicegate import delta_source
+
+            return partial(delta_source.apply, name=name, table=self.pipeline.bronze[name])
         if self.layer == "bronze":
             from sluicegate import bronze
 

@@ -11,7 +11,7 @@ from sluicegate.report import files as files_
 from sluicegate.report import human_bytes
 
 if TYPE_CHECKING:
-    from sluicegate.definition import Pipeline
+    from sluicegate.definition import BronzeTable, Pipeline
     from sluicegate.settings import Settings
 
 
@@ -29,6 +29,7 @@ class TableWork:
         changed: files that changed after they were read.
         failed: files whose last reading failed, and that are not to be tried again as they are.
         behind: whether it is not on record yet what became of files that a killed run read.
+        versions: versions that its source has and it has not taken in, where that is a Delta table.
     """
 
     layer: str
@@ -40,6 +41,7 @@ class TableWork:
     changed: int = 0
     failed: int = 0
     behind: bool = False
+    versions: int = 0
 
     @property
     def work(self) -> bool:
@@ -90,7 +92,8 @@ class Pending:
     def sentence(self) -> str:
         """What waits, in a sentence."""
         parts = [f"{files_(t.files)} of {human_bytes(t.bytes)} for {t.table}" for t in self.tables if t.files]
-        behind = [t.table for t in self.tables if t.work and not t.files]
+        parts += [f"{versions_(t.versions)} of a Delta table for {t.table}" for t in self.tables if t.versions]
+        behind = [t.table for t in self.tables if t.work and not (t.files or t.versions)]
         if behind:
             parts.append(f"{', '.join(behind)} {'is' if len(behind) == 1 else 'are'} behind")
         if self.nothing:  # else what is read now may well be what they wait for
@@ -104,14 +107,16 @@ class Pending:
         return f"{text}, but {' and '.join(but)} (see `sluicegate files`)" if but else text
 
 
+def versions_(count: int) -> str:
+    """A number of versions in words."""
+    return "1 version" if count == 1 else f"{count:,} versions"
+
+
 def flows(pipeline: Pipeline, at: lake.Lake, layer: str) -> dict[str, Flow]:
     """The flows of a layer by table, in the order in which they run."""
     address = {name: at.table(of, name) for of in lake.LAYERS for name in getattr(pipeline, of)}
     if layer == "bronze":
-        return {
-            name: Flow("bronze", name, at.ledger(name), at.table("bronze", name), rebuildable=False)
-            for name in pipeline.bronze
-        }
+        return {name: _bronze_flow(name, table, at) for name, table in pipeline.bronze.items()}
     if layer == "gold":
         return {name: _query_flow("gold", name, table.query, at, address) for name, table in pipeline.gold.items()}
     found = {}
@@ -122,6 +127,12 @@ def flows(pipeline: Pipeline, at: lake.Lake, layer: str) -> dict[str, Flow]:
         else:
             found[name] = _query_flow("silver", name, table.query, at, address)
     return found
+
+
+def _bronze_flow(name: str, table: BronzeTable, at: lake.Lake) -> Flow:
+    if not table.of_files:
+        return Flow("bronze", name, table.path, at.table("bronze", name), foreign=True)
+    return Flow("bronze", name, at.ledger(name), at.table("bronze", name), rebuildable=False)
 
 
 def _query_flow(layer: str, name: str, query: Any, at: lake.Lake, address: dict[str, str]) -> Flow:
@@ -136,7 +147,7 @@ def pending(pipeline: Pipeline, settings: Settings) -> Pending:
     """Looks at landing, ledger and marks.
 
     Raises:
-        LandingMissing: a landing folder does not exist.
+        LandingMissing: a landing folder, or the Delta table that a bronze table reads, does not exist.
         NotADeltaTable: there are files, but no table, where a table should be.
     """
     at = lake.Lake(settings.lake, pipeline.name)
@@ -144,7 +155,10 @@ def pending(pipeline: Pipeline, settings: Settings) -> Pending:
     for layer in lake.LAYERS:
         for name, flow in flows(pipeline, at, layer).items():
             now = progress(flow)
-            if layer == "bronze":
+            if flow.foreign:
+                versions = now.until - now.since if now.work else 0
+                found.tables.append(TableWork(layer, name, now, versions=versions))
+            elif layer == "bronze":
                 table = pipeline.bronze[name]
                 seen = landing.discover(name, table, at)
                 counts = (seen.new.num_rows, seen.bytes, seen.settling.num_rows, seen.changed.num_rows)

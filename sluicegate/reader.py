@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import fsspec
 
+from sluicegate import avro
 from sluicegate.errors import SourceError, Where
 from sluicegate.json_files import ABOUT, CORRUPT_AS, Group, JsonFiles, escape_glob
 from sluicegate.schema import CORRUPT, PROVENANCE, RESCUED, Column, Schema
@@ -114,7 +115,7 @@ class Reader:
                 own = [name for name in self._table.declared or {} if name not in self._table.partitionColumns]
                 names = own or self._load("csv", paths).columns
                 yield Group(self._csv_fields(names, paths), list(paths))
-            case "parquet" | "orc":
+            case "parquet" | "orc" | "avro":
                 for _, group in _alike(paths, self._footer):
                     yield Group([*self._load(self._table.format, group[:1]).schema], group)
             case _:
@@ -186,16 +187,18 @@ class Reader:
         return [StructField(name, field.dataType) for name, field in zip(names, inferred, strict=True)]
 
     def _footer(self, path: str) -> str:
-        """What a Parquet or ORC file says of its columns, without a Spark job."""
+        """What a Parquet, ORC or Avro file says of its columns, without a Spark job."""
         import pyarrow as pa
         from pyarrow import orc, parquet
 
         try:
             with fsspec.open(path, "rb") as file:
+                if self._table.format == "avro":
+                    return avro.schema(file)
                 found = parquet.read_schema(file) if self._table.format == "parquet" else orc.ORCFile(file).schema
                 # Not what else it says of itself, which may be another word in each file.
                 return str(found.to_string(show_field_metadata=False, show_schema_metadata=False))
-        except (OSError, pa.ArrowException) as error:
+        except (OSError, ValueError, pa.ArrowException) as error:
             raise self._bad_file(path, f"a {self._table.format} file cannot be read", error) from error
 
     def _bad_file(self, path: str, what: str, error: Exception, line: int | None = None) -> SourceError:
@@ -251,7 +254,7 @@ class Reader:
         reader = self.session.read.options(**{**self._table.options, **(extra or {})})
         if schema is not None:
             reader = reader.schema(schema)
-        return reader.format(form).load([escape_glob(path) for path in paths])
+        return reader.format(avro.PROVIDER if form == "avro" else form).load([escape_glob(path) for path in paths])
 
     def _read_alike(self, group: Group) -> DataFrame:
         """Reads files that have the same fields."""

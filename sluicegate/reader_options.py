@@ -1,9 +1,10 @@
 """The options of Spark's readers: which a definition may set, and why not the others.
 
-The names are those of JSONOptions, CSVOptions, XmlOptions and FileSourceOptions of Spark 4.2.
+The names are those of JSONOptions, CSVOptions, XmlOptions, AvroOptions and FileSourceOptions of Spark 4.2.
 https://spark.apache.org/docs/latest/sql-data-sources-json.html
 https://spark.apache.org/docs/latest/sql-data-sources-csv.html
 https://spark.apache.org/docs/latest/sql-data-sources-xml.html
+https://spark.apache.org/docs/latest/sql-data-sources-avro.html
 """
 
 from __future__ import annotations
@@ -31,10 +32,12 @@ _XML = {
     "charset", "ignoreSurroundingSpaces", "rowValidationXSDPath", "ignoreNamespace", "timeZone", "timestampFormat",
     "timestampNTZFormat", "dateFormat", "locale", "nullValue", "validateName", "wildcardColName",
 }  # fmt: skip
-Format = Literal["json", "csv", "xml", "text", "parquet", "orc", "binaryFile"]
+_AVRO = {"datetimeRebaseMode", "enableStableIdentifiersForUnionType", "stableIdentifierPrefixForUnionType"}
+Format = Literal["json", "csv", "xml", "text", "parquet", "orc", "avro", "binaryFile", "delta"]
 ALLOWED: dict[Format, set[str]] = {
     "json": _JSON, "csv": _CSV, "xml": _XML, "text": {"wholetext", "lineSep"},
-    "parquet": {"datetimeRebaseMode", "int96RebaseMode"}, "orc": set(), "binaryFile": set(),
+    "parquet": {"datetimeRebaseMode", "int96RebaseMode"}, "orc": set(), "avro": _AVRO,
+    "binaryFile": set(), "delta": set(),
 }  # fmt: skip
 
 _BOOLEAN = {
@@ -43,6 +46,7 @@ _BOOLEAN = {
     "wholetext", "allownumericleadingzeros", "allownonnumericnumbers", "allowbackslashescapinganycharacter",
     "allowunquotedcontrolchars", "prefersdecimal", "dropfieldifallnull", "infertimestamp", "useunsaferow", "header",
     "ignoreleadingwhitespace", "ignoretrailingwhitespace", "columnpruning", "preferdate",
+    "enablestableidentifiersforuniontype",
 }  # fmt: skip
 
 _REFUSED = {
@@ -56,6 +60,11 @@ _REFUSED = {
     "inferSchema": "it is inferColumnTypes, beside path",
     "mergeSchema": "each file is read with its own columns, and all of them come into the table",
     "enforceSchema": "columns are matched by the names in the header",
+    "avroSchema": "each file is read with the schema that it was written with; schemaHints give types",
+    "avroSchemaUrl": "each file is read with the schema that it was written with; schemaHints give types",
+    "positionalFieldMatching": "fields are matched by their names",
+    "recursiveFieldMaxDepth": "what lies deeper would be lost in silence",
+    "ignoreExtension": "pathGlobFilter says which files are read",
     "recursiveFileLookup": "folders in the path are always looked into",
     "modifiedAfter": "it is a field of its own, beside path",
     "modifiedBefore": "it is a field of its own, beside path",

@@ -91,7 +91,8 @@ class TableReport:
                 f" + {self.quarantined:,} quarantined + {self.dropped:,} dropped + {self.duplicates:,} duplicates"
             )
         if self.layer == "bronze":
-            parts.append(f"   from {files(self.files)}, {human_bytes(self.bytes)}")
+            if self.files:
+                parts.append(f"   from {files(self.files)}, {human_bytes(self.bytes)}")
             if self.corrupt:
                 parts.append(f", {self.corrupt:,} corrupt")
             if self.rescued:

@@ -31,7 +31,7 @@ UNNAMED = "_sluicegate_unnamed"
 RESERVED = frozenset({*PROVENANCE, UNNAMED, "_metadata", "_change_type", "_commit_version", "_commit_timestamp"})
 
 # Formats whose files say which types their values have.
-SELF_DESCRIBING = ("parquet", "orc", "binaryFile")
+SELF_DESCRIBING = ("parquet", "orc", "avro", "binaryFile", "delta")
 
 # Characters that Delta refuses in a column's name (Parquet gave them a meaning of their own).
 REFUSED = frozenset(" ,;{}()\n\t=")
@@ -174,11 +174,12 @@ class Schema:
 
     def _target(self, name: str, shown: DataType) -> DataType:
         """The type that a column has or is to have, now that the files show values of some type."""
-        from pyspark.sql.types import StringType
+        from pyspark.sql.types import NullType, StringType
 
         target = self.known.get(name) or self.named.get(name) or self.chosen.get(name)
         if target is None:
-            target = self._hinted(name, shown if _nameable(shown) else StringType())
+            usable = _nameable(shown) and not isinstance(shown, NullType)
+            target = self._hinted(name, shown if usable else StringType())
             self.chosen[name] = target
         elif self.definition.adds_columns:
             if self.definition.widens and name not in self.named:

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from deltalake import DeltaTable
 
-from sluicegate import lake, landing, outcome
+from sluicegate import delta_source, lake, landing, outcome
 from sluicegate.plan import Pending, pending
 
 if TYPE_CHECKING:
@@ -94,8 +94,8 @@ def verify(pipeline: Pipeline, settings: Settings) -> list[str]:
     """
     at = lake.Lake(settings.lake, pipeline.name)
     problems = []
-    for name in pipeline.bronze:
-        problems += _verify_files(at, name)
+    for name, bronze in pipeline.bronze.items():
+        problems += _verify_files(at, name) if bronze.of_files else delta_source.verify(at, name, bronze.path)
     for name, table in pipeline.silver.items():
         source = str(table.query.stream if table.query else table.from_)
         layer = "bronze" if source in pipeline.bronze else "silver"
@@ -172,7 +172,8 @@ def files(
 
     Each entry has path, size, modification_time, chunk, discovered, rows, corrupt, rescued, error, version and ingested
     of the commit, and state: that of ``outcome.fates``, and for files that are not in the ledger ``settling``,
-    ``waiting`` or ``changed`` (since it was read).
+    ``waiting`` or ``changed`` (since it was read). Of a table that reads a Delta table there is an entry for each run's
+    versions, see ``delta_source.entries``.
 
     Args:
         name: the bronze table.
@@ -185,6 +186,10 @@ def files(
         LandingMissing: the landing folder does not exist, or cannot be listed.
     """
     at = lake.Lake(settings.lake, pipeline.name)
+    if not pipeline.bronze[name].of_files:
+        of_delta = delta_source.entries(at, name, pipeline.bronze[name].path)
+        chosen = [entry for entry in of_delta if not states or entry["state"] in states]
+        return chosen[max(len(chosen) - newest, 0) :] if newest else chosen
     found = landing.discover(name, pipeline.bronze[name], at)
     parts = [outcome.fates(at, name)]
     for state, table in (("changed", found.changed), ("waiting", found.new), ("settling", found.settling)):

@@ -19,9 +19,10 @@ if TYPE_CHECKING:
 class LandedFilesSensor(BaseSensorOperator):
     """Succeeds when a run of the pipeline would have something to do.
 
-    That is: files have landed that the ledger does not know and that are not still being written, or a former run was
-    killed and left a table behind the one before it. It asks the very code that the jobs ask, and writes nothing.
-    Between two looks it holds no worker. When nothing comes it ends as *skipped*, and so do the jobs after it.
+    That is: files have landed that the ledger does not know and that are not still being written, a Delta table that is
+    a source has new versions, or a former run was killed and left a table behind the one before it. It asks the very
+    code that the jobs ask, and writes nothing. Between two looks it holds no worker. When nothing comes it ends as
+    *skipped*, and so do the jobs after it.
 
     Args:
         pipeline: name of the pipeline.

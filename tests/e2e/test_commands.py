@@ -12,7 +12,9 @@ import sys
 import time
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
+from deltalake import write_deltalake
 
 from sluicegate import session
 from tests.conftest import ROOT, Workspace, beat
@@ -147,3 +149,24 @@ def test_broken_expect_or_fail_exits_3(heartbeats: Workspace) -> None:
     assert "valid_heartrate" in done.stderr
     assert heartbeats.rows("patients")  # the other table went on
     assert not heartbeats.rows("recordings_enriched")
+
+
+def test_a_delta_table_as_the_source(tmp_path: Path) -> None:
+    """From the table to bronze, and what the commands say of it; nothing new starts no JVM."""
+    workspace = Workspace(tmp_path)
+    source = tmp_path / "theirs"
+    write_deltalake(source, pa.table({"id": [1, 2]}))
+    workspace.define(f"name: heart_rate\nbronze:\n  things: {{path: '{source}', format: delta}}\n")
+    (tmp_path / "landing").mkdir()
+    planned = sluicegate(tmp_path, "plan", "heart_rate")
+    assert "1 version of a Delta table for things" in planned.stdout, planned.stderr
+    done = sluicegate(tmp_path, "run", "heart_rate")
+    assert "2 read =         2 written" in done.stdout, done.stdout + done.stderr
+    write_deltalake(source, pa.table({"id": [3]}), mode="append")
+    files = json.loads(sluicegate(tmp_path, "files", "heart_rate", "things", "--json").stdout)
+    assert [entry["state"] for entry in files] == ["ingested", "waiting"]
+    assert sluicegate(tmp_path, "run", "heart_rate").returncode == 0
+    assert sorted(workspace.rows("things", "id")) == [(1,), (2,), (3,)]
+    assert "Spark was not started" in sluicegate(tmp_path, "run", "heart_rate").stdout
+    verified = sluicegate(tmp_path, "status", "heart_rate", "--verify")
+    assert "verified" in verified.stdout, verified.stdout + verified.stderr

@@ -477,9 +477,20 @@ class TestBronze:
     def test_sizes(self, folder: Folder, text: str, count: int) -> None:
         assert folder.load(bronze(f"maxBytesPerTrigger: {text}")).bronze["raw"].maxBytesPerTrigger == count
 
-    def test_formats_of_later_versions(self, folder: Folder) -> None:
-        found = folder.mistake(bronze("").replace("json", "avro"))
-        assert found.message.startswith("format avro is not in this version, which has json, csv, xml,")
+    def test_the_nearest_format(self, folder: Folder) -> None:
+        assert folder.mistake(bronze("").replace("json", "avo")).hint == "did you mean avro?"
+
+    def test_a_path_that_means_two_places(self, folder: Folder) -> None:
+        found = folder.mistake("name: shop\nbronze:\n  raw: {path: /a%20b, format: delta}\n")
+        assert found.message.startswith("the path of a Delta table cannot have #, ? or %")
+
+    @pytest.mark.parametrize(
+        "field", ["schemaHints: a INT", "options: {a: 1}", "settleSeconds: 1", "pathGlobFilter: x"]
+    )
+    def test_a_delta_source_has_no_options_of_files(self, folder: Folder, field: str) -> None:
+        found = folder.mistake(bronze(field).replace("json", "delta"))
+        assert found.code == "not-allowed"
+        assert found.message.startswith(f"{field.split(':')[0]} is for files, and a Delta table is read as it is")
 
 
 class TestNames:

@@ -1,0 +1,61 @@
+"""The head of an Avro file, which says what the columns of its records are.
+
+The container's layout: https://avro.apache.org/docs/1.12.0/specification/#object-container-files
+"""
+
+from __future__ import annotations
+
+from typing import IO
+
+MAGIC = b"Obj\x01"
+
+# Spark's own reader of Avro files. Spark 4 has it among its SQL classes, and only the short name "avro" would need the
+# spark-avro jar, which there is none of for every Spark.
+PROVIDER = "org.apache.spark.sql.avro.AvroFileFormat"
+
+# No head is larger: a length beyond it is read from a file that is no Avro.
+LARGEST = 1 << 24
+
+
+def schema(file: IO[bytes]) -> str:
+    """The schema that an Avro file was written with, as the JSON text that stands in its head.
+
+    Raises:
+        ValueError: it is not an Avro file, or ends in its head.
+    """
+    if _exactly(file, len(MAGIC)) != MAGIC:
+        raise ValueError("it does not begin as an Avro file does")
+    while count := _long(file):
+        if count < 0:  # the length of the block in bytes follows
+            count = -count
+            _long(file)
+        for _ in range(count):
+            key, value = _bytes(file), _bytes(file)
+            if key == b"avro.schema":
+                return value.decode()
+    raise ValueError("there is no schema in its head")
+
+
+def _bytes(file: IO[bytes]) -> bytes:
+    return _exactly(file, _long(file))
+
+
+def _long(file: IO[bytes]) -> int:
+    """A number in Avro's writing: seven bits a byte, the lowest first, and zigzag for the sign."""
+    number = shift = 0
+    while shift < 64:
+        byte = _exactly(file, 1)[0]
+        number |= (byte & 0x7F) << shift
+        if byte < 0x80:
+            return (number >> 1) ^ -(number & 1)
+        shift += 7
+    raise ValueError("a number in its head has no end")
+
+
+def _exactly(file: IO[bytes], size: int) -> bytes:
+    if not 0 <= size <= LARGEST:
+        raise ValueError("its head is broken")
+    data = file.read(size)
+    if len(data) < size:
+        raise ValueError("it ends in its head")
+    return data
