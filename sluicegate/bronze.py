@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from itertools import groupby
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -20,8 +20,9 @@ from py4j.protocol import Py4JError  # type: ignore[import-untyped]
 from pyspark.errors import PySparkException
 from pyspark.sql import functions as F
 
-from sluicegate import fault, lake
-from sluicegate.errors import SchemaMismatch, SluicegateError
+from sluicegate import copy_reader, fault, lake
+from sluicegate.copy_options import CopyOptions, of_chunks
+from sluicegate.errors import QueryError, SchemaMismatch, SluicegateError, UserError
 from sluicegate.flow import Batch
 from sluicegate.landing import REPLACE, SKIP
 from sluicegate.reader import Reader, literal
@@ -39,6 +40,9 @@ if TYPE_CHECKING:
 
 # JSON has fields whose names differ in nothing but case, and Spark would refuse the whole file for them.
 CASE_SENSITIVE = {"spark.sql.caseSensitive": "true"}
+
+# How files are read that no copy has brought.
+AS_DEFINED = CopyOptions()
 
 
 # The columns of which Delta keeps the least and greatest values of each file when it makes the table; for those of the
@@ -61,10 +65,12 @@ def apply(batch: Batch, name: str, table: BronzeTable) -> None:
         SchemaMismatch: a column has another type than the definition gives it, or a new one is not allowed.
     """
     pending = list(_chunks(batch))
+    copies = of_chunks(lake.delta_table(batch.flow.source), [number for number, _ in pending])
     left = Left.of(entry for _, entries in pending for entry in entries)
     for number, entries in pending:
         started = time.monotonic()
-        _Chunk(batch, name, table, number, entries).commit()
+        copy = copies.get(number, AS_DEFINED)
+        _Chunk(batch, name, copy.table(name, table), number, entries, copy).commit()
         taken = Left.of(entries)
         left = Left(left.files - taken.files, left.bytes - taken.bytes)
         batch.report.files += taken.files
@@ -83,7 +89,13 @@ def apply(batch: Batch, name: str, table: BronzeTable) -> None:
 
 
 def preview(
-    session: SparkSession, name: str, table: BronzeTable, target: str, paths: list[str], shown: int
+    session: SparkSession,
+    name: str,
+    table: BronzeTable,
+    target: str,
+    paths: list[str],
+    shown: int,
+    copy: CopyOptions = AS_DEFINED,
 ) -> dict[str, Any]:
     """What reading some files would give, without writing anything.
 
@@ -94,12 +106,37 @@ def preview(
     schema = _schema(session, name, table, target)
     with configured(session, CASE_SENSITIVE):
         try:
-            counted = _look_at(_frame(session, schema(), paths), shown)
+            counted = _look_at(_frame(session, schema(), paths, copy, strict=True), shown)
             failed: dict[str, Failure] = {}
         except Exception as error:
-            failed = unreadable(lambda some: _frame(session, schema(), some), paths, error)
-            counted = _look_at(_frame(session, schema(), [path for path in paths if path not in failed]), shown)
+            failed = unreadable(lambda some: _frame(session, schema(), some, copy), paths, error)
+            counted = _look_at(_frame(session, schema(), [path for path in paths if path not in failed], copy), shown)
     return {**counted, "failed": {path: why for path, (why, _) in failed.items()}}
+
+
+def looked_at(
+    session: SparkSession, name: str, table: BronzeTable, target: str, paths: list[str], copy: CopyOptions
+) -> CopyOptions:
+    """A copy with the fields of its files, once it is sure that what it says can be done with them.
+
+    Raises:
+        SchemaMismatch: its SELECT looks at a field that no file has, or there are other columns than may come.
+        QueryError: Spark refuses its SELECT.
+    """
+    schema = _schema(session, name, table, target)
+    with configured(session, CASE_SENSITIVE):
+        try:
+            if not copy.selects:
+                _frame(session, schema(), paths, copy)
+                return copy
+            copy = replace(copy, fields=copy_reader.fields(Reader(session, schema()), paths))
+            copy_reader.read(Reader(session, schema()), copy, [], strict=True)
+        except (SchemaMismatch, QueryError):
+            raise
+        except Exception as error:
+            # A file cannot be read: that is found again, and told of that file, when the others are.
+            say(f"{name}: not all files can be read ({root_cause(error)})")
+    return copy
 
 
 def _look_at(frame: DataFrame, shown: int) -> dict[str, Any]:
@@ -108,8 +145,20 @@ def _look_at(frame: DataFrame, shown: int) -> dict[str, Any]:
     return {**sums.collect()[0].asDict(), "sample": [row.asDict() for row in frame.limit(shown).collect()]}
 
 
-def _frame(session: SparkSession, schema: Schema, paths: Sequence[str]) -> DataFrame:
-    return Reader(session, schema).read(paths) if paths else Reader(session, schema).nothing()
+def _frame(
+    session: SparkSession,
+    schema: Schema,
+    paths: Sequence[str],
+    copy: CopyOptions,
+    *,
+    strict: bool = False,
+    damaged: dict[str, str] | None = None,
+) -> DataFrame:
+    """The records of some files; ``damaged`` gets those of which only a part is read, and why."""
+    reader = Reader(session, schema, {} if damaged is None else damaged)
+    if copy.selects and paths:
+        return copy_reader.read(reader, copy, paths, strict=strict)
+    return reader.read(paths) if paths else reader.nothing()
 
 
 def _schema(session: SparkSession, name: str, table: BronzeTable, target: str) -> Callable[[], Schema]:
@@ -128,7 +177,7 @@ def unreadable(read: Callable[[Sequence[str]], DataFrame], paths: list[str], err
     Raises:
         Exception: ``error``, if it is not the files: all can be read, or none can and Spark blames no file.
     """
-    failed = {} if isinstance(error, SchemaMismatch) else _bad_among(read, paths)
+    failed = {} if isinstance(error, (SchemaMismatch, QueryError)) else _bad_among(read, paths)
     if not failed or (len(failed) == len(paths) > 1 and not file_trouble(error)):
         raise error
     return failed
@@ -138,7 +187,7 @@ def _bad_among(read: Callable[[Sequence[str]], DataFrame], paths: list[str]) -> 
     """The files that cannot be read, found by halving; reads them all again, so a passing trouble is no file's."""
     try:
         read(paths).write.format("noop").mode("overwrite").save()
-    except SchemaMismatch:
+    except (SchemaMismatch, QueryError):
         raise
     except (SluicegateError, PySparkException, Py4JError, OSError) as trouble:  # a mistake of ours is no file's
         if len(paths) == 1:
@@ -191,6 +240,7 @@ class _Chunk:
     table: BronzeTable
     number: int
     entries: list[Row]
+    copy: CopyOptions = AS_DEFINED
 
     def commit(self) -> None:
         """Commits the records of all files that can be read, and the names of those that cannot."""
@@ -200,21 +250,34 @@ class _Chunk:
             try:
                 self._write(paths, {})
             except Exception as error:
-                failed = unreadable(self._read, paths, error)
+                failed = self._failed(paths, error)
                 self._write([path for path in paths if path not in failed], failed)
         fault.point("bronze.after_commit")
 
-    def _read(self, paths: Sequence[str]) -> DataFrame:
-        return self._frame(Reader(self.batch.session, self.schema()), paths)
+    def _failed(self, paths: list[str], error: Exception) -> dict[str, Failure]:
+        """The files that cannot be read, and why; all of them if it is what a copy says that cannot be done.
 
-    def _frame(self, reader: Reader, paths: Sequence[str]) -> DataFrame:
-        frame = reader.read(paths) if paths else reader.nothing()
+        Nobody can correct that any more, and later chunks must not wait for it: the next copy reads these files.
+        """
+        try:
+            return unreadable(self._read, paths, error)
+        except UserError as mistake:
+            if not self.copy.facts:
+                raise
+            why = f"{mistake.message} ({mistake.cause})" if mistake.cause else mistake.message
+            return dict.fromkeys(paths, (why, False))
+
+    def _read(self, paths: Sequence[str]) -> DataFrame:
+        return self._frame(paths, {})
+
+    def _frame(self, paths: Sequence[str], damaged: dict[str, str]) -> DataFrame:
+        frame = _frame(self.batch.session, self.schema(), paths, self.copy, damaged=damaged)
         return frame.withColumn("_chunk", F.lit(self.number).cast("bigint"))
 
     def _write(self, paths: list[str], failed: dict[str, Failure]) -> None:
-        reader = Reader(self.batch.session, self.schema())
-        frame = self._frame(reader, paths)
-        failed |= {path: (why, False) for path, why in reader.damaged.items()}
+        damaged: dict[str, str] = {}
+        frame = self._frame(paths, damaged)
+        failed |= {path: (why, False) for path, why in damaged.items()}
         again = {e["path"] for e in self.entries if e["action"] == REPLACE and e["path"] in paths}
         former = self._former(again)
         widened = self._widened(frame) if self.table.widens else []

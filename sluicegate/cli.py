@@ -276,6 +276,23 @@ def copy_into(
     files: Annotated[list[str] | None, typer.Option("--files", help="A file below the folder; repeatable.")] = None,
     pattern: Annotated[str | None, typer.Option("--pattern", help="Pattern that names below it must match.")] = None,
     force: Annotated[bool, typer.Option("--force", help="Copy files again that the ledger knows.")] = False,
+    select: Annotated[
+        str | None,
+        typer.Option("--select", help="SELECT over the files' fields: SELECT CAST(a AS INT) AS id FROM source."),
+    ] = None,
+    columns: Annotated[
+        str | None, typer.Option("--columns", help="Names of the columns in order, as a,b: by position.")
+    ] = None,
+    format_: Annotated[str | None, typer.Option("--format", help="Format of the files, if not the table's.")] = None,
+    option: Annotated[
+        list[str] | None, typer.Option("--option", help="Option of Spark's reader, as header=true; repeatable.")
+    ] = None,
+    merge_schema: Annotated[
+        bool | None,
+        typer.Option("--merge-schema/--no-merge-schema", help="New columns come in, or are an error."),
+    ] = None,
+    modified_after: Annotated[str | None, typer.Option(help="Only files modified after this time (UTC).")] = None,
+    modified_before: Annotated[str | None, typer.Option(help="Only files modified before this time (UTC).")] = None,
     validate: Annotated[
         int | None, typer.Option("--validate", min=0, help="Write nothing; show so many records as they would be.")
     ] = None,
@@ -291,12 +308,15 @@ def copy_into(
     """
     from sluicegate import copy_into as of
     from sluicegate import run
+    from sluicegate.copy_options import CopyOptions
     from sluicegate.lake import Lake
 
     settings = Settings.of(lake, landing, pipelines, master)
     definition = _pipeline(pipeline, settings)
     source = source if "://" in source else str(Path(source).absolute())
-    copy = of.Copy(source, tuple(files or ()), pattern, force)
+    how = CopyOptions(select, of.names(columns), format_, of.options(option or []), merge_schema)
+    after, before = (of.moment(text) if text else None for text in (modified_after, modified_before))
+    copy = of.Copy(source, tuple(files or ()), pattern, force, after, before, how)
     found = copy.look(table, of.bronze_table(definition, table), Lake(settings.lake, definition.name))
     facts: dict[str, Any] = dict.fromkeys(of.RESULT, 0)
     if found.new.num_rows:

@@ -11,19 +11,23 @@ import argparse
 import fnmatch
 import json
 import re
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from sluicegate import job, lake, landing, outcome
-from sluicegate.errors import LandingMissing, PipelineMissing, SourceError, Where
+from sluicegate.copy_options import CopyOptions
+from sluicegate.errors import LandingMissing, PipelineMissing, SourceError, UserError, Where
 from sluicegate.lock import pipeline_lock
 from sluicegate.report import RunReport, TableReport, files, say
 
 if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
     from sluicegate.definition import BronzeTable, Pipeline
 
 
@@ -42,20 +46,28 @@ class Copy:
         files: names below the folder; none means all.
         pattern: pattern that names below the folder must match.
         force: whether files that the ledger knows are read again, their rows coming once more.
+        modified_after: only files modified after this time.
+        modified_before: only files modified before this time.
+        how: how they are read where not as the definition says.
     """
 
     source: str
     files: tuple[str, ...] = ()
     pattern: str | None = None
     force: bool = False
+    modified_after: datetime | None = None
+    modified_before: datetime | None = None
+    how: CopyOptions = field(default_factory=CopyOptions)
 
     def look(self, name: str, table: BronzeTable, at: lake.Lake) -> landing.Discovery:
         """Finds the files that are to be entered into the ledger (a ``landing.Look``).
 
         Raises:
             LandingMissing: there is no such folder, or no such file in it.
+            UserError: the files cannot be read in the way that the copy says.
         """
-        chosen = self.chosen(name, table)
+        effective = self.how.table(name, table)
+        chosen, how = self.chosen(name, effective), self.how.settled(effective).facts
         ledger = lake.delta_table(at.ledger(name))
         read = pc.field("action") != landing.SKIP
         known = [] if ledger is None else lake.dataset(ledger).to_table(["path"], filter=read)["path"]
@@ -65,7 +77,7 @@ class Copy:
         new = chosen.filter(pc.or_(pc.invert(seen), pa.scalar(self.force)))
         again = chosen.slice(0, 0) if self.force else chosen.filter(failed)
         entered = pa.concat_tables([landing.to(landing.READ, new), landing.to(landing.REPLACE, again)])
-        return landing.Discovery(landing.in_order(entered), chosen.slice(0, 0), chosen.slice(0, 0))
+        return landing.Discovery(landing.in_order(entered), chosen.slice(0, 0), chosen.slice(0, 0), how)
 
     def arguments(self, table: str, validate: int | None) -> list[str]:
         """The copy as arguments of ``spark_jobs/copy_into.py``."""
@@ -74,6 +86,9 @@ class Copy:
         arguments += [f"--files={name}" for name in self.files]
         if self.pattern is not None:
             arguments.append(f"--pattern={self.pattern}")
+        arguments += [f"--modified-after={self.modified_after.isoformat()}"] if self.modified_after else []
+        arguments += [f"--modified-before={self.modified_before.isoformat()}"] if self.modified_before else []
+        arguments += [f"--how={json.dumps(self.how.facts)}"] if self.how.facts else []
         return arguments if validate is None else [*arguments, f"--validate={validate}"]
 
     def chosen(self, name: str, table: BronzeTable) -> pa.Table:
@@ -111,7 +126,10 @@ class Copy:
         if self.pattern is not None:
             matches = [fnmatch.fnmatchcase(own, self.pattern) for own in names.to_pylist()]
             keep = pc.and_(keep, pa.chunked_array([matches], pa.bool_()))
-        return every.filter(keep)
+        every = every.filter(keep)
+        if self.modified_after:
+            every = every.filter(pc.field("modification_time") > self.modified_after)
+        return every.filter(pc.field("modification_time") < self.modified_before) if self.modified_before else every
 
 
 def parser() -> argparse.ArgumentParser:
@@ -122,6 +140,9 @@ def parser() -> argparse.ArgumentParser:
     made.add_argument("--files", action="append", default=[], help="a file below the folder; repeatable")
     made.add_argument("--pattern", help="pattern that names below the folder must match")
     made.add_argument("--force", action="store_true", help="read files again that the ledger knows")
+    made.add_argument("--modified-after", type=moment, help="only files modified after this time (UTC)")
+    made.add_argument("--modified-before", type=moment, help="only files modified before this time (UTC)")
+    made.add_argument("--how", type=json.loads, default={}, help="JSON: select, columns, format, options, merge_schema")
     made.add_argument("--validate", type=int, nargs="?", const=0, help="write nothing; show this many records")
     return made
 
@@ -135,12 +156,84 @@ def _copy(arguments: argparse.Namespace) -> RunReport:
     pipeline, at, facts = job.subject(arguments)
     name = arguments.table
     table = bronze_table(pipeline, name)
-    copy = Copy(arguments.source, tuple(arguments.files), arguments.pattern, arguments.force)
+    copy = Copy(
+        arguments.source, tuple(arguments.files), arguments.pattern, arguments.force,
+        arguments.modified_after, arguments.modified_before, CopyOptions.of(arguments.how),
+    )  # fmt: skip
     if arguments.validate is not None:
         return _validate(copy, pipeline, name, table, at, arguments.validate)
     with pipeline_lock(at, str(facts.get("run_id") or f"copy into {name}")):
-        done = job.Job(pipeline, at, "bronze", facts, only=name, look=copy.look).run()
+        done = run(copy, pipeline, name, at, facts)
     return replace(done, notes=[json.dumps(result(done.tables[0]))])
+
+
+def run(
+    copy: Copy,
+    pipeline: Pipeline,
+    name: str,
+    at: lake.Lake,
+    facts: Mapping[str, Any],
+    spark: SparkSession | None = None,
+) -> RunReport:
+    """Copies the files; under the pipeline's lock.
+
+    Args:
+        copy: which files, and how.
+        pipeline: the definition.
+        name: the bronze table.
+        at: the lake.
+        facts: who runs this.
+        spark: a session to use instead of one of its own.
+
+    Raises:
+        UserError: the files cannot be read in the way that the copy says; nothing was entered.
+        LandingMissing: there is no such folder, or no such file in it.
+    """
+    table = bronze_table(pipeline, name)
+    entered = copy.look(name, table, at).new["path"].to_pylist()
+    if entered and copy.how.facts:
+        # What is in the ledger stays there: a mistake must be found before.
+        from sluicegate import bronze, session
+
+        spark = spark or session.open_session("copy_into")
+        effective, target = copy.how.table(name, table), at.table("bronze", name)
+        copy = replace(copy, how=bronze.looked_at(spark, name, effective, target, entered, copy.how))
+    return job.Job(pipeline, at, "bronze", facts, spark, only=name, look=copy.look).run()
+
+
+def names(text: str | None) -> tuple[str, ...]:
+    """Names of columns as ``a,b``."""
+    return tuple(name.strip() for name in text.split(",")) if text else ()
+
+
+def options(texts: Sequence[str]) -> dict[str, str]:
+    """Options of Spark's reader, each as ``name=value``.
+
+    Raises:
+        UserError: one is not, or stands twice.
+    """
+    found: dict[str, str] = {}
+    for text in texts:
+        name, equals, value = text.partition("=")
+        if not (name and equals):
+            raise UserError(f"{text} is not an option", hint="write it as name=value, header=true for instance")
+        if name.lower() in {known.lower() for known in found}:
+            raise UserError(f"the option {name} stands twice")
+        found[name] = value
+    return found
+
+
+def moment(text: str) -> datetime:
+    """A time as ``2024-05-01`` or ``2024-05-01T12:00:00``, in UTC where it has no zone of its own.
+
+    Raises:
+        UserError: it is none.
+    """
+    try:
+        time = datetime.fromisoformat(text)
+    except ValueError:
+        raise UserError(f"{text} is not a time", hint="write it as 2024-05-01 or 2024-05-01T12:00:00") from None
+    return time.astimezone(UTC) if time.tzinfo else time.replace(tzinfo=UTC)
 
 
 def bronze_table(pipeline: Pipeline, name: str) -> BronzeTable:
@@ -169,7 +262,8 @@ def _validate(copy: Copy, pipeline: Pipeline, name: str, table: BronzeTable, at:
     paths = found.new["path"].to_pylist()
     seen: dict[str, Any] = {"rows": 0, "corrupt": 0, "rescued": 0, "failed": {}, "sample": []}
     if paths:
-        seen = bronze.preview(session.open_session("validate"), name, table, at.table("bronze", name), paths, shown)
+        spark, target = session.open_session("validate"), at.table("bronze", name)
+        seen = bronze.preview(spark, name, copy.how.table(name, table), target, paths, shown, copy.how)
     for row in seen["sample"]:
         say("  " + json.dumps(row, default=str, ensure_ascii=False))
     done = TableReport(

@@ -7,12 +7,13 @@ A chunk's number is the version of the commit that entered it, so chunks have an
 from __future__ import annotations
 
 import fnmatch
+import json
 import re
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -59,11 +60,13 @@ class Discovery:
         settling: files younger than the settle time; a later look takes them.
         changed: files that were read before and have another size or time now, where ``allowOverwrites`` does not
             say to read them again; they are reported.
+        how: how they are to be read where not as the definition says (``CopyOptions.facts``), for the ledger's commits.
     """
 
     new: pa.Table
     settling: pa.Table
     changed: pa.Table
+    how: Mapping[str, Any] = field(default_factory=dict)
 
     @property
     def bytes(self) -> int:
@@ -237,7 +240,7 @@ def enter(name: str, table: BronzeTable, at: lake.Lake, look: Look | None = None
                 ledger = _create(uri, _baseline(name, table, at))
                 found = found if table.includeExistingFiles else (look or discover)(name, table, at)
             for chunk in chunks(found.new, table.maxFilesPerTrigger, table.maxBytesPerTrigger):
-                _append(ledger, chunk)
+                _append(ledger, chunk, found.how)
             known.keep(at, name, ledger)
             return found
         except CommitFailedError:
@@ -289,7 +292,7 @@ def chunks(files: pa.Table, max_files: int, max_bytes: int | None) -> list[pa.Ta
     return cut
 
 
-def _append(ledger: DeltaTable, files: pa.Table) -> None:
+def _append(ledger: DeltaTable, files: pa.Table, how: Mapping[str, Any]) -> None:
     """Enters a chunk, as exactly the version after the one that the ledger is loaded at.
 
     Raises:
@@ -297,8 +300,9 @@ def _append(ledger: DeltaTable, files: pa.Table) -> None:
     """
     number = ledger.version() + 1
     fault.point("ledger.before_commit")
+    said = {"userMetadata": json.dumps({lake.METADATA: {"copy": how}})} if how else None
     # With retries the chunk would be given another version.
-    properties = CommitProperties(max_commit_retries=0)
+    properties = CommitProperties(max_commit_retries=0, custom_metadata=said)
     write_deltalake(ledger, _stamped(files, number), mode="append", commit_properties=properties)
     fault.point("ledger.after_commit")
     # Exactly our own commit, not the newest: if another run has entered files, the next compare-and-set must fail.

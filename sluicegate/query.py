@@ -82,7 +82,7 @@ class Query:
         casts = sql_casts.find(tokens)
         watched: list[sql_casts.Cast] = []
         if stream:
-            watched = sql_casts.watched(tokens, casts, *_select_list(tokens))
+            watched = sql_casts.watched(tokens, casts, *select_list(tokens))
         names = query_shape.output_names(query_shape.first_select(tree))
         return cls(
             text=tokens.compose([]),
@@ -156,7 +156,7 @@ class Query:
         shape = query_shape.by_record(query_shape.first_select(self._tree), node)
         found = [QuerySyntax(what, self._line_of_node(where)) for what, where in shape]
         found += sql_casts.refused(self._tokens) + self._name_objections()
-        found += sql_casts.untold(self._tokens, self._casts, *_select_list(self._tokens))
+        found += sql_casts.untold(self._tokens, self._casts, *select_list(self._tokens))
         if self.stream in self.lookups:
             what = f"{self.stream} is read record by record, and cannot be a lookup of the same query"
             found.append(QuerySyntax(what, next(self._tokens.line(t.first) for t in self._read if self._is_own(t))))
@@ -189,7 +189,7 @@ class Query:
         return spans
 
     def _with_identity(self, views: Mapping[str, str], identity: Sequence[str]) -> str:
-        first, end = _select_list(self._tokens)
+        first, end = select_list(self._tokens)
         spans = self._views(views) + sql_casts.tried(sql_casts.find(self._tokens))
         added = [
             f"{_name(self.stream_alias or '')}.{_name(column)} AS {_name(column)}" for column in self._missing(identity)
@@ -332,7 +332,7 @@ def _stream(tree: exp.Query, read: Sequence[_Table], tokens: Tokens) -> _Table |
     return stream
 
 
-def _select_list(tokens: Tokens) -> tuple[int, int]:
+def select_list(tokens: Tokens) -> tuple[int, int]:
     """The outermost SELECT list: its first token, and the FROM behind it.
 
     Raises:

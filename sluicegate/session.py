@@ -22,7 +22,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from sluicegate.errors import JavaMissing, SluicegateError
-from sluicegate.report import say
 from sluicegate.settings import Settings
 
 if TYPE_CHECKING:
@@ -166,7 +165,8 @@ def _jvm_options(*, short_lived: bool, archived: bool) -> list[str]:
         if archive is not None:
             options += [f"-XX:SharedArchiveFile={archive}", "-Xshare:auto", "-Xlog:cds=off", "-Xlog:cds+dynamic=off"]
         else:
-            say(f"starting Spark without its class-data archive, some seconds slower: {reason}")
+            # Not among what a command shows, which may be JSON for programs.
+            print(f"starting Spark without its class-data archive, some seconds slower: {reason}", file=sys.stderr)
     return options
 
 

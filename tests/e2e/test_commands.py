@@ -10,6 +10,7 @@ import shutil
 import subprocess
 import sys
 import time
+from collections import Counter
 from pathlib import Path
 
 import pyarrow as pa
@@ -149,6 +150,23 @@ def test_broken_expect_or_fail_exits_3(heartbeats: Workspace) -> None:
     assert "valid_heartrate" in done.stderr
     assert heartbeats.rows("patients")  # the other table went on
     assert not heartbeats.rows("recordings_enriched")
+
+
+def test_copy_into_with_a_select(heartbeats: Workspace) -> None:
+    archive = heartbeats.folder / "archive"
+    archive.mkdir()
+    (archive / "a.csv").write_text("mrn;name;left\n7;Cy;x\nseven;Di;y\n")
+    copy = ["copy-into", "heart_rate", "patients_bronze", str(archive), "--option", "sep=;", "--json"]
+    select = "SELECT CAST(mrn AS BIGINT) AS mrn, upper(name) AS name FROM source"
+    wrong = sluicegate(heartbeats.folder, *copy[:-1], "--select", "SELECT nam FROM source")
+    assert "nam, and no file" in one_sentence(wrong)
+    seen = sluicegate(heartbeats.folder, *copy, "--select", select, "--validate", "2")
+    assert (json.loads(seen.stdout)["read"], json.loads(seen.stdout)["rescued"]) == (2, 1), seen.stderr
+    done = sluicegate(heartbeats.folder, *copy, "--select", select)
+    assert json.loads(done.stdout)["num_inserted_rows"] == 2, done.stderr
+    assert Counter(heartbeats.rows("patients_bronze", "mrn", "name")) == {(7, "CY"): 1, (None, "DI"): 1}
+    again = sluicegate(heartbeats.folder, *copy, "--select", select)
+    assert json.loads(again.stdout)["num_inserted_rows"] == 0
 
 
 def test_a_delta_table_as_the_source(tmp_path: Path) -> None:
