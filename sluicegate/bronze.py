@@ -20,7 +20,7 @@ from py4j.protocol import Py4JError  # type: ignore[import-untyped]
 from pyspark.errors import PySparkException
 from pyspark.sql import functions as F
 
-from sluicegate import copy_reader, fault, lake
+from sluicegate import copy_reader, fault, lake, marks
 from sluicegate.copy_options import CopyOptions, of_chunks
 from sluicegate.errors import QueryError, SchemaMismatch, SluicegateError, UserError
 from sluicegate.flow import Batch
@@ -64,13 +64,14 @@ def apply(batch: Batch, name: str, table: BronzeTable) -> None:
     Raises:
         SchemaMismatch: a column has another type than the definition gives it, or a new one is not allowed.
     """
+    newest = _newest_redone(batch)
     pending = list(_chunks(batch))
     copies = of_chunks(lake.delta_table(batch.flow.source), [number for number, _ in pending])
     left = Left.of(entry for _, entries in pending for entry in entries)
     for number, entries in pending:
         started = time.monotonic()
         copy = copies.get(number, AS_DEFINED)
-        _Chunk(batch, name, copy.table(name, table), number, entries, copy).commit()
+        _Chunk(batch, name, copy.table(name, table), number, entries, number <= newest, copy).commit()
         taken = Left.of(entries)
         left = Left(left.files - taken.files, left.bytes - taken.bytes)
         batch.report.files += taken.files
@@ -221,6 +222,13 @@ def _chunks(batch: Batch) -> Iterator[tuple[int, list[Row]]]:
         yield int(chunk), list(entries)
 
 
+def _newest_redone(batch: Batch) -> int:
+    """The newest chunk that has rows although it is to be read: a run went on in the middle of a RESTORE."""
+    target = lake.delta_table(batch.flow.target) if batch.progress.restores else None
+    newest = marks.newest_chunk(target, batch.progress.since) if target is not None else None
+    return -1 if newest is None else newest
+
+
 def _out_of_reach(path: str) -> bool:
     """Whether it is not a file's content that keeps it from being read: it is gone, or rights are lacking, or a way."""
     try:
@@ -233,13 +241,18 @@ def _out_of_reach(path: str) -> bool:
 
 @dataclass
 class _Chunk:
-    """The files of one chunk on their way into one commit."""
+    """The files of one chunk on their way into one commit.
+
+    Attributes:
+        again: whether the table may have rows of this very chunk, which give way.
+    """
 
     batch: Batch
     name: str
     table: BronzeTable
     number: int
     entries: list[Row]
+    again: bool
     copy: CopyOptions = AS_DEFINED
 
     def commit(self) -> None:
@@ -278,20 +291,19 @@ class _Chunk:
         damaged: dict[str, str] = {}
         frame = self._frame(paths, damaged)
         failed |= {path: (why, False) for path, why in damaged.items()}
-        again = {e["path"] for e in self.entries if e["action"] == REPLACE and e["path"] in paths}
-        former = self._former(again)
+        former = self._former({e["path"] for e in self.entries if e["action"] == REPLACE and e["path"] in paths})
         widened = self._widened(frame) if self.table.widens else []
         if widened:
             writer = self._whole(frame, former, widened).write.mode("overwrite").option("overwriteSchema", "true")
-        elif former:
-            condition = f"_chunk = {self.number} OR ({former})"
+        elif former or self.again:
+            condition = f"_chunk = {self.number}" + (f" OR ({former})" if former else "")
             writer = frame.write.mode("overwrite").option("replaceWhere", condition).option("mergeSchema", "true")
         else:
             writer = frame.write.mode("append").option("mergeSchema", "true")
         writer = writer.format("delta").option("delta.dataSkippingStatsColumns", STATISTICS)
         size = sum(entry["size"] for entry in self.entries)
         facts = {"chunk": self.number, "files": len(self.entries), "bytes": size, "failed": failed,
-                 "definition": self.table.fingerprint}  # fmt: skip
+                 "definition": self.table.fingerprint, "seen": self.batch.target_version()}  # fmt: skip
         fault.point("bronze.before_commit")
         with self.batch.commit(mark=self.number, **facts):
             writer.save(self.batch.flow.target)

@@ -11,13 +11,13 @@ from __future__ import annotations
 import json
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from sluicegate import delta_source, lake
+from sluicegate import delta_source, lake, marks
 from sluicegate.errors import SluicegateError, Where
 from sluicegate.report import TableReport
 from sluicegate.session import configured
@@ -82,7 +82,9 @@ class Progress:
         versions: version of each other input now; the batch reads exactly these.
         stamps: table id and version of each other input, as they are recorded.
         app_id: under which the mark is kept; it has the source's table id in it, so a source that was deleted and
-            made again is not mistaken for the one that the mark speaks of.
+            made again is not mistaken for the one that the mark speaks of, and the epoch (see marks.py).
+        seen: version of the target when its marks were read; -1 before the first.
+        restores: each RESTORE of the target, as its commits are to tell them.
         why: reason of a rebuild or of waiting.
     """
 
@@ -92,6 +94,8 @@ class Progress:
     versions: Mapping[str, int] = field(default_factory=dict)
     stamps: Mapping[str, str] = field(default_factory=dict)
     app_id: str = ""
+    seen: int = -1
+    restores: Sequence[Sequence[int | None]] = ()
     why: str = ""
 
     @property
@@ -122,10 +126,12 @@ def progress(flow: Flow) -> Progress:
             return Progress("blocked", why=f"it joins {name}, which has no rows yet")
         versions[name] = table.version()
         stamps[name] = f"{lake.table_id(table)}@{table.version()}"
-    app_id = f"sluicegate.{flow.layer}.{flow.table}@{lake.table_id(source)}"
-    mark, until = lake.mark(target, app_id), source.version()
+    past = marks.lineage(target) if target is not None else None
+    app_id = marks.app_id(flow.layer, flow.table, source)
+    reached = marks.reach(target, app_id, None if flow.rebuildable else past)
+    mark, until = reached.mark, source.version()
     since = -1 if mark is None else mark
-    why = _why_whole(flow, source, target, mark, stamps) if target is not None else ""
+    why = _why_whole(flow, source, past, mark, stamps) if past is not None else ""
     _demand_a_way(flow, mark, until, why)
     kind: Literal["idle", "incremental", "whole"]
     if flow.rebuildable:
@@ -133,7 +139,10 @@ def progress(flow: Flow) -> Progress:
         kind = "whole" if why or mark is None else "idle" if since == until else "incremental"
     else:  # the first version of a ledger is made without files
         kind = "idle" if until in (0, since) else "incremental"
-    return Progress(kind, since, until, versions, stamps, app_id, why)
+        if past is not None and past.news:
+            why = f"it was restored in version {past.restores[-1].at}: what it lacks since is read again"
+    seen, restores = (target.version(), past.facts()) if target is not None and past is not None else (-1, [])
+    return Progress(kind, since, until, versions, stamps, reached.app_id, seen, restores, why)
 
 
 def _demand_a_way(flow: Flow, mark: int | None, until: int, why: str) -> None:
@@ -152,27 +161,30 @@ def _demand_a_way(flow: Flow, mark: int | None, until: int, why: str) -> None:
         )
 
 
-def _why_whole(flow: Flow, source: DeltaTable, target: DeltaTable, mark: int | None, stamps: Mapping[str, str]) -> str:
+def _why_whole(flow: Flow, source: DeltaTable, past: marks.Lineage, mark: int | None, stamps: Mapping[str, str]) -> str:
     """Why the target must be made again from the source; empty when the changes since the mark are enough."""
-    name = _name(flow.source)
+    name, last = _name(flow.source), past.ours
+    if flow.rebuildable and past.news and last is not None:
+        return f"it was restored in version {past.restores[-1].at}"
     if flow.foreign:
-        return delta_source.why_whole(flow, source, lake.last_commit_of_ours(target), mark)
+        return delta_source.why_whole(flow, source, last, mark)
     if mark is None:
         return f"{name} is not the table that it was filled from"
     if not flow.rebuildable:
         return ""
-    last = lake.last_commit_of_ours(target)
     if last is None or last.ours is None:
         return "its log no longer tells what it was made from"
     if flow.fingerprint and last.ours.get("fingerprint") != flow.fingerprint:
         return "its definition changed"
     changed = [n for n, stamp in stamps.items() if last.ours.get("inputs", {}).get(n) != stamp]
-    if changed:
-        return f"{', '.join(changed)} changed"
-    if mark < source.version():
-        for commit in lake.commits(source, source.version() - mark):
-            if commit.version > mark and (commit.operation not in ADDITIVE or commit.overwrites):
-                return f"{name} was changed by {commit.operation} in version {commit.version}"
+    return f"{', '.join(changed)} changed" if changed else _rewritten(name, source, mark)
+
+
+def _rewritten(name: str, source: DeltaTable, mark: int) -> str:
+    """What the source's commits after the mark did besides adding rows; empty if nothing."""
+    for commit in lake.commits(source, source.version() - mark) if mark < source.version() else ():
+        if commit.version > mark and (commit.operation not in ADDITIVE or commit.overwrites):
+            return f"{name} was changed by {commit.operation} in version {commit.version}"
     return ""
 
 
@@ -237,12 +249,30 @@ class Batch:
         with configured(self.session, {f"spark.databricks.delta.{key}": value for key, value in settings.items()}):
             yield
 
+    def target_version(self) -> int:
+        """Version of the target now; -1 before the first.
+
+        Raises:
+            SluicegateError: it was restored since the marks were read, so that they say more than its rows.
+        """
+        target = lake.delta_table(self.flow.target)
+        if target is None:
+            return -1
+        if marks.lineage(target).facts() != list(self.progress.restores):
+            raise SluicegateError(
+                f"{self.flow.table} was restored while it was being filled",
+                where=Where(table=self.flow.table, file=self.flow.target),
+                hint="run again: the next run brings back what is missing",
+            )
+        return target.version()
+
     def describe(self) -> dict[str, Any]:
         """What every commit of this batch says."""
         return {
             "layer": self.flow.layer, "table": self.flow.table, "mode": "whole" if self.whole else "incremental",
             "since": self.progress.since, "until": self.progress.until, "inputs": dict(self.progress.stamps),
-            "fingerprint": self.flow.fingerprint, "why": self.progress.why, **self.facts,
+            "fingerprint": self.flow.fingerprint, "why": self.progress.why, "seen": self.progress.seen,
+            **({"restores": self.progress.restores} if self.progress.restores else {}), **self.facts,
         }  # fmt: skip
 
 

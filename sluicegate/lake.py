@@ -227,6 +227,7 @@ class Commit:
         ours: our facts from userMetadata; None where another program wrote the commit.
         rows_written: rows that the commit wrote, where Delta counted them.
         overwrites: whether it replaced rows instead of adding some.
+        restored_to: the version that a RESTORE brought back, where it was asked for by version.
     """
 
     version: int
@@ -235,12 +236,15 @@ class Commit:
     ours: dict[str, Any] | None
     rows_written: int | None
     overwrites: bool
+    restored_to: int | None = None
 
 
 def commits(table: DeltaTable, limit: int | None = None) -> Iterator[Commit]:
     """The commits that the table's log still holds, newest first."""
     for entry in table.history(limit):
         metrics = entry.get("operationMetrics") or {}
+        parameters = entry.get("operationParameters") or {}
+        restored = parameters.get("version") if entry.get("operation") == "RESTORE" else None
         counted = metrics.get("numOutputRows", metrics.get("num_added_rows"))
         yield Commit(
             version=int(entry["version"]),
@@ -248,7 +252,8 @@ def commits(table: DeltaTable, limit: int | None = None) -> Iterator[Commit]:
             operation=str(entry.get("operation")),
             ours=_ours(entry.get("userMetadata")),
             rows_written=None if counted is None else int(counted),
-            overwrites=str((entry.get("operationParameters") or {}).get("mode", "Append")) == "Overwrite",
+            overwrites=str(parameters.get("mode", "Append")) == "Overwrite",
+            restored_to=None if restored is None else int(restored),
         )
 
 

@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 from deltalake import DeltaTable, write_deltalake
 from deltalake.exceptions import DeltaError
 
-from sluicegate import lake
+from sluicegate import lake, marks
 
 TIME = pa.timestamp("us", "UTC")
 OUTCOME = pa.schema(
@@ -58,7 +58,7 @@ def copy(at: lake.Lake, name: str) -> Taken:
     bronze, ledger = lake.delta_table(at.table("bronze", name)), lake.delta_table(at.ledger(name))
     if bronze is None or ledger is None:
         return Taken(0, 0, 0, {})
-    commits = _chunk_commits(bronze, _told(at, name, bronze))
+    commits = _chunk_commits(bronze, ledger, name, _told(at, name, bronze))
     sums = dict(NOTHING)
     failed: dict[str, str] = {}
     for some in _some_at_a_time(commits):
@@ -121,11 +121,18 @@ def read(at: lake.Lake, name: str, columns: list[str] | None = None, where: Any 
         where: these rows alone (an expression of pyarrow), by which files of the log may be left unopened.
     """
     bronze, log = lake.delta_table(at.table("bronze", name)), lake.delta_table(at.outcome(name))
-    if bronze is None or log is None:
+    ledger = lake.delta_table(at.ledger(name))
+    if bronze is None or log is None or ledger is None:
         return OUTCOME.empty_table().select(columns or OUTCOME.names)
     # Of a table that was deleted and made anew, the former one's files are another story.
     mine = pc.field("table_id") == lake.table_id(bronze)
-    return lake.dataset(log).to_table(columns or OUTCOME.names, filter=mine if where is None else mine & where)
+    past = marks.lineage(bronze)
+    if not past.restores:
+        return lake.dataset(log).to_table(columns or OUTCOME.names, filter=mine if where is None else mine & where)
+    mark = marks.reach(bronze, marks.app_id("bronze", name, ledger), past).mark
+    rows = marks.standing(lake.dataset(log).to_table(filter=mine).to_pylist(), past, mark)
+    standing = pa.Table.from_pylist(list(rows), schema=OUTCOME)
+    return (standing if where is None else standing.filter(where)).select(columns or OUTCOME.names)
 
 
 def _told(at: lake.Lake, name: str, bronze: DeltaTable) -> int:
@@ -177,8 +184,10 @@ def failed(at: lake.Lake, name: str, definition: str) -> dict[str, bool]:
 
 def behind(at: lake.Lake, name: str) -> bool:
     """Whether bronze has committed chunks that the outcome does not tell of: a run was killed between the two."""
-    bronze = lake.delta_table(at.table("bronze", name))
-    return bronze is not None and bool(_chunk_commits(bronze, _told(at, name, bronze)))
+    bronze, ledger = lake.delta_table(at.table("bronze", name)), lake.delta_table(at.ledger(name))
+    if bronze is None or ledger is None:
+        return False
+    return bool(_chunk_commits(bronze, ledger, name, _told(at, name, bronze)))
 
 
 def fates(at: lake.Lake, name: str) -> pa.Table:
@@ -219,11 +228,20 @@ def _with_states(entries: pa.Table) -> pa.Table:
     return entries.append_column("state", pc.case_when(kinds, "skipped", "waiting", "replaced", "ingested", "failed"))
 
 
-def _chunk_commits(bronze: DeltaTable, told: int) -> dict[int, lake.Commit]:
-    """The commit of each chunk in the versions of bronze after ``told``."""
+def _chunk_commits(bronze: DeltaTable, ledger: DeltaTable, name: str, told: int) -> dict[int, lake.Commit]:
+    """The commit of each chunk in versions of bronze after ``told``, but for what a RESTORE has undone."""
     behind = bronze.version() - told
-    commits = lake.commits(bronze, behind) if behind > 0 else iter(())
-    return {int(commit.ours["chunk"]): commit for commit in commits if commit.ours and "chunk" in commit.ours}
+    if behind <= 0:
+        return {}
+    past = marks.lineage(bronze)
+    mark = marks.reach(bronze, marks.app_id("bronze", name, ledger), past).mark or 0
+    found: dict[int, lake.Commit] = {}
+    for commit in lake.commits(bronze, behind):
+        chunk = (commit.ours or {}).get("chunk")
+        undone = past.restores and not (past.stands(commit.version) and int(chunk or 0) <= mark)
+        if chunk is not None and not undone:
+            found.setdefault(int(chunk), commit)
+    return found
 
 
 def _count(bronze: DeltaTable, first: int, last: int) -> dict[tuple[int, str], dict[str, int]]:

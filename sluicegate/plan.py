@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
 
 from sluicegate import lake, landing, outcome
 from sluicegate.flow import Flow, Progress, progress
@@ -27,7 +30,7 @@ class TableWork:
         bytes: their size.
         settling: files too young to be read.
         changed: files that changed after they were read.
-        failed: files whose last reading failed, and that are not to be tried again as they are.
+        failed: files whose last reading failed, and that the next run does not try again.
         behind: whether it is not on record yet what became of files that a killed run read.
         versions: versions that its source has and it has not taken in, where that is a Delta table.
     """
@@ -143,6 +146,12 @@ def _query_flow(layer: str, name: str, query: Any, at: lake.Lake, address: dict[
     return Flow(layer, name, address[source], at.table(layer, name), inputs, fingerprint)
 
 
+def _left(failed: Mapping[str, bool], new: pa.Table) -> int:
+    """How many failed files the next run does not try again: they are as they were, or not there."""
+    again = set(new["path"].to_pylist()) if failed else set()
+    return len(failed.keys() - again)
+
+
 def pending(pipeline: Pipeline, settings: Settings) -> Pending:
     """Looks at landing, ledger and marks.
 
@@ -162,7 +171,7 @@ def pending(pipeline: Pipeline, settings: Settings) -> Pending:
                 table = pipeline.bronze[name]
                 seen = landing.discover(name, table, at)
                 counts = (seen.new.num_rows, seen.bytes, seen.settling.num_rows, seen.changed.num_rows)
-                failed = list(outcome.failed(at, name, table.fingerprint).values()).count(False)
+                failed = _left(outcome.failed(at, name, table.fingerprint), seen.new)
                 found.tables.append(TableWork(layer, name, now, *counts, failed, outcome.behind(at, name)))
             else:
                 found.tables.append(TableWork(layer, name, now))

@@ -104,7 +104,7 @@ class TableReport:
 
     def remarks(self) -> list[str]:
         """What a person should know besides the line: rules that failed with a sample row, files that changed."""
-        lines = []
+        lines = [f"         {self.why}"] if self.layer == "bronze" and self.why and self.state == "written" else []
         for name, counts in self.expectations.items():
             if counts["failed"]:
                 lines.append(

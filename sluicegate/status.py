@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from deltalake import DeltaTable
 
-from sluicegate import delta_source, lake, landing, outcome
+from sluicegate import delta_source, lake, landing, marks, outcome
 from sluicegate.plan import Pending, pending
 
 if TYPE_CHECKING:
@@ -112,7 +112,7 @@ def _verify_files(at: lake.Lake, name: str) -> list[str]:
         return (
             [f"{name}: the table is gone, into which {gone:,} files were read; a run reads them again"] if gone else []
         )
-    mark = lake.mark(bronze, f"sluicegate.bronze.{name}@{lake.table_id(ledger)}") or 0
+    mark = marks.reach(bronze, marks.app_id("bronze", name, ledger), marks.lineage(bronze)).mark or 0
     passed = [entry for entry in outcome.fates(at, name).to_pylist() if entry["chunk"] <= mark]
     rows = lake.dataset(bronze).to_table(["_chunk", "_pos", "source_file"])
     identities = rows.group_by(["_chunk", "_pos"]).aggregate([([], "count_all")])
@@ -135,7 +135,7 @@ def _verify_records(at: lake.Lake, name: str, source_uri: str) -> list[str]:
     target, source = lake.delta_table(at.table("silver", name)), lake.delta_table(source_uri)
     if target is None or source is None:
         return []
-    mark = lake.mark(target, f"sluicegate.silver.{name}@{lake.table_id(source)}")
+    mark = lake.mark(target, marks.app_id("silver", name, source))
     came = _identities(DeltaTable(source_uri, version=mark))
     places = {
         "silver": _identities(target),
