@@ -20,7 +20,7 @@ from pydantic import BaseModel, BeforeValidator
 from pydantic.json_schema import GenerateJsonSchema, JsonSchemaValue
 from pydantic_core import core_schema
 
-from sluicegate import cli, copy_into, definition_fields, definition_model, errors, fault, job, report
+from sluicegate import cli, copy_into, definition_fields, definition_model, errors, fault, job, report, reset
 from sluicegate.settings import Settings
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -182,6 +182,10 @@ def _jobs() -> Iterator[str]:
     yield "```\nspark-submit spark_jobs/copy_into.py --pipeline NAME --table TABLE --source SOURCE [OPTIONS]\n```"
     yield "What `sluicegate copy-into` submits."
     yield _table(headings, _job_rows(copy_into.parser()))
+    for action in ("reload", "reset"):
+        yield f"```\nspark-submit spark_jobs/{action}.py --pipeline NAME --table TABLE [OPTIONS]\n```"
+        yield f"What `sluicegate {action}` submits; this does not ask."
+        yield _table(headings, _job_rows(reset.parser(action)))
 
 
 def _job_rows(parser: argparse.ArgumentParser) -> Iterator[list[str]]:

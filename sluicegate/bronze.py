@@ -9,6 +9,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from datetime import UTC, datetime, timedelta
 from functools import partial
 from itertools import groupby
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -20,11 +21,11 @@ from py4j.protocol import Py4JError  # type: ignore[import-untyped]
 from pyspark.errors import PySparkException
 from pyspark.sql import functions as F
 
-from sluicegate import copy_reader, fault, lake, marks
+from sluicegate import arrivals, copy_reader, fault, lake, marks, restaged
 from sluicegate.copy_options import CopyOptions, of_chunks
 from sluicegate.errors import QueryError, SchemaMismatch, SluicegateError, UserError
 from sluicegate.flow import Batch
-from sluicegate.landing import REPLACE, SKIP
+from sluicegate.landing import DROP, REPLACE, RESET, SKIP
 from sluicegate.reader import Reader, literal
 from sluicegate.report import files, human_bytes, say
 from sluicegate.schema import Schema, data_columns
@@ -33,7 +34,7 @@ from sluicegate.spark_errors import file_trouble, root_cause
 from sluicegate.values import quoted
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, Row, SparkSession
+    from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.types import DataType
 
     from sluicegate.definition import BronzeTable
@@ -49,17 +50,26 @@ AS_DEFINED = CopyOptions()
 # data that costs a fifth of the time, and records as they came lie in the order of nothing but their arrival.
 STATISTICS = "receipt_time,_file_modification_time,_chunk,_pos"
 
+# A chunk with such entries makes the table anew.
+ANEW = (RESET, DROP)
+
+EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+# A row of the ledger.
+Entry = dict[str, Any]
+
 # Why a file could not be read, and whether to try it again though it has not changed.
 Failure = tuple[str, bool]
 
 
-def apply(batch: Batch, name: str, table: BronzeTable) -> None:
+def apply(batch: Batch, name: str, table: BronzeTable, at: lake.Lake) -> None:
     """Reads the chunks of the ledger that are new, oldest first, each into one commit.
 
     Args:
         batch: rows of the ledger.
         name: the bronze table.
         table: its definition.
+        at: the lake.
 
     Raises:
         SchemaMismatch: a column has another type than the definition gives it, or a new one is not allowed.
@@ -67,11 +77,15 @@ def apply(batch: Batch, name: str, table: BronzeTable) -> None:
     newest = _newest_redone(batch)
     pending = list(_chunks(batch))
     copies = of_chunks(lake.delta_table(batch.flow.source), [number for number, _ in pending])
+    places = restaged.Places(at, name)
+    anew = {entry["path"]: number for number, entries in pending for entry in entries if entry["action"] in ANEW}
+    # What a reset is about to read or drop need not be read before: most often that is what cannot be.
+    pending = [(n, [entry for entry in entries if anew.get(entry["path"], n) <= n]) for n, entries in pending]
     left = Left.of(entry for _, entries in pending for entry in entries)
     for number, entries in pending:
         started = time.monotonic()
         copy = copies.get(number, AS_DEFINED)
-        _Chunk(batch, name, copy.table(name, table), number, entries, number <= newest, copy).commit()
+        _Chunk(batch, name, copy.table(name, table), number, entries, number <= newest, places, copy).commit()
         taken = Left.of(entries)
         left = Left(left.files - taken.files, left.bytes - taken.bytes)
         batch.report.files += taken.files
@@ -205,18 +219,23 @@ class Left(NamedTuple):
     bytes: int
 
     @classmethod
-    def of(cls, entries: Iterable[Row]) -> Left:
+    def of(cls, entries: Iterable[Entry]) -> Left:
         """Those of some entries of the ledger."""
-        sizes = [entry["size"] for entry in entries if entry["action"] != SKIP]
+        sizes = [entry["size"] for entry in entries if entry["action"] not in (SKIP, DROP)]
         return cls(len(sizes), sum(sizes))
 
     def __str__(self) -> str:
         return f"{files(self.files)}, {human_bytes(self.bytes)}"
 
 
-def _chunks(batch: Batch) -> Iterator[tuple[int, list[Row]]]:
+def _chunks(batch: Batch) -> Iterator[tuple[int, list[Entry]]]:
     """The chunks in order, each with its files in order of arrival."""
-    rows = batch.rows.select("path", "size", "modification_time", "action", "chunk").collect()
+    columns = [*map(F.col, ("path", "size", "action", "chunk")), F.unix_micros("modification_time").alias("micros")]
+    rows: list[Entry] = [
+        # Spark's own times lose their zone on the way into Python.
+        {**row.asDict(), "modification_time": EPOCH + timedelta(microseconds=row["micros"])}
+        for row in batch.rows.select(*columns).collect()
+    ]
     rows.sort(key=lambda row: (row["chunk"], row["modification_time"], row["path"]))
     for chunk, entries in groupby(rows, key=lambda row: row["chunk"]):
         yield int(chunk), list(entries)
@@ -245,25 +264,31 @@ class _Chunk:
 
     Attributes:
         again: whether the table may have rows of this very chunk, which give way.
+        places: where files lie that were taken away from landing.
     """
 
     batch: Batch
     name: str
     table: BronzeTable
     number: int
-    entries: list[Row]
+    entries: list[Entry]
     again: bool
+    places: restaged.Places
     copy: CopyOptions = AS_DEFINED
 
     def commit(self) -> None:
         """Commits the records of all files that can be read, and the names of those that cannot."""
-        self.schema = _schema(self.batch.session, self.name, self.table, self.batch.flow.target)
-        paths = [entry["path"] for entry in self.entries if entry["action"] != SKIP]
+        self.anew = any(entry["action"] in ANEW for entry in self.entries)
+        known = _schema(self.batch.session, self.name, self.table, self.batch.flow.target)
+        self.schema = partial(Schema, self.name, self.table, {}, True) if self.anew else known
+        read = [entry for entry in self.entries if entry["action"] not in (SKIP, DROP)]
+        lost = self.places.find(read)
+        paths = [entry["path"] for entry in read if entry["path"] not in lost]
         with configured(self.batch.session, CASE_SENSITIVE):
             try:
-                self._write(paths, {})
+                self._write(paths, lost)
             except Exception as error:
-                failed = self._failed(paths, error)
+                failed = lost | self._failed(paths, error)
                 self._write([path for path in paths if path not in failed], failed)
         fault.point("bronze.after_commit")
 
@@ -284,16 +309,20 @@ class _Chunk:
         return self._frame(paths, {})
 
     def _frame(self, paths: Sequence[str], damaged: dict[str, str]) -> DataFrame:
-        frame = _frame(self.batch.session, self.schema(), paths, self.copy, damaged=damaged)
-        return frame.withColumn("_chunk", F.lit(self.number).cast("bigint"))
+        places = [self.places.of(path) for path in paths]
+        frame = _frame(self.batch.session, self.schema(), places, self.copy, damaged=damaged)
+        return self.places.named(frame, paths).withColumn("_chunk", F.lit(self.number).cast("bigint"))
 
     def _write(self, paths: list[str], failed: dict[str, Failure]) -> None:
         damaged: dict[str, str] = {}
         frame = self._frame(paths, damaged)
-        failed |= {path: (why, False) for path, why in damaged.items()}
-        former = self._former({e["path"] for e in self.entries if e["action"] == REPLACE and e["path"] in paths})
-        widened = self._widened(frame) if self.table.widens else []
-        if widened:
+        failed |= {path: (damaged[place], False) for path in paths if (place := self.places.of(path)) in damaged}
+        giving_way = {e["path"] for e in self.entries if e["action"] in (REPLACE, *ANEW)} & {*paths, *self._dropped}
+        former = self._former(giving_way)
+        widened = self._widened(frame) if self.table.widens and not self.anew else []
+        if self.anew:
+            writer = self._with_kept(frame, former).write.mode("overwrite").option("overwriteSchema", "true")
+        elif widened:
             writer = self._whole(frame, former, widened).write.mode("overwrite").option("overwriteSchema", "true")
         elif former or self.again:
             condition = f"_chunk = {self.number}" + (f" OR ({former})" if former else "")
@@ -307,6 +336,10 @@ class _Chunk:
         fault.point("bronze.before_commit")
         with self.batch.commit(mark=self.number, **facts):
             writer.save(self.batch.flow.target)
+
+    @property
+    def _dropped(self) -> list[str]:
+        return [entry["path"] for entry in self.entries if entry["action"] == DROP]
 
     def _widened(self, frame: DataFrame) -> list[str]:
         """The columns that have a wider type from this chunk on."""
@@ -323,9 +356,7 @@ class _Chunk:
         read it: delta-rs, and so ``sluicegate sql`` and much else, does not.
         """
         say(f"  bronze {self.name:<28} {', '.join(widened)} wider: the table is written anew")
-        there = self.batch.session.read.format("delta").load(self.batch.flow.target)
-        if former:
-            there = there.where(f"NOT ({former})")
+        there = self._kept(former)
         kinds = {name: frame.schema[name].dataType for name in widened}
         return there.withColumns({n: F.col(quoted(n)).cast(k) for n, k in kinds.items()}).unionByName(
             frame, allowMissingColumns=True
@@ -340,7 +371,22 @@ class _Chunk:
         chunks = sorted(set(lake.dataset(ledger).to_table(["chunk"], filter=entered)["chunk"].to_pylist()))
         rows = lake.dataset(table).to_table(["source_file"], filter=pc.field("_chunk").isin(chunks))
         names = rows["source_file"].unique().to_pylist()
-        former = [name for name in names if lake.canonical(name) in paths]
-        if not former:
-            return ""
-        return f"_chunk IN ({', '.join(map(str, chunks))}) AND source_file IN ({', '.join(map(literal, former))})"
+        former = {name: lake.canonical(name) for name in names if lake.canonical(name or "") in paths}
+        begun = arrivals.begun(ledger, set(former.values()), self.number) if former else {}
+        parts = [f"(source_file = {literal(n)} AND _chunk >= {begun[p]})" for n, p in former.items() if p in begun]
+        alone = [literal(name) for name, path in former.items() if path not in begun]
+        if alone:
+            parts.append(f"source_file IN ({', '.join(alone)})")
+        return f"_chunk BETWEEN {min(chunks)} AND {max(chunks)} AND ({' OR '.join(parts)})" if parts else ""
+
+    def _with_kept(self, frame: DataFrame, former: str) -> DataFrame:
+        """New rows, and those of the table so far that do not give way to them, fitted into the new columns."""
+        if lake.delta_table(self.batch.flow.target) is None:
+            return frame
+        rows = self._kept(former)
+        return frame if rows.isEmpty() else restaged.union(frame, rows)  # no rows, no columns of theirs either
+
+    def _kept(self, former: str) -> DataFrame:
+        gone = f"_chunk <=> {self.number}" + (f" OR ({former})" if former else "")
+        there = self.batch.session.read.format("delta").load(self.batch.flow.target)
+        return there.where(f"NOT coalesce({gone}, false)")

@@ -12,6 +12,17 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from sluicegate import cli_again
+from sluicegate.cli_options import (
+    JsonOption,
+    LakeOption,
+    LandingOption,
+    MasterOption,
+    PipelineName,
+    PipelinesOption,
+    load_pipeline,
+    show_json,
+)
 from sluicegate.errors import SluicegateError, UserError
 from sluicegate.settings import Settings
 
@@ -27,23 +38,6 @@ app = typer.Typer(
     rich_markup_mode=None,
 )
 
-PipelineName = Annotated[str, typer.Argument(metavar="PIPELINE", help="Name of the pipeline's folder.")]
-LakeOption = Annotated[
-    str | None, typer.Option("--lake", help="Root of the tables, path or URI. [env: SLUICEGATE_LAKE; default: ./lake]")
-]
-LandingOption = Annotated[
-    str | None,
-    typer.Option("--landing", help="Folder that files land in. [env: SLUICEGATE_LANDING; default: ./landing]"),
-]
-PipelinesOption = Annotated[
-    str | None,
-    typer.Option("--pipelines", help="Folder of definitions. [env: SLUICEGATE_PIPELINES; default: ./pipelines]"),
-]
-MasterOption = Annotated[
-    str | None, typer.Option("--master", help="Spark master. [env: SLUICEGATE_MASTER; default: local[*]]")
-]
-JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON for programs.")]
-
 
 def main() -> None:
     """Entry point: errors of ours become a sentence and an exit code, everything else stays a trace."""
@@ -55,20 +49,6 @@ def main() -> None:
         else:
             print(error.for_people(), file=sys.stderr)
         sys.exit(error.exit_code)
-
-
-def _pipeline(name: str, settings: Settings) -> Pipeline:
-    from sluicegate.definition import load
-
-    return load(name, settings)
-
-
-def _show_json(facts: Any) -> None:
-    print(
-        json.dumps(
-            facts, default=lambda value: value.isoformat() if isinstance(value, datetime) else str(value), indent=2
-        )
-    )
 
 
 def _table(columns: Sequence[str], rows: Iterable[Sequence[Any]], right: Sequence[str] = ()) -> None:
@@ -113,9 +93,9 @@ def run(
     tell: Callable[[str], None] = (
         (lambda line: print(line, file=sys.stderr, flush=True)) if as_json else (lambda line: print(line, flush=True))
     )
-    reports = of.run(_pipeline(pipeline, settings), settings, layer, tell)
+    reports = of.run(load_pipeline(pipeline, settings), settings, layer, tell)
     if as_json:
-        _show_json([report.as_dict() for report in reports])
+        show_json([report.as_dict() for report in reports])
 
 
 @app.command()
@@ -133,7 +113,7 @@ def plan(
     from sluicegate.plan import pending
 
     settings = Settings.of(lake, landing, pipelines)
-    definition = _pipeline(pipeline, settings)
+    definition = load_pipeline(pipeline, settings)
     waiting = pending(definition, settings)
     facts = [
         _planned(definition, waiting, layer, name)
@@ -141,7 +121,7 @@ def plan(
         for name in getattr(definition, layer)
     ]
     if as_json:
-        _show_json(
+        show_json(
             {"pipeline": definition.name, "schedule": definition.schedule, "nothing": waiting.nothing, "tables": facts}
         )
         return
@@ -209,13 +189,13 @@ def status(
     from sluicegate import status as of
 
     settings = Settings.of(lake, landing, pipelines)
-    definition = _pipeline(pipeline, settings)
+    definition = load_pipeline(pipeline, settings)
     now = of.status(definition, settings)
     if verify:
         now.problems, now.verified = of.verify(definition, settings), True
     if as_json:
         facts = {"pipeline": now.pipeline, "tables": [asdict(t) for t in now.tables], "waiting": now.waiting.sentence()}
-        _show_json(facts | ({"problems": now.problems} if verify else {}))
+        show_json(facts | ({"problems": now.problems} if verify else {}))
     else:
         columns = ["layer", "table", "rows", "version", "changed (UTC)", "quarantined", "set aside", "state"]
         _table(
@@ -253,17 +233,18 @@ def files(
     from sluicegate.copy_into import bronze_table
 
     settings = Settings.of(lake, landing, pipelines)
-    definition = _pipeline(pipeline, settings)
+    definition = load_pipeline(pipeline, settings)
     of_files = bronze_table(definition, table).of_files
     unknown = sorted(set(states or ()) - set(of.STATES))
     if unknown:
         raise UserError(f"{unknown[0]} is no state of a file", hint=f"the states are {', '.join(of.STATES)}")
     entries = of.files(table, definition, settings, states or (), newest)
     if as_json:
-        _show_json(entries)
+        show_json(entries)
         return
     numbers = ["size", "chunk", "rows", "corrupt", "rescued", "version"]
     columns = ["state", "path", "modification_time", *numbers, "ingested", "error"]
+    columns += ["place"] if any(entry.get("place") for entry in entries) else []
     _table(columns, [[entry.get(c) for c in columns] for entry in entries], right=numbers)
     print(f"\n{len(entries):,} {'files' if of_files else 'runs'}")
 
@@ -312,7 +293,7 @@ def copy_into(
     from sluicegate.lake import Lake
 
     settings = Settings.of(lake, landing, pipelines, master)
-    definition = _pipeline(pipeline, settings)
+    definition = load_pipeline(pipeline, settings)
     source = source if "://" in source else str(Path(source).absolute())
     how = CopyOptions(select, of.names(columns), format_, of.options(option or []), merge_schema)
     after, before = (of.moment(text) if text else None for text in (modified_after, modified_before))
@@ -325,11 +306,15 @@ def copy_into(
         done = run.submit("copy_into", pipeline, settings, {"run_id": "command line"}, tell, extra).tables[0]
         facts = done.as_dict() if validate is not None else of.result(done)
     if as_json:
-        _show_json(facts)
+        show_json(facts)
     elif not found.new.num_rows:
         print("nothing to copy: the ledger knows every such file; Spark was not started")
     elif validate is None:
         _table(list(facts), [list(facts.values())], right=list(facts))
+
+
+app.command()(cli_again.reload)
+app.command()(cli_again.reset)
 
 
 @app.command()
@@ -350,7 +335,7 @@ def sql(
     known = {name: definition.load(name, settings) for name in definition.names(settings.pipelines)}
     result = sqlshell.query(query, known, settings)
     if as_json:
-        _show_json(result.to_pylist())
+        show_json(result.to_pylist())
         return
     shown = result.slice(0, limit).to_pylist()
     _table(result.column_names, [list(row.values()) for row in shown])
@@ -376,7 +361,7 @@ def simulate(
     from sluicegate import simulate as simulator
 
     settings = Settings.of(None, landing, pipelines)
-    definition = _pipeline(pipeline, settings)
+    definition = load_pipeline(pipeline, settings)
     if not {"recordings_bronze", "patients_bronze"} <= set(definition.bronze):
         raise UserError(
             f"there is no simulator for {pipeline}",

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import hashlib
+from datetime import timedelta
 from typing import Annotated, Any, Literal
 
-from pydantic import ConfigDict, Field, model_validator
+from pydantic import BeforeValidator, ConfigDict, Field, model_validator
 from pydantic.config import JsonDict
 
 from sluicegate import ddl
@@ -14,6 +15,7 @@ from sluicegate.definition_fields import (
     ColumnName,
     ColumnNames,
     Ddl,
+    Duration,
     Hints,
     Location,
     Moment,
@@ -30,6 +32,20 @@ _FOR_EDITORS: JsonDict = {
     "if": {"properties": {"format": {"const": "delta"}}, "required": ["format"]},
     "then": {"propertyNames": {"enum": [*sorted(_OF_DELTA)]}},
 }
+
+# As Auto Loader has it.
+DELETE_AT_LEAST = timedelta(days=7)
+
+
+def _off(value: Any) -> Any:
+    """YAML takes OFF for false."""
+    return "OFF" if value is False else value
+
+
+Clean = Annotated[
+    Literal["OFF", "MOVE", "DELETE"],
+    BeforeValidator(_off, json_schema_input_type=Literal["OFF", "MOVE", "DELETE", False]),
+]
 
 
 class BronzeTable(Part):
@@ -64,6 +80,12 @@ class BronzeTable(Part):
         maxFilesPerTrigger: most files that one commit takes in.
         maxBytesPerTrigger: most bytes that one commit takes in, as 4096 or ``512m``, but for a single larger file.
         settleSeconds: files that changed in the last so many seconds are left for the next run.
+        cleanSource: what becomes of a file once its rows are committed and the retention has passed: ``OFF``, it stays;
+            ``MOVE``, it goes to ``cleanSourceMoveDestination``; ``DELETE``.
+        cleanSourceRetentionDuration: time from the commit until then, as ``30 days`` or ``12 hours``; at least 7 days
+            for ``DELETE``.
+        cleanSourceMoveDestination: folder for read files, absolute or a URI, outside of every folder that files land
+            in; files keep their paths below it, and none is written over.
     """
 
     path: Location
@@ -87,6 +109,9 @@ class BronzeTable(Part):
     maxFilesPerTrigger: int = Field(1000, ge=1)
     maxBytesPerTrigger: Annotated[Bytes, Field(ge=1)] | None = None
     settleSeconds: float = Field(5.0, ge=0, le=86_400)
+    cleanSource: Clean = "OFF"
+    cleanSourceRetentionDuration: Duration = Field("30 days", validate_default=True)
+    cleanSourceMoveDestination: Location | None = None
 
     model_config = ConfigDict(json_schema_extra=_FOR_EDITORS)
 
@@ -143,6 +168,22 @@ class BronzeTable(Part):
             raise wrong("out-of-range", "no file is modified after modifiedAfter and before modifiedBefore")
         return self
 
+    @model_validator(mode="after")
+    def _cleaning(self) -> BronzeTable:
+        if (self.cleanSource == "MOVE") != (self.cleanSourceMoveDestination is not None):
+            raise wrong(
+                "clean-source",
+                "cleanSource: MOVE and cleanSourceMoveDestination go together",
+                "write both, or none of them",
+            )
+        if self.cleanSource == "DELETE" and self.cleanSourceRetentionDuration < DELETE_AT_LEAST:
+            raise wrong(
+                "out-of-range",
+                "files are deleted no sooner than 7 days after their rows were committed",
+                "write a cleanSourceRetentionDuration of 7 days or more, or cleanSource: MOVE",
+            )
+        return self
+
     @property
     def of_files(self) -> bool:
         """Whether it is filled from files that land; else from another Delta table."""
@@ -170,7 +211,8 @@ class BronzeTable(Part):
     @property
     def fingerprint(self) -> str:
         """Of all that says how files are read: a file that failed is tried again when it changes."""
-        return hashlib.sha256(self.model_dump_json(exclude={"path"}).encode()).hexdigest()[:16]
+        others = {"path", "cleanSource", "cleanSourceRetentionDuration", "cleanSourceMoveDestination"}
+        return hashlib.sha256(self.model_dump_json(exclude=others).encode()).hexdigest()[:16]
 
     @property
     def hints(self) -> dict[str, str]:

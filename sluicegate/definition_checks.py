@@ -60,6 +60,7 @@ def findings(tables: Tables) -> Iterator[Finding]:
     """All mistakes that the tables make together."""
     for name, bronze in tables.bronze.items():
         yield from _options(("bronze", name, "options"), bronze)
+        yield from _cleaning(name, bronze, tables.bronze)
     for name, silver in tables.silver.items():
         yield from _silver(tables, name, silver)
     for name, gold in tables.gold.items():
@@ -76,6 +77,24 @@ def _options(path: Path, table: BronzeTable) -> Iterator[Finding]:
             # Spark takes them for one option, and which value wins is chance.
             yield Finding("duplicate-key", (*path, name), f"{name} and {first[name.lower()]} are the same option")
         first.setdefault(name.lower(), name)
+
+
+def _cleaning(name: str, table: BronzeTable, others: Mapping[str, BronzeTable]) -> Iterator[Finding]:
+    """Files that one table takes away must not be another's to read, before or after."""
+    if table.cleanSource == "OFF":
+        return
+    for other, there in others.items():
+        to = table.cleanSourceMoveDestination
+        if to is not None and (_within(to, there.path) or _within(there.path, to)):
+            place = ("bronze", name, "cleanSourceMoveDestination")
+            yield Finding("clean-source", place, f"{to} and the folder that {other} reads, {there.path}, overlap")
+        if other != name and (_within(table.path, there.path) or _within(there.path, table.path)):
+            place = ("bronze", name, "cleanSource")
+            yield Finding("clean-source", place, f"{other} reads files of the same folder, {there.path}")
+
+
+def _within(path: str, folder: str) -> bool:
+    return path == folder or path.startswith(folder.rstrip("/") + "/")
 
 
 def _silver(tables: Tables, name: str, table: SilverTable) -> Iterator[Finding]:

@@ -6,7 +6,7 @@ import difflib
 import os
 import re
 from collections.abc import Callable, Mapping
-from datetime import UTC, date, datetime
+from datetime import UTC, date, datetime, timedelta
 from typing import Annotated, Any
 
 from croniter import croniter
@@ -132,6 +132,14 @@ def _bytes(value: Any) -> Any:
     return int(match.group(1)) * _UNITS[match.group(2)]
 
 
+def _duration(value: Any) -> Any:
+    """``30 days`` and the like."""
+    match = re.fullmatch(r"(\d{1,6})\s*(second|minute|hour|day|week)s?", str(value).strip().lower())
+    if not match:
+        raise wrong("wrong-type", f"a time span is expected, as in 30 days or 12 hours, and there is {value}")
+    return timedelta(**{f"{match.group(2)}s": int(match.group(1))})
+
+
 def cron(schedule: str) -> str:
     """A cron expression as it is, if it is one with five fields."""
     if preset := _PRESETS.get(schedule.strip()):
@@ -179,5 +187,6 @@ Hints = Annotated[str, AfterValidator(_hints)]
 SqlCondition = Annotated[str, AfterValidator(_condition)]
 Moment = Annotated[datetime, BeforeValidator(_moment, json_schema_input_type=str)]
 ColumnName = Annotated[str, AfterValidator(lambda name: _columns([name])[0])]
+Duration = Annotated[timedelta, BeforeValidator(_duration, json_schema_input_type=str)]
 ColumnNames = Annotated[list[str], AfterValidator(_columns)]
 Names = Annotated[list[str], AfterValidator(_distinct)]

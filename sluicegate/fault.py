@@ -21,6 +21,9 @@ POINTS = (
     "gold.before_commit",
     "gold.after_commit",
     "events.before_commit",
+    "clean.between_copy_and_removal",
+    "clean.after_removal",
+    "clean.after_note",
 )
 
 

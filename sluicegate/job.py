@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from sluicegate import events, flow, lake, landing, outcome, plan, report, session
+from sluicegate import clean_source, events, flow, lake, landing, outcome, plan, report, session
 from sluicegate.definition import load
 from sluicegate.errors import SluicegateError, UserError
 from sluicegate.lock import pipeline_lock
@@ -169,7 +169,11 @@ class Job:
         done.changed_files = changed
         self.done.tables.append(done)
         say(done.line())
-        for remark in done.remarks():
+        remarks = done.remarks()
+        if self.layer == "bronze":
+            table = self.pipeline.bronze[name]
+            remarks += clean_source.clean(name, table, self.at).remarks(name, table)
+        for remark in remarks:
             say(remark)
 
     def _session(self) -> SparkSession:
@@ -186,7 +190,7 @@ class Job:
         if self.layer == "bronze":
             from sluicegate import bronze
 
-            return partial(bronze.apply, name=name, table=self.pipeline.bronze[name])
+            return partial(bronze.apply, name=name, table=self.pipeline.bronze[name], at=self.at)
         if self.layer == "silver":
             from sluicegate import silver
 

@@ -22,26 +22,30 @@ from sluicegate.stores import FILES
 # Files that are compared at a time.
 AT_ONCE = 125_000
 
-COLUMNS = [*FILES.names, "chunk"]
+COLUMNS = [*FILES.names, "action", "chunk"]
 
 # Rows that are read or left out together, by the range of their paths.
 ROWS = WriterProperties(max_row_group_size=16_384)
 
 
-def compare(at: lake.Lake, name: str, ledger: DeltaTable, files: pa.Table) -> tuple[pa.Table, pa.Table]:
-    """The files that the ledger has no entry of, and those that were entered with another size or time (``FILES``).
+def compare(at: lake.Lake, name: str, ledger: DeltaTable, files: pa.Table) -> tuple[pa.Table, pa.Table, pa.Table]:
+    """The files that the ledger does not know, those that it knows otherwise (in size or time), and how it knows these.
 
-    Of the entries of a path the newest counts: an older version of a file may come back.
+    Of the entries of a path the newest counts: an older version of a file may come back. One whose rows were dropped is
+    not known any more: it is read if it lands again. All have the schema ``FILES``.
     """
-    new, changed = [], []
+    new, changed, former = [], [], []
     for part in _parts(files):
         span = pc.min_max(part["path"]).as_py()
         last = entries(at, name, ledger, span["min"], span["max"])
         entry = pc.index_in(part["path"], value_set=last["path"])  # the first of equal ones
+        unknown = pc.or_(pc.is_null(entry), pc.fill_null(pc.equal(pc.take(last["action"], entry), "drop"), False))
         same = [pc.equal(part[column], pc.take(last[column], entry)) for column in ("size", "modification_time")]
-        new.append(part.filter(pc.is_null(entry)))
-        changed.append(part.filter(pc.invert(pc.and_(*same))))  # null, and left out, where there is no entry
-    return pa.concat_tables(new), pa.concat_tables(changed)
+        other = pc.and_(pc.invert(pc.and_(*same)), pc.invert(unknown))  # null, and left out, where there is no entry
+        new.append(part.filter(unknown))
+        changed.append(part.filter(other))
+        former.append(last.take(entry.filter(other)).select(FILES.names))
+    return pa.concat_tables(new), pa.concat_tables(changed), pa.concat_tables(former).cast(FILES)
 
 
 def _parts(files: pa.Table) -> Iterator[pa.Table]:
@@ -57,9 +61,9 @@ def _parts(files: pa.Table) -> Iterator[pa.Table]:
 
 
 def entries(at: lake.Lake, name: str, ledger: DeltaTable, first: str | None, last: str | None) -> pa.Table:
-    """The ledger's entries of paths from ``first`` to ``last`` (schema ``FILES`` and ``chunk``), the newest first."""
+    """The ledger's entries of paths from ``first`` to ``last``, the newest first (``FILES``, action and chunk)."""
     if first is None or last is None:
-        return pa.schema([*FILES, ("chunk", pa.int64())]).empty_table()
+        return pa.schema([*FILES, ("action", pa.string()), ("chunk", pa.int64())]).empty_table()
     span = (pc.field("path") >= first) & (pc.field("path") <= last)
     copy, upto = _copy(at, name, ledger)
     later = _in_order(lake.above(ledger, "chunk", upto).to_table(COLUMNS, filter=span))

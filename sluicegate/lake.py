@@ -73,6 +73,10 @@ class Lake:
         """A copy of the ledger of bronze table ``name`` in one file."""
         return self._at("_state", f"{name}_known")
 
+    def archive(self, name: str) -> str:
+        """Which files of bronze table ``name`` were taken away from landing, and to where."""
+        return self._at("_ledger", f"{name}_archive")
+
     @property
     def events(self) -> str:
         """The event log: one row for each commit that a run made."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 import fnmatch
 import json
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from functools import partial
@@ -20,7 +20,7 @@ import pyarrow.compute as pc
 from deltalake import CommitProperties, DeltaTable, write_deltalake
 from deltalake.exceptions import CommitFailedError, DeltaError
 
-from sluicegate import fault, known, lake, outcome, stores
+from sluicegate import archive, fault, known, lake, outcome, stores
 from sluicegate.errors import LandingMissing, Where
 from sluicegate.stores import FILES
 
@@ -36,8 +36,9 @@ LEDGER = pa.schema(
     ]
 )
 
-# What bronze is to do with a file of the ledger: READ it, REPLACE the rows that it gave before, or SKIP it.
-READ, REPLACE, SKIP = "read", "replace", "skip"
+# What bronze is to do with a file of the ledger: READ it, REPLACE the rows that it gave before, or SKIP it. In a chunk
+# with RESET or DROP the table is made anew: RESET files are read again, and of DROP files the rows go.
+READ, REPLACE, SKIP, RESET, DROP = "read", "replace", "skip", "reset", "drop"
 
 # Names that programs give to what they have not finished writing.
 TEMPORARY = ("*.tmp", "*.temp", "*.part", "*.partial", "*.crdownload", "*.filepart", "*.swp", "*~", "*._COPYING_")
@@ -61,12 +62,14 @@ class Discovery:
         changed: files that were read before and have another size or time now, where ``allowOverwrites`` does not
             say to read them again; they are reported.
         how: how they are to be read where not as the definition says (``CopyOptions.facts``), for the ledger's commits.
+        whole: whether ``new`` is to be one chunk, however many files it has.
     """
 
     new: pa.Table
     settling: pa.Table
     changed: pa.Table
     how: Mapping[str, Any] = field(default_factory=dict)
+    whole: bool = False
 
     @property
     def bytes(self) -> int:
@@ -155,23 +158,23 @@ def discover(name: str, table: BronzeTable, at: lake.Lake, now: datetime | None 
     ledger = lake.delta_table(at.ledger(name))
     folder, only = folder_of(table.path)
     landed = below(name, folder, lambda: ledger is not None and _has_of(at, name, ledger, folder))
-    if only:
-        landed = landed.filter(pc.is_in(landed["path"], value_set=pa.array([f"{folder}/{one}" for one in only])))
+    landed = _only(landed, folder, only)
     admitted = partial(_admitted, table=table, folder=folder)
-    clock, settle = now or datetime.now(UTC), timedelta(seconds=table.settleSeconds)
-    young = pc.and_(
-        pc.greater(landed["modification_time"], clock - settle),
-        pc.less_equal(landed["modification_time"], clock + settle),
-    )
-    settling = admitted(landed.filter(young))
-    settled = landed.filter(pc.invert(young)) if pc.any(young).as_py() else landed  # a million paths are not copied
+    settled, settling = by_age(landed, table, now)
+    settling = admitted(settling)
     nothing = FILES.empty_table()
     if ledger is None:
         if table.includeExistingFiles:
             return Discovery(in_order(to(READ, admitted(settled))), settling, nothing)
         return Discovery(in_order(to(SKIP, admitted(landed))), nothing, nothing)
     # Names are looked at last: of very many files that landed some time, nearly all are known.
-    new, changed = map(admitted, known.compare(at, name, ledger, settled))
+    new, changed, former = known.compare(at, name, ledger, settled)
+    new, changed = admitted(new), admitted(changed)
+    # What has landed where a file was taken away is another file, not that one changed.
+    if not table.allowOverwrites and (away := archive.taken_away(at, name, ledger)).num_rows:
+        others = former.join(away, keys=FILES.names, join_type="left semi")
+        new = pa.concat_tables([new, _among(changed, others["path"].to_pylist())])
+        changed = _without(changed, others)
     failed = outcome.failed(at, name, table.fingerprint)
     # A file that could not be read is read when it is repaired, or when what kept us from it may have gone.
     again = changed if table.allowOverwrites else _among(changed, failed)
@@ -179,6 +182,33 @@ def discover(name: str, table: BronzeTable, at: lake.Lake, now: datetime | None 
     retried = _without(admitted(_among(settled, [path for path, retry in failed.items() if retry])), again)
     entered = [to(READ, new), to(REPLACE, again), to(REPLACE, retried)]
     return Discovery(in_order(pa.concat_tables(entered)), settling, left)
+
+
+def listing(name: str, table: BronzeTable) -> pa.Table:
+    """All files of the landing folder that the definition lets in (schema ``FILES``).
+
+    Raises:
+        LandingMissing: the folder does not exist, or cannot be listed.
+    """
+    folder, only = folder_of(table.path)
+    return _admitted(_only(below(name, folder, lambda: True), folder, only), table, folder)
+
+
+def _only(files: pa.Table, folder: str, names: Sequence[str]) -> pa.Table:
+    wanted = pa.array([f"{folder}/{name}" for name in names], pa.string())
+    return files.filter(pc.is_in(files["path"], value_set=wanted)) if names else files
+
+
+def by_age(files: pa.Table, table: BronzeTable, now: datetime | None = None) -> tuple[pa.Table, pa.Table]:
+    """The files that have settled, and those that are too young."""
+    clock, settle = now or datetime.now(UTC), timedelta(seconds=table.settleSeconds)
+    young = pc.and_(
+        pc.greater(files["modification_time"], clock - settle),
+        pc.less_equal(files["modification_time"], clock + settle),
+    )
+    if not pc.any(young).as_py():  # a million paths are not copied
+        return files, files.slice(0, 0)
+    return files.filter(pc.invert(young)), files.filter(young)
 
 
 def _admitted(files: pa.Table, table: BronzeTable, folder: str) -> pa.Table:
@@ -239,7 +269,8 @@ def enter(name: str, table: BronzeTable, at: lake.Lake, look: Look | None = None
             if ledger is None:
                 ledger = _create(uri, _baseline(name, table, at))
                 found = found if table.includeExistingFiles else (look or discover)(name, table, at)
-            for chunk in chunks(found.new, table.maxFilesPerTrigger, table.maxBytesPerTrigger):
+            limits = (found.new.num_rows, None) if found.whole else (table.maxFilesPerTrigger, table.maxBytesPerTrigger)
+            for chunk in chunks(found.new, *limits):
                 _append(ledger, chunk, found.how)
             known.keep(at, name, ledger)
             return found

@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 from deltalake import DeltaTable, write_deltalake
 from deltalake.exceptions import DeltaError
 
-from sluicegate import lake, marks
+from sluicegate import archive, lake, marks
 
 TIME = pa.timestamp("us", "UTC")
 OUTCOME = pa.schema(
@@ -26,7 +26,7 @@ OUTCOME = pa.schema(
 BECAME = ["rows", "corrupt", "rescued", "error", "version", "ingested"]
 FATES = pa.schema([("path", pa.string()), ("size", pa.int64()), ("modification_time", TIME), ("action", pa.string()),
                    ("chunk", pa.int64()), ("discovered", TIME), *(OUTCOME.field(c) for c in BECAME),
-                   ("state", pa.string())])  # fmt: skip
+                   ("state", pa.string()), ("archived", TIME), ("place", pa.string())])  # fmt: skip
 
 # Files whose outcome is made out at a time.
 AT_ONCE = 50_000
@@ -195,7 +195,8 @@ def fates(at: lake.Lake, name: str) -> pa.Table:
 
     To the columns of ledger and outcome comes ``state``: ``waiting``; ``ingested``; ``failed`` (see ``error``);
     ``skipped`` (it was there before the table was, and ``includeExistingFiles`` is false); ``replaced`` (its rows gave
-    way to those of the file that later landed under its name).
+    way to those of a later reading, or were dropped); ``dropped`` (by a reset, as the file was gone); ``archived``: its
+    rows are in the table, and the file was taken away, at ``archived`` and to ``place``.
     """
     ledger = lake.delta_table(at.ledger(name))
     if ledger is None:
@@ -205,27 +206,61 @@ def fates(at: lake.Lake, name: str) -> pa.Table:
     entries = entries.sort_by(order)
     became = read(at, name, ["path", "chunk", *BECAME]).sort_by([("version", "descending")])
     # One row for each file of a chunk, the first of equal ones, whatever was copied twice.
-    row = pc.index_in(_identity(entries), value_set=_identity(became))
+    row = pc.index_in(_identity(entries, "chunk"), value_set=_identity(became, "chunk"))
     for column in BECAME:
         entries = entries.append_column(column, pc.take(became[column], row))
-    return _with_states(entries).select(FATES.names).cast(FATES)
+    return _with_archive(_with_states(entries), archive.table(at, name)).select(FATES.names).cast(FATES)
 
 
-def _identity(files: pa.Table) -> pa.ChunkedArray:
-    return pc.binary_join_element_wise(files["chunk"].cast(pa.string()), files["path"], "/")
+def _identity(files: pa.Table, *columns: str) -> pa.ChunkedArray:
+    """A text for each file that has its path and the values of some columns of numbers or times."""
+    texts = [files[column].cast(pa.int64()).cast(pa.string()) for column in columns]
+    return pc.binary_join_element_wise(*texts, files["path"], "/")
 
 
 def _with_states(entries: pa.Table) -> pa.Table:
-    skipped = pc.equal(entries["action"], "skip")
+    skipped, dropped = pc.equal(entries["action"], "skip"), pc.equal(entries["action"], "drop")
     waiting = pc.is_null(entries["version"])
-    read = pc.and_(pc.invert(pc.or_(skipped, waiting)), pc.is_null(entries["error"]))
+    read = pc.and_(pc.invert(pc.or_(pc.or_(skipped, waiting), dropped)), pc.is_null(entries["error"]))
     # Of a damaged file that failed, the whole records are in the table all the same.
     gave = pc.or_(read, pc.fill_null(pc.greater(entries["rows"], 0), False))
-    new = entries.filter(pc.and_(gave, pc.equal(entries["action"], "replace"))).sort_by([("chunk", "descending")])
-    heir = pc.take(new["chunk"], pc.index_in(entries["path"], value_set=new["path"]))
+    entries = entries.append_column("arrival", _arrivals(entries))
+    renews = pc.is_in(entries["action"], value_set=pa.array(["replace", "reset", "drop"]))
+    ends = pc.and_(renews, pc.or_(gave, pc.and_(dropped, pc.invert(waiting))))
+    new = entries.filter(ends).sort_by([("chunk", "descending")])
+    heir = pc.take(new["chunk"], pc.index_in(_identity(entries, "arrival"), value_set=_identity(new, "arrival")))
     replaced = pc.and_(gave, pc.fill_null(pc.greater(heir, entries["chunk"]), False))
-    kinds = pc.make_struct(skipped, waiting, replaced, read)
-    return entries.append_column("state", pc.case_when(kinds, "skipped", "waiting", "replaced", "ingested", "failed"))
+    kinds = pc.make_struct(skipped, waiting, dropped, replaced, read)
+    words = ("skipped", "waiting", "dropped", "replaced", "ingested", "failed")
+    return entries.append_column("state", pc.case_when(kinds, *words))
+
+
+def _arrivals(entries: pa.Table) -> pa.Array:
+    """Which of the files that landed under its name an entry speaks of, counted from 0 (see arrivals.py)."""
+    read = entries.filter(pc.equal(entries["action"], "read")).group_by("path").aggregate([([], "count_all")])
+    several = read.filter(pc.greater(read["count_all"], 1))["path"]
+    counted = [0] * entries.num_rows
+    begun: dict[str, int] = {}
+    rows = pc.indices_nonzero(pc.is_in(entries["path"], value_set=several)).to_pylist()
+    for row in rows:  # in the order of their chunks
+        path = entries["path"][row].as_py()
+        begun[path] = begun.get(path, -1) + (entries["action"][row].as_py() == "read")
+        counted[row] = begun[path]
+    return pa.array(counted, pa.int64())
+
+
+def _with_archive(entries: pa.Table, away: pa.Table) -> pa.Table:
+    """The entries with when and to where their files were taken away, which is a state of its own."""
+    away = away.sort_by([("archived", "descending")])
+    facts = ("size", "modification_time")
+    row = pc.index_in(_identity(entries, *facts), value_set=_identity(away, *facts))
+    gone = pc.and_(pc.equal(entries["state"], "ingested"), pc.is_valid(row))
+    row = pc.if_else(gone, row, None)
+    states = pc.if_else(gone, "archived", entries["state"])
+    entries = entries.set_column(entries.schema.get_field_index("state"), "state", states)
+    for column in ("archived", "place"):
+        entries = entries.append_column(column, pc.take(away[column], row))
+    return entries
 
 
 def _chunk_commits(bronze: DeltaTable, ledger: DeltaTable, name: str, told: int) -> dict[int, lake.Commit]:

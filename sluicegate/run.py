@@ -10,8 +10,9 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from sluicegate import lake, plan, report, session
+from sluicegate import clean_source, lake, plan, report, session
 from sluicegate.errors import JobFailed, PipelineMissing, SluicegateError
+from sluicegate.lock import pipeline_lock
 from sluicegate.report import RunReport
 
 if TYPE_CHECKING:
@@ -48,6 +49,9 @@ def run(pipeline: Pipeline, settings: Settings, layer: str | None, tell: Callabl
     tell(waiting.sentence())
     if not layers:
         tell(f"{pipeline.name} is up to date; Spark was not started")
+        if layer in (None, "bronze"):  # the job does it otherwise
+            at = lake.Lake(settings.lake, pipeline.name)
+            clean_source.sweep(pipeline.bronze, at, lambda: pipeline_lock(at, "command line"), tell)
         return []
     started = time.monotonic()
     reports = [submit(one, pipeline.name, settings, {"run_id": "command line"}, tell) for one in layers]

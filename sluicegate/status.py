@@ -22,7 +22,7 @@ NO_IDS = pa.schema([("_chunk", pa.int64()), ("_pos", pa.int64())])
 
 
 # Of a file: what ``outcome.fates`` says of those in the ledger, and ``files`` of the others.
-STATES = ("waiting", "settling", "changed", "ingested", "failed", "replaced", "skipped")
+STATES = ("waiting", "settling", "changed", "ingested", "archived", "failed", "replaced", "dropped", "skipped")
 
 
 @dataclass(frozen=True)

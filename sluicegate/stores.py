@@ -137,6 +137,35 @@ def files(address: str) -> pa.Table:
     return _table((uri(fs, path), int(info["size"]), _changed(fs, path, info)) for path, info in found.items())
 
 
+def file(address: str) -> tuple[int, datetime] | None:
+    """Size and modification time of one file, as ``files`` tells them; None if there is none.
+
+    Raises:
+        OSError: it cannot be looked at.
+    """
+    fs, path = opened(address)
+    if "file" in fs.protocol:
+        try:
+            about = os.stat(path)
+        except (FileNotFoundError, NotADirectoryError):
+            return None
+        return (about.st_size, _moment(about.st_mtime_ns // 1000)) if stat.S_ISREG(about.st_mode) else None
+    fs.invalidate_cache(fs._parent(path))
+    try:
+        info = fs.info(path)
+    except FileNotFoundError:
+        return None
+    if isinstance(fs, S3):
+        found = fs.fs.get_file_info(path)
+        return (found.size, _moment(found.mtime_ns // 1000)) if found.type is arrow.FileType.File else None
+    return None if info.get("type") == "directory" else (int(info["size"]), _moment(_changed(fs, path, info)))
+
+
+def _moment(microseconds: int) -> datetime:
+    moment: datetime = pa.scalar(microseconds, FILES.field("modification_time").type).as_py()
+    return moment
+
+
 def _table(entries: Iterable[Entry]) -> pa.Table:
     waiting = iter(entries)
     batches = []

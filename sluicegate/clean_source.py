@@ -1,0 +1,259 @@
+"""What becomes of landed files once their rows are committed: they stay, are moved to an archive, or are deleted.
+
+The counterpart of Auto Loader's ``cloudFiles.cleanSource``, with its meaning: only after the commit, only once the
+retention has passed since then, and by the definition as it is now. A file is taken away only while it is the very one
+that was read, by size and modification time, looked at again right before. What was done is appended to
+``_ledger/{table}_archive``; of a run that was killed before it could, the next one finds the traces.
+https://docs.databricks.com/aws/en/ingestion/cloud-object-storage/auto-loader/options
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shutil
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import fsspec
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from sluicegate import archive, fault, lake, landing, marks, stores
+from sluicegate.report import files
+
+if TYPE_CHECKING:
+    from sluicegate.definition import BronzeTable
+
+# Files whose removal one commit of the archive tells of.
+BATCH = 500
+
+
+@dataclass
+class Cleaned:
+    """What one look did.
+
+    Attributes:
+        removed: number of files moved or deleted.
+        kept: files that should have gone and could not, with the reason.
+    """
+
+    removed: int = 0
+    kept: dict[str, str] = field(default_factory=dict)
+
+    def remarks(self, name: str, table: BronzeTable) -> list[str]:
+        """What a person should know of it."""
+        where = f"moved to {table.cleanSourceMoveDestination}" if table.cleanSource == "MOVE" else "deleted"
+        lines = (
+            [f"         {files(self.removed)} of {name} {where}, their rows being committed"] if self.removed else []
+        )
+        return lines + [f"         {path} could not be taken away: {why}" for path, why in list(self.kept.items())[:5]]
+
+
+def clean(name: str, table: BronzeTable, at: lake.Lake, now: datetime | None = None) -> Cleaned:
+    """Takes away the files of a bronze table whose time has come. For the holder of the pipeline's lock. No Spark.
+
+    Args:
+        name: the bronze table.
+        table: its definition.
+        at: the lake.
+        now: the time (UTC; the clock's by default).
+    """
+    done = Cleaned()
+    waiting = due(name, table, at, now).to_pylist()
+    taken = {row["place"] for row in archive.archived(at, name).values()} if waiting else set()
+    for start in range(0, len(waiting), BATCH):
+        told = [row for file in waiting[start : start + BATCH] if (row := _take_away(table, file, taken, done))]
+        archive.note(at, name, told)
+    return done
+
+
+def due(name: str, table: BronzeTable, at: lake.Lake, now: datetime | None = None) -> pa.Table:
+    """The files whose rows were committed long enough ago, and that were not taken away yet (schema ``FILES``)."""
+    ledger, log, bronze = (
+        lake.delta_table(uri) for uri in (at.ledger(name), at.outcome(name), at.table("bronze", name))
+    )
+    nothing = stores.FILES.empty_table()
+    if table.cleanSource == "OFF" or ledger is None or log is None or bronze is None:
+        return nothing
+    until = (now or datetime.now(UTC)) - table.cleanSourceRetentionDuration
+    read = lake.dataset(log).to_table(
+        ["path", "chunk", "version"],
+        filter=(pc.field("table_id") == lake.table_id(bronze)) & pc.field("error").is_null()
+        & (pc.field("ingested") <= pa.scalar(until, archive.TIME)),
+    )  # fmt: skip
+    past = marks.lineage(bronze)
+    if past.restores:
+        mark = marks.reach(bronze, marks.app_id("bronze", name, ledger), past).mark
+        read = pa.Table.from_pylist(list(marks.standing(read.to_pylist(), past, mark)), schema=read.schema)
+    # Of the entries of a path only the last one can be of the file that is there.
+    entries = lake.dataset(ledger).to_table([*stores.FILES.names, "action", "chunk"]).sort_by("chunk")
+    columns = ["size", "modification_time", "action", "chunk"]
+    last = entries.group_by("path", use_threads=False).aggregate([(column, "last") for column in columns])
+    last = last.rename_columns(["path", *columns])
+    last = last.filter(pc.is_in(last["action"], pa.array([landing.READ, landing.REPLACE, landing.RESET])))
+    folder, _ = landing.folder_of(table.path)
+    last = last.filter(pc.starts_with(last["path"], folder.rstrip("/") + "/"))
+    committed = last.join(read.select(["path", "chunk"]), keys=["path", "chunk"], join_type="left semi")
+    found = committed.select(stores.FILES.names).cast(stores.FILES)
+    gone = archive.taken_away(at, name, ledger)
+    found = found.join(gone, keys=stores.FILES.names, join_type="left anti") if gone.num_rows else found
+    return found.cast(stores.FILES).sort_by([("modification_time", "ascending"), ("path", "ascending")])
+
+
+def there(path: str) -> tuple[int, datetime] | None:
+    """Size and modification time of the file at a path now; None if there is none.
+
+    Raises:
+        OSError: it cannot be looked at.
+    """
+    return stores.file(path)
+
+
+def _take_away(
+    table: BronzeTable, file: dict[str, Any], taken: set[str | None], done: Cleaned
+) -> dict[str, Any] | None:
+    """Moves or deletes a file, and returns what is to be noted of it; None if it stays."""
+    path = file["path"]
+    folder, _ = landing.folder_of(table.path)
+    relative = path[len(folder) :].lstrip("/")
+    try:
+        found = there(path)
+        if found is not None and found != (file["size"], file["modification_time"]):
+            return None  # another file by now; a look at landing tells what becomes of it
+        if table.cleanSource == "DELETE":
+            place, mode = None, "DELETE"
+            if found is not None:
+                fs, root = fsspec.core.url_to_fs(path)
+                fs.rm_file(root)
+        else:
+            place = _move(file, f"{str(table.cleanSourceMoveDestination).rstrip('/')}/{relative}", taken)
+            mode = "MOVE" if place else archive.GONE
+            taken.add(place)
+    except _Changed:
+        return None
+    except Exception as error:  # each store has errors of its own, and the rows are safe
+        done.kept[path] = str(error)
+        return None
+    fault.point("clean.after_removal")
+    done.removed += found is not None
+    return {**file, "mode": mode, "place": place}
+
+
+class _Changed(Exception):
+    """The file was written again while it was being moved."""
+
+
+def _move(file: Mapping[str, Any], wanted: str, taken: Iterable[str | None]) -> str | None:
+    """Moves a file, never over another one, and returns its new address; None if there is none to move.
+
+    A kill may leave the file at both places, or at the new one only: such a file is known by its content or, where
+    nothing is left to compare it with, by its size and, on local disk, its modification time.
+    """
+    path, number = file["path"], 0
+    gone = there(path) is None  # looked at first: what another run has moved is then seen at its place
+    while True:
+        place = _numbered(wanted, number)
+        number += 1
+        size = _size(place)
+        if size is None:
+            break
+        if place not in taken and size == file["size"] and _is_it(file, place):
+            _remove(file)
+            return place
+    if gone:
+        return None
+    _copy(path, place)
+    fault.point("clean.between_copy_and_removal")
+    if not _whole(file, place):
+        fs, root = fsspec.core.url_to_fs(place)
+        fs.rm_file(root)
+        raise _Changed
+    _remove(file)
+    return place
+
+
+def _numbered(wanted: str, number: int) -> str:
+    """``a/b.json.gz``, then ``a/b.1.json.gz`` and so on."""
+    folder, _, name = wanted.rpartition("/")
+    stem, dot, suffix = name.partition(".")
+    return wanted if number == 0 else f"{folder}/{stem}.{number}{dot}{suffix}"
+
+
+def _size(path: str) -> int | None:
+    found = there(path)
+    return None if found is None else found[0]
+
+
+def _remove(file: Mapping[str, Any]) -> None:
+    if there(file["path"]) == (file["size"], file["modification_time"]):
+        fs, root = fsspec.core.url_to_fs(file["path"])
+        fs.rm_file(root)
+
+
+def _copy(path: str, place: str) -> None:
+    """Puts a file's content at another place as a whole or not at all; a local one keeps its modification time."""
+    if lake.is_local(path) and lake.is_local(place):
+        target = Path(lake.local_path(place))
+        target.parent.mkdir(parents=True, exist_ok=True)
+        try:
+            os.link(path, target)  # at once, and never over another file
+        except FileExistsError:
+            raise
+        except OSError:  # another disk, or one without links
+            half = target.with_name(f".{target.name}.part")
+            shutil.copy2(path, half)
+            half.rename(target)
+        return
+    (here, source), (away, root) = fsspec.core.url_to_fs(path), fsspec.core.url_to_fs(place)
+    away.makedirs(away._parent(root), exist_ok=True)
+    if type(here) is type(away) and here == away:
+        here.cp_file(source, root)
+    else:
+        with here.open(source, "rb") as read, away.open(root, "wb") as write:
+            shutil.copyfileobj(read, write, 1 << 20)
+
+
+def _whole(file: Mapping[str, Any], place: str) -> bool:
+    """Whether the copy is of the file as it was read. If the file is gone by now, the copy is all that is left."""
+    facts = (file["size"], file["modification_time"])
+    if lake.is_local(place) and lake.is_local(file["path"]):
+        return there(place) == facts
+    return _size(place) == file["size"] and there(file["path"]) in (None, facts)
+
+
+def _is_it(file: Mapping[str, Any], place: str) -> bool:
+    if there(file["path"]) is not None:
+        return _digest(file["path"]) == _digest(place)
+    return not lake.is_local(place) or there(place) == (file["size"], file["modification_time"])
+
+
+def _digest(path: str) -> bytes:
+    fs, root = fsspec.core.url_to_fs(path)
+    digest = hashlib.sha256()
+    with fs.open(root, "rb") as file:
+        for block in iter(lambda: file.read(1 << 20), b""):
+            digest.update(block)
+    return digest.digest()
+
+
+def sweep(
+    tables: Mapping[str, BronzeTable], at: lake.Lake, holding: Callable[[], Any], tell: Callable[[str], None]
+) -> None:
+    """Cleans all tables of a pipeline, taking its lock only if there is something to do.
+
+    Args:
+        tables: the bronze tables.
+        at: the lake.
+        holding: makes the lock, a context manager.
+        tell: takes each line for people.
+    """
+    waiting = {name: table for name, table in tables.items() if due(name, table, at).num_rows}
+    if waiting:
+        with holding():
+            for name, table in waiting.items():
+                for line in clean(name, table, at).remarks(name, table):
+                    tell(line)

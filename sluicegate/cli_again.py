@@ -1,0 +1,101 @@
+"""The commands that read files again."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from typing import Annotated
+
+import typer
+
+from sluicegate.cli_options import (
+    JsonOption,
+    LakeOption,
+    LandingOption,
+    MasterOption,
+    PipelineName,
+    PipelinesOption,
+    load_pipeline,
+    show_json,
+)
+from sluicegate.errors import UserError
+from sluicegate.settings import Settings
+
+
+def reload(
+    pipeline: PipelineName,
+    table: Annotated[str, typer.Argument(help="Name of a bronze table.")],
+    files: Annotated[
+        list[str] | None, typer.Option("--files", help="A file below the landing folder; repeatable.")
+    ] = None,
+    pattern: Annotated[str | None, typer.Option("--pattern", help="Pattern that names below it must match.")] = None,
+    lake: LakeOption = None,
+    landing: LandingOption = None,
+    pipelines: PipelinesOption = None,
+    master: MasterOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Read chosen files again; their rows replace those that they gave before, in one commit a chunk.
+
+    Example: sluicegate reload heart_rate recordings_bronze --pattern '2024-05-*.json'
+    """
+    from sluicegate import reset as of
+    from sluicegate.copy_into import bronze_table
+    from sluicegate.lake import Lake
+
+    settings = Settings.of(lake, landing, pipelines, master)
+    definition = load_pipeline(pipeline, settings)
+    chosen = of.chosen(files, pattern)
+    subject = (table, bronze_table(definition, table), Lake(settings.lake, definition.name))
+    found = chosen.look(*subject)
+    missing = chosen.missing(*subject)
+    if missing:
+        gone = f"{len(missing):,} matching files cannot be read again, and their rows stay: {', '.join(missing[:5])}"
+        print(gone, file=sys.stderr)
+    if not found.new.num_rows:
+        show_json({"files": 0}) if as_json else print("no file matches; Spark was not started")
+        return
+    _read_again("reload", pipeline, settings, chosen.arguments(table), as_json)
+
+
+def reset(
+    pipeline: PipelineName,
+    table: Annotated[str, typer.Argument(help="Name of a bronze table.")],
+    drop_missing: Annotated[
+        bool, typer.Option("--drop-missing", help="Give up the rows of files that cannot be read again.")
+    ] = False,
+    yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
+    lake: LakeOption = None,
+    landing: LandingOption = None,
+    pipelines: PipelinesOption = None,
+    master: MasterOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Make a bronze table anew, columns and all, from its files, in one commit. It shows what it will do, and asks.
+
+    Example: sluicegate reset heart_rate recordings_bronze
+    """
+    from sluicegate import reset as of
+    from sluicegate.copy_into import bronze_table
+    from sluicegate.lake import Lake
+
+    settings = Settings.of(lake, landing, pipelines, master)
+    definition = load_pipeline(pipeline, settings)
+    before = of.preview(table, bronze_table(definition, table), Lake(settings.lake, definition.name))
+    for line in before.sentences(drop_missing):
+        print(line, file=sys.stderr if as_json else sys.stdout)
+    if not yes:
+        if not sys.stdin.isatty():
+            raise UserError("a reset asks first, and there is no terminal", hint="add --yes")
+        if not typer.confirm(f"make {table} anew?", err=as_json):
+            raise typer.Exit(2)
+    _read_again("reset", pipeline, settings, of.Reset(drop_missing).arguments(table), as_json)
+
+
+def _read_again(action: str, pipeline: str, settings: Settings, extra: Sequence[str], as_json: bool) -> None:
+    from sluicegate import run
+
+    tell = (lambda _line: None) if as_json else (lambda line: print(line, flush=True))
+    done = run.submit(action, pipeline, settings, {"run_id": "command line"}, tell, extra).tables[0]
+    if as_json:
+        show_json(done.as_dict())
