@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable
 from dataclasses import asdict
-from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from sluicegate import cli_again
+from sluicegate import cli_again, cli_files
 from sluicegate.cli_options import (
     JsonOption,
     LakeOption,
@@ -22,6 +21,7 @@ from sluicegate.cli_options import (
     PipelinesOption,
     load_pipeline,
     show_json,
+    show_table,
 )
 from sluicegate.errors import SluicegateError, UserError
 from sluicegate.settings import Settings
@@ -49,28 +49,6 @@ def main() -> None:
         else:
             print(error.for_people(), file=sys.stderr)
         sys.exit(error.exit_code)
-
-
-def _table(columns: Sequence[str], rows: Iterable[Sequence[Any]], right: Sequence[str] = ()) -> None:
-    """Prints rows under headings; columns named in ``right`` are numbers."""
-    from rich.console import Console
-    from rich.table import Table
-
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    for column in columns:
-        table.add_column(column, justify="right" if column in right else "left", overflow="fold")
-    for row in rows:
-        table.add_row(*[_text(value) for value in row])
-    width = None if sys.stdout.isatty() else 200
-    Console(width=width, highlight=False, markup=False, emoji=False).print(table)
-
-
-def _text(value: Any) -> str:
-    if value is None:
-        return ""
-    if isinstance(value, datetime):
-        return value.strftime("%Y-%m-%d %H:%M:%S")
-    return f"{value:,}" if isinstance(value, int) and not isinstance(value, bool) else str(value)
 
 
 @app.command()
@@ -127,7 +105,7 @@ def plan(
         return
     print(f"{definition.name}: {definition.description}".rstrip(": "))
     print(f"  the definition is right; schedule: {definition.schedule or 'by hand only'}\n")
-    _table(["layer", "table", "reads", "how", "a run would"], [list(fact.values()) for fact in facts])
+    show_table(["layer", "table", "reads", "how", "a run would"], [list(fact.values()) for fact in facts])
     print(f"\n{waiting.sentence()}")
 
 
@@ -198,7 +176,7 @@ def status(
         show_json(facts | ({"problems": now.problems} if verify else {}))
     else:
         columns = ["layer", "table", "rows", "version", "changed (UTC)", "quarantined", "set aside", "state"]
-        _table(
+        show_table(
             columns,
             [list(asdict(t).values()) for t in now.tables],
             right=["rows", "version", "quarantined", "set aside"],
@@ -212,41 +190,8 @@ def status(
         raise typer.Exit(1)
 
 
-@app.command()
-def files(
-    pipeline: PipelineName,
-    table: Annotated[str, typer.Argument(help="Name of a bronze table.")],
-    states: Annotated[list[str] | None, typer.Option("--state", help="Only files in this state; repeatable.")] = None,
-    newest: Annotated[int | None, typer.Option("--newest", min=1, help="Only so many files, the last ones.")] = None,
-    lake: LakeOption = None,
-    landing: LandingOption = None,
-    pipelines: PipelinesOption = None,
-    as_json: JsonOption = False,
-) -> None:
-    """Show the ledger: each landed file, its chunk, when it was ingested, and how many rows it gave.
-
-    Of a table that reads a Delta table: the versions that each run took.
-
-    Example: sluicegate files heart_rate recordings_bronze --state failed
-    """
-    from sluicegate import status as of
-    from sluicegate.copy_into import bronze_table
-
-    settings = Settings.of(lake, landing, pipelines)
-    definition = load_pipeline(pipeline, settings)
-    of_files = bronze_table(definition, table).of_files
-    unknown = sorted(set(states or ()) - set(of.STATES))
-    if unknown:
-        raise UserError(f"{unknown[0]} is no state of a file", hint=f"the states are {', '.join(of.STATES)}")
-    entries = of.files(table, definition, settings, states or (), newest)
-    if as_json:
-        show_json(entries)
-        return
-    numbers = ["size", "chunk", "rows", "corrupt", "rescued", "version"]
-    columns = ["state", "path", "modification_time", *numbers, "ingested", "error"]
-    columns += ["place"] if any(entry.get("place") for entry in entries) else []
-    _table(columns, [[entry.get(c) for c in columns] for entry in entries], right=numbers)
-    print(f"\n{len(entries):,} {'files' if of_files else 'runs'}")
+app.command()(cli_files.files)
+app.command()(cli_files.schema)
 
 
 @app.command("copy-into")
@@ -310,7 +255,7 @@ def copy_into(
     elif not found.new.num_rows:
         print("nothing to copy: the ledger knows every such file; Spark was not started")
     elif validate is None:
-        _table(list(facts), [list(facts.values())], right=list(facts))
+        show_table(list(facts), [list(facts.values())], right=list(facts))
 
 
 app.command()(cli_again.reload)
@@ -338,7 +283,7 @@ def sql(
         show_json(result.to_pylist())
         return
     shown = result.slice(0, limit).to_pylist()
-    _table(result.column_names, [list(row.values()) for row in shown])
+    show_table(result.column_names, [list(row.values()) for row in shown])
     more = f", the first {limit:,} of them shown" if result.num_rows > limit else ""
     print(f"\n{result.num_rows:,} {'row' if result.num_rows == 1 else 'rows'}{more}")
 

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from sluicegate import clean_source, events, flow, lake, landing, outcome, plan, report, session
+from sluicegate import clean_source, events, flow, lake, landing, outcome, plan, report, schemas, session
 from sluicegate.definition import load
 from sluicegate.errors import SluicegateError, UserError
 from sluicegate.lock import pipeline_lock
@@ -163,6 +163,8 @@ class Job:
         finally:
             if files:  # also when a later chunk failed: the earlier ones are in the table
                 taken = outcome.copy(self.at, name)
+        if self.layer == "bronze" and now.work:
+            schemas.keep(self.at, name)
         if files and done.state == "written":
             done.read = done.written = taken.rows
             done.corrupt, done.rescued, done.failed = taken.corrupt, taken.rescued, taken.failed

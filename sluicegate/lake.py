@@ -73,6 +73,10 @@ class Lake:
         """A copy of the ledger of bronze table ``name`` in one file."""
         return self._at("_state", f"{name}_known")
 
+    def schemas(self, name: str) -> str:
+        """The columns that bronze table ``name`` has had over time."""
+        return self._at("_schemas", name)
+
     def archive(self, name: str) -> str:
         """Which files of bronze table ``name`` were taken away from landing, and to where."""
         return self._at("_ledger", f"{name}_archive")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -10,6 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 from deltalake import DeltaTable
 
+from sluicegate import schemas
 from sluicegate.errors import SchemaMismatch
 from tests.conftest import Workspace
 from tests.spark.test_files import define, states, verified
@@ -72,12 +74,21 @@ def test_a_column_gets_the_wider_type_of_its_values(spark: SparkSession, workspa
         workspace.run(spark, "bronze")
     assert sorted(workspace.rows("things", "n", "f", "s")) == [(5, 0.5, "a"), (5_000_000_000, 0.5, "b")]
     assert (kinds(workspace)["n"], kinds(workspace)["f"]) == ("long", "double")
+    found = schemas.versions(workspace.lake, "things")
+    assert [row["changes"] for row in found] == ["the first columns", "n INT is BIGINT now; f FLOAT is DOUBLE now"]
     # Text does not fit a number: it is no wider type.
     pq.write_table(pa.table({"n": ["many"], "new": [True]}), folder / "c.parquet")
     workspace.land("things/c.parquet", (folder / "c.parquet").read_bytes())
     workspace.run(spark, "bronze")
     assert rescued(workspace, "n", "new")[-1] == (None, True, {"n": "many"})
     assert verified(workspace)
+    # What was kept is what the log says, when it is lost too.
+    kept = schemas.versions(workspace.lake, "things")
+    assert kept[-1]["changes"] == "new BOOLEAN came"
+    assert (kept[-1]["columns"]["n"], kept[0]["columns"]["n"]) == ("BIGINT", "INT")
+    assert DeltaTable(workspace.lake.schemas("things")).count() == 3
+    shutil.rmtree(workspace.lake.schemas("things"))
+    assert schemas.versions(workspace.lake, "things") == kept
 
 
 @pytest.mark.parametrize(
@@ -85,7 +96,7 @@ def test_a_column_gets_the_wider_type_of_its_values(spark: SparkSession, workspa
     [
         ("json", "a.json", '{"a": 1, "b": {"c": [2.5]}}\n{"x": null}{"y": 2}\n{"half": ', ['{"a":1,"b":{"c":[2.5]}}'],
          ['{"half": ', '{"x": null}{"y": 2}']),
-        ("csv, options: {header: true}", "a.csv", 'a,b\n1,"x y"\n2,\n', ['{"a":1,"b":"x y"}', '{"a":2}'], []),
+        ("csv, options: {header: true}", "a.csv", 'a,b\n1,"x y"\n2,\n', ['{"a":1,"b":"x y"}', '{"a":2,"b":null}'], []),
         ("xml, options: {rowTag: r}", "a.xml", '<all><r n="1"><b>2</b><b>3</b></r></all>', ['{"_n":1,"b":[2,3]}'], []),
     ],
 )  # fmt: skip
