@@ -4,7 +4,8 @@ Files really land and are entered into a real ledger, a commit for each thousand
 it, with the facts that its outcome is made of, but by delta-rs and with one row a file. Then files land anew, and a
 process of its own measures, the listing of the landing folder apart: ``enter`` (discovery and the commits of the
 ledger), ``before`` (all else that a bronze job does before Spark) and ``idle`` (what a run with nothing new does).
-Once with the known files still lying there, and once after they were archived.
+Once with the known files still lying there, and once after they were archived. With ``--spark`` whole bronze runs are
+measured instead, in turn in one warm session.
 """
 
 from __future__ import annotations
@@ -21,16 +22,20 @@ import tempfile
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.dataset  # else the first look at a table would take the time of this import
 from deltalake import CommitProperties, Transaction, write_deltalake
 
-from sluicegate import flow, lake, landing, outcome, plan, stores
+from sluicegate import flow, lake, landing, outcome, plan, session, stores
 from sluicegate.definition import load
+from sluicegate.job import Job
 from sluicegate.settings import Settings
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 DEFINITION = """
 name: discovery
@@ -144,6 +149,46 @@ def runs(folder: Path, known: int, new: int, times: int) -> dict[str, float]:
     return {part: statistics.median(run[part] for run in seen) for part in seen[0]}
 
 
+def one_run(folder: Path, spark: SparkSession) -> dict[str, float]:
+    """Seconds of one bronze run, and of the listing in it."""
+    parts: dict[str, float] = {}
+    listed = stores.files
+    stores.files = lambda address: timed(parts, "listing", lambda: listed(address))
+    try:
+        at = lake.Lake(settings(folder).lake, "discovery")
+        job = Job(load("discovery", settings(folder)), at, "bronze", {"run_id": "bench"}, spark)
+        timed(parts, "run", job.run)
+    finally:
+        stores.files = listed
+    return parts
+
+
+def whole_runs(known: int, new: int, times: int) -> None:
+    """Prints what a whole bronze run takes with so many known files lying there, beside one with ten, listing apart."""
+    from pyspark.sql import SparkSession
+
+    builder = SparkSession.builder.master("local[2]").appName("discovery")
+    for key, value in session.spark_conf(Settings.of(master="local[2]")).items():
+        builder = builder.config(key, value)
+    spark = builder.getOrCreate()
+    ratios = []
+    with tempfile.TemporaryDirectory() as few, tempfile.TemporaryDirectory() as many:
+        folders = {Path(few): 10, Path(many): known}
+        for folder, count in folders.items():
+            prepare(folder, count)
+        for number in range(times + 2):  # two to warm up
+            seconds = []
+            for folder, count in folders.items():
+                land(folder, count + number * new, new)
+                parts = one_run(folder, spark)
+                seconds.append(parts["run"] - parts["listing"])
+            if number > 1:
+                ratios.append(seconds[1] / seconds[0])
+                print(f"{known:,} known: {seconds[1]:.2f} s, ten known: {seconds[0]:.2f} s", flush=True)
+    spark.stop()
+    print(f"whole bronze runs with {new} new files: {statistics.median(ratios):.2f}× (aim {AIM})")
+
+
 def show(title: str, parts: dict[str, float]) -> None:
     """One line of figures."""
     print(f"{title:<44}" + "  ".join(f"{part} {parts[part]:8.3f}" for part in sorted(parts)), flush=True)
@@ -154,6 +199,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--files", default="100000:10,1000000:1000", help="known:new, several with commas")
     parser.add_argument("--runs", type=int, default=7, help="of which the median is shown")
+    parser.add_argument("--spark", action="store_true", help="measure whole bronze runs")
     parser.add_argument("--measure", type=Path, help=argparse.SUPPRESS)
     parser.add_argument("--new", type=int, help=argparse.SUPPRESS)
     arguments = parser.parse_args()
@@ -162,6 +208,9 @@ def main() -> None:
         return
     for pair in arguments.files.split(","):
         known, new = (int(part) for part in pair.split(":"))
+        if arguments.spark:
+            whole_runs(known, new, arguments.runs)
+            continue
         found = {}
         for many in (10, known):
             with tempfile.TemporaryDirectory() as scratch:
