@@ -273,7 +273,8 @@ class Reader:
         return raw.select(
             *[value.typed.alias(value.column.name) for value in values if value.column.name],
             (rescued(values, about) if self._table.rescues else F.lit(None).cast("string")).alias(RESCUED),
-            (F.col(CORRUPT_AS) if CORRUPT_AS in raw.columns else F.lit(None).cast("string")).alias(CORRUPT),
+            # Bytes that are no text would make a table that not every reader can read.
+            (F.make_valid_utf8(CORRUPT_AS) if CORRUPT_AS in raw.columns else F.lit(None).cast("string")).alias(CORRUPT),
             F.current_timestamp().alias("receipt_time"),
             about["file_path"].alias("source_file"),
             about["file_modification_time"].alias("_file_modification_time"),
@@ -289,9 +290,11 @@ class Reader:
         by_place = form == "csv" and group.way != "variant"
         names = [f"c{n}" if by_place else column.field for n, column in enumerate(columns)]
         read = [StructField(name, column.read) for name, column in zip(names, columns, strict=True)]
+        if form == "text":
+            raw = self._load(form, paths)
+            return raw.withColumn("value", F.make_valid_utf8("value")), names
         if form not in ("json", "csv", "xml"):
-            fixed = form in ("text", "binaryFile")
-            return self._load(form, paths, schema=None if fixed else StructType(read)), names
+            return self._load(form, paths, schema=None if form == "binaryFile" else StructType(read)), names
         # Spark refuses to read the corrupt text alone, as it must where no record has a field: it gets company.
         company = [] if columns else [StructField(COMPANY, StringType())]
         schema = StructType([*read, *company, StructField(CORRUPT_AS, StringType())])

@@ -15,6 +15,7 @@ from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from sluicegate import archive, clean_source, job, lake, landing, outcome, stores
 from sluicegate.copy_into import bronze_table
@@ -163,8 +164,9 @@ def preview(name: str, table: BronzeTable, at: lake.Lake) -> Preview:
     known = _Known.of(name, table, at)
     there, missing = known.sorted_out()
     lost = {file["path"] for file in missing}
-    states = ("ingested", "archived")
-    rows = sum(e["rows"] or 0 for e in outcome.fates(at, name) if e["path"] in lost and e["state"] in states)
+    gave = pc.field("path").isin(pa.array(sorted(lost), pa.string()))
+    gave &= pc.field("state").isin(["ingested", "archived", "failed"])
+    rows = pc.sum(outcome.fates(at, name).filter(gave)["rows"]).as_py() or 0
     from_archive = sum(file["path"] not in known.landed for file in there if known.is_below(file["path"]))
     total = lake.rows(lake.delta_table(at.table("bronze", name)))
     size = sum(file["size"] for file in there)

@@ -51,7 +51,8 @@ def versions(at: lake.Lake, name: str) -> list[dict[str, Any]]:
         return []
     kept = _kept(at, name, table)
     found = kept + _changes(table, kept[-1] if kept else None)
-    return [{**row, "columns": json.loads(row["columns"])} for row in found]
+    facts = ("version", "since", "columns", "changes")
+    return [{name: json.loads(row[name]) if name == "columns" else row[name] for name in facts} for row in found]
 
 
 def _kept(at: lake.Lake, name: str, table: DeltaTable) -> list[dict[str, Any]]:
