@@ -14,12 +14,14 @@ from sluicegate import clean_source, events, flow, lake, landing, outcome, plan,
 from sluicegate.definition import load
 from sluicegate.errors import SluicegateError, UserError
 from sluicegate.lock import pipeline_lock
+from sluicegate.progress import Flow, progress
 from sluicegate.report import RunReport, TableReport, say
 from sluicegate.settings import Settings
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+    from sluicegate.choice import Choice
     from sluicegate.definition import Pipeline
     from sluicegate.flow import Batch
 
@@ -108,6 +110,7 @@ class Job:
         spark: a session to use instead of one of its own.
         only: the one table to run; None for all of the layer.
         look: how to find files that have landed, instead of looking at the landing folder.
+        choice: records of silver tables to apply again.
     """
 
     def __init__(
@@ -120,9 +123,10 @@ class Job:
         *,
         only: str | None = None,
         look: landing.Look | None = None,
+        choice: Choice | None = None,
     ) -> None:
         self.pipeline, self.at, self.layer, self.facts = pipeline, at, layer, {"pipeline": pipeline.name, **facts}
-        self._spark, self._only, self._look = spark, only, look
+        self._spark, self._only, self._look, self._choice = spark, only, look, choice
         self.done = RunReport(pipeline.name, layer)
 
     def run(self) -> RunReport:
@@ -148,16 +152,17 @@ class Job:
             raise failure
         return self.done
 
-    def _table(self, name: str, way: flow.Flow) -> None:
+    def _table(self, name: str, way: Flow) -> None:
         changed = 0
         files = self.layer == "bronze" and self.pipeline.bronze[name].of_files
         if files:
             outcome.copy(self.at, name)  # of a run that was killed before it could: discovery asks what failed
             changed = landing.enter(name, self.pipeline.bronze[name], self.at, self._look).changed.num_rows
-        now = flow.progress(way)
+        now = progress(way)
+        choice = self._choice if self._choice and self._choice.of(name, self.pipeline) else None
         try:
-            if now.work:
-                done = flow.run(self._session(), way, self._apply(name), self.facts)
+            if now.work or (choice is not None and now.kind == "idle"):
+                done = flow.run(self._session(), way, self._apply(name), self.facts, choice)
             else:
                 done = TableReport(name, self.layer, state=now.kind, why=now.why)
         finally:

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
 from sluicegate import lake, landing, outcome
-from sluicegate.flow import Flow, Progress, progress
+from sluicegate.progress import Flow, Progress, progress
 from sluicegate.report import files as files_
 from sluicegate.report import human_bytes
 
 if TYPE_CHECKING:
-    from sluicegate.definition import BronzeTable, Pipeline
+    from sluicegate.definition import BronzeTable, GoldTable, Pipeline, SilverTable
     from sluicegate.settings import Settings
 
 
@@ -121,15 +121,22 @@ def flows(pipeline: Pipeline, at: lake.Lake, layer: str) -> dict[str, Flow]:
     if layer == "bronze":
         return {name: _bronze_flow(name, table, at) for name, table in pipeline.bronze.items()}
     if layer == "gold":
-        return {name: _query_flow("gold", name, table.query, at, address) for name, table in pipeline.gold.items()}
+        return {name: _gold_flow(name, table, at, address) for name, table in pipeline.gold.items()}
     found = {}
     for name in pipeline.silver_order():
-        table = pipeline.silver[name]
-        if table.query is None:
-            found[name] = Flow("silver", name, address[str(table.from_)], at.table("silver", name))
-        else:
-            found[name] = _query_flow("silver", name, table.query, at, address)
+        found[name] = _silver_flow(name, pipeline.silver[name], at, address)
     return found
+
+
+def _silver_flow(name: str, table: SilverTable, at: lake.Lake, address: Mapping[str, str]) -> Flow:
+    others = [read for read in table.reads if read != table.stream]
+    return Flow(
+        "silver", name, address[table.stream], at.table("silver", name),
+        inputs={read: address[read] for read in others},
+        followed=frozenset(table.query.ties if table.query else ()),
+        beside=(at.quarantine(name), at.set_aside(name)),
+        by_record=True,
+    )  # fmt: skip
 
 
 def _bronze_flow(name: str, table: BronzeTable, at: lake.Lake) -> Flow:
@@ -138,12 +145,11 @@ def _bronze_flow(name: str, table: BronzeTable, at: lake.Lake) -> Flow:
     return Flow("bronze", name, at.ledger(name), at.table("bronze", name), rebuildable=False)
 
 
-def _query_flow(layer: str, name: str, query: Any, at: lake.Lake, address: dict[str, str]) -> Flow:
-    """A query's flow follows the table in STREAM, or the first one; the others are looked at as a whole."""
-    source = query.stream or query.tables[0]
-    inputs = {table: address[table] for table in query.tables if table != source}
-    fingerprint = query.fingerprint if layer == "gold" else ""
-    return Flow(layer, name, address[source], at.table(layer, name), inputs, fingerprint)
+def _gold_flow(name: str, table: GoldTable, at: lake.Lake, address: Mapping[str, str]) -> Flow:
+    """It follows the first table that the query reads; the others are looked at as a whole."""
+    source, *others = table.query.tables
+    inputs = {read: address[read] for read in others}
+    return Flow("gold", name, address[source], at.table("gold", name), inputs, fingerprint=table.query.fingerprint)
 
 
 def _left(failed: Mapping[str, bool], new: pa.Table) -> int:

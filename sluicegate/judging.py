@@ -1,0 +1,110 @@
+"""From records to judged rows: the user's transform, the rules, and what of a record is kept beside its row."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from pyspark.sql import functions as F
+
+from sluicegate.changes import SEQUENCE
+from sluicegate.expectations import BROKEN, FATE, Rules
+from sluicegate.schema import PROVENANCE, data_columns
+from sluicegate.session import configured
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame
+
+    from sluicegate.definition import SilverTable
+    from sluicegate.flow import Batch
+
+IDENTITY = ("_chunk", "_pos")
+RECORD = "_record"
+
+# The file that a record came in, and its place in the order of arrival, under names that no query's own column has.
+SOURCE, ARRIVED = "_source_file", "_arrived"
+
+# With ANSI rules one word in a column that is compared with a number would stop the table for good; so an expression
+# gives NULL for a value that does not fit, and NULL breaks a rule.
+LENIENT = {"spark.sql.ansi.enabled": "false"}
+
+
+@dataclass
+class Judge:
+    """Judges records by today's definition.
+
+    Attributes:
+        batch: the batch, for its session and its pinned lookups.
+        name: the silver table.
+        table: its definition.
+        outputs: the columns that the transform makes; filled in by ``rows``.
+        rules: all rules of the table; filled in by ``rows``.
+    """
+
+    batch: Batch
+    name: str
+    table: SilverTable
+    outputs: list[str] = field(init=False)
+    rules: Rules = field(init=False)
+
+    def __post_init__(self) -> None:
+        changes = self.table.apply_changes
+        self.keys = tuple(changes.keys if changes else self.table.keys)
+        self.sequence_by = changes.sequence_by if changes else self.table.sequence_by
+
+    def rows(self, records: DataFrame) -> DataFrame:
+        """The rows that records give, each with its identity, its fate, and what is kept of where it came from."""
+        frame = self.transformed(records)
+        required = [*self.keys, *filter(None, [self.table.event_time]), *([SEQUENCE] if self.sequence_by else [])]
+        self.rules = Rules(self.table, self._casts, required)
+        with configured(self.batch.session, LENIENT):
+            frame = self.rules.judge(frame)
+        kept = [column for column in (*self.outputs, *IDENTITY, SEQUENCE, BROKEN, FATE) if column in frame.columns]
+        return frame.select(*[f"`{column}`" for column in kept], *self._provenance(frame))
+
+    def transformed(self, records: DataFrame) -> DataFrame:
+        """What the transform makes of records, with identity, the record itself, and a flag for each failed cast."""
+        frame = self._queried(records.withColumn(RECORD, F.struct(*[f"`{column}`" for column in records.columns])))
+        self.outputs = [c for c in frame.columns if c not in {*IDENTITY, RECORD, SEQUENCE, *self._casts}]
+        if not self.sequence_by:
+            return frame
+        own = self.sequence_by in self.outputs
+        return frame.withColumn(SEQUENCE, F.col(f"`{self.sequence_by}`" if own else f"{RECORD}.{self.sequence_by}"))
+
+    @property
+    def _casts(self) -> dict[str, str]:
+        query = self.table.query
+        return {f"_cast_{n}": text for n, text in enumerate(query.casts)} if query else {}
+
+    def _queried(self, records: DataFrame) -> DataFrame:
+        query = self.table.query
+        if query is None:
+            columns = [column for column in records.columns if column != RECORD]
+            return records.select(*[f"`{c}`" for c in data_columns(columns)], *IDENTITY, RECORD)
+        views = {}
+        for table in query.tables:
+            views[table] = f"_sluicegate_{self.name}_{table}"
+            (records if table == query.stream else self.batch.pinned(table)).createOrReplaceTempView(views[table])
+        return self.batch.session.sql(query.with_identity(views, (*IDENTITY, RECORD)))
+
+    def _provenance(self, frame: DataFrame) -> list[Any]:
+        """Where a record came from; the record as text only where it goes to quarantine, since texts are large."""
+        record = frame.schema[RECORD].dataType
+        has = set(record.names) if hasattr(record, "names") else set()
+        stamps = [f"{RECORD}.{column}" for column in ("_file_modification_time", "source_file") if column in has]
+        nothing = F.lit(None).cast("string")
+        return [
+            F.struct(*stamps).alias(ARRIVED) if stamps else nothing.alias(ARRIVED),
+            F.col(f"{RECORD}.source_file").alias(SOURCE) if "source_file" in has else nothing.alias(SOURCE),
+            F.when(F.col(FATE) == "quarantine", F.to_json(_as_it_came(has))).alias(RECORD),
+        ]
+
+    @property
+    def key(self) -> Column:
+        """A hash of a row's key; NULL for a table without keys."""
+        return F.xxhash64(*[F.col(f"`{key}`") for key in self.keys]) if self.keys else F.lit(None).cast("bigint")
+
+
+def _as_it_came(has: set[str]) -> Column:
+    ours = {*PROVENANCE} - {"_rescued_data", "_corrupt_record"}
+    return F.struct(*[F.col(f"{RECORD}.`{column}`") for column in sorted(has - ours)])
