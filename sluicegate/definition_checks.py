@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from sluicegate import reader_options
 from sluicegate.definition_fields import RESERVED, nearest
-from sluicegate.definition_model import BronzeTable, Expectation, GoldTable, Layer, SilverTable
+from sluicegate.definition_model import BronzeTable, GoldTable, Layer, SilverTable
 from sluicegate.definition_yaml import Path
 from sluicegate.query import Query
 from sluicegate.sql_tokens import QuerySyntax
@@ -51,8 +51,24 @@ class Tables:
         table = self.silver.get(name)
         if table is None or name in seen:
             return None
+        made = self.made(table, (*seen, name))
+        if table.declared is None:
+            return made
+        if made is None and table.schemaEvolutionMode == "addNewColumns":
+            return None
+        named = {column.lower() for column in table.declared}
+        others = [column for column in made or () if column.lower() not in named]
+        if table.schemaEvolutionMode != "addNewColumns":
+            # What the engine makes is no column of the definition, so a declared schema does not leave it out.
+            others = [column for column in others if column.lower() in RESERVED]
+        return [*table.declared, *others]
+
+    def made(self, table: SilverTable, seen: tuple[str, ...] = ()) -> list[str] | None:
+        """The columns that a silver table's transform makes; None if they are not known without its data."""
+        if table.is_python:
+            return None
         if table.from_:
-            return self.columns(table.from_, (*seen, name))
+            return self.columns(table.from_, seen)
         return table.query.outputs if table.query else None
 
 
@@ -106,7 +122,49 @@ def _silver(tables: Tables, name: str, table: SilverTable) -> Iterator[Finding]:
         yield from _output_names((*path, "sql"), table.query)
     elif table.from_:
         yield from _read(tables, (*path, "from"), table.from_, None)
+    yield from _lookups(tables, path, table)
+    yield from _declared(tables, name, table)
     yield from _columns(tables, name, table)
+    yield from _rule_names(path, table)
+
+
+def _lookups(tables: Tables, path: Path, table: SilverTable) -> Iterator[Finding]:
+    """The tables under ``lookups`` must be read, but not streamed; of Python that is said there and nowhere else."""
+    others = [read for read in table.reads if read != table.stream]
+    for lookup in table.lookups:
+        place = (*path, "lookups", lookup)
+        if lookup == table.stream:
+            yield Finding("not-a-lookup", place, f"{lookup} is read record by record: it is no lookup", "take it away")
+        elif table.is_python:
+            yield from _read(tables, place, lookup, None)
+        elif lookup not in others:
+            hint = nearest(lookup, others) or (f"it joins {', '.join(others)}" if others else "it joins no table")
+            yield Finding("not-a-lookup", place, f"{path[-1]} does not read {lookup}", hint)
+
+
+def _declared(tables: Tables, name: str, table: SilverTable) -> Iterator[Finding]:
+    """Each declared column is made; with ``failOnNewColumns`` no other is."""
+    made, declared = tables.made(table, (name,)), table.declared
+    if made is None or declared is None:
+        return
+    for column in declared:
+        if column.lower() not in {other.lower() for other in made}:
+            message = f"{name} declares {column}, and nothing makes it"
+            yield Finding("unknown-column", ("silver", name, "schema"), message, _instead(column, made))
+    if table.schemaEvolutionMode == "failOnNewColumns" and table.query is not None:
+        for column in made:
+            if column.lower() not in {other.lower() for other in declared}:
+                message = f"{column} is not in the schema of {name}, which fails on new columns"
+                line = table.query.line_of_output(column)
+                yield Finding("new-column", ("silver", name, "sql"), message, "declare it, or leave it out", line)
+
+
+def _rule_names(path: Path, table: SilverTable) -> Iterator[Finding]:
+    first: dict[str, str] = {}
+    for place, rule, _ in table.rules:
+        if rule in first:
+            yield Finding("duplicate-name", (*path, place, rule), f"there is a rule {rule} in {first[rule]} already")
+        first.setdefault(rule, place)
 
 
 def _gold(tables: Tables, name: str, table: GoldTable) -> Iterator[Finding]:
@@ -164,16 +222,16 @@ def _columns(tables: Tables, name: str, table: SilverTable) -> Iterator[Finding]
             if column not in known:
                 place = (*path, *at, number) if at[-1] in ("keys", "pii") else (*path, *at)
                 yield Finding("unknown-column", place, f"{name} has no column {column}", _instead(column, known))
-    yield from _expected(path, name, table.expectations, known)
+    yield from _expected(path, table, known)
 
 
-def _expected(path: Path, name: str, rules: Mapping[str, Expectation], known: list[str]) -> Iterator[Finding]:
+def _expected(path: Path, table: SilverTable, known: list[str]) -> Iterator[Finding]:
     lower = {column.lower() for column in known}
-    for rule, expectation in rules.items():
+    for place, rule, expectation in table.rules:
         for column in expectation.columns:
             if column.lower() not in lower:
-                message = f"{name} has no column {column}"
-                yield Finding("unknown-column", (*path, "expectations", rule), message, _instead(column, known))
+                message = f"{path[-1]} has no column {column}"
+                yield Finding("unknown-column", (*path, place, rule), message, _instead(column, known))
 
 
 def _instead(column: str, known: list[str]) -> str:

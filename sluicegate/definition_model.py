@@ -9,6 +9,8 @@ What editors should know of fields that exclude each other stands in ``json_sche
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from functools import cached_property
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -16,30 +18,34 @@ from pydantic import (
     BeforeValidator,
     ConfigDict,
     Field,
+    JsonValue,
     PrivateAttr,
     field_validator,
     model_validator,
 )
 
-from sluicegate.condition import Condition
+from sluicegate import ddl
 from sluicegate.definition_bronze import BronzeTable as BronzeTable
+from sluicegate.definition_expectations import EXPECT_ALL, ConditionsByName, Expectations
+from sluicegate.definition_expectations import Expectation as Expectation
 from sluicegate.definition_fields import (
     IDENTIFIER,
+    Ddl,
     Names,
     Part,
-    SqlCondition,
     Text,
     cron,
     name_fault,
     nearest,
     wrong,
 )
+from sluicegate.definition_python import PythonTransform
 from sluicegate.errors import PipelineMissing
 from sluicegate.query import Query
 
 Layer = Literal["bronze", "silver", "gold"]
 LAYERS: tuple[Layer, ...] = ("bronze", "silver", "gold")
-CONDITIONS = ("expect", "expect_or_drop", "expect_or_quarantine", "expect_or_fail")
+LookupMode = Literal["follow", "as_of_run"]
 
 
 class Database(Part):
@@ -61,66 +67,6 @@ class Database(Part):
         if not IDENTIFIER.fullmatch(name):
             raise wrong("name", f"{name} is not a name: letters, digits and _ are allowed, with a letter or _ first")
         return name
-
-
-class Expectation(Part):
-    """A condition that rows of a silver table should meet, and what happens to those that do not.
-
-    It has exactly one of the four fields that begin with ``expect``; ``retry`` goes with ``expect_or_quarantine`` only.
-
-    Attributes:
-        expect: the condition; rows that break it are kept and counted.
-        expect_or_drop: the condition; they are dropped.
-        expect_or_quarantine: the condition; they go to the quarantine table.
-        expect_or_fail: the condition; they fail the run.
-        retry: quarantined rows are judged again when a lookup changes.
-    """
-
-    expect: SqlCondition | None = None
-    expect_or_drop: SqlCondition | None = None
-    expect_or_quarantine: SqlCondition | None = None
-    expect_or_fail: SqlCondition | None = None
-    retry: bool = False
-
-    model_config = ConfigDict(json_schema_extra={"oneOf": [{"required": [name]} for name in CONDITIONS]})
-
-    @model_validator(mode="after")
-    def _one_condition(self) -> Expectation:
-        given = [name for name, text in self._conditions() if text is not None]
-        if len(given) != 1:
-            found = "has none" if not given else "has " + " and ".join(given)
-            kinds = "expect, expect_or_drop, expect_or_quarantine or expect_or_fail"
-            raise wrong("one-of", f"an expectation has exactly one of {kinds}, and this {found}")
-        if self.retry and self.expect_or_quarantine is None:
-            raise wrong("retry", "only quarantined rows can be judged again: retry goes with expect_or_quarantine")
-        return self
-
-    def _conditions(self) -> list[tuple[str, str | None]]:
-        return [(name, getattr(self, name)) for name in CONDITIONS]
-
-    @property
-    def action(self) -> Literal["keep", "drop", "quarantine", "fail"]:
-        """What happens to a row that breaks it."""
-        if self.expect_or_drop is not None:
-            return "drop"
-        if self.expect_or_quarantine is not None:
-            return "quarantine"
-        return "fail" if self.expect_or_fail is not None else "keep"
-
-    @property
-    def text(self) -> str:
-        """The condition as it is written."""
-        return next(text for _, text in self._conditions() if text is not None)
-
-    @property
-    def condition(self) -> str:
-        """The condition as it is judged: a value that does not cast makes it NULL, and stops nothing."""
-        return Condition.parse(self.text).tried
-
-    @property
-    def columns(self) -> list[str]:
-        """The columns that it looks at."""
-        return Condition.parse(self.text).columns
 
 
 class ApplyChanges(Part):
@@ -156,45 +102,81 @@ class _WithQuery(Part):
         self._query, self._sql_file = query, sql_file
 
 
+def _ways_for_editors() -> list[JsonValue]:
+    """The ways to make a silver table's rows: which fields go together, and which do not."""
+    ways: dict[str, list[JsonValue]] = {"sql": ["sql"], "python": ["from", "python"]}
+    ways["apply_changes"] = ["from", "apply_changes"]
+    others: dict[str, list[str]] = {way: [other for other in ways if other != way] for way in ways}
+    others["sql"].append("from")
+    return [{"required": ways[way], "properties": {other: {"type": "null"} for other in others[way]}} for way in ways]
+
+
 class SilverTable(_WithQuery):
     """A table of typed, judged and joined records.
 
-    It has either ``sql``, or ``from`` with ``apply_changes``; with these, keys and sequence_by stand in
-    ``apply_changes`` and not beside it.
+    It has either ``sql``, or ``from`` with ``python`` or ``apply_changes``; with the last, keys and sequence_by stand
+    in ``apply_changes`` and not beside it. A rule has a name of its own, in whichever field it stands.
 
     Attributes:
         sql: the query, as the name of a file in the pipeline's folder or as text.
-        from_: ``from`` of the definition: the table that ``apply_changes`` reads, where there is no ``sql``.
+        python: the transform, as a file in the pipeline's folder and a function at its top level, ``file.py:function``.
+            It is called with the batch of records, a DataFrame, and the tables of ``lookups`` by name, and returns a
+            DataFrame that keeps ``_chunk`` and ``_pos``.
+        from_: ``from`` of the definition: the table that ``python`` or ``apply_changes`` reads record by record.
+        lookups: for each other table that is read, what a change of it does. ``follow``, the default: rows made with it
+            follow. ``as_of_run``: rows keep what it was when they were made, as in a stream-static join of Spark. With
+            ``python`` all tables that it may read stand here.
         apply_changes: how its records become rows.
         keys: columns that name a row; of several records with the same keys one wins.
         sequence_by: column by which the latest of them wins.
         event_time: column that says when it happened.
-        expectations: the rules by name.
+        schema_: ``schema`` of the definition: columns with their types, as DDL, which the table has first and in this
+            order. A value that does not fit its type, or would lose digits by it, is quarantined.
+        schemaEvolutionMode: what becomes of a column that the transform makes and that is new: not in ``schema``, or
+            without a schema not in the table so far. ``addNewColumns``: it is added. ``none``: it is left out.
+            ``failOnNewColumns``: nothing is written until the definition names it.
+        expectations_: ``expectations`` of the definition: the rules by name, each with its fate.
+        expect_all: conditions by name; rows that break them are kept and counted.
+        expect_all_or_drop: conditions by name; rows that break one are dropped.
+        expect_all_or_quarantine: conditions by name; rows that break one go to the quarantine table.
+        expect_all_or_fail: conditions by name; rows that break one fail the run.
         pii: columns with personal data.
     """
 
     sql: str | None = None
+    python: str | None = None
     from_: str | None = Field(None, alias="from")
+    lookups: dict[str, LookupMode] = {}
     apply_changes: ApplyChanges | None = None
     keys: Names = []
     sequence_by: str | None = None
     event_time: str | None = None
-    expectations: dict[str, Expectation] = {}
+    schema_: Ddl | None = Field(None, alias="schema")
+    schemaEvolutionMode: Literal["addNewColumns", "none", "failOnNewColumns"] = "addNewColumns"
+    expectations_: Expectations = Field({}, alias="expectations")
+    expect_all: ConditionsByName = {}
+    expect_all_or_drop: ConditionsByName = {}
+    expect_all_or_quarantine: ConditionsByName = {}
+    expect_all_or_fail: ConditionsByName = {}
     pii: Names = []
+    _transform: PythonTransform | None = PrivateAttr(None)
 
-    model_config = ConfigDict(
-        json_schema_extra={
-            "oneOf": [
-                {"required": ["sql"], "properties": {"from": {"type": "null"}, "apply_changes": {"type": "null"}}},
-                {"required": ["from", "apply_changes"], "properties": {"sql": {"type": "null"}}},
-            ]
-        }
-    )
+    model_config = ConfigDict(json_schema_extra={"oneOf": _ways_for_editors()})
 
     @property
     def query(self) -> Query | None:
-        """The query; None for a table with ``apply_changes``."""
+        """The query; None for a table with ``python`` or ``apply_changes``."""
         return self._query
+
+    @property
+    def transform(self) -> PythonTransform | None:
+        """The Python function that makes its rows; None for a table without one."""
+        return self._transform
+
+    @property
+    def is_python(self) -> bool:
+        """Whether code of the user makes its rows, and not a query or the engine's own rules."""
+        return self.python is not None
 
     @property
     def stream(self) -> str:
@@ -204,25 +186,54 @@ class SilverTable(_WithQuery):
     @property
     def reads(self) -> list[str]:
         """All tables that are read, the streamed one first."""
-        return [self.from_] if self.from_ else self._query.tables if self._query else []
+        if self._query:
+            return self._query.tables
+        return [*([self.from_] if self.from_ else []), *(self.lookups if self.is_python else [])]
 
-    @field_validator("expectations")
+    def lookup_mode(self, name: str) -> LookupMode:
+        """What a change of a table that is read, but not streamed, does to rows that were made with it."""
+        return self.lookups.get(name, "follow")
+
+    @property
+    def declared(self) -> dict[str, str] | None:
+        """Type of each column of the schema, as written and in its order; None without a schema."""
+        return ddl.columns(self.schema_) if self.schema_ else None
+
+    @property
+    def rules(self) -> Iterator[tuple[str, str, Expectation]]:
+        """Each rule with the field that it stands in and its name, in the order of the fields."""
+        yield from (("expectations", name, rule) for name, rule in self.expectations_.items())
+        for field, kind in EXPECT_ALL.items():
+            for name, condition in getattr(self, field).items():
+                yield field, name, Expectation(**{kind: condition})
+
+    @cached_property
+    def expectations(self) -> dict[str, Expectation]:
+        """All rules by name, in whichever field they stand."""
+        return {name: rule for _, name, rule in self.rules}
+
+    @field_validator("schema_")
     @classmethod
-    def _expectation_names(cls, expectations: dict[str, Expectation]) -> dict[str, Expectation]:
-        for name in expectations:
-            if not IDENTIFIER.fullmatch(name):
-                raise wrong(
-                    "name", f"{name!r} is not a name: letters, digits and _ are allowed, with a letter or _ first"
-                )
-        return expectations
+    def _no_hidden_columns(cls, schema: str | None) -> str | None:
+        for name in ddl.columns(schema) if schema else ():
+            if name.startswith("_"):
+                raise wrong("reserved-name", f"{name} begins with _, as the engine's own columns do: give it another")
+        return schema
 
     @model_validator(mode="after")
     def _one_source(self) -> SilverTable:
-        if self.sql is not None and (self.from_ is not None or self.apply_changes is not None):
-            raise wrong("one-of", "a silver table has either sql, or from with apply_changes, and this has both")
-        if self.sql is None and (self.from_ is None or self.apply_changes is None):
-            given = "only from" if self.from_ else "only apply_changes" if self.apply_changes else "neither"
-            raise wrong("missing-field", f"a silver table has sql, or from with apply_changes, and this has {given}")
+        ways = [name for name in ("sql", "python", "apply_changes") if getattr(self, name) is not None]
+        if self.sql is not None and (len(ways) > 1 or self.from_ is not None):
+            raise wrong(
+                "one-of", "a silver table has either sql, or from with python or apply_changes, and this has both"
+            )
+        if len(ways) > 1:
+            raise wrong("one-of", "a silver table has either python or apply_changes, and this has both")
+        if self.sql is None and (self.from_ is None or not ways):
+            given = "only from" if self.from_ else f"only {ways[0]}" if ways else "neither"
+            raise wrong(
+                "missing-field", f"a silver table has sql, or from with python or apply_changes, and this has {given}"
+            )
         if self.apply_changes and (self.keys or self.sequence_by):
             raise wrong("one-of", "keys and sequence_by stand in apply_changes here, not beside it")
         if self.sequence_by and not self.keys:

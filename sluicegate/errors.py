@@ -13,7 +13,8 @@
     │   ├── SourceError        SG207           landed files that cannot be read as the definition says
     │   ├── FanOut             SG208           a transform that makes several rows of one record
     │   ├── LakeUnsupported    SG209           a lake on a store without the means this version needs
-    │   └── SchemaMismatch     SG210           columns or types that a bronze table may not take
+    │   ├── SchemaMismatch     SG210           columns or types that a table may not take
+    │   └── TransformError     SG211           a Python transform that raised, or returned no batch of records
     ├── ExpectationFailed      SG300  exit 3   data broke an expect_or_fail
     ├── AccountingError        SG400  exit 1   read != written + quarantined + dropped + duplicates
     ├── LakeLocked             SG401  exit 1   another run holds the pipeline's lock
@@ -183,9 +184,15 @@ class SourceError(UserError):
 
 
 class SchemaMismatch(UserError):
-    """Raised when files have columns, or the definition gives types, that a bronze table may not take."""
+    """Raised when files or a transform have columns, or the definition gives types, that a table may not take."""
 
     code = "SG210"
+
+
+class TransformError(UserError):
+    """Raised when a Python transform cannot be loaded, raises, or returns no DataFrame that keeps the identities."""
+
+    code = "SG211"
 
 
 class FanOut(UserError):

@@ -85,7 +85,7 @@ class Schema:
         from pyspark.sql.types import DataType
 
         written = {**(self.definition.declared or {}), **self.definition.hints}
-        return {name: _without_lengths(DataType.fromDDL(text)) for name, text in written.items()}
+        return {name: without_lengths(DataType.fromDDL(text)) for name, text in written.items()}
 
     @cached_property
     def wanted(self) -> dict[str, DataType]:
@@ -100,7 +100,7 @@ class Schema:
         """Type of each hinted field inside of a column, by its path."""
         from pyspark.sql.types import DataType
 
-        return {p: _without_lengths(DataType.fromDDL(text)) for p, text in self.definition.inner_hints.items()}
+        return {p: without_lengths(DataType.fromDDL(text)) for p, text in self.definition.inner_hints.items()}
 
     @cached_property
     def settled(self) -> dict[str, str]:
@@ -339,7 +339,7 @@ def wider(known: DataType, found: DataType) -> DataType:
     return known
 
 
-def _without_lengths(kind: DataType) -> DataType:
+def without_lengths(kind: DataType) -> DataType:
     """A type without the lengths of texts in it: a length is a rule, and rules are silver's."""
     from pyspark.sql.types import ArrayType, CharType, MapType, StringType, StructField, StructType, VarcharType
 
@@ -347,11 +347,11 @@ def _without_lengths(kind: DataType) -> DataType:
         case CharType() | VarcharType():
             return StringType()
         case StructType():
-            return StructType([StructField(field.name, _without_lengths(field.dataType)) for field in kind])
+            return StructType([StructField(field.name, without_lengths(field.dataType)) for field in kind])
         case ArrayType():
-            return ArrayType(_without_lengths(kind.elementType))
+            return ArrayType(without_lengths(kind.elementType))
         case MapType():
-            return MapType(_without_lengths(kind.keyType), _without_lengths(kind.valueType))
+            return MapType(without_lengths(kind.keyType), without_lengths(kind.valueType))
     return kind
 
 

@@ -685,6 +685,253 @@ class TestExpectations:
         assert found.code == "name"
 
 
+PYTHON = """\
+import math
+
+
+def enrich(batch, tables):
+    return batch
+
+
+def one(batch): return batch
+async def later(batch, tables): return batch
+def keyword(batch, tables, *, how): return batch
+def three(batch, tables, how): return batch
+def defaults(batch, tables=None, /, how=1, *, what=2): return batch
+def any_number(*args, **kwargs): return args[0]
+class Enrich:
+    def inner(self, batch): return batch
+value = len
+"""
+
+
+class TestPython:
+    FIELDS = "from: raw\n    python: transforms.py:"
+
+    @pytest.fixture
+    def folder(self, tmp_path: Path) -> Folder:
+        (tmp_path / "shop").mkdir()
+        (tmp_path / "shop" / "transforms.py").write_text(PYTHON)
+        return Folder(tmp_path)
+
+    @pytest.mark.parametrize("function", ["enrich", "defaults", "any_number"])
+    def test_a_function_of_two_parameters(self, folder: Folder, function: str) -> None:
+        table = folder.load(silver(self.FIELDS + function)).silver["made"]
+        assert table.is_python
+        assert table.transform is not None
+        assert table.transform.file == folder.root / "shop" / "transforms.py"
+        assert PYTHON.splitlines()[table.transform.line - 1].startswith(f"def {function}(")
+        assert (table.query, table.stream, table.reads) == (None, "raw", ["raw"])
+
+    def test_it_is_read_and_never_run(self, folder: Folder, tmp_path: Path) -> None:
+        traces = tmp_path / "traces"
+        code = f"open({str(traces)!r}, 'w')\nraise SystemExit\ndef enrich(batch, tables): return batch\n"
+        (tmp_path / "shop" / "transforms.py").write_text(code)
+        assert folder.load(silver(self.FIELDS + "enrich")).silver["made"].is_python
+        assert not traces.exists()
+        assert sorted(found.name for found in (tmp_path / "shop").iterdir()) == ["pipeline.yaml", "transforms.py"]
+
+    def test_its_fingerprint_is_that_of_the_text(self, folder: Folder, tmp_path: Path) -> None:
+        def fingerprint(text: str) -> str:
+            (tmp_path / "shop" / "transforms.py").write_bytes(text.encode())
+            found = folder.load(silver(self.FIELDS + "enrich")).silver["made"].transform
+            assert found is not None
+            return found.fingerprint
+
+        assert fingerprint(PYTHON) == fingerprint(PYTHON.replace("\n", "\r\n"))
+        assert fingerprint(PYTHON) != fingerprint(PYTHON.replace("value = len", "value = max"))
+
+    @pytest.mark.parametrize(
+        ("reference", "code", "words"),
+        [
+            ("transforms.py", "python-file", "does not name a function in a Python file"),
+            ("transforms.txt:enrich", "python-file", "does not name a function in a Python file"),
+            ("transforms.py:a.b", "python-file", "does not name a function in a Python file"),
+            ("../other.py:enrich", "python-file", "lies outside of the pipeline's folder"),
+            ("/etc/other.py:enrich", "python-file", "lies outside of the pipeline's folder"),
+            ("link.py:enrich", "python-file", "lies outside of the pipeline's folder"),
+            ("transform.py:enrich", "python-file", "did you mean transforms.py?"),
+            ("transforms.py:enrihc", "python-function", "did you mean enrich?"),
+            ("transforms.py:inner", "python-function", "has no function inner at its top level"),
+            ("transforms.py:value", "python-function", "has no function value at its top level"),
+        ],
+    )
+    def test_a_reference_that_leads_nowhere(self, folder: Folder, reference: str, code: str, words: str) -> None:
+        (folder.root / "other.py").write_text(PYTHON)
+        (folder.root / "shop" / "link.py").symlink_to(folder.root / "other.py")
+        found = folder.mistake(silver(f"from: raw\n    python: {reference}"))
+        assert (found.code, found.path, found.line) == (code, "silver.made.python", 7)
+        assert Path(found.file).name == "pipeline.yaml"
+        assert words in f"{found.message} {found.hint}"
+
+    @pytest.mark.parametrize("function", ["one", "later", "keyword", "three"])
+    def test_a_function_that_cannot_be_called_so(self, folder: Folder, function: str) -> None:
+        found = folder.mistake(silver(self.FIELDS + function))
+        line = next(n for n, text in enumerate(PYTHON.splitlines(), 1) if f"def {function}(" in text)
+        assert (found.code, Path(found.file).name, found.line) == ("python-function", "transforms.py", line)
+        assert found.hint == f"write def {function}(batch, tables): … and return a DataFrame"
+
+    @pytest.mark.parametrize(("text", "line"), [(b"x = 1\ndef enrich(batch:\n", 2), (b"\x00", 1), (b"\xff\xfe", 1)])
+    def test_what_is_not_python(self, folder: Folder, text: bytes, line: int) -> None:
+        (folder.root / "shop" / "transforms.py").write_bytes(text)
+        found = folder.mistake(silver(self.FIELDS + "enrich"))
+        assert found.code == "python-syntax"
+        assert Path(found.file).name == "transforms.py"
+        assert found.line is not None
+        assert 1 <= found.line <= line
+
+    def test_what_goes_with_it(self, folder: Folder) -> None:
+        assert folder.mistake(silver("python: transforms.py:enrich")).message.endswith("has only python")
+        changes = "\n    apply_changes: {keys: [a], sequence_by: b}"
+        assert folder.mistake(silver(self.FIELDS + "enrich" + changes)).code == "one-of"
+        assert folder.mistake(silver(self.FIELDS + "enrich\n    sql: SELECT a FROM STREAM(raw)")).code == "one-of"
+        keyed = self.FIELDS + "enrich\n    keys: [a]\n    sequence_by: b\n    expect_all: {positive: a > 0}"
+        assert folder.load(silver(keyed)).silver["made"].keys == ["a"]
+
+    def test_a_query_in_python_has_a_field_of_its_own(self, folder: Folder) -> None:
+        assert folder.mistake(silver("sql: transforms.py:enrich")).hint == "write python: transforms.py:enrich"
+
+    def test_it_waits_for_the_tables_that_it_may_read(self, folder: Folder) -> None:
+        text = """
+        name: shop
+        bronze: {raw: {path: /in, format: json}}
+        silver:
+          made: {from: raw, python: "transforms.py:enrich", lookups: {names: follow, raw2: as_of_run}}
+          names: {sql: "SELECT a FROM STREAM(raw)"}
+          raw2: {from: names, python: "transforms.py:enrich"}
+        """
+        pipeline = folder.load(text)
+        assert pipeline.silver["made"].reads == ["raw", "names", "raw2"]
+        assert pipeline.silver_order() == ["names", "raw2", "made"]
+        ring = folder.mistake(text.replace("from: names,", "from: made,"))
+        assert (ring.code, ring.message) == ("cycle", "tables wait for each other: made reads raw2 reads made")
+
+
+class TestLookups:
+    JOIN = "sql: SELECT r.a FROM STREAM(raw) AS r LEFT JOIN names AS n USING (a)\n    lookups: "
+    NAMES = "  names: {sql: SELECT a FROM STREAM(raw)}\n"
+
+    def test_they_follow_if_nothing_else_is_said(self, folder: Folder) -> None:
+        table = folder.load(silver(self.JOIN + "{names: as_of_run}") + self.NAMES).silver["made"]
+        assert table.lookup_mode("names") == "as_of_run"
+        other = folder.load(silver(self.JOIN + "{}") + self.NAMES).silver["made"]
+        assert other.lookup_mode("names") == "follow"
+
+    @pytest.mark.parametrize(
+        ("lookups", "code", "hint"),
+        [
+            ("{nmaes: follow}", "not-a-lookup", "did you mean names?"),
+            ("{other: follow}", "not-a-lookup", "it joins names"),
+            ("{raw: follow}", "not-a-lookup", "take it away"),
+            ("{names: folow}", "not-allowed", "did you mean follow?"),
+            ("[names]", "wrong-type", ""),
+        ],
+    )
+    def test_mistakes(self, folder: Folder, lookups: str, code: str, hint: str) -> None:
+        found = folder.mistake(silver(self.JOIN + lookups) + self.NAMES)
+        assert (found.code, found.line, found.hint) == (code, 7, hint)
+
+    def test_changes_are_joined_with_nothing(self, folder: Folder) -> None:
+        changes = "from: raw\n    apply_changes: {keys: [a], sequence_by: b}\n    lookups: {names: follow}"
+        assert folder.mistake(silver(changes) + self.NAMES).hint == "it joins no table"
+
+    def test_those_of_python_are_tables(self, folder: Folder) -> None:
+        path = folder.write(silver("from: raw\n    python: t.py:f\n    lookups: {nmaes: follow}") + self.NAMES)
+        (path.parent / "t.py").write_text("def f(batch, tables): return batch")
+        with pytest.raises(DefinitionError) as caught:
+            load_file(path, folder.settings)
+        (found,) = caught.value.mistakes
+        assert (found.code, found.path, found.line) == ("unknown-table", "silver.made.lookups.nmaes", 8)
+        assert found.hint == "did you mean names?"
+
+
+class TestExpectAll:
+    QUERY = "sql: SELECT a, b FROM STREAM(raw)\n    "
+
+    def test_they_are_expectations(self, folder: Folder) -> None:
+        fields = """expectations: {one: {expect_or_quarantine: a > 1, retry: true}}
+    expect_all: {two: a > 2}
+    expect_all_or_drop: {three: a > 3, four: CAST(a AS INT) > 4}
+    expect_all_or_quarantine: {five: a > 5}
+    expect_all_or_fail: {six: a > 6}"""
+        rules = folder.load(silver(self.QUERY + fields)).silver["made"].expectations
+        assert [(name, rule.action, rule.condition, rule.retry) for name, rule in rules.items()] == [
+            ("one", "quarantine", "a > 1", True),
+            ("two", "keep", "a > 2", False),
+            ("three", "drop", "a > 3", False),
+            ("four", "drop", "TRY_CAST(a AS INT) > 4", False),
+            ("five", "quarantine", "a > 5", False),
+            ("six", "fail", "a > 6", False),
+        ]
+
+    @pytest.mark.parametrize(
+        ("rules", "path", "code"),
+        [
+            ("{twice: b > 0}", "silver.made.expect_all_or_drop.twice", "duplicate-name"),
+            ("{one: c > 0}", "silver.made.expect_all_or_drop.one", "unknown-column"),
+            ("{one: a >}", "silver.made.expect_all_or_drop.one", "condition"),
+            ("{one: 5}", "silver.made.expect_all_or_drop.one", "wrong-type"),
+            ("{one: {expect: a > 0}}", "silver.made.expect_all_or_drop.one", "wrong-type"),
+            ("{a is fine: a > 0}", "silver.made.expect_all_or_drop", "name"),
+            ("[a > 0]", "silver.made.expect_all_or_drop", "wrong-type"),
+        ],
+    )
+    def test_mistakes(self, folder: Folder, rules: str, path: str, code: str) -> None:
+        fields = f"expectations: {{twice: {{expect: a > 0}}}}\n    expect_all_or_drop: {rules}"
+        found = folder.mistake(silver(self.QUERY + fields))
+        assert (found.code, found.path, found.line) == (code, path, 8)
+
+
+class TestSilverSchema:
+    QUERY = "sql: SELECT a, b, c FROM STREAM(raw)\n    "
+
+    def test_declared_columns_come_first(self, folder: Folder) -> None:
+        table = folder.load(silver(self.QUERY + 'schema: "b INT, a DECIMAL(10, 2)"')).silver["made"]
+        assert list((table.declared or {}).items()) == [("b", "INT"), ("a", "DECIMAL(10, 2)")]
+        assert table.schemaEvolutionMode == "addNewColumns"
+        assert folder.load(silver(self.QUERY)).silver["made"].declared is None
+
+    @pytest.mark.parametrize(
+        ("fields", "code", "hint"),
+        [
+            ("schema: heart INTT", "unknown-type", "did you mean INT?"),
+            ("schema: a INT, _chunk BIGINT", "reserved-name", ""),
+            ("schema: a INT, _mine INT", "reserved-name", ""),
+            ("schema: a INT, A INT", "columns", ""),
+            ("schemaEvolutionMode: rescue", "not-allowed", ""),
+            ("schemaEvolutionMode: addNewColumn", "not-allowed", "did you mean addNewColumns?"),
+            ("schema: a INT, d INT", "unknown-column", "its columns are a, b, c"),
+        ],
+    )
+    def test_mistakes(self, folder: Folder, fields: str, code: str, hint: str) -> None:
+        quoted = fields.replace("schema: ", 'schema: "') + '"' if fields.startswith("schema:") else fields
+        found = folder.mistake(silver(self.QUERY + quoted))
+        assert (found.code, found.line, found.hint) == (code, 7, hint)
+
+    def test_a_query_with_more_columns_than_it_may(self, folder: Folder) -> None:
+        fields = 'schema: "a INT, B INT"\n    schemaEvolutionMode: failOnNewColumns\n    sql: |\n      SELECT a, b,\n'
+        found = folder.mistake(silver(fields + "        c\n      FROM STREAM(raw)\n"))
+        assert (found.code, found.line) == ("new-column", 10)
+
+    @pytest.mark.parametrize(
+        ("mode", "key", "fits"),
+        [("addNewColumns", "c", True), ("none", "c", False), ("none", "a", True), ("addNewColumns", "d", False)],
+    )
+    def test_fields_name_columns_that_the_table_has(self, folder: Folder, mode: str, key: str, fits: bool) -> None:
+        text = silver(f'{self.QUERY}schema: "a INT, b INT"\n    schemaEvolutionMode: {mode}\n    keys: [{key}]')
+        if fits:
+            assert folder.load(text).silver["made"].keys == [key]
+        else:
+            assert folder.mistake(text).path == "silver.made.keys.0"
+
+    def test_columns_of_python_are_known_if_it_may_add_none(self, folder: Folder) -> None:
+        path = folder.write("")
+        (path.parent / "t.py").write_text("def f(batch, tables): return batch")
+        fields = 'from: raw\n    python: t.py:f\n    schema: "a INT"\n    keys: [b]'
+        assert folder.load(silver(fields)).silver["made"].keys == ["b"]
+        assert folder.mistake(silver(fields + "\n    schemaEvolutionMode: none")).code == "unknown-column"
+
+
 class TestDdl:
     @pytest.mark.parametrize(
         ("text", "columns"),

@@ -128,6 +128,15 @@ def test_the_schema_takes_our_own_pipelines() -> None:
         ("silver.s.expectations", {"rule": {"expect_or_quarantine": "id > 0", "retry": True}}, True),
         ("silver.s.expectations", {"rule": {"expect": "id > 0", "expect_or_drop": "id > 1"}}, False),
         ("silver.s.expectations", {"rule": {}}, False),
+        ("silver.s.expect_all", {"rule": "id > 0"}, True),
+        ("silver.s.expect_all", {"rule": {"expect": "id > 0"}}, False),
+        ("silver.s.python", "t.py:f", False),
+        ("silver.s", {"from": "b", "python": "t.py:f", "lookups": {"other": "as_of_run"}}, True),
+        ("silver.s", {"from": "b", "python": "t.py:f", "lookups": {"other": "sometimes"}}, False),
+        ("silver.s", {"python": "t.py:f"}, False),
+        ("silver.s", {"sql": "SELECT id FROM STREAM(b)", "python": "t.py:f"}, False),
+        ("silver.s.schemaEvolutionMode", "none", True),
+        ("silver.s.schemaEvolutionMode", "rescue", False),
         ("database", {"name": "d", "properties": {"contains_pii": True}}, True),
         ("tags", "one", False),
     ],
@@ -137,7 +146,10 @@ def test_the_schema_and_the_loader_are_of_one_mind(tmp_path: Path, place: str, v
     document: dict[str, Any] = {
         "name": "p",
         "bronze": {"b": {"path": "${landing}/b", "format": "json", "schema": "id INT, at TIMESTAMP"}},
-        "silver": {"s": {"from": "b", "apply_changes": {"keys": ["id"], "sequence_by": "at"}}},
+        "silver": {
+            "s": {"from": "b", "apply_changes": {"keys": ["id"], "sequence_by": "at"}},
+            "other": {"sql": "SELECT id FROM STREAM(b)"},
+        },
     }
     *above, last = place.split(".")
     part = document
@@ -149,6 +161,7 @@ def test_the_schema_and_the_loader_are_of_one_mind(tmp_path: Path, place: str, v
     file = tmp_path / "p" / "pipeline.yaml"
     file.parent.mkdir()
     file.write_text(yaml.safe_dump(document))
+    (file.parent / "t.py").write_text("def f(batch, tables): return batch")
     settings = Settings.of(str(tmp_path / "lake"), str(tmp_path / "landing"), tmp_path)
     if right:
         load_file(file, settings)
