@@ -19,7 +19,6 @@ ARCHIVE = pa.schema(
         ("mode", pa.string()), ("place", pa.string()), ("archived", TIME), ("ledger_id", pa.string()),
     ]
 )  # fmt: skip
-KNOWN_BY = ARCHIVE.names[:3]
 
 # What the record says of a file that is gone though it was neither moved nor deleted by us.
 GONE = "GONE"
@@ -33,24 +32,18 @@ def facts_of(row: Mapping[str, Any]) -> Facts:
     return row["path"], row["size"], row["modification_time"]
 
 
-def archived(at: lake.Lake, name: str) -> dict[Facts, dict[str, Any]]:
-    """The files of bronze table ``name`` that were taken away, by what they were known by, as rows of ``ARCHIVE``."""
+def table(at: lake.Lake, name: str, ledger: DeltaTable) -> pa.Table:
+    """The files of bronze table ``name`` that were taken away (schema ``ARCHIVE``)."""
+    log = lake.delta_table(at.archive(name))
+    # Of a ledger that was deleted and made anew, the former one's files are another story.
+    mine = pc.field("ledger_id") == lake.table_id(ledger)
+    return ARCHIVE.empty_table() if log is None else lake.dataset(log).to_table(filter=mine)
+
+
+def by_facts(at: lake.Lake, name: str) -> dict[Facts, dict[str, Any]]:
+    """The same files, by what they were known by."""
     ledger = lake.delta_table(at.ledger(name))
-    found = None if ledger is None else _read(at, name, ledger)
-    return {} if found is None else {facts_of(row): row for row in found.to_pylist()}
-
-
-def table(at: lake.Lake, name: str) -> pa.Table:
-    """The same files as a table (schema ``ARCHIVE``)."""
-    ledger = lake.delta_table(at.ledger(name))
-    found = None if ledger is None else _read(at, name, ledger)
-    return ARCHIVE.empty_table() if found is None else found
-
-
-def taken_away(at: lake.Lake, name: str, ledger: DeltaTable) -> pa.Table:
-    """What these files were known by: a table of path, size and modification time."""
-    found = _read(at, name, ledger)
-    return (ARCHIVE.empty_table() if found is None else found).select(KNOWN_BY)
+    return {} if ledger is None else {facts_of(row): row for row in table(at, name, ledger).to_pylist()}
 
 
 def note(at: lake.Lake, name: str, told: list[dict[str, Any]]) -> None:
@@ -60,9 +53,3 @@ def note(at: lake.Lake, name: str, told: list[dict[str, Any]]) -> None:
         rows = [{**row, "archived": datetime.now(UTC), "ledger_id": lake.table_id(ledger)} for row in told]
         write_deltalake(at.archive(name), pa.Table.from_pylist(rows, schema=ARCHIVE), mode="append")
         fault.point("clean.after_note")
-
-
-def _read(at: lake.Lake, name: str, ledger: DeltaTable) -> pa.Table | None:
-    log = lake.delta_table(at.archive(name))
-    # Of a ledger that was deleted and made anew, the former one's files are another story.
-    return log and lake.dataset(log).to_table(filter=pc.field("ledger_id") == lake.table_id(ledger))

@@ -120,13 +120,15 @@ def preview(
     """
     schema = _schema(session, name, table, target)
     with configured(session, CASE_SENSITIVE):
+        damaged: dict[str, str] = {}
         try:
-            counted = _look_at(_frame(session, schema(), paths, copy, strict=True), shown)
+            counted = _look_at(_frame(session, schema(), paths, copy, strict=True, damaged=damaged), shown)
             failed: dict[str, Failure] = {}
         except Exception as error:
             failed = unreadable(lambda some: _frame(session, schema(), some, copy), paths, error)
-            counted = _look_at(_frame(session, schema(), [path for path in paths if path not in failed], copy), shown)
-    return {**counted, "failed": {path: why for path, (why, _) in failed.items()}}
+            good = [path for path in paths if path not in failed]
+            counted = _look_at(_frame(session, schema(), good, copy, damaged=damaged), shown)
+    return {**counted, "failed": {path: why for path, (why, _) in failed.items()} | damaged}
 
 
 def looked_at(

@@ -22,7 +22,7 @@ import fsspec
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from sluicegate import archive, fault, lake, landing, marks, stores
+from sluicegate import archive, fault, known, lake, landing, outcome, stores
 from sluicegate.report import files
 
 if TYPE_CHECKING:
@@ -64,7 +64,7 @@ def clean(name: str, table: BronzeTable, at: lake.Lake, now: datetime | None = N
     """
     done = Cleaned()
     waiting = due(name, table, at, now).to_pylist()
-    taken = {row["place"] for row in archive.archived(at, name).values()} if waiting else set()
+    taken = {row["place"] for row in archive.by_facts(at, name).values()} if waiting else set()
     for start in range(0, len(waiting), BATCH):
         told = [row for file in waiting[start : start + BATCH] if (row := _take_away(table, file, taken, done))]
         archive.note(at, name, told)
@@ -73,44 +73,22 @@ def clean(name: str, table: BronzeTable, at: lake.Lake, now: datetime | None = N
 
 def due(name: str, table: BronzeTable, at: lake.Lake, now: datetime | None = None) -> pa.Table:
     """The files whose rows were committed long enough ago, and that were not taken away yet (schema ``FILES``)."""
-    ledger, log, bronze = (
-        lake.delta_table(uri) for uri in (at.ledger(name), at.outcome(name), at.table("bronze", name))
-    )
-    nothing = stores.FILES.empty_table()
-    if table.cleanSource == "OFF" or ledger is None or log is None or bronze is None:
-        return nothing
+    ledger = lake.delta_table(at.ledger(name)) if table.cleanSource != "OFF" else None
+    if ledger is None:
+        return stores.FILES.empty_table()
     until = (now or datetime.now(UTC)) - table.cleanSourceRetentionDuration
-    read = lake.dataset(log).to_table(
-        ["path", "chunk", "version"],
-        filter=(pc.field("table_id") == lake.table_id(bronze)) & pc.field("error").is_null()
-        & (pc.field("ingested") <= pa.scalar(until, archive.TIME)),
-    )  # fmt: skip
-    past = marks.lineage(bronze)
-    if past.restores:
-        mark = marks.reach(bronze, marks.app_id("bronze", name, ledger), past).mark
-        read = pa.Table.from_pylist(list(marks.standing(read.to_pylist(), past, mark)), schema=read.schema)
-    # Of the entries of a path only the last one can be of the file that is there.
-    entries = lake.dataset(ledger).to_table([*stores.FILES.names, "action", "chunk"]).sort_by("chunk")
-    columns = ["size", "modification_time", "action", "chunk"]
-    last = entries.group_by("path", use_threads=False).aggregate([(column, "last") for column in columns])
-    last = last.rename_columns(["path", *columns])
-    last = last.filter(pc.is_in(last["action"], pa.array([landing.READ, landing.REPLACE, landing.RESET])))
+    whole = pc.field("error").is_null() & (pc.field("ingested") <= pa.scalar(until, archive.TIME))
+    read = outcome.read(at, name, ["path", "chunk"], whole)
     folder, _ = landing.folder_of(table.path)
-    last = last.filter(pc.starts_with(last["path"], folder.rstrip("/") + "/"))
-    committed = last.join(read.select(["path", "chunk"]), keys=["path", "chunk"], join_type="left semi")
-    found = committed.select(stores.FILES.names).cast(stores.FILES)
-    gone = archive.taken_away(at, name, ledger)
+    entries = known.entries(at, name, ledger, *known.below(folder))
+    # Of the entries of a path, which come newest first, only the last one can be of the file that is there.
+    paths = entries["path"].unique()
+    last = entries.take(pc.index_in(paths, value_set=entries["path"]))
+    last = last.filter(pc.is_in(last["action"], pa.array([landing.READ, landing.REPLACE, landing.RESET])))
+    found = last.join(read, keys=["path", "chunk"], join_type="left semi").select(stores.FILES.names)
+    gone = archive.table(at, name, ledger)
     found = found.join(gone, keys=stores.FILES.names, join_type="left anti") if gone.num_rows else found
-    return found.cast(stores.FILES).sort_by([("modification_time", "ascending"), ("path", "ascending")])
-
-
-def there(path: str) -> tuple[int, datetime] | None:
-    """Size and modification time of the file at a path now; None if there is none.
-
-    Raises:
-        OSError: it cannot be looked at.
-    """
-    return stores.file(path)
+    return landing.in_order(found.cast(stores.FILES))
 
 
 def _take_away(
@@ -121,7 +99,7 @@ def _take_away(
     folder, _ = landing.folder_of(table.path)
     relative = path[len(folder) :].lstrip("/")
     try:
-        found = there(path)
+        found = stores.file(path)
         if found is not None and found != (file["size"], file["modification_time"]):
             return None  # another file by now; a look at landing tells what becomes of it
         if table.cleanSource == "DELETE":
@@ -154,7 +132,7 @@ def _move(file: Mapping[str, Any], wanted: str, taken: Iterable[str | None]) -> 
     nothing is left to compare it with, by its size and, on local disk, its modification time.
     """
     path, number = file["path"], 0
-    gone = there(path) is None  # looked at first: what another run has moved is then seen at its place
+    gone = stores.file(path) is None  # looked at first: what another run has moved is then seen at its place
     while True:
         place = _numbered(wanted, number)
         number += 1
@@ -184,12 +162,12 @@ def _numbered(wanted: str, number: int) -> str:
 
 
 def _size(path: str) -> int | None:
-    found = there(path)
+    found = stores.file(path)
     return None if found is None else found[0]
 
 
 def _remove(file: Mapping[str, Any]) -> None:
-    if there(file["path"]) == (file["size"], file["modification_time"]):
+    if stores.file(file["path"]) == (file["size"], file["modification_time"]):
         fs, root = fsspec.core.url_to_fs(file["path"])
         fs.rm_file(root)
 
@@ -221,14 +199,14 @@ def _whole(file: Mapping[str, Any], place: str) -> bool:
     """Whether the copy is of the file as it was read. If the file is gone by now, the copy is all that is left."""
     facts = (file["size"], file["modification_time"])
     if lake.is_local(place) and lake.is_local(file["path"]):
-        return there(place) == facts
-    return _size(place) == file["size"] and there(file["path"]) in (None, facts)
+        return stores.file(place) == facts
+    return _size(place) == file["size"] and stores.file(file["path"]) in (None, facts)
 
 
 def _is_it(file: Mapping[str, Any], place: str) -> bool:
-    if there(file["path"]) is not None:
+    if stores.file(file["path"]) is not None:
         return _digest(file["path"]) == _digest(place)
-    return not lake.is_local(place) or there(place) == (file["size"], file["modification_time"])
+    return not lake.is_local(place) or stores.file(place) == (file["size"], file["modification_time"])
 
 
 def _digest(path: str) -> bytes:

@@ -14,9 +14,10 @@ from dataclasses import dataclass
 from functools import reduce
 from typing import TYPE_CHECKING
 
+from sluicegate.data_types import without_lengths
 from sluicegate.definition_fields import nearest
 from sluicegate.errors import SchemaMismatch, Where
-from sluicegate.schema import Column, without_lengths
+from sluicegate.schema import Column
 from sluicegate.spark_errors import message
 from sluicegate.values import Value, quoted
 

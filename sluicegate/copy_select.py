@@ -14,8 +14,9 @@ from sqlglot import exp
 from sqlglot.tokenizer_core import TokenType
 
 from sluicegate import query_shape, sql_casts
+from sluicegate.data_types import REFUSED
 from sluicegate.query import Query, select_list
-from sluicegate.schema import REFUSED, RESERVED
+from sluicegate.schema import RESERVED
 from sluicegate.sql_tokens import QuerySyntax, Tokens, parsed
 
 SOURCE = "source"

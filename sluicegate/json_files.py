@@ -15,15 +15,15 @@ from typing import TYPE_CHECKING, Literal
 
 import fsspec
 
+from sluicegate.data_types import UNNAMED, unnamed
 from sluicegate.errors import SourceError, Where
 from sluicegate.lake import canonical
-from sluicegate.schema import UNNAMED
 from sluicegate.values import quoted
 
 if TYPE_CHECKING:
     from pyspark.sql import Column as Expression
     from pyspark.sql import DataFrame, SparkSession
-    from pyspark.sql.types import DataType, StructField, StructType
+    from pyspark.sql.types import StructField, StructType
 
 # Under these names Spark gives a corrupt record's text, and a line's file: a field may be called as theirs usually are.
 CORRUPT_AS, ABOUT = "_sluicegate_corrupt_record", "_sluicegate_metadata"
@@ -48,7 +48,8 @@ NOT_ONE = f"NOT ({FLAT}) AND ({ARRAY} OR {MORE})"
 NAMED = f"""if(contains(value, '""'), regexp_replace(value, '""\\\\s*:', '"{UNNAMED}":'), value)"""
 
 # As fields are looked for in it: Spark leaves out an object without fields, but not a field that is null.
-SHOWN = f"if({FLAT}, value, regexp_replace(value, '\\\\{{\\\\s*\\\\}}', 'null'))"
+NOT_EMPTY = r"regexp_replace(value, '\\{\\s*\\}', 'null')"
+SHOWN = f"if({FLAT}, value, {NOT_EMPTY})"
 
 # The same of whole files: signs that it is worth the while to parse them, or to read them by their text.
 MORE_BYTES = re.compile(rb"[}\]]\s*[^,}\]\s]")
@@ -99,12 +100,16 @@ class JsonFiles:
     def lines(self, paths: Sequence[str]) -> Iterator[Group]:
         """Files of one record a line: their fields, and how to read them; one job, nearly always."""
         texts = self._texts(paths, whole=False)
-        found = self._fields(texts.selectExpr(f"if({NOT_ONE}, '{{\"{ODD}\":0}}', {SHOWN}) AS value"))
+        # Whether a line is flat is asked once: written into both conditions, it would be computed in both.
+        flat = texts.selectExpr("value", f"{FLAT} AS flat")
+        many = f"NOT flat AND ({ARRAY} OR {MORE})"
+        shown = f"if({many}, '{{\"{ODD}\":0}}', if(flat, value, {NOT_EMPTY}))"
+        found = self._fields(flat.selectExpr(f"{shown} AS value"))
         names = {field.name for field in found}
         if ODD not in names and UNNAMED not in names:
             yield Group(found, list(paths))
             return
-        # All with the same fields, or two groups would give a new column two types.
+        # Of all together: a column's type is that of all its values in the chunk, however its files are grouped.
         fields = self._fields(texts.where(f"NOT ({MORE})").selectExpr(f"{SHOWN} AS value"))
         special = texts.where(f"({NOT_ONE}) OR value RLIKE '\"\"\\\\s*:'").select("_metadata.file_path").distinct()
         odd = {canonical(row[0]) for row in special.collect()}
@@ -137,7 +142,7 @@ class JsonFiles:
             way = damaged if why else unnamed if UNNAMED_BYTES.search(data) else special if odd else plain
             way.append(path)
         if plain or special:
-            # Of all together, or two groups would give a new column two types.
+            # Of all together, as above.
             if special:
                 fields = self._fields(self._texts([*plain, *special], whole=True).selectExpr(f"{SHOWN} AS value"))
             else:
@@ -198,7 +203,10 @@ class JsonFiles:
 
     @staticmethod
     def _without_ours(found: StructType) -> list[StructField]:
-        return [_as_written(field) for field in found if field.name != CORRUPT_AS]
+        """The fields as they are in the files; a column needs a name, so one without keeps that which we gave it."""
+        from pyspark.sql.types import StructField
+
+        return [StructField(field.name, unnamed(field.dataType)) for field in found if field.name != CORRUPT_AS]
 
     def _read(self, path: str) -> bytes:
         try:
@@ -221,8 +229,9 @@ class JsonFiles:
         unbalanced = any(data.count(a) != data.count(b) for a, b in ((b"[", b"]"), (b"{", b"}")))
         if not unbalanced and not MORE_BYTES.search(data):
             return None
+        encoding = json.detect_encoding(data)
         try:
-            text = data.decode(json.detect_encoding(data)).lstrip("\ufeff")
+            text = data.decode(encoding).lstrip("\ufeff")
         except ValueError:
             return None
         if _goes_on(text):
@@ -233,7 +242,7 @@ class JsonFiles:
                 hint="take multiLine away if each line is a record, or land the records as one array",
             )
         parts = elements(text)
-        if len(parts) < 2 or parts[-1][1] or not json.detect_encoding(data).startswith("utf-8"):
+        if len(parts) < 2 or parts[-1][1] or not encoding.startswith("utf-8"):
             return None
         lines = text[: len(text) - len(parts[-1][0])].count("\n") + 1
         return f"a damaged array: its first {len(parts) - 1} elements are in, the text from line {lines} on is not JSON"
@@ -261,9 +270,6 @@ def elements(text: str) -> list[tuple[str, bool]]:
 
     A text that is no array, or is whole, is such a rest, or has none.
     """
-    import json
-    import re
-
     blank, decoder = re.compile(r"[\s\ufeff]*"), json.JSONDecoder()
 
     def skip(at: int) -> int:
@@ -308,23 +314,6 @@ def _named_back(value: Expression, field: StructField) -> Expression:
 
     text = isinstance(field.dataType, StringType)
     return (F.replace(value, F.lit(UNNAMED), F.lit("")) if text else value).alias(field.name)
-
-
-def _as_written(field: StructField) -> StructField:
-    """A field as it is in the files: the name that we gave to one without a name is taken away inside of a column."""
-    from pyspark.sql.types import StructField
-
-    return StructField(field.name, _unnamed(field.dataType))
-
-
-def _unnamed(kind: DataType) -> DataType:
-    from pyspark.sql.types import ArrayType, StructField, StructType
-
-    if isinstance(kind, ArrayType):
-        return ArrayType(_unnamed(kind.elementType))
-    if not isinstance(kind, StructType):
-        return kind
-    return StructType([StructField("" if f.name == UNNAMED else f.name, _unnamed(f.dataType)) for f in kind])
 
 
 def escape_glob(path: str) -> str:

@@ -60,6 +60,12 @@ def _parts(files: pa.Table) -> Iterator[pa.Table]:
         yield files.filter(inside & (pc.field("path") < last) if last else inside)
 
 
+def below(folder: str) -> tuple[str, str]:
+    """The first and the last path that a file in a folder, or in one below it, can have."""
+    start = folder.rstrip("/")
+    return f"{start}/", f"{start}0"  # 0 is the letter behind /
+
+
 def entries(at: lake.Lake, name: str, ledger: DeltaTable, first: str | None, last: str | None) -> pa.Table:
     """The ledger's entries of paths from ``first`` to ``last``, the newest first (``FILES``, action and chunk)."""
     if first is None or last is None:

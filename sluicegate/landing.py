@@ -171,7 +171,7 @@ def discover(name: str, table: BronzeTable, at: lake.Lake, now: datetime | None 
     new, changed, former = known.compare(at, name, ledger, settled)
     new, changed = admitted(new), admitted(changed)
     # What has landed where a file was taken away is another file, not that one changed.
-    if not table.allowOverwrites and (away := archive.taken_away(at, name, ledger)).num_rows:
+    if not table.allowOverwrites and (away := archive.table(at, name, ledger)).num_rows:
         others = former.join(away, keys=FILES.names, join_type="left semi")
         new = pa.concat_tables([new, _among(changed, others["path"].to_pylist())])
         changed = _without(changed, others)
@@ -221,7 +221,7 @@ def _admitted(files: pa.Table, table: BronzeTable, folder: str) -> pa.Table:
 
 
 def _has_of(at: lake.Lake, name: str, ledger: DeltaTable, folder: str) -> bool:
-    return bool(known.entries(at, name, ledger, f"{folder}/", f"{folder}0").num_rows)  # 0 is the letter behind /
+    return bool(known.entries(at, name, ledger, *known.below(folder)).num_rows)
 
 
 def _without(files: pa.Table, others: pa.Table) -> pa.Table:

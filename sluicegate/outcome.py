@@ -209,7 +209,7 @@ def fates(at: lake.Lake, name: str) -> pa.Table:
     row = pc.index_in(_identity(entries, "chunk"), value_set=_identity(became, "chunk"))
     for column in BECAME:
         entries = entries.append_column(column, pc.take(became[column], row))
-    return _with_archive(_with_states(entries), archive.table(at, name)).select(FATES.names).cast(FATES)
+    return _with_archive(_with_states(entries), archive.table(at, name, ledger)).select(FATES.names).cast(FATES)
 
 
 def _identity(files: pa.Table, *columns: str) -> pa.ChunkedArray:

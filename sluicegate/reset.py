@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from sluicegate import archive, clean_source, job, lake, landing, outcome, stores
+from sluicegate import archive, job, lake, landing, outcome, stores
 from sluicegate.copy_into import bronze_table
 from sluicegate.errors import LandingMissing, UserError, Where
 from sluicegate.lock import pipeline_lock
@@ -196,7 +196,7 @@ class _Known:
             landing.folder_of(table.path)[0],
             {file["path"]: file for file in landing.listing(name, table).to_pylist()},
             {entry["path"]: entry for entry in entries},
-            archive.archived(at, name),
+            archive.by_facts(at, name),
         )
 
     @property
@@ -217,8 +217,8 @@ class _Known:
         if self.is_below(path):
             row = self.archived.get(archive.facts_of(last))
             place = row["place"] if row else None
-            return last if place and clean_source.there(place) else None
-        found = clean_source.there(path)
+            return last if place and stores.file(place) else None
+        found = stores.file(path)
         return None if found is None else {"path": path, "size": found[0], "modification_time": found[1]}
 
     def action(self, file: Entry) -> str:

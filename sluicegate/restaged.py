@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from pyspark.sql import functions as F
 
-from sluicegate import archive, clean_source, lake
+from sluicegate import archive, lake, stores
 from sluicegate.schema import PROVENANCE, RESCUED
 from sluicegate.values import quoted
 
@@ -40,7 +40,7 @@ class Places:
 
     @cached_property
     def _archived(self) -> dict[archive.Facts, dict[str, Any]]:
-        return archive.archived(self.at, self.name)
+        return archive.by_facts(self.at, self.name)
 
     def find(self, entries: Iterable[Mapping[str, Any]]) -> dict[str, tuple[str, bool]]:
         """Looks for the files of some entries of the ledger.
@@ -51,9 +51,9 @@ class Places:
         self.found, lost = {}, {}
         for entry in entries:
             row = self._archived.get(archive.facts_of(entry))
-            if row is None or clean_source.there(entry["path"]) == (entry["size"], entry["modification_time"]):
+            if row is None or stores.file(entry["path"]) == (entry["size"], entry["modification_time"]):
                 continue
-            if row["place"] and clean_source.there(row["place"]):
+            if row["place"] and stores.file(row["place"]):
                 self.found[entry["path"]] = row["place"]
             else:
                 lost[entry["path"]] = (_lost(row), True)

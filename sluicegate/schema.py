@@ -12,6 +12,20 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Literal
 
+from sluicegate.data_types import (
+    REFUSED,
+    UNNAMED,
+    agree,
+    as_text,
+    fits,
+    hinted,
+    holds,
+    is_small_whole,
+    merge,
+    nameable,
+    wider,
+    without_lengths,
+)
 from sluicegate.errors import SchemaMismatch, Where
 
 if TYPE_CHECKING:
@@ -24,17 +38,11 @@ CORRUPT, RESCUED = "_corrupt_record", "_rescued_data"
 # Every bronze table ends with these columns, which are ours.
 PROVENANCE = (RESCUED, CORRUPT, "receipt_time", "source_file", "_file_modification_time", "_chunk", "_pos")
 
-# What a JSON field without a name is called while it is read.
-UNNAMED = "_sluicegate_unnamed"
-
 # Names that a data column cannot have: ours, and those of Spark's files and Delta's change feed.
 RESERVED = frozenset({*PROVENANCE, UNNAMED, "_metadata", "_change_type", "_commit_version", "_commit_timestamp"})
 
 # Formats whose files say which types their values have.
 SELF_DESCRIBING = ("parquet", "orc", "avro", "binaryFile", "delta")
-
-# Characters that Delta refuses in a column's name (Parquet gave them a meaning of their own).
-REFUSED = frozenset(" ,;{}()\n\t=")
 
 
 @dataclass(frozen=True)
@@ -166,7 +174,7 @@ class Schema:
         native = fits(target, field.dataType) if json else nested and holds(target, shown)
         if native or isinstance(target, VariantType) or target == text:
             return Column(field.name, target, name, target)
-        if json and fits(LongType(), field.dataType) and _whole(target):
+        if json and fits(LongType(), field.dataType) and is_small_whole(target):
             return Column(field.name, LongType(), name, target, "convert")
         if not nested:
             return Column(field.name, text, name, target, "cast")
@@ -178,7 +186,7 @@ class Schema:
 
         target = self.known.get(name) or self.named.get(name) or self.chosen.get(name)
         if target is None:
-            usable = _nameable(shown) and not isinstance(shown, NullType)
+            usable = nameable(shown) and not isinstance(shown, NullType)
             target = self._hinted(name, shown if usable else StringType())
             self.chosen[name] = target
         elif self.definition.adds_columns:
@@ -206,167 +214,13 @@ class Schema:
     def _demand_one_type(self) -> None:
         for name, wanted in self.wanted.items():
             column = next((known for known in self.known if known.lower() == name.lower()), None)
-            if column is not None and not _agree(self.known[column], wanted):
+            if column is not None and not agree(self.known[column], wanted):
                 raise SchemaMismatch(
                     f"{self.table}.{column} is {self.known[column].simpleString()}, "
                     f"and the definition says {wanted.simpleString()}",
                     where=Where(table=self.table),
                     hint="write the type that it has and CAST it in silver, or make the table anew: `sluicegate reset`",
                 )
-
-
-def merge(known: DataType, found: DataType) -> DataType:
-    """A type that holds what ``known`` holds and also the new fields of ``found``; where they conflict, ``known``."""
-    from pyspark.sql.types import ArrayType, StructField, StructType
-
-    if isinstance(known, ArrayType) and isinstance(found, ArrayType):
-        return ArrayType(merge(known.elementType, found.elementType))
-    if not (isinstance(known, StructType) and isinstance(found, StructType)):
-        return known
-    inner = {field.name: field.dataType for field in found}
-    fields = [StructField(f.name, merge(f.dataType, inner.get(f.name, f.dataType))) for f in known]
-    have = {field.name.lower() for field in known}
-    fields += [field for field in found if field.name.lower() not in have and _nameable(StructType([field]))]
-    return StructType(fields)
-
-
-def holds(target: DataType, found: DataType) -> bool:
-    """Whether nothing of a value with the type ``found`` is lost when it is read as ``target``."""
-    from pyspark.sql.types import ArrayType, AtomicType, MapType, StructType
-
-    if isinstance(target, StructType) and isinstance(found, StructType):
-        inner = {field.name: field.dataType for field in target}
-        return all(field.name in inner and holds(inner[field.name], field.dataType) for field in found)
-    if isinstance(target, ArrayType) and isinstance(found, ArrayType):
-        return holds(target.elementType, found.elementType)
-    if isinstance(target, MapType) and isinstance(found, StructType):
-        return all(holds(target.valueType, field.dataType) for field in found)
-    return isinstance(target, AtomicType)
-
-
-def fits(target: DataType, found: DataType) -> bool:
-    """Whether Spark's JSON reader gives all values of the type ``found`` as ``target``, just as their texts would cast.
-
-    A record with a single value that it could not give would come in as a corrupt one.
-    """
-    from pyspark.sql.types import (
-        ArrayType,
-        BooleanType,
-        DecimalType,
-        DoubleType,
-        LongType,
-        MapType,
-        StringType,
-        StructType,
-        VariantType,
-    )  # fmt: skip
-
-    if isinstance(target, (StringType, VariantType)):
-        return True
-    if isinstance(target, StructType) and isinstance(found, StructType):
-        inner = {field.name: field.dataType for field in target}
-        return all(field.name in inner and fits(inner[field.name], field.dataType) for field in found)
-    if isinstance(target, ArrayType) and isinstance(found, ArrayType):
-        return fits(target.elementType, found.elementType)
-    if isinstance(target, MapType) and isinstance(found, StructType):
-        return all(fits(target.valueType, field.dataType) for field in found)
-    if isinstance(target, DoubleType):
-        return isinstance(found, (LongType, DoubleType, DecimalType))
-    return isinstance(target, (LongType, BooleanType)) and target == found
-
-
-def _whole(kind: DataType) -> bool:
-    return kind.simpleString() in ("tinyint", "smallint", "int")
-
-
-def as_text(kind: DataType) -> DataType:
-    """A type with STRING in the place of all simple types in it."""
-    from pyspark.sql.types import ArrayType, StringType, StructField, StructType, VariantType
-
-    if isinstance(kind, VariantType):
-        return kind
-    if isinstance(kind, StructType):
-        return StructType([StructField(field.name, as_text(field.dataType)) for field in kind])
-    return ArrayType(as_text(kind.elementType)) if isinstance(kind, ArrayType) else StringType()
-
-
-def _nameable(kind: DataType) -> bool:
-    """Whether Delta takes all the names in a type."""
-    from pyspark.sql.types import ArrayType, StructType
-
-    if isinstance(kind, ArrayType):
-        return _nameable(kind.elementType)
-    if not isinstance(kind, StructType):
-        return True
-    names = [name.lower() for name in kind.names]
-    taken = len(set(names)) == len(names) and not any(not name or REFUSED & set(name) for name in names)
-    return taken and all(_nameable(field.dataType) for field in kind)
-
-
-def hinted(kind: DataType | None, path: tuple[str, ...], hint: DataType) -> DataType:
-    """A type with that of a field inside of it as hinted; what has no fields, as it is then text, gives way to it."""
-    from pyspark.sql.types import ArrayType, MapType, StructField, StructType
-
-    if not path:
-        return hint
-    name, *rest = path
-    inner = tuple(rest)
-    if isinstance(kind, MapType) and name in ("key", "value"):
-        key, value = kind.keyType, kind.valueType
-        return MapType(
-            hinted(key, inner, hint) if name == "key" else key, value if name == "key" else hinted(value, inner, hint)
-        )
-    if name == "element" and not isinstance(kind, StructType):
-        return ArrayType(hinted(kind.elementType if isinstance(kind, ArrayType) else None, inner, hint))
-    fields = list(kind) if isinstance(kind, StructType) else []
-    at = next((n for n, field in enumerate(fields) if field.name.lower() == name.lower()), None)
-    if at is None:
-        return StructType([*fields, StructField(name, hinted(None, inner, hint))])
-    fields[at] = StructField(fields[at].name, hinted(fields[at].dataType, inner, hint))
-    return StructType(fields)
-
-
-def wider(known: DataType, found: DataType) -> DataType:
-    """The wider of two types where Delta widens a column by itself to it, else the known one.
-
-    https://docs.delta.io/latest/delta-type-widening.html
-    """
-    orders = (("tinyint", "smallint", "int", "bigint"), ("float", "double"), ("date", "timestamp_ntz"))
-    names = (known.simpleString(), found.simpleString())
-    for order in orders:
-        if set(names) <= set(order):
-            return found if order.index(names[1]) > order.index(names[0]) else known
-    return known
-
-
-def without_lengths(kind: DataType) -> DataType:
-    """A type without the lengths of texts in it: a length is a rule, and rules are silver's."""
-    from pyspark.sql.types import ArrayType, CharType, MapType, StringType, StructField, StructType, VarcharType
-
-    match kind:
-        case CharType() | VarcharType():
-            return StringType()
-        case StructType():
-            return StructType([StructField(field.name, without_lengths(field.dataType)) for field in kind])
-        case ArrayType():
-            return ArrayType(without_lengths(kind.elementType))
-        case MapType():
-            return MapType(without_lengths(kind.keyType), without_lengths(kind.valueType))
-    return kind
-
-
-def _agree(known: DataType, wanted: DataType) -> bool:
-    """Whether a column's type is the one that the definition gives it; a nested one may have other fields besides."""
-    from pyspark.sql.types import ArrayType, MapType, StructType
-
-    if isinstance(known, StructType) and isinstance(wanted, StructType):
-        have = {field.name.lower(): field.dataType for field in known}
-        return all(_agree(have[f.name.lower()], f.dataType) for f in wanted if f.name.lower() in have)
-    if isinstance(known, ArrayType) and isinstance(wanted, ArrayType):
-        return _agree(known.elementType, wanted.elementType)
-    if isinstance(known, MapType) and isinstance(wanted, MapType):
-        return _agree(known.keyType, wanted.keyType) and _agree(known.valueType, wanted.valueType)
-    return known == wanted
 
 
 def data_columns(columns: Iterable[str]) -> list[str]:

@@ -67,20 +67,24 @@ def _kept(at: lake.Lake, name: str, table: DeltaTable) -> list[dict[str, Any]]:
 
 def _changes(table: DeltaTable, last: dict[str, Any] | None) -> list[dict[str, Any]]:
     """The versions after the last one that is kept with other columns than the version before."""
-    before = json.loads(last["columns"]) if last else None
-    after = last["version"] if last else -1
-    found = []
-    for commit in sorted(lake.commits(table, table.version() - after), key=lambda commit: commit.version):
+    kept = json.loads(last["columns"]) if last else None
+    later: list[tuple[lake.Commit, dict[str, str]]] = []
+    # From the newest back to where the columns were those that are kept: most versions have the same ones.
+    for commit in lake.commits(table, table.version() - (last["version"] if last else -1)):
         try:
             columns = _columns(DeltaTable(table.table_uri, version=commit.version))
         except DeltaError:  # its log was cleaned away
-            continue
+            break
+        if columns == kept:
+            break
+        later.append((commit, columns))
+    before, found = kept, []
+    for commit, columns in reversed(later):
         if columns != before:
             since = datetime.fromtimestamp(commit.timestamp / 1000, UTC)
-            words = _words(before, columns)
             found.append(
-                {"version": commit.version, "since": since, "columns": json.dumps(columns), "changes": words,
-                 "table_id": lake.table_id(table)}
+                {"version": commit.version, "since": since, "columns": json.dumps(columns),
+                 "changes": _words(before, columns), "table_id": lake.table_id(table)}
             )  # fmt: skip
             before = columns
     return found

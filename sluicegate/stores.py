@@ -150,14 +150,14 @@ def file(address: str) -> tuple[int, datetime] | None:
         except (FileNotFoundError, NotADirectoryError):
             return None
         return (about.st_size, _moment(about.st_mtime_ns // 1000)) if stat.S_ISREG(about.st_mode) else None
+    if isinstance(fs, S3):
+        found = fs.fs.get_file_info(path)
+        return (found.size, _moment(found.mtime_ns // 1000)) if found.type is arrow.FileType.File else None
     fs.invalidate_cache(fs._parent(path))
     try:
         info = fs.info(path)
     except FileNotFoundError:
         return None
-    if isinstance(fs, S3):
-        found = fs.fs.get_file_info(path)
-        return (found.size, _moment(found.mtime_ns // 1000)) if found.type is arrow.FileType.File else None
     return None if info.get("type") == "directory" else (int(info["size"]), _moment(_changed(fs, path, info)))
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import reduce
 from typing import TYPE_CHECKING
 
-from sluicegate.schema import UNNAMED
+from sluicegate.data_types import UNNAMED
 
 if TYPE_CHECKING:
     from pyspark.sql import Column as Expression

@@ -269,6 +269,17 @@ def test_nothing_is_written_to_validate(copies: Copies) -> None:
     assert not Path(copies.workspace.uri("things")).exists()
 
 
+def test_validation_tells_of_a_damaged_array(copies: Copies) -> None:
+    copies.land("a.json", '[{"id": 1}, {"id": 2}, {"i')
+    how = CopyOptions(options={"multiLine": "true"})
+    table = how.table("things", copies.workspace.definition.bronze["things"])
+    path = str(copies.archive / "a.json")
+    seen = bronze.preview(copies.spark, "things", table, copies.workspace.uri("things"), [path], 5, how)
+    assert (seen["rows"], seen["corrupt"]) == (3, 1)
+    assert list(seen["failed"]) == [path]
+    assert "its first 2 elements are in" in seen["failed"][path]
+
+
 def test_not_into_a_table_that_reads_a_delta_table(copies: Copies) -> None:
     copies.define("format: delta")
     with pytest.raises(UserError, match="reads a Delta table"):

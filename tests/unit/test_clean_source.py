@@ -16,6 +16,7 @@ from sluicegate import clean_source
 from sluicegate.definition import load
 from sluicegate.errors import DefinitionError
 from sluicegate.settings import Settings
+from sluicegate.stores import file
 
 pytestmark = pytest.mark.unit
 
@@ -40,7 +41,7 @@ def write(path: str, text: str) -> dict[str, Any]:
     fs.pipe_file(root, text.encode())
     if "://" not in path:
         os.utime(path, (time.time() - 60, time.time() - 60))
-    found = clean_source.there(path)
+    found = file(path)
     assert found is not None
     return {"path": path, "size": found[0], "modification_time": found[1]}
 

@@ -1,0 +1,174 @@
+"""What can be said of two Spark types, and types made from others: nothing of a table or a definition is known here.
+
+Spark is imported when it is needed, as in all that the command line may load without a session.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from pyspark.sql.types import DataType
+
+# What a JSON field without a name is called while it is read.
+UNNAMED = "_sluicegate_unnamed"
+
+# Characters that Delta refuses in a column's name (Parquet gave them a meaning of their own).
+REFUSED = frozenset(" ,;{}()\n\t=")
+
+
+def merge(known: DataType, found: DataType) -> DataType:
+    """A type that holds what ``known`` holds and also the new fields of ``found``; where they conflict, ``known``."""
+    from pyspark.sql.types import ArrayType, StructField, StructType
+
+    if isinstance(known, ArrayType) and isinstance(found, ArrayType):
+        return ArrayType(merge(known.elementType, found.elementType))
+    if not (isinstance(known, StructType) and isinstance(found, StructType)):
+        return known
+    inner = {field.name: field.dataType for field in found}
+    fields = [StructField(f.name, merge(f.dataType, inner.get(f.name, f.dataType))) for f in known]
+    have = {field.name.lower() for field in known}
+    fields += [field for field in found if field.name.lower() not in have and nameable(StructType([field]))]
+    return StructType(fields)
+
+
+def holds(target: DataType, found: DataType) -> bool:
+    """Whether nothing of a value with the type ``found`` is lost when it is read as ``target``."""
+    from pyspark.sql.types import AtomicType
+
+    return _within(target, found, lambda target, found: isinstance(target, AtomicType))
+
+
+def fits(target: DataType, found: DataType) -> bool:
+    """Whether Spark's JSON reader gives all values of the type ``found`` as ``target``, just as their texts would cast.
+
+    A record with a single value that it could not give would come in as a corrupt one.
+    """
+    from pyspark.sql.types import BooleanType, DecimalType, DoubleType, LongType, StringType, VariantType
+
+    def leaf(target: DataType, found: DataType) -> bool:
+        if isinstance(target, (StringType, VariantType)):
+            return True
+        if isinstance(target, DoubleType):
+            return isinstance(found, (LongType, DoubleType, DecimalType))
+        return isinstance(target, (LongType, BooleanType)) and target == found
+
+    return _within(target, found, leaf)
+
+
+def _within(target: DataType, found: DataType, leaf: Callable[[DataType, DataType], bool]) -> bool:
+    """Whether a type has a place for all that is in another one; of two that are not nested alike ``leaf`` says so."""
+    from pyspark.sql.types import ArrayType, MapType, StructType
+
+    if isinstance(target, StructType) and isinstance(found, StructType):
+        inner = {field.name: field.dataType for field in target}
+        return all(field.name in inner and _within(inner[field.name], field.dataType, leaf) for field in found)
+    if isinstance(target, ArrayType) and isinstance(found, ArrayType):
+        return _within(target.elementType, found.elementType, leaf)
+    if isinstance(target, MapType) and isinstance(found, StructType):
+        return all(_within(target.valueType, field.dataType, leaf) for field in found)
+    return leaf(target, found)
+
+
+def is_small_whole(kind: DataType) -> bool:
+    """Whether it is a whole number with fewer bits than Spark's JSON reader gives one."""
+    return kind.simpleString() in ("tinyint", "smallint", "int")
+
+
+def _mapped(
+    kind: DataType, leaf: Callable[[DataType], DataType], name: Callable[[str], str] = lambda name: name
+) -> DataType:
+    """A type with others in the place of the simple ones in it, and with other names of its fields."""
+    from pyspark.sql.types import ArrayType, MapType, StructField, StructType
+
+    match kind:
+        case StructType():
+            return StructType([StructField(name(field.name), _mapped(field.dataType, leaf, name)) for field in kind])
+        case ArrayType():
+            return ArrayType(_mapped(kind.elementType, leaf, name))
+        case MapType():
+            return MapType(_mapped(kind.keyType, leaf, name), _mapped(kind.valueType, leaf, name))
+    return leaf(kind)
+
+
+def as_text(kind: DataType) -> DataType:
+    """A type with STRING in the place of all simple types in it; a VARIANT, which may be anything, stays."""
+    from pyspark.sql.types import StringType, VariantType
+
+    return _mapped(kind, lambda kind: kind if isinstance(kind, VariantType) else StringType())
+
+
+def without_lengths(kind: DataType) -> DataType:
+    """A type without the lengths of texts in it: a length is a rule, and rules are silver's."""
+    from pyspark.sql.types import CharType, StringType, VarcharType
+
+    return _mapped(kind, lambda kind: StringType() if isinstance(kind, (CharType, VarcharType)) else kind)
+
+
+def unnamed(kind: DataType) -> DataType:
+    """A type as it is in the files: without the name that we gave to a field that has none."""
+    return _mapped(kind, lambda kind: kind, lambda name: "" if name == UNNAMED else name)
+
+
+def nameable(kind: DataType) -> bool:
+    """Whether Delta takes all the names in a type."""
+    from pyspark.sql.types import ArrayType, StructType
+
+    if isinstance(kind, ArrayType):
+        return nameable(kind.elementType)
+    if not isinstance(kind, StructType):
+        return True
+    names = [name.lower() for name in kind.names]
+    taken = len(set(names)) == len(names) and not any(not name or REFUSED & set(name) for name in names)
+    return taken and all(nameable(field.dataType) for field in kind)
+
+
+def hinted(kind: DataType | None, path: tuple[str, ...], hint: DataType) -> DataType:
+    """A type with that of a field inside of it as hinted; what has no fields, as it is then text, gives way to it."""
+    from pyspark.sql.types import ArrayType, MapType, StructField, StructType
+
+    if not path:
+        return hint
+    name, *rest = path
+    inner = tuple(rest)
+    if isinstance(kind, MapType) and name in ("key", "value"):
+        key, value = kind.keyType, kind.valueType
+        return MapType(
+            hinted(key, inner, hint) if name == "key" else key, value if name == "key" else hinted(value, inner, hint)
+        )
+    if name == "element" and not isinstance(kind, StructType):
+        return ArrayType(hinted(kind.elementType if isinstance(kind, ArrayType) else None, inner, hint))
+    fields = list(kind) if isinstance(kind, StructType) else []
+    at = next((n for n, field in enumerate(fields) if field.name.lower() == name.lower()), None)
+    if at is None:
+        return StructType([*fields, StructField(name, hinted(None, inner, hint))])
+    fields[at] = StructField(fields[at].name, hinted(fields[at].dataType, inner, hint))
+    return StructType(fields)
+
+
+def wider(known: DataType, found: DataType) -> DataType:
+    """The wider of two types where Delta widens a column by itself to it, else the known one.
+
+    https://docs.delta.io/latest/delta-type-widening.html
+    """
+    orders = (("tinyint", "smallint", "int", "bigint"), ("float", "double"), ("date", "timestamp_ntz"))
+    names = (known.simpleString(), found.simpleString())
+    for order in orders:
+        if set(names) <= set(order):
+            return found if order.index(names[1]) > order.index(names[0]) else known
+    return known
+
+
+def agree(known: DataType, wanted: DataType) -> bool:
+    """Whether a column's type is the one that the definition gives it; a nested one may have other fields besides."""
+    from pyspark.sql.types import ArrayType, MapType, StructType
+
+    if isinstance(known, StructType) and isinstance(wanted, StructType):
+        have = {field.name.lower(): field.dataType for field in known}
+        return all(agree(have[f.name.lower()], f.dataType) for f in wanted if f.name.lower() in have)
+    if isinstance(known, ArrayType) and isinstance(wanted, ArrayType):
+        return agree(known.elementType, wanted.elementType)
+    if isinstance(known, MapType) and isinstance(wanted, MapType):
+        return agree(known.keyType, wanted.keyType) and agree(known.valueType, wanted.valueType)
+    return known == wanted
