@@ -124,7 +124,9 @@ class Account:
 
 def _exact(judge: Judge) -> bool:
     """Whether each record is certain to give one row."""
-    return judge.table.query is None or judge.table.query.keeps_every_record
+    if judge.table.query is not None:
+        return judge.table.query.keeps_every_record
+    return not judge.table.is_python
 
 
 def _sample(judge: Judge, row: Row | None) -> dict[str, Any] | None:

@@ -27,7 +27,7 @@ from sluicegate.errors import SluicegateError, UserError
 from sluicegate.settings import Settings
 
 if TYPE_CHECKING:
-    from sluicegate.definition import Pipeline
+    from sluicegate.definition import Pipeline, SilverTable
     from sluicegate.plan import Pending
 
 app = typer.Typer(
@@ -137,16 +137,27 @@ def _described(definition: Pipeline, layer: str, name: str) -> tuple[str, str]:
     if layer == "gold":
         return ", ".join(definition.gold[name].query.tables), "made again whole whenever silver changes, in one commit"
     table = definition.silver[name]
-    if table.query is None or table.apply_changes is not None:
-        changes = table.apply_changes
-        return str(
-            table.from_
-        ), f"latest row for each {', '.join(changes.keys)} by {changes.sequence_by}" if changes else ""
-    lookups = (
-        f"; joins {', '.join(table.query.lookups)}, made again whole when that changes" if table.query.lookups else ""
-    )
-    keyed = f"one row for each {', '.join(table.keys)}" if table.keys else "a row for each record"
-    return f"new rows of {table.query.stream}", keyed + lookups
+    if changes := table.apply_changes:
+        return str(table.from_), f"latest row for each {', '.join(changes.keys)} by {changes.sequence_by}"
+    how = [f"one row for each {', '.join(table.keys)}" if table.keys else "a row for each record"]
+    how += [f"by the Python function {table.python}"] if table.is_python else []
+    return f"new rows of {table.stream}", "; ".join([*how, *_joined(table)])
+
+
+def _joined(table: SilverTable) -> list[str]:
+    """What a change of each lookup does."""
+    ties = table.query.ties if table.query else {}
+    found = []
+    for name in [read for read in table.reads if read != table.stream]:
+        if table.lookup_mode(name) == "as_of_run":
+            found.append(f"joins {name} as of the run")
+        elif name in ties:
+            keys = " and ".join(", ".join(tie.columns) for tie in ties[name])
+            found.append(f"joins {name}: the records of a row that changes there are judged again, by {keys}")
+        else:
+            why = "Python says not which" if table.is_python else "no equality with a column of the stream says which"
+            found.append(f"joins {name}: when it changes, all records are judged again ({why} it touches)")
+    return found
 
 
 @app.command()

@@ -7,7 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 from pyspark.sql import functions as F
 
+from sluicegate import lake, transforms
 from sluicegate.changes import SEQUENCE
+from sluicegate.conform import conform
 from sluicegate.expectations import BROKEN, FATE, Rules
 from sluicegate.schema import PROVENANCE, data_columns
 from sluicegate.session import configured
@@ -16,6 +18,7 @@ if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
     from sluicegate.definition import SilverTable
+    from sluicegate.definition_python import PythonTransform
     from sluicegate.flow import Batch
 
 IDENTITY = ("_chunk", "_pos")
@@ -48,6 +51,7 @@ class Judge:
     rules: Rules = field(init=False)
 
     def __post_init__(self) -> None:
+        self._casts: dict[str, str] = {}
         changes = self.table.apply_changes
         self.keys = tuple(changes.keys if changes else self.table.keys)
         self.sequence_by = changes.sequence_by if changes else self.table.sequence_by
@@ -64,17 +68,34 @@ class Judge:
 
     def transformed(self, records: DataFrame) -> DataFrame:
         """What the transform makes of records, with identity, the record itself, and a flag for each failed cast."""
-        frame = self._queried(records.withColumn(RECORD, F.struct(*[f"`{column}`" for column in records.columns])))
+        if self.table.transform is not None:
+            frame = self._called(records, self.table.transform)
+        else:
+            frame = self._queried(_with_record(records))
+        frame = self._conformed(frame)
         self.outputs = [c for c in frame.columns if c not in {*IDENTITY, RECORD, SEQUENCE, *self._casts}]
         if not self.sequence_by:
             return frame
         own = self.sequence_by in self.outputs
         return frame.withColumn(SEQUENCE, F.col(f"`{self.sequence_by}`" if own else f"{RECORD}.{self.sequence_by}"))
 
-    @property
-    def _casts(self) -> dict[str, str]:
-        query = self.table.query
-        return {f"_cast_{n}": text for n, text in enumerate(query.casts)} if query else {}
+    def _called(self, records: DataFrame, transform: PythonTransform) -> DataFrame:
+        """What the user's function makes of records."""
+        tables = {name: self.batch.pinned(name) for name in self.table.lookups}
+        made = transforms.run(transforms.loaded(transform), records, tables, self.name)
+        return made.join(_with_record(records).select(*IDENTITY, RECORD), [*IDENTITY])
+
+    def _conformed(self, frame: DataFrame) -> DataFrame:
+        """The columns that the definition declares, each with a flag for values that do not fit it."""
+        self._casts = {f"_cast_{n}": text for n, text in enumerate(self.table.query.casts if self.table.query else [])}
+        evolution = self.table.schemaEvolutionMode
+        if self.table.declared is None and evolution == "addNewColumns":
+            return frame
+        there = lake.delta_table(self.batch.flow.target)
+        known = [f.name for f in there.schema().fields if f.name not in (*IDENTITY, SEQUENCE)] if there else None
+        frame, flags = conform(frame, self.table.declared, known, evolution, self.name)
+        self._casts |= flags
+        return frame
 
     def _queried(self, records: DataFrame) -> DataFrame:
         query = self.table.query
@@ -103,6 +124,10 @@ class Judge:
     def key(self) -> Column:
         """A hash of a row's key; NULL for a table without keys."""
         return F.xxhash64(*[F.col(f"`{key}`") for key in self.keys]) if self.keys else F.lit(None).cast("bigint")
+
+
+def _with_record(records: DataFrame) -> DataFrame:
+    return records.withColumn(RECORD, F.struct(*[f"`{column}`" for column in records.columns]))
 
 
 def _as_it_came(has: set[str]) -> Column:

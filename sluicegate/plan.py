@@ -130,10 +130,13 @@ def flows(pipeline: Pipeline, at: lake.Lake, layer: str) -> dict[str, Flow]:
 
 def _silver_flow(name: str, table: SilverTable, at: lake.Lake, address: Mapping[str, str]) -> Flow:
     others = [read for read in table.reads if read != table.stream]
+    as_of_run = frozenset(read for read in others if table.lookup_mode(read) == "as_of_run")
     return Flow(
         "silver", name, address[table.stream], at.table("silver", name),
         inputs={read: address[read] for read in others},
-        followed=frozenset(table.query.ties if table.query else ()),
+        followed=frozenset(table.query.ties if table.query else ()) - as_of_run,
+        as_of_run=as_of_run,
+        retries=any(rule.retry for rule in table.expectations.values()),
         beside=(at.quarantine(name), at.set_aside(name)),
         by_record=True,
     )  # fmt: skip

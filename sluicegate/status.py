@@ -97,7 +97,7 @@ def verify(pipeline: Pipeline, settings: Settings) -> list[str]:
     for name, bronze in pipeline.bronze.items():
         problems += _verify_files(at, name) if bronze.of_files else delta_source.verify(at, name, bronze.path)
     for name, table in pipeline.silver.items():
-        source = str(table.query.stream if table.query else table.from_)
+        source = table.stream
         layer = "bronze" if source in pipeline.bronze else "silver"
         problems += _verify_records(at, name, at.table(layer, source))
     return problems

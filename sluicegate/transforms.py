@@ -46,6 +46,15 @@ def load(pipeline_folder: Path, reference: str) -> Transform:
     except NoTransform as error:
         where = Where(file=str(error.file or pipeline_folder / reference.rpartition(":")[0]), line=error.line)
         raise TransformError(error.message, where=where, hint=error.hint) from None
+    return loaded(found)
+
+
+def loaded(found: PythonTransform) -> Transform:
+    """The function of a transform that the definition's loader has found; its file is run by this.
+
+    Raises:
+        TransformError: there is no such function any more, or the file raises when it is run.
+    """
     function = getattr(_run(found), found.function, None)
     if not callable(function):
         raise TransformError(

@@ -42,8 +42,8 @@ def run_until_stopped(spark: SparkSession, workspace: Workspace) -> bool:
     return False
 
 
-# Those of cleanSource, which the sample does not use, are in test_clean_source.py, and that of records which are applied
-# again in test_again.py.
+# Those of cleanSource, which the sample does not use, are in test_clean_source.py, that of records which are applied
+# again is in test_again.py.
 POINTS = [point for point in fault.POINTS if not point.startswith("clean.") and point != "silver.after_removal"]
 
 
