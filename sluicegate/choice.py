@@ -58,6 +58,13 @@ class Interval:
             raise UserError(f"the interval is empty: {until} is not after {since}", hint="it is [from, to)")
         return found
 
+    def __str__(self) -> str:
+        return f"[{self.since:%Y-%m-%d %H:%M:%S}, {self.until:%Y-%m-%d %H:%M:%S})"
+
+    def arguments(self) -> list[str]:
+        """The interval as arguments of ``spark_jobs/silver.py``."""
+        return ["--mode=interval", f"--from={self.since.isoformat()}", f"--to={self.until.isoformat()}"]
+
     def of(self, table: str, pipeline: Pipeline) -> bool:
         """Only tables with an event time have intervals."""
         return pipeline.silver[table].event_time is not None

@@ -55,6 +55,11 @@ def main() -> None:
 def run(
     pipeline: PipelineName,
     layer: Annotated[str | None, typer.Option("--layer", help="Only this layer: bronze, silver or gold.")] = None,
+    since: Annotated[
+        str | None,
+        typer.Option("--from", help="Make again the interval that begins at this event time (UTC)."),
+    ] = None,
+    until: Annotated[str | None, typer.Option("--to", help="End of the interval, which does not belong to it.")] = None,
     lake: LakeOption = None,
     landing: LandingOption = None,
     pipelines: PipelinesOption = None,
@@ -63,15 +68,18 @@ def run(
 ) -> None:
     """Take what has landed through bronze, silver and gold: the spark-submit jobs in order, without Airflow.
 
-    Example: sluicegate run heart_rate
+    Example: sluicegate run heart_rate --from 2024-03-01 --to 2024-03-02
     """
+    from sluicegate import job
     from sluicegate import run as of
 
     settings = Settings.of(lake, landing, pipelines, master)
     tell: Callable[[str], None] = (
         (lambda line: print(line, file=sys.stderr, flush=True)) if as_json else (lambda line: print(line, flush=True))
     )
-    reports = of.run(load_pipeline(pipeline, settings), settings, layer, tell)
+    definition = load_pipeline(pipeline, settings)
+    mode = "interval" if since or until else "incremental"
+    reports = of.run(definition, settings, layer, tell, job.interval(definition, mode, since, until))
     if as_json:
         show_json([report.as_dict() for report in reports])
 
@@ -271,6 +279,7 @@ def copy_into(
 
 app.command()(cli_again.reload)
 app.command()(cli_again.reset)
+app.command()(cli_again.replay)
 
 
 @app.command()

@@ -11,6 +11,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from sluicegate import clean_source, events, flow, lake, landing, outcome, plan, report, schemas, session
+from sluicegate.choice import Interval
 from sluicegate.definition import load
 from sluicegate.errors import SluicegateError, UserError
 from sluicegate.lock import pipeline_lock
@@ -36,7 +37,7 @@ def main(layer: str, argv: Sequence[str] | None = None) -> int:
     Returns:
         the exit code: 0 done, 1 anything else, 2 the user's mistake, 3 data broke an ``expect_or_fail``.
     """
-    return guarded(lambda: _layer(layer, parser(layer).parse_args(argv)))
+    return guarded(lambda: _layer(layer, layer_parser(layer).parse_args(argv)))
 
 
 def guarded(work: Callable[[], RunReport]) -> int:
@@ -57,8 +58,27 @@ def guarded(work: Callable[[], RunReport]) -> int:
 
 def _layer(layer: str, arguments: argparse.Namespace) -> RunReport:
     pipeline, at, facts = subject(arguments)
+    choice = interval(pipeline, arguments.mode, arguments.since, arguments.until)
     with pipeline_lock(at, str(facts.get("run_id") or f"{layer} job of {pipeline.name}")):
-        return Job(pipeline, at, layer, facts).run()
+        return Job(pipeline, at, layer, facts, choice=choice).run()
+
+
+def interval(pipeline: Pipeline, mode: str, since: str | None, until: str | None) -> Interval | None:
+    """The interval that a run is to make again; None for an incremental run.
+
+    Raises:
+        UserError: one of its ends is missing or no time, or no table of the pipeline has an event time.
+    """
+    if mode == "incremental" and not (since or until):
+        return None
+    if mode == "incremental" or not (since and until):
+        raise UserError("an interval has both ends", hint="--mode interval --from 2024-03-01 --to 2024-03-02")
+    if not any(table.event_time for table in pipeline.silver.values()):
+        raise UserError(
+            f"no silver table of {pipeline.name} has an event_time",
+            hint="an interval is one of event times: say which column has it; `sluicegate replay` needs none",
+        )
+    return Interval.parse(since, until)
 
 
 def subject(arguments: argparse.Namespace) -> tuple[Pipeline, lake.Lake, dict[str, Any]]:
@@ -77,6 +97,16 @@ def parser(layer: str) -> argparse.ArgumentParser:
     parser.add_argument("--pipelines", help="folder of definitions (default: $SLUICEGATE_PIPELINES, else ./pipelines)")
     parser.add_argument("--run-info", default="{}", help="JSON object: who runs this; it goes into every commit")
     return parser
+
+
+def layer_parser(layer: str) -> argparse.ArgumentParser:
+    """The command line of the job of a layer, which can be told an interval."""
+    made = parser(layer)
+    made.add_argument("--mode", choices=["incremental", "interval"], default="incremental",
+                      help="what is new, or besides that all records of an interval again")  # fmt: skip
+    made.add_argument("--from", dest="since", help="its beginning by event time, ISO 8601, UTC")
+    made.add_argument("--to", dest="until", help="its end, which does not belong to it")
+    return made
 
 
 def _run_info(text: str) -> dict[str, Any]:
