@@ -137,11 +137,11 @@ def _described(definition: Pipeline, layer: str, name: str) -> tuple[str, str]:
     if layer == "gold":
         return ", ".join(definition.gold[name].query.tables), "made again whole whenever silver changes, in one commit"
     table = definition.silver[name]
-    if table.query is None or table.apply_changes is not None:
-        changes = table.apply_changes
-        return str(
-            table.from_
-        ), f"latest row for each {', '.join(changes.keys)} by {changes.sequence_by}" if changes else ""
+    if table.changes is not None:
+        rows = "each version" if table.changes.history else "latest row"
+        return str(table.from_), f"{rows} for each {', '.join(table.changes.keys)} by {table.changes.sequence_by}"
+    if table.query is None:
+        return str(table.from_), ""
     lookups = (
         f"; joins {', '.join(table.query.lookups)}, made again whole when that changes" if table.query.lookups else ""
     )

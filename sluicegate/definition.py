@@ -16,6 +16,7 @@ from sluicegate.definition_fields import RESERVED, Part, name_fault, nearest
 from sluicegate.definition_model import (
     LAYERS,
     ApplyChanges,
+    ApplyChangesFromSnapshot,
     BronzeTable,
     Database,
     Expectation,
@@ -34,6 +35,7 @@ __all__ = [
     "LAYERS",
     "RESERVED",
     "ApplyChanges",
+    "ApplyChangesFromSnapshot",
     "BronzeTable",
     "Database",
     "Expectation",

@@ -10,19 +10,21 @@ What editors should know of fields that exclude each other stands in ``json_sche
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Literal
 
 from pydantic import (
-    BeforeValidator,
     ConfigDict,
     Field,
     PrivateAttr,
     field_validator,
     model_validator,
 )
+from pydantic.config import JsonDict
 
 from sluicegate.condition import Condition
 from sluicegate.definition_bronze import BronzeTable as BronzeTable
+from sluicegate.definition_changes import ApplyChanges as ApplyChanges
+from sluicegate.definition_changes import ApplyChangesFromSnapshot as ApplyChangesFromSnapshot
 from sluicegate.definition_fields import (
     IDENTIFIER,
     Names,
@@ -123,23 +125,6 @@ class Expectation(Part):
         return Condition.parse(self.text).columns
 
 
-class ApplyChanges(Part):
-    """How records that say "this is now so" become one row for each key.
-
-    Attributes:
-        keys: columns that say what a record is about.
-        sequence_by: column by which the latest record wins.
-        stored_as_scd_type: 1, only the latest row for each key is kept.
-    """
-
-    keys: Annotated[Names, Field(min_length=1)]
-    sequence_by: str
-    stored_as_scd_type: Annotated[
-        Literal[1],
-        BeforeValidator(lambda value: 1 if value == "1" else value, json_schema_input_type=Literal[1, "1"]),
-    ] = 1
-
-
 class _WithQuery(Part):
     """A table that is made by a query; ``sql`` is its file or its text."""
 
@@ -156,16 +141,26 @@ class _WithQuery(Part):
         self._query, self._sql_file = query, sql_file
 
 
+_SOURCES = ("sql", "from", "apply_changes", "apply_changes_from_snapshot")
+
+
+def _only(*names: str) -> JsonDict:
+    """For editors: of ``_SOURCES`` these are there, and no others."""
+    nothing: JsonDict = {name: {"type": "null"} for name in _SOURCES if name not in names}
+    return {"required": list(names), "properties": nothing}
+
+
 class SilverTable(_WithQuery):
     """A table of typed, judged and joined records.
 
-    It has either ``sql``, or ``from`` with ``apply_changes``; with these, keys and sequence_by stand in
-    ``apply_changes`` and not beside it.
+    It has either ``sql``, or ``from`` with ``apply_changes`` or ``apply_changes_from_snapshot``; with these, keys and
+    sequence_by stand in them and not beside them.
 
     Attributes:
         sql: the query, as the name of a file in the pipeline's folder or as text.
         from_: ``from`` of the definition: the table that ``apply_changes`` reads, where there is no ``sql``.
-        apply_changes: how its records become rows.
+        apply_changes: how its records become rows, where each tells a change.
+        apply_changes_from_snapshot: how its records become rows, where they are snapshots of all rows.
         keys: columns that name a row; of several records with the same keys one wins.
         sequence_by: column by which the latest of them wins.
         event_time: column that says when it happened.
@@ -176,6 +171,7 @@ class SilverTable(_WithQuery):
     sql: str | None = None
     from_: str | None = Field(None, alias="from")
     apply_changes: ApplyChanges | None = None
+    apply_changes_from_snapshot: ApplyChangesFromSnapshot | None = None
     keys: Names = []
     sequence_by: str | None = None
     event_time: str | None = None
@@ -184,17 +180,19 @@ class SilverTable(_WithQuery):
 
     model_config = ConfigDict(
         json_schema_extra={
-            "oneOf": [
-                {"required": ["sql"], "properties": {"from": {"type": "null"}, "apply_changes": {"type": "null"}}},
-                {"required": ["from", "apply_changes"], "properties": {"sql": {"type": "null"}}},
-            ]
+            "oneOf": [_only("sql"), _only("from", "apply_changes"), _only("from", "apply_changes_from_snapshot")]
         }
     )
 
     @property
     def query(self) -> Query | None:
-        """The query; None for a table with ``apply_changes``."""
+        """The query; None for a table with ``apply_changes`` or ``apply_changes_from_snapshot``."""
         return self._query
+
+    @property
+    def changes(self) -> ApplyChanges | ApplyChangesFromSnapshot | None:
+        """How records become rows; None for a table with ``sql``."""
+        return self.apply_changes or self.apply_changes_from_snapshot
 
     @property
     def stream(self) -> str:
@@ -218,13 +216,16 @@ class SilverTable(_WithQuery):
 
     @model_validator(mode="after")
     def _one_source(self) -> SilverTable:
-        if self.sql is not None and (self.from_ is not None or self.apply_changes is not None):
+        ways = [name for name in ("apply_changes", "apply_changes_from_snapshot") if getattr(self, name) is not None]
+        if self.sql is not None and (self.from_ is not None or ways):
             raise wrong("one-of", "a silver table has either sql, or from with apply_changes, and this has both")
-        if self.sql is None and (self.from_ is None or self.apply_changes is None):
-            given = "only from" if self.from_ else "only apply_changes" if self.apply_changes else "neither"
+        if len(ways) > 1:
+            raise wrong("one-of", f"records are either changes or snapshots: this has {' and '.join(ways)}")
+        if self.sql is None and (self.from_ is None or not ways):
+            given = "only from" if self.from_ else f"only {ways[0]}" if ways else "neither"
             raise wrong("missing-field", f"a silver table has sql, or from with apply_changes, and this has {given}")
-        if self.apply_changes and (self.keys or self.sequence_by):
-            raise wrong("one-of", "keys and sequence_by stand in apply_changes here, not beside it")
+        if ways and (self.keys or self.sequence_by):
+            raise wrong("one-of", f"keys and sequence_by stand in {ways[0]} here, not beside it")
         if self.sequence_by and not self.keys:
             raise wrong("missing-field", "sequence_by chooses among records with the same keys: keys is missing")
         return self
