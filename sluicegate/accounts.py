@@ -53,7 +53,8 @@ class Account:
         sums = {fate: f"count_if({FATE} = '{fate}')" for fate in FATES}
         sums["rows"] = "count(1)"
         sums["records"] = "count(1)" if exact else f"count(DISTINCT {', '.join(IDENTITY)})"
-        sums["replaced"] = f"count_if({FATE} = 'good' AND {REPLACED[0]} IS NOT NULL)"
+        replaces = f"count_if({FATE} = 'good' AND {REPLACED[0]} IS NOT NULL)"
+        sums["replaced"] = replaces if REPLACED[0] in rows.columns else "0L"
         broken = judge.rules.counts()
         shown = ", ".join(f"`{column}`" for column in (*judge.outputs, SOURCE, BROKEN))
         sample = f"any_value(struct({shown})) FILTER (WHERE {FATE} = 'quarantine')"

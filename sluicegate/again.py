@@ -20,7 +20,6 @@ from pyspark.sql.types import MapType, VariantType
 
 from sluicegate import beside, fault, lake, lookups
 from sluicegate.accounts import Account
-from sluicegate.changes import Keyed
 from sluicegate.expectations import FATE
 from sluicegate.flow import ENGINE_COLUMNS
 from sluicegate.judging import IDENTITY, Judge
@@ -85,7 +84,7 @@ class _Again:
     def apply(self) -> None:
         chosen = self._keep(self._chosen().distinct())
         records, judged, chosen = self._judged(chosen)
-        rows = self._keep(Keyed(self.judge.keys, self.judge.sequence_by is not None).settle(judged, None))
+        rows = self._keep(self.judge.settled(judged, None))
         account = Account.of(self.judge, rows, records.count())
         account.fill(self.batch.report)
         left_out = records.join(rows, [*IDENTITY], "left_anti") if account.filtered else None

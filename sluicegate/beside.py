@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 def good(judge: Judge, rows: DataFrame) -> DataFrame:
     """The rows of the table itself."""
     sequence = [SEQUENCE] if judge.sequence_by else []
-    return rows.where(f"{FATE} = 'good'").select(*[f"`{column}`" for column in judge.outputs], *sequence, *IDENTITY)
+    return rows.where(f"{FATE} = 'good'").select(*[f"`{column}`" for column in judge.columns], *sequence, *IDENTITY)
 
 
 def quarantine(judge: Judge, rows: DataFrame) -> DataFrame:

@@ -145,8 +145,9 @@ def _described(definition: Pipeline, layer: str, name: str) -> tuple[str, str]:
     if layer == "gold":
         return ", ".join(definition.gold[name].query.tables), "made again whole whenever silver changes, in one commit"
     table = definition.silver[name]
-    if changes := table.apply_changes:
-        return str(table.from_), f"latest row for each {', '.join(changes.keys)} by {changes.sequence_by}"
+    if changes := table.changes:
+        rows = "each version" if changes.history else "latest row"
+        return str(table.from_), f"{rows} for each {', '.join(changes.keys)} by {changes.sequence_by}"
     how = [f"one row for each {', '.join(table.keys)}" if table.keys else "a row for each record"]
     how += [f"by the Python function {table.python}"] if table.is_python else []
     return f"new rows of {table.stream}", "; ".join([*how, *_joined(table)])

@@ -18,6 +18,7 @@ from sluicegate.definition_fields import RESERVED, Part, name_fault, nearest
 from sluicegate.definition_model import (
     LAYERS,
     ApplyChanges,
+    ApplyChangesFromSnapshot,
     BronzeTable,
     Database,
     Expectation,
@@ -37,6 +38,7 @@ __all__ = [
     "LAYERS",
     "RESERVED",
     "ApplyChanges",
+    "ApplyChangesFromSnapshot",
     "BronzeTable",
     "Database",
     "Expectation",

@@ -12,20 +12,21 @@ from __future__ import annotations
 from collections.abc import Iterator
 from functools import cached_property
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Literal
 
 from pydantic import (
-    BeforeValidator,
     ConfigDict,
     Field,
-    JsonValue,
     PrivateAttr,
     field_validator,
     model_validator,
 )
+from pydantic.config import JsonDict
 
 from sluicegate import ddl
 from sluicegate.definition_bronze import BronzeTable as BronzeTable
+from sluicegate.definition_changes import ApplyChanges as ApplyChanges
+from sluicegate.definition_changes import ApplyChangesFromSnapshot as ApplyChangesFromSnapshot
 from sluicegate.definition_expectations import EXPECT_ALL, ConditionsByName, Expectations
 from sluicegate.definition_expectations import Expectation as Expectation
 from sluicegate.definition_fields import (
@@ -69,23 +70,6 @@ class Database(Part):
         return name
 
 
-class ApplyChanges(Part):
-    """How records that say "this is now so" become one row for each key.
-
-    Attributes:
-        keys: columns that say what a record is about.
-        sequence_by: column by which the latest record wins.
-        stored_as_scd_type: 1, only the latest row for each key is kept.
-    """
-
-    keys: Annotated[Names, Field(min_length=1)]
-    sequence_by: str
-    stored_as_scd_type: Annotated[
-        Literal[1],
-        BeforeValidator(lambda value: 1 if value == "1" else value, json_schema_input_type=Literal[1, "1"]),
-    ] = 1
-
-
 class _WithQuery(Part):
     """A table that is made by a query; ``sql`` is its file or its text."""
 
@@ -102,20 +86,22 @@ class _WithQuery(Part):
         self._query, self._sql_file = query, sql_file
 
 
-def _ways_for_editors() -> list[JsonValue]:
-    """The ways to make a silver table's rows: which fields go together, and which do not."""
-    ways: dict[str, list[JsonValue]] = {"sql": ["sql"], "python": ["from", "python"]}
-    ways["apply_changes"] = ["from", "apply_changes"]
-    others: dict[str, list[str]] = {way: [other for other in ways if other != way] for way in ways}
-    others["sql"].append("from")
-    return [{"required": ways[way], "properties": {other: {"type": "null"} for other in others[way]}} for way in ways]
+_WAYS = {"sql": ("sql",), "python": ("from", "python"), "apply_changes": ("from", "apply_changes"),
+         "apply_changes_from_snapshot": ("from", "apply_changes_from_snapshot")}  # fmt: skip
+
+
+def _only(*names: str) -> JsonDict:
+    """For editors: of the fields that say where rows come from these are there, and no others."""
+    others = {field for way in _WAYS.values() for field in way if field not in names}
+    return {"required": list(names), "properties": {name: {"type": "null"} for name in sorted(others)}}
 
 
 class SilverTable(_WithQuery):
     """A table of typed, judged and joined records.
 
-    It has either ``sql``, or ``from`` with ``python`` or ``apply_changes``; with the last, keys and sequence_by stand
-    in ``apply_changes`` and not beside it. A rule has a name of its own, in whichever field it stands.
+    It has either ``sql``, or ``from`` with ``python``, ``apply_changes`` or ``apply_changes_from_snapshot``; with the
+    last two, keys and sequence_by stand in them and not beside them. A rule has a name of its own, in whichever field
+    it stands.
 
     Attributes:
         sql: the query, as the name of a file in the pipeline's folder or as text.
@@ -126,7 +112,8 @@ class SilverTable(_WithQuery):
         lookups: for each other table that is read, what a change of it does. ``follow``, the default: rows made with it
             follow. ``as_of_run``: rows keep what it was when they were made, as in a stream-static join of Spark. With
             ``python`` all tables that it may read stand here.
-        apply_changes: how its records become rows.
+        apply_changes: how its records become rows, where each tells a change.
+        apply_changes_from_snapshot: how its records become rows, where they are snapshots of all rows.
         keys: columns that name a row; of several records with the same keys one wins.
         sequence_by: column by which the latest of them wins.
         event_time: column that says when it happened.
@@ -148,6 +135,7 @@ class SilverTable(_WithQuery):
     from_: str | None = Field(None, alias="from")
     lookups: dict[str, LookupMode] = {}
     apply_changes: ApplyChanges | None = None
+    apply_changes_from_snapshot: ApplyChangesFromSnapshot | None = None
     keys: Names = []
     sequence_by: str | None = None
     event_time: str | None = None
@@ -161,11 +149,11 @@ class SilverTable(_WithQuery):
     pii: Names = []
     _transform: PythonTransform | None = PrivateAttr(None)
 
-    model_config = ConfigDict(json_schema_extra={"oneOf": _ways_for_editors()})
+    model_config = ConfigDict(json_schema_extra={"oneOf": [_only(*fields) for fields in _WAYS.values()]})
 
     @property
     def query(self) -> Query | None:
-        """The query; None for a table with ``python`` or ``apply_changes``."""
+        """The query; None for a table without ``sql``."""
         return self._query
 
     @property
@@ -177,6 +165,11 @@ class SilverTable(_WithQuery):
     def is_python(self) -> bool:
         """Whether code of the user makes its rows, and not a query or the engine's own rules."""
         return self.python is not None
+
+    @property
+    def changes(self) -> ApplyChanges | ApplyChangesFromSnapshot | None:
+        """How records become rows where they tell of changes or are snapshots; None for other tables."""
+        return self.apply_changes or self.apply_changes_from_snapshot
 
     @property
     def stream(self) -> str:
@@ -222,20 +215,17 @@ class SilverTable(_WithQuery):
 
     @model_validator(mode="after")
     def _one_source(self) -> SilverTable:
-        ways = [name for name in ("sql", "python", "apply_changes") if getattr(self, name) is not None]
-        if self.sql is not None and (len(ways) > 1 or self.from_ is not None):
-            raise wrong(
-                "one-of", "a silver table has either sql, or from with python or apply_changes, and this has both"
-            )
+        ways = [name for name in _WAYS if getattr(self, name) is not None]
+        known = "a silver table has either sql, or from with python, apply_changes or apply_changes_from_snapshot"
+        if self.sql is not None and self.from_ is not None:
+            raise wrong("one-of", f"{known}, and this has sql and from")
         if len(ways) > 1:
-            raise wrong("one-of", "a silver table has either python or apply_changes, and this has both")
+            raise wrong("one-of", f"{known}, and this has {' and '.join(ways)}")
         if self.sql is None and (self.from_ is None or not ways):
             given = "only from" if self.from_ else f"only {ways[0]}" if ways else "neither"
-            raise wrong(
-                "missing-field", f"a silver table has sql, or from with python or apply_changes, and this has {given}"
-            )
-        if self.apply_changes and (self.keys or self.sequence_by):
-            raise wrong("one-of", "keys and sequence_by stand in apply_changes here, not beside it")
+            raise wrong("missing-field", f"{known}, and this has {given}")
+        if self.changes and (self.keys or self.sequence_by):
+            raise wrong("one-of", f"keys and sequence_by stand in {ways[0]} here, not beside it")
         if self.sequence_by and not self.keys:
             raise wrong("missing-field", "sequence_by chooses among records with the same keys: keys is missing")
         return self

@@ -14,7 +14,8 @@
     │   ├── FanOut             SG208           a transform that makes several rows of one record
     │   ├── LakeUnsupported    SG209           a lake on a store without the means this version needs
     │   ├── SchemaMismatch     SG210           columns or types that a table may not take
-    │   └── TransformError     SG211           a Python transform that raised, or returned no batch of records
+    │   ├── TransformError     SG211           a Python transform that raised, or returned no batch of records
+    │   └── ChangesError       SG212           columns that apply_changes cannot work with
     ├── ExpectationFailed      SG300  exit 3   data broke an expect_or_fail
     ├── AccountingError        SG400  exit 1   read != written + quarantined + dropped + duplicates
     ├── LakeLocked             SG401  exit 1   another run holds the pipeline's lock
@@ -193,6 +194,12 @@ class TransformError(UserError):
     """Raised when a Python transform cannot be loaded, raises, or returns no DataFrame that keeps the identities."""
 
     code = "SG211"
+
+
+class ChangesError(UserError):
+    """Raised when ``apply_changes`` names columns that the records do not have, or they have columns that it makes."""
+
+    code = "SG212"
 
 
 class FanOut(UserError):

@@ -82,6 +82,11 @@ class Batch:
         """All rows of the source as of the batch's end, with the columns by which we know them."""
         return self.session.read.format("delta").option("versionAsOf", self.progress.until).load(self.flow.source)
 
+    def of_everything(self) -> Batch:
+        """The same batch over all rows of the source, to replace the target."""
+        count = lake.rows(lake.delta_table(self.flow.source, self.progress.until))
+        return replace(self, rows=self.records(), read=count, whole=True, again=False)
+
     def changes_of(self, name: str) -> DataFrame:
         """What another input gained and lost since the last batch, row by row, with Delta's columns of a change."""
         reader = self.session.read.format("delta").option("readChangeFeed", "true")

@@ -104,8 +104,8 @@ def layer_parser(layer: str) -> argparse.ArgumentParser:
     made = parser(layer)
     made.add_argument("--mode", choices=["incremental", "interval"], default="incremental",
                       help="what is new, or besides that all records of an interval again")  # fmt: skip
-    made.add_argument("--from", dest="since", help="its beginning by event time, ISO 8601, UTC")
-    made.add_argument("--to", dest="until", help="its end, which does not belong to it")
+    made.add_argument("--from", dest="since", metavar="TIME", help="its beginning by event time, ISO 8601, UTC")
+    made.add_argument("--to", dest="until", metavar="TIME", help="its end, which does not belong to it")
     return made
 
 

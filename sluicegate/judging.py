@@ -8,9 +8,11 @@ from typing import TYPE_CHECKING, Any
 from pyspark.sql import functions as F
 
 from sluicegate import lake, transforms
-from sluicegate.changes import SEQUENCE
+from sluicegate.changes import SEQUENCE, Keyed
 from sluicegate.conform import conform
+from sluicegate.definition_changes import END_AT, START_AT
 from sluicegate.expectations import BROKEN, FATE, Rules
+from sluicegate.scd import DELETES, History
 from sluicegate.schema import PROVENANCE, data_columns
 from sluicegate.session import configured
 
@@ -52,9 +54,10 @@ class Judge:
 
     def __post_init__(self) -> None:
         self._casts: dict[str, str] = {}
-        changes = self.table.apply_changes
+        changes = self.table.changes
         self.keys = tuple(changes.keys if changes else self.table.keys)
         self.sequence_by = changes.sequence_by if changes else self.table.sequence_by
+        self.history = History.of(changes) if changes and not changes.latest_only else None
 
     def rows(self, records: DataFrame) -> DataFrame:
         """The rows that records give, each with its identity, its fate, and what is kept of where it came from."""
@@ -63,8 +66,32 @@ class Judge:
         self.rules = Rules(self.table, self._casts, required)
         with configured(self.batch.session, LENIENT):
             frame = self.rules.judge(frame)
-        kept = [column for column in (*self.outputs, *IDENTITY, SEQUENCE, BROKEN, FATE) if column in frame.columns]
+            if self.table.apply_changes and self.table.apply_changes.deletes:
+                frame = frame.withColumn(DELETES, F.expr(self.table.apply_changes.deletes))
+        ours = (*IDENTITY, SEQUENCE, DELETES, BROKEN, FATE)
+        kept = [column for column in (*self.outputs, *ours) if column in frame.columns]
         return frame.select(*[f"`{column}`" for column in kept], *self._provenance(frame))
+
+    def settled(self, rows: DataFrame, held: DataFrame | None) -> DataFrame:
+        """The rows with their final fate: of those with one key one stays, or each that begins a version.
+
+        Args:
+            rows: judged rows; for a history all of their keys.
+            held: rows of the table that arrived before, if any; not for a history.
+        """
+        if self.history is not None:
+            return self.history.settle(rows, self._selected)
+        return Keyed(self.keys, self.sequence_by is not None).settle(rows, held)
+
+    @property
+    def _selected(self) -> list[str]:
+        return self.table.changes.selected(self.outputs) if self.table.changes else self.outputs
+
+    @property
+    def columns(self) -> list[str]:
+        """The columns of the table itself; its quarantine has ``outputs``."""
+        versions = self.history is not None and self.history.scd_type == 2
+        return [*self._selected, *([START_AT, END_AT] if versions else [])]
 
     def transformed(self, records: DataFrame) -> DataFrame:
         """What the transform makes of records, with identity, the record itself, and a flag for each failed cast."""

@@ -15,8 +15,8 @@ from sqlglot import exp
 from sqlglot.tokenizer_core import TokenType
 
 from sluicegate import query_shape, sql_casts
-from sluicegate.lookups import Tie, ties
 from sluicegate.sql_tokens import QuerySyntax, Span, Tokens, line_at, parsed
+from sluicegate.ties import Tie, ties
 
 __all__ = ["IDENTITY", "Query", "QuerySyntax"]
 

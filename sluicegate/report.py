@@ -120,7 +120,7 @@ class TableReport:
     def remarks(self) -> list[str]:
         """What a person should know besides the line: rules that failed with a sample row, files that changed."""
         lines = [f"         {self.why}"] if self.layer == "bronze" and self.why and self.state == "written" else []
-        if self.state == "again":
+        if self.state == "again" or self.inserted or self.updated or self.deleted:
             lines.append(f"         {self._again()}")
         for name, counts in self.expectations.items():
             if counts["failed"]:

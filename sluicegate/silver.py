@@ -17,7 +17,6 @@ from delta.tables import DeltaTable as SparkDeltaTable
 
 from sluicegate import again, beside, fault, lake
 from sluicegate.accounts import Account
-from sluicegate.changes import Keyed
 from sluicegate.flow import Batch
 from sluicegate.judging import IDENTITY, Judge
 from sluicegate.nearby import near
@@ -36,8 +35,10 @@ def apply(batch: Batch, name: str, table: SilverTable, at: lake.Lake) -> None:
         FanOut: the query makes several rows of one record; nothing is written.
         AccountingError: records are missing from what the query gave; nothing is written.
     """
+    if table.apply_changes_from_snapshot and not batch.whole:
+        batch = batch.of_everything()  # a snapshot speaks of every key, also of those that are not in it
     judge = Judge(batch, name, table)
-    if batch.again:
+    if batch.again or (judge.history is not None and not batch.whole):
         again.apply(judge, at)
         return
     work = _New(batch, judge, at)
@@ -67,7 +68,7 @@ class _New:
         held = None
         if self.judge.keys and not self.batch.whole and lake.rows(self.target):
             held = near(self._table(), rows, self.judge.table.event_time, self.judge.keys)
-        return Keyed(self.judge.keys, self.sequenced).settle(rows, held)
+        return self.judge.settled(rows, held)
 
     def _table(self) -> DataFrame:
         return self.batch.session.read.format("delta").load(self.batch.flow.target)

@@ -549,12 +549,148 @@ class TestSql:
         )
         assert pipeline.silver["made"].apply_changes is not None
         assert pipeline.silver["made"].apply_changes.stored_as_scd_type == 1
-        found = folder.mistakes(silver("from: raw\n    apply_changes: {keys: [], stored_as_scd_type: 2}"))
+        found = folder.mistakes(silver("from: raw\n    apply_changes: {keys: [], stored_as_scd_type: 3}"))
         assert [(one.path.rsplit(".")[-1], one.code) for one in found] == [
             ("keys", "empty"),
             ("sequence_by", "missing-field"),
-            ("stored_as_scd_type", "not-yet"),
+            ("stored_as_scd_type", "not-allowed"),
         ]
+
+    def test_all_that_apply_changes_can_say(self, folder: Folder) -> None:
+        table = folder.load(silver("""from: raw
+    apply_changes:
+      keys: [id]
+      sequence_by: at
+      stored_as_scd_type: "2"
+      apply_as_deletes: op = 'D' OR CAST(gone AS INT) = 1
+      ignore_null_updates: true
+      except_column_list: [op, gone]
+      track_history_except_column_list: [phone]
+""")).silver["made"]  # fmt: skip
+        changes = table.apply_changes
+        assert changes is not None
+        assert table.changes is changes
+        assert (changes.stored_as_scd_type, changes.history, changes.ignore_null_updates) == (2, True, True)
+        assert changes.deletes == "op = 'D' OR TRY_CAST(gone AS INT) = 1"
+        assert changes.delete_columns == ["op", "gone"]
+        assert changes.selected(["id", "Op", "phone", "gone"]) == ["id", "phone"]
+        assert changes.track_history_except_column_list == ["phone"]
+
+    def test_columns_are_chosen_in_the_order_of_the_source(self, folder: Folder) -> None:
+        text = silver("from: raw\n    apply_changes: {keys: [id], sequence_by: at, column_list: [Name, id, later]}")
+        changes = folder.load(text).silver["made"].apply_changes
+        assert changes is not None
+        assert changes.selected(["id", "at", "name"]) == ["id", "name"]
+
+    @pytest.mark.parametrize(
+        ("fields", "code", "words"),
+        [
+            ("column_list: [id], except_column_list: [b]", "one-of", "column_list and except_column_list"),
+            (
+                "stored_as_scd_type: 2, track_history_column_list: [a], track_history_except_column_list: [b]",
+                "one-of",
+                "track_history_column_list and track_history_except_column_list",
+            ),
+            ("track_history_column_list: [a]", "scd-type", "goes with stored_as_scd_type 2"),
+            ("stored_as_scd_type: 1, track_history_except_column_list: [a]", "scd-type", "type 1 keeps no history"),
+            ("column_list: [a, b]", "not-a-column", "id of keys is not in column_list"),
+            ("except_column_list: [ID]", "not-a-column", "id of keys is in except_column_list"),
+            (
+                "stored_as_scd_type: 2, column_list: [id, a], track_history_column_list: [b]",
+                "not-a-column",
+                "b of track_history_column_list is not in column_list",
+            ),
+            ("column_list: []", "empty", "column_list needs at least one name"),
+            ("except_column_list: [a, a]", "duplicate-name", "a stands twice"),
+            ('apply_as_deletes: "op = "', "condition", "op ="),
+            ("apply_as_deletes: count(*) > 1", "condition", "no aggregate"),
+            ("apply_as_truncates: a = 1", "unknown-field", "apply_as_truncates"),
+            ("stored_as_scd_type: two", "not-allowed", "stored_as_scd_type is two"),
+        ],
+    )
+    def test_what_apply_changes_cannot_say(self, folder: Folder, fields: str, code: str, words: str) -> None:
+        found = folder.mistake(silver(f"from: raw\n    apply_changes: {{keys: [id], sequence_by: at, {fields}}}"))
+        assert found.code == code
+        assert words in found.message
+        assert found.path.startswith("silver.made.apply_changes")
+        assert found.line == 7
+
+    def test_changes_from_snapshots(self, folder: Folder) -> None:
+        text = "from: raw\n    apply_changes_from_snapshot: {keys: [id], sequence_by: day, stored_as_scd_type: 2}"
+        table = folder.load(silver(text)).silver["made"]
+        assert table.apply_changes is None
+        assert table.changes is table.apply_changes_from_snapshot
+        assert table.changes is not None
+        assert (table.changes.history, table.changes.selected(["id", "a"])) == (True, ["id", "a"])
+        assert table.stream == "raw"
+
+    @pytest.mark.parametrize(
+        ("fields", "code", "words"),
+        [
+            (
+                "from: raw\n    @\n    apply_changes: {keys: [id], sequence_by: at}",
+                "one-of",
+                "has apply_changes and apply_changes_from_snapshot",
+            ),
+            ("@", "missing-field", "only apply_changes_from_snapshot"),
+            ("from: raw\n    @\n    keys: [id]", "one-of", "stand in apply_changes_from_snapshot"),
+            ("sql: SELECT id FROM STREAM(raw)\n    @", "one-of", "has sql and apply_changes_from_snapshot"),
+            ("from: raw\n    @, ignore_null_updates: true", "unknown-field", "ignore_null_updates"),
+            ("from: raw\n    @, stored_as_scd_type: 2, track_history_column_list: [day]", "one-of", "which snapshot"),
+            ("from: raw\n    @, keys: [day]", "one-of", "cannot be one of keys"),
+        ],
+    )
+    def test_what_snapshots_cannot_be(self, folder: Folder, fields: str, code: str, words: str) -> None:
+        head, _, rest = fields.partition("@")
+        inner, line, beside = rest.partition("\n")
+        keys = "" if "keys" in inner else "keys: [id], "
+        snapshot = f"apply_changes_from_snapshot: {{{keys}sequence_by: day{inner}}}"
+        found = folder.mistake(silver(head + snapshot + line + beside))
+        assert found.code == code
+        assert words in found.message
+
+    def test_columns_of_changes_are_those_of_the_source(self, folder: Folder) -> None:
+        text = """
+        name: shop
+        bronze: {raw: {path: /in, format: json, schema: "id INT, name STRING, phone STRING, op STRING, at INT"}}
+        silver:
+          people:
+            from: raw
+            apply_changes:
+              keys: [idd]
+              sequence_by: att
+              stored_as_scd_type: 2
+              apply_as_deletes: opp = 'D'
+              except_column_list: [op, phome]
+              track_history_except_column_list: [nam]
+            event_time: op
+            pii: [phone, __START_AT]
+            expectations: {known: {expect: op IS NOT NULL}, ended: {expect: __END_AT > 0}}
+        """
+        assert [(one.path.removeprefix("silver.people."), one.hint[:17]) for one in folder.mistakes(text)] == [
+            ("apply_changes.keys.0", "did you mean id?"),
+            ("apply_changes.sequence_by", "did you mean at?"),
+            ("apply_changes.apply_as_deletes", "did you mean op?"),
+            ("apply_changes.except_column_list.1", "did you mean phon"),
+            ("apply_changes.track_history_except_column_list.0", "did you mean name"),
+            ("event_time", "its columns are i"),
+            ("expectations.ended", "its columns are i"),
+        ]
+
+    def test_what_comes_behind_sees_the_versions(self, folder: Folder) -> None:
+        text = """
+        name: shop
+        bronze: {raw: {path: /in, format: json, schema: "id INT, name STRING, day DATE"}}
+        silver:
+          people: {from: raw, apply_changes_from_snapshot: {keys: [id], sequence_by: day, stored_as_scd_type: 2}}
+          again: {from: people, apply_changes: {keys: [id], sequence_by: __START_AT, stored_as_scd_type: 2}}
+          once: {from: people, apply_changes: {keys: [id], sequence_by: __START_AT}}
+        """
+        found = folder.mistakes(text)
+        assert [(one.path, one.code) for one in found] == [
+            ("silver.again.apply_changes.stored_as_scd_type", "reserved-name")
+        ] * 2
+        assert found[0].message == "people has a column __START_AT, and again makes one of this name"
 
     def test_columns_of_apply_changes_are_known_with_a_schema(self, folder: Folder) -> None:
         text = silver(

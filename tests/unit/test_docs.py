@@ -18,6 +18,7 @@ from scripts import reference
 from sluicegate import cli, errors, job
 from sluicegate.definition import load_file
 from sluicegate.definition_bronze import BronzeTable
+from sluicegate.definition_changes import TRACKED
 from sluicegate.errors import DefinitionError
 from sluicegate.settings import Settings
 
@@ -90,6 +91,8 @@ def test_every_variable_that_the_code_reads_is_documented() -> None:
 
 # The schema for editors
 
+CHANGES: dict[str, Any] = {"keys": ["id"], "sequence_by": "at", "stored_as_scd_type": 2}
+
 
 def test_the_schema_takes_our_own_pipelines() -> None:
     jsonschema = pytest.importorskip("jsonschema")
@@ -123,6 +126,17 @@ def test_the_schema_takes_our_own_pipelines() -> None:
         ("silver.s.sql", "SELECT 1", False),
         ("silver.s.apply_changes", {"keys": ["id"], "sequence_by": "at", "stored_as_scd_type": "1"}, True),
         ("silver.s.apply_changes", {"keys": [], "sequence_by": "at"}, False),
+        ("silver.s.apply_changes.stored_as_scd_type", 2, True),
+        ("silver.s.apply_changes.stored_as_scd_type", 3, False),
+        ("silver.s.apply_changes.apply_as_deletes", "id < 0", True),
+        ("silver.s.apply_changes.track_history_column_list", ["at"], False),
+        ("silver.s.apply_changes", CHANGES | {"track_history_column_list": ["at"]}, True),
+        ("silver.s.apply_changes", CHANGES | {field: ["at"] for field in TRACKED}, False),
+        ("silver.s.apply_changes", CHANGES | {"column_list": ["id"], "except_column_list": ["at"]}, False),
+        ("silver.s.apply_changes", CHANGES | {"column_list": ["id"], "except_column_list": None}, True),
+        ("silver.s", {"from": "b", "apply_changes_from_snapshot": CHANGES}, True),
+        ("silver.s", {"from": "b", "apply_changes": CHANGES, "apply_changes_from_snapshot": CHANGES}, False),
+        ("silver.s", {"sql": "SELECT id FROM STREAM(b)", "apply_changes_from_snapshot": CHANGES}, False),
         ("silver.s", {"from": "b"}, False),
         ("silver.s.expectations", {"rule": {"expect": "id > 0"}}, True),
         ("silver.s.expectations", {"rule": {"expect_or_quarantine": "id > 0", "retry": True}}, True),
