@@ -23,7 +23,7 @@ from sluicegate.accounts import Account
 from sluicegate.expectations import FATE
 from sluicegate.flow import ENGINE_COLUMNS
 from sluicegate.judging import IDENTITY, Judge
-from sluicegate.nearby import near, of_chunks
+from sluicegate.nearby import chunks_of, near, of_chunks
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -83,6 +83,7 @@ class _Again:
 
     def apply(self) -> None:
         chosen = self._keep(self._chosen().distinct())
+        self.chunks = chunks_of(chosen)
         records, judged, chosen = self._judged(chosen)
         rows = self._keep(self.judge.settled(judged, None))
         account = Account.of(self.judge, rows, records.count())
@@ -131,16 +132,18 @@ class _Again:
 
     def _judged(self, chosen: DataFrame) -> tuple[DataFrame, DataFrame, DataFrame]:
         """The records that are still there, the rows that they make, and all identities that were looked at."""
-        records = self._records(chosen)
+        records = self._records(chosen, self.chunks)
         rows = self._keep(self.judge.rows(records))
         if not self.judge.keys:
             return records, rows, chosen
         keys = self._keep(self._keys(chosen, rows).distinct())
         while True:
             others = self._keep(self._others(keys, rows).join(chosen, [*IDENTITY], "left_anti").distinct())
-            if others.isEmpty():
+            chunks = chunks_of(others)
+            if not chunks:
                 return records, rows, chosen
-            more = self._records(others)
+            self.chunks = sorted({*self.chunks, *chunks})
+            more = self._records(others, chunks)
             judged = self._keep(self.judge.rows(more))
             records, rows = self._keep(records.unionByName(more)), self._keep(rows.unionByName(judged))
             chosen = self._keep(chosen.unionByName(others))
@@ -148,14 +151,14 @@ class _Again:
             new = judged.where(f"{FATE} = 'good'").select(self.judge.key.alias("_key"))
             keys = self._keep(new.distinct().join(keys, "_key", "left_anti"))
 
-    def _records(self, identities: DataFrame) -> DataFrame:
-        source = of_chunks(self.batch.records(), identities)
+    def _records(self, identities: DataFrame, chunks: Sequence[int]) -> DataFrame:
+        source = of_chunks(self.batch.records(), chunks)
         return self._keep(source.join(identities, [*IDENTITY], "left_semi"))
 
     def _keys(self, chosen: DataFrame, rows: DataFrame) -> DataFrame:
         """Hashes of the keys that the records' rows have and had."""
         has = [rows.where(f"{FATE} = 'good'")]
-        had = [of_chunks(t, chosen).join(chosen, [*IDENTITY], "left_semi") for t in self._there(self.table)]
+        had = [of_chunks(t, self.chunks).join(chosen, [*IDENTITY], "left_semi") for t in self._there(self.table)]
         return reduce(lambda a, b: a.unionByName(b), [f.select(self.judge.key.alias("_key")) for f in has + had])
 
     def _others(self, keys: DataFrame, rows: DataFrame) -> DataFrame:
@@ -171,7 +174,7 @@ class _Again:
         """What is to be written into each table, counted in one job."""
         found = {}
         for uri, new in makes.items():
-            old = [of_chunks(t, chosen).join(chosen, [*IDENTITY], "left_semi") for t in self._there(uri)]
+            old = [of_chunks(t, self.chunks).join(chosen, [*IDENTITY], "left_semi") for t in self._there(uri)]
             found[uri] = self._keep(_difference(new, old[0] if old else None))
         counted = [frame.groupBy(OP).count().withColumn("uri", F.lit(uri)) for uri, frame in found.items()]
         counts = reduce(lambda a, b: a.unionByName(b), counted).collect()

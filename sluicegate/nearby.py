@@ -27,9 +27,14 @@ def ranges(values: Sequence[int], most: int = RANGES) -> list[tuple[int, int]]:
         if values else []  # fmt: skip
 
 
-def of_chunks(frame: DataFrame, identities: DataFrame) -> DataFrame:
-    """The rows of a table that can have one of some identities, by ranges of their chunks. One job."""
-    chunks = [row[0] for row in identities.select("_chunk").distinct().orderBy("_chunk").collect()]
+def chunks_of(identities: DataFrame) -> list[int]:
+    """The chunks of some identities, ascending. One job, without a shuffle of all of them."""
+    found = identities.agg(F.collect_set("_chunk")).collect()[0][0]
+    return sorted(found)
+
+
+def of_chunks(frame: DataFrame, chunks: Sequence[int]) -> DataFrame:
+    """The rows of a table that are of some chunks, or between them."""
     return frame.where(_within("_chunk", ranges(chunks)))
 
 

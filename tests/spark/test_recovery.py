@@ -118,7 +118,7 @@ def test_deleted_source_rows_leave_silver(spark: SparkSession, heartbeats: Works
     heartbeats.run(spark)
     spark.sql(f"DELETE FROM delta.`{heartbeats.uri('recordings_bronze')}` WHERE device_id = 1")
     reports = heartbeats.run(spark)
-    assert reports["recordings_enriched"].state == "rebuilt"
+    assert (reports["recordings_enriched"].state, reports["recordings_enriched"].deleted) == ("again", 3)
     assert {device for (device,) in heartbeats.rows("recordings_enriched", "device_id")} == {2}
     assert {mrn for (mrn,) in heartbeats.rows("daily_patient_avg", "mrn")} == {2}
     assert status.verify(heartbeats.definition, heartbeats.settings)[0].startswith("recordings_bronze: ")
