@@ -189,6 +189,8 @@ class _Again:
         report.inserted, report.updated, report.deleted = (
             table.counts.get(kind, 0) for kind in ("insert", "update", "delete")
         )
+        if self.batch.choice is not None and self.batch.choice.validate:
+            return
         work = any(change.comes or change.leaves for change in (table, *others))
         if not work and now.since == now.until and not (now.changed or now.retry or now.repair):
             report.unchanged = True

@@ -22,7 +22,14 @@ if TYPE_CHECKING:
 
 
 class Choice(Protocol):
-    """Records to apply again."""
+    """Records to apply again.
+
+    Attributes:
+        validate: whether only to count what would change, and to write nothing.
+    """
+
+    @property
+    def validate(self) -> bool: ...
 
     def of(self, table: str, pipeline: Pipeline) -> bool:
         """Whether it speaks of a silver table."""
@@ -57,6 +64,11 @@ class Interval:
         if found.until <= found.since:
             raise UserError(f"the interval is empty: {until} is not after {since}", hint="it is [from, to)")
         return found
+
+    @property
+    def validate(self) -> bool:
+        """An interval is written."""
+        return False
 
     def __str__(self) -> str:
         return f"[{self.since:%Y-%m-%d %H:%M:%S}, {self.until:%Y-%m-%d %H:%M:%S})"
@@ -98,12 +110,14 @@ class Replay:
         rules: only those that broke one of these rules; none means whichever.
         dropped: those that rules dropped, too.
         everything: all records of the table's source.
+        validate: whether only to count what would change, and to write nothing.
     """
 
     table: str
     rules: tuple[str, ...] = ()
     dropped: bool = False
     everything: bool = False
+    validate: bool = False
 
     def of(self, table: str, pipeline: Pipeline) -> bool:
         """One table."""
@@ -132,8 +146,9 @@ class Replay:
 
     def arguments(self) -> Sequence[str]:
         """The replay as arguments of ``spark_jobs/replay.py``."""
-        flags = [f for f, wanted in (("--dropped", self.dropped), ("--everything", self.everything)) if wanted]
-        return [f"--table={self.table}", *(f"--rule={rule}" for rule in self.rules), *flags]
+        flags = {"--dropped": self.dropped, "--everything": self.everything, "--validate": self.validate}
+        given = [flag for flag, wanted in flags.items() if wanted]
+        return [f"--table={self.table}", *(f"--rule={rule}" for rule in self.rules), *given]
 
 
 def _read(judge: Judge, uri: str) -> list[DataFrame]:

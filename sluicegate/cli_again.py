@@ -100,6 +100,7 @@ def replay(
     ] = None,
     dropped: Annotated[bool, typer.Option("--dropped", help="Those that rules dropped, too.")] = False,
     everything: Annotated[bool, typer.Option("--everything", help="All records, not just the quarantine's.")] = False,
+    validate: Annotated[bool, typer.Option("--validate", help="Write nothing, and tell what would change.")] = False,
     lake: LakeOption = None,
     landing: LandingOption = None,
     pipelines: PipelinesOption = None,
@@ -116,11 +117,11 @@ def replay(
 
     settings = Settings.of(lake, landing, pipelines, master)
     definition = load_pipeline(pipeline, settings)
-    chosen = Replay(table, tuple(rule or ()), dropped, everything)
+    chosen = Replay(table, tuple(rule or ()), dropped, everything, validate)
     of.demand(definition, chosen)
     tell = (lambda _line: None) if as_json else (lambda line: print(line, flush=True))
     reports = [run.submit("replay", pipeline, settings, run.RUN_INFO, tell, chosen.arguments())]
-    reports += run.follow(definition, settings, tell)
+    reports += [] if validate else run.follow(definition, settings, tell)
     if as_json:
         show_json([report.as_dict() for report in reports])
 

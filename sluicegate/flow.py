@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from sluicegate import delta_source, lake, marks
-from sluicegate.errors import SluicegateError, Where
+from sluicegate.errors import SluicegateError, UserError, Where
 from sluicegate.progress import Flow, Progress, name_of, progress
 from sluicegate.report import TableReport
 from sluicegate.session import configured
@@ -162,10 +162,18 @@ def run(
     Raises:
         SluicegateError: whatever ``apply`` raises, with its class (Spark would lose it).
         QueryError: Spark refuses the query.
+        UserError: a choice is only to be validated, and there is no table yet to compare with.
     """
     now = progress(flow)
     if choice is not None and now.kind == "idle":
         now = replace(now, kind="incremental")
+    if choice is not None and choice.validate and now.kind == "whole":
+        raise UserError(
+            f"{flow.table} is to be made whole by the next run, so there is nothing to compare with",
+            where=Where(table=flow.table),
+            cause=now.why or "it has not been filled yet",
+            hint="run the pipeline first",
+        )
     report = TableReport(flow.table, flow.layer, state=now.kind, why=now.why)
     if not now.work:
         return report
@@ -186,6 +194,8 @@ def run(
 def _state(done: Progress, choice: Choice | None) -> str:
     if done.kind == "whole":
         return "rebuilt" if done.since >= 0 or done.why else "written"
+    if choice is not None and choice.validate:
+        return "validated"
     return "again" if done.again or choice is not None else "written"
 
 

@@ -43,6 +43,7 @@ def parser() -> argparse.ArgumentParser:
     made.add_argument("--rule", action="append", default=[], help="only records that broke this rule; repeatable")
     made.add_argument("--dropped", action="store_true", help="those that rules dropped, too")
     made.add_argument("--everything", action="store_true", help="all records of the table's source")
+    made.add_argument("--validate", action="store_true", help="write nothing, and tell what would change")
     return made
 
 
@@ -53,7 +54,9 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def _run(arguments: argparse.Namespace) -> RunReport:
     pipeline, at, facts = job.subject(arguments)
-    replay = Replay(arguments.table, tuple(arguments.rule), arguments.dropped, arguments.everything)
+    which = (arguments.dropped, arguments.everything, arguments.validate)
+    replay = Replay(arguments.table, tuple(arguments.rule), *which)
     demand(pipeline, replay)
+    only = replay.table if replay.validate else None  # else the tables that read it follow
     with pipeline_lock(at, str(facts.get("run_id") or f"replay of {replay.table}")):
-        return job.Job(pipeline, at, "silver", facts, choice=replay).run()
+        return job.Job(pipeline, at, "silver", facts, choice=replay, only=only).run()

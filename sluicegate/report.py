@@ -30,7 +30,7 @@ class TableReport:
         table: name of the table.
         layer: bronze, silver or gold.
         state: ``idle``, ``blocked`` (it waits for another table), ``written``, ``again`` when records were applied
-            again, or ``rebuilt`` when the table was made again as a whole.
+            again, ``validated`` when that was only tried, or ``rebuilt`` when the table was made again as a whole.
         why: the reason of a rebuild, or what a person should know (may be empty).
         read: records (gold: changed rows) that the run took in.
         written: rows added to or changed in the table.
@@ -113,14 +113,17 @@ class TableReport:
     def _again(self) -> str:
         """What applying records again did, and why it was done."""
         because = f"{self.why}: " if self.why else ""
+        would = "would " if self.state == "validated" else ""
         if not (self.inserted or self.updated or self.deleted):
-            return f"{because}no row of the table changed"
-        return f"{because}{self.inserted:,} rows came, {self.updated:,} changed, {self.deleted:,} went"
+            return f"{because}no row of the table {'would change' if would else 'changed'}"
+        verbs = ("come", "change", "go") if would else ("came", "changed", "went")
+        counts = zip((self.inserted, self.updated, self.deleted), verbs, strict=True)
+        return because + ", ".join(f"{count:,} rows {would}{verb}" for count, verb in counts)
 
     def remarks(self) -> list[str]:
         """What a person should know besides the line: rules that failed with a sample row, files that changed."""
         lines = [f"         {self.why}"] if self.layer == "bronze" and self.why and self.state == "written" else []
-        if self.state == "again" or self.inserted or self.updated or self.deleted:
+        if self.state in ("again", "validated") or self.inserted or self.updated or self.deleted:
             lines.append(f"         {self._again()}")
         for name, counts in self.expectations.items():
             if counts["failed"]:

@@ -218,7 +218,7 @@ def check_sluicegate(words: list[str]) -> None:
 def check_spark_submit(words: list[str]) -> None:
     file = Path(words[0])
     assert (ROOT / file).is_file()
-    job.parser(file.stem).parse_args(words[1:])
+    job.layer_parser(file.stem).parse_args(words[1:])
 
 
 def check_command(line: str) -> None:
