@@ -10,6 +10,7 @@ in two places at worst, never in none, and the commits tell the next run of it.
 from __future__ import annotations
 
 import uuid
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -27,6 +28,10 @@ if TYPE_CHECKING:
     from sluicegate.definition import SilverTable
 
 
+# From so many rows on it pays to look first where in the table the keys of a batch can be.
+MANY_ROWS = 200_000
+
+
 def apply(batch: Batch, name: str, table: SilverTable, at: lake.Lake) -> None:
     """Judges the batch's records and puts each to the place where it belongs.
 
@@ -41,12 +46,10 @@ def apply(batch: Batch, name: str, table: SilverTable, at: lake.Lake) -> None:
     if batch.again or (judge.history is not None and not batch.whole):
         again.apply(judge, at)
         return
-    work = _New(batch, judge, at)
-    rows = work.settled().persist()
-    try:
+    with ExitStack() as kept:
+        work = _New(batch, judge, at, kept)
+        rows = work.keep(work.settled())
         work.write(rows, Account.of(judge, rows, batch.read))
-    finally:
-        rows.unpersist()
 
 
 @dataclass
@@ -56,18 +59,28 @@ class _New:
     batch: Batch
     judge: Judge
     at: lake.Lake
+    kept: ExitStack
     op: str = field(default_factory=lambda: uuid.uuid4().hex)
 
     def __post_init__(self) -> None:
         self.target = lake.delta_table(self.batch.flow.target)
         self.sequenced = self.judge.sequence_by is not None
 
+    def keep(self, frame: DataFrame) -> DataFrame:
+        """A frame that is looked at more than once, kept until the batch has been applied."""
+        kept = frame.persist()
+        self.kept.callback(kept.unpersist)
+        return kept
+
     def settled(self) -> DataFrame:
         """The judged rows, of which one has each key."""
         rows = self.judge.rows(self.batch.rows)
         held = None
         if self.judge.keys and not self.batch.whole and lake.rows(self.target):
-            held = near(self._table(), rows, self.judge.table.event_time, self.judge.keys)
+            held = self._table()
+            if lake.rows(self.target) > MANY_ROWS:
+                rows = self.keep(rows)
+                held = near(held, rows, self.judge.table.event_time, self.judge.keys)
         return self.judge.settled(rows, held)
 
     def _table(self) -> DataFrame:
