@@ -1,9 +1,9 @@
 """What silver costs by the size of what is there already: ``python bench/silver.py``.
 
-``--batches``: one batch of 10,000 new records into keyed silver tables of 0.1, 1 and 10 million rows, the event time
-being among the keys. ``--intervals``: one day made again among 10, 100 and 1,000 days, after the rule was edited so that
-a hundredth of its rows change, and once more with nothing to change. The tables are made of generated bronze records, not
-of files, and all run in turn in one warm session; the ratio to the smallest is what counts.
+``--batches``: one batch of 10,000 new records into keyed silver tables of 0.1, 1 and 10 million rows, with the event
+time among the keys. ``--intervals``: one day made again among 10, 100 and 1,000 days, after the rule was edited so
+that a hundredth of its rows change, and once more with nothing to change. The tables are made of generated bronze
+records, not of files, and all run in turn in one warm session; the ratio to the smallest is what counts.
 """
 
 from __future__ import annotations
