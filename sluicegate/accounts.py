@@ -81,6 +81,7 @@ class Account:
         report.duplicates = self.sums["duplicate"] + self.sums["deleted"]
         report.dropped = self.sums["drop"] + self.filtered
         report.expectations = self.judge.rules.tally(self.failed, self.sums["rows"])
+        report.mixed = bool(self.judge.made_by["mixed"])
         report.samples = [self.sample] if self.sample is not None else []
 
     def facts(self) -> dict[str, Any]:
@@ -89,7 +90,7 @@ class Account:
         return {
             "read": self.read, "written": sums["good"], "quarantined": sums["quarantine"],
             "dropped": sums["drop"] + self.filtered, "duplicates": sums["duplicate"] + sums["deleted"],
-            "expectations": self.judge.rules.tally(self.failed, sums["rows"]),
+            "expectations": self.judge.rules.tally(self.failed, sums["rows"]), **self.judge.made_by,
         }  # fmt: skip
 
     def _demand_sums(self, rows: DataFrame) -> None:

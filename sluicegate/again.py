@@ -192,7 +192,8 @@ class _Again:
         if self.batch.choice is not None and self.batch.choice.validate:
             return
         work = any(change.comes or change.leaves for change in (table, *others))
-        if not work and now.since == now.until and not (now.changed or now.retry or now.repair):
+        news = now.changed or now.retry or now.repair or self.judge.of_others != self.judge.made_by["mixed"]
+        if not work and now.since == now.until and not news:
             report.unchanged = True
             return
         fault.point("silver.before_commit")

@@ -26,10 +26,14 @@ class Choice(Protocol):
 
     Attributes:
         validate: whether only to count what would change, and to write nothing.
+        everything: whether these are all records that there are.
     """
 
     @property
     def validate(self) -> bool: ...
+
+    @property
+    def everything(self) -> bool: ...
 
     def of(self, table: str, pipeline: Pipeline) -> bool:
         """Whether it speaks of a silver table."""
@@ -68,6 +72,11 @@ class Interval:
     @property
     def validate(self) -> bool:
         """An interval is written."""
+        return False
+
+    @property
+    def everything(self) -> bool:
+        """Only its own records."""
         return False
 
     def __str__(self) -> str:

@@ -9,6 +9,7 @@ What editors should know of fields that exclude each other stands in ``json_sche
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Iterator
 from functools import cached_property
 from pathlib import Path
@@ -170,6 +171,14 @@ class SilverTable(_WithQuery):
     def changes(self) -> ApplyChanges | ApplyChangesFromSnapshot | None:
         """How records become rows where they tell of changes or are snapshots; None for other tables."""
         return self.apply_changes or self.apply_changes_from_snapshot
+
+    @property
+    def fingerprint(self) -> str:
+        """SHA-256 of all that decides what a record becomes; comments and white space of a query do not."""
+        parts = [self.model_dump_json(exclude={"sql", "python", "pii"}, by_alias=True)]
+        parts += [self._query.fingerprint] if self._query else []
+        parts += [self._transform.fingerprint] if self._transform else []
+        return hashlib.sha256("\0".join(parts).encode()).hexdigest()
 
     @property
     def stream(self) -> str:

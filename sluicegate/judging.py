@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from pyspark.sql import functions as F
@@ -58,6 +59,20 @@ class Judge:
         self.keys = tuple(changes.keys if changes else self.table.keys)
         self.sequence_by = changes.sequence_by if changes else self.table.sequence_by
         self.history = History.of(changes) if changes and not changes.latest_only else None
+
+    @cached_property
+    def of_others(self) -> bool:
+        """Whether rows of the table may have been made by another definition than today's."""
+        last = lake.last_commit_of_ours(lake.delta_table(self.batch.flow.target))
+        ours = (last.ours if last is not None else None) or {}
+        return bool(ours.get("mixed")) or ours.get("definition", self.table.fingerprint) != self.table.fingerprint
+
+    @cached_property
+    def made_by(self) -> dict[str, Any]:
+        """What commits say of the definition: its fingerprint, and whether rows of another one are left."""
+        choice = self.batch.choice
+        renewed = self.batch.whole or (choice is not None and choice.everything)
+        return {"definition": self.table.fingerprint, "mixed": self.of_others and not renewed}
 
     def rows(self, records: DataFrame) -> DataFrame:
         """The rows that records give, each with its identity, its fate, and what is kept of where it came from."""

@@ -41,6 +41,7 @@ class TableReport:
         updated: rows that changed by it.
         deleted: rows that went by it.
         unchanged: whether nothing at all was to be written.
+        mixed: whether rows of the table may have been made by a former definition (silver).
         expectations: for each expectation how many rows passed and failed.
         seconds: wall time spent on this table.
         version: version of the table after the run; None when it does not exist yet.
@@ -67,6 +68,7 @@ class TableReport:
     updated: int = 0
     deleted: int = 0
     unchanged: bool = False
+    mixed: bool = False
     expectations: dict[str, dict[str, int]] = field(default_factory=dict)
     seconds: float = 0.0
     version: int | None = None
@@ -125,6 +127,11 @@ class TableReport:
         lines = [f"         {self.why}"] if self.layer == "bronze" and self.why and self.state == "written" else []
         if self.state in ("again", "validated") or self.inserted or self.updated or self.deleted:
             lines.append(f"         {self._again()}")
+        if self.mixed:
+            lines.append(
+                f"         its definition changed, and rows from before are as they were: "
+                f"`sluicegate replay PIPELINE {self.table} --everything` makes them anew"
+            )
         for name, counts in self.expectations.items():
             if counts["failed"]:
                 lines.append(
