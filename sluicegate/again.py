@@ -24,6 +24,7 @@ from sluicegate.expectations import FATE
 from sluicegate.flow import ENGINE_COLUMNS
 from sluicegate.judging import IDENTITY, Judge
 from sluicegate.nearby import chunks_of, near, of_chunks
+from sluicegate.session import configured
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -94,7 +95,9 @@ class _Again:
             self.quarantine: beside.quarantine(self.judge, rows),
             self.set_aside: beside.set_aside(self.judge, rows, left_out),
         }
-        self._write(self._changes(makes, chosen), account)
+        changes = self._changes(makes, chosen)
+        self.held.close()
+        self._write(changes, account)
 
     # --- which records -----------------------------------------------------------------------------------------------
 
@@ -175,7 +178,9 @@ class _Again:
         found = {}
         for uri, new in makes.items():
             old = [of_chunks(t, self.chunks).join(chosen, [*IDENTITY], "left_semi") for t in self._there(uri)]
-            found[uri] = self._keep(_difference(new, old[0] if old else None))
+            # Cut off from the tables: what is kept of a table, Delta makes anew when it writes that one. A winner that
+            # has left would no longer be found then, and the loser that took its place would stay in set-aside as well.
+            found[uri] = _difference(new, old[0] if old else None).localCheckpoint()
         counted = [frame.groupBy(OP).count().withColumn("uri", F.lit(uri)) for uri, frame in found.items()]
         counts = reduce(lambda a, b: a.unionByName(b), counted).collect()
         return {
@@ -232,7 +237,9 @@ class _Again:
             merge = merge.whenMatchedUpdate(f"new.{OP} = 'update'", values)
         if "insert" in kinds:
             merge = merge.whenNotMatchedInsert(f"new.{OP} = 'insert'", values)
-        merge.execute()
+        # The rows are cut off from all tables already: nothing else is seen by a MERGE's second look at its source.
+        with configured(self.batch.session, {"spark.databricks.delta.merge.materializeSource": "none"}):
+            merge.execute()
 
 
 def _difference(new: DataFrame, old: DataFrame | None) -> DataFrame:
