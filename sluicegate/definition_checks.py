@@ -152,6 +152,7 @@ def _columns(tables: Tables, name: str, table: SilverTable) -> Iterator[Finding]
         ("keys",): table.keys,
         ("event_time",): [table.event_time] if table.event_time else [],
         ("pii",): table.pii,
+        ("deidentified",): list(table.deidentified or {}),
         ("apply_changes", "keys"): table.apply_changes.keys if table.apply_changes else [],
         ("apply_changes", "sequence_by"): [table.apply_changes.sequence_by] if table.apply_changes else [],
     }
@@ -163,6 +164,7 @@ def _columns(tables: Tables, name: str, table: SilverTable) -> Iterator[Finding]
         for number, column in enumerate(names):
             if column not in known:
                 place = (*path, *at, number) if at[-1] in ("keys", "pii") else (*path, *at)
+                place = (*place, column) if at[-1] == "deidentified" else place
                 yield Finding("unknown-column", place, f"{name} has no column {column}", _instead(column, known))
     yield from _expected(path, name, table.expectations, known)
 

@@ -36,7 +36,12 @@ def apply(batch: Batch, name: str, table: SilverTable, at: lake.Lake) -> None:
         FanOut: the query makes several rows of one record; nothing is written.
         AccountingError: records are missing from what the query gave; nothing is written.
     """
-    judge = Judge(batch, name, table)
+    put(Judge(batch, name, table), at)
+
+
+def put(judge: Judge, at: lake.Lake) -> None:
+    """Puts what a judge makes of its batch's records to the places where it belongs; see ``apply``."""
+    batch = judge.batch
     if batch.again:
         again.apply(judge, at)
         return
