@@ -30,6 +30,7 @@ REFERENCE, SCHEMA = ROOT / "docs" / "reference.md", ROOT / "docs" / "pipeline.sc
 VARIABLES = {
     "SLUICEGATE_JARS": ("Folder with the pinned Delta jars.", "`.jars` beside the package"),
     "SLUICEGATE_DEBUG": ("Set to anything: a job that fails shows the whole trace.", ""),
+    "SLUICEGATE_PII_KEY": ("Secret key of pseudonyms, at least 16 bytes; jobs of tables with `hmac` need it.", ""),
     "SLUICEGATE_MAVEN": ("Maven repository that `make setup` takes the jars from.", "Maven Central"),
     "SLUICEGATE_FAULT": (
         f"For tests: kills the job at this point, one of {', '.join(f'`{point}`' for point in fault.POINTS)}.",

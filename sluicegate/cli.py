@@ -96,16 +96,13 @@ def plan(
 
     Example: sluicegate plan heart_rate
     """
+    from sluicegate.definition import LAYERS
     from sluicegate.plan import pending
 
     settings = Settings.of(lake, landing, pipelines)
     definition = load_pipeline(pipeline, settings)
     waiting = pending(definition, settings)
-    facts = [
-        _planned(definition, waiting, layer, name)
-        for layer in ("bronze", "silver", "gold")
-        for name in getattr(definition, layer)
-    ]
+    facts = [_planned(definition, waiting, layer, name) for layer in LAYERS for name in definition.names(layer)]
     if as_json:
         show_json(
             {"pipeline": definition.name, "schedule": definition.schedule, "nothing": waiting.nothing, "tables": facts}
@@ -144,6 +141,9 @@ def _described(definition: Pipeline, layer: str, name: str) -> tuple[str, str]:
         return source.path, f"{source.format}, new files once, {source.maxFilesPerTrigger:,} a chunk"
     if layer == "gold":
         return ", ".join(definition.gold[name].query.tables), "made again whole whenever silver changes, in one commit"
+    if of := definition.deidentified_tables.get(name):
+        done = definition.silver[of].deidentified or {}
+        return of, f"its rows, de-identified: {', '.join(f'{column} by {how}' for column, how in done.items())}"
     table = definition.silver[name]
     if changes := table.changes:
         rows = "each version" if changes.history else "latest row"

@@ -16,6 +16,7 @@ from sluicegate.definition_errors import in_our_words
 from sluicegate.definition_expectations import EXPECT_ALL
 from sluicegate.definition_fields import RESERVED, Part, name_fault, nearest
 from sluicegate.definition_model import (
+    DEIDENTIFIED,
     LAYERS,
     ApplyChanges,
     ApplyChangesFromSnapshot,
@@ -161,6 +162,10 @@ class _Loader:
             self._add("name", path, fault)
         elif name.endswith("_quarantine"):
             self._add("name", path, f"{name} is the name of a table's quarantine: it cannot end in _quarantine")
+        elif name.endswith(DEIDENTIFIED):
+            self._add(
+                "name", path, f"{name} is the name of a table's de-identified copy: it cannot end in {DEIDENTIFIED}"
+            )
         if name in tables.layers:
             self._add("duplicate-name", path, f"there is a table {name} in {tables.layers[name]} already")
             return

@@ -218,6 +218,7 @@ def _columns(tables: Tables, name: str, table: SilverTable) -> Iterator[Finding]
         ("keys",): table.keys,
         ("event_time",): [table.event_time] if table.event_time else [],
         ("pii",): table.pii,
+        ("deidentified",): list(table.deidentified or {}),
     }
     # The winner among duplicates may also be told by a column of the record that the query leaves out.
     record = tables.columns(table.stream) if table.sequence_by not in known else known
@@ -238,6 +239,7 @@ def _unknown(name: str, path: Path, fields: Mapping[Path, list[str]], known: lis
         for number, column in enumerate(names):
             if column not in known:
                 place = (*path, *at, number) if at[-1] in _LISTS else (*path, *at)
+                place = (*place, column) if at[-1] == "deidentified" else place
                 yield Finding("unknown-column", place, f"{name} has no column {column}", _instead(column, known))
 
 

@@ -13,7 +13,7 @@ import hashlib
 from collections.abc import Iterator
 from functools import cached_property
 from pathlib import Path
-from typing import Literal
+from typing import Annotated, Literal
 
 from pydantic import (
     ConfigDict,
@@ -48,6 +48,10 @@ from sluicegate.query import Query
 Layer = Literal["bronze", "silver", "gold"]
 LAYERS: tuple[Layer, ...] = ("bronze", "silver", "gold")
 LookupMode = Literal["follow", "as_of_run"]
+Treatment = Literal["hmac", "mask", "drop"]
+
+# What the de-identified table beside a silver table is called.
+DEIDENTIFIED = "_deidentified"
 
 
 class Database(Part):
@@ -128,7 +132,10 @@ class SilverTable(_WithQuery):
         expect_all_or_drop: conditions by name; rows that break one are dropped.
         expect_all_or_quarantine: conditions by name; rows that break one go to the quarantine table.
         expect_all_or_fail: conditions by name; rows that break one fail the run.
-        pii: columns with personal data.
+        pii: columns with personal data; where one is marked, no value is shown in what the pipeline's jobs say.
+        deidentified: what becomes of columns in the table's de-identified copy, which is kept where this is given:
+            ``hmac`` makes pseudonyms of them, ``mask`` hides them, ``drop`` leaves them out. Each column of ``pii`` is
+            to be named; columns that are not named are taken as they are.
     """
 
     sql: str | None = None
@@ -148,6 +155,7 @@ class SilverTable(_WithQuery):
     expect_all_or_quarantine: ConditionsByName = {}
     expect_all_or_fail: ConditionsByName = {}
     pii: Names = []
+    deidentified: Annotated[dict[str, Treatment], Field(min_length=1)] | None = None
     _transform: PythonTransform | None = PrivateAttr(None)
 
     model_config = ConfigDict(json_schema_extra={"oneOf": [_only(*fields) for fields in _WAYS.values()]})
@@ -223,6 +231,17 @@ class SilverTable(_WithQuery):
         return schema
 
     @model_validator(mode="after")
+    def _all_personal(self) -> SilverTable:
+        treated = [column.lower() for column in self.deidentified or ()]
+        if twice := sorted({column for column in treated if treated.count(column) > 1}):
+            raise wrong("duplicate-name", f"deidentified has {', '.join(twice)} twice, in other cases")
+        left = [column for column in self.pii if column not in self.deidentified] if self.deidentified else []
+        if left:
+            said = f"deidentified does not say what becomes of {', '.join(left)}, which pii marks"
+            raise wrong("not-deidentified", said, f"as in {left[0]}: hmac, or mask, or drop")
+        return self
+
+    @model_validator(mode="after")
     def _one_source(self) -> SilverTable:
         ways = [name for name in _WAYS if getattr(self, name) is not None]
         known = "a silver table has either sql, or from with python, apply_changes or apply_changes_from_snapshot"
@@ -284,7 +303,7 @@ class Pipeline(Header):
     """A pipeline: files that land, and the tables that are made of them.
 
     Its name and those of its tables are small letters, digits and ``_``, with a letter first. No two tables have one
-    name, be it in different layers, and none ends in ``_quarantine``.
+    name, be it in different layers, and none ends in ``_quarantine`` or ``_deidentified``.
 
     Attributes:
         name: its name, also that of its folder.
@@ -307,6 +326,23 @@ class Pipeline(Header):
     def folder(self) -> Path:
         """Folder of its pipeline.yaml."""
         return self._folder
+
+    @property
+    def deidentified_tables(self) -> dict[str, str]:
+        """The de-identified tables, each with the name of the silver table that it is of."""
+        return {f"{name}{DEIDENTIFIED}": name for name, table in self.silver.items() if table.deidentified}
+
+    @property
+    def pii(self) -> frozenset[str]:
+        """Names, in small letters, of all columns that are marked as personal data."""
+        return frozenset(column.lower() for table in self.silver.values() for column in table.pii)
+
+    def names(self, layer: Layer) -> list[str]:
+        """All tables of a layer that a run fills, a de-identified one right behind the one that it is of."""
+        names: list[str] = []
+        for name in getattr(self, layer):
+            names += [name, *(copy for copy, of in self.deidentified_tables.items() if of == name)]
+        return names
 
     def table(self, name: str) -> tuple[Layer, BronzeTable | SilverTable | GoldTable]:
         """The layer and the definition of a table.

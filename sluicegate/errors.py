@@ -15,7 +15,8 @@
     │   ├── LakeUnsupported    SG209           a lake on a store without the means this version needs
     │   ├── SchemaMismatch     SG210           columns or types that a table may not take
     │   ├── TransformError     SG211           a Python transform that raised, or returned no batch of records
-    │   └── ChangesError       SG212           columns that apply_changes cannot work with
+    │   ├── ChangesError       SG212           columns that apply_changes cannot work with
+    │   └── PiiKeyMissing      SG213           no usable key for pseudonyms of personal data
     ├── ExpectationFailed      SG300  exit 3   data broke an expect_or_fail
     ├── AccountingError        SG400  exit 1   read != written + quarantined + dropped + duplicates
     ├── LakeLocked             SG401  exit 1   another run holds the pipeline's lock
@@ -200,6 +201,12 @@ class ChangesError(UserError):
     """Raised when ``apply_changes`` names columns that the records do not have, or they have columns that it makes."""
 
     code = "SG212"
+
+
+class PiiKeyMissing(UserError):
+    """Raised when personal data is to have pseudonyms, and there is no key for them or one too short to be safe."""
+
+    code = "SG213"
 
 
 class FanOut(UserError):

@@ -138,7 +138,7 @@ class Batch:
             "layer": self.flow.layer, "table": self.flow.table, "mode": "whole" if self.whole else "incremental",
             "since": self.progress.since, "until": self.progress.until, "inputs": dict(self.progress.stamps),
             "fingerprint": self.flow.fingerprint, "why": self.progress.why, "seen": self.progress.seen,
-            **(self.choice.facts() if self.choice else {}),
+            **({"key": self.flow.key} if self.flow.key else {}), **(self.choice.facts() if self.choice else {}),
             **({"restores": self.progress.restores} if self.progress.restores else {}), **self.facts,
         }  # fmt: skip
 

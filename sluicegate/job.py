@@ -189,7 +189,8 @@ class Job:
             outcome.copy(self.at, name)  # of a run that was killed before it could: discovery asks what failed
             changed = landing.enter(name, self.pipeline.bronze[name], self.at, self._look).changed.num_rows
         now = progress(way)
-        choice = self._choice if self._choice and self._choice.of(name, self.pipeline) else None
+        chosen = self._choice is not None and name not in self.pipeline.deidentified_tables
+        choice = self._choice if chosen and self._choice and self._choice.of(name, self.pipeline) else None
         try:
             if now.work or (choice is not None and now.kind == "idle"):
                 done = flow.run(self._session(), way, self._apply(name), self.facts, choice)
@@ -228,6 +229,11 @@ class Job:
             from sluicegate import bronze
 
             return partial(bronze.apply, name=name, table=self.pipeline.bronze[name], at=self.at)
+        if name in self.pipeline.deidentified_tables:
+            from sluicegate import deidentified
+
+            of = self.pipeline.silver[self.pipeline.deidentified_tables[name]]
+            return partial(deidentified.apply, name=name, table=of, at=self.at)
         if self.layer == "silver":
             from sluicegate import silver
 

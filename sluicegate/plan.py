@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from sluicegate import lake, landing, outcome
+from sluicegate import lake, landing, outcome, pseudonyms
 from sluicegate.progress import Flow, Progress, progress
 from sluicegate.report import files as files_
 from sluicegate.report import human_bytes
@@ -117,6 +119,11 @@ def versions_(count: int) -> str:
 
 def flows(pipeline: Pipeline, at: lake.Lake, layer: str) -> dict[str, Flow]:
     """The flows of a layer by table, in the order in which they run."""
+    private = bool(pipeline.pii)
+    return {name: replace(flow, private=private) for name, flow in _flows(pipeline, at, layer).items()}
+
+
+def _flows(pipeline: Pipeline, at: lake.Lake, layer: str) -> dict[str, Flow]:
     address = {name: at.table(of, name) for of in lake.LAYERS for name in getattr(pipeline, of)}
     if layer == "bronze":
         return {name: _bronze_flow(name, table, at) for name, table in pipeline.bronze.items()}
@@ -125,6 +132,8 @@ def flows(pipeline: Pipeline, at: lake.Lake, layer: str) -> dict[str, Flow]:
     found = {}
     for name in pipeline.silver_order():
         found[name] = _silver_flow(name, pipeline.silver[name], at, address)
+        for copy in (copy for copy, of in pipeline.deidentified_tables.items() if of == name):
+            found[copy] = _deidentified_flow(copy, pipeline.silver[name], address[name], at)
     return found
 
 
@@ -139,6 +148,16 @@ def _silver_flow(name: str, table: SilverTable, at: lake.Lake, address: Mapping[
         retries=any(rule.retry for rule in table.expectations.values()),
         beside=(at.quarantine(name), at.set_aside(name)),
         by_record=True,
+    )  # fmt: skip
+
+
+def _deidentified_flow(name: str, table: SilverTable, source: str, at: lake.Lake) -> Flow:
+    treatments = table.deidentified or {}
+    return Flow(
+        "silver", name, source, at.table("silver", name),
+        by_record=True,
+        fingerprint=hashlib.sha256(json.dumps(treatments, sort_keys=True).encode()).hexdigest(),
+        key=pseudonyms.fingerprint() if "hmac" in treatments.values() else "",
     )  # fmt: skip
 
 

@@ -38,6 +38,9 @@ class Flow:
         beside: URIs of the tables that are written together with the target, before or after it.
         by_record: whether the target knows by identity which records its rows were made of.
         fingerprint: of what computes the table; the target is made again when it differs. Empty: not looked at.
+        key: fingerprint of the key that its pseudonyms are made with; the target is made again when it differs.
+            Empty: it has none, or the key is not known to this process.
+        private: whether values may be personal data, so that no message can quote one.
         rebuildable: whether the target can be made again from the source (bronze cannot: files may be gone).
         foreign: whether the source is a table of other programs': it may have no change data feed, and change in any
             way (see delta_source.py).
@@ -54,6 +57,8 @@ class Flow:
     beside: tuple[str, ...] = ()
     by_record: bool = False
     fingerprint: str = ""
+    key: str = ""
+    private: bool = False
     rebuildable: bool = True
     foreign: bool = False
 
@@ -222,6 +227,8 @@ def _why_whole(flow: Flow, source: DeltaTable, past: marks.Lineage, mark: int | 
         return "its log no longer tells what it was made from"
     if flow.fingerprint and last.ours.get("fingerprint") != flow.fingerprint:
         return "its definition changed"
+    if flow.key and last.ours.get("key") != flow.key:
+        return "the key of its pseudonyms changed"
     changed = [n for n, stamp in stamps.items() if n not in flow.as_of_run and _made_anew(flow, n, stamp, last)]
     if changed:
         return f"{', '.join(changed)} changed"

@@ -42,7 +42,12 @@ def apply(batch: Batch, name: str, table: SilverTable, at: lake.Lake) -> None:
     """
     if table.apply_changes_from_snapshot and not batch.whole:
         batch = batch.of_everything()  # a snapshot speaks of every key, also of those that are not in it
-    judge = Judge(batch, name, table)
+    put(Judge(batch, name, table), at)
+
+
+def put(judge: Judge, at: lake.Lake) -> None:
+    """Puts what a judge makes of its batch's records to the places where it belongs; see ``apply``."""
+    batch = judge.batch
     if batch.again or (judge.history is not None and not batch.whole):
         again.apply(judge, at)
         return

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from sluicegate import lake as lakes
-from sluicegate.definition import Pipeline, load
+from sluicegate.definition import LAYERS, Pipeline, load
 from sluicegate.settings import Settings
 
 if TYPE_CHECKING:
@@ -110,6 +110,8 @@ class Workspace:
             return self.lake.quarantine(table.removesuffix("_quarantine"))
         if table.endswith("_set_aside"):
             return self.lake.set_aside(table.removesuffix("_set_aside"))
+        if table.endswith("_deidentified"):
+            return self.lake.table("silver", table)
         layer, _ = self.definition.table(table)
         return self.lake.table(layer, table)
 
@@ -123,7 +125,7 @@ class Workspace:
 
     def content(self) -> dict[str, Counter[tuple[Any, ...]]]:
         """All tables as multisets of rows, without what may differ between two runs of the same work."""
-        tables = [n for layer in lakes.LAYERS for n in getattr(self.definition, layer)]
+        tables = [n for layer in LAYERS for n in self.definition.names(layer)]
         tables += [f"{name}_quarantine" for name in self.definition.silver]
         content: dict[str, Counter[tuple[Any, ...]]] = {}
         for table in tables:

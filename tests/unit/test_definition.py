@@ -702,6 +702,47 @@ class TestSql:
             ("silver.made.pii.0", "did you mean name?"),
         ]
 
+    def test_deidentified(self, folder: Folder) -> None:
+        query = "sql: SELECT id, name, town FROM STREAM(raw)\n    "
+        pipeline = folder.load(silver(query + "pii: [name]\n    deidentified: {name: hmac, town: drop}"))
+        assert pipeline.silver["made"].deidentified == {"name": "hmac", "town": "drop"}
+        assert pipeline.names("silver") == ["made", "made_deidentified"]
+        assert pipeline.deidentified_tables == {"made_deidentified": "made"}
+        assert pipeline.pii == {"name"}
+        without = folder.load(silver("sql: SELECT * FROM STREAM(raw)\n    pii: [NAME]"))
+        assert (without.names("silver"), without.pii) == (["made"], {"name"})
+
+    @pytest.mark.parametrize(
+        ("fields", "path", "code", "words"),
+        [
+            (
+                "pii: [name, town]\n    deidentified: {name: hmac}",
+                "silver.made",
+                "not-deidentified",
+                "becomes of town,",
+            ),
+            ("deidentified: {nmae: hmac}", "silver.made.deidentified.nmae", "unknown-column", "no column nmae"),
+            ("deidentified: {name: md5}", "silver.made.deidentified.name", "not-allowed", "hmac, mask and drop"),
+            ("deidentified: {}", "silver.made.deidentified", "empty", "at least one name"),
+            ("deidentified: {name: hmac, NAME: drop}", "silver.made", "duplicate-name", "name twice"),
+            ("deidentified: [name]", "silver.made.deidentified", "wrong-type", "names with values"),
+        ],
+    )
+    def test_mistakes_in_deidentified(self, folder: Folder, fields: str, path: str, code: str, words: str) -> None:
+        found = folder.mistake(silver(f"sql: SELECT id, name, town FROM STREAM(raw)\n    {fields}"))
+        assert (found.path, found.code) == (path, code)
+        assert words in found.message
+
+    def test_the_name_of_a_de_identified_table_is_taken(self, folder: Folder) -> None:
+        found = folder.mistake(bronze("").replace("raw:", "raw_deidentified:"))
+        assert (found.path, found.code) == ("bronze.raw_deidentified", "name")
+        assert found.message.endswith("cannot end in _deidentified")
+
+    def test_a_definition_cannot_name_the_key(self, folder: Folder, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setenv("SLUICEGATE_PII_KEY", "sixteen bytes or more of it")
+        found = folder.mistake(bronze('options: {comment: "${SLUICEGATE_PII_KEY}"}'))
+        assert (found.code, "sixteen" in str(found)) == ("unset-variable", False)
+
     def test_sequence_by_may_be_a_column_of_the_record_alone(self, folder: Folder) -> None:
         fields = "sql: SELECT id FROM STREAM(raw)\n    keys: [id]\n    sequence_by: version"
         assert folder.load(silver(fields)).silver["made"].sequence_by == "version"
