@@ -136,5 +136,6 @@ def _sample(judge: Judge, row: Row | None) -> dict[str, Any] | None:
     if row is None:
         return None
     spoken = " ".join(judge.rules.conditions[rule] for rule in row[BROKEN])
-    shown = {c: ("***" if c in judge.table.pii else row[c]) for c in judge.outputs if c in spoken}
+    personal = {column.lower() for column in judge.table.pii}
+    shown = {c: ("***" if c.lower() in personal else row[c]) for c in judge.outputs if c in spoken}
     return {"row": shown, "file": row[SOURCE], "rules": list(row[BROKEN])}

@@ -222,7 +222,7 @@ class _Loop:
         except Exception as error:
             if any(sign in str(error) for sign in GAP):
                 return "the history of a table that it reads is gone"
-            raise readable(error, self.flow.layer, self.flow.table) from error
+            raise self._readable(error) from self._behind(error)
         return ""
 
     def stream(self, now: Progress) -> str:
@@ -248,7 +248,7 @@ class _Loop:
             except BaseException as error:  # carried around Spark, which would make a text of it
                 failure.append(error)
                 # Py4J answers the JVM only for an Exception: any other would leave the stream waiting for ever.
-                raise RuntimeError("the batch failed") from error
+                raise RuntimeError("the batch failed") from self._behind(error)
 
         with tempfile.TemporaryDirectory(prefix="sluicegate-", ignore_cleanup_errors=True) as scratch:
             how = delta_source.STREAM if self.flow.foreign else {"readChangeFeed": "true"}
@@ -267,10 +267,17 @@ class _Loop:
                 if self.flow.foreign and any(sign in f"{error} {failure}" for sign in delta_source.REWRITTEN):
                     # The snapshot is of before that; what it changed is the next run's.
                     return f"{name_of(self.flow.source)} was changed while it was read"
-                raise readable(failure[0] if failure else error, self.flow.layer, self.flow.table) from error
+                raise self._readable(failure[0] if failure else error) from self._behind(error)
         if not applied:  # commits without any change in them, an OPTIMIZE for instance: only the mark moves
             self._apply(self.session.createDataFrame([], changes.schema).drop(*lake.CHANGE_COLUMNS), now)
         return ""
+
+    def _readable(self, error: BaseException) -> BaseException:
+        return readable(error, self.flow.layer, self.flow.table, private=self.flow.private)
+
+    def _behind(self, error: BaseException) -> BaseException | None:
+        """What a trace is to show as the cause: not Spark's words where they may quote personal data."""
+        return None if self.flow.private else error
 
     def rebuild(self, now: Progress) -> None:
         """Makes the target again from the source as of ``until``."""
@@ -278,7 +285,7 @@ class _Loop:
         try:
             self._apply(rows, now)
         except Exception as error:
-            raise readable(error, self.flow.layer, self.flow.table) from error
+            raise self._readable(error) from self._behind(error)
 
     def _apply(self, rows: DataFrame, now: Progress) -> None:
         whole = now.kind == "whole"

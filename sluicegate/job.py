@@ -216,7 +216,7 @@ class Job:
 
     def _session(self) -> SparkSession:
         if self._spark is None:
-            self._spark = session.open_session(f"{self.pipeline.name}.{self.layer}")
+            self._spark = session.open_session(f"{self.pipeline.name}.{self.layer}", private=bool(self.pipeline.pii))
         return self._spark
 
     def _apply(self, name: str) -> Callable[[Batch], None]:
