@@ -93,7 +93,9 @@ class _Again:
             self.quarantine: beside.quarantine(self.judge, rows),
             self.set_aside: beside.set_aside(self.judge, rows, left_out),
         }
-        self._write(self._changes(makes, chosen), account)
+        changes = self._changes(makes, chosen)
+        self.held.close()
+        self._write(changes, account)
 
     # --- which records -----------------------------------------------------------------------------------------------
 
@@ -172,7 +174,9 @@ class _Again:
         found = {}
         for uri, new in makes.items():
             old = [of_chunks(t, chosen).join(chosen, [*IDENTITY], "left_semi") for t in self._there(uri)]
-            found[uri] = self._keep(_difference(new, old[0] if old else None))
+            # Cut off from the tables: what is kept of a table, Delta makes anew when it writes that one. A winner that
+            # has left would no longer be found then, and the loser that took its place would stay in set-aside as well.
+            found[uri] = _difference(new, old[0] if old else None).localCheckpoint()
         counted = [frame.groupBy(OP).count().withColumn("uri", F.lit(uri)) for uri, frame in found.items()]
         counts = reduce(lambda a, b: a.unionByName(b), counted).collect()
         return {
