@@ -20,6 +20,7 @@ from pyspark.sql.types import ArrayType, MapType, StructType, VariantType
 
 from sluicegate import beside, fault, lake, lookups
 from sluicegate.accounts import Account
+from sluicegate.errors import SluicegateError, Where
 from sluicegate.expectations import FATE
 from sluicegate.flow import ENGINE_COLUMNS
 from sluicegate.judging import IDENTITY, Judge
@@ -195,11 +196,13 @@ class _Again:
             report.unchanged = True
             return
         fault.point("silver.before_commit")
+        self._demand_not_overtaken()
         for change in others:
             if change.comes:
                 with self.batch.commit(fenced=False, op=self.op, step="enter"):
                     self._merge(change, ("insert", "update"))
         fault.point("silver.between_commits")
+        self._demand_not_overtaken()
         leaves = [change.uri for change in others if change.leaves]
         with self.batch.commit(op=self.op, leaves=leaves, **account.facts()):
             if table.comes or table.leaves:
@@ -213,6 +216,19 @@ class _Again:
                 with self.batch.commit(fenced=False, op=self.op, step="leave"):
                     self._merge(change, ("delete",))
         fault.point("silver.after_removal")
+
+    def _demand_not_overtaken(self) -> None:
+        """Delta refuses what meets another commit, but looks only at those that come after a MERGE has begun.
+
+        Raises:
+            SluicegateError: the table is no longer the one that these rows were compared with.
+        """
+        if self.batch.target_version() != self.batch.progress.seen:
+            raise SluicegateError(
+                f"{self.name} was changed by another run while records were applied again",
+                where=Where(table=self.name, file=self.table),
+                hint="run again: the next run brings the tables in order",
+            )
 
     def _merge(self, change: _Change, kinds: Sequence[str]) -> None:
         columns = [column for column in change.rows.columns if column != OP]
