@@ -16,10 +16,11 @@ from typing import TYPE_CHECKING, Any
 
 from delta.tables import DeltaTable as SparkDeltaTable
 from pyspark.sql import functions as F
-from pyspark.sql.types import MapType, VariantType
+from pyspark.sql.types import ArrayType, MapType, StructType, VariantType
 
 from sluicegate import beside, fault, lake, lookups
 from sluicegate.accounts import Account
+from sluicegate.errors import SluicegateError, Where
 from sluicegate.expectations import FATE
 from sluicegate.flow import ENGINE_COLUMNS
 from sluicegate.judging import IDENTITY, Judge
@@ -202,11 +203,13 @@ class _Again:
             report.unchanged = True
             return
         fault.point("silver.before_commit")
+        self._demand_not_overtaken()
         for change in others:
             if change.comes:
                 with self.batch.commit(fenced=False, op=self.op, step="enter"):
                     self._merge(change, ("insert", "update"))
         fault.point("silver.between_commits")
+        self._demand_not_overtaken()
         leaves = [change.uri for change in others if change.leaves]
         with self.batch.commit(op=self.op, leaves=leaves, **account.facts()):
             if table.comes or table.leaves:
@@ -220,6 +223,19 @@ class _Again:
                 with self.batch.commit(fenced=False, op=self.op, step="leave"):
                     self._merge(change, ("delete",))
         fault.point("silver.after_removal")
+
+    def _demand_not_overtaken(self) -> None:
+        """Delta refuses what meets another commit, but looks only at those that come after a MERGE has begun.
+
+        Raises:
+            SluicegateError: the table is no longer the one that these rows were compared with.
+        """
+        if self.batch.target_version() != self.batch.progress.seen:
+            raise SluicegateError(
+                f"{self.name} was changed by another run while records were applied again",
+                where=Where(table=self.name, file=self.table),
+                hint="run again: the next run brings the tables in order",
+            )
 
     def _merge(self, change: _Change, kinds: Sequence[str]) -> None:
         columns = [column for column in change.rows.columns if column != OP]
@@ -248,9 +264,10 @@ def _difference(new: DataFrame, old: DataFrame | None) -> DataFrame:
         return new.withColumn(OP, F.lit("insert"))
     kinds = {field.name: field.dataType for field in new.schema}
     absent = {c: F.lit(None).cast(kind) for c, kind in kinds.items() if c not in old.columns}
-    compared = [c for c in kinds if c not in (*IDENTITY, *WRITTEN)]
-    now = new.select(*IDENTITY, F.struct(*[f"`{c}`" for c in kinds]).alias("new"), _comparable(new, compared, "is"))
-    before = old.withColumns(absent).select(*IDENTITY, _comparable(old.withColumns(absent), compared, "was"))
+    old = old.withColumns(absent)
+    held, made = _comparable(old, new, [c for c in kinds if c not in (*IDENTITY, *WRITTEN)])
+    now = new.select(*IDENTITY, F.struct(*[f"`{c}`" for c in kinds]).alias("new"), made.alias("is"))
+    before = old.select(*IDENTITY, held.alias("was"))
     both = now.join(before, [*IDENTITY], "full_outer")
     kind = F.when(F.col("was").isNull(), "insert").when(F.col("is").isNull(), "delete").otherwise("update")
     other = both.where("NOT (`is` <=> `was`)").withColumn(OP, kind)
@@ -258,11 +275,32 @@ def _difference(new: DataFrame, old: DataFrame | None) -> DataFrame:
     return other.select(*IDENTITY, *rest, OP)
 
 
-def _comparable(frame: DataFrame, columns: Sequence[str], name: str) -> Column:
-    """A row's values as one that can be compared: maps and variants, which Spark does not compare, by their JSON."""
-    kinds = {field.name: field.dataType for field in frame.schema}
-    values = [F.to_json(F.struct(f"`{c}`")) if _odd(kinds[c]) else F.col(f"`{c}`") for c in columns]
-    return F.struct(*[value.alias(f"c{number}") for number, value in enumerate(values)]).alias(name)
+def _comparable(old: DataFrame, new: DataFrame, columns: Sequence[str]) -> tuple[Column, Column]:
+    """The values of old and of new rows so that Spark compares them.
+
+    Maps and variants, which it does not compare, and structs of which one has more fields are compared by their JSON,
+    where a field that is NULL is as one that is not there. A value of another type is compared as the table keeps it.
+    """
+    was, now = ({one.name: one.dataType for one in frame.schema} for frame in (old, new))
+    pairs = []
+    for column in columns:
+        kind = now[column]
+        held, made = F.col(f"`{column}`"), F.col(f"`{column}`")
+        same = was[column].simpleString() == kind.simpleString()
+        if _odd(kind) or not (same or _plain(kind, was[column])):
+            held = made = F.to_json(F.struct(held))
+        elif not same:
+            made = made.try_cast(was[column])
+        pairs.append((held, made))
+    return _together([held for held, _ in pairs]), _together([made for _, made in pairs])
+
+
+def _together(values: Sequence[Column]) -> Column:
+    return F.struct(*[value.alias(f"c{number}") for number, value in enumerate(values)])
+
+
+def _plain(*kinds: DataType) -> bool:
+    return not any(isinstance(kind, (ArrayType, MapType, StructType, VariantType)) for kind in kinds)
 
 
 def _odd(kind: DataType) -> bool:
