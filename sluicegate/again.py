@@ -115,18 +115,24 @@ class _Again:
             broken = F.arrays_overlap("_failed_expectations", F.array(*map(F.lit, again)))
             parts += [frame.where(broken).select(*IDENTITY) for frame in self._there(self.quarantine)]
         if now.repair:
-            parts.append(self._in_two_places())
+            parts.append(self._left_behind())
         if batch.choice is not None:
             parts.append(batch.choice.identities(self.judge, self.at))
         return reduce(lambda a, b: a.unionByName(b), parts)
 
-    def _in_two_places(self) -> DataFrame:
-        """The records that a run left in two tables when it was stopped between its commits."""
-        frames = [
-            f.select(*IDENTITY) for uri in (self.table, self.quarantine, self.set_aside) for f in self._there(uri)
+    def _left_behind(self) -> DataFrame:
+        """What a run that was stopped between its commits left in two tables, or beside though the source has lost it.
+
+        The table itself changed in one commit or not at all: it has nothing that the source had lost by its mark.
+        """
+        table, *others = [
+            [f.select(*IDENTITY) for f in self._there(uri)] for uri in (self.table, self.quarantine, self.set_aside)
         ]
-        every = reduce(lambda a, b: a.unionByName(b), frames)
-        return every.groupBy(*IDENTITY).count().where("count > 1").select(*IDENTITY)
+        aside = [frame for its in others for frame in its]
+        every = reduce(lambda a, b: a.unionByName(b), [*table, *aside])
+        twice = every.groupBy(*IDENTITY).count().where("count > 1").select(*IDENTITY)
+        lost = [frame.join(self.batch.records(), [*IDENTITY], "left_anti") for frame in aside]
+        return reduce(lambda a, b: a.unionByName(b), [twice, *lost])
 
     def _there(self, uri: str) -> list[DataFrame]:
         """A table as it is now; none if there is none yet."""

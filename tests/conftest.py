@@ -22,6 +22,9 @@ from sluicegate.settings import Settings
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+# So that its asserts, too, tell what differs.
+pytest.register_assert_rewrite("tests.silver_world")
+
 ROOT = Path(__file__).resolve().parent.parent
 
 # Columns that say when and in which chunk a record came: they differ between runs that agree in everything else.
