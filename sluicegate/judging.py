@@ -124,7 +124,7 @@ class Judge:
     def _called(self, records: DataFrame, transform: PythonTransform) -> DataFrame:
         """What the user's function makes of records."""
         tables = {name: self.batch.pinned(name) for name in self.table.lookups}
-        made = transforms.run(transforms.loaded(transform), records, tables, self.name)
+        made = transforms.run(transforms.loaded(transform), records, tables, self.name, private=self.batch.flow.private)
         return made.join(_with_record(records).select(*IDENTITY, RECORD), [*IDENTITY])
 
     def _conformed(self, frame: DataFrame) -> DataFrame:

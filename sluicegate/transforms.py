@@ -87,7 +87,9 @@ def _run(found: PythonTransform) -> ModuleType:
     return module
 
 
-def run(function: Transform, batch: DataFrame, tables: Mapping[str, DataFrame], name: str) -> DataFrame:
+def run(
+    function: Transform, batch: DataFrame, tables: Mapping[str, DataFrame], name: str, *, private: bool = False
+) -> DataFrame:
     """What a transform makes of a batch.
 
     Args:
@@ -95,6 +97,7 @@ def run(function: Transform, batch: DataFrame, tables: Mapping[str, DataFrame], 
         batch: the records, with ``_chunk`` and ``_pos``.
         tables: the tables that it may read, by name; it gets them without the identities of their own rows.
         name: the silver table, for messages.
+        private: whether values may be personal data, so that an error's own words are not told.
 
     Raises:
         TransformError: it raises, reads a table that is not among them, or does not return a DataFrame with ``_chunk``
@@ -108,9 +111,9 @@ def run(function: Transform, batch: DataFrame, tables: Mapping[str, DataFrame], 
         raise TransformError(
             f"{_called(function)} stopped with an error",
             where=Where(table=name, file=file, line=_line(error, file) or line),
-            cause=_cause(error),
+            cause=type(error).__name__ if private else _cause(error),
             hint=error.hint if isinstance(error, _NoLookup) else "correct the function; nothing was written",
-        ) from error
+        ) from (None if private else error)
     if fault := _fault(made, batch):
         what, hint = fault
         raise TransformError(

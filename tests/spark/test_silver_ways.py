@@ -101,6 +101,12 @@ def test_a_transform_that_raises_names_its_line(spark: SparkSession, workspace: 
         workspace.run(spark, "bronze", "silver")
     assert raised.value.where.line == 2
     assert workspace.rows("t") == []
+    # Its words may quote a value: where columns are marked as personal, only the kind of error is told.
+    code = "def f(batch, tables):\n    raise ValueError(batch.first()['v'])\n"
+    define(workspace, "  t: {from: raw, python: made.py:f, pii: [v]}\n", made__py=code)
+    with pytest.raises(TransformError) as raised:
+        workspace.run(spark, "silver")
+    assert (raised.value.cause, raised.value.__cause__) == ("ValueError", None)
 
 
 def test_declared_columns(spark: SparkSession, workspace: Workspace) -> None:
