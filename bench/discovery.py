@@ -29,9 +29,10 @@ import pyarrow.compute as pc
 import pyarrow.dataset  # else the first look at a table would take the time of this import
 from deltalake import CommitProperties, Transaction, write_deltalake
 
-from sluicegate import flow, lake, landing, outcome, plan, session, stores
+from sluicegate import lake, landing, outcome, plan, session, stores
 from sluicegate.definition import load
 from sluicegate.job import Job
+from sluicegate.progress import progress
 from sluicegate.settings import Settings
 
 if TYPE_CHECKING:
@@ -127,7 +128,7 @@ def measure(folder: Path, new: int) -> dict[str, float]:
     way = plan.flows(pipeline, at, "bronze")["things"]
     timed(parts, "before", lambda: outcome.copy(at, "things"))
     found = timed(parts, "enter", lambda: landing.enter("things", table, at))
-    timed(parts, "before", lambda: flow.progress(way))
+    timed(parts, "before", lambda: progress(way))
     parts["enter"] -= parts["listing"]
     parts["MB"] = peak()
     if found.new.num_rows != new:

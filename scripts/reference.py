@@ -20,7 +20,7 @@ from pydantic import BaseModel, BeforeValidator
 from pydantic.json_schema import GenerateJsonSchema, JsonSchemaValue
 from pydantic_core import core_schema
 
-from sluicegate import cli, copy_into, definition_fields, definition_model, errors, fault, job, report, reset
+from sluicegate import cli, copy_into, definition_fields, definition_model, errors, fault, job, replay, report, reset
 from sluicegate.settings import Settings
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -30,6 +30,7 @@ REFERENCE, SCHEMA = ROOT / "docs" / "reference.md", ROOT / "docs" / "pipeline.sc
 VARIABLES = {
     "SLUICEGATE_JARS": ("Folder with the pinned Delta jars.", "`.jars` beside the package"),
     "SLUICEGATE_DEBUG": ("Set to anything: a job that fails shows the whole trace.", ""),
+    "SLUICEGATE_PII_KEY": ("Secret key of pseudonyms, at least 16 bytes; jobs of tables with `hmac` need it.", ""),
     "SLUICEGATE_MAVEN": ("Maven repository that `make setup` takes the jars from.", "Maven Central"),
     "SLUICEGATE_FAULT": (
         f"For tests: kills the job at this point, one of {', '.join(f'`{point}`' for point in fault.POINTS)}.",
@@ -177,11 +178,14 @@ def _jobs() -> Iterator[str]:
         "Each runs one layer of one pipeline, by itself. Its last line is"
         f" `{report.REPORT} {{json}}` or `{report.ERROR} {{json}}`."
     )
-    tables = {layer: _table(headings, _job_rows(job.parser(layer))) for layer in layers}
+    tables = {layer: _table(headings, _job_rows(job.layer_parser(layer))) for layer in layers}
     yield from dict.fromkeys(tables.values())
     yield "```\nspark-submit spark_jobs/copy_into.py --pipeline NAME --table TABLE --source SOURCE [OPTIONS]\n```"
     yield "What `sluicegate copy-into` submits."
     yield _table(headings, _job_rows(copy_into.parser()))
+    yield "```\nspark-submit spark_jobs/replay.py --pipeline NAME --table TABLE [OPTIONS]\n```"
+    yield "What `sluicegate replay` submits, before gold follows."
+    yield _table(headings, _job_rows(replay.parser()))
     for action in ("reload", "reset"):
         yield f"```\nspark-submit spark_jobs/{action}.py --pipeline NAME --table TABLE [OPTIONS]\n```"
         yield f"What `sluicegate {action}` submits; this does not ask."

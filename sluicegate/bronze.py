@@ -111,8 +111,10 @@ def preview(
     paths: list[str],
     shown: int,
     copy: CopyOptions = AS_DEFINED,
+    *,
+    private: bool = False,
 ) -> dict[str, Any]:
-    """What reading some files would give, without writing anything.
+    """What reading some files would give, without writing anything; ``private`` as in ``spark_errors``.
 
     Returns:
         ``rows``, ``corrupt`` and ``rescued`` as numbers of records, ``failed`` files with the reason, and the first
@@ -125,15 +127,16 @@ def preview(
             counted = _look_at(_frame(session, schema(), paths, copy, strict=True, damaged=damaged), shown)
             failed: dict[str, Failure] = {}
         except Exception as error:
-            failed = unreadable(lambda some: _frame(session, schema(), some, copy), paths, error)
+            failed = unreadable(lambda some: _frame(session, schema(), some, copy), paths, error, private=private)
             good = [path for path in paths if path not in failed]
             counted = _look_at(_frame(session, schema(), good, copy, damaged=damaged), shown)
     return {**counted, "failed": {path: why for path, (why, _) in failed.items()} | damaged}
 
 
 def looked_at(
-    session: SparkSession, name: str, table: BronzeTable, target: str, paths: list[str], copy: CopyOptions
-) -> CopyOptions:
+    session: SparkSession, name: str, table: BronzeTable, target: str, paths: list[str], copy: CopyOptions,
+    *, private: bool = False,
+) -> CopyOptions:  # fmt: skip
     """A copy with the fields of its files, once it is sure that what it says can be done with them.
 
     Raises:
@@ -152,7 +155,7 @@ def looked_at(
             raise
         except Exception as error:
             # A file cannot be read: that is found again, and told of that file, when the others are.
-            say(f"{name}: not all files can be read ({root_cause(error)})")
+            say(f"{name}: not all files can be read ({root_cause(error, private=private)})")
     return copy
 
 
@@ -188,19 +191,21 @@ def _schema(session: SparkSession, name: str, table: BronzeTable, target: str) -
     return partial(Schema, name, table, known, lake.rows(there) == 0)
 
 
-def unreadable(read: Callable[[Sequence[str]], DataFrame], paths: list[str], error: Exception) -> dict[str, Failure]:
+def unreadable(
+    read: Callable[[Sequence[str]], DataFrame], paths: list[str], error: Exception, *, private: bool
+) -> dict[str, Failure]:
     """The files that cannot be read, and why, of files that could not be read and written together.
 
     Raises:
         Exception: ``error``, if it is not the files: all can be read, or none can and Spark blames no file.
     """
-    failed = {} if isinstance(error, (SchemaMismatch, QueryError)) else _bad_among(read, paths)
+    failed = {} if isinstance(error, (SchemaMismatch, QueryError)) else _bad_among(read, paths, private)
     if not failed or (len(failed) == len(paths) > 1 and not file_trouble(error)):
         raise error
     return failed
 
 
-def _bad_among(read: Callable[[Sequence[str]], DataFrame], paths: list[str]) -> dict[str, Failure]:
+def _bad_among(read: Callable[[Sequence[str]], DataFrame], paths: list[str], private: bool) -> dict[str, Failure]:
     """The files that cannot be read, found by halving; reads them all again, so a passing trouble is no file's."""
     try:
         read(paths).write.format("noop").mode("overwrite").save()
@@ -208,9 +213,9 @@ def _bad_among(read: Callable[[Sequence[str]], DataFrame], paths: list[str]) -> 
         raise
     except (SluicegateError, PySparkException, Py4JError, OSError) as trouble:  # a mistake of ours is no file's
         if len(paths) == 1:
-            return {paths[0]: (root_cause(trouble), _out_of_reach(paths[0]))}
+            return {paths[0]: (root_cause(trouble, private=private), _out_of_reach(paths[0]))}
         half = len(paths) // 2
-        return _bad_among(read, paths[:half]) | _bad_among(read, paths[half:])
+        return _bad_among(read, paths[:half], private) | _bad_among(read, paths[half:], private)
     return {}
 
 
@@ -300,7 +305,7 @@ class _Chunk:
         Nobody can correct that any more, and later chunks must not wait for it: the next copy reads these files.
         """
         try:
-            return unreadable(self._read, paths, error)
+            return unreadable(self._read, paths, error, private=self.batch.flow.private)
         except UserError as mistake:
             if not self.copy.facts:
                 raise

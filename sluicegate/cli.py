@@ -27,7 +27,7 @@ from sluicegate.errors import SluicegateError, UserError
 from sluicegate.settings import Settings
 
 if TYPE_CHECKING:
-    from sluicegate.definition import Pipeline
+    from sluicegate.definition import Pipeline, SilverTable
     from sluicegate.plan import Pending
 
 app = typer.Typer(
@@ -55,6 +55,11 @@ def main() -> None:
 def run(
     pipeline: PipelineName,
     layer: Annotated[str | None, typer.Option("--layer", help="Only this layer: bronze, silver or gold.")] = None,
+    since: Annotated[
+        str | None,
+        typer.Option("--from", help="Make again the interval that begins at this event time (UTC)."),
+    ] = None,
+    until: Annotated[str | None, typer.Option("--to", help="End of the interval, which does not belong to it.")] = None,
     lake: LakeOption = None,
     landing: LandingOption = None,
     pipelines: PipelinesOption = None,
@@ -63,15 +68,18 @@ def run(
 ) -> None:
     """Take what has landed through bronze, silver and gold: the spark-submit jobs in order, without Airflow.
 
-    Example: sluicegate run heart_rate
+    Example: sluicegate run heart_rate --from 2024-03-01 --to 2024-03-02
     """
+    from sluicegate import job
     from sluicegate import run as of
 
     settings = Settings.of(lake, landing, pipelines, master)
     tell: Callable[[str], None] = (
         (lambda line: print(line, file=sys.stderr, flush=True)) if as_json else (lambda line: print(line, flush=True))
     )
-    reports = of.run(load_pipeline(pipeline, settings), settings, layer, tell)
+    definition = load_pipeline(pipeline, settings)
+    mode = "interval" if since or until else "incremental"
+    reports = of.run(definition, settings, layer, tell, job.interval(definition, mode, since, until))
     if as_json:
         show_json([report.as_dict() for report in reports])
 
@@ -88,16 +96,13 @@ def plan(
 
     Example: sluicegate plan heart_rate
     """
+    from sluicegate.definition import LAYERS
     from sluicegate.plan import pending
 
     settings = Settings.of(lake, landing, pipelines)
     definition = load_pipeline(pipeline, settings)
     waiting = pending(definition, settings)
-    facts = [
-        _planned(definition, waiting, layer, name)
-        for layer in ("bronze", "silver", "gold")
-        for name in getattr(definition, layer)
-    ]
+    facts = [_planned(definition, waiting, layer, name) for layer in LAYERS for name in definition.names(layer)]
     if as_json:
         show_json(
             {"pipeline": definition.name, "schedule": definition.schedule, "nothing": waiting.nothing, "tables": facts}
@@ -136,17 +141,34 @@ def _described(definition: Pipeline, layer: str, name: str) -> tuple[str, str]:
         return source.path, f"{source.format}, new files once, {source.maxFilesPerTrigger:,} a chunk"
     if layer == "gold":
         return ", ".join(definition.gold[name].query.tables), "made again whole whenever silver changes, in one commit"
+    if of := definition.deidentified_tables.get(name):
+        done = definition.silver[of].deidentified or {}
+        return of, f"its rows, de-identified: {', '.join(f'{column} by {how}' for column, how in done.items())}"
     table = definition.silver[name]
-    if table.query is None or table.apply_changes is not None:
-        changes = table.apply_changes
-        return str(
-            table.from_
-        ), f"latest row for each {', '.join(changes.keys)} by {changes.sequence_by}" if changes else ""
-    lookups = (
-        f"; joins {', '.join(table.query.lookups)}, made again whole when that changes" if table.query.lookups else ""
-    )
-    keyed = f"one row for each {', '.join(table.keys)}" if table.keys else "a row for each record"
-    return f"new rows of {table.query.stream}", keyed + lookups
+    if changes := table.changes:
+        rows = "each version" if changes.history else "latest row"
+        return str(table.from_), f"{rows} for each {', '.join(changes.keys)} by {changes.sequence_by}"
+    how = [f"one row for each {', '.join(table.keys)}" if table.keys else "a row for each record"]
+    if table.keys and table.event_time not in table.keys:
+        how.append("each batch reads the keys of the whole table, as no event_time among them says where to look")
+    how += [f"by the Python function {table.python}"] if table.is_python else []
+    return f"new rows of {table.stream}", "; ".join([*how, *_joined(table)])
+
+
+def _joined(table: SilverTable) -> list[str]:
+    """What a change of each lookup does."""
+    ties = table.query.ties if table.query else {}
+    found = []
+    for name in [read for read in table.reads if read != table.stream]:
+        if table.lookup_mode(name) == "as_of_run":
+            found.append(f"joins {name} as of the run")
+        elif name in ties:
+            keys = " and ".join(", ".join(tie.columns) for tie in ties[name])
+            found.append(f"joins {name}: the records of a row that changes there are judged again, by {keys}")
+        else:
+            why = "Python says not which" if table.is_python else "no equality with a column of the stream says which"
+            found.append(f"joins {name}: when it changes, all records are judged again ({why} it touches)")
+    return found
 
 
 @app.command()
@@ -260,6 +282,7 @@ def copy_into(
 
 app.command()(cli_again.reload)
 app.command()(cli_again.reset)
+app.command()(cli_again.replay)
 
 
 @app.command()

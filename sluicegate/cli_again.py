@@ -92,6 +92,40 @@ def reset(
     _read_again("reset", pipeline, settings, of.Reset(drop_missing).arguments(table), as_json)
 
 
+def replay(
+    pipeline: PipelineName,
+    table: Annotated[str, typer.Argument(help="Name of a silver table.")],
+    rule: Annotated[
+        list[str] | None, typer.Option("--rule", help="Only records that broke this rule; repeatable.")
+    ] = None,
+    dropped: Annotated[bool, typer.Option("--dropped", help="Those that rules dropped, too.")] = False,
+    everything: Annotated[bool, typer.Option("--everything", help="All records, not just the quarantine's.")] = False,
+    validate: Annotated[bool, typer.Option("--validate", help="Write nothing, and tell what would change.")] = False,
+    lake: LakeOption = None,
+    landing: LandingOption = None,
+    pipelines: PipelinesOption = None,
+    master: MasterOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Judge quarantined records again, by today's rules, transform and lookups; gold follows.
+
+    Example: sluicegate replay heart_rate recordings_enriched --rule valid_heartrate
+    """
+    from sluicegate import replay as of
+    from sluicegate import run
+    from sluicegate.choice import Replay
+
+    settings = Settings.of(lake, landing, pipelines, master)
+    definition = load_pipeline(pipeline, settings)
+    chosen = Replay(table, tuple(rule or ()), dropped, everything, validate)
+    of.demand(definition, chosen)
+    tell = (lambda _line: None) if as_json else (lambda line: print(line, flush=True))
+    reports = [run.submit("replay", pipeline, settings, run.RUN_INFO, tell, chosen.arguments())]
+    reports += [] if validate else run.follow(definition, settings, tell)
+    if as_json:
+        show_json([report.as_dict() for report in reports])
+
+
 def _read_again(action: str, pipeline: str, settings: Settings, extra: Sequence[str], as_json: bool) -> None:
     from sluicegate import run
 

@@ -195,9 +195,11 @@ def run(
         # What is in the ledger stays there: a mistake must be found before.
         from sluicegate import bronze, session
 
-        spark = spark or session.open_session("copy_into")
+        spark = spark or session.open_session("copy_into", private=bool(pipeline.pii))
         effective, target = copy.how.table(name, table), at.table("bronze", name)
-        copy = replace(copy, how=bronze.looked_at(spark, name, effective, target, entered, copy.how))
+        copy = replace(
+            copy, how=bronze.looked_at(spark, name, effective, target, entered, copy.how, private=bool(pipeline.pii))
+        )
     return job.Job(pipeline, at, "bronze", facts, spark, only=name, look=copy.look).run()
 
 
@@ -253,19 +255,34 @@ def result(done: TableReport) -> dict[str, int]:
     return dict(zip(RESULT, (done.read, done.read, len(done.failed)), strict=True))
 
 
+def masked(row: Mapping[str, Any], personal: frozenset[str]) -> dict[str, Any]:
+    """A record to show: columns that have the name of a personal one hidden, and such as may hold the whole record."""
+    hidden = {*personal, "_rescued_data", "_corrupt_record"} if personal else personal
+    return {c: "***" if c.lower() in hidden and value is not None else value for c, value in row.items()}
+
+
+def _preview(copy: Copy, pipeline: Pipeline, name: str, target: str, paths: list[str], shown: int) -> dict[str, Any]:
+    from sluicegate import bronze, session
+    from sluicegate.spark_errors import readable
+
+    private, table = bool(pipeline.pii), copy.how.table(name, pipeline.bronze[name])
+    spark = session.open_session("validate", private=private)
+    try:
+        return bronze.preview(spark, name, table, target, paths, shown, copy.how, private=private)
+    except Exception as error:
+        raise readable(error, "bronze", name, private=private) from (None if private else error)
+
+
 def _validate(copy: Copy, pipeline: Pipeline, name: str, table: BronzeTable, at: lake.Lake, shown: int) -> RunReport:
     """Reads the files as a copy would, and writes nothing."""
-    from sluicegate import bronze, session
-
     say(f"{pipeline.name}.{name}: nothing is written")
     found = copy.look(name, table, at)
     paths = found.new["path"].to_pylist()
     seen: dict[str, Any] = {"rows": 0, "corrupt": 0, "rescued": 0, "failed": {}, "sample": []}
     if paths:
-        spark, target = session.open_session("validate"), at.table("bronze", name)
-        seen = bronze.preview(spark, name, copy.how.table(name, table), target, paths, shown, copy.how)
+        seen = _preview(copy, pipeline, name, at.table("bronze", name), paths, shown)
     for row in seen["sample"]:
-        say("  " + json.dumps(row, default=str, ensure_ascii=False))
+        say("  " + json.dumps(masked(row, pipeline.pii), default=str, ensure_ascii=False))
     done = TableReport(
         name, "bronze", "validated", read=seen["rows"], corrupt=seen["corrupt"], rescued=seen["rescued"],
         failed=seen["failed"], files=len(paths), bytes=found.bytes,

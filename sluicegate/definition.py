@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -12,10 +13,13 @@ from pydantic import ValidationError
 from sluicegate import definition_yaml
 from sluicegate.definition_checks import Finding, Tables, findings
 from sluicegate.definition_errors import in_our_words
+from sluicegate.definition_expectations import EXPECT_ALL
 from sluicegate.definition_fields import RESERVED, Part, name_fault, nearest
 from sluicegate.definition_model import (
+    DEIDENTIFIED,
     LAYERS,
     ApplyChanges,
+    ApplyChangesFromSnapshot,
     BronzeTable,
     Database,
     Expectation,
@@ -25,6 +29,7 @@ from sluicegate.definition_model import (
     Pipeline,
     SilverTable,
 )
+from sluicegate.definition_python import NoTransform, PythonTransform
 from sluicegate.errors import DefinitionError, Mistake, PipelineMissing
 from sluicegate.query import Query
 from sluicegate.settings import Settings
@@ -34,6 +39,7 @@ __all__ = [
     "LAYERS",
     "RESERVED",
     "ApplyChanges",
+    "ApplyChangesFromSnapshot",
     "BronzeTable",
     "Database",
     "Expectation",
@@ -47,6 +53,10 @@ __all__ = [
 ]
 
 FILE = "pipeline.yaml"
+
+# Fields of which a part can be right, and those by which a table is made; of a table with mistakes these are kept.
+_BY_NAME = ("expectations", *EXPECT_ALL, "options", "lookups")
+_WAYS = ("path", "format", "options", "sql", "python", "from")
 _MODELS: dict[Layer, type[BronzeTable] | type[SilverTable] | type[GoldTable]] = {
     "bronze": BronzeTable,
     "silver": SilverTable,
@@ -152,6 +162,10 @@ class _Loader:
             self._add("name", path, fault)
         elif name.endswith("_quarantine"):
             self._add("name", path, f"{name} is the name of a table's quarantine: it cannot end in _quarantine")
+        elif name.endswith(DEIDENTIFIED):
+            self._add(
+                "name", path, f"{name} is the name of a table's de-identified copy: it cannot end in {DEIDENTIFIED}"
+            )
         if name in tables.layers:
             self._add("duplicate-name", path, f"there is a table {name} in {tables.layers[name]} already")
             return
@@ -179,12 +193,12 @@ class _Loader:
             return None
         kept = dict(fields)
         for place in (one["loc"] for one in error.errors()):
-            if len(place) > 1 and place[0] in ("expectations", "options"):
+            if len(place) > 1 and place[0] in _BY_NAME:
                 kept[str(place[0])] = {key: value for key, value in kept[str(place[0])].items() if key != place[1]}
             elif place:
                 kept.pop(str(place[0]), None)
             else:
-                kept = {key: kept[key] for key in ("path", "format", "options", "sql") if key in kept}
+                kept = {key: kept[key] for key in _WAYS if key in kept}
         if model is BronzeTable:
             kept.setdefault("path", "/")
         try:
@@ -193,7 +207,9 @@ class _Loader:
             return None
 
     def _resolve(self, model: SilverTable | GoldTable, path: definition_yaml.Path) -> bool:
-        """Reads the query of a table; False if there is no reading it."""
+        """Reads the query or the transform of a table; False if there is no reading it."""
+        if isinstance(model, SilverTable) and model.python is not None:
+            return self._find_transform(model, model.python, (*path, "python"))
         if model.sql is None:
             return True
         path = (*path, "sql")
@@ -210,10 +226,23 @@ class _Loader:
             return False
         return True
 
+    def _find_transform(self, model: SilverTable, reference: str, path: definition_yaml.Path) -> bool:
+        try:
+            model._transform = PythonTransform.find(self.folder, reference)
+        except NoTransform as error:
+            if error.file is None:
+                self._add(error.code, path, error.message, error.hint)
+            else:
+                mistake = Mistake(error.code, _dotted(path), error.message, str(error.file), error.line, error.hint)
+                self.mistakes.append(mistake)
+            return False
+        return True
+
     def _sql_file(self, name: str, path: definition_yaml.Path) -> Path | None:
         file = self.folder / name
         if not name.endswith(".sql"):
-            hint = "SELECT … or a file's name that ends in .sql"
+            python = re.fullmatch(r"\S+\.py:\w+", name) is not None
+            hint = f"write python: {name}" if python else "SELECT … or a file's name that ends in .sql"
             self._add("sql-file", path, f"{name} is neither a query nor the name of a file with one", hint)
         elif not file.resolve().is_relative_to(self.folder.resolve()):
             self._add("sql-file", path, f"{name} lies outside of the pipeline's folder")

@@ -6,11 +6,17 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
 from sluicegate import reader_options
+from sluicegate.definition_changes import END_AT, START_AT, TRACKED, ApplyChanges, ApplyChangesFromSnapshot
 from sluicegate.definition_fields import RESERVED, nearest
-from sluicegate.definition_model import BronzeTable, Expectation, GoldTable, Layer, SilverTable
+from sluicegate.definition_model import BronzeTable, GoldTable, Layer, SilverTable
 from sluicegate.definition_yaml import Path
 from sluicegate.query import Query
 from sluicegate.sql_tokens import QuerySyntax
+
+Changes = ApplyChanges | ApplyChangesFromSnapshot
+
+# Fields that are lists of names: a mistake in one has a place of its own.
+_LISTS = ("keys", "pii", "column_list", "except_column_list", *TRACKED)
 
 # What the engine adds to each bronze table, beside the columns of its files.
 _BRONZE_COLUMNS = ("_file_modification_time", "receipt_time", "source_file", "_rescued_data", "_corrupt_record")
@@ -51,8 +57,26 @@ class Tables:
         table = self.silver.get(name)
         if table is None or name in seen:
             return None
-        if table.from_:
-            return self.columns(table.from_, (*seen, name))
+        made = self.made(table, (*seen, name))
+        if table.declared is None:
+            return made
+        if made is None and table.schemaEvolutionMode == "addNewColumns":
+            return None
+        named = {column.lower() for column in table.declared}
+        others = [column for column in made or () if column.lower() not in named]
+        if table.schemaEvolutionMode != "addNewColumns":
+            # What the engine makes is no column of the definition, so a declared schema does not leave it out.
+            others = [column for column in others if column.lower() in RESERVED]
+        return [*table.declared, *others]
+
+    def made(self, table: SilverTable, seen: tuple[str, ...] = ()) -> list[str] | None:
+        """The columns that a silver table's transform makes; None if they are not known without its data."""
+        if table.is_python:
+            return None
+        if table.from_ and table.changes:
+            known = self.columns(table.from_, seen)
+            added = [START_AT, END_AT] if table.changes.history else []
+            return None if known is None else [*table.changes.selected(known), *added]
         return table.query.outputs if table.query else None
 
 
@@ -106,7 +130,49 @@ def _silver(tables: Tables, name: str, table: SilverTable) -> Iterator[Finding]:
         yield from _output_names((*path, "sql"), table.query)
     elif table.from_:
         yield from _read(tables, (*path, "from"), table.from_, None)
+    yield from _lookups(tables, path, table)
+    yield from _declared(tables, name, table)
     yield from _columns(tables, name, table)
+    yield from _rule_names(path, table)
+
+
+def _lookups(tables: Tables, path: Path, table: SilverTable) -> Iterator[Finding]:
+    """The tables under ``lookups`` must be read, but not streamed; of Python that is said there and nowhere else."""
+    others = [read for read in table.reads if read != table.stream]
+    for lookup in table.lookups:
+        place = (*path, "lookups", lookup)
+        if lookup == table.stream:
+            yield Finding("not-a-lookup", place, f"{lookup} is read record by record: it is no lookup", "take it away")
+        elif table.is_python:
+            yield from _read(tables, place, lookup, None)
+        elif lookup not in others:
+            hint = nearest(lookup, others) or (f"it joins {', '.join(others)}" if others else "it joins no table")
+            yield Finding("not-a-lookup", place, f"{path[-1]} does not read {lookup}", hint)
+
+
+def _declared(tables: Tables, name: str, table: SilverTable) -> Iterator[Finding]:
+    """Each declared column is made; with ``failOnNewColumns`` no other is."""
+    made, declared = tables.made(table, (name,)), table.declared
+    if made is None or declared is None:
+        return
+    for column in declared:
+        if column.lower() not in {other.lower() for other in made}:
+            message = f"{name} declares {column}, and nothing makes it"
+            yield Finding("unknown-column", ("silver", name, "schema"), message, _instead(column, made))
+    if table.schemaEvolutionMode == "failOnNewColumns" and table.query is not None:
+        for column in made:
+            if column.lower() not in {other.lower() for other in declared}:
+                message = f"{column} is not in the schema of {name}, which fails on new columns"
+                line = table.query.line_of_output(column)
+                yield Finding("new-column", ("silver", name, "sql"), message, "declare it, or leave it out", line)
+
+
+def _rule_names(path: Path, table: SilverTable) -> Iterator[Finding]:
+    first: dict[str, str] = {}
+    for place, rule, _ in table.rules:
+        if rule in first:
+            yield Finding("duplicate-name", (*path, place, rule), f"there is a rule {rule} in {first[rule]} already")
+        first.setdefault(rule, place)
 
 
 def _gold(tables: Tables, name: str, table: GoldTable) -> Iterator[Finding]:
@@ -152,28 +218,63 @@ def _columns(tables: Tables, name: str, table: SilverTable) -> Iterator[Finding]
         ("keys",): table.keys,
         ("event_time",): [table.event_time] if table.event_time else [],
         ("pii",): table.pii,
-        ("apply_changes", "keys"): table.apply_changes.keys if table.apply_changes else [],
-        ("apply_changes", "sequence_by"): [table.apply_changes.sequence_by] if table.apply_changes else [],
+        ("deidentified",): list(table.deidentified or {}),
     }
     # The winner among duplicates may also be told by a column of the record that the query leaves out.
     record = tables.columns(table.stream) if table.sequence_by not in known else known
     if table.sequence_by and record is not None:
         fields["sequence_by",] = [] if table.sequence_by in record else [table.sequence_by]
+    yield from _unknown(name, path, fields, known)
+    if table.changes is None:
+        yield from _expected(path, name, table, known)
+    elif (source := tables.columns(table.stream)) is not None:
+        yield from _changes(name, table, table.changes, source)
+        # Rules judge the records, before they become rows: of all columns of the source, and of no others.
+        yield from _expected(path, table.stream, table, source)
+
+
+def _unknown(name: str, path: Path, fields: Mapping[Path, list[str]], known: list[str]) -> Iterator[Finding]:
+    """The names in ``fields``, by their places below ``path``, that are no columns of the table ``name``."""
     for at, names in fields.items():
         for number, column in enumerate(names):
             if column not in known:
-                place = (*path, *at, number) if at[-1] in ("keys", "pii") else (*path, *at)
+                place = (*path, *at, number) if at[-1] in _LISTS else (*path, *at)
+                place = (*place, column) if at[-1] == "deidentified" else place
                 yield Finding("unknown-column", place, f"{name} has no column {column}", _instead(column, known))
-    yield from _expected(path, name, table.expectations, known)
 
 
-def _expected(path: Path, name: str, rules: Mapping[str, Expectation], known: list[str]) -> Iterator[Finding]:
+def _changes(name: str, table: SilverTable, changes: Changes, source: list[str]) -> Iterator[Finding]:
+    """Columns of the source that ``apply_changes`` names and that are not there, or that the table makes itself."""
+    path: Path = ("silver", name, "apply_changes" if table.apply_changes else "apply_changes_from_snapshot")
+    fields: dict[Path, list[str]] = {
+        ("keys",): changes.keys,
+        ("sequence_by",): [changes.sequence_by],
+        ("track_history_column_list",): changes.track_history_column_list or [],
+        ("track_history_except_column_list",): changes.track_history_except_column_list or [],
+    }
+    if table.apply_changes:
+        fields["column_list",] = table.apply_changes.column_list or []
+        fields["except_column_list",] = table.apply_changes.except_column_list or []
+    yield from _unknown(table.stream, path, fields, source)
+    lower = {column.lower() for column in source}
+    for column in table.apply_changes.delete_columns if table.apply_changes else []:
+        if column.lower() not in lower:
+            message = f"{table.stream} has no column {column}"
+            yield Finding("unknown-column", (*path, "apply_as_deletes"), message, _instead(column, source))
+    for column in (START_AT, END_AT) if changes.history else ():
+        if column in changes.selected(source):
+            message = f"{table.stream} has a column {column}, and {name} makes one of this name"
+            yield Finding("reserved-name", (*path, "stored_as_scd_type"), message, "leave it out by except_column_list")
+
+
+def _expected(path: Path, of: str, table: SilverTable, known: list[str]) -> Iterator[Finding]:
+    """The columns that rules look at must be columns of the table that they judge."""
     lower = {column.lower() for column in known}
-    for rule, expectation in rules.items():
+    for place, rule, expectation in table.rules:
         for column in expectation.columns:
             if column.lower() not in lower:
-                message = f"{name} has no column {column}"
-                yield Finding("unknown-column", (*path, "expectations", rule), message, _instead(column, known))
+                message = f"{of} has no column {column}"
+                yield Finding("unknown-column", (*path, place, rule), message, _instead(column, known))
 
 
 def _instead(column: str, known: list[str]) -> str:

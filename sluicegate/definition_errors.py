@@ -10,7 +10,7 @@ from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 
 from sluicegate.definition_fields import Part, nearest
-from sluicegate.definition_model import ApplyChanges, Database, Expectation, Header, Pipeline
+from sluicegate.definition_model import ApplyChanges, ApplyChangesFromSnapshot, Database, Expectation, Header, Pipeline
 from sluicegate.definition_yaml import Path
 
 _EXPECTED = {
@@ -25,9 +25,11 @@ _EXPECTED = {
     "model_type": "fields are expected, as in {name: value},",
     "model_attributes_type": "fields are expected, as in {name: value},",
 }
-_INNER: dict[str, type[Part]] = {"database": Database, "apply_changes": ApplyChanges, "expectations": Expectation}
-_LATER = {
-    "stored_as_scd_type": {"2"},
+_INNER: dict[str, type[Part]] = {
+    "database": Database,
+    "apply_changes": ApplyChanges,
+    "apply_changes_from_snapshot": ApplyChangesFromSnapshot,
+    "expectations": Expectation,
 }
 
 
@@ -71,8 +73,6 @@ def _words(one: ErrorDetails, path: Path, model: type[Part]) -> tuple[str, str, 
 
 def _not_allowed(field: str, given: Any, expected: str) -> tuple[str, str, str]:
     allowed = re.findall(r"'([^']*)'", expected) or [expected]
-    if str(given) in _LATER.get(field, ()):
-        return "not-yet", f"{field} {given} is not in this version, which has {_listed(allowed)}", ""
     return "not-allowed", f"{field} is {_shown(given)}: allowed are {_listed(allowed)}", nearest(str(given), allowed)
 
 

@@ -13,7 +13,7 @@ from croniter import croniter
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, ValidationInfo
 from pydantic_core import PydanticCustomError
 
-from sluicegate import ddl
+from sluicegate import ddl, pseudonyms
 from sluicegate.condition import Condition
 from sluicegate.sql_tokens import QuerySyntax
 
@@ -72,6 +72,8 @@ def _with_variables(text: str, info: ValidationInfo) -> str:
 
     def value(match: re.Match[str]) -> str:
         name = match.group(1)
+        if name == pseudonyms.VARIABLE:
+            raise wrong("unset-variable", f"${{{name}}} is a secret, which no definition can name")
         if name not in names:
             hint = nearest(name, ["landing", "lake"]) or "set it in the environment of every process that runs this"
             raise wrong("unset-variable", f"${{{name}}} has no value: it is neither landing nor lake nor set", hint)

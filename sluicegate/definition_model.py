@@ -9,37 +9,49 @@ What editors should know of fields that exclude each other stands in ``json_sche
 
 from __future__ import annotations
 
+import hashlib
+from collections.abc import Iterator
+from functools import cached_property
 from pathlib import Path
 from typing import Annotated, Literal
 
 from pydantic import (
-    BeforeValidator,
     ConfigDict,
     Field,
     PrivateAttr,
     field_validator,
     model_validator,
 )
+from pydantic.config import JsonDict
 
-from sluicegate.condition import Condition
+from sluicegate import ddl
 from sluicegate.definition_bronze import BronzeTable as BronzeTable
+from sluicegate.definition_changes import ApplyChanges as ApplyChanges
+from sluicegate.definition_changes import ApplyChangesFromSnapshot as ApplyChangesFromSnapshot
+from sluicegate.definition_expectations import EXPECT_ALL, ConditionsByName, Expectations
+from sluicegate.definition_expectations import Expectation as Expectation
 from sluicegate.definition_fields import (
     IDENTIFIER,
+    Ddl,
     Names,
     Part,
-    SqlCondition,
     Text,
     cron,
     name_fault,
     nearest,
     wrong,
 )
+from sluicegate.definition_python import PythonTransform
 from sluicegate.errors import PipelineMissing
 from sluicegate.query import Query
 
 Layer = Literal["bronze", "silver", "gold"]
 LAYERS: tuple[Layer, ...] = ("bronze", "silver", "gold")
-CONDITIONS = ("expect", "expect_or_drop", "expect_or_quarantine", "expect_or_fail")
+LookupMode = Literal["follow", "as_of_run"]
+Treatment = Literal["hmac", "mask", "drop"]
+
+# What the de-identified table beside a silver table is called.
+DEIDENTIFIED = "_deidentified"
 
 
 class Database(Part):
@@ -63,83 +75,6 @@ class Database(Part):
         return name
 
 
-class Expectation(Part):
-    """A condition that rows of a silver table should meet, and what happens to those that do not.
-
-    It has exactly one of the four fields that begin with ``expect``; ``retry`` goes with ``expect_or_quarantine`` only.
-
-    Attributes:
-        expect: the condition; rows that break it are kept and counted.
-        expect_or_drop: the condition; they are dropped.
-        expect_or_quarantine: the condition; they go to the quarantine table.
-        expect_or_fail: the condition; they fail the run.
-        retry: quarantined rows are judged again when a lookup changes.
-    """
-
-    expect: SqlCondition | None = None
-    expect_or_drop: SqlCondition | None = None
-    expect_or_quarantine: SqlCondition | None = None
-    expect_or_fail: SqlCondition | None = None
-    retry: bool = False
-
-    model_config = ConfigDict(json_schema_extra={"oneOf": [{"required": [name]} for name in CONDITIONS]})
-
-    @model_validator(mode="after")
-    def _one_condition(self) -> Expectation:
-        given = [name for name, text in self._conditions() if text is not None]
-        if len(given) != 1:
-            found = "has none" if not given else "has " + " and ".join(given)
-            kinds = "expect, expect_or_drop, expect_or_quarantine or expect_or_fail"
-            raise wrong("one-of", f"an expectation has exactly one of {kinds}, and this {found}")
-        if self.retry and self.expect_or_quarantine is None:
-            raise wrong("retry", "only quarantined rows can be judged again: retry goes with expect_or_quarantine")
-        return self
-
-    def _conditions(self) -> list[tuple[str, str | None]]:
-        return [(name, getattr(self, name)) for name in CONDITIONS]
-
-    @property
-    def action(self) -> Literal["keep", "drop", "quarantine", "fail"]:
-        """What happens to a row that breaks it."""
-        if self.expect_or_drop is not None:
-            return "drop"
-        if self.expect_or_quarantine is not None:
-            return "quarantine"
-        return "fail" if self.expect_or_fail is not None else "keep"
-
-    @property
-    def text(self) -> str:
-        """The condition as it is written."""
-        return next(text for _, text in self._conditions() if text is not None)
-
-    @property
-    def condition(self) -> str:
-        """The condition as it is judged: a value that does not cast makes it NULL, and stops nothing."""
-        return Condition.parse(self.text).tried
-
-    @property
-    def columns(self) -> list[str]:
-        """The columns that it looks at."""
-        return Condition.parse(self.text).columns
-
-
-class ApplyChanges(Part):
-    """How records that say "this is now so" become one row for each key.
-
-    Attributes:
-        keys: columns that say what a record is about.
-        sequence_by: column by which the latest record wins.
-        stored_as_scd_type: 1, only the latest row for each key is kept.
-    """
-
-    keys: Annotated[Names, Field(min_length=1)]
-    sequence_by: str
-    stored_as_scd_type: Annotated[
-        Literal[1],
-        BeforeValidator(lambda value: 1 if value == "1" else value, json_schema_input_type=Literal[1, "1"]),
-    ] = 1
-
-
 class _WithQuery(Part):
     """A table that is made by a query; ``sql`` is its file or its text."""
 
@@ -156,45 +91,102 @@ class _WithQuery(Part):
         self._query, self._sql_file = query, sql_file
 
 
+_WAYS = {"sql": ("sql",), "python": ("from", "python"), "apply_changes": ("from", "apply_changes"),
+         "apply_changes_from_snapshot": ("from", "apply_changes_from_snapshot")}  # fmt: skip
+
+
+def _only(*names: str) -> JsonDict:
+    """For editors: of the fields that say where rows come from these are there, and no others."""
+    others = {field for way in _WAYS.values() for field in way if field not in names}
+    return {"required": list(names), "properties": {name: {"type": "null"} for name in sorted(others)}}
+
+
 class SilverTable(_WithQuery):
     """A table of typed, judged and joined records.
 
-    It has either ``sql``, or ``from`` with ``apply_changes``; with these, keys and sequence_by stand in
-    ``apply_changes`` and not beside it.
+    It has either ``sql``, or ``from`` with ``python``, ``apply_changes`` or ``apply_changes_from_snapshot``; with the
+    last two, keys and sequence_by stand in them and not beside them. A rule has a name of its own, in whichever field
+    it stands.
 
     Attributes:
         sql: the query, as the name of a file in the pipeline's folder or as text.
-        from_: ``from`` of the definition: the table that ``apply_changes`` reads, where there is no ``sql``.
-        apply_changes: how its records become rows.
+        python: the transform, as a file in the pipeline's folder and a function at its top level, ``file.py:function``.
+            It is called with the batch of records, a DataFrame, and the tables of ``lookups`` by name, and returns a
+            DataFrame that keeps ``_chunk`` and ``_pos``.
+        from_: ``from`` of the definition: the table that ``python`` or ``apply_changes`` reads record by record.
+        lookups: for each other table that is read, what a change of it does. ``follow``, the default: rows made with it
+            follow. ``as_of_run``: rows keep what it was when they were made, as in a stream-static join of Spark. With
+            ``python`` all tables that it may read stand here.
+        apply_changes: how its records become rows, where each tells a change.
+        apply_changes_from_snapshot: how its records become rows, where they are snapshots of all rows.
         keys: columns that name a row; of several records with the same keys one wins.
         sequence_by: column by which the latest of them wins.
         event_time: column that says when it happened.
-        expectations: the rules by name.
-        pii: columns with personal data.
+        schema_: ``schema`` of the definition: columns with their types, as DDL, which the table has first and in this
+            order. A value that does not fit its type, or would lose digits by it, is quarantined.
+        schemaEvolutionMode: what becomes of a column that the transform makes and that is new: not in ``schema``, or
+            without a schema not in the table so far. ``addNewColumns``: it is added. ``none``: it is left out.
+            ``failOnNewColumns``: nothing is written until the definition names it.
+        expectations_: ``expectations`` of the definition: the rules by name, each with its fate.
+        expect_all: conditions by name; rows that break them are kept and counted.
+        expect_all_or_drop: conditions by name; rows that break one are dropped.
+        expect_all_or_quarantine: conditions by name; rows that break one go to the quarantine table.
+        expect_all_or_fail: conditions by name; rows that break one fail the run.
+        pii: columns with personal data; where one is marked, no value is shown in what the pipeline's jobs say.
+        deidentified: what becomes of columns in the table's de-identified copy, which is kept where this is given:
+            ``hmac`` makes pseudonyms of them, ``mask`` hides them, ``drop`` leaves them out. Each column of ``pii`` is
+            to be named; columns that are not named are taken as they are.
     """
 
     sql: str | None = None
+    python: str | None = None
     from_: str | None = Field(None, alias="from")
+    lookups: dict[str, LookupMode] = {}
     apply_changes: ApplyChanges | None = None
+    apply_changes_from_snapshot: ApplyChangesFromSnapshot | None = None
     keys: Names = []
     sequence_by: str | None = None
     event_time: str | None = None
-    expectations: dict[str, Expectation] = {}
+    schema_: Ddl | None = Field(None, alias="schema")
+    schemaEvolutionMode: Literal["addNewColumns", "none", "failOnNewColumns"] = "addNewColumns"
+    expectations_: Expectations = Field({}, alias="expectations")
+    expect_all: ConditionsByName = {}
+    expect_all_or_drop: ConditionsByName = {}
+    expect_all_or_quarantine: ConditionsByName = {}
+    expect_all_or_fail: ConditionsByName = {}
     pii: Names = []
+    deidentified: Annotated[dict[str, Treatment], Field(min_length=1)] | None = None
+    _transform: PythonTransform | None = PrivateAttr(None)
 
-    model_config = ConfigDict(
-        json_schema_extra={
-            "oneOf": [
-                {"required": ["sql"], "properties": {"from": {"type": "null"}, "apply_changes": {"type": "null"}}},
-                {"required": ["from", "apply_changes"], "properties": {"sql": {"type": "null"}}},
-            ]
-        }
-    )
+    model_config = ConfigDict(json_schema_extra={"oneOf": [_only(*fields) for fields in _WAYS.values()]})
 
     @property
     def query(self) -> Query | None:
-        """The query; None for a table with ``apply_changes``."""
+        """The query; None for a table without ``sql``."""
         return self._query
+
+    @property
+    def transform(self) -> PythonTransform | None:
+        """The Python function that makes its rows; None for a table without one."""
+        return self._transform
+
+    @property
+    def is_python(self) -> bool:
+        """Whether code of the user makes its rows, and not a query or the engine's own rules."""
+        return self.python is not None
+
+    @property
+    def changes(self) -> ApplyChanges | ApplyChangesFromSnapshot | None:
+        """How records become rows where they tell of changes or are snapshots; None for other tables."""
+        return self.apply_changes or self.apply_changes_from_snapshot
+
+    @property
+    def fingerprint(self) -> str:
+        """SHA-256 of all that decides what a record becomes; comments and white space of a query do not."""
+        parts = [self.model_dump_json(exclude={"sql", "python", "pii"}, by_alias=True)]
+        parts += [self._query.fingerprint] if self._query else []
+        parts += [self._transform.fingerprint] if self._transform else []
+        return hashlib.sha256("\0".join(parts).encode()).hexdigest()
 
     @property
     def stream(self) -> str:
@@ -204,27 +196,64 @@ class SilverTable(_WithQuery):
     @property
     def reads(self) -> list[str]:
         """All tables that are read, the streamed one first."""
-        return [self.from_] if self.from_ else self._query.tables if self._query else []
+        if self._query:
+            return self._query.tables
+        return [*([self.from_] if self.from_ else []), *(self.lookups if self.is_python else [])]
 
-    @field_validator("expectations")
+    def lookup_mode(self, name: str) -> LookupMode:
+        """What a change of a table that is read, but not streamed, does to rows that were made with it."""
+        return self.lookups.get(name, "follow")
+
+    @property
+    def declared(self) -> dict[str, str] | None:
+        """Type of each column of the schema, as written and in its order; None without a schema."""
+        return ddl.columns(self.schema_) if self.schema_ else None
+
+    @property
+    def rules(self) -> Iterator[tuple[str, str, Expectation]]:
+        """Each rule with the field that it stands in and its name, in the order of the fields."""
+        yield from (("expectations", name, rule) for name, rule in self.expectations_.items())
+        for field, kind in EXPECT_ALL.items():
+            for name, condition in getattr(self, field).items():
+                yield field, name, Expectation(**{kind: condition})
+
+    @cached_property
+    def expectations(self) -> dict[str, Expectation]:
+        """All rules by name, in whichever field they stand."""
+        return {name: rule for _, name, rule in self.rules}
+
+    @field_validator("schema_")
     @classmethod
-    def _expectation_names(cls, expectations: dict[str, Expectation]) -> dict[str, Expectation]:
-        for name in expectations:
-            if not IDENTIFIER.fullmatch(name):
-                raise wrong(
-                    "name", f"{name!r} is not a name: letters, digits and _ are allowed, with a letter or _ first"
-                )
-        return expectations
+    def _no_hidden_columns(cls, schema: str | None) -> str | None:
+        for name in ddl.columns(schema) if schema else ():
+            if name.startswith("_"):
+                raise wrong("reserved-name", f"{name} begins with _, as the engine's own columns do: give it another")
+        return schema
+
+    @model_validator(mode="after")
+    def _all_personal(self) -> SilverTable:
+        treated = [column.lower() for column in self.deidentified or ()]
+        if twice := sorted({column for column in treated if treated.count(column) > 1}):
+            raise wrong("duplicate-name", f"deidentified has {', '.join(twice)} twice, in other cases")
+        left = [column for column in self.pii if column not in self.deidentified] if self.deidentified else []
+        if left:
+            said = f"deidentified does not say what becomes of {', '.join(left)}, which pii marks"
+            raise wrong("not-deidentified", said, f"as in {left[0]}: hmac, or mask, or drop")
+        return self
 
     @model_validator(mode="after")
     def _one_source(self) -> SilverTable:
-        if self.sql is not None and (self.from_ is not None or self.apply_changes is not None):
-            raise wrong("one-of", "a silver table has either sql, or from with apply_changes, and this has both")
-        if self.sql is None and (self.from_ is None or self.apply_changes is None):
-            given = "only from" if self.from_ else "only apply_changes" if self.apply_changes else "neither"
-            raise wrong("missing-field", f"a silver table has sql, or from with apply_changes, and this has {given}")
-        if self.apply_changes and (self.keys or self.sequence_by):
-            raise wrong("one-of", "keys and sequence_by stand in apply_changes here, not beside it")
+        ways = [name for name in _WAYS if getattr(self, name) is not None]
+        known = "a silver table has either sql, or from with python, apply_changes or apply_changes_from_snapshot"
+        if self.sql is not None and self.from_ is not None:
+            raise wrong("one-of", f"{known}, and this has sql and from")
+        if len(ways) > 1:
+            raise wrong("one-of", f"{known}, and this has {' and '.join(ways)}")
+        if self.sql is None and (self.from_ is None or not ways):
+            given = "only from" if self.from_ else f"only {ways[0]}" if ways else "neither"
+            raise wrong("missing-field", f"{known}, and this has {given}")
+        if self.changes and (self.keys or self.sequence_by):
+            raise wrong("one-of", f"keys and sequence_by stand in {ways[0]} here, not beside it")
         if self.sequence_by and not self.keys:
             raise wrong("missing-field", "sequence_by chooses among records with the same keys: keys is missing")
         return self
@@ -274,7 +303,7 @@ class Pipeline(Header):
     """A pipeline: files that land, and the tables that are made of them.
 
     Its name and those of its tables are small letters, digits and ``_``, with a letter first. No two tables have one
-    name, be it in different layers, and none ends in ``_quarantine``.
+    name, be it in different layers, and none ends in ``_quarantine`` or ``_deidentified``.
 
     Attributes:
         name: its name, also that of its folder.
@@ -297,6 +326,23 @@ class Pipeline(Header):
     def folder(self) -> Path:
         """Folder of its pipeline.yaml."""
         return self._folder
+
+    @property
+    def deidentified_tables(self) -> dict[str, str]:
+        """The de-identified tables, each with the name of the silver table that it is of."""
+        return {f"{name}{DEIDENTIFIED}": name for name, table in self.silver.items() if table.deidentified}
+
+    @property
+    def pii(self) -> frozenset[str]:
+        """Names, in small letters, of all columns that are marked as personal data."""
+        return frozenset(column.lower() for table in self.silver.values() for column in table.pii)
+
+    def names(self, layer: Layer) -> list[str]:
+        """All tables of a layer that a run fills, a de-identified one right behind the one that it is of."""
+        names: list[str] = []
+        for name in getattr(self, layer):
+            names += [name, *(copy for copy, of in self.deidentified_tables.items() if of == name)]
+        return names
 
     def table(self, name: str) -> tuple[Layer, BronzeTable | SilverTable | GoldTable]:
         """The layer and the definition of a table.

@@ -26,7 +26,8 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
     from sluicegate.definition import BronzeTable
-    from sluicegate.flow import Batch, Flow
+    from sluicegate.flow import Batch
+    from sluicegate.progress import Flow
     from sluicegate.schema import Schema
 
 # One batch, whatever has come: Delta's own limit, 1000 files, could end it in the middle of a commit.

@@ -13,7 +13,10 @@
     │   ├── SourceError        SG207           landed files that cannot be read as the definition says
     │   ├── FanOut             SG208           a transform that makes several rows of one record
     │   ├── LakeUnsupported    SG209           a lake on a store without the means this version needs
-    │   └── SchemaMismatch     SG210           columns or types that a bronze table may not take
+    │   ├── SchemaMismatch     SG210           columns or types that a table may not take
+    │   ├── TransformError     SG211           a Python transform that raised, or returned no batch of records
+    │   ├── ChangesError       SG212           columns that apply_changes cannot work with
+    │   └── PiiKeyMissing      SG213           no usable key for pseudonyms of personal data
     ├── ExpectationFailed      SG300  exit 3   data broke an expect_or_fail
     ├── AccountingError        SG400  exit 1   read != written + quarantined + dropped + duplicates
     ├── LakeLocked             SG401  exit 1   another run holds the pipeline's lock
@@ -183,9 +186,27 @@ class SourceError(UserError):
 
 
 class SchemaMismatch(UserError):
-    """Raised when files have columns, or the definition gives types, that a bronze table may not take."""
+    """Raised when files or a transform have columns, or the definition gives types, that a table may not take."""
 
     code = "SG210"
+
+
+class TransformError(UserError):
+    """Raised when a Python transform cannot be loaded, raises, or returns no DataFrame that keeps the identities."""
+
+    code = "SG211"
+
+
+class ChangesError(UserError):
+    """Raised when ``apply_changes`` names columns that the records do not have, or they have columns that it makes."""
+
+    code = "SG212"
+
+
+class PiiKeyMissing(UserError):
+    """Raised when personal data is to have pseudonyms, and there is no key for them or one too short to be safe."""
+
+    code = "SG213"
 
 
 class FanOut(UserError):

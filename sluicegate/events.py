@@ -14,6 +14,7 @@ import pyarrow as pa
 from deltalake import DeltaTable, write_deltalake
 
 from sluicegate import fault, lake
+from sluicegate.definition_model import LAYERS
 
 if TYPE_CHECKING:
     from sluicegate.definition import Pipeline
@@ -34,8 +35,8 @@ def copy_events(pipeline: Pipeline, at: lake.Lake) -> None:
     log = lake.delta_table(at.events)
     copied = _newest(log)
     rows: list[dict[str, Any]] = []
-    for layer in lake.LAYERS:
-        for name in getattr(pipeline, layer):
+    for layer in LAYERS:
+        for name in pipeline.names(layer):
             table = lake.delta_table(at.table(layer, name))
             if table is None:
                 continue

@@ -18,6 +18,7 @@ POINTS = (
     "silver.before_commit",
     "silver.between_commits",
     "silver.after_commit",
+    "silver.after_removal",
     "gold.before_commit",
     "gold.after_commit",
     "events.before_commit",

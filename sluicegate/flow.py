@@ -11,185 +11,31 @@ from __future__ import annotations
 import json
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 from sluicegate import delta_source, lake, marks
-from sluicegate.errors import SluicegateError, Where
+from sluicegate.errors import SluicegateError, UserError, Where
+from sluicegate.progress import Flow, Progress, name_of, progress
 from sluicegate.report import TableReport
 from sluicegate.session import configured
 from sluicegate.spark_errors import readable
 
 if TYPE_CHECKING:
-    from deltalake import DeltaTable
     from pyspark.sql import DataFrame, SparkSession
 
-# Columns that Delta's change data feed adds.
-CHANGE_COLUMNS = ("_change_type", "_commit_version", "_commit_timestamp")
+    from sluicegate.choice import Choice
 
 # Columns by which we know a row; a query does not see those of its lookups.
 ENGINE_COLUMNS = ("_chunk", "_pos", "_sequence")
-
-# Commits that only add rows, or none. After any other (DELETE, UPDATE, MERGE, RESTORE…) rows of the source that were
-# applied already have changed, and the target is made again.
-ADDITIVE = {"WRITE", "STREAMING UPDATE", "CREATE TABLE", "ADD COLUMNS", "SET TBLPROPERTIES", "UNSET TBLPROPERTIES",
-            "CHANGE COLUMN", "UPDATE SCHEMA", "OPTIMIZE", "VACUUM START", "VACUUM END", "CLUSTER BY"}  # fmt: skip
 
 # How Spark says that a part of the source's history is gone: log files or change files that were cleaned away.
 GAP = ("DELTA_LOG_FILE_NOT_FOUND", "DELTA_VERSION_NOT_FOUND", "DELTA_CHANGE_DATA_FILE_NOT_FOUND",
        "DELTA_MISSING_CHANGE_DATA", "DELTA_CDC_START_VERSION_AFTER_LATEST", "DELTA_TRUNCATED_TRANSACTION_LOG",
        "DELTA_TIMESTAMP_EARLIER_THAN_COMMIT_RETENTION", "FAILED_READ_FILE.FILE_NOT_EXIST")  # fmt: skip
-
-
-@dataclass(frozen=True)
-class Flow:
-    """One way into one table.
-
-    Attributes:
-        layer: bronze, silver or gold.
-        table: name of the table it fills.
-        source: URI of the Delta table whose changes it follows.
-        target: URI of the table it fills.
-        inputs: the other tables it reads, name to URI; when one of them changes, the target is made again.
-        fingerprint: of what computes the table; the target is made again when it differs. Empty: not looked at.
-        rebuildable: whether the target can be made again from the source (bronze cannot: files may be gone).
-        foreign: whether the source is a table of other programs': it may have no change data feed, and change in any
-            way (see delta_source.py).
-    """
-
-    layer: str
-    table: str
-    source: str
-    target: str
-    inputs: Mapping[str, str] = field(default_factory=dict)
-    fingerprint: str = ""
-    rebuildable: bool = True
-    foreign: bool = False
-
-
-@dataclass(frozen=True)
-class Progress:
-    """How far a flow has come, and what is to be done.
-
-    Attributes:
-        kind: ``idle``; ``blocked``: a table that it needs does not exist yet; ``incremental``: take the changes after
-            ``since`` up to ``until``; ``whole``: make the target again from the source as of ``until``.
-        since: the mark: version of the source that the target has taken in; -1 before the first.
-        until: version of the source now.
-        versions: version of each other input now; the batch reads exactly these.
-        stamps: table id and version of each other input, as they are recorded.
-        app_id: under which the mark is kept; it has the source's table id in it, so a source that was deleted and
-            made again is not mistaken for the one that the mark speaks of, and the epoch (see marks.py).
-        seen: version of the target when its marks were read; -1 before the first.
-        restores: each RESTORE of the target, as its commits are to tell them.
-        why: reason of a rebuild or of waiting.
-    """
-
-    kind: Literal["idle", "blocked", "incremental", "whole"]
-    since: int = -1
-    until: int = -1
-    versions: Mapping[str, int] = field(default_factory=dict)
-    stamps: Mapping[str, str] = field(default_factory=dict)
-    app_id: str = ""
-    seen: int = -1
-    restores: Sequence[Sequence[int | None]] = ()
-    why: str = ""
-
-    @property
-    def work(self) -> bool:
-        """Whether a run would do anything."""
-        return self.kind in ("incremental", "whole")
-
-
-def progress(flow: Flow) -> Progress:
-    """Reads the marks. No Spark; some 10 ms.
-
-    Raises:
-        NotADeltaTable: there are files, but no table, at one of the addresses.
-        LandingMissing: the source is a table of other programs', and is not there.
-        SluicegateError: the source is older than what was taken from it, or is another table than the one that the
-            target was filled from and the target cannot be made again from it.
-    """
-    source, target = lake.delta_table(flow.source), lake.delta_table(flow.target)
-    if source is None and flow.foreign:
-        raise delta_source.missing(flow)
-    if source is None:
-        return Progress("blocked", why=f"{_name(flow.source)} has no rows yet")
-    versions: dict[str, int] = {}
-    stamps: dict[str, str] = {}
-    for name, uri in flow.inputs.items():
-        table = lake.delta_table(uri)
-        if table is None:
-            return Progress("blocked", why=f"it joins {name}, which has no rows yet")
-        versions[name] = table.version()
-        stamps[name] = f"{lake.table_id(table)}@{table.version()}"
-    past = marks.lineage(target) if target is not None else None
-    app_id = marks.app_id(flow.layer, flow.table, source)
-    reached = marks.reach(target, app_id, None if flow.rebuildable else past)
-    mark, until = reached.mark, source.version()
-    since = -1 if mark is None else mark
-    why = _why_whole(flow, source, past, mark, stamps) if past is not None else ""
-    _demand_a_way(flow, mark, until, why)
-    kind: Literal["idle", "incremental", "whole"]
-    if flow.rebuildable:
-        # The first time, too: what the source once was and is no more does not belong into the target.
-        kind = "whole" if why or mark is None else "idle" if since == until else "incremental"
-    else:  # the first version of a ledger is made without files
-        kind = "idle" if until in (0, since) else "incremental"
-        if past is not None and past.news:
-            why = f"it was restored in version {past.restores[-1].at}: what it lacks since is read again"
-    seen, restores = (target.version(), past.facts()) if target is not None and past is not None else (-1, [])
-    return Progress(kind, since, until, versions, stamps, reached.app_id, seen, restores, why)
-
-
-def _demand_a_way(flow: Flow, mark: int | None, until: int, why: str) -> None:
-    if mark is not None and mark > until:
-        # Delta keeps the higher of two marks, so later changes of the source would be taken for known.
-        raise SluicegateError(
-            f"{flow.table} cannot go on: {_name(flow.source)} is older than what was taken from it",
-            where=Where(table=flow.table, file=flow.source),
-            hint=f"move {flow.target} away: it is made again from what {_name(flow.source)} holds now",
-        )
-    if why and not flow.rebuildable:
-        raise SluicegateError(
-            f"{flow.table} cannot go on: {why}",
-            where=Where(table=flow.table, file=flow.source),
-            hint="restore the ledger, or move the table away to read all landed files again",
-        )
-
-
-def _why_whole(flow: Flow, source: DeltaTable, past: marks.Lineage, mark: int | None, stamps: Mapping[str, str]) -> str:
-    """Why the target must be made again from the source; empty when the changes since the mark are enough."""
-    name, last = _name(flow.source), past.ours
-    if flow.rebuildable and past.news and last is not None:
-        return f"it was restored in version {past.restores[-1].at}"
-    if flow.foreign:
-        return delta_source.why_whole(flow, source, last, mark)
-    if mark is None:
-        return f"{name} is not the table that it was filled from"
-    if not flow.rebuildable:
-        return ""
-    if last is None or last.ours is None:
-        return "its log no longer tells what it was made from"
-    if flow.fingerprint and last.ours.get("fingerprint") != flow.fingerprint:
-        return "its definition changed"
-    changed = [n for n, stamp in stamps.items() if last.ours.get("inputs", {}).get(n) != stamp]
-    return f"{', '.join(changed)} changed" if changed else _rewritten(name, source, mark)
-
-
-def _rewritten(name: str, source: DeltaTable, mark: int) -> str:
-    """What the source's commits after the mark did besides adding rows; empty if nothing."""
-    for commit in lake.commits(source, source.version() - mark) if mark < source.version() else ():
-        if commit.version > mark and (commit.operation not in ADDITIVE or commit.overwrites):
-            return f"{name} was changed by {commit.operation} in version {commit.version}"
-    return ""
-
-
-def _name(uri: str) -> str:
-    return uri.rstrip("/").rsplit("/", 1)[-1]
 
 
 @dataclass
@@ -198,21 +44,26 @@ class Batch:
 
     Attributes:
         rows: rows that the source gained after the mark, or all of its rows when ``whole``; with the source's columns.
+            When ``again``, rows of any change after the mark, gone ones too.
         read: number of these rows, as the source's own log counts them; 0 where the source is foreign.
         whole: whether the target is to be replaced by what these rows give.
+        again: whether records are among the batch's that may have been applied before.
         progress: the marks.
         flow: the flow.
         report: for the layer to fill in.
         facts: who runs this, for the commit's metadata.
+        choice: records that a person chose to apply again; None without.
     """
 
     rows: DataFrame
     read: int
     whole: bool
+    again: bool
     progress: Progress
     flow: Flow
     report: TableReport
     facts: Mapping[str, Any]
+    choice: Choice | None = None
 
     @property
     def session(self) -> SparkSession:
@@ -226,6 +77,21 @@ class Batch:
     def pinned_source(self) -> DataFrame:
         """All rows of the source as of the batch's end."""
         return self._read(self.flow.source, self.progress.until)
+
+    def records(self) -> DataFrame:
+        """All rows of the source as of the batch's end, with the columns by which we know them."""
+        return self.session.read.format("delta").option("versionAsOf", self.progress.until).load(self.flow.source)
+
+    def of_everything(self) -> Batch:
+        """The same batch over all rows of the source, to replace the target."""
+        count = lake.rows(lake.delta_table(self.flow.source, self.progress.until))
+        return replace(self, rows=self.records(), read=count, whole=True, again=False)
+
+    def changes_of(self, name: str) -> DataFrame:
+        """What another input gained and lost since the last batch, row by row, with Delta's columns of a change."""
+        reader = self.session.read.format("delta").option("readChangeFeed", "true")
+        since, until = self.progress.changed[name] + 1, self.progress.versions[name]
+        return reader.option("startingVersion", since).option("endingVersion", until).load(self.flow.inputs[name])
 
     def _read(self, uri: str, version: int) -> DataFrame:
         # A query over whole tables speaks of their data: `SELECT *` must not bring identities of other records.
@@ -272,33 +138,65 @@ class Batch:
             "layer": self.flow.layer, "table": self.flow.table, "mode": "whole" if self.whole else "incremental",
             "since": self.progress.since, "until": self.progress.until, "inputs": dict(self.progress.stamps),
             "fingerprint": self.flow.fingerprint, "why": self.progress.why, "seen": self.progress.seen,
+            **({"key": self.flow.key} if self.flow.key else {}), **(self.choice.facts() if self.choice else {}),
             **({"restores": self.progress.restores} if self.progress.restores else {}), **self.facts,
         }  # fmt: skip
 
 
-def run(session: SparkSession, flow: Flow, apply: Callable[[Batch], None], facts: Mapping[str, Any]) -> TableReport:
+def run(
+    session: SparkSession,
+    flow: Flow,
+    apply: Callable[[Batch], None],
+    facts: Mapping[str, Any],
+    choice: Choice | None = None,
+) -> TableReport:
     """Brings a flow's target up to its source, by a stream over the changes or by a rebuild.
+
+    Args:
+        session: the Spark session.
+        flow: the flow.
+        apply: what the layer does with one batch.
+        facts: who runs this, for every commit.
+        choice: records that are to be applied again in the same batch.
 
     Raises:
         SluicegateError: whatever ``apply`` raises, with its class (Spark would lose it).
         QueryError: Spark refuses the query.
+        UserError: a choice is only to be validated, and there is no table yet to compare with.
     """
     now = progress(flow)
-    report = TableReport(flow.table, flow.layer, why=now.why)
+    if choice is not None and now.kind == "idle":
+        now = replace(now, kind="incremental")
+    if choice is not None and choice.validate and now.kind == "whole":
+        raise UserError(
+            f"{flow.table} is to be made whole by the next run, so there is nothing to compare with",
+            where=Where(table=flow.table),
+            cause=now.why or "it has not been filled yet",
+            hint="run the pipeline first",
+        )
+    report = TableReport(flow.table, flow.layer, state=now.kind, why=now.why)
     if not now.work:
         return report
     started = time.monotonic()
-    loop = _Loop(session, flow, apply, facts, report)
-    if now.kind == "incremental" and (gap := loop.stream(now)):
+    loop = _Loop(session, flow, apply, facts, report, choice)
+    if now.kind == "incremental" and (gap := loop.follow(now)):
         now = replace(now, kind="whole", why=gap)
     if now.kind == "whole":
         loop.rebuild(now)
-    report.state = "rebuilt" if now.kind == "whole" and (now.since >= 0 or now.why) else "written"
+    report.state = _state(now, choice)
     report.why = now.why
     report.seconds = time.monotonic() - started
     target = lake.delta_table(flow.target)
     report.version, report.total = (target.version() if target else None), lake.rows(target)
     return report
+
+
+def _state(done: Progress, choice: Choice | None) -> str:
+    if done.kind == "whole":
+        return "rebuilt" if done.since >= 0 or done.why else "written"
+    if choice is not None and choice.validate:
+        return "validated"
+    return "again" if done.again or choice is not None else "written"
 
 
 @dataclass
@@ -308,6 +206,24 @@ class _Loop:
     apply: Callable[[Batch], None]
     facts: Mapping[str, Any]
     report: TableReport
+    choice: Choice | None
+
+    def follow(self, now: Progress) -> str:
+        """Applies the changes after the mark, and what else is to be applied again, in one batch.
+
+        Returns:
+            why these changes cannot be had, so that the target must be made again; empty if they were applied.
+        """
+        if now.since < now.until:
+            return self.stream(now)
+        try:
+            source = self.session.read.format("delta").option("versionAsOf", now.until).load(self.flow.source)
+            self._apply(source.limit(0), now)
+        except Exception as error:
+            if any(sign in str(error) for sign in GAP):
+                return "the history of a table that it reads is gone"
+            raise self._readable(error) from self._behind(error)
+        return ""
 
     def stream(self, now: Progress) -> str:
         """Runs an availableNow stream over the changes after the mark; its one batch is applied.
@@ -324,12 +240,15 @@ class _Loop:
                 if self.flow.foreign:
                     # Rows of a feed say which commit they are of; without one, all that came is taken in.
                     delta_source.demand_additive(self.flow, now.until, end)
-                self._apply(rows, replace(now, until=end) if self.flow.foreign else now)
+                if self.flow.foreign:
+                    self._apply(rows, replace(now, until=end))
+                else:
+                    self._apply(_of_feed(rows, now), now)
                 applied.append(batch_id)
             except BaseException as error:  # carried around Spark, which would make a text of it
                 failure.append(error)
                 # Py4J answers the JVM only for an Exception: any other would leave the stream waiting for ever.
-                raise RuntimeError("the batch failed") from error
+                raise RuntimeError("the batch failed") from self._behind(error)
 
         with tempfile.TemporaryDirectory(prefix="sluicegate-", ignore_cleanup_errors=True) as scratch:
             how = delta_source.STREAM if self.flow.foreign else {"readChangeFeed": "true"}
@@ -343,15 +262,22 @@ class _Loop:
             try:
                 query.start().awaitTermination()
             except Exception as error:
-                if any(sign in str(error) for sign in GAP) and self.flow.rebuildable:
+                if any(sign in f"{error} {failure}" for sign in GAP) and self.flow.rebuildable:
                     return "the source's history is gone"
                 if self.flow.foreign and any(sign in f"{error} {failure}" for sign in delta_source.REWRITTEN):
                     # The snapshot is of before that; what it changed is the next run's.
-                    return f"{_name(self.flow.source)} was changed while it was read"
-                raise readable(failure[0] if failure else error, self.flow.layer, self.flow.table) from error
+                    return f"{name_of(self.flow.source)} was changed while it was read"
+                raise self._readable(failure[0] if failure else error) from self._behind(error)
         if not applied:  # commits without any change in them, an OPTIMIZE for instance: only the mark moves
-            self._apply(self.session.createDataFrame([], changes.schema), now)
+            self._apply(self.session.createDataFrame([], changes.schema).drop(*lake.CHANGE_COLUMNS), now)
         return ""
+
+    def _readable(self, error: BaseException) -> BaseException:
+        return readable(error, self.flow.layer, self.flow.table, private=self.flow.private)
+
+    def _behind(self, error: BaseException) -> BaseException | None:
+        """What a trace is to show as the cause: not Spark's words where they may quote personal data."""
+        return None if self.flow.private else error
 
     def rebuild(self, now: Progress) -> None:
         """Makes the target again from the source as of ``until``."""
@@ -359,16 +285,21 @@ class _Loop:
         try:
             self._apply(rows, now)
         except Exception as error:
-            raise readable(error, self.flow.layer, self.flow.table) from error
+            raise self._readable(error) from self._behind(error)
 
     def _apply(self, rows: DataFrame, now: Progress) -> None:
         whole = now.kind == "whole"
-        if not (whole or self.flow.foreign):
-            # Another program may have committed to the source since the marks were read: that is the next run's.
-            rows = rows.where(f"_commit_version <= {now.until}").drop(*CHANGE_COLUMNS)
+        choice = None if whole else self.choice
+        again = not whole and (now.again or choice is not None)
         # What others write of their rows need not be so, and is not there in every commit.
-        read = 0 if self.flow.foreign else _rows_between(self.flow.source, now.since, now.until, whole=whole)
-        self.apply(Batch(rows, read, whole, now, self.flow, self.report, self.facts))
+        count = not (self.flow.foreign or again)
+        read = _rows_between(self.flow.source, now.since, now.until, whole=whole) if count else 0
+        self.apply(Batch(rows, read, whole, again, now, self.flow, self.report, self.facts, choice))
+
+
+def _of_feed(rows: DataFrame, now: Progress) -> DataFrame:
+    # Another program may have committed to the source since the marks were read: that is the next run's.
+    return rows.where(f"_commit_version <= {now.until}").drop(*lake.CHANGE_COLUMNS)
 
 
 def _rows_between(source: str, since: int, until: int, *, whole: bool) -> int:

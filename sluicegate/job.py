@@ -11,15 +11,18 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from sluicegate import clean_source, events, flow, lake, landing, outcome, plan, report, schemas, session
+from sluicegate.choice import Interval
 from sluicegate.definition import load
 from sluicegate.errors import SluicegateError, UserError
 from sluicegate.lock import pipeline_lock
+from sluicegate.progress import Flow, progress
 from sluicegate.report import RunReport, TableReport, say
 from sluicegate.settings import Settings
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+    from sluicegate.choice import Choice
     from sluicegate.definition import Pipeline
     from sluicegate.flow import Batch
 
@@ -34,7 +37,7 @@ def main(layer: str, argv: Sequence[str] | None = None) -> int:
     Returns:
         the exit code: 0 done, 1 anything else, 2 the user's mistake, 3 data broke an ``expect_or_fail``.
     """
-    return guarded(lambda: _layer(layer, parser(layer).parse_args(argv)))
+    return guarded(lambda: _layer(layer, layer_parser(layer).parse_args(argv)))
 
 
 def guarded(work: Callable[[], RunReport]) -> int:
@@ -55,8 +58,27 @@ def guarded(work: Callable[[], RunReport]) -> int:
 
 def _layer(layer: str, arguments: argparse.Namespace) -> RunReport:
     pipeline, at, facts = subject(arguments)
+    choice = interval(pipeline, arguments.mode, arguments.since, arguments.until)
     with pipeline_lock(at, str(facts.get("run_id") or f"{layer} job of {pipeline.name}")):
-        return Job(pipeline, at, layer, facts).run()
+        return Job(pipeline, at, layer, facts, choice=choice).run()
+
+
+def interval(pipeline: Pipeline, mode: str, since: str | None, until: str | None) -> Interval | None:
+    """The interval that a run is to make again; None for an incremental run.
+
+    Raises:
+        UserError: one of its ends is missing or no time, or no table of the pipeline has an event time.
+    """
+    if mode == "incremental" and not (since or until):
+        return None
+    if mode == "incremental" or not (since and until):
+        raise UserError("an interval has both ends", hint="--mode interval --from 2024-03-01 --to 2024-03-02")
+    if not any(table.event_time for table in pipeline.silver.values()):
+        raise UserError(
+            f"no silver table of {pipeline.name} has an event_time",
+            hint="an interval is one of event times: say which column has it; `sluicegate replay` needs none",
+        )
+    return Interval.parse(since, until)
 
 
 def subject(arguments: argparse.Namespace) -> tuple[Pipeline, lake.Lake, dict[str, Any]]:
@@ -75,6 +97,16 @@ def parser(layer: str) -> argparse.ArgumentParser:
     parser.add_argument("--pipelines", help="folder of definitions (default: $SLUICEGATE_PIPELINES, else ./pipelines)")
     parser.add_argument("--run-info", default="{}", help="JSON object: who runs this; it goes into every commit")
     return parser
+
+
+def layer_parser(layer: str) -> argparse.ArgumentParser:
+    """The command line of the job of a layer, which can be told an interval."""
+    made = parser(layer)
+    made.add_argument("--mode", choices=["incremental", "interval"], default="incremental",
+                      help="what is new, or besides that all records of an interval again")  # fmt: skip
+    made.add_argument("--from", dest="since", metavar="TIME", help="its beginning by event time, ISO 8601, UTC")
+    made.add_argument("--to", dest="until", metavar="TIME", help="its end, which does not belong to it")
+    return made
 
 
 def _run_info(text: str) -> dict[str, Any]:
@@ -108,6 +140,7 @@ class Job:
         spark: a session to use instead of one of its own.
         only: the one table to run; None for all of the layer.
         look: how to find files that have landed, instead of looking at the landing folder.
+        choice: records of silver tables to apply again.
     """
 
     def __init__(
@@ -120,9 +153,10 @@ class Job:
         *,
         only: str | None = None,
         look: landing.Look | None = None,
+        choice: Choice | None = None,
     ) -> None:
         self.pipeline, self.at, self.layer, self.facts = pipeline, at, layer, {"pipeline": pipeline.name, **facts}
-        self._spark, self._only, self._look = spark, only, look
+        self._spark, self._only, self._look, self._choice = spark, only, look, choice
         self.done = RunReport(pipeline.name, layer)
 
     def run(self) -> RunReport:
@@ -148,16 +182,18 @@ class Job:
             raise failure
         return self.done
 
-    def _table(self, name: str, way: flow.Flow) -> None:
+    def _table(self, name: str, way: Flow) -> None:
         changed = 0
         files = self.layer == "bronze" and self.pipeline.bronze[name].of_files
         if files:
             outcome.copy(self.at, name)  # of a run that was killed before it could: discovery asks what failed
             changed = landing.enter(name, self.pipeline.bronze[name], self.at, self._look).changed.num_rows
-        now = flow.progress(way)
+        now = progress(way)
+        chosen = self._choice is not None and name not in self.pipeline.deidentified_tables
+        choice = self._choice if chosen and self._choice and self._choice.of(name, self.pipeline) else None
         try:
-            if now.work:
-                done = flow.run(self._session(), way, self._apply(name), self.facts)
+            if now.work or (choice is not None and now.kind == "idle"):
+                done = flow.run(self._session(), way, self._apply(name), self.facts, choice)
             else:
                 done = TableReport(name, self.layer, state=now.kind, why=now.why)
         finally:
@@ -180,7 +216,7 @@ class Job:
 
     def _session(self) -> SparkSession:
         if self._spark is None:
-            self._spark = session.open_session(f"{self.pipeline.name}.{self.layer}")
+            self._spark = session.open_session(f"{self.pipeline.name}.{self.layer}", private=bool(self.pipeline.pii))
         return self._spark
 
     def _apply(self, name: str) -> Callable[[Batch], None]:
@@ -193,6 +229,11 @@ class Job:
             from sluicegate import bronze
 
             return partial(bronze.apply, name=name, table=self.pipeline.bronze[name], at=self.at)
+        if name in self.pipeline.deidentified_tables:
+            from sluicegate import deidentified
+
+            of = self.pipeline.silver[self.pipeline.deidentified_tables[name]]
+            return partial(deidentified.apply, name=name, table=of, at=self.at)
         if self.layer == "silver":
             from sluicegate import silver
 

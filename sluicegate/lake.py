@@ -21,6 +21,9 @@ LAYERS = ("bronze", "silver", "gold")
 # The key under which our facts stand in a commit's userMetadata: other writers have metadata of their own.
 METADATA = "sluicegate"
 
+# Columns that Delta's change data feed adds.
+CHANGE_COLUMNS = ("_change_type", "_commit_version", "_commit_timestamp")
+
 # So many data files of a small table are put into one: opening them costs more than what is in them.
 MANY_FILES = 32
 
@@ -235,6 +238,7 @@ class Commit:
         ours: our facts from userMetadata; None where another program wrote the commit.
         rows_written: rows that the commit wrote, where Delta counted them.
         overwrites: whether it replaced rows instead of adding some.
+        partly: whether it replaced only those that a condition named.
         restored_to: the version that a RESTORE brought back, where it was asked for by version.
     """
 
@@ -244,6 +248,7 @@ class Commit:
     ours: dict[str, Any] | None
     rows_written: int | None
     overwrites: bool
+    partly: bool
     restored_to: int | None = None
 
 
@@ -261,6 +266,7 @@ def commits(table: DeltaTable, limit: int | None = None) -> Iterator[Commit]:
             ours=_ours(entry.get("userMetadata")),
             rows_written=None if counted is None else int(counted),
             overwrites=str(parameters.get("mode", "Append")) == "Overwrite",
+            partly=str(parameters.get("predicate") or "[]") != "[]",
             restored_to=None if restored is None else int(restored),
         )
 

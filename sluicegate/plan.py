@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 from collections.abc import Mapping
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from sluicegate import lake, landing, outcome
-from sluicegate.flow import Flow, Progress, progress
+from sluicegate import lake, landing, outcome, pseudonyms
+from sluicegate.progress import Flow, Progress, progress
 from sluicegate.report import files as files_
 from sluicegate.report import human_bytes
 
 if TYPE_CHECKING:
-    from sluicegate.definition import BronzeTable, Pipeline
+    from sluicegate.definition import BronzeTable, GoldTable, Pipeline, SilverTable
     from sluicegate.settings import Settings
 
 
@@ -117,19 +119,46 @@ def versions_(count: int) -> str:
 
 def flows(pipeline: Pipeline, at: lake.Lake, layer: str) -> dict[str, Flow]:
     """The flows of a layer by table, in the order in which they run."""
+    private = bool(pipeline.pii)
+    return {name: replace(flow, private=private) for name, flow in _flows(pipeline, at, layer).items()}
+
+
+def _flows(pipeline: Pipeline, at: lake.Lake, layer: str) -> dict[str, Flow]:
     address = {name: at.table(of, name) for of in lake.LAYERS for name in getattr(pipeline, of)}
     if layer == "bronze":
         return {name: _bronze_flow(name, table, at) for name, table in pipeline.bronze.items()}
     if layer == "gold":
-        return {name: _query_flow("gold", name, table.query, at, address) for name, table in pipeline.gold.items()}
+        return {name: _gold_flow(name, table, at, address) for name, table in pipeline.gold.items()}
     found = {}
     for name in pipeline.silver_order():
-        table = pipeline.silver[name]
-        if table.query is None:
-            found[name] = Flow("silver", name, address[str(table.from_)], at.table("silver", name))
-        else:
-            found[name] = _query_flow("silver", name, table.query, at, address)
+        found[name] = _silver_flow(name, pipeline.silver[name], at, address)
+        for copy in (copy for copy, of in pipeline.deidentified_tables.items() if of == name):
+            found[copy] = _deidentified_flow(copy, pipeline.silver[name], address[name], at)
     return found
+
+
+def _silver_flow(name: str, table: SilverTable, at: lake.Lake, address: Mapping[str, str]) -> Flow:
+    others = [read for read in table.reads if read != table.stream]
+    as_of_run = frozenset(read for read in others if table.lookup_mode(read) == "as_of_run")
+    return Flow(
+        "silver", name, address[table.stream], at.table("silver", name),
+        inputs={read: address[read] for read in others},
+        followed=frozenset(table.query.ties if table.query else ()) - as_of_run,
+        as_of_run=as_of_run,
+        retries=any(rule.retry for rule in table.expectations.values()),
+        beside=(at.quarantine(name), at.set_aside(name)),
+        by_record=True,
+    )  # fmt: skip
+
+
+def _deidentified_flow(name: str, table: SilverTable, source: str, at: lake.Lake) -> Flow:
+    treatments = table.deidentified or {}
+    return Flow(
+        "silver", name, source, at.table("silver", name),
+        by_record=True,
+        fingerprint=hashlib.sha256(json.dumps(treatments, sort_keys=True).encode()).hexdigest(),
+        key=pseudonyms.fingerprint() if "hmac" in treatments.values() else "",
+    )  # fmt: skip
 
 
 def _bronze_flow(name: str, table: BronzeTable, at: lake.Lake) -> Flow:
@@ -138,12 +167,11 @@ def _bronze_flow(name: str, table: BronzeTable, at: lake.Lake) -> Flow:
     return Flow("bronze", name, at.ledger(name), at.table("bronze", name), rebuildable=False)
 
 
-def _query_flow(layer: str, name: str, query: Any, at: lake.Lake, address: dict[str, str]) -> Flow:
-    """A query's flow follows the table in STREAM, or the first one; the others are looked at as a whole."""
-    source = query.stream or query.tables[0]
-    inputs = {table: address[table] for table in query.tables if table != source}
-    fingerprint = query.fingerprint if layer == "gold" else ""
-    return Flow(layer, name, address[source], at.table(layer, name), inputs, fingerprint)
+def _gold_flow(name: str, table: GoldTable, at: lake.Lake, address: Mapping[str, str]) -> Flow:
+    """It follows the first table that the query reads; the others are looked at as a whole."""
+    source, *others = table.query.tables
+    inputs = {read: address[read] for read in others}
+    return Flow("gold", name, address[source], at.table("gold", name), inputs, fingerprint=table.query.fingerprint)
 
 
 def _left(failed: Mapping[str, bool], new: pa.Table) -> int:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import re
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -15,6 +16,7 @@ from sqlglot.tokenizer_core import TokenType
 
 from sluicegate import query_shape, sql_casts
 from sluicegate.sql_tokens import QuerySyntax, Span, Tokens, line_at, parsed
+from sluicegate.ties import Tie, ties
 
 __all__ = ["IDENTITY", "Query", "QuerySyntax"]
 
@@ -102,6 +104,14 @@ class Query:
     def tables(self) -> list[str]:
         """All tables that are read, the streamed one first."""
         return ([self.stream] if self.stream else []) + [name for name in self.lookups if name != self.stream]
+
+    @property
+    def ties(self) -> dict[str, list[Tie]]:
+        """How the lookups are tied to the stream's records, of those that are tied wherever they are read."""
+        if self.stream is None:
+            return {}
+        often = Counter(table.name for table in self._read if not table.streamed)
+        return ties(query_shape.first_select(self._tree), self.stream_alias or "", often)
 
     @property
     def fingerprint(self) -> str:

@@ -29,14 +29,19 @@ class TableReport:
     Attributes:
         table: name of the table.
         layer: bronze, silver or gold.
-        state: ``idle``, ``blocked`` (it waits for another table), ``written``, or ``rebuilt`` when the table was made
-            again as a whole.
+        state: ``idle``, ``blocked`` (it waits for another table), ``written``, ``again`` when records were applied
+            again, ``validated`` when that was only tried, or ``rebuilt`` when the table was made again as a whole.
         why: the reason of a rebuild, or what a person should know (may be empty).
         read: records (gold: changed rows) that the run took in.
         written: rows added to or changed in the table.
         quarantined: records that broke a rule and stand in the quarantine table.
         dropped: records dropped by an ``expect_or_drop`` or by the query itself; their identities are set aside.
         duplicates: records set aside because another record has their key.
+        inserted: rows that came into the table where records were applied again (silver).
+        updated: rows that changed by it.
+        deleted: rows that went by it.
+        unchanged: whether nothing at all was to be written.
+        mixed: whether rows of the table may have been made by a former definition (silver).
         expectations: for each expectation how many rows passed and failed.
         seconds: wall time spent on this table.
         version: version of the table after the run; None when it does not exist yet.
@@ -59,6 +64,11 @@ class TableReport:
     quarantined: int = 0
     dropped: int = 0
     duplicates: int = 0
+    inserted: int = 0
+    updated: int = 0
+    deleted: int = 0
+    unchanged: bool = False
+    mixed: bool = False
     expectations: dict[str, dict[str, int]] = field(default_factory=dict)
     seconds: float = 0.0
     version: int | None = None
@@ -102,9 +112,26 @@ class TableReport:
             parts.append(f"   (whole: {self.why})")
         return "".join(parts)
 
+    def _again(self) -> str:
+        """What applying records again did, and why it was done."""
+        because = f"{self.why}: " if self.why else ""
+        would = "would " if self.state == "validated" else ""
+        if not (self.inserted or self.updated or self.deleted):
+            return f"{because}no row of the table {'would change' if would else 'changed'}"
+        verbs = ("come", "change", "go") if would else ("came", "changed", "went")
+        counts = zip((self.inserted, self.updated, self.deleted), verbs, strict=True)
+        return because + ", ".join(f"{count:,} rows {would}{verb}" for count, verb in counts)
+
     def remarks(self) -> list[str]:
         """What a person should know besides the line: rules that failed with a sample row, files that changed."""
         lines = [f"         {self.why}"] if self.layer == "bronze" and self.why and self.state == "written" else []
+        if self.state in ("again", "validated") or self.inserted or self.updated or self.deleted:
+            lines.append(f"         {self._again()}")
+        if self.mixed:
+            lines.append(
+                f"         its definition changed, and rows from before are as they were: "
+                f"`sluicegate replay PIPELINE {self.table} --everything` makes them anew"
+            )
         for name, counts in self.expectations.items():
             if counts["failed"]:
                 lines.append(

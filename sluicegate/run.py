@@ -16,17 +16,27 @@ from sluicegate.lock import pipeline_lock
 from sluicegate.report import RunReport
 
 if TYPE_CHECKING:
+    from sluicegate.choice import Interval
     from sluicegate.definition import Pipeline
     from sluicegate.settings import Settings
 
 # Seconds; files that need longer to settle are left to a later run.
 LONGEST_WAIT = 60.0
 
+# Who runs it, for commits.
+RUN_INFO = {"run_id": "command line"}
+
 # What the JVM itself says at each start of Spark, whatever its log settings.
 JVM_CHATTER = "WARNING: Using incubator modules"
 
 
-def run(pipeline: Pipeline, settings: Settings, layer: str | None, tell: Callable[[str], None]) -> list[RunReport]:
+def run(
+    pipeline: Pipeline,
+    settings: Settings,
+    layer: str | None,
+    tell: Callable[[str], None],
+    interval: Interval | None = None,
+) -> list[RunReport]:
     """Runs the layers that have work.
 
     Args:
@@ -34,6 +44,7 @@ def run(pipeline: Pipeline, settings: Settings, layer: str | None, tell: Callabl
         settings: where things are.
         layer: only this one; None for all.
         tell: takes each line for people.
+        interval: records to make again besides, through silver and what follows it.
 
     Returns:
         a report for each layer that was run; none when nothing was waiting.
@@ -46,6 +57,8 @@ def run(pipeline: Pipeline, settings: Settings, layer: str | None, tell: Callabl
         raise PipelineMissing(f"there is no layer {layer}", hint=f"the layers are {', '.join(lake.LAYERS)}")
     waiting = _settled(pipeline, settings, tell)
     layers = [one for one in waiting.layers if layer in (None, one)]
+    if interval is not None:
+        return _rebuild(pipeline, settings, layer, tell, waiting, interval)
     tell(waiting.sentence())
     if not layers:
         tell(f"{pipeline.name} is up to date; Spark was not started")
@@ -54,11 +67,39 @@ def run(pipeline: Pipeline, settings: Settings, layer: str | None, tell: Callabl
             clean_source.sweep(pipeline.bronze, at, lambda: pipeline_lock(at, "command line"), tell)
         return []
     started = time.monotonic()
-    reports = [submit(one, pipeline.name, settings, {"run_id": "command line"}, tell) for one in layers]
+    reports = [submit(one, pipeline.name, settings, RUN_INFO, tell) for one in layers]
     tell(f"done in {time.monotonic() - started:.1f} s")
     for line in _next(pipeline, reports):
         tell(line)
     return reports
+
+
+def _rebuild(
+    pipeline: Pipeline,
+    settings: Settings,
+    layer: str | None,
+    tell: Callable[[str], None],
+    waiting: plan.Pending,
+    interval: Interval,
+) -> list[RunReport]:
+    """Makes an interval again in silver, after what waits for bronze; gold follows where silver changed."""
+    tell(f"making {interval} again; {waiting.sentence()}")
+    reports = []
+    if "bronze" in waiting.layers and layer in (None, "bronze"):
+        reports.append(submit("bronze", pipeline.name, settings, RUN_INFO, tell))
+    if layer in (None, "silver"):
+        reports.append(submit("silver", pipeline.name, settings, RUN_INFO, tell, interval.arguments()))
+    if layer in (None, "gold"):
+        reports += follow(pipeline, settings, tell)
+    return reports
+
+
+def follow(pipeline: Pipeline, settings: Settings, tell: Callable[[str], None]) -> list[RunReport]:
+    """Brings gold up to silver, if that changed."""
+    if any(t.layer == "gold" and t.work for t in plan.pending(pipeline, settings).tables):
+        return [submit("gold", pipeline.name, settings, RUN_INFO, tell)]
+    tell("gold is up to date: no row of silver changed")
+    return []
 
 
 def _settled(pipeline: Pipeline, settings: Settings, tell: Callable[[str], None]) -> plan.Pending:

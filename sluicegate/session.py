@@ -301,8 +301,12 @@ def configured(session: SparkSession, settings: Mapping[str, str]) -> Iterator[N
                 session.conf.set(name, before)
 
 
-def open_session(name: str) -> SparkSession:
+def open_session(name: str, *, private: bool = False) -> SparkSession:
     """The session of a job started by spark-submit, whose command line or defaults bring the settings.
+
+    Args:
+        name: what Spark is to call the job.
+        private: whether values of rows may be personal data, so that Spark's own log must not quote them.
 
     Raises:
         JavaMissing: they do not: Delta's jars cannot be added to a JVM that already runs.
@@ -310,6 +314,8 @@ def open_session(name: str) -> SparkSession:
     from pyspark.sql import SparkSession
 
     session = SparkSession.builder.appName(name).getOrCreate()
+    if private:
+        _hide_texts(session)
     # Both print a whole stack for an error that we turn into a sentence.
     for chatter in ("SQLQueryContextLogger", "DataFrameQueryContextLogger", "py4j.clientserver"):
         logging.getLogger(chatter).setLevel(logging.CRITICAL)
@@ -320,6 +326,20 @@ def open_session(name: str) -> SparkSession:
             hint="use the spark-submit of the project's .venv after `make setup`, or `sluicegate run`",
         )
     return session
+
+
+def _hide_texts(session: SparkSession) -> None:
+    """Lets Spark's log say when, how badly and where something was wrong, but not in which words.
+
+    They quote values: a task that fails tells its whole error, and not in one place. ``log4j2.properties`` puts what
+    this property says in the place of a message.
+    """
+    jvm = session._jvm
+    if jvm is None:  # Spark Connect has no JVM here, and no log of it either
+        return
+    hidden = "(not shown, since it may quote personal data) %ex{short.className}%n"
+    jvm.java.lang.System.setProperty("sluicegate.log.message", hidden)
+    jvm.org.apache.logging.log4j.core.config.Configurator.reconfigure()
 
 
 def write_defaults() -> None:

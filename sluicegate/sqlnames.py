@@ -34,6 +34,7 @@ def known_tables(pipelines: Mapping[str, Pipeline], settings: Settings) -> dict[
         places = {name: lake.table("bronze", name) for name in pipeline.bronze}
         for name in pipeline.silver:
             places |= {name: lake.table("silver", name), f"{name}_quarantine": lake.quarantine(name)}
+        places |= {name: lake.table("silver", name) for name in pipeline.deidentified_tables}
         places |= {name: lake.table("gold", name) for name in pipeline.gold}
         for name, uri in places.items():
             table = Table(f"{pipeline.name}.{name}", uri)

@@ -91,15 +91,18 @@ def verify(pipeline: Pipeline, settings: Settings) -> list[str]:
 
     Every file of the ledger that bronze has passed has an outcome, and as many rows in bronze as it says. Every
     record of a silver table's source, up to that table's mark, is in exactly one of silver, quarantine and set-aside.
+    A de-identified table has exactly the records that its silver table had at its mark.
     """
     at = lake.Lake(settings.lake, pipeline.name)
     problems = []
     for name, bronze in pipeline.bronze.items():
         problems += _verify_files(at, name) if bronze.of_files else delta_source.verify(at, name, bronze.path)
     for name, table in pipeline.silver.items():
-        source = str(table.query.stream if table.query else table.from_)
+        source = table.stream
         layer = "bronze" if source in pipeline.bronze else "silver"
         problems += _verify_records(at, name, at.table(layer, source))
+    for name, of in pipeline.deidentified_tables.items():
+        problems += _verify_records(at, name, at.table("silver", of))
     return problems
 
 

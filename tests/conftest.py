@@ -16,11 +16,14 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from sluicegate import lake as lakes
-from sluicegate.definition import Pipeline, load
+from sluicegate.definition import LAYERS, Pipeline, load
 from sluicegate.settings import Settings
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+
+# So that its asserts, too, tell what differs.
+pytest.register_assert_rewrite("tests.silver_world")
 
 ROOT = Path(__file__).resolve().parent.parent
 
@@ -110,6 +113,8 @@ class Workspace:
             return self.lake.quarantine(table.removesuffix("_quarantine"))
         if table.endswith("_set_aside"):
             return self.lake.set_aside(table.removesuffix("_set_aside"))
+        if table.endswith("_deidentified"):
+            return self.lake.table("silver", table)
         layer, _ = self.definition.table(table)
         return self.lake.table(layer, table)
 
@@ -123,7 +128,7 @@ class Workspace:
 
     def content(self) -> dict[str, Counter[tuple[Any, ...]]]:
         """All tables as multisets of rows, without what may differ between two runs of the same work."""
-        tables = [n for layer in lakes.LAYERS for n in getattr(self.definition, layer)]
+        tables = [n for layer in LAYERS for n in self.definition.names(layer)]
         tables += [f"{name}_quarantine" for name in self.definition.silver]
         content: dict[str, Counter[tuple[Any, ...]]] = {}
         for table in tables:

@@ -549,12 +549,148 @@ class TestSql:
         )
         assert pipeline.silver["made"].apply_changes is not None
         assert pipeline.silver["made"].apply_changes.stored_as_scd_type == 1
-        found = folder.mistakes(silver("from: raw\n    apply_changes: {keys: [], stored_as_scd_type: 2}"))
+        found = folder.mistakes(silver("from: raw\n    apply_changes: {keys: [], stored_as_scd_type: 3}"))
         assert [(one.path.rsplit(".")[-1], one.code) for one in found] == [
             ("keys", "empty"),
             ("sequence_by", "missing-field"),
-            ("stored_as_scd_type", "not-yet"),
+            ("stored_as_scd_type", "not-allowed"),
         ]
+
+    def test_all_that_apply_changes_can_say(self, folder: Folder) -> None:
+        table = folder.load(silver("""from: raw
+    apply_changes:
+      keys: [id]
+      sequence_by: at
+      stored_as_scd_type: "2"
+      apply_as_deletes: op = 'D' OR CAST(gone AS INT) = 1
+      ignore_null_updates: true
+      except_column_list: [op, gone]
+      track_history_except_column_list: [phone]
+""")).silver["made"]  # fmt: skip
+        changes = table.apply_changes
+        assert changes is not None
+        assert table.changes is changes
+        assert (changes.stored_as_scd_type, changes.history, changes.ignore_null_updates) == (2, True, True)
+        assert changes.deletes == "op = 'D' OR TRY_CAST(gone AS INT) = 1"
+        assert changes.delete_columns == ["op", "gone"]
+        assert changes.selected(["id", "Op", "phone", "gone"]) == ["id", "phone"]
+        assert changes.track_history_except_column_list == ["phone"]
+
+    def test_columns_are_chosen_in_the_order_of_the_source(self, folder: Folder) -> None:
+        text = silver("from: raw\n    apply_changes: {keys: [id], sequence_by: at, column_list: [Name, id, later]}")
+        changes = folder.load(text).silver["made"].apply_changes
+        assert changes is not None
+        assert changes.selected(["id", "at", "name"]) == ["id", "name"]
+
+    @pytest.mark.parametrize(
+        ("fields", "code", "words"),
+        [
+            ("column_list: [id], except_column_list: [b]", "one-of", "column_list and except_column_list"),
+            (
+                "stored_as_scd_type: 2, track_history_column_list: [a], track_history_except_column_list: [b]",
+                "one-of",
+                "track_history_column_list and track_history_except_column_list",
+            ),
+            ("track_history_column_list: [a]", "scd-type", "goes with stored_as_scd_type 2"),
+            ("stored_as_scd_type: 1, track_history_except_column_list: [a]", "scd-type", "type 1 keeps no history"),
+            ("column_list: [a, b]", "not-a-column", "id of keys is not in column_list"),
+            ("except_column_list: [ID]", "not-a-column", "id of keys is in except_column_list"),
+            (
+                "stored_as_scd_type: 2, column_list: [id, a], track_history_column_list: [b]",
+                "not-a-column",
+                "b of track_history_column_list is not in column_list",
+            ),
+            ("column_list: []", "empty", "column_list needs at least one name"),
+            ("except_column_list: [a, a]", "duplicate-name", "a stands twice"),
+            ('apply_as_deletes: "op = "', "condition", "op ="),
+            ("apply_as_deletes: count(*) > 1", "condition", "no aggregate"),
+            ("apply_as_truncates: a = 1", "unknown-field", "apply_as_truncates"),
+            ("stored_as_scd_type: two", "not-allowed", "stored_as_scd_type is two"),
+        ],
+    )
+    def test_what_apply_changes_cannot_say(self, folder: Folder, fields: str, code: str, words: str) -> None:
+        found = folder.mistake(silver(f"from: raw\n    apply_changes: {{keys: [id], sequence_by: at, {fields}}}"))
+        assert found.code == code
+        assert words in found.message
+        assert found.path.startswith("silver.made.apply_changes")
+        assert found.line == 7
+
+    def test_changes_from_snapshots(self, folder: Folder) -> None:
+        text = "from: raw\n    apply_changes_from_snapshot: {keys: [id], sequence_by: day, stored_as_scd_type: 2}"
+        table = folder.load(silver(text)).silver["made"]
+        assert table.apply_changes is None
+        assert table.changes is table.apply_changes_from_snapshot
+        assert table.changes is not None
+        assert (table.changes.history, table.changes.selected(["id", "a"])) == (True, ["id", "a"])
+        assert table.stream == "raw"
+
+    @pytest.mark.parametrize(
+        ("fields", "code", "words"),
+        [
+            (
+                "from: raw\n    @\n    apply_changes: {keys: [id], sequence_by: at}",
+                "one-of",
+                "has apply_changes and apply_changes_from_snapshot",
+            ),
+            ("@", "missing-field", "only apply_changes_from_snapshot"),
+            ("from: raw\n    @\n    keys: [id]", "one-of", "stand in apply_changes_from_snapshot"),
+            ("sql: SELECT id FROM STREAM(raw)\n    @", "one-of", "has sql and apply_changes_from_snapshot"),
+            ("from: raw\n    @, ignore_null_updates: true", "unknown-field", "ignore_null_updates"),
+            ("from: raw\n    @, stored_as_scd_type: 2, track_history_column_list: [day]", "one-of", "which snapshot"),
+            ("from: raw\n    @, keys: [day]", "one-of", "cannot be one of keys"),
+        ],
+    )
+    def test_what_snapshots_cannot_be(self, folder: Folder, fields: str, code: str, words: str) -> None:
+        head, _, rest = fields.partition("@")
+        inner, line, beside = rest.partition("\n")
+        keys = "" if "keys" in inner else "keys: [id], "
+        snapshot = f"apply_changes_from_snapshot: {{{keys}sequence_by: day{inner}}}"
+        found = folder.mistake(silver(head + snapshot + line + beside))
+        assert found.code == code
+        assert words in found.message
+
+    def test_columns_of_changes_are_those_of_the_source(self, folder: Folder) -> None:
+        text = """
+        name: shop
+        bronze: {raw: {path: /in, format: json, schema: "id INT, name STRING, phone STRING, op STRING, at INT"}}
+        silver:
+          people:
+            from: raw
+            apply_changes:
+              keys: [idd]
+              sequence_by: att
+              stored_as_scd_type: 2
+              apply_as_deletes: opp = 'D'
+              except_column_list: [op, phome]
+              track_history_except_column_list: [nam]
+            event_time: op
+            pii: [phone, __START_AT]
+            expectations: {known: {expect: op IS NOT NULL}, ended: {expect: __END_AT > 0}}
+        """
+        assert [(one.path.removeprefix("silver.people."), one.hint[:17]) for one in folder.mistakes(text)] == [
+            ("apply_changes.keys.0", "did you mean id?"),
+            ("apply_changes.sequence_by", "did you mean at?"),
+            ("apply_changes.apply_as_deletes", "did you mean op?"),
+            ("apply_changes.except_column_list.1", "did you mean phon"),
+            ("apply_changes.track_history_except_column_list.0", "did you mean name"),
+            ("event_time", "its columns are i"),
+            ("expectations.ended", "its columns are i"),
+        ]
+
+    def test_what_comes_behind_sees_the_versions(self, folder: Folder) -> None:
+        text = """
+        name: shop
+        bronze: {raw: {path: /in, format: json, schema: "id INT, name STRING, day DATE"}}
+        silver:
+          people: {from: raw, apply_changes_from_snapshot: {keys: [id], sequence_by: day, stored_as_scd_type: 2}}
+          again: {from: people, apply_changes: {keys: [id], sequence_by: __START_AT, stored_as_scd_type: 2}}
+          once: {from: people, apply_changes: {keys: [id], sequence_by: __START_AT}}
+        """
+        found = folder.mistakes(text)
+        assert [(one.path, one.code) for one in found] == [
+            ("silver.again.apply_changes.stored_as_scd_type", "reserved-name")
+        ] * 2
+        assert found[0].message == "people has a column __START_AT, and again makes one of this name"
 
     def test_columns_of_apply_changes_are_known_with_a_schema(self, folder: Folder) -> None:
         text = silver(
@@ -565,6 +701,47 @@ class TestSql:
             ("silver.made.apply_changes.keys.0", "did you mean id?"),
             ("silver.made.pii.0", "did you mean name?"),
         ]
+
+    def test_deidentified(self, folder: Folder) -> None:
+        query = "sql: SELECT id, name, town FROM STREAM(raw)\n    "
+        pipeline = folder.load(silver(query + "pii: [name]\n    deidentified: {name: hmac, town: drop}"))
+        assert pipeline.silver["made"].deidentified == {"name": "hmac", "town": "drop"}
+        assert pipeline.names("silver") == ["made", "made_deidentified"]
+        assert pipeline.deidentified_tables == {"made_deidentified": "made"}
+        assert pipeline.pii == {"name"}
+        without = folder.load(silver("sql: SELECT * FROM STREAM(raw)\n    pii: [NAME]"))
+        assert (without.names("silver"), without.pii) == (["made"], {"name"})
+
+    @pytest.mark.parametrize(
+        ("fields", "path", "code", "words"),
+        [
+            (
+                "pii: [name, town]\n    deidentified: {name: hmac}",
+                "silver.made",
+                "not-deidentified",
+                "becomes of town,",
+            ),
+            ("deidentified: {nmae: hmac}", "silver.made.deidentified.nmae", "unknown-column", "no column nmae"),
+            ("deidentified: {name: md5}", "silver.made.deidentified.name", "not-allowed", "hmac, mask and drop"),
+            ("deidentified: {}", "silver.made.deidentified", "empty", "at least one name"),
+            ("deidentified: {name: hmac, NAME: drop}", "silver.made", "duplicate-name", "name twice"),
+            ("deidentified: [name]", "silver.made.deidentified", "wrong-type", "names with values"),
+        ],
+    )
+    def test_mistakes_in_deidentified(self, folder: Folder, fields: str, path: str, code: str, words: str) -> None:
+        found = folder.mistake(silver(f"sql: SELECT id, name, town FROM STREAM(raw)\n    {fields}"))
+        assert (found.path, found.code) == (path, code)
+        assert words in found.message
+
+    def test_the_name_of_a_de_identified_table_is_taken(self, folder: Folder) -> None:
+        found = folder.mistake(bronze("").replace("raw:", "raw_deidentified:"))
+        assert (found.path, found.code) == ("bronze.raw_deidentified", "name")
+        assert found.message.endswith("cannot end in _deidentified")
+
+    def test_a_definition_cannot_name_the_key(self, folder: Folder, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setenv("SLUICEGATE_PII_KEY", "sixteen bytes or more of it")
+        found = folder.mistake(bronze('options: {comment: "${SLUICEGATE_PII_KEY}"}'))
+        assert (found.code, "sixteen" in str(found)) == ("unset-variable", False)
 
     def test_sequence_by_may_be_a_column_of_the_record_alone(self, folder: Folder) -> None:
         fields = "sql: SELECT id FROM STREAM(raw)\n    keys: [id]\n    sequence_by: version"
@@ -683,6 +860,253 @@ class TestExpectations:
     def test_names(self, folder: Folder) -> None:
         found = folder.mistake(silver("sql: SELECT a FROM STREAM(raw)\n    expectations: {a is fine: {expect: a > 0}}"))
         assert found.code == "name"
+
+
+PYTHON = """\
+import math
+
+
+def enrich(batch, tables):
+    return batch
+
+
+def one(batch): return batch
+async def later(batch, tables): return batch
+def keyword(batch, tables, *, how): return batch
+def three(batch, tables, how): return batch
+def defaults(batch, tables=None, /, how=1, *, what=2): return batch
+def any_number(*args, **kwargs): return args[0]
+class Enrich:
+    def inner(self, batch): return batch
+value = len
+"""
+
+
+class TestPython:
+    FIELDS = "from: raw\n    python: transforms.py:"
+
+    @pytest.fixture
+    def folder(self, tmp_path: Path) -> Folder:
+        (tmp_path / "shop").mkdir()
+        (tmp_path / "shop" / "transforms.py").write_text(PYTHON)
+        return Folder(tmp_path)
+
+    @pytest.mark.parametrize("function", ["enrich", "defaults", "any_number"])
+    def test_a_function_of_two_parameters(self, folder: Folder, function: str) -> None:
+        table = folder.load(silver(self.FIELDS + function)).silver["made"]
+        assert table.is_python
+        assert table.transform is not None
+        assert table.transform.file == folder.root / "shop" / "transforms.py"
+        assert PYTHON.splitlines()[table.transform.line - 1].startswith(f"def {function}(")
+        assert (table.query, table.stream, table.reads) == (None, "raw", ["raw"])
+
+    def test_it_is_read_and_never_run(self, folder: Folder, tmp_path: Path) -> None:
+        traces = tmp_path / "traces"
+        code = f"open({str(traces)!r}, 'w')\nraise SystemExit\ndef enrich(batch, tables): return batch\n"
+        (tmp_path / "shop" / "transforms.py").write_text(code)
+        assert folder.load(silver(self.FIELDS + "enrich")).silver["made"].is_python
+        assert not traces.exists()
+        assert sorted(found.name for found in (tmp_path / "shop").iterdir()) == ["pipeline.yaml", "transforms.py"]
+
+    def test_its_fingerprint_is_that_of_the_text(self, folder: Folder, tmp_path: Path) -> None:
+        def fingerprint(text: str) -> str:
+            (tmp_path / "shop" / "transforms.py").write_bytes(text.encode())
+            found = folder.load(silver(self.FIELDS + "enrich")).silver["made"].transform
+            assert found is not None
+            return found.fingerprint
+
+        assert fingerprint(PYTHON) == fingerprint(PYTHON.replace("\n", "\r\n"))
+        assert fingerprint(PYTHON) != fingerprint(PYTHON.replace("value = len", "value = max"))
+
+    @pytest.mark.parametrize(
+        ("reference", "code", "words"),
+        [
+            ("transforms.py", "python-file", "does not name a function in a Python file"),
+            ("transforms.txt:enrich", "python-file", "does not name a function in a Python file"),
+            ("transforms.py:a.b", "python-file", "does not name a function in a Python file"),
+            ("../other.py:enrich", "python-file", "lies outside of the pipeline's folder"),
+            ("/etc/other.py:enrich", "python-file", "lies outside of the pipeline's folder"),
+            ("link.py:enrich", "python-file", "lies outside of the pipeline's folder"),
+            ("transform.py:enrich", "python-file", "did you mean transforms.py?"),
+            ("transforms.py:enrihc", "python-function", "did you mean enrich?"),
+            ("transforms.py:inner", "python-function", "has no function inner at its top level"),
+            ("transforms.py:value", "python-function", "has no function value at its top level"),
+        ],
+    )
+    def test_a_reference_that_leads_nowhere(self, folder: Folder, reference: str, code: str, words: str) -> None:
+        (folder.root / "other.py").write_text(PYTHON)
+        (folder.root / "shop" / "link.py").symlink_to(folder.root / "other.py")
+        found = folder.mistake(silver(f"from: raw\n    python: {reference}"))
+        assert (found.code, found.path, found.line) == (code, "silver.made.python", 7)
+        assert Path(found.file).name == "pipeline.yaml"
+        assert words in f"{found.message} {found.hint}"
+
+    @pytest.mark.parametrize("function", ["one", "later", "keyword", "three"])
+    def test_a_function_that_cannot_be_called_so(self, folder: Folder, function: str) -> None:
+        found = folder.mistake(silver(self.FIELDS + function))
+        line = next(n for n, text in enumerate(PYTHON.splitlines(), 1) if f"def {function}(" in text)
+        assert (found.code, Path(found.file).name, found.line) == ("python-function", "transforms.py", line)
+        assert found.hint == f"write def {function}(batch, tables): … and return a DataFrame"
+
+    @pytest.mark.parametrize(("text", "line"), [(b"x = 1\ndef enrich(batch:\n", 2), (b"\x00", 1), (b"\xff\xfe", 1)])
+    def test_what_is_not_python(self, folder: Folder, text: bytes, line: int) -> None:
+        (folder.root / "shop" / "transforms.py").write_bytes(text)
+        found = folder.mistake(silver(self.FIELDS + "enrich"))
+        assert found.code == "python-syntax"
+        assert Path(found.file).name == "transforms.py"
+        assert found.line is not None
+        assert 1 <= found.line <= line
+
+    def test_what_goes_with_it(self, folder: Folder) -> None:
+        assert folder.mistake(silver("python: transforms.py:enrich")).message.endswith("has only python")
+        changes = "\n    apply_changes: {keys: [a], sequence_by: b}"
+        assert folder.mistake(silver(self.FIELDS + "enrich" + changes)).code == "one-of"
+        assert folder.mistake(silver(self.FIELDS + "enrich\n    sql: SELECT a FROM STREAM(raw)")).code == "one-of"
+        keyed = self.FIELDS + "enrich\n    keys: [a]\n    sequence_by: b\n    expect_all: {positive: a > 0}"
+        assert folder.load(silver(keyed)).silver["made"].keys == ["a"]
+
+    def test_a_query_in_python_has_a_field_of_its_own(self, folder: Folder) -> None:
+        assert folder.mistake(silver("sql: transforms.py:enrich")).hint == "write python: transforms.py:enrich"
+
+    def test_it_waits_for_the_tables_that_it_may_read(self, folder: Folder) -> None:
+        text = """
+        name: shop
+        bronze: {raw: {path: /in, format: json}}
+        silver:
+          made: {from: raw, python: "transforms.py:enrich", lookups: {names: follow, raw2: as_of_run}}
+          names: {sql: "SELECT a FROM STREAM(raw)"}
+          raw2: {from: names, python: "transforms.py:enrich"}
+        """
+        pipeline = folder.load(text)
+        assert pipeline.silver["made"].reads == ["raw", "names", "raw2"]
+        assert pipeline.silver_order() == ["names", "raw2", "made"]
+        ring = folder.mistake(text.replace("from: names,", "from: made,"))
+        assert (ring.code, ring.message) == ("cycle", "tables wait for each other: made reads raw2 reads made")
+
+
+class TestLookups:
+    JOIN = "sql: SELECT r.a FROM STREAM(raw) AS r LEFT JOIN names AS n USING (a)\n    lookups: "
+    NAMES = "  names: {sql: SELECT a FROM STREAM(raw)}\n"
+
+    def test_they_follow_if_nothing_else_is_said(self, folder: Folder) -> None:
+        table = folder.load(silver(self.JOIN + "{names: as_of_run}") + self.NAMES).silver["made"]
+        assert table.lookup_mode("names") == "as_of_run"
+        other = folder.load(silver(self.JOIN + "{}") + self.NAMES).silver["made"]
+        assert other.lookup_mode("names") == "follow"
+
+    @pytest.mark.parametrize(
+        ("lookups", "code", "hint"),
+        [
+            ("{nmaes: follow}", "not-a-lookup", "did you mean names?"),
+            ("{other: follow}", "not-a-lookup", "it joins names"),
+            ("{raw: follow}", "not-a-lookup", "take it away"),
+            ("{names: folow}", "not-allowed", "did you mean follow?"),
+            ("[names]", "wrong-type", ""),
+        ],
+    )
+    def test_mistakes(self, folder: Folder, lookups: str, code: str, hint: str) -> None:
+        found = folder.mistake(silver(self.JOIN + lookups) + self.NAMES)
+        assert (found.code, found.line, found.hint) == (code, 7, hint)
+
+    def test_changes_are_joined_with_nothing(self, folder: Folder) -> None:
+        changes = "from: raw\n    apply_changes: {keys: [a], sequence_by: b}\n    lookups: {names: follow}"
+        assert folder.mistake(silver(changes) + self.NAMES).hint == "it joins no table"
+
+    def test_those_of_python_are_tables(self, folder: Folder) -> None:
+        path = folder.write(silver("from: raw\n    python: t.py:f\n    lookups: {nmaes: follow}") + self.NAMES)
+        (path.parent / "t.py").write_text("def f(batch, tables): return batch")
+        with pytest.raises(DefinitionError) as caught:
+            load_file(path, folder.settings)
+        (found,) = caught.value.mistakes
+        assert (found.code, found.path, found.line) == ("unknown-table", "silver.made.lookups.nmaes", 8)
+        assert found.hint == "did you mean names?"
+
+
+class TestExpectAll:
+    QUERY = "sql: SELECT a, b FROM STREAM(raw)\n    "
+
+    def test_they_are_expectations(self, folder: Folder) -> None:
+        fields = """expectations: {one: {expect_or_quarantine: a > 1, retry: true}}
+    expect_all: {two: a > 2}
+    expect_all_or_drop: {three: a > 3, four: CAST(a AS INT) > 4}
+    expect_all_or_quarantine: {five: a > 5}
+    expect_all_or_fail: {six: a > 6}"""
+        rules = folder.load(silver(self.QUERY + fields)).silver["made"].expectations
+        assert [(name, rule.action, rule.condition, rule.retry) for name, rule in rules.items()] == [
+            ("one", "quarantine", "a > 1", True),
+            ("two", "keep", "a > 2", False),
+            ("three", "drop", "a > 3", False),
+            ("four", "drop", "TRY_CAST(a AS INT) > 4", False),
+            ("five", "quarantine", "a > 5", False),
+            ("six", "fail", "a > 6", False),
+        ]
+
+    @pytest.mark.parametrize(
+        ("rules", "path", "code"),
+        [
+            ("{twice: b > 0}", "silver.made.expect_all_or_drop.twice", "duplicate-name"),
+            ("{one: c > 0}", "silver.made.expect_all_or_drop.one", "unknown-column"),
+            ("{one: a >}", "silver.made.expect_all_or_drop.one", "condition"),
+            ("{one: 5}", "silver.made.expect_all_or_drop.one", "wrong-type"),
+            ("{one: {expect: a > 0}}", "silver.made.expect_all_or_drop.one", "wrong-type"),
+            ("{a is fine: a > 0}", "silver.made.expect_all_or_drop", "name"),
+            ("[a > 0]", "silver.made.expect_all_or_drop", "wrong-type"),
+        ],
+    )
+    def test_mistakes(self, folder: Folder, rules: str, path: str, code: str) -> None:
+        fields = f"expectations: {{twice: {{expect: a > 0}}}}\n    expect_all_or_drop: {rules}"
+        found = folder.mistake(silver(self.QUERY + fields))
+        assert (found.code, found.path, found.line) == (code, path, 8)
+
+
+class TestSilverSchema:
+    QUERY = "sql: SELECT a, b, c FROM STREAM(raw)\n    "
+
+    def test_declared_columns_come_first(self, folder: Folder) -> None:
+        table = folder.load(silver(self.QUERY + 'schema: "b INT, a DECIMAL(10, 2)"')).silver["made"]
+        assert list((table.declared or {}).items()) == [("b", "INT"), ("a", "DECIMAL(10, 2)")]
+        assert table.schemaEvolutionMode == "addNewColumns"
+        assert folder.load(silver(self.QUERY)).silver["made"].declared is None
+
+    @pytest.mark.parametrize(
+        ("fields", "code", "hint"),
+        [
+            ("schema: heart INTT", "unknown-type", "did you mean INT?"),
+            ("schema: a INT, _chunk BIGINT", "reserved-name", ""),
+            ("schema: a INT, _mine INT", "reserved-name", ""),
+            ("schema: a INT, A INT", "columns", ""),
+            ("schemaEvolutionMode: rescue", "not-allowed", ""),
+            ("schemaEvolutionMode: addNewColumn", "not-allowed", "did you mean addNewColumns?"),
+            ("schema: a INT, d INT", "unknown-column", "its columns are a, b, c"),
+        ],
+    )
+    def test_mistakes(self, folder: Folder, fields: str, code: str, hint: str) -> None:
+        quoted = fields.replace("schema: ", 'schema: "') + '"' if fields.startswith("schema:") else fields
+        found = folder.mistake(silver(self.QUERY + quoted))
+        assert (found.code, found.line, found.hint) == (code, 7, hint)
+
+    def test_a_query_with_more_columns_than_it_may(self, folder: Folder) -> None:
+        fields = 'schema: "a INT, B INT"\n    schemaEvolutionMode: failOnNewColumns\n    sql: |\n      SELECT a, b,\n'
+        found = folder.mistake(silver(fields + "        c\n      FROM STREAM(raw)\n"))
+        assert (found.code, found.line) == ("new-column", 10)
+
+    @pytest.mark.parametrize(
+        ("mode", "key", "fits"),
+        [("addNewColumns", "c", True), ("none", "c", False), ("none", "a", True), ("addNewColumns", "d", False)],
+    )
+    def test_fields_name_columns_that_the_table_has(self, folder: Folder, mode: str, key: str, fits: bool) -> None:
+        text = silver(f'{self.QUERY}schema: "a INT, b INT"\n    schemaEvolutionMode: {mode}\n    keys: [{key}]')
+        if fits:
+            assert folder.load(text).silver["made"].keys == [key]
+        else:
+            assert folder.mistake(text).path == "silver.made.keys.0"
+
+    def test_columns_of_python_are_known_if_it_may_add_none(self, folder: Folder) -> None:
+        path = folder.write("")
+        (path.parent / "t.py").write_text("def f(batch, tables): return batch")
+        fields = 'from: raw\n    python: t.py:f\n    schema: "a INT"\n    keys: [b]'
+        assert folder.load(silver(fields)).silver["made"].keys == ["b"]
+        assert folder.mistake(silver(fields + "\n    schemaEvolutionMode: none")).code == "unknown-column"
 
 
 class TestDdl:

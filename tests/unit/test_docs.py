@@ -18,6 +18,7 @@ from scripts import reference
 from sluicegate import cli, errors, job
 from sluicegate.definition import load_file
 from sluicegate.definition_bronze import BronzeTable
+from sluicegate.definition_changes import TRACKED
 from sluicegate.errors import DefinitionError
 from sluicegate.settings import Settings
 
@@ -90,6 +91,8 @@ def test_every_variable_that_the_code_reads_is_documented() -> None:
 
 # The schema for editors
 
+CHANGES: dict[str, Any] = {"keys": ["id"], "sequence_by": "at", "stored_as_scd_type": 2}
+
 
 def test_the_schema_takes_our_own_pipelines() -> None:
     jsonschema = pytest.importorskip("jsonschema")
@@ -123,11 +126,34 @@ def test_the_schema_takes_our_own_pipelines() -> None:
         ("silver.s.sql", "SELECT 1", False),
         ("silver.s.apply_changes", {"keys": ["id"], "sequence_by": "at", "stored_as_scd_type": "1"}, True),
         ("silver.s.apply_changes", {"keys": [], "sequence_by": "at"}, False),
+        ("silver.s.apply_changes.stored_as_scd_type", 2, True),
+        ("silver.s.apply_changes.stored_as_scd_type", 3, False),
+        ("silver.s.apply_changes.apply_as_deletes", "id < 0", True),
+        ("silver.s.apply_changes.track_history_column_list", ["at"], False),
+        ("silver.s.apply_changes", CHANGES | {"track_history_column_list": ["at"]}, True),
+        ("silver.s.apply_changes", CHANGES | {field: ["at"] for field in TRACKED}, False),
+        ("silver.s.apply_changes", CHANGES | {"column_list": ["id"], "except_column_list": ["at"]}, False),
+        ("silver.s.apply_changes", CHANGES | {"column_list": ["id"], "except_column_list": None}, True),
+        ("silver.s", {"from": "b", "apply_changes_from_snapshot": CHANGES}, True),
+        ("silver.s", {"from": "b", "apply_changes": CHANGES, "apply_changes_from_snapshot": CHANGES}, False),
+        ("silver.s", {"sql": "SELECT id FROM STREAM(b)", "apply_changes_from_snapshot": CHANGES}, False),
         ("silver.s", {"from": "b"}, False),
         ("silver.s.expectations", {"rule": {"expect": "id > 0"}}, True),
         ("silver.s.expectations", {"rule": {"expect_or_quarantine": "id > 0", "retry": True}}, True),
         ("silver.s.expectations", {"rule": {"expect": "id > 0", "expect_or_drop": "id > 1"}}, False),
         ("silver.s.expectations", {"rule": {}}, False),
+        ("silver.s.expect_all", {"rule": "id > 0"}, True),
+        ("silver.s.expect_all", {"rule": {"expect": "id > 0"}}, False),
+        ("silver.s.python", "t.py:f", False),
+        ("silver.s", {"from": "b", "python": "t.py:f", "lookups": {"other": "as_of_run"}}, True),
+        ("silver.s", {"from": "b", "python": "t.py:f", "lookups": {"other": "sometimes"}}, False),
+        ("silver.s", {"python": "t.py:f"}, False),
+        ("silver.s", {"sql": "SELECT id FROM STREAM(b)", "python": "t.py:f"}, False),
+        ("silver.s.schemaEvolutionMode", "none", True),
+        ("silver.s.schemaEvolutionMode", "rescue", False),
+        ("silver.s.deidentified", {"id": "hmac", "at": "drop"}, True),
+        ("silver.s.deidentified", {"id": "sha256"}, False),
+        ("silver.s.deidentified", {}, False),
         ("database", {"name": "d", "properties": {"contains_pii": True}}, True),
         ("tags", "one", False),
     ],
@@ -137,7 +163,10 @@ def test_the_schema_and_the_loader_are_of_one_mind(tmp_path: Path, place: str, v
     document: dict[str, Any] = {
         "name": "p",
         "bronze": {"b": {"path": "${landing}/b", "format": "json", "schema": "id INT, at TIMESTAMP"}},
-        "silver": {"s": {"from": "b", "apply_changes": {"keys": ["id"], "sequence_by": "at"}}},
+        "silver": {
+            "s": {"from": "b", "apply_changes": {"keys": ["id"], "sequence_by": "at"}},
+            "other": {"sql": "SELECT id FROM STREAM(b)"},
+        },
     }
     *above, last = place.split(".")
     part = document
@@ -149,6 +178,7 @@ def test_the_schema_and_the_loader_are_of_one_mind(tmp_path: Path, place: str, v
     file = tmp_path / "p" / "pipeline.yaml"
     file.parent.mkdir()
     file.write_text(yaml.safe_dump(document))
+    (file.parent / "t.py").write_text("def f(batch, tables): return batch")
     settings = Settings.of(str(tmp_path / "lake"), str(tmp_path / "landing"), tmp_path)
     if right:
         load_file(file, settings)
@@ -191,7 +221,7 @@ def check_sluicegate(words: list[str]) -> None:
 def check_spark_submit(words: list[str]) -> None:
     file = Path(words[0])
     assert (ROOT / file).is_file()
-    job.parser(file.stem).parse_args(words[1:])
+    job.layer_parser(file.stem).parse_args(words[1:])
 
 
 def check_command(line: str) -> None:

@@ -43,6 +43,7 @@ class Stand:
     bronze: dict[str, object] = field(default_factory=dict)
     silver: dict[str, object] = field(default_factory=dict)
     gold: dict[str, object] = field(default_factory=dict)
+    deidentified_tables: dict[str, str] = field(default_factory=dict)
 
 
 class Shop:
@@ -226,6 +227,18 @@ def test_the_tables_of_a_real_definition_are_found(tmp_path: Path) -> None:
         lake / "silver" / "recordings_enriched_quarantine"
     )
     assert tables["healthcare_dlh.daily_patient_avg"] == str(lake / "gold" / "daily_patient_avg")
+
+
+def test_a_de_identified_table_has_a_name_of_its_own(tmp_path: Path) -> None:
+    (tmp_path / "p").mkdir()
+    (tmp_path / "p" / "pipeline.yaml").write_text(
+        "name: p\nbronze: {b: {path: /in, format: json}}\n"
+        'silver: {s: {sql: "SELECT a FROM STREAM(b)", pii: [a], deidentified: {a: mask}}}\n'
+    )
+    settings = Settings(str(tmp_path / "lake"), "/landing", tmp_path, "local")
+    found = sqlshell.tables({"p": definition.load("p", settings)}, settings)
+    assert list(found) == ["p.b", "p.s", "p.s_quarantine", "p.s_deidentified"]
+    assert found["p.s_deidentified"] == f"{tmp_path}/lake/p/silver/s_deidentified"
 
 
 def test_a_pipeline_comes_before_a_database_of_its_name(shop: Shop) -> None:

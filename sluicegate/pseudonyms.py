@@ -1,0 +1,76 @@
+"""Pseudonyms: the keyed hash that stands for a personal value where people may not see the value itself.
+
+A plain hash of a name or a number can be turned back by hashing every candidate. HMAC-SHA-256 (RFC 2104) needs the key
+for that, and still gives equal values equal pseudonyms, so that tables can be joined by them.
+
+Where the key travels: it is read from the environment of the driver's process, which spark-submit hands on in client
+mode, and is a part of the closure of a Python function. Spark sends that closure to its executors and Python workers
+in memory and over its own connections (``spark.network.crypto.enabled`` encrypts these); under memory pressure a block
+with it can lie in ``spark.local.dir`` (``spark.io.encryption.enabled``). It is no literal and no setting, so plans,
+event logs, command lines, commits and messages do not have it. Of the key only a fingerprint is on record.
+"""
+
+from __future__ import annotations
+
+import hmac
+import os
+from typing import TYPE_CHECKING
+
+from sluicegate.errors import PiiKeyMissing
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column
+
+VARIABLE = "SLUICEGATE_PII_KEY"
+
+# In bytes. NIST SP 800-107 (5.3.4) asks for as much entropy as the strength wanted: 128 bits here.
+SHORTEST = 16
+
+# What is hashed to tell one key from another.
+_FINGERPRINTED = b"sluicegate key fingerprint"
+
+
+def key() -> bytes:
+    """The secret of all pseudonyms, as the bytes of ``SLUICEGATE_PII_KEY``.
+
+    Raises:
+        PiiKeyMissing: it is not set, or has fewer than 16 bytes.
+    """
+    found = _key()
+    if not found:
+        raise PiiKeyMissing(
+            f"there is no key to make pseudonyms with: {VARIABLE} is not set",
+            hint="set it in the environment of the job; `openssl rand -hex 32` makes one",
+        )
+    if len(found) < SHORTEST:
+        raise PiiKeyMissing(
+            f"the key in {VARIABLE} is too short: it needs at least {SHORTEST} bytes",
+            hint="`openssl rand -hex 32` makes one",
+        )
+    return found
+
+
+def _key() -> bytes:
+    return os.fsencode(os.environ.get("SLUICEGATE_PII_KEY", ""))
+
+
+def fingerprint() -> str:
+    """Eight hex digits that tell one key from another; empty where there is no usable key, which is no error here."""
+    found = _key()
+    return hmac.digest(found, _FINGERPRINTED, "sha256").hex()[:8] if len(found) >= SHORTEST else ""
+
+
+def pseudonym(values: Column, secret: bytes) -> Column:
+    """HMAC-SHA-256 of each value's text in UTF-8, as 64 hex digits; NULL stays NULL.
+
+    Args:
+        values: a column that can be cast to text.
+        secret: the key.
+    """
+    from pyspark.sql import functions as F
+
+    def hmac_sha256(data: bytes | None) -> str | None:
+        return None if data is None else hmac.digest(secret, bytes(data), "sha256").hex()
+
+    # As bytes: Spark's texts may hold what is no UTF-8, which Python would refuse to take for text.
+    return F.udf(hmac_sha256, "string", useArrow=False)(values.cast("string").cast("binary"))

@@ -1,0 +1,186 @@
+"""Python transforms: a function of the user's that makes a silver table's rows of a batch of records.
+
+The signature is ``(batch: DataFrame, tables: Mapping[str, DataFrame]) -> DataFrame``, as in the ``foreachBatch`` of
+Structured Streaming; the records keep ``_chunk`` and ``_pos``, by which every one of them is accounted for.
+"""
+
+from __future__ import annotations
+
+import inspect
+import sys
+import traceback
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from types import ModuleType
+from typing import TYPE_CHECKING, Any
+
+from sluicegate.definition_python import NoTransform, PythonTransform
+from sluicegate.errors import TransformError, Where
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+    Transform = Callable[[DataFrame, Mapping[str, DataFrame]], DataFrame]
+
+IDENTITY = ("_chunk", "_pos")
+
+# Columns that say of a silver table's own rows where they came from: in a lookup they would only hide the batch's.
+_OF_A_LOOKUP = (*IDENTITY, "_sequence")
+
+
+def load(pipeline_folder: Path, reference: str) -> Transform:
+    """Runs a pipeline's Python file, afresh each time, and gives the function in it.
+
+    The file is a module of its own: it is found under no name that another module could have, no ``__pycache__`` is
+    written beside it, and files beside it are not imported.
+
+    Args:
+        pipeline_folder: the folder of the pipeline.yaml.
+        reference: ``file.py:function``, as in the definition.
+
+    Raises:
+        TransformError: there is no such function, or the file raises when it is run.
+    """
+    try:
+        found = PythonTransform.find(pipeline_folder, reference)
+    except NoTransform as error:
+        where = Where(file=str(error.file or pipeline_folder / reference.rpartition(":")[0]), line=error.line)
+        raise TransformError(error.message, where=where, hint=error.hint) from None
+    return loaded(found)
+
+
+def loaded(found: PythonTransform) -> Transform:
+    """The function of a transform that the definition's loader has found; its file is run by this.
+
+    Raises:
+        TransformError: there is no such function any more, or the file raises when it is run.
+    """
+    function = getattr(_run(found), found.function, None)
+    if not callable(function):
+        raise TransformError(
+            f"{found.function} is no function any more once {found.file.name} has been run",
+            where=Where(file=str(found.file), line=found.line),
+            hint="give what is bound to that name later another one",
+        )
+    return function  # type: ignore[no-any-return]
+
+
+def _run(found: PythonTransform) -> ModuleType:
+    module = ModuleType(f"_sluicegate_transform_{found.fingerprint}")
+    module.__file__ = str(found.file)
+    # Some of the standard library looks its caller up there, as dataclasses do. Left there, pickle would send workers
+    # the module's name instead of its functions, and they could not import it.
+    sys.modules[module.__name__] = module
+    try:
+        exec(compile(found.source, str(found.file), "exec"), module.__dict__)  # noqa: S102
+    except (Exception, SystemExit) as error:
+        beside = isinstance(error, ModuleNotFoundError) and (found.file.parent / f"{error.name}.py").exists()
+        hint = "put it into this file: a transform is one file, and imports what is installed"
+        raise TransformError(
+            f"{found.file.name} cannot be run",
+            where=Where(file=str(found.file), line=_line(error, str(found.file)) or 1),
+            cause=_cause(error),
+            hint=hint if beside else "correct the file; it is run by itself, before any record is looked at",
+        ) from error
+    finally:
+        sys.modules.pop(module.__name__, None)
+    return module
+
+
+def run(
+    function: Transform, batch: DataFrame, tables: Mapping[str, DataFrame], name: str, *, private: bool = False
+) -> DataFrame:
+    """What a transform makes of a batch.
+
+    Args:
+        function: the transform, from ``load``.
+        batch: the records, with ``_chunk`` and ``_pos``.
+        tables: the tables that it may read, by name; it gets them without the identities of their own rows.
+        name: the silver table, for messages.
+        private: whether values may be personal data, so that an error's own words are not told.
+
+    Raises:
+        TransformError: it raises, reads a table that is not among them, or does not return a DataFrame with ``_chunk``
+            and ``_pos`` as BIGINT, each column once, and no other new column whose name begins with ``_``.
+    """
+    readable = _Tables({table: frame.drop(*_OF_A_LOOKUP) for table, frame in tables.items()})
+    file, line = _place(function)
+    try:
+        made = function(batch, readable)
+    except (Exception, SystemExit) as error:
+        raise TransformError(
+            f"{_called(function)} stopped with an error",
+            where=Where(table=name, file=file, line=_line(error, file) or line),
+            cause=type(error).__name__ if private else _cause(error),
+            hint=error.hint if isinstance(error, _NoLookup) else "correct the function; nothing was written",
+        ) from (None if private else error)
+    if fault := _fault(made, batch):
+        what, hint = fault
+        raise TransformError(
+            f"{_called(function)} returned {what}", where=Where(table=name, file=file, line=line), hint=hint
+        )
+    return made
+
+
+def _fault(made: Any, batch: DataFrame) -> tuple[str, str] | None:
+    """What is wrong with that which a transform has returned, and what to do about it; None if it is right."""
+    from pyspark.sql import DataFrame
+    from pyspark.sql.types import LongType
+
+    if not isinstance(made, DataFrame):
+        return f"{'nothing' if made is None else f'a {type(made).__name__}'} and no DataFrame", "return the DataFrame"
+    lower = [column.lower() for column in made.columns]
+    for column in made.columns:
+        if lower.count(column.lower()) > 1:
+            hint = f"drop one of them, as in tables[…].drop({column!r}), or join on the name: join(other, {column!r})"
+            return f"two columns {column}", hint
+    for column in IDENTITY:
+        if column not in made.columns:
+            hint = f"keep {' and '.join(IDENTITY)}, which say of which record a row is made, in every select"
+            return f"rows without {column}", hint
+        kind = made.schema[column].dataType
+        if not isinstance(kind, LongType):
+            return f"{column} as {kind.simpleString().upper()}", f"leave {column} as it is in the batch, a BIGINT"
+    for column in made.columns:
+        if column.startswith("_") and column not in batch.columns:
+            return f"a new column {column}", "give it a name that does not begin with _, as the engine's own do"
+    return None
+
+
+class _NoLookup(KeyError):
+    """Raised for a table that the definition does not let the transform read."""
+
+    def __init__(self, table: str, known: list[str]) -> None:
+        super().__init__(table)
+        there = f"it has {', '.join(known)}" if known else "it has none"
+        self.hint = f"name {table} in the lookups of this table's definition: {there}"
+
+
+class _Tables(dict[str, "DataFrame"]):
+    def __missing__(self, table: str) -> DataFrame:
+        raise _NoLookup(table, list(self))
+
+
+def _called(function: Transform) -> str:
+    return f"the transform {getattr(function, '__name__', 'of this table')}"
+
+
+def _place(function: Transform) -> tuple[str | None, int | None]:
+    """File and first line of the user's function, through decorators that say what they wrap."""
+    code = getattr(inspect.unwrap(function), "__code__", None)
+    return (code.co_filename, code.co_firstlineno) if code else (None, None)
+
+
+def _line(error: BaseException, file: str | None) -> int | None:
+    """The last line of the user's file that was at work when the error came up."""
+    if isinstance(error, SyntaxError) and error.filename == file:
+        return error.lineno
+    return next((f.lineno for f in reversed(traceback.extract_tb(error.__traceback__)) if f.filename == file), None)
+
+
+def _cause(error: BaseException) -> str:
+    """The error's class and what it says, without Spark's plan and stack."""
+    from sluicegate.spark_errors import message
+
+    said = message(error).splitlines()
+    return f"{type(error).__name__}: {said[0]}" if said else type(error).__name__

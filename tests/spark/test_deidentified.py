@@ -1,0 +1,282 @@
+"""De-identified tables: they follow their silver tables, and say no more of a person than the definition allows."""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import pytest
+from deltalake import DeltaTable
+
+from sluicegate import lake, plan, pseudonyms, run, session, sqlshell, status
+from sluicegate.errors import PiiKeyMissing, QueryError
+from sluicegate.progress import progress
+from tests.conftest import Workspace
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+pytestmark = pytest.mark.spark
+
+KEY = "a key that only the jobs have"
+DEFINITION = """
+name: heart_rate
+bronze:
+  raw: {path: "${landing}/raw", format: json, schemaHints: "k BIGINT, seq BIGINT, born DATE, mrn BIGINT, weight DOUBLE"}
+silver:
+"""
+PEOPLE = """
+  people:
+    from: raw
+    apply_changes: {keys: [k], sequence_by: seq}
+    pii: [name, address, born, mrn]
+    deidentified: {name: hmac, mrn: hmac, address: mask, born: drop}
+"""
+
+
+@pytest.fixture(autouse=True)
+def _key(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(pseudonyms.VARIABLE, KEY)
+
+
+def define(workspace: Workspace, silver: str) -> None:
+    workspace.define(DEFINITION + silver)
+    (workspace.folder / "landing" / "raw").mkdir(parents=True)
+
+
+def land(workspace: Workspace, name: str, *records: dict[str, Any], age: float = 60) -> None:
+    workspace.land(f"raw/{name}.json", "\n".join(json.dumps(record) for record in records), age)
+
+
+def person(k: int, name: str | None, seq: int = 1, **more: Any) -> dict[str, Any]:
+    return {
+        "k": k,
+        "seq": seq,
+        "name": name,
+        "address": f"{k} High Street",
+        "born": "1980-02-03",
+        "mrn": 7000 + k,
+    } | more
+
+
+def pseudonym(value: object, key: str = KEY) -> str:
+    return hmac.new(key.encode(), str(value).encode(), hashlib.sha256).hexdigest()
+
+
+def columns(workspace: Workspace, table: str) -> list[str]:
+    found = lake.delta_table(workspace.uri(table))
+    assert found is not None
+    return [field.name for field in found.schema().fields]
+
+
+def names(workspace: Workspace) -> dict[int, str | None]:
+    return dict(workspace.rows("people_deidentified", "k", "name"))
+
+
+def verified(workspace: Workspace) -> bool:
+    return status.verify(workspace.definition, workspace.settings) == []
+
+
+def test_each_column_is_what_the_definition_says(spark: SparkSession, workspace: Workspace) -> None:
+    define(workspace, PEOPLE)
+    odd = "Zoë O'Hara\t\u0000 \U0001f600"
+    land(
+        workspace, "a", person(1, "Ada"), person(2, None), person(3, "Ada", weight=61.5), person(4, odd), person(5, "")
+    )
+    reports = workspace.run(spark)
+    report = reports["people_deidentified"]
+    assert (report.state, report.read, report.written) == ("written", 5, 5)
+    assert list(reports) == ["raw", "people", "people_deidentified"]
+    assert columns(workspace, "people_deidentified") == [
+        "address",
+        "k",
+        "mrn",
+        "name",
+        "seq",
+        "weight",
+        "_chunk",
+        "_pos",
+    ]
+    there = sorted(workspace.rows("people_deidentified", "k", "name", "mrn", "address", "weight"))
+    assert there == [
+        (1, pseudonym("Ada"), pseudonym(7001), "***", None),
+        (2, None, pseudonym(7002), "***", None),
+        (3, pseudonym("Ada"), pseudonym(7003), "***", 61.5),
+        (4, pseudonym(odd), pseudonym(7004), "***", None),
+        (5, pseudonym(""), pseudonym(7005), "***", None),
+    ]
+    assert verified(workspace)
+    now = {table.table: table for table in status.status(workspace.definition, workspace.settings).tables}
+    assert (now["people_deidentified"].rows, now["people_deidentified"].state) == (5, "up to date")
+    pipelines = {"heart_rate": workspace.definition}
+    [asked] = sqlshell.query(
+        "SELECT count(*) AS n FROM heart_rate.people_deidentified AS d JOIN people AS p USING (k)",
+        pipelines, workspace.settings,
+    ).to_pylist()  # fmt: skip
+    assert asked == {"n": 5}
+
+
+def test_it_follows_corrections_deletions_and_rebuilds(spark: SparkSession, workspace: Workspace) -> None:
+    define(workspace, PEOPLE)
+    land(workspace, "a", person(1, "Ada"), person(2, "Bo"), person(3, "Cy"), age=90)
+    workspace.run(spark)
+    land(workspace, "b", person(2, "Bea", seq=2), person(4, "Di"), age=80)
+    report = workspace.run(spark)["people_deidentified"]
+    assert (report.state, report.inserted, report.updated, report.deleted) == ("again", 2, 0, 1)
+    assert names(workspace) == {1: pseudonym("Ada"), 2: pseudonym("Bea"), 3: pseudonym("Cy"), 4: pseudonym("Di")}
+    before = DeltaTable(workspace.uri("people_deidentified")).version()
+
+    spark.sql(f"DELETE FROM delta.`{workspace.uri('raw')}` WHERE k IN (1, 2)")
+    report = workspace.run(spark)["people_deidentified"]
+    assert names(workspace) == {3: pseudonym("Cy"), 4: pseudonym("Di")}
+    # Of bronze it says that records are gone which their files had.
+    assert [p for p in status.verify(workspace.definition, workspace.settings) if not p.startswith("raw:")] == []
+
+    past = (
+        DeltaTable(workspace.uri("people_deidentified"), version=before)
+        .to_pyarrow_table(columns=["k", "name"])
+        .to_pylist()
+    )
+    assert {row["k"]: row["name"] for row in past} == {
+        1: pseudonym("Ada"), 2: pseudonym("Bea"), 3: pseudonym("Cy"), 4: pseudonym("Di"),
+    }  # fmt: skip
+    by_spark = spark.read.format("delta").option("versionAsOf", 0).load(workspace.uri("people_deidentified"))
+    assert {row.k for row in by_spark.collect()} == {1, 2, 3}
+
+    spark.read.format("delta").load(workspace.uri("people")).where("k = 4").write.format("delta").mode(
+        "overwrite"
+    ).save(workspace.uri("people"))
+    report = workspace.run(spark, "silver")["people_deidentified"]
+    assert (report.state, report.why) == ("rebuilt", "people was changed by WRITE in version 3")
+    assert names(workspace) == {4: pseudonym("Di")}
+    assert {report.state for report in workspace.run(None).values()} == {"idle"}  # type: ignore[arg-type]
+
+
+def test_what_was_rescued_and_where_it_came_from_is_left_out(spark: SparkSession, workspace: Workspace) -> None:
+    """A query that takes all columns has personal data in columns that nobody can mark."""
+    define(workspace, """
+  people: {sql: "SELECT * FROM STREAM(raw)", pii: [name], deidentified: {name: drop}}
+""")  # fmt: skip
+    land(workspace, "ada-of-1980", person(1, "Ada", mrn="not a number of Ada"))
+    workspace.run(spark)
+    assert "_rescued_data" in columns(workspace, "people")
+    assert columns(workspace, "people_deidentified") == [
+        "address",
+        "born",
+        "k",
+        "mrn",
+        "seq",
+        "weight",
+        "_chunk",
+        "_pos",
+    ]
+    assert "Ada" in str(workspace.rows("people"))
+    assert "ada" not in str(workspace.rows("people_deidentified")).lower()
+
+
+def test_another_key_makes_the_table_again(
+    spark: SparkSession, workspace: Workspace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    define(workspace, PEOPLE)
+    land(workspace, "a", person(1, "Ada"))
+    workspace.run(spark)
+    first = marks(workspace)
+    other = "another key of sixteen bytes"
+    monkeypatch.setenv(pseudonyms.VARIABLE, other)
+    report = workspace.run(spark)["people_deidentified"]
+    assert (report.state, report.why) == ("rebuilt", "the key of its pseudonyms changed")
+    assert names(workspace) == {1: pseudonym("Ada", other)}
+    second = marks(workspace)
+    assert (first, second) == ([fingerprint(KEY)], [fingerprint(other), fingerprint(KEY)])
+    assert "key" not in told(workspace, "people")[0]
+
+    workspace.edit("pipeline.yaml", "address: mask", "address: hmac")
+    report = workspace.run(spark)["people_deidentified"]
+    assert (report.state, report.why) == ("rebuilt", "its definition changed")
+    assert workspace.rows("people_deidentified", "address") == [(pseudonym("1 High Street", other),)]
+
+
+def fingerprint(key: str) -> str:
+    return hmac.new(key.encode(), b"sluicegate key fingerprint", hashlib.sha256).hexdigest()[:8]
+
+
+def told(workspace: Workspace, table: str) -> list[dict[str, Any]]:
+    """What the commits of ours say, newest first."""
+    return [commit.ours or {} for commit in lake.commits(DeltaTable(workspace.uri(table)))]
+
+
+def marks(workspace: Workspace) -> list[str]:
+    return [facts["key"] for facts in told(workspace, "people_deidentified")]
+
+
+def test_no_key_is_an_error_of_the_run_alone(
+    spark: SparkSession, workspace: Workspace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    define(workspace, PEOPLE)
+    land(workspace, "a", person(1, "Ada"))
+    monkeypatch.delenv(pseudonyms.VARIABLE)
+    assert list(plan.flows(workspace.definition, workspace.lake, "silver")) == ["people", "people_deidentified"]
+    with pytest.raises(PiiKeyMissing, match="SLUICEGATE_PII_KEY is not set"):
+        workspace.run(spark)
+    assert len(workspace.rows("people")) == 1
+    assert workspace.rows("people_deidentified") == []
+    monkeypatch.setenv(pseudonyms.VARIABLE, "fifteen bytes..")
+    with pytest.raises(PiiKeyMissing, match="at least 16 bytes") as refused:
+        workspace.run(spark, "silver")
+    assert "fifteen" not in refused.value.for_people()
+    monkeypatch.setenv(pseudonyms.VARIABLE, KEY)
+    workspace.run(spark, "silver")
+    assert names(workspace) == {1: pseudonym("Ada")}
+    monkeypatch.delenv(pseudonyms.VARIABLE)  # who has no key may look: nothing is behind for that
+    assert {progress(flow).kind for flow in plan.flows(workspace.definition, workspace.lake, "silver").values()} == {
+        "idle"
+    }
+
+
+def test_columns_that_cannot_be_treated_stop_the_table(spark: SparkSession, workspace: Workspace) -> None:
+    define(workspace, """
+  typo: {sql: "SELECT * FROM STREAM(raw)", pii: [nmae], deidentified: {nmae: hmac}}
+  nested: {sql: "SELECT k, home FROM STREAM(raw)", pii: [home], deidentified: {home: hmac}}
+  cased: {sql: "SELECT * FROM STREAM(raw)", pii: [NAME, home, born], deidentified: {NAME: hmac, home: mask, born: mask}}
+""")  # fmt: skip
+    land(workspace, "a", person(1, "Ada", home={"street": "High Street"}))
+    with pytest.raises(QueryError, match="typo has no column nmae, which is to be de-identified"):
+        workspace.run(spark)
+    with pytest.raises(QueryError, match="typo has no column"):
+        workspace.run(spark, "silver")
+    assert workspace.rows("typo_deidentified") == workspace.rows("nested_deidentified") == []
+    assert workspace.rows("cased_deidentified", "name", "home", "born") == [(pseudonym("Ada"), None, None)]
+    workspace.edit("pipeline.yaml", "nmae: hmac", "nmae: drop, k: drop")
+    workspace.edit("pipeline.yaml", "home: hmac", "home: mask")
+    with pytest.raises(QueryError, match="typo has no column"):
+        workspace.run(spark, "silver")
+    assert workspace.rows("nested_deidentified", "k", "home") == [(1, None)]
+
+
+def test_the_key_is_in_no_plan_and_in_nothing_that_is_written(spark: SparkSession, workspace: Workspace) -> None:
+    frame = spark.sql("SELECT 'Ada' AS name")
+    treated = frame.select(pseudonyms.pseudonym(frame["name"], KEY.encode()).alias("name"))
+    assert treated.collect()[0].name == pseudonym("Ada")
+    plans = treated._jdf.queryExecution()
+    seen = " ".join([plans.toString(), plans.logical().toString(), plans.executedPlan().toJSON()])
+    assert "hmac_sha256" in seen
+    assert KEY not in seen
+    assert KEY.encode().hex() not in seen.lower()
+    assert ", ".join(str(byte) for byte in KEY.encode()) not in seen
+
+    define(workspace, PEOPLE)
+    land(workspace, "a", person(1, "Ada"))
+    workspace.run(spark, "bronze")
+    lines = [" ".join(session.submit_command("silver", "heart_rate", workspace.settings))]
+    reports = run.submit("silver", "heart_rate", workspace.settings, {}, lines.append).tables
+    assert [report.state for report in reports] == ["written", "written"]
+    assert names(workspace) == {1: pseudonym("Ada")}  # the job has the key from its environment
+    assert KEY not in "\n".join(lines)
+    written = [path for path in Path(workspace.settings.lake).rglob("*") if path.is_file()]
+    assert len(written) > 10
+    assert [path for path in written if KEY.encode() in path.read_bytes()] == []
+    assert KEY not in str(pa.table(lake.dataset(DeltaTable(workspace.lake.events)).to_table()).to_pylist())

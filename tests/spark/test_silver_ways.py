@@ -1,0 +1,189 @@
+"""The ways to make a silver table's rows besides a query with keys: Python, declared columns, histories, snapshots."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from sluicegate import status
+from sluicegate.choice import Replay
+from sluicegate.errors import TransformError, UserError
+from sluicegate.job import Job
+from sluicegate.report import TableReport
+from tests.conftest import Workspace
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+pytestmark = pytest.mark.spark
+
+BRONZE = """
+name: heart_rate
+bronze:
+  raw: {path: "${landing}/raw", format: json, schemaHints: "k BIGINT, seq BIGINT, v STRING", allowOverwrites: true}
+  names_raw: {path: "${landing}/names", format: json, schemaHints: "k BIGINT, name STRING"}
+silver:
+"""
+NAMES = "  names: {from: names_raw, apply_changes: {keys: [k], sequence_by: _file_modification_time}}\n"
+
+
+def define(workspace: Workspace, silver: str, **files: str) -> None:
+    workspace.define(BRONZE + silver, **files)
+    for folder in ("raw", "names"):
+        (workspace.folder / "landing" / folder).mkdir(parents=True, exist_ok=True)
+
+
+def land(workspace: Workspace, name: str, *records: dict[str, Any], age: float = 60) -> None:
+    workspace.land(name, "\n".join(json.dumps(record) for record in records), age)
+
+
+def run(spark: SparkSession, workspace: Workspace) -> dict[str, Any]:
+    reports = workspace.run(spark, "bronze", "silver")
+    assert status.verify(workspace.definition, workspace.settings) == []
+    return reports
+
+
+def replay(spark: SparkSession, workspace: Workspace, **how: bool) -> TableReport:
+    choice = Replay("t", **how)
+    only = "t" if choice.validate else None
+    done = Job(workspace.definition, workspace.lake, "silver", {}, spark, choice=choice, only=only).run()
+    return next(table for table in done.tables if table.table == "t")
+
+
+ENRICH = """
+from pyspark.sql import functions as F
+
+def enrich(batch, tables):
+    known = batch.where("v <> 'left out'").join(tables["names"], "k", "left")
+    return known.select("k", F.upper("v").alias("v"), "name", "_chunk", "_pos")
+"""
+
+
+def test_a_python_transform_makes_the_rows(spark: SparkSession, workspace: Workspace) -> None:
+    define(workspace, NAMES + """
+  t:
+    from: raw
+    python: made.py:enrich
+    lookups: {names: LOOKUP}
+    keys: [k]
+    expectations: {named: {expect_or_quarantine: name IS NOT NULL, retry: true}}
+""".replace("LOOKUP", "as_of_run"), made__py=ENRICH)  # fmt: skip
+    land(workspace, "names/a.json", {"k": 1, "name": "Ada"}, age=100)
+    records = [{"k": 1, "v": "x"}, {"k": 2, "v": "y"}, {"k": 3, "v": "left out"}, {"k": 1, "v": "again"}]
+    land(workspace, "raw/a.json", *records, age=90)
+    first = run(spark, workspace)["t"]
+    assert workspace.rows("t", "k", "v", "name") == [(1, "X", "Ada")]
+    assert (first.read, first.written, first.quarantined, first.dropped, first.duplicates) == (4, 1, 1, 1, 1)
+    [(record,)] = workspace.rows("t_quarantine", "_record")
+    assert json.loads(record)["v"] == "y"
+    # As of the run: what is in the table stays, what waits in quarantine for a name gets it.
+    land(workspace, "names/b.json", {"k": 1, "name": "Eve"}, {"k": 2, "name": "Bo"}, age=80)
+    second = run(spark, workspace)["t"]
+    assert (second.why, second.inserted, second.updated) == ("names changed", 1, 0)
+    assert sorted(workspace.rows("t", "k", "v", "name")) == [(1, "X", "Ada"), (2, "Y", "Bo")]
+    assert workspace.rows("t_quarantine") == []
+    # Following it, all records are judged again: Python does not say which a changed row touches.
+    workspace.edit("pipeline.yaml", "as_of_run", "follow")
+    land(workspace, "names/c.json", {"k": 2, "name": "Cy"}, age=70)
+    third = run(spark, workspace)["t"]
+    assert (third.state, third.why) == ("rebuilt", "names changed")
+    assert sorted(workspace.rows("t", "k", "v", "name")) == [(1, "X", "Eve"), (2, "Y", "Cy")]
+
+
+def test_a_transform_that_raises_names_its_line(spark: SparkSession, workspace: Workspace) -> None:
+    define(
+        workspace, "  t: {from: raw, python: made.py:f}\n", made__py="def f(batch, tables):\n    return batch.nope\n"
+    )
+    land(workspace, "raw/a.json", {"k": 1, "v": "x"})
+    with pytest.raises(TransformError) as raised:
+        workspace.run(spark, "bronze", "silver")
+    assert raised.value.where.line == 2
+    assert workspace.rows("t") == []
+    # Its words may quote a value: where columns are marked as personal, only the kind of error is told.
+    code = "def f(batch, tables):\n    raise ValueError(batch.first()['v'])\n"
+    define(workspace, "  t: {from: raw, python: made.py:f, pii: [v]}\n", made__py=code)
+    with pytest.raises(TransformError) as raised:
+        workspace.run(spark, "silver")
+    assert (raised.value.cause, raised.value.__cause__) == ("ValueError", None)
+
+
+def test_declared_columns(spark: SparkSession, workspace: Workspace) -> None:
+    define(workspace, """
+  t: {sql: "SELECT v, k, w FROM STREAM(raw) AS r", schema: "k INT, v DOUBLE", schemaEvolutionMode: none}
+""")  # fmt: skip
+    land(workspace, "raw/a.json", {"k": 1, "v": "1.5", "w": 1}, {"k": 3_000_000_000, "v": "2"}, {"k": 3, "v": "three"})
+    run(spark, workspace)
+    assert workspace.rows("t") == [(1, 1.5, *workspace.rows("t", "_chunk", "_pos")[0])]
+    broken = workspace.rows("t_quarantine", "_failed_expectations")
+    assert sorted(rules for (rules,) in broken) == [["k as INT fits"], ["v as DOUBLE fits"]]
+
+
+def versions(workspace: Workspace) -> list[tuple[Any, ...]]:
+    return sorted(workspace.rows("t", "k", "v", "__START_AT", "__END_AT"), key=lambda row: (row[0], row[2]))
+
+
+def test_versions_of_a_key_however_late_its_records_come(spark: SparkSession, workspace: Workspace) -> None:
+    define(workspace, """
+  t:
+    from: raw
+    apply_changes: {keys: [k], sequence_by: seq, stored_as_scd_type: 2, apply_as_deletes: v = 'gone',
+                    except_column_list: [seq]}
+""")  # fmt: skip
+    land(workspace, "raw/a.json", {"k": 1, "seq": 10, "v": "a"}, {"k": 1, "seq": 30, "v": "c"}, age=100)
+    land(workspace, "raw/b.json", {"k": 2, "seq": 5, "v": "x"}, age=95)
+    run(spark, workspace)
+    assert versions(workspace) == [(1, "a", 10, 30), (1, "c", 30, None), (2, "x", 5, None)]
+    late = [{"k": 1, "seq": 20, "v": "b"}, {"k": 1, "seq": 40, "v": "c"}, {"k": 2, "seq": 9, "v": "gone"}]
+    land(workspace, "raw/c.json", *late, age=80)
+    report = run(spark, workspace)["t"]
+    assert versions(workspace) == [(1, "a", 10, 20), (1, "b", 20, 30), (1, "c", 30, None), (2, "x", 5, 9)]
+    assert (report.inserted, report.updated, report.deleted) == (1, 2, 0)
+    # The file with the first records is corrected: the versions that it made give way.
+    land(workspace, "raw/a.json", {"k": 1, "seq": 10, "v": "A"}, age=70)
+    run(spark, workspace)
+    assert versions(workspace) == [(1, "A", 10, 20), (1, "b", 20, 40), (1, "c", 40, None), (2, "x", 5, 9)]
+
+
+def test_versions_from_snapshots(spark: SparkSession, workspace: Workspace) -> None:
+    define(workspace, """
+  t: {from: raw, apply_changes_from_snapshot: {keys: [k], sequence_by: seq, stored_as_scd_type: 2}}
+""")  # fmt: skip
+    land(workspace, "raw/1.json", {"k": 1, "seq": 1, "v": "a"}, {"k": 2, "seq": 1, "v": "x"}, age=100)
+    land(workspace, "raw/2.json", {"k": 1, "seq": 2, "v": "a"}, {"k": 3, "seq": 2, "v": "new"}, age=90)
+    run(spark, workspace)
+    assert versions(workspace) == [(1, "a", 1, None), (2, "x", 1, 2), (3, "new", 2, None)]
+    land(workspace, "raw/3.json", {"k": 1, "seq": 3, "v": "b"}, {"k": 2, "seq": 3, "v": "x"}, age=80)
+    run(spark, workspace)
+    assert versions(workspace) == [
+        (1, "a", 1, 3),
+        (1, "b", 3, None),
+        (2, "x", 1, 2),
+        (2, "x", 3, None),
+        (3, "new", 2, 3),
+    ]
+
+
+def test_a_changed_definition_is_told_until_all_is_replayed(spark: SparkSession, workspace: Workspace) -> None:
+    define(workspace, """
+  t: {sql: "SELECT k, upper(v) AS v FROM STREAM(raw)", expectations: {low: {expect_or_quarantine: k < 5}}}
+""")  # fmt: skip
+    land(workspace, "raw/a.json", {"k": 1, "v": "a"}, {"k": 7, "v": "b"}, age=100)
+    workspace.run(spark, "bronze")
+    with pytest.raises(UserError, match="nothing to compare with"):
+        replay(spark, workspace, everything=True, validate=True)
+    assert not run(spark, workspace)["t"].mixed
+    workspace.edit("pipeline.yaml", "upper(v)", "lower(v)")
+    land(workspace, "raw/b.json", {"k": 2, "v": "C"}, age=90)
+    report = run(spark, workspace)["t"]
+    assert report.mixed
+    assert any("sluicegate replay PIPELINE t --everything" in line for line in report.remarks())
+    assert sorted(workspace.rows("t", "k", "v")) == [(1, "A"), (2, "c")]
+    tried = replay(spark, workspace, everything=True, validate=True)
+    assert (tried.state, tried.inserted, tried.updated, tried.deleted) == ("validated", 0, 1, 0)
+    assert sorted(workspace.rows("t", "k", "v")) == [(1, "A"), (2, "c")]
+    done = replay(spark, workspace, everything=True)
+    assert (done.state, done.updated, done.mixed) == ("again", 1, False)
+    assert sorted(workspace.rows("t", "k", "v")) == [(1, "a"), (2, "c")]
+    assert replay(spark, workspace, everything=True).unchanged
