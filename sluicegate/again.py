@@ -24,7 +24,8 @@ from sluicegate.errors import SluicegateError, Where
 from sluicegate.expectations import FATE
 from sluicegate.flow import ENGINE_COLUMNS
 from sluicegate.judging import IDENTITY, Judge
-from sluicegate.nearby import chunks_of, near, of_chunks
+from sluicegate.nearby import chunks_of, of_chunks
+from sluicegate.progress import name_of
 from sluicegate.session import configured
 
 if TYPE_CHECKING:
@@ -148,7 +149,7 @@ class _Again:
             return records, rows, chosen
         keys = self._keep(self._keys(chosen, rows).distinct())
         while True:
-            others = self._keep(self._others(keys, rows).join(chosen, [*IDENTITY], "left_anti").distinct())
+            others = self._keep(self._others(keys).join(chosen, [*IDENTITY], "left_anti").distinct())
             chunks = chunks_of(others)
             if not chunks:
                 return records, rows, chosen
@@ -171,10 +172,9 @@ class _Again:
         had = [of_chunks(t, self.chunks).join(chosen, [*IDENTITY], "left_semi") for t in self._there(self.table)]
         return reduce(lambda a, b: a.unionByName(b), [f.select(self.judge.key.alias("_key")) for f in has + had])
 
-    def _others(self, keys: DataFrame, rows: DataFrame) -> DataFrame:
-        """The identities of other records with these keys: the row's that holds one, and of those that lost."""
-        holders = [near(t, rows, None, self.judge.keys) for t in self._there(self.table)]
-        frames = [frame.select(*IDENTITY, self.judge.key.alias("_key")) for frame in holders]
+    def _others(self, keys: DataFrame) -> DataFrame:
+        """The identities of all records with these keys: the row's that holds one, and of those that lost."""
+        frames = [t.select(*IDENTITY, self.judge.key.alias("_key")) for t in self._there(self.table)]
         frames += [t.select(*IDENTITY, "_key") for t in self._there(self.set_aside)]
         return reduce(lambda a, b: a.unionByName(b), frames).join(keys, "_key", "left_semi").select(*IDENTITY)
 
@@ -216,7 +216,7 @@ class _Again:
                     self._merge(change, ("insert", "update"))
         fault.point("silver.between_commits")
         self._demand_not_overtaken()
-        leaves = [change.uri for change in others if change.leaves]
+        leaves = [name_of(change.uri) for change in others if change.leaves]
         with self.batch.commit(op=self.op, leaves=leaves, **account.facts()):
             if table.comes or table.leaves:
                 self._merge(table, ("insert", "update", "delete"))

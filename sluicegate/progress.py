@@ -183,7 +183,7 @@ def _stopped(flow: Flow, last: lake.Commit) -> Mapping[str, Any] | None:
         said = commit.ours if commit is not None else None
         if said is not None and int(said.get("seen", -1)) >= last.version:
             return said  # it began after the target's last commit, and never wrote the target
-        left = uri in ours.get("leaves", ())
+        left = name_of(uri) in ours.get("leaves", ())
         if left and (said is None or (said.get("op"), said.get("step")) != (ours.get("op"), "leave")):
             return ours
     return None
