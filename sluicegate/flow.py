@@ -110,6 +110,8 @@ class Batch:
         mark = self.progress.until if mark is None else mark
         ours = {**self.describe(), "until": mark, **facts}
         settings = {"commitInfo.userMetadata": json.dumps({lake.METADATA: ours}, default=str)}
+        # What a commit says counts where no row changes, too: which versions were read, and that a batch is closed.
+        settings["skipRecordingEmptyCommits"] = "false"
         if fenced and mark > self.progress.since:
             settings |= {"write.txnAppId": self.progress.app_id, "write.txnVersion": str(mark)}
         with configured(self.session, {f"spark.databricks.delta.{key}": value for key, value in settings.items()}):
