@@ -209,7 +209,9 @@ def test_columns_and_fields_that_come_with_records_that_are_applied_again(spark:
 # --- kills -----------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("point", SILVER_POINTS)
+@pytest.mark.parametrize(
+    "point", [p if p == "silver.between_commits" else pytest.param(p, marks=pytest.mark.chaos) for p in SILVER_POINTS]
+)
 def test_stop_while_records_are_applied_again(
     spark: SparkSession, world: World, monkeypatch: pytest.MonkeyPatch, point: str
 ) -> None:
@@ -239,6 +241,7 @@ def test_stop_while_records_are_applied_again(
     world.assert_right()
 
 
+@pytest.mark.chaos
 def test_stop_again_and_again(spark: SparkSession, world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     """Recoveries that are stopped themselves, while a name comes and goes, and a file that was replaced is gone."""
     world.put("raw/1", record(1), record(2), record(3, k=2, n=3))
@@ -325,6 +328,7 @@ def test_interval_whose_records_are_gone_is_cleared(spark: SparkSession, world: 
     assert world.held()["quarantine"] == world.held()["aside"] == {}
 
 
+@pytest.mark.chaos
 @pytest.mark.parametrize(("order", "point"), [("first", "silver.before_commit"), ("every", "silver.between_commits")])
 def test_files_and_runs_that_come_while_an_interval_is_applied(
     spark: SparkSession, world: World, monkeypatch: pytest.MonkeyPatch, order: str, point: str
