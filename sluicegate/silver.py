@@ -42,7 +42,11 @@ def apply(batch: Batch, name: str, table: SilverTable, at: lake.Lake) -> None:
     """
     if table.apply_changes_from_snapshot and not batch.whole:
         batch = batch.of_everything()  # a snapshot speaks of every key, also of those that are not in it
-    put(Judge(batch, name, table), at)
+    judge = Judge(batch, name, table)
+    there = lake.delta_table(batch.flow.target)
+    if not batch.whole and there is not None and {*judge.keys} - {field.name for field in there.schema().fields}:
+        judge = Judge(batch.of_everything(), name, table)  # rows without a column of today's keys have none of them
+    put(judge, at)
 
 
 def put(judge: Judge, at: lake.Lake) -> None:

@@ -187,3 +187,16 @@ def test_a_changed_definition_is_told_until_all_is_replayed(spark: SparkSession,
     assert (done.state, done.updated, done.mixed) == ("again", 1, False)
     assert sorted(workspace.rows("t", "k", "v")) == [(1, "a"), (2, "c")]
     assert replay(spark, workspace, everything=True).unchanged
+
+
+def test_a_key_that_the_table_does_not_have_yet(spark: SparkSession, workspace: Workspace) -> None:
+    define(workspace, """
+  t: {sql: "SELECT k, v FROM STREAM(raw)", keys: [k]}
+""")  # fmt: skip
+    land(workspace, "raw/a.json", {"k": 1, "v": "a", "seq": 1}, {"k": 1, "v": "b", "seq": 2}, age=100)
+    run(spark, workspace)
+    workspace.edit("pipeline.yaml", "SELECT k, v FROM STREAM(raw)", "SELECT k, seq, v FROM STREAM(raw)")
+    workspace.edit("pipeline.yaml", "keys: [k]", "keys: [k, seq]")
+    replay(spark, workspace, everything=True)
+    assert sorted(workspace.rows("t", "k", "seq", "v")) == [(1, 1, "a"), (1, 2, "b")]
+    assert status.verify(workspace.definition, workspace.settings) == []
