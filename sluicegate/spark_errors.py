@@ -36,7 +36,7 @@ CAUSED_BY = re.compile(r"^Caused by: (?:[\w.$]+\.)?([\w$]+(?:: .*)?)$", re.MULTI
 
 
 def readable(error: BaseException, layer: str, table: str, *, private: bool = False) -> BaseException:
-    """An error of ours as it is; Spark's about files or the user's query as a sentence; anything else as it is.
+    """An error of ours or an interrupt as it is; Spark's about files or the user's query as a sentence; else as it is.
 
     Args:
         error: what was raised.
@@ -46,8 +46,8 @@ def readable(error: BaseException, layer: str, table: str, *, private: bool = Fa
     """
     from pyspark.errors import AnalysisException, ParseException
 
-    if isinstance(error, SluicegateError):
-        return error
+    if isinstance(error, SluicegateError) or not isinstance(error, Exception):
+        return error  # an interrupt is no failure of the table's
     cause = message(error)
     if layer == "bronze" and file_trouble(error):
         return SourceError(

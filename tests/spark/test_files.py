@@ -125,7 +125,7 @@ def test_a_changed_file_replaces_its_rows_and_silver_follows(spark: SparkSession
     assert reports["recordings_bronze"].read == 2
     entries = status.files("recordings_bronze", heartbeats.definition, heartbeats.settings)
     assert Counter(entry["state"] for entry in entries) == {"ingested": 4, "replaced": 1}
-    assert reports["recordings_enriched"].state == "rebuilt"
+    assert reports["recordings_enriched"].state == "again"
     rates = Counter(heartbeats.rows("recordings_enriched", "device_id", "heartrate"))
     assert rates == {(1, 60.0): 1, (1, 62.5): 1, (2, 80.0): 1, (1, 90.0): 1, (5, 50.0): 1}
     assert verified(heartbeats)
