@@ -9,6 +9,7 @@ from sluicegate.changes import REPLACED
 from sluicegate.errors import AccountingError, ExpectationFailed, FanOut, Where
 from sluicegate.expectations import BROKEN, FATE
 from sluicegate.judging import IDENTITY, SOURCE, Judge
+from sluicegate.values import quoted
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, Row
@@ -56,7 +57,7 @@ class Account:
         replaces = f"count_if({FATE} = 'good' AND {REPLACED[0]} IS NOT NULL)"
         sums["replaced"] = replaces if REPLACED[0] in rows.columns else "0L"
         broken = judge.rules.counts()
-        shown = ", ".join(f"`{column}`" for column in (*judge.outputs, SOURCE, BROKEN))
+        shown = ", ".join(quoted(column) for column in (*judge.outputs, SOURCE, BROKEN))
         sample = f"any_value(struct({shown})) FILTER (WHERE {FATE} = 'quarantine')"
         counts = rows.selectExpr(*sums.values(), *broken.values(), sample).collect()[0]
         failed = dict(zip(broken, counts[len(sums) : -1], strict=True))

@@ -9,33 +9,24 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Sequence
-from contextlib import ExitStack
 from dataclasses import dataclass, field
 from functools import reduce
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from delta.tables import DeltaTable as SparkDeltaTable
 from pyspark.sql import functions as F
-from pyspark.sql.types import ArrayType, MapType, StructType, VariantType
 
 from sluicegate import beside, fault, lake, lookups
 from sluicegate.accounts import Account
+from sluicegate.difference import OP, difference, merge
 from sluicegate.errors import SluicegateError, Where
 from sluicegate.expectations import FATE
 from sluicegate.flow import ENGINE_COLUMNS
+from sluicegate.identities import Identities
 from sluicegate.judging import IDENTITY, Judge
-from sluicegate.nearby import chunks_of, of_chunks
 from sluicegate.progress import name_of
-from sluicegate.session import configured
 
 if TYPE_CHECKING:
-    from pyspark.sql import Column, DataFrame
-    from pyspark.sql.types import DataType
-
-# Columns that say when a row was written, not what it is.
-WRITTEN = ("_quarantined_at",)
-
-OP = "_sluicegate_op"
+    from pyspark.sql import DataFrame
 
 
 def apply(judge: Judge, at: lake.Lake) -> None:
@@ -46,8 +37,7 @@ def apply(judge: Judge, at: lake.Lake) -> None:
         FanOut: the query makes several rows of one record; nothing is written.
         AccountingError: records are missing from what the query gave; nothing is written.
     """
-    with ExitStack() as held:
-        _Again(judge, at, held).apply()
+    _Again(judge, at).apply()
 
 
 @dataclass(frozen=True)
@@ -71,7 +61,6 @@ class _Change:
 class _Again:
     judge: Judge
     at: lake.Lake
-    held: ExitStack
     op: str = field(default_factory=lambda: uuid.uuid4().hex)
 
     def __post_init__(self) -> None:
@@ -79,27 +68,21 @@ class _Again:
         self.table = self.batch.flow.target
         self.quarantine, self.set_aside = self.at.quarantine(self.name), self.at.set_aside(self.name)
 
-    def _keep(self, frame: DataFrame) -> DataFrame:
-        kept = frame.persist()
-        self.held.callback(kept.unpersist)
-        return kept
-
     def apply(self) -> None:
-        chosen = self._keep(self._chosen().distinct())
-        self.chunks = chunks_of(chosen)
-        records, judged, chosen = self._judged(chosen)
-        rows = self._keep(self.judge.settled(judged, None))
-        account = Account.of(self.judge, rows, records.count())
+        self.chosen = Identities(self._chosen().localCheckpoint())
+        self.records, self.rows = self._judged(self.chosen)
+        if self.judge.keys:
+            self._add_others()
+        rows = self.chosen.cut(self.judge.settled(self.rows, None))
+        account = Account.of(self.judge, rows, self.records.count())
         account.fill(self.batch.report)
-        left_out = records.join(rows, [*IDENTITY], "left_anti") if account.filtered else None
+        left_out = self.records.join(rows, [*IDENTITY], "left_anti") if account.filtered else None
         makes = {
             self.table: beside.good(self.judge, rows),
             self.quarantine: beside.quarantine(self.judge, rows),
             self.set_aside: beside.set_aside(self.judge, rows, left_out),
         }
-        changes = self._changes(makes, chosen)
-        self.held.close()
-        self._write(changes, account)
+        self._write(self._changes(makes), account)
 
     # --- which records -----------------------------------------------------------------------------------------------
 
@@ -114,7 +97,7 @@ class _Again:
         if now.retry:
             again = [rule for rule, its in self.judge.table.expectations.items() if its.retry]
             broken = F.arrays_overlap("_failed_expectations", F.array(*map(F.lit, again)))
-            parts += [frame.where(broken).select(*IDENTITY) for frame in self._there(self.quarantine)]
+            parts += [frame.where(broken).select(*IDENTITY) for frame in self.judge.there(self.quarantine)]
         if now.repair:
             parts.append(self._left_behind())
         if batch.choice is not None:
@@ -126,68 +109,70 @@ class _Again:
 
         The table itself changed in one commit or not at all: it has nothing that the source had lost by its mark.
         """
-        table, *others = [
-            [f.select(*IDENTITY) for f in self._there(uri)] for uri in (self.table, self.quarantine, self.set_aside)
-        ]
-        aside = [frame for its in others for frame in its]
-        every = reduce(lambda a, b: a.unionByName(b), [*table, *aside])
+        aside = [f.select(*IDENTITY) for uri in (self.quarantine, self.set_aside) for f in self.judge.there(uri)]
+        rows = [f.select(*IDENTITY) for f in self.judge.there(self.table)]
+        every = reduce(lambda a, b: a.unionByName(b), [*rows, *aside], self._nothing())
         twice = every.groupBy(*IDENTITY).count().where("count > 1").select(*IDENTITY)
         lost = [frame.join(self.batch.records(), [*IDENTITY], "left_anti") for frame in aside]
         return reduce(lambda a, b: a.unionByName(b), [twice, *lost])
 
-    def _there(self, uri: str) -> list[DataFrame]:
-        """A table as it is now; none if there is none yet."""
-        return [] if lake.delta_table(uri) is None else [self.batch.session.read.format("delta").load(uri)]
+    def _nothing(self) -> DataFrame:
+        """No identities at all."""
+        return self.batch.records().select(*IDENTITY).limit(0)
 
     # --- what they make now ------------------------------------------------------------------------------------------
 
-    def _judged(self, chosen: DataFrame) -> tuple[DataFrame, DataFrame, DataFrame]:
-        """The records that are still there, the rows that they make, and all identities that were looked at."""
-        records = self._records(chosen, self.chunks)
-        rows = self._keep(self.judge.rows(records))
-        if not self.judge.keys:
-            return records, rows, chosen
-        keys = self._keep(self._keys(chosen, rows).distinct())
+    def _judged(self, identities: Identities) -> tuple[DataFrame, DataFrame]:
+        """Those of the records that are still there, and the rows that they make."""
+        records = identities.cut(identities.rows_in(self.batch.records()))
+        return records, identities.cut(self.judge.rows(records), adaptive=True)
+
+    def _add_others(self) -> None:
+        """Judges all others that have a key which one of the records has or had, too, until there are no more.
+
+        A row of the table may have lost its key, and then others may take it; judged anew they may have other keys than
+        before, and then these are looked at as well.
+        """
+        keys = seen = self._good_keys(self.rows)
         while True:
-            others = self._keep(self._others(keys).join(chosen, [*IDENTITY], "left_anti").distinct())
-            chunks = chunks_of(others)
-            if not chunks:
-                return records, rows, chosen
-            self.chunks = sorted({*self.chunks, *chunks})
-            more = self._records(others, chunks)
-            judged = self._keep(self.judge.rows(more))
-            records, rows = self._keep(records.unionByName(more)), self._keep(rows.unionByName(judged))
-            chosen = self._keep(chosen.unionByName(others))
-            # Judged anew they may have other keys than before: then these are looked at, too.
-            new = judged.where(f"{FATE} = 'good'").select(self.judge.key.alias("_key"))
-            keys = self._keep(new.distinct().join(keys, "_key", "left_anti"))
+            found = self.chosen.cut(self._with_keys(keys))
+            others = Identities(self.chosen.together(found.where("_chosen IS NULL").select(*IDENTITY)))
+            had = found.where("_chosen AND _holds").select("_key")
+            if others.count:
+                records, rows = self._judged(others)
+                self.chosen = Identities(self.chosen.frame.unionByName(others.frame))
+                self.records = self.chosen.together(self.records.unionByName(records))
+                self.rows = self.chosen.together(self.rows.unionByName(rows))
+                had = had.unionByName(self._good_keys(rows))
+            keys = self.chosen.together(had).distinct().join(seen, "_key", "left_anti")
+            if keys.isEmpty():
+                return
+            seen = self.chosen.together(seen.unionByName(keys))
 
-    def _records(self, identities: DataFrame, chunks: Sequence[int]) -> DataFrame:
-        source = of_chunks(self.batch.records(), chunks)
-        return self._keep(source.join(identities, [*IDENTITY], "left_semi"))
+    def _good_keys(self, rows: DataFrame) -> DataFrame:
+        """Hashes of the keys that judged rows have."""
+        return rows.where(f"{FATE} = 'good'").select(self.judge.key.alias("_key")).distinct()
 
-    def _keys(self, chosen: DataFrame, rows: DataFrame) -> DataFrame:
-        """Hashes of the keys that the records' rows have and had."""
-        has = [rows.where(f"{FATE} = 'good'")]
-        had = [of_chunks(t, self.chunks).join(chosen, [*IDENTITY], "left_semi") for t in self._there(self.table)]
-        return reduce(lambda a, b: a.unionByName(b), [f.select(self.judge.key.alias("_key")) for f in has + had])
-
-    def _others(self, keys: DataFrame) -> DataFrame:
-        """The identities of all records with these keys: the row's that holds one, and of those that lost."""
-        frames = [t.select(*IDENTITY, self.judge.key.alias("_key")) for t in self._there(self.table)]
-        frames += [t.select(*IDENTITY, "_key") for t in self._there(self.set_aside)]
-        return reduce(lambda a, b: a.unionByName(b), frames).join(keys, "_key", "left_semi").select(*IDENTITY)
+    def _with_keys(self, keys: DataFrame) -> DataFrame:
+        """Who has or had one of these keys (the table's rows and those that lost), and where the chosen ones stand."""
+        has, had = self.judge.key.alias("_key"), F.col("_key")
+        frames = [t.select(*IDENTITY, has, F.lit(True).alias("_holds")) for t in self.judge.there(self.table)]
+        frames += [t.select(*IDENTITY, had, F.lit(False).alias("_holds")) for t in self.judge.there(self.set_aside)]
+        chosen = self.chosen.together(self.chosen.frame).distinct().withColumn("_chosen", F.lit(True))
+        none = self._nothing().withColumns({"_key": F.lit(None).cast("bigint"), "_holds": F.lit(False)})
+        every = reduce(lambda a, b: a.unionByName(b), frames, none)
+        marked = every.join(self.chosen.sent(chosen), [*IDENTITY], "left")
+        shares = self.chosen.sent(keys.withColumn("_shares", F.lit(True)))
+        return marked.join(shares, "_key", "left").where("_chosen OR _shares").drop("_shares")
 
     # --- what changes by it ------------------------------------------------------------------------------------------
 
-    def _changes(self, makes: dict[str, DataFrame], chosen: DataFrame) -> dict[str, _Change]:
+    def _changes(self, makes: dict[str, DataFrame]) -> dict[str, _Change]:
         """What is to be written into each table, counted in one job."""
         found = {}
         for uri, new in makes.items():
-            old = [of_chunks(t, self.chunks).join(chosen, [*IDENTITY], "left_semi") for t in self._there(uri)]
-            # Cut off from the tables: what is kept of a table, Delta makes anew when it writes that one. A winner that
-            # has left would no longer be found then, and the loser that took its place would stay in set-aside as well.
-            found[uri] = _difference(new, old[0] if old else None).localCheckpoint()
+            old = [self.chosen.cut(self.chosen.rows_in(table)) for table in self.judge.there(uri)]
+            found[uri] = self.chosen.cut(difference(new, old[0] if old else None))
         counted = [frame.groupBy(OP).count().withColumn("uri", F.lit(uri)) for uri, frame in found.items()]
         counts = reduce(lambda a, b: a.unionByName(b), counted).collect()
         return {
@@ -221,7 +206,7 @@ class _Again:
             if table.comes or table.leaves:
                 self._merge(table, ("insert", "update", "delete"))
             else:  # the mark moves, and the commit says that the others' changes are of a whole batch
-                [there] = self._there(self.table)
+                there = self.batch.session.read.format("delta").load(self.table)
                 there.limit(0).write.format("delta").mode("append").save(self.table)
         fault.point("silver.after_commit")
         for change in others:
@@ -244,71 +229,7 @@ class _Again:
             )
 
     def _merge(self, change: _Change, kinds: Sequence[str]) -> None:
-        columns = [column for column in change.rows.columns if column != OP]
-        rows = change.rows.where(F.col(OP).isin(*kinds))
         if lake.delta_table(change.uri) is None:
-            rows.select(*[f"`{column}`" for column in columns]).write.format("delta").save(change.uri)
-            return
-        values: dict[str, str | Column] = {f"`{column}`": F.col(f"new.`{column}`") for column in columns}
-        same = " AND ".join(f"held.{column} = new.{column}" for column in IDENTITY)
-        merge = SparkDeltaTable.forPath(self.batch.session, change.uri).alias("held").merge(rows.alias("new"), same)
-        merge = merge.withSchemaEvolution()
-        if "delete" in kinds:
-            merge = merge.whenMatchedDelete(f"new.{OP} = 'delete'")
-        if "update" in kinds:
-            merge = merge.whenMatchedUpdate(f"new.{OP} = 'update'", values)
-        if "insert" in kinds:
-            merge = merge.whenNotMatchedInsert(f"new.{OP} = 'insert'", values)
-        # The rows are cut off from all tables already: nothing else is seen by a MERGE's second look at its source.
-        with configured(self.batch.session, {"spark.databricks.delta.merge.materializeSource": "none"}):
-            merge.execute()
-
-
-def _difference(new: DataFrame, old: DataFrame | None) -> DataFrame:
-    """The rows by which a table is to change: new ones, those that are other than they were, and gone ones."""
-    if old is None:
-        return new.withColumn(OP, F.lit("insert"))
-    kinds = {field.name: field.dataType for field in new.schema}
-    absent = {c: F.lit(None).cast(kind) for c, kind in kinds.items() if c not in old.columns}
-    old = old.withColumns(absent)
-    held, made = _comparable(old, new, [c for c in kinds if c not in (*IDENTITY, *WRITTEN)])
-    now = new.select(*IDENTITY, F.struct(*[f"`{c}`" for c in kinds]).alias("new"), made.alias("is"))
-    before = old.select(*IDENTITY, held.alias("was"))
-    both = now.join(before, [*IDENTITY], "full_outer")
-    kind = F.when(F.col("was").isNull(), "insert").when(F.col("is").isNull(), "delete").otherwise("update")
-    other = both.where("NOT (`is` <=> `was`)").withColumn(OP, kind)
-    rest = [F.col(f"new.`{c}`").alias(c) for c in kinds if c not in IDENTITY]
-    return other.select(*IDENTITY, *rest, OP)
-
-
-def _comparable(old: DataFrame, new: DataFrame, columns: Sequence[str]) -> tuple[Column, Column]:
-    """The values of old and of new rows so that Spark compares them.
-
-    Maps and variants, which it does not compare, and structs of which one has more fields are compared by their JSON,
-    where a field that is NULL is as one that is not there. A value of another type is compared as the table keeps it.
-    """
-    was, now = ({one.name: one.dataType for one in frame.schema} for frame in (old, new))
-    pairs = []
-    for column in columns:
-        kind = now[column]
-        held, made = F.col(f"`{column}`"), F.col(f"`{column}`")
-        same = was[column].simpleString() == kind.simpleString()
-        if _odd(kind) or not (same or _plain(kind, was[column])):
-            held = made = F.to_json(F.struct(held))
-        elif not same:
-            made = made.try_cast(was[column])
-        pairs.append((held, made))
-    return _together([held for held, _ in pairs]), _together([made for _, made in pairs])
-
-
-def _together(values: Sequence[Column]) -> Column:
-    return F.struct(*[value.alias(f"c{number}") for number, value in enumerate(values)])
-
-
-def _plain(*kinds: DataType) -> bool:
-    return not any(isinstance(kind, (ArrayType, MapType, StructType, VariantType)) for kind in kinds)
-
-
-def _odd(kind: DataType) -> bool:
-    inner: list[Any] = [getattr(kind, "elementType", None), *(f.dataType for f in getattr(kind, "fields", []))]
-    return isinstance(kind, (MapType, VariantType)) or any(_odd(one) for one in inner if one is not None)
+            change.rows.where(F.col(OP).isin(*kinds)).drop(OP).write.format("delta").save(change.uri)
+        else:
+            merge(change.uri, change.rows, self.chosen, kinds)

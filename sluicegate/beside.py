@@ -10,6 +10,7 @@ from pyspark.sql import functions as F
 from sluicegate.changes import REPLACED, SEQUENCE
 from sluicegate.expectations import BROKEN, FATE
 from sluicegate.judging import IDENTITY, RECORD, SOURCE, Judge
+from sluicegate.values import quoted
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -18,13 +19,13 @@ if TYPE_CHECKING:
 def good(judge: Judge, rows: DataFrame) -> DataFrame:
     """The rows of the table itself."""
     sequence = [SEQUENCE] if judge.sequence_by else []
-    return rows.where(f"{FATE} = 'good'").select(*[f"`{column}`" for column in judge.columns], *sequence, *IDENTITY)
+    return rows.where(f"{FATE} = 'good'").select(*[quoted(column) for column in judge.columns], *sequence, *IDENTITY)
 
 
 def quarantine(judge: Judge, rows: DataFrame) -> DataFrame:
     """The rows of the quarantine: as they were judged, with the record as it came and all the rules that it broke."""
     return rows.where(f"{FATE} = 'quarantine'").select(
-        *[f"`{column}`" for column in judge.outputs],
+        *[quoted(column) for column in judge.outputs],
         *IDENTITY,
         F.col(BROKEN).alias("_failed_expectations"),
         RECORD,

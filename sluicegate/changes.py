@@ -14,6 +14,7 @@ from pyspark.sql import Window
 from pyspark.sql import functions as F
 
 from sluicegate.expectations import FATE
+from sluicegate.values import quoted
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -82,4 +83,4 @@ class Keyed:
 
     @staticmethod
     def _columns(names: tuple[str, ...]) -> list[Column]:
-        return [F.col(f"`{name}`") for name in names]
+        return [F.col(quoted(name)) for name in names]

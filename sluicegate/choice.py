@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from sluicegate import lake
 from sluicegate.errors import UserError
+from sluicegate.values import quoted
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -98,7 +99,7 @@ class Interval:
         """Those of records in it by today's transform, and of rows in it in the table and its quarantine."""
         frames = [judge.transformed(judge.batch.records())]
         for uri in (judge.batch.flow.target, at.quarantine(judge.name)):
-            frames += _read(judge, uri)
+            frames += judge.there(uri)
         inside = self._inside(str(judge.table.event_time))
         there = [f for f in frames if judge.table.event_time in f.columns]
         return reduce(lambda a, b: a.unionByName(b), [f.where(inside).select("_chunk", "_pos") for f in there])
@@ -107,7 +108,7 @@ class Interval:
         from pyspark.sql import functions as F
 
         first, last = (F.timestamp_micros(F.lit(_micros(moment))) for moment in (self.since, self.until))
-        return (F.col(f"`{event_time}`") >= first) & (F.col(f"`{event_time}`") < last)
+        return (F.col(quoted(event_time)) >= first) & (F.col(quoted(event_time)) < last)
 
 
 @dataclass(frozen=True)
@@ -140,9 +141,9 @@ class Replay:
         """Those of the quarantine's rows, and of dropped records where they are asked for."""
         if self.everything:
             return judge.batch.records().select("_chunk", "_pos")
-        frames = [self._broke(f, "_failed_expectations") for f in _read(judge, at.quarantine(judge.name))]
+        frames = [self._broke(f, "_failed_expectations") for f in judge.there(at.quarantine(judge.name))]
         if self.dropped:
-            aside = _read(judge, at.set_aside(judge.name))
+            aside = judge.there(at.set_aside(judge.name))
             frames += [self._broke(f.where("reason = 'dropped'"), "rules") for f in aside]
         nothing = judge.batch.records().select("_chunk", "_pos").limit(0)
         return reduce(lambda a, b: a.unionByName(b), frames, nothing)
@@ -158,11 +159,6 @@ class Replay:
         flags = {"--dropped": self.dropped, "--everything": self.everything, "--validate": self.validate}
         given = [flag for flag, wanted in flags.items() if wanted]
         return [f"--table={self.table}", *(f"--rule={rule}" for rule in self.rules), *given]
-
-
-def _read(judge: Judge, uri: str) -> list[DataFrame]:
-    """A table as it is now; none if there is none yet."""
-    return [] if lake.delta_table(uri) is None else [judge.batch.session.read.format("delta").load(uri)]
 
 
 def _moment(text: str, option: str) -> datetime:

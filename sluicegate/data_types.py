@@ -172,3 +172,21 @@ def agree(known: DataType, wanted: DataType) -> bool:
     if isinstance(known, MapType) and isinstance(wanted, MapType):
         return agree(known.keyType, wanted.keyType) and agree(known.valueType, wanted.valueType)
     return known == wanted
+
+
+def is_nested(kind: DataType) -> bool:
+    """Whether a value of the type has parts."""
+    from pyspark.sql.types import ArrayType, MapType, StructType, VariantType
+
+    return isinstance(kind, (ArrayType, MapType, StructType, VariantType))
+
+
+def has_odd_parts(kind: DataType) -> bool:
+    """Whether a value is, or has in it, a map or a variant, which Spark does not compare."""
+    from pyspark.sql.types import ArrayType, MapType, StructType, VariantType
+
+    if isinstance(kind, ArrayType):
+        return has_odd_parts(kind.elementType)
+    if isinstance(kind, StructType):
+        return any(has_odd_parts(field.dataType) for field in kind.fields)
+    return isinstance(kind, (MapType, VariantType))

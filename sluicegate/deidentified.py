@@ -18,6 +18,7 @@ from sluicegate.definition_model import SilverTable
 from sluicegate.errors import QueryError, Where
 from sluicegate.judging import IDENTITY, RECORD, Judge
 from sluicegate.schema import data_columns
+from sluicegate.values import quoted
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -79,7 +80,7 @@ class _Deidentifying(Judge):
             )
 
     def _treated(self, name: str, kind: DataType) -> Column | None:
-        column, treatment = F.col(f"`{name}`"), self.treatments.get(name.lower())
+        column, treatment = F.col(quoted(name)), self.treatments.get(name.lower())
         if treatment == "drop":
             return None
         if treatment == "mask":

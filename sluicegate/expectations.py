@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Literal
 
 from pyspark.sql import functions as F
 
+from sluicegate.values import quoted
+
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
@@ -37,9 +39,11 @@ class Rules:
     def __init__(self, table: SilverTable, casts: Mapping[str, str], required: list[str]) -> None:
         flags: dict[str, list[str]] = {}
         for column, text in casts.items():  # one text may stand at several places of the query
-            flags.setdefault(f"{text} fits", []).append(f"`{column}`")
+            flags.setdefault(f"{text} fits", []).append(quoted(column))
         self.conditions: dict[str, str] = {name: f"NOT ({' OR '.join(its)})" for name, its in flags.items()}
-        self.conditions |= {f"{column} is not null": f"`{column}` IS NOT NULL" for column in dict.fromkeys(required)}
+        self.conditions |= {
+            f"{column} is not null": f"{quoted(column)} IS NOT NULL" for column in dict.fromkeys(required)
+        }
         self.actions: dict[str, Action] = dict.fromkeys(self.conditions, "quarantine")
         for name, expectation in table.expectations.items():
             self.conditions[name] = expectation.condition

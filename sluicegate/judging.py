@@ -16,6 +16,7 @@ from sluicegate.expectations import BROKEN, FATE, Rules
 from sluicegate.scd import DELETES, History
 from sluicegate.schema import PROVENANCE, data_columns
 from sluicegate.session import configured
+from sluicegate.values import quoted
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -60,6 +61,10 @@ class Judge:
         self.sequence_by = changes.sequence_by if changes else self.table.sequence_by
         self.history = History.of(changes) if changes and not changes.latest_only else None
 
+    def there(self, uri: str) -> list[DataFrame]:
+        """A table of the lake as it is now; none if there is none, or nothing in it."""
+        return [self.batch.session.read.format("delta").load(uri)] if lake.rows(lake.delta_table(uri)) else []
+
     @cached_property
     def of_others(self) -> bool:
         """Whether rows of the table may have been made by another definition than today's."""
@@ -85,7 +90,7 @@ class Judge:
                 frame = frame.withColumn(DELETES, F.expr(self.table.apply_changes.deletes))
         ours = (*IDENTITY, SEQUENCE, DELETES, BROKEN, FATE)
         kept = [column for column in (*self.outputs, *ours) if column in frame.columns]
-        return frame.select(*[f"`{column}`" for column in kept], *self._provenance(frame))
+        return frame.select(*[quoted(column) for column in kept], *self._provenance(frame))
 
     def settled(self, rows: DataFrame, held: DataFrame | None) -> DataFrame:
         """The rows with their final fate: of those with one key one stays, or each that begins a version.
@@ -118,8 +123,8 @@ class Judge:
         self.outputs = [c for c in frame.columns if c not in {*IDENTITY, RECORD, SEQUENCE, *self._casts}]
         if not self.sequence_by:
             return frame
-        own = self.sequence_by in self.outputs
-        return frame.withColumn(SEQUENCE, F.col(f"`{self.sequence_by}`" if own else f"{RECORD}.{self.sequence_by}"))
+        own, column = self.sequence_by in self.outputs, quoted(self.sequence_by)
+        return frame.withColumn(SEQUENCE, F.col(column if own else f"{RECORD}.{column}"))
 
     def _called(self, records: DataFrame, transform: PythonTransform) -> DataFrame:
         """What the user's function makes of records."""
@@ -143,7 +148,7 @@ class Judge:
         query = self.table.query
         if query is None:
             columns = [column for column in records.columns if column != RECORD]
-            return records.select(*[f"`{c}`" for c in data_columns(columns)], *IDENTITY, RECORD)
+            return records.select(*[quoted(c) for c in data_columns(columns)], *IDENTITY, RECORD)
         views = {}
         for table in query.tables:
             views[table] = f"_sluicegate_{self.name}_{table}"
@@ -165,13 +170,13 @@ class Judge:
     @property
     def key(self) -> Column:
         """A hash of a row's key; NULL for a table without keys."""
-        return F.xxhash64(*[F.col(f"`{key}`") for key in self.keys]) if self.keys else F.lit(None).cast("bigint")
+        return F.xxhash64(*[F.col(quoted(key)) for key in self.keys]) if self.keys else F.lit(None).cast("bigint")
 
 
 def _with_record(records: DataFrame) -> DataFrame:
-    return records.withColumn(RECORD, F.struct(*[f"`{column}`" for column in records.columns]))
+    return records.withColumn(RECORD, F.struct(*[quoted(column) for column in records.columns]))
 
 
 def _as_it_came(has: set[str]) -> Column:
     ours = {*PROVENANCE} - {"_rescued_data", "_corrupt_record"}
-    return F.struct(*[F.col(f"{RECORD}.`{column}`") for column in sorted(has - ours)])
+    return F.struct(*[F.col(f"{RECORD}.{quoted(column)}") for column in sorted(has - ours)])

@@ -10,7 +10,8 @@ from pyspark.sql import functions as F
 
 from sluicegate import lake
 from sluicegate.session import configured
-from sluicegate.ties import Tie, quoted
+from sluicegate.ties import Tie
+from sluicegate.values import quoted
 
 
 def touched(records: DataFrame, changes: DataFrame, its: Sequence[Tie], ours: Sequence[str]) -> DataFrame:
@@ -28,12 +29,12 @@ def touched(records: DataFrame, changes: DataFrame, its: Sequence[Tie], ours: Se
 
 def _net(changes: DataFrame, keys: Sequence[str], ours: Sequence[str]) -> DataFrame:
     """The keys of the rows that are not now what they were: a table that was written anew need not have changed."""
-    theirs = [F.col(f"`{c}`") for c in changes.columns if c not in {*ours, *lake.CHANGE_COLUMNS}]
+    theirs = [F.col(quoted(c)) for c in changes.columns if c not in {*ours, *lake.CHANGE_COLUMNS}]
     sign = F.when(F.col("_change_type").isin("insert", "update_postimage"), 1).otherwise(-1)
-    rows = changes.select(*[F.col(f"`{key}`") for key in keys], F.xxhash64(F.to_json(F.struct(*theirs))).alias("_row"),
+    rows = changes.select(*[F.col(quoted(key)) for key in keys], F.xxhash64(F.to_json(F.struct(*theirs))).alias("_row"),
                           sign.alias("_sign"))  # fmt: skip
-    net = rows.groupBy(*[f"`{key}`" for key in keys], "_row").agg(F.sum("_sign").alias("_sign")).where("_sign != 0")
-    return net.select(*[f"`{key}`" for key in keys]).distinct()
+    net = rows.groupBy(*[quoted(key) for key in keys], "_row").agg(F.sum("_sign").alias("_sign")).where("_sign != 0")
+    return net.select(*[quoted(key) for key in keys]).distinct()
 
 
 def _touched(records: DataFrame, keys: DataFrame, tie: Tie) -> DataFrame:

@@ -7,8 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 from pyspark.sql import functions as F
 
+from sluicegate.values import quoted
+
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
+    from pyspark.sql import Column, DataFrame
 
 # More ranges take longer to plan than they save. One late row must not widen a single range over the whole table.
 RANGES = 50
@@ -27,18 +29,12 @@ def ranges(values: Sequence[int], most: int = RANGES) -> list[tuple[int, int]]:
         if values else []  # fmt: skip
 
 
-def chunks_of(identities: DataFrame) -> list[int]:
-    """The chunks of some identities, ascending. One job, without a shuffle of all of them."""
-    found = identities.agg(F.collect_set("_chunk")).collect()[0][0]
-    return sorted(found)
+def of_chunks(chunks: Sequence[int], column: str = "_chunk") -> Column:
+    """The condition that a row is of some chunks, or between them."""
+    return _within(column, ranges(chunks))
 
 
-def of_chunks(frame: DataFrame, chunks: Sequence[int]) -> DataFrame:
-    """The rows of a table that are of some chunks, or between them."""
-    return frame.where(_within("_chunk", ranges(chunks)))
-
-
-def _within(column: str, spans: Sequence[tuple[Any, Any]]) -> Any:
+def _within(column: str, spans: Sequence[tuple[Any, Any]]) -> Column:
     found = F.lit(False)
     for first, last in spans:
         found = found | F.col(column).between(first, last)
@@ -56,11 +52,11 @@ def near(frame: DataFrame, rows: DataFrame, event_time: str | None, keys: Sequen
     kind = rows.schema[event_time].dataType.simpleString()
     if kind not in ("timestamp", "date"):
         return frame
-    hour = F.unix_micros(F.date_trunc("HOUR", F.col(f"`{event_time}`"))) / F.lit(3_600_000_000)
-    hours = rows.where(f"`{event_time}` IS NOT NULL").select(hour.cast("bigint").alias("hour")).distinct()
+    hour = F.unix_micros(F.date_trunc("HOUR", F.col(quoted(event_time)))) / F.lit(3_600_000_000)
+    hours = rows.where(f"{quoted(event_time)} IS NOT NULL").select(hour.cast("bigint").alias("hour")).distinct()
     found = ranges([row[0] for row in hours.orderBy("hour").collect()])
     spans = [(_moment(first), _moment(last + 1)) for first, last in found]
-    return frame.where(_within(f"`{event_time}`", spans))
+    return frame.where(_within(quoted(event_time), spans))
 
 
 def _moment(hour: int) -> Any:

@@ -17,6 +17,7 @@ from sqlglot.tokenizer_core import TokenType
 from sluicegate import query_shape, sql_casts
 from sluicegate.sql_tokens import QuerySyntax, Span, Tokens, line_at, parsed
 from sluicegate.ties import Tie, ties
+from sluicegate.values import quoted
 
 __all__ = ["IDENTITY", "Query", "QuerySyntax"]
 
@@ -370,4 +371,4 @@ def _sample_end(tokens: Tokens, index: int) -> int:
 
 def _name(name: str) -> str:
     """A name as SQL: with backticks where it needs them."""
-    return name if re.fullmatch(r"[A-Za-z_]\w*", name) else f"`{name.replace('`', '``')}`"
+    return name if re.fullmatch(r"[A-Za-z_]\w*", name) else quoted(name)

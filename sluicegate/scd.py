@@ -25,9 +25,11 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import ArrayType, DataType, MapType, StructType, VariantType
 
 from sluicegate.changes import ARRIVAL, SEQUENCE
+from sluicegate.data_types import has_odd_parts
 from sluicegate.definition_changes import END_AT, START_AT, ApplyChanges, ApplyChangesFromSnapshot
 from sluicegate.errors import ChangesError
 from sluicegate.expectations import FATE
+from sluicegate.values import quoted
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, WindowSpec
@@ -255,20 +257,12 @@ def _comparable(value: Column, kind: DataType) -> Column:
         entries = F.map_entries(value)
         pair = StructType().add("key", kind.keyType).add("value", kind.valueType)
         return F.array_sort(_comparable(entries, ArrayType(pair)))
-    if isinstance(kind, ArrayType) and _has_odd_parts(kind):
+    if isinstance(kind, ArrayType) and has_odd_parts(kind):
         return F.transform(value, lambda one: _comparable(one, kind.elementType))
-    if isinstance(kind, StructType) and _has_odd_parts(kind):
+    if isinstance(kind, StructType) and has_odd_parts(kind):
         fields = [_comparable(value.getField(f.name), f.dataType).alias(f.name) for f in kind.fields]
         return F.when(value.isNotNull(), F.struct(*fields))
     return value
-
-
-def _has_odd_parts(kind: DataType) -> bool:
-    if isinstance(kind, ArrayType):
-        return _has_odd_parts(kind.elementType)
-    if isinstance(kind, StructType):
-        return any(_has_odd_parts(field.dataType) for field in kind.fields)
-    return isinstance(kind, (MapType, VariantType))
 
 
 def _so_far(window: WindowSpec) -> WindowSpec:
@@ -281,7 +275,7 @@ def _struct(columns: dict[str, Column]) -> Column:
 
 
 def _named(name: str) -> Column:
-    return F.col(f"`{name}`")
+    return F.col(quoted(name))
 
 
 def _lower(names: Sequence[str]) -> set[str]:

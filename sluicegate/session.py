@@ -38,6 +38,8 @@ SHORT_LIVED_JVM = (
     "-XX:NewSize=400m", "-XX:MetaspaceSize=256m",
 )  # fmt: skip
 
+CHECKPOINT_FILES = "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
+
 # Folders that Spark puts on the class path when they are set. The JVM takes a class-data archive only for the class
 # path that it was made with, and refuses one with a folder in it that has files.
 CLASS_PATH_FOLDERS = ("SPARK_CONF_DIR", "HADOOP_CONF_DIR", "YARN_CONF_DIR")
@@ -149,6 +151,8 @@ def spark_conf(settings: Settings, *, archive: bool = True) -> dict[str, str]:
             "spark.driver.bindAddress": "127.0.0.1",
             "spark.driver.memory": "2g",
             "spark.sql.streaming.numRecentProgressUpdates": "1",
+            # The default one runs the program `readlink` several times for each small file that it writes.
+            "spark.sql.streaming.checkpointFileManagerClass": CHECKPOINT_FILES,
         }
     else:
         conf["spark.executor.extraClassPath"] = conf["spark.driver.extraClassPath"]

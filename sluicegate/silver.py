@@ -14,13 +14,18 @@ from contextlib import ExitStack
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from delta.tables import DeltaTable as SparkDeltaTable
+from pyspark.sql import functions as F
 
 from sluicegate import again, beside, fault, lake
 from sluicegate.accounts import Account
+from sluicegate.changes import REPLACED
+from sluicegate.difference import OP, merge
+from sluicegate.expectations import FATE
 from sluicegate.flow import Batch
+from sluicegate.identities import FEW, Identities, cut
 from sluicegate.judging import IDENTITY, Judge
 from sluicegate.nearby import near
+from sluicegate.values import quoted
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -73,27 +78,29 @@ class _New:
 
     def __post_init__(self) -> None:
         self.target = lake.delta_table(self.batch.flow.target)
-        self.sequenced = self.judge.sequence_by is not None
+        self.few = not self.batch.whole and self.batch.read <= FEW
 
     def keep(self, frame: DataFrame) -> DataFrame:
         """A frame that is looked at more than once, kept until the batch has been applied."""
+        if self.few:
+            return cut(frame, few=True, adaptive=True)
         kept = frame.persist()
         self.kept.callback(kept.unpersist)
         return kept
 
     def settled(self) -> DataFrame:
         """The judged rows, of which one has each key."""
-        rows = self.judge.rows(self.batch.rows)
-        held = None
-        if self.judge.keys and not self.batch.whole and lake.rows(self.target):
-            held = self._table()
-            if lake.rows(self.target) > MANY_ROWS:
-                rows = self.keep(rows)
-                held = near(held, rows, self.judge.table.event_time, self.judge.keys)
+        rows, keys, there = self.judge.rows(self.batch.rows), self.judge.keys, lake.rows(self.target)
+        if not keys or self.batch.whole or not there:
+            return self.judge.settled(rows, None)
+        [held] = self.judge.there(self.batch.flow.target)
+        if self.few or there > MANY_ROWS:
+            rows = self.keep(rows)
+        if there > MANY_ROWS:
+            held = near(held, rows, self.judge.table.event_time, keys)
+        if self.few:
+            held = cut(held.join(F.broadcast(rows.select(*map(quoted, keys))), [*keys], "left_semi"), few=True)
         return self.judge.settled(rows, held)
-
-    def _table(self) -> DataFrame:
-        return self.batch.session.read.format("delta").load(self.batch.flow.target)
 
     def write(self, rows: DataFrame, account: Account) -> None:
         """Writes quarantine, set-aside and the table, in this order."""
@@ -105,17 +112,22 @@ class _New:
         self._write_beside(self.at.set_aside(name), beside.set_aside(self.judge, rows, left_out), account.aside)
         fault.point("silver.between_commits")
         with self.batch.commit(op=self.op, **account.facts()):
-            self._write_table(beside.good(self.judge, rows))
+            self._write_table(rows, account)
         fault.point("silver.after_commit")
 
-    def _write_table(self, good: DataFrame) -> None:
-        uri = self.batch.flow.target
+    def _write_table(self, rows: DataFrame, account: Account) -> None:
+        uri, good = self.batch.flow.target, beside.good(self.judge, rows)
         if self.batch.whole:
             good.write.format("delta").mode("overwrite").option("overwriteSchema", "true").save(uri)
-        elif self.sequenced and self.target is not None:
-            same = " AND ".join(f"held.`{key}` = new.`{key}`" for key in self.judge.keys)
-            merge = SparkDeltaTable.forPath(self.batch.session, uri).alias("held").merge(good.alias("new"), same)
-            merge.withSchemaEvolution().whenMatchedUpdateAll().whenNotMatchedInsertAll().execute()
+        elif account.sums["replaced"]:
+            gone = rows.where(f"{FATE} = 'good' AND {REPLACED[0]} IS NOT NULL").select(
+                *[F.col(was).alias(column) for was, column in zip(REPLACED, IDENTITY, strict=True)],
+                F.lit("delete").alias(OP),
+            )
+            changes = cut(
+                good.withColumn(OP, F.lit("insert")).unionByName(gone, allowMissingColumns=True), few=self.few
+            )
+            merge(uri, changes, Identities(changes.select(*IDENTITY)))
         else:  # winners' keys are known not to be in the table: nothing to match
             good.write.format("delta").mode("append").option("mergeSchema", "true").save(uri)
 

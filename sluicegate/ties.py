@@ -12,6 +12,8 @@ from dataclasses import dataclass
 
 from sqlglot import exp
 
+from sluicegate.values import quoted
+
 # What may stand on one side of the equality: Spark reads these as sqlglot writes them.
 _PLAIN = (exp.Column, exp.Identifier, exp.Cast, exp.TryCast, exp.DataType, exp.Lower, exp.Upper, exp.Trim)
 
@@ -57,7 +59,7 @@ def _tie(join: exp.Join, stream: str, lookup: str, using: set[str]) -> Tie | Non
     for column in join.args.get("using") or []:
         if column.name.lower() not in using:
             continue
-        name = exp.to_identifier(column.name, quoted=True).sql("spark")
+        name = quoted(column.name)
         equalities.append(f"{quoted(stream)}.{name} = {quoted(lookup)}.{name}")
         columns.append(column.name)
     on = join.args.get("on")
@@ -89,8 +91,3 @@ def _of(side: exp.Expr, name: str) -> bool:
 
 def _same(one: str, other: str) -> bool:
     return one.lower() == other.lower()
-
-
-def quoted(name: str) -> str:
-    """A name as SQL, in backticks."""
-    return exp.to_identifier(name, quoted=True).sql("spark")

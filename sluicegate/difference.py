@@ -1,0 +1,102 @@
+"""How a table is to change: from the rows that it should have of some records, and those that it has of them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from delta.tables import DeltaTable
+from pyspark.sql import functions as F
+
+from sluicegate.data_types import has_odd_parts, is_nested
+from sluicegate.judging import IDENTITY
+from sluicegate.nearby import of_chunks
+from sluicegate.session import configured
+from sluicegate.values import quoted
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame
+
+    from sluicegate.identities import Identities
+
+# Columns that say when a row was written, not what it is.
+WRITTEN = ("_quarantined_at",)
+
+OP = "_sluicegate_op"
+"""What is to be done with a row."""
+
+KINDS = ("insert", "update", "delete")
+
+
+def difference(new: DataFrame, old: DataFrame | None) -> DataFrame:
+    """The rows by which a table is to change, each with ``OP``: new ones, those that are other, and gone ones.
+
+    Args:
+        new: the rows that it should have of some records.
+        old: the rows that it has of them; None if there is no table.
+    """
+    if old is None:
+        return new.withColumn(OP, F.lit("insert"))
+    kinds = {field.name: field.dataType for field in new.schema}
+    absent = {c: F.lit(None).cast(kind) for c, kind in kinds.items() if c not in old.columns}
+    old = old.withColumns(absent)
+    held, made = _comparable(old, new, [c for c in kinds if c not in (*IDENTITY, *WRITTEN)])
+    now = new.select(*IDENTITY, F.struct(*[quoted(c) for c in kinds]).alias("new"), made.alias("is"))
+    before = old.select(*IDENTITY, held.alias("was"))
+    both = now.join(before, [*IDENTITY], "full_outer")
+    kind = F.when(F.col("was").isNull(), "insert").when(F.col("is").isNull(), "delete").otherwise("update")
+    other = both.where("NOT (`is` <=> `was`)").withColumn(OP, kind)
+    rest = [F.col(f"new.{quoted(c)}").alias(c) for c in kinds if c not in IDENTITY]
+    return other.select(*IDENTITY, *rest, OP)
+
+
+def merge(
+    uri: str, changes: DataFrame, records: Identities, kinds: Sequence[str] = ("insert", "update", "delete")
+) -> None:
+    """Writes a difference into a table, by identity, in one commit.
+
+    Args:
+        uri: the table, which exists.
+        changes: rows with ``OP``, cut off from all tables: a MERGE looks at its source twice, and must see the same.
+        records: the records that these rows are of.
+        kinds: what of the difference is to be written.
+    """
+    session = changes.sparkSession
+    rows = records.sent(changes.where(F.col(OP).isin(*kinds)))
+    values: dict[str, str | Column] = {quoted(c): F.col(f"new.{quoted(c)}") for c in changes.columns if c != OP}
+    same = of_chunks(records.chunks, "held._chunk")  # so that no other files are opened
+    for column in IDENTITY:
+        same &= F.col(f"held.{column}") == F.col(f"new.{column}")
+    work = DeltaTable.forPath(session, uri).alias("held").merge(rows.alias("new"), same).withSchemaEvolution()
+    if "delete" in kinds:
+        work = work.whenMatchedDelete(f"new.{OP} = 'delete'")
+    if "update" in kinds:
+        work = work.whenMatchedUpdate(f"new.{OP} = 'update'", values)
+    if "insert" in kinds:
+        work = work.whenNotMatchedInsert(f"new.{OP} = 'insert'", values)
+    with configured(session, {"spark.databricks.delta.merge.materializeSource": "none"}):
+        work.execute()
+
+
+def _comparable(old: DataFrame, new: DataFrame, columns: Sequence[str]) -> tuple[Column, Column]:
+    """The values of old and of new rows so that Spark compares them.
+
+    Maps and variants, which it does not compare, and structs of which one has more fields are compared by their JSON,
+    where a field that is NULL is as one that is not there. A value of another type is compared as the table keeps it.
+    """
+    was, now = ({one.name: one.dataType for one in frame.schema} for frame in (old, new))
+    pairs = []
+    for column in columns:
+        kind = now[column]
+        held, made = F.col(quoted(column)), F.col(quoted(column))
+        same = was[column].simpleString() == kind.simpleString()
+        if has_odd_parts(kind) or not (same or not (is_nested(kind) or is_nested(was[column]))):
+            held = made = F.to_json(F.struct(held))
+        elif not same:
+            made = made.try_cast(was[column])
+        pairs.append((held, made))
+    return _together([held for held, _ in pairs]), _together([made for _, made in pairs])
+
+
+def _together(values: Sequence[Column]) -> Column:
+    return F.struct(*[value.alias(f"c{number}") for number, value in enumerate(values)])
