@@ -37,7 +37,7 @@ class Choice(Protocol):
     def everything(self) -> bool: ...
 
     def of(self, table: str, pipeline: Pipeline) -> bool:
-        """Whether it speaks of a silver table."""
+        """Whether it speaks of a table of the pipeline."""
 
     def facts(self) -> Mapping[str, Any]:
         """What commits are to say of it."""
@@ -88,8 +88,8 @@ class Interval:
         return ["--mode=interval", f"--from={self.since.isoformat()}", f"--to={self.until.isoformat()}"]
 
     def of(self, table: str, pipeline: Pipeline) -> bool:
-        """Only tables with an event time have intervals."""
-        return pipeline.silver[table].event_time is not None
+        """Only silver tables with an event time have intervals."""
+        return table in pipeline.silver and pipeline.silver[table].event_time is not None
 
     def facts(self) -> dict[str, Any]:
         """The mode and the interval."""

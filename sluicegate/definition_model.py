@@ -183,7 +183,7 @@ class SilverTable(_WithQuery):
     @property
     def fingerprint(self) -> str:
         """SHA-256 of all that decides what a record becomes; comments and white space of a query do not."""
-        parts = [self.model_dump_json(exclude={"sql", "python", "pii"}, by_alias=True)]
+        parts = [self.model_dump_json(exclude={"sql", "python", "pii", "deidentified"}, by_alias=True)]
         parts += [self._query.fingerprint] if self._query else []
         parts += [self._transform.fingerprint] if self._transform else []
         return hashlib.sha256("\0".join(parts).encode()).hexdigest()

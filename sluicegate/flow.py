@@ -80,7 +80,7 @@ class Batch:
 
     def records(self) -> DataFrame:
         """All rows of the source as of the batch's end, with the columns by which we know them."""
-        return self.session.read.format("delta").option("versionAsOf", self.progress.until).load(self.flow.source)
+        return _as_of(self.session, self.flow.source, self.progress.until)
 
     def of_everything(self) -> Batch:
         """The same batch over all rows of the source, to replace the target."""
@@ -95,7 +95,7 @@ class Batch:
 
     def _read(self, uri: str, version: int) -> DataFrame:
         # A query over whole tables speaks of their data: `SELECT *` must not bring identities of other records.
-        return self.session.read.format("delta").option("versionAsOf", version).load(uri).drop(*ENGINE_COLUMNS)
+        return _as_of(self.session, uri, version).drop(*ENGINE_COLUMNS)
 
     @contextmanager
     def commit(self, *, mark: int | None = None, fenced: bool = True, **facts: Any) -> Iterator[None]:
@@ -219,8 +219,7 @@ class _Loop:
         if now.since < now.until:
             return self.stream(now)
         try:
-            source = self.session.read.format("delta").option("versionAsOf", now.until).load(self.flow.source)
-            self._apply(source.limit(0), now)
+            self._apply(_as_of(self.session, self.flow.source, now.until).limit(0), now)
         except Exception as error:
             if any(sign in str(error) for sign in GAP):
                 return "the history of a table that it reads is gone"
@@ -283,9 +282,8 @@ class _Loop:
 
     def rebuild(self, now: Progress) -> None:
         """Makes the target again from the source as of ``until``."""
-        rows = self.session.read.format("delta").option("versionAsOf", now.until).load(self.flow.source)
         try:
-            self._apply(rows, now)
+            self._apply(_as_of(self.session, self.flow.source, now.until), now)
         except Exception as error:
             raise self._readable(error) from self._behind(error)
 
@@ -297,6 +295,10 @@ class _Loop:
         count = not (self.flow.foreign or again)
         read = _rows_between(self.flow.source, now.since, now.until, whole=whole) if count else 0
         self.apply(Batch(rows, read, whole, again, now, self.flow, self.report, self.facts, choice))
+
+
+def _as_of(session: SparkSession, uri: str, version: int) -> DataFrame:
+    return session.read.format("delta").option("versionAsOf", version).load(uri)
 
 
 def _of_feed(rows: DataFrame, now: Progress) -> DataFrame:

@@ -189,8 +189,7 @@ class Job:
             outcome.copy(self.at, name)  # of a run that was killed before it could: discovery asks what failed
             changed = landing.enter(name, self.pipeline.bronze[name], self.at, self._look).changed.num_rows
         now = progress(way)
-        chosen = self._choice is not None and name not in self.pipeline.deidentified_tables
-        choice = self._choice if chosen and self._choice and self._choice.of(name, self.pipeline) else None
+        choice = self._choice if self._choice and self._choice.of(name, self.pipeline) else None
         try:
             if now.work or (choice is not None and now.kind == "idle"):
                 done = flow.run(self._session(), way, self._apply(name), self.facts, choice)

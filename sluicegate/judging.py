@@ -19,6 +19,7 @@ from sluicegate.session import configured
 from sluicegate.values import quoted
 
 if TYPE_CHECKING:
+    from deltalake import DeltaTable
     from pyspark.sql import Column, DataFrame
 
     from sluicegate.definition import SilverTable
@@ -61,6 +62,16 @@ class Judge:
         self.sequence_by = changes.sequence_by if changes else self.table.sequence_by
         self.history = History.of(changes) if changes and not changes.latest_only else None
 
+    @cached_property
+    def target(self) -> DeltaTable | None:
+        """The table as the batch finds it; None before the first."""
+        return lake.delta_table(self.batch.flow.target)
+
+    @property
+    def held_columns(self) -> list[str]:
+        """The columns that the table has now."""
+        return [field.name for field in self.target.schema().fields] if self.target is not None else []
+
     def there(self, uri: str) -> list[DataFrame]:
         """A table of the lake as it is now; none if there is none, or nothing in it."""
         return [self.batch.session.read.format("delta").load(uri)] if lake.rows(lake.delta_table(uri)) else []
@@ -68,7 +79,7 @@ class Judge:
     @cached_property
     def of_others(self) -> bool:
         """Whether rows of the table may have been made by another definition than today's."""
-        last = lake.last_commit_of_ours(lake.delta_table(self.batch.flow.target))
+        last = lake.last_commit_of_ours(self.target)
         ours = (last.ours if last is not None else None) or {}
         return bool(ours.get("mixed")) or ours.get("definition", self.table.fingerprint) != self.table.fingerprint
 
@@ -138,8 +149,7 @@ class Judge:
         evolution = self.table.schemaEvolutionMode
         if self.table.declared is None and evolution == "addNewColumns":
             return frame
-        there = lake.delta_table(self.batch.flow.target)
-        known = [f.name for f in there.schema().fields if f.name not in (*IDENTITY, SEQUENCE)] if there else None
+        known = None if self.target is None else [n for n in self.held_columns if n not in (*IDENTITY, SEQUENCE)]
         frame, flags = conform(frame, self.table.declared, known, evolution, self.name)
         self._casts |= flags
         return frame

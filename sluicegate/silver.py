@@ -48,8 +48,7 @@ def apply(batch: Batch, name: str, table: SilverTable, at: lake.Lake) -> None:
     if table.apply_changes_from_snapshot and not batch.whole:
         batch = batch.of_everything()  # a snapshot speaks of every key, also of those that are not in it
     judge = Judge(batch, name, table)
-    there = lake.delta_table(batch.flow.target)
-    if not batch.whole and there is not None and {*judge.keys} - {field.name for field in there.schema().fields}:
+    if not batch.whole and judge.target is not None and {*judge.keys} - {*judge.held_columns}:
         judge = Judge(batch.of_everything(), name, table)  # rows without a column of today's keys have none of them
     put(judge, at)
 
@@ -77,7 +76,6 @@ class _New:
     op: str = field(default_factory=lambda: uuid.uuid4().hex)
 
     def __post_init__(self) -> None:
-        self.target = lake.delta_table(self.batch.flow.target)
         self.few = not self.batch.whole and self.batch.read <= FEW
 
     def keep(self, frame: DataFrame) -> DataFrame:
@@ -90,7 +88,7 @@ class _New:
 
     def settled(self) -> DataFrame:
         """The judged rows, of which one has each key."""
-        rows, keys, there = self.judge.rows(self.batch.rows), self.judge.keys, lake.rows(self.target)
+        rows, keys, there = self.judge.rows(self.batch.rows), self.judge.keys, lake.rows(self.judge.target)
         if not keys or self.batch.whole or not there:
             return self.judge.settled(rows, None)
         [held] = self.judge.there(self.batch.flow.target)

@@ -319,6 +319,7 @@ def test_interval_whose_records_are_gone_is_cleared(spark: SparkSession, world: 
     world.put("raw/1", record(1), record(2, k=2, v="-1"), record(3, k=3, s=HOUR))
     world.put("raw/2", record(4, k=4), record(5, k=5, v="500"))
     world.take_in(spark)
+    assert world.take_in(None, "bronze", choice=FIRST_HOUR)["raw"].state == "idle"  # bronze has no intervals
     world.put("raw/1", record(3, k=3, s=HOUR))
     delete(spark, world, "raw", "id IN (4, 5)")
     (world.folder / "landing/raw/2.json").unlink()

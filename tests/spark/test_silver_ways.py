@@ -200,3 +200,18 @@ def test_a_key_that_the_table_does_not_have_yet(spark: SparkSession, workspace: 
     replay(spark, workspace, everything=True)
     assert sorted(workspace.rows("t", "k", "seq", "v")) == [(1, 1, "a"), (1, 2, "b")]
     assert status.verify(workspace.definition, workspace.settings) == []
+
+
+def test_a_field_with_a_backtick_or_a_dot_in_its_name_stops_no_table(spark: SparkSession, workspace: Workspace) -> None:
+    """Such a field can come with any file, into any table that takes over what bronze has."""
+    define(workspace, """
+  t: {from: raw, keys: [k], expectations: {short: {expect_or_quarantine: length(v) < 3}}}
+  latest: {from: raw, apply_changes: {keys: [k], sequence_by: seq, stored_as_scd_type: 2}}
+""")  # fmt: skip
+    odd = {"it`s": "x", "a.b": [1], "``": {"`": 2}}
+    land(workspace, "raw/a.json", {"k": 1, "seq": 1, "v": "a", **odd}, {"k": 2, "seq": 1, "v": "long", **odd}, age=90)
+    run(spark, workspace)
+    land(workspace, "raw/a.json", {"k": 1, "seq": 2, "v": "b", **odd}, {"k": 3, "seq": 1, "v": "c", **odd}, age=80)
+    assert run(spark, workspace)["t"].state == "again"
+    assert sorted(workspace.rows("t", "k", "v", "it`s")) == [(1, "b", "x"), (3, "c", "x")]
+    assert sorted(workspace.rows("latest", "k", "v", "it`s")) == [(1, "b", "x"), (3, "c", "x")]
