@@ -14,8 +14,9 @@ if TYPE_CHECKING:
 # What a JSON field without a name is called while it is read.
 UNNAMED = "_sluicegate_unnamed"
 
-# Characters that Delta refuses in a column's name (Parquet gave them a meaning of their own).
-REFUSED = frozenset(" ,;{}()\n\t=")
+# Characters that Delta refuses in a column's name (Parquet gave them a meaning of their own), and the one that it does
+# not double where it replaces rows of a table with a change data feed (INVALID_ATTRIBUTE_NAME_SYNTAX: packedData.…).
+REFUSED = frozenset(" ,;{}()\n\t=`")
 
 
 def merge(known: DataType, found: DataType) -> DataType:

@@ -12,6 +12,7 @@ from sluicegate import lake, transforms
 from sluicegate.changes import SEQUENCE, Keyed
 from sluicegate.conform import conform
 from sluicegate.definition_changes import END_AT, START_AT
+from sluicegate.errors import QueryError, Where
 from sluicegate.expectations import BROKEN, FATE, Rules
 from sluicegate.scd import DELETES, History
 from sluicegate.schema import PROVENANCE, data_columns
@@ -132,6 +133,13 @@ class Judge:
             frame = self._queried(_with_record(records))
         frame = self._conformed(frame)
         self.outputs = [c for c in frame.columns if c not in {*IDENTITY, RECORD, SEQUENCE, *self._casts}]
+        for column in self.outputs:
+            if "`" in column:  # the first rows would be written, and the first MERGE would stop
+                raise QueryError(
+                    f"the query of {self.name} makes a column {column}: Delta cannot change a table with ` in a name",
+                    where=Where(table=self.name, file=self.table.sql_file),
+                    hint="give it another name with AS",
+                )
         if not self.sequence_by:
             return frame
         own, column = self.sequence_by in self.outputs, quoted(self.sequence_by)
