@@ -166,12 +166,7 @@ def one_run(folder: Path, spark: SparkSession) -> dict[str, float]:
 
 def whole_runs(known: int, new: int, times: int) -> None:
     """Prints what a whole bronze run takes with so many known files lying there, beside one with ten, listing apart."""
-    from pyspark.sql import SparkSession
-
-    builder = SparkSession.builder.master("local[2]").appName("discovery")
-    for key, value in session.spark_conf(Settings.of(master="local[2]")).items():
-        builder = builder.config(key, value)
-    spark = builder.getOrCreate()
+    spark = session.session_inside("discovery")
     ratios = []
     with tempfile.TemporaryDirectory() as few, tempfile.TemporaryDirectory() as many:
         folders = {Path(few): 10, Path(many): known}

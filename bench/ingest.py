@@ -80,12 +80,7 @@ def main() -> None:
     parser.add_argument("--records", type=int, default=2_000_000)
     parser.add_argument("--runs", type=int, default=3, help="rounds to measure, after one that warms up")
     arguments = parser.parse_args()
-    from pyspark.sql import SparkSession
-
-    builder = SparkSession.builder.master("local[2]").appName("ingest")
-    for key, value in session.spark_conf(Settings.of(master="local[2]")).items():
-        builder = builder.config(key, value)
-    spark = builder.getOrCreate()
+    spark = session.session_inside("ingest")
     ratios: dict[str, list[float]] = {way: [] for way in WAYS}
     with tempfile.TemporaryDirectory() as scratch:
         folder = Path(scratch)

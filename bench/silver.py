@@ -118,17 +118,13 @@ def _show(what: str, found: dict[int, list[float]]) -> None:
 
 def main() -> None:
     """Reads the command line, and measures."""
-    from pyspark.sql import SparkSession
 
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
     parser.add_argument("--batches", default="100000,1000000,10000000", help="rows of the tables; empty for none")
     parser.add_argument("--intervals", default="10,100,1000", help="days of the tables; empty for none")
     parser.add_argument("--runs", type=int, default=3, help="times each is measured")
     arguments = parser.parse_args()
-    builder = SparkSession.builder.master("local[2]").appName("bench")
-    for key, value in session.spark_conf(Settings.of(master="local[2]")).items():
-        builder = builder.config(key, value)
-    spark = builder.getOrCreate()
+    spark = session.session_inside("silver")
     folder = Path(tempfile.mkdtemp(prefix="sluicegate-bench-"))
     try:
         if arguments.batches:

@@ -50,9 +50,7 @@ def difference(new: DataFrame, old: DataFrame | None) -> DataFrame:
     return other.select(*IDENTITY, *rest, OP)
 
 
-def merge(
-    uri: str, changes: DataFrame, records: Identities, kinds: Sequence[str] = ("insert", "update", "delete")
-) -> None:
+def merge(uri: str, changes: DataFrame, records: Identities, kinds: Sequence[str] = KINDS) -> None:
     """Writes a difference into a table, by identity, in one commit.
 
     Args:
@@ -62,7 +60,8 @@ def merge(
         kinds: what of the difference is to be written.
     """
     session = changes.sparkSession
-    rows = records.sent(changes.where(F.col(OP).isin(*kinds)))
+    rows = changes.where(F.col(OP).isin(*kinds))
+    rows = F.broadcast(rows) if records.few else rows
     values: dict[str, str | Column] = {quoted(c): F.col(f"new.{quoted(c)}") for c in changes.columns if c != OP}
     same = of_chunks(records.chunks, "held._chunk")  # so that no other files are opened
     for column in IDENTITY:

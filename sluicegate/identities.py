@@ -43,6 +43,11 @@ class Identities:
         return self._facts[0]
 
     @property
+    def few(self) -> bool:
+        """Whether one task had better work out by itself what becomes of them."""
+        return self.count <= FEW
+
+    @property
     def chunks(self) -> list[int]:
         """The chunks that they are of, ascending."""
         return self._facts[1]
@@ -52,16 +57,16 @@ class Identities:
         return table.where(of_chunks(self.chunks)).join(self.sent(self.frame), [*IDENTITY], "left_semi")
 
     def sent(self, frame: DataFrame) -> DataFrame:
-        """A frame that is no larger than this one, to be looked up in while a large one is read."""
+        """A frame of as many rows and as few columns, to be looked up in while a large one is read."""
         return F.broadcast(frame) if self.count <= SENT else frame
 
     def cut(self, frame: DataFrame, *, adaptive: bool = False) -> DataFrame:
         """What became of these records; see the function of this name."""
-        return cut(frame, few=self.count <= FEW, adaptive=adaptive)
+        return cut(frame, few=self.few, adaptive=adaptive)
 
     def together(self, frame: DataFrame) -> DataFrame:
         """The frame, in one partition if these records are few: joins and windows over it then need no shuffle."""
-        return frame.coalesce(1) if self.count <= FEW else frame
+        return frame.coalesce(1) if self.few else frame
 
 
 def cut(frame: DataFrame, *, few: bool, adaptive: bool = False) -> DataFrame:

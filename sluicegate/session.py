@@ -332,6 +332,22 @@ def open_session(name: str, *, private: bool = False) -> SparkSession:
     return session
 
 
+def session_inside(name: str) -> SparkSession:
+    """A session of Spark inside this process, with the very settings that jobs have: for tests and benches.
+
+    Args:
+        name: what Spark is to call it.
+    """
+    from pyspark.sql import SparkSession
+
+    settings = Settings.of(master="local[2]")
+    os.environ.update({k: v for k, v in submit_env().items() if k in ("SPARK_HOME", "PYSPARK_PYTHON")})
+    builder = SparkSession.builder.master(settings.master).appName(name)
+    for key, value in spark_conf(settings).items():
+        builder = builder.config(key, value)
+    return builder.getOrCreate()
+
+
 def _hide_texts(session: SparkSession) -> None:
     """Lets Spark's log say when, how badly and where something was wrong, but not in which words.
 

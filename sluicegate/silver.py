@@ -16,13 +16,13 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as F
 
-from sluicegate import again, beside, fault, lake
+from sluicegate import again, beside, fault, identities, lake
 from sluicegate.accounts import Account
 from sluicegate.changes import REPLACED
 from sluicegate.difference import OP, merge
 from sluicegate.expectations import FATE
 from sluicegate.flow import Batch
-from sluicegate.identities import FEW, Identities, cut
+from sluicegate.identities import Identities, cut
 from sluicegate.judging import IDENTITY, Judge
 from sluicegate.nearby import near
 from sluicegate.values import quoted
@@ -76,7 +76,7 @@ class _New:
     op: str = field(default_factory=lambda: uuid.uuid4().hex)
 
     def __post_init__(self) -> None:
-        self.few = not self.batch.whole and self.batch.read <= FEW
+        self.few = not self.batch.whole and self.batch.read <= identities.FEW
 
     def keep(self, frame: DataFrame) -> DataFrame:
         """A frame that is looked at more than once, kept until the batch has been applied."""

@@ -34,16 +34,9 @@ CIRCUMSTANCES = {"receipt_time", "_chunk", "_pos", "_mark", "_quarantined_at", "
 @pytest.fixture(scope="session")
 def spark() -> Iterator[SparkSession]:
     """The one session of all tests, with the very settings that jobs have."""
-    from pyspark.sql import SparkSession
-
     from sluicegate import session
 
-    settings = Settings.of(master="local[2]")
-    os.environ.update({k: v for k, v in session.submit_env().items() if k in ("SPARK_HOME", "PYSPARK_PYTHON")})
-    builder = SparkSession.builder.master(settings.master).appName("tests")
-    for key, value in session.spark_conf(settings).items():
-        builder = builder.config(key, value)
-    opened = builder.getOrCreate()
+    opened = session.session_inside("tests")
     # It would say farewell to a log that has been closed by then.
     logging.getLogger("py4j").setLevel(logging.ERROR)
     yield opened

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import HealthCheck, Phase, event, given, settings
 from hypothesis import strategies as st
 
-from sluicegate import fault, lake
+from sluicegate import fault, identities, lake
 from sluicegate.choice import Interval, Replay
 from tests.silver_oracle import Today
 from tests.silver_world import World, name, record
@@ -112,8 +112,9 @@ class Course:
         self.world.redefine(Today(self.world.today.order, least, shift))
 
 
+@pytest.mark.parametrize("few", [identities.FEW, -1], ids=["few", "many"])
 @settings(
-    max_examples=int(os.environ.get("SLUICEGATE_EXAMPLES", "3")),
+    max_examples=int(os.environ.get("SLUICEGATE_EXAMPLES", "2")),
     derandomize=True,
     deadline=None,
     phases=[Phase.explicit, Phase.reuse, Phase.generate],  # shrinking would take many minutes of Spark runs
@@ -121,6 +122,14 @@ class Course:
 )
 @given(order=st.sampled_from(["first", "latest", "every"]), steps=STEPS)
 def test_silver_is_a_function_of_what_landed(
+    spark: SparkSession, tmp_path_factory: pytest.TempPathFactory, few: int, order: Any, steps: list[Any]
+) -> None:
+    """Also where records are taken for so many that Spark is to shuffle them."""
+    with mock.patch.multiple(identities, FEW=few, SENT=few):
+        _assert_right_after(spark, tmp_path_factory, order, steps)
+
+
+def _assert_right_after(
     spark: SparkSession, tmp_path_factory: pytest.TempPathFactory, order: Any, steps: list[Any]
 ) -> None:
     world = World(tmp_path_factory.mktemp("property"), today=Today(order))
