@@ -8,6 +8,7 @@ import os
 import time
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
+from threading import Lock
 from typing import TYPE_CHECKING, Any
 
 from sluicegate import clean_source, events, flow, lake, landing, outcome, plan, report, schemas, session
@@ -18,6 +19,7 @@ from sluicegate.lock import pipeline_lock
 from sluicegate.progress import Flow, progress
 from sluicegate.report import RunReport, TableReport, say
 from sluicegate.settings import Settings
+from sluicegate.side_by_side import side_by_side
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -25,6 +27,10 @@ if TYPE_CHECKING:
     from sluicegate.choice import Choice
     from sluicegate.definition import Pipeline
     from sluicegate.flow import Batch
+
+
+# Tables of a layer that are filled at a time. They share the executors; what waits for one's commit gains by it.
+SIDE_BY_SIDE = 4
 
 
 def main(layer: str, argv: Sequence[str] | None = None) -> int:
@@ -130,7 +136,7 @@ def _unexpected(error: Exception) -> SluicegateError:
 
 
 class Job:
-    """One layer of a pipeline, table after table in one Spark session, which is only opened when there is work.
+    """One layer of a pipeline, its tables side by side in one Spark, which is only started when there is work.
 
     Args:
         pipeline: the definition.
@@ -157,6 +163,7 @@ class Job:
     ) -> None:
         self.pipeline, self.at, self.layer, self.facts = pipeline, at, layer, {"pipeline": pipeline.name, **facts}
         self._spark, self._only, self._look, self._choice = spark, only, look, choice
+        self._opening = Lock()
         self.done = RunReport(pipeline.name, layer)
 
     def run(self) -> RunReport:
@@ -166,21 +173,26 @@ class Job:
             SluicegateError: the first failure, after all tables were tried.
         """
         started = time.monotonic()
-        failure: Exception | None = None
         say(f"{self.pipeline.name} {self.layer}")
-        for name, way in plan.flows(self.pipeline, self.at, self.layer).items():
-            if self._only not in (None, name):
-                continue
-            try:
-                self._table(name, way)
-            except Exception as error:
-                failure = failure or error
-                say(f"  {self.layer:<6} {name:<28} FAILED: {error}".split("\n")[0])
+        ways = plan.flows(self.pipeline, self.at, self.layer)
+        ways = {name: way for name, way in ways.items() if self._only in (None, name)}
+        failed = side_by_side(plan.needs(ways), lambda name: self._told(name, ways[name]), SIDE_BY_SIDE)
+        self.done.tables.sort(key=lambda table: [*ways].index(table.table))
+        for interrupt in (error for error in failed.values() if not isinstance(error, Exception)):
+            raise interrupt
         events.copy_events(self.pipeline, self.at)
         self.done.seconds = time.monotonic() - started
-        if failure is not None:
-            raise failure
+        for error in failed.values():
+            raise error
         return self.done
+
+    def _told(self, name: str, way: Flow) -> None:
+        """Runs a table, and says at once how it failed if it did."""
+        try:
+            self._table(name, way)
+        except Exception as error:
+            say(f"  {self.layer:<6} {name:<28} FAILED: {error}".split("\n")[0])
+            raise
 
     def _table(self, name: str, way: Flow) -> None:
         changed = 0
@@ -205,18 +217,19 @@ class Job:
             done.corrupt, done.rescued, done.failed = taken.corrupt, taken.rescued, taken.failed
         done.changed_files = changed
         self.done.tables.append(done)
-        say(done.line())
         remarks = done.remarks()
         if self.layer == "bronze":
             table = self.pipeline.bronze[name]
             remarks += clean_source.clean(name, table, self.at).remarks(name, table)
-        for remark in remarks:
-            say(remark)
+        say("\n".join([done.line(), *remarks]))
 
     def _session(self) -> SparkSession:
-        if self._spark is None:
-            self._spark = session.open_session(f"{self.pipeline.name}.{self.layer}", private=bool(self.pipeline.pii))
-        return self._spark
+        """A session of one table's own: settings and views of one do not meet those of another."""
+        with self._opening:
+            if self._spark is None:
+                name = f"{self.pipeline.name}.{self.layer}"
+                self._spark = session.open_session(name, private=bool(self.pipeline.pii))
+        return self._spark.newSession()
 
     def _apply(self, name: str) -> Callable[[Batch], None]:
         """What the layer does with one batch of this table; imported here, since an idle job needs no Spark."""

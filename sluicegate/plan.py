@@ -123,6 +123,12 @@ def flows(pipeline: Pipeline, at: lake.Lake, layer: str) -> dict[str, Flow]:
     return {name: replace(flow, private=private) for name, flow in _flows(pipeline, at, layer).items()}
 
 
+def needs(ways: Mapping[str, Flow]) -> dict[str, list[str]]:
+    """For each of some flows, those of them that it reads the tables of."""
+    of = {way.target: name for name, way in ways.items()}
+    return {name: [of[uri] for uri in (way.source, *way.inputs.values()) if uri in of] for name, way in ways.items()}
+
+
 def _flows(pipeline: Pipeline, at: lake.Lake, layer: str) -> dict[str, Flow]:
     address = {name: at.table(of, name) for of in lake.LAYERS for name in getattr(pipeline, of)}
     if layer == "bronze":

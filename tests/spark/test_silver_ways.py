@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import itertools
 import json
+import threading
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from sluicegate import status
+from sluicegate import fault, status
 from sluicegate.choice import Replay
 from sluicegate.errors import QueryError, TransformError, UserError
 from sluicegate.job import Job
@@ -224,3 +226,32 @@ def test_a_name_with_a_backtick_or_a_dot_in_it_stops_no_table(spark: SparkSessio
         assert sorted(workspace.rows(table, "k", "x.y", "a.b")) == [(1, "b", ["1"]), (3, "c", ["1"])]
     rescued = [json.loads(text) for (text,) in workspace.rows("raw", "_rescued_data")]
     assert [(one["of`it"], one["``"]) for one in rescued] == [("x", {"`": "2"})] * 2
+
+
+def test_tables_that_need_nothing_of_each_other_are_filled_side_by_side(
+    spark: SparkSession, workspace: Workspace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With the same names of views and with settings of their own, also where records are applied again."""
+    query = 'sql: "SELECT r.k, r.v, m.name FROM STREAM(raw) AS r LEFT JOIN names AS m ON r.k = m.k", keys: [k]'
+    define(workspace, NAMES + f"""
+  a: {{{query}}}
+  b: {{{query}, expectations: {{known: {{expect_or_quarantine: name IS NOT NULL, retry: true}}}}}}
+  c: {{sql: "SELECT a.k, b.name FROM STREAM(a) AS a JOIN b ON a.k = b.k"}}
+""")  # fmt: skip
+    land(workspace, "names/a.json", {"k": 1, "name": "Ada"})
+    land(workspace, "raw/a.json", {"k": 1, "seq": 1, "v": "a"}, {"k": 2, "seq": 1, "v": "b"})
+    run(spark, workspace)
+    assert workspace.rows("c", "k", "name") == [(1, "Ada")]
+    land(workspace, "names/b.json", {"k": 2, "name": "Bo"}, {"k": 1, "name": "Ada B."}, age=50)
+    met, passed = threading.Barrier(2, timeout=300), itertools.count(1)
+
+    def point(name: str) -> None:  # names comes first, c last, and between them neither of a and b can be alone
+        if name == "silver.before_commit" and next(passed) in (2, 3):
+            met.wait()
+
+    monkeypatch.setattr(fault, "point", point)
+    reports = run(spark, workspace)
+    assert [reports[name].state for name in ("a", "b", "c")] == ["again"] * 3
+    assert sorted(workspace.rows("a", "k", "v", "name")) == [(1, "a", "Ada B."), (2, "b", "Bo")]
+    assert sorted(workspace.rows("b", "k", "v", "name")) == [(1, "a", "Ada B."), (2, "b", "Bo")]
+    assert sorted(workspace.rows("c", "k", "name")) == [(1, "Ada B."), (2, "Bo")]

@@ -1,0 +1,40 @@
+"""Several pieces of work at a time, each after those that it needs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from graphlib import TopologicalSorter
+
+
+def side_by_side(
+    needs: Mapping[str, Iterable[str]], work: Callable[[str], None], most: int
+) -> dict[str, BaseException]:
+    """Does each piece of work once all that it needs are done, also where one of these failed.
+
+    Args:
+        needs: the pieces by name, each with the names of those that come before it.
+        work: does a piece.
+        most: pieces that are done at a time.
+
+    Returns:
+        what pieces raised, in the order of ``needs``.
+
+    Raises:
+        CycleError: pieces need each other.
+    """
+    order = TopologicalSorter(needs)
+    order.prepare()
+    running: dict[Future[None], str] = {}
+    raised: dict[str, BaseException] = {}
+    with ThreadPoolExecutor(most) as pool:
+        while order.is_active():
+            running |= {pool.submit(work, name): name for name in sorted(order.get_ready(), key=[*needs].index)}
+            done, _ = wait(running, return_when=FIRST_COMPLETED)
+            for future in done:
+                name = running.pop(future)
+                error = future.exception()
+                if error is not None:
+                    raised[name] = error
+                order.done(name)
+    return {name: raised[name] for name in needs if name in raised}
