@@ -71,7 +71,7 @@ class _Again:
     def apply(self) -> None:
         self.chosen = Identities(self._chosen().localCheckpoint())
         self.records, self.rows = self._judged(self.chosen)
-        if self.judge.keys:
+        if self.judge.bound:
             self._add_others()
         rows = self.chosen.cut(self.judge.settled(self.rows, None))
         account = Account.of(self.judge, rows, self.records.count())
@@ -130,8 +130,8 @@ class _Again:
     def _add_others(self) -> None:
         """Judges all others that have a key which one of the records has or had, too, until there are no more.
 
-        A row of the table may have lost its key, and then others may take it; judged anew they may have other keys than
-        before, and then these are looked at as well.
+        What a rule says is unique binds records as a key does. A row of the table may have lost its key, and then
+        others may take it; judged anew they may have other keys than before, and then these are looked at as well.
         """
         keys = seen = self._good_keys(self.rows)
         while True:
@@ -151,12 +151,13 @@ class _Again:
 
     def _good_keys(self, rows: DataFrame) -> DataFrame:
         """Hashes of the keys that judged rows have."""
-        return rows.where(f"{FATE} = 'good'").select(self.judge.key.alias("_key")).distinct()
+        return rows.where(f"{FATE} = 'good'").select(self.judge.bonds.alias("_key")).distinct()
 
     def _with_keys(self, keys: DataFrame) -> DataFrame:
         """Who has or had one of these keys (the table's rows and those that lost), and where the chosen ones stand."""
-        has, had = self.judge.key.alias("_key"), F.col("_key")
-        frames = [t.select(*IDENTITY, has, F.lit(True).alias("_holds")) for t in self.judge.there(self.table)]
+        has, had = self.judge.bonds.alias("_key"), F.col("_key")
+        rows = [*self.judge.there(self.table), *self._doubles()]
+        frames = [t.select(*IDENTITY, has, F.lit(True).alias("_holds")) for t in rows]
         frames += [t.select(*IDENTITY, had, F.lit(False).alias("_holds")) for t in self.judge.there(self.set_aside)]
         chosen = self.chosen.together(self.chosen.frame).distinct().withColumn("_chosen", F.lit(True))
         none = self._nothing().withColumns({"_key": F.lit(None).cast("bigint"), "_holds": F.lit(False)})
@@ -164,6 +165,11 @@ class _Again:
         marked = every.join(self.chosen.sent(chosen), [*IDENTITY], "left")
         shares = self.chosen.sent(keys.withColumn("_shares", F.lit(True)))
         return marked.join(shares, "_key", "left").where("_chosen OR _shares").drop("_shares")
+
+    def _doubles(self) -> list[DataFrame]:
+        """Rows in quarantine that would stand in the table, were they unique: they have their keys, and win them."""
+        broken = F.arrays_overlap("_failed_expectations", F.array(*map(F.lit, self.judge.unique)))
+        return [t.where(broken) for t in self.judge.there(self.quarantine)] if self.judge.unique else []
 
     # --- what changes by it ------------------------------------------------------------------------------------------
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from sqlglot import exp
+from sqlglot.tokenizer_core import TokenType
 
 from sluicegate import query_shape, sql_casts
 from sluicegate.sql_tokens import QuerySyntax, Tokens, parsed
@@ -18,11 +19,13 @@ class Condition:
         text: the expression as it is written, without comments around it.
         columns: the columns that it looks at, each once, in order of appearance.
         tried: the expression with ``TRY_CAST`` for ``CAST``: NULL instead of an error for what does not cast.
+        unique: the columns of ``unique(a, b)``, the one condition that looks at other rows as well; else none.
     """
 
     text: str
     columns: list[str]
     tried: str
+    unique: tuple[str, ...] = ()
 
     @classmethod
     def parse(cls, text: str) -> Condition:
@@ -34,6 +37,9 @@ class Condition:
         tokens = Tokens(text)
         if not len(tokens):
             raise QuerySyntax("there is no condition", 1)
+        if unique := _unique(tokens):
+            text = tokens.compose([], compact=True)
+            return cls(text=text, columns=list(unique), tried=text, unique=unique)
         tree = _tree(tokens)
         for node in tree.walk():
             if what := _fault(node):
@@ -46,6 +52,31 @@ class Condition:
             columns=list(columns),
             tried=tokens.compose(sql_casts.tried(sql_casts.find(tokens)), compact=True),
         )
+
+
+def _unique(tokens: Tokens) -> tuple[str, ...]:
+    """The columns of ``unique(a, b)``; none for any other condition. It is ours, not Spark's, so its tokens are read.
+
+    Raises:
+        QuerySyntax: it takes something else, or is a part of a condition.
+    """
+    calls = [i for i in range(len(tokens)) if tokens.word(i) == "UNIQUE" and tokens.is_type(i + 1, TokenType.L_PAREN)]
+    if not calls:
+        return ()
+    names, commas = range(2, len(tokens) - 1, 2), range(3, len(tokens) - 1, 2)
+    whole = calls == [0] and len(tokens) % 2 == 0 and tokens.closing(1) == len(tokens) - 1
+    listed = len(names) > 0 and all(tokens.is_type(i, TokenType.COMMA) for i in commas)
+    if not (whole and listed and all(_is_name(tokens, i) for i in names)):
+        raise QuerySyntax("unique stands by itself and takes names of columns, as in unique(device_id, time)", 1)
+    return tuple(_name(tokens.raw(i)) for i in names)
+
+
+def _is_name(tokens: Tokens, index: int) -> bool:
+    return tokens.is_type(index, TokenType.IDENTIFIER) or tokens.word(index).isidentifier()
+
+
+def _name(raw: str) -> str:
+    return raw[1:-1].replace("``", "`") if raw.startswith("`") else raw
 
 
 def _tree(tokens: Tokens) -> exp.Expr:

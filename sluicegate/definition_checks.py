@@ -169,7 +169,10 @@ def _declared(tables: Tables, name: str, table: SilverTable) -> Iterator[Finding
 
 def _rule_names(path: Path, table: SilverTable) -> Iterator[Finding]:
     first: dict[str, str] = {}
-    for place, rule, _ in table.rules:
+    for place, rule, expectation in table.rules:
+        if expectation.unique and table.changes is not None:
+            message = "unique does not go with apply_changes, whose rules judge records before they become rows"
+            yield Finding("unique", (*path, place, rule), message, "judge a silver table that reads this one")
         if rule in first:
             yield Finding("duplicate-name", (*path, place, rule), f"there is a rule {rule} in {first[rule]} already")
         first.setdefault(rule, place)

@@ -50,6 +50,9 @@ class Expectation(Part):
             raise wrong("one-of", f"an expectation has exactly one of {kinds}, and this {found}")
         if self.retry and self.expect_or_quarantine is None:
             raise wrong("retry", "only quarantined rows can be judged again: retry goes with expect_or_quarantine")
+        if self.unique and self.action == "drop":
+            # It must be found again when the row goes that it is a double of.
+            raise wrong("unique", "a row that is not unique cannot be dropped", "expect_or_quarantine keeps it beside")
         return self
 
     def _conditions(self) -> list[tuple[str, str | None]]:
@@ -73,6 +76,11 @@ class Expectation(Part):
     def condition(self) -> str:
         """The condition as it is judged: a value that does not cast makes it NULL, and stops nothing."""
         return Condition.parse(self.text).tried
+
+    @property
+    def unique(self) -> tuple[str, ...]:
+        """The columns whose values no two rows may share; none for a condition of one row."""
+        return Condition.parse(self.text).unique
 
     @property
     def columns(self) -> list[str]:

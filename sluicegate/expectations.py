@@ -6,9 +6,12 @@ https://docs.databricks.com/aws/en/dlt/expectations
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from functools import reduce
+from operator import or_
 from typing import TYPE_CHECKING, Literal
 
+from pyspark.sql import Window
 from pyspark.sql import functions as F
 
 from sluicegate.values import quoted
@@ -48,18 +51,42 @@ class Rules:
         for name, expectation in table.expectations.items():
             self.conditions[name] = expectation.condition
             self.actions[name] = expectation.action
+        self.unique = unique(table)
 
     def judge(self, frame: DataFrame) -> DataFrame:
         """Adds ``_broken`` and ``_fate``: ``good``, ``quarantine`` or ``drop``.
 
-        A row that breaks several rules meets the fate that keeps most of it: quarantine before drop.
+        A row that breaks several rules meets the fate that keeps most of it: quarantine before drop. Rules ``unique``
+        come later (``judge_unique``), when it is known which rows would stand in the table.
         """
-        if not self.conditions:
+        alone = {name: condition for name, condition in self.conditions.items() if name not in self.unique}
+        if not alone:
             return frame.withColumns({BROKEN: F.expr("cast(array() as array<string>)"), FATE: F.lit("good")})
-        broken = [F.when(~F.coalesce(F.expr(c), F.lit(False)), F.lit(name)) for name, c in self.conditions.items()]
+        broken = [F.when(~F.coalesce(F.expr(c), F.lit(False)), F.lit(name)) for name, c in alone.items()]
         judged = frame.withColumn(BROKEN, F.array_compact(F.array(*broken)))
         fate = F.when(self._broke("quarantine"), "quarantine").when(self._broke("drop"), "drop").otherwise("good")
         return judged.withColumn(FATE, fate)
+
+    def judge_unique(self, rows: DataFrame, order: Sequence[str]) -> DataFrame:
+        """Of good rows that share what should be unique, all but the first break the rule, and those with a NULL in it.
+
+        Each rule by itself looks at all rows that are good so far, also at those that another one turns away: so the
+        result is a function of these rows.
+
+        Args:
+            rows: judged rows, of those with one key the winner alone being good.
+            order: the columns by which they arrived.
+        """
+        good, broken = F.col(FATE) == "good", []
+        for name, columns in self.unique.items():
+            its = [F.col(quoted(column)) for column in columns]
+            nth = F.row_number().over(Window.partitionBy(FATE, *its).orderBy(*order))
+            missing = reduce(or_, [column.isNull() for column in its])
+            rows = rows.withColumn(f"_not_{name}", F.when(good & (missing | (nth > 1)), F.lit(name)))
+            broken.append(f"_not_{name}")
+        rows = rows.withColumn(BROKEN, F.concat(BROKEN, F.array_compact(F.array(*broken))))
+        turned_away = good & self._broke("quarantine")
+        return rows.withColumn(FATE, F.when(turned_away, "quarantine").otherwise(F.col(FATE))).drop(*broken)
 
     def _broke(self, action: Action):  # type: ignore[no-untyped-def]
         names = [F.lit(name) for name, its in self.actions.items() if its == action]
@@ -80,6 +107,11 @@ class Rules:
             for name, count in broken.items()
             if count or " " not in name
         }
+
+
+def unique(table: SilverTable) -> dict[str, tuple[str, ...]]:
+    """The rules ``unique`` of a table, each with its columns."""
+    return {name: rule.unique for name, rule in table.expectations.items() if rule.unique}
 
 
 def _literal(text: str) -> str:

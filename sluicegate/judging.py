@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, reduce
+from operator import or_
 from typing import TYPE_CHECKING, Any
 
 from pyspark.sql import functions as F
 
 from sluicegate import lake, transforms
-from sluicegate.changes import SEQUENCE, Keyed
+from sluicegate.changes import ARRIVAL, SEQUENCE, Keyed
 from sluicegate.conform import conform
 from sluicegate.definition_changes import END_AT, START_AT
 from sluicegate.errors import QueryError, Where
-from sluicegate.expectations import BROKEN, FATE, Rules
+from sluicegate.expectations import BROKEN, FATE, Rules, unique
 from sluicegate.scd import DELETES, History
 from sluicegate.schema import PROVENANCE, data_columns
 from sluicegate.session import configured
@@ -61,6 +63,7 @@ class Judge:
         changes = self.table.changes
         self.keys = tuple(changes.keys if changes else self.table.keys)
         self.sequence_by = changes.sequence_by if changes else self.table.sequence_by
+        self.unique = unique(self.table)
         self.history = History.of(changes) if changes and not changes.latest_only else None
 
     @cached_property
@@ -109,11 +112,13 @@ class Judge:
 
         Args:
             rows: judged rows; for a history all of their keys.
-            held: rows of the table that arrived before, if any; not for a history.
+            held: rows of the table that arrived before, if any; not for a history, and not where rules ask for unique
+                rows: then ``rows`` are all that share a key or such values with one of them.
         """
         if self.history is not None:
             return self.history.settle(rows, self._selected)
-        return Keyed(self.keys, self.sequence_by is not None).settle(rows, held)
+        settled = Keyed(self.keys, self.sequence_by is not None).settle(rows, held)
+        return self.rules.judge_unique(settled, ARRIVAL) if self.unique else settled
 
     @property
     def _selected(self) -> list[str]:
@@ -179,16 +184,35 @@ class Judge:
         has = set(record.names) if hasattr(record, "names") else set()
         stamps = [f"{RECORD}.{column}" for column in ("_file_modification_time", "source_file") if column in has]
         nothing = F.lit(None).cast("string")
+        fates = ["quarantine", *(["good"] if self.unique else [])]  # a good row may turn out to be another's double
         return [
             F.struct(*stamps).alias(ARRIVED) if stamps else nothing.alias(ARRIVED),
             F.col(f"{RECORD}.source_file").alias(SOURCE) if "source_file" in has else nothing.alias(SOURCE),
-            F.when(F.col(FATE) == "quarantine", F.to_json(_as_it_came(has))).alias(RECORD),
+            F.when(F.col(FATE).isin(*fates), F.to_json(_as_it_came(has))).alias(RECORD),
         ]
 
     @property
     def key(self) -> Column:
         """A hash of a row's key; NULL for a table without keys."""
-        return F.xxhash64(*[F.col(quoted(key)) for key in self.keys]) if self.keys else F.lit(None).cast("bigint")
+        return _hash(self.keys) if self.keys else F.lit(None).cast("bigint")
+
+    @property
+    def bonds(self) -> Column:
+        """Hashes of all that must not be in two rows: the key, and what rules say is unique. One row for each."""
+        others = [
+            F.when(~reduce(or_, [F.col(quoted(c)).isNull() for c in columns]), F.xxhash64(F.lit(name), _hash(columns)))
+            for name, columns in self.unique.items()
+        ]
+        return F.explode(F.array_compact(F.array(*([self.key] if self.keys else []), *others)))
+
+    @property
+    def bound(self) -> set[str]:
+        """The columns that these are hashes of."""
+        return {*self.keys, *(column for columns in self.unique.values() for column in columns)}
+
+
+def _hash(columns: Sequence[str]) -> Column:
+    return F.xxhash64(*[F.col(quoted(column)) for column in columns])
 
 
 def _with_record(records: DataFrame) -> DataFrame:

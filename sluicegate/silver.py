@@ -48,7 +48,7 @@ def apply(batch: Batch, name: str, table: SilverTable, at: lake.Lake) -> None:
     if table.apply_changes_from_snapshot and not batch.whole:
         batch = batch.of_everything()  # a snapshot speaks of every key, also of those that are not in it
     judge = Judge(batch, name, table)
-    if not batch.whole and judge.target is not None and {*judge.keys} - {*judge.held_columns}:
+    if not batch.whole and judge.target is not None and judge.bound - {*judge.held_columns}:
         judge = Judge(batch.of_everything(), name, table)  # rows without a column of today's keys have none of them
     put(judge, at)
 
@@ -56,7 +56,7 @@ def apply(batch: Batch, name: str, table: SilverTable, at: lake.Lake) -> None:
 def put(judge: Judge, at: lake.Lake) -> None:
     """Puts what a judge makes of its batch's records to the places where it belongs; see ``apply``."""
     batch = judge.batch
-    if batch.again or (judge.history is not None and not batch.whole):
+    if batch.again or ((judge.history is not None or judge.unique) and not batch.whole):
         again.apply(judge, at)
         return
     with ExitStack() as kept:

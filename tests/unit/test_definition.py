@@ -847,6 +847,8 @@ class TestExpectations:
             ("{expect: a IN (SELECT a FROM raw)}", "condition"),
             ("{expect: max(a) > 0}", "condition"),
             ("{expect: c > 0}", "unknown-column"),
+            ("{expect: unique(c)}", "unknown-column"),
+            ("{expect_or_drop: unique(a)}", "unique"),
             ("a > 0", "wrong-type"),
         ],
     )

@@ -408,6 +408,12 @@ class TestCondition:
     def test_casts_are_tried(self) -> None:
         assert Condition.parse("CAST(a AS INT) > 'CAST('").tried == "TRY_CAST(a AS INT) > 'CAST('"
 
+    def test_unique_is_a_condition_of_several_rows(self) -> None:
+        condition = Condition.parse("Unique(a, `b c`) -- by day")
+        assert condition.unique == ("a", "b c")
+        assert condition.columns == ["a", "b c"]
+        assert Condition.parse("unique > 1").unique == ()
+
     @pytest.mark.parametrize("text", ["ok", "NOT ok", "a IS NULL OR b", "a BETWEEN 1 AND 2", "a RLIKE 'x'", "isnan(a)"])
     def test_is_a_condition(self, text: str) -> None:
         assert Condition.parse(text).text == text
@@ -424,6 +430,13 @@ class TestCondition:
             ("a + 1", "a + 1 is a value and no condition"),
             ("a IN (SELECT a FROM t)", "a condition looks at one row and has no subquery"),
             ("count(*) > 1", "a condition looks at one row: it has no aggregate"),
+            ("unique(a) AND b > 0", "unique stands by itself and takes names"),
+            ("NOT unique(a)", "unique stands by itself and takes names"),
+            ("unique()", "unique stands by itself and takes names"),
+            ("unique(a + 1)", "unique stands by itself and takes names"),
+            ("unique(a,)", "unique stands by itself and takes names"),
+            ("unique(unique(a))", "unique stands by itself and takes names"),
+            ("unique(r.a)", "unique stands by itself and takes names"),
             ("explode(a) > 1", "a condition gives one value for a row"),
             ("a > :b", "a condition is data and has no parameters"),
             ("a::INT > 1", "write CAST(value AS TYPE)"),
