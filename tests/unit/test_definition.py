@@ -1117,9 +1117,9 @@ class TestDdl:
         [
             ("a INT", {"a": "INT"}),
             ("a int, b: decimal(10, 2)", {"a": "int", "b": "decimal(10, 2)"}),
-            ("`a b` STRING, time TIMESTAMP, date DATE", {"a b": "STRING", "time": "TIMESTAMP", "date": "DATE"}),
+            ("`a-b` STRING, time TIMESTAMP, date DATE", {"a-b": "STRING", "time": "TIMESTAMP", "date": "DATE"}),
             ("a ARRAY<STRUCT<x: INT, y: MAP<STRING, DOUBLE>>>, b VARIANT", None),
-            ("a STRUCT<x INT, `y z`: ARRAY<ARRAY<CHAR(3)>>>\n, -- why\n b NUMERIC", None),
+            ("a STRUCT<x INT, `y.z`: ARRAY<ARRAY<CHAR(3)>>>\n, -- why\n b NUMERIC", None),
         ],
     )
     def test_reads(self, text: str, columns: dict[str, str] | None) -> None:
@@ -1150,6 +1150,9 @@ class TestDdl:
             ("a.b INT", "a is given by a field of it"),
             ("'a' INT", "'a' is not a name"),
             ("a INT; DROP TABLE x", "a comma is expected"),
+            ("a INT, `b c` INT", "`b c` cannot be the name of a column"),
+            ("`a``b` INT", "`a``b` cannot be the name of a column"),
+            ("a STRUCT<`x;y`: INT>", "`x;y` cannot be the name of a column"),
         ],
     )
     def test_refuses(self, text: str, words: str) -> None:
