@@ -27,7 +27,7 @@ from sluicegate.errors import SluicegateError, UserError
 from sluicegate.settings import Settings
 
 if TYPE_CHECKING:
-    from sluicegate.definition import Pipeline, SilverTable
+    from sluicegate.definition import GoldTable, Pipeline, SilverTable
     from sluicegate.plan import Pending
 
 app = typer.Typer(
@@ -140,7 +140,7 @@ def _described(definition: Pipeline, layer: str, name: str) -> tuple[str, str]:
             return source.path, "delta, its new rows; made again whole when others of its rows or columns changed"
         return source.path, f"{source.format}, new files once, {source.maxFilesPerTrigger:,} a chunk"
     if layer == "gold":
-        return ", ".join(definition.gold[name].query.tables), "made again whole whenever silver changes, in one commit"
+        return ", ".join(definition.gold[name].query.tables), _kept(definition.gold[name])
     if of := definition.deidentified_tables.get(name):
         done = definition.silver[of].deidentified or {}
         return of, f"its rows, de-identified: {', '.join(f'{column} by {how}' for column, how in done.items())}"
@@ -153,6 +153,17 @@ def _described(definition: Pipeline, layer: str, name: str) -> tuple[str, str]:
         how.append("each batch reads the keys of the whole table, as no event_time among them says where to look")
     how += [f"by the Python function {table.python}"] if table.is_python else []
     return f"new rows of {table.stream}", "; ".join([*how, *_joined(table)])
+
+
+def _kept(table: GoldTable) -> str:
+    """How a gold table is kept up to date, why, and what would make it cheaper."""
+    found = table.upkeep()
+    way = {
+        "partial": "kept up to date by what changed",
+        "groups": "the groups that changed are made again from all of their rows",
+        "whole": "made again whole whenever silver changes, in one commit",
+    }[found.way]
+    return "; ".join(filter(None, [f"{way}: {found.why}", found.cheaper and f"cheaper: {found.cheaper}"]))
 
 
 def _joined(table: SilverTable) -> list[str]:

@@ -185,6 +185,10 @@ def _gold(tables: Tables, name: str, table: GoldTable) -> Iterator[Finding]:
         yield Finding("reads-nothing", path, "the query reads no table", sql_line=1)
     for read in table.query.tables:
         yield from _read(tables, path, read, table.query.line_of(read))
+    found = table.upkeep()
+    if table.refresh == "incremental" and found.way == "whole":
+        message = f"{name} cannot be kept up to date by what changes: {found.why}"
+        yield Finding("refresh", ("gold", name, "refresh"), message, found.cheaper or "refresh: auto")
 
 
 def _objections(path: Path, objections: list[QuerySyntax]) -> Iterator[Finding]:

@@ -10,7 +10,7 @@ What editors should know of fields that exclude each other stands in ``json_sche
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import Annotated, Literal
@@ -25,6 +25,7 @@ from pydantic import (
 from pydantic.config import JsonDict
 
 from sluicegate import ddl
+from sluicegate.aggregate import Upkeep, upkeep
 from sluicegate.definition_bronze import BronzeTable as BronzeTable
 from sluicegate.definition_changes import ApplyChanges as ApplyChanges
 from sluicegate.definition_changes import ApplyChangesFromSnapshot as ApplyChangesFromSnapshot
@@ -264,9 +265,18 @@ class GoldTable(_WithQuery):
 
     Attributes:
         sql: the query, as the name of a file in the pipeline's folder or as text.
+        refresh: ``auto``: from what changed where that can be done; ``incremental``: only so, it is a mistake where it
+            cannot be done; ``full``: made again whole whenever silver changes.
     """
 
     sql: str
+    refresh: Literal["auto", "incremental", "full"] = "auto"
+
+    def upkeep(self, columns: Sequence[str] | None = None) -> Upkeep:
+        """How it is kept up to date; see ``aggregate.upkeep``."""
+        if self.refresh == "full":
+            return Upkeep("whole", "refresh is full", "refresh: auto")
+        return upkeep(self.query.text, columns)
 
     @property
     def query(self) -> Query:

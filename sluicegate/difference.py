@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import reduce
+from operator import and_
 from typing import TYPE_CHECKING
 
 from delta.tables import DeltaTable
@@ -28,26 +30,29 @@ OP = "_sluicegate_op"
 KINDS = ("insert", "update", "delete")
 
 
-def difference(new: DataFrame, old: DataFrame | None) -> DataFrame:
+def difference(new: DataFrame, old: DataFrame | None, keys: Sequence[str] = IDENTITY) -> DataFrame:
     """The rows by which a table is to change, each with ``OP``: new ones, those that are other, and gone ones.
 
     Args:
         new: the rows that it should have of some records.
         old: the rows that it has of them; None if there is no table.
+        keys: the columns by which a row is known; no two rows have the same, NULL being the same as NULL.
     """
     if old is None:
         return new.withColumn(OP, F.lit("insert"))
     kinds = {field.name: field.dataType for field in new.schema}
     absent = {c: F.lit(None).cast(kind) for c, kind in kinds.items() if c not in old.columns}
     old = old.withColumns(absent)
-    held, made = _comparable(old, new, [c for c in kinds if c not in (*IDENTITY, *WRITTEN)])
-    now = new.select(*IDENTITY, F.struct(*[quoted(c) for c in kinds]).alias("new"), made.alias("is"))
-    before = old.select(*IDENTITY, held.alias("was"))
-    both = now.join(before, [*IDENTITY], "full_outer")
+    held, made = _comparable(old, new, [c for c in kinds if c not in (*keys, *WRITTEN)])
+    key = F.struct(*[quoted(c) for c in keys])
+    now = new.select(key.alias("key"), F.struct(*[quoted(c) for c in kinds]).alias("new"), made.alias("is"))
+    before = old.select(key.alias("held"), held.alias("was"))
+    both = now.join(before, F.col("key").eqNullSafe(F.col("held")), "full_outer")
     kind = F.when(F.col("was").isNull(), "insert").when(F.col("is").isNull(), "delete").otherwise("update")
-    other = both.where("NOT (`is` <=> `was`)").withColumn(OP, kind)
-    rest = [F.col(f"new.{quoted(c)}").alias(c) for c in kinds if c not in IDENTITY]
-    return other.select(*IDENTITY, *rest, OP)
+    other = both.where("NOT (`is` <=> `was`)").withColumn(OP, kind).withColumn("key", F.coalesce("key", "held"))
+    own = [F.col(f"key.{quoted(c)}").alias(c) for c in keys]
+    rest = [F.col(f"new.{quoted(c)}").alias(c) for c in kinds if c not in keys]
+    return other.select(*own, *rest, OP)
 
 
 def merge(uri: str, changes: DataFrame, records: Identities, kinds: Sequence[str] = KINDS) -> None:
@@ -59,13 +64,30 @@ def merge(uri: str, changes: DataFrame, records: Identities, kinds: Sequence[str
         records: the records that these rows are of.
         kinds: what of the difference is to be written.
     """
-    session = changes.sparkSession
-    rows = changes.where(F.col(OP).isin(*kinds))
-    rows = F.broadcast(rows) if records.few else rows
-    values: dict[str, str | Column] = {quoted(c): F.col(f"new.{quoted(c)}") for c in changes.columns if c != OP}
     same = of_chunks(records.chunks, "held._chunk")  # so that no other files are opened
     for column in IDENTITY:
         same &= F.col(f"held.{column}") == F.col(f"new.{column}")
+    _merge(uri, changes, same, few=records.few, kinds=kinds)
+
+
+def merge_by(uri: str, changes: DataFrame, keys: Sequence[str], *, few: bool) -> None:
+    """Writes a difference into a table, by its keys, in one commit.
+
+    Args:
+        uri: the table, which exists.
+        changes: rows with ``OP``, cut off from all tables.
+        keys: the columns by which a row is known, NULL being the same as NULL.
+        few: whether to send the rows to the tasks that read the table.
+    """
+    pairs = [F.col(f"held.{quoted(key)}").eqNullSafe(F.col(f"new.{quoted(key)}")) for key in keys]
+    _merge(uri, changes, reduce(and_, pairs), few=few, kinds=KINDS)
+
+
+def _merge(uri: str, changes: DataFrame, same: Column, *, few: bool, kinds: Sequence[str]) -> None:
+    session = changes.sparkSession
+    rows = changes.where(F.col(OP).isin(*kinds))
+    rows = F.broadcast(rows) if few else rows
+    values: dict[str, str | Column] = {quoted(c): F.col(f"new.{quoted(c)}") for c in changes.columns if c != OP}
     work = DeltaTable.forPath(session, uri).alias("held").merge(rows.alias("new"), same).withSchemaEvolution()
     if "delete" in kinds:
         work = work.whenMatchedDelete(f"new.{OP} = 'delete'")

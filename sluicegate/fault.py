@@ -19,6 +19,7 @@ POINTS = (
     "silver.between_commits",
     "silver.after_commit",
     "silver.after_removal",
+    "gold.between_commits",
     "gold.before_commit",
     "gold.after_commit",
     "events.before_commit",

@@ -44,7 +44,8 @@ class Batch:
 
     Attributes:
         rows: rows that the source gained after the mark, or all of its rows when ``whole``; with the source's columns.
-            When ``again``, rows of any change after the mark, gone ones too.
+            When ``again``, rows of any change after the mark, gone ones too. Of a flow that is ``signed`` all changes,
+            with Delta's columns of a change, unless ``whole``.
         read: number of these rows, as the source's own log counts them; 0 where the source is foreign.
         whole: whether the target is to be replaced by what these rows give.
         again: whether records are among the batch's that may have been applied before.
@@ -244,7 +245,7 @@ class _Loop:
                 if self.flow.foreign:
                     self._apply(rows, replace(now, until=end))
                 else:
-                    self._apply(_of_feed(rows, now), now)
+                    self._apply(self._of_feed(rows, now), now)
                 applied.append(batch_id)
             except BaseException as error:  # carried around Spark, which would make a text of it
                 failure.append(error)
@@ -270,8 +271,13 @@ class _Loop:
                     return f"{name_of(self.flow.source)} was changed while it was read"
                 raise self._readable(failure[0] if failure else error) from self._behind(error)
         if not applied:  # commits without any change in them, an OPTIMIZE for instance: only the mark moves
-            self._apply(self.session.createDataFrame([], changes.schema).drop(*lake.CHANGE_COLUMNS), now)
+            self._apply(self._of_feed(self.session.createDataFrame([], changes.schema), now), now)
         return ""
+
+    def _of_feed(self, rows: DataFrame, now: Progress) -> DataFrame:
+        # Another program may have committed to the source since the marks were read: that is the next run's.
+        ours = rows.where(f"_commit_version <= {now.until}")
+        return ours if self.flow.signed else ours.drop(*lake.CHANGE_COLUMNS)
 
     def _readable(self, error: BaseException) -> BaseException:
         return readable(error, self.flow.layer, self.flow.table, private=self.flow.private)
@@ -299,11 +305,6 @@ class _Loop:
 
 def _as_of(session: SparkSession, uri: str, version: int) -> DataFrame:
     return session.read.format("delta").option("versionAsOf", version).load(uri)
-
-
-def _of_feed(rows: DataFrame, now: Progress) -> DataFrame:
-    # Another program may have committed to the source since the marks were read: that is the next run's.
-    return rows.where(f"_commit_version <= {now.until}").drop(*lake.CHANGE_COLUMNS)
 
 
 def _rows_between(source: str, since: int, until: int, *, whole: bool) -> int:

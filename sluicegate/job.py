@@ -252,4 +252,4 @@ class Job:
             return partial(silver.apply, name=name, table=self.pipeline.silver[name], at=self.at)
         from sluicegate import gold
 
-        return partial(gold.apply, name=name, table=self.pipeline.gold[name])
+        return partial(gold.apply, name=name, table=self.pipeline.gold[name], at=self.at)

@@ -64,6 +64,10 @@ class Lake:
         """Identities of records that are in neither silver nor quarantine: duplicates, superseded, dropped."""
         return self._at("_state", f"{name}_set_aside")
 
+    def groups(self, name: str) -> str:
+        """What is kept of each group of gold table ``name``, so that its rows need not be read again."""
+        return self._at("_state", f"{name}_groups")
+
     def ledger(self, name: str) -> str:
         """The landed files of bronze table ``name``."""
         return self._at("_ledger", name)

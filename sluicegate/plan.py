@@ -16,6 +16,7 @@ from sluicegate.report import files as files_
 from sluicegate.report import human_bytes
 
 if TYPE_CHECKING:
+    from sluicegate.aggregate import Upkeep
     from sluicegate.definition import BronzeTable, GoldTable, Pipeline, SilverTable
     from sluicegate.settings import Settings
 
@@ -176,8 +177,23 @@ def _bronze_flow(name: str, table: BronzeTable, at: lake.Lake) -> Flow:
 def _gold_flow(name: str, table: GoldTable, at: lake.Lake, address: Mapping[str, str]) -> Flow:
     """It follows the first table that the query reads; the others are looked at as a whole."""
     source, *others = table.query.tables
-    inputs = {read: address[read] for read in others}
-    return Flow("gold", name, address[source], at.table("gold", name), inputs, fingerprint=table.query.fingerprint)
+    return Flow(
+        "gold", name, address[source], at.table("gold", name),
+        inputs={read: address[read] for read in others},
+        fingerprint=table.query.fingerprint,
+        signed=gold_upkeep(table, address[source]).way != "whole",
+    )  # fmt: skip
+
+
+def gold_upkeep(table: GoldTable, source: str) -> Upkeep:
+    """How a gold table is kept up to date.
+
+    Args:
+        table: its definition.
+        source: URI of the table that it follows, whose columns count if it is there already.
+    """
+    known = lake.delta_table(source)
+    return table.upkeep(None if known is None else [field.name for field in known.schema().fields])
 
 
 def _left(failed: Mapping[str, bool], new: pa.Table) -> int:

@@ -42,6 +42,8 @@ class Flow:
             Empty: it has none, or the key is not known to this process.
         private: whether values may be personal data, so that no message can quote one.
         rebuildable: whether the target can be made again from the source (bronze cannot: files may be gone).
+        signed: whether the target takes in what rows were as well as what they are now: any change of the source is
+            then one that it can follow.
         foreign: whether the source is a table of other programs': it may have no change data feed, and change in any
             way (see delta_source.py).
     """
@@ -60,6 +62,7 @@ class Flow:
     key: str = ""
     private: bool = False
     rebuildable: bool = True
+    signed: bool = False
     foreign: bool = False
 
 
@@ -232,7 +235,7 @@ def _why_whole(flow: Flow, source: DeltaTable, past: marks.Lineage, mark: int | 
     changed = [n for n, stamp in stamps.items() if n not in flow.as_of_run and _made_anew(flow, n, stamp, last)]
     if changed:
         return f"{', '.join(changed)} changed"
-    return _overwritten(name, source, mark) if flow.by_record else _rewritten(name, source, mark)
+    return _overwritten(name, source, mark) if flow.by_record or flow.signed else _rewritten(name, source, mark)
 
 
 def _made_anew(flow: Flow, name: str, stamp: str, last: lake.Commit) -> bool:

@@ -19,7 +19,8 @@ SHOWN = 5
 
 def say(line: str) -> None:
     """Prints one line for people, at once (job output is followed live)."""
-    print(line, flush=True)
+    sys.stdout.write(f"{line}\n")  # in one piece: tables are filled side by side
+    sys.stdout.flush()
 
 
 @dataclass

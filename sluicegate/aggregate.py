@@ -1,0 +1,349 @@
+"""How a gold query is kept up to date, and why: decided by its text alone, without Spark.
+
+Three ways exist (the theory: Gupta and Mumick, "Maintenance of Materialized Views", 1995; Budiu and others, "DBSP",
+https://arxiv.org/abs/2203.16684, section 7, on which aggregates can be undone):
+
+*partial*: each group's counts, sums and extremes are kept beside the table; rows that come add to them, rows that go
+take away. A run costs what has changed.
+
+*groups*: the user's own query is run over all rows of the groups that were touched. A run reads the source once.
+
+*whole*: the user's own query is run over everything.
+
+What is not known to be safe is done the next way. The tree of sqlglot and the tokens decide; what Spark runs are the
+user's own expressions, cut out of the text.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Literal
+
+from sqlglot import exp
+from sqlglot.tokenizer_core import TokenType
+
+from sluicegate import query_shape
+from sluicegate.grouped import Call, Grouped
+from sluicegate.query import select_list
+from sluicegate.sql_functions import BARE, CHANCE, OF_GROUP, PARTIAL, SCALAR, WORDS
+from sluicegate.sql_tokens import Span, Tokens, parsed
+
+Way = Literal["partial", "groups", "whole"]
+
+# Parts of a SELECT that a grouped query over one table may have.
+_PLAIN = {"expressions", "from_", "where", "group", "having", "order", "hint"}
+_NAMES = {"joins": "it joins tables", "with_": "it has a WITH", "distinct": "it has a DISTINCT",
+          "limit": "it has a LIMIT", "offset": "it has an OFFSET", "qualify": "it has a QUALIFY",
+          "windows": "it has windows", "laterals": "it has a LATERAL VIEW"}  # fmt: skip
+_IN_SILVER = "join and reshape in a silver table, so that this query is a GROUP BY over one table"
+
+
+@dataclass(frozen=True)
+class Upkeep:
+    """How a gold table is kept up to date.
+
+    Attributes:
+        way: partial, groups or whole.
+        why: the reason, as a part of a sentence.
+        cheaper: what would make it cheaper; empty if nothing is known to.
+        grouped: the query taken apart; None for ``whole``.
+    """
+
+    way: Way
+    why: str
+    cheaper: str = ""
+    grouped: Grouped | None = field(default=None, repr=False)
+
+
+class _Whole(Exception):
+    """The query cannot be taken apart: why, and what would help."""
+
+
+def upkeep(text: str, columns: Sequence[str] | None = None) -> Upkeep:
+    """Decides how a query is kept up to date.
+
+    Args:
+        text: the query, one that ``Query.parse`` has read.
+        columns: the columns of the table that it reads, where they are known. A name in GROUP BY is a column's if there
+            is one of that name, and else an output's.
+    """
+    try:
+        return _Reading(text, columns).upkeep()
+    except _Whole as reason:
+        why, *cheaper = reason.args
+        return Upkeep("whole", why, cheaper[0] if cheaper else "")
+
+
+class _Reading:
+    """Takes a query apart."""
+
+    def __init__(self, text: str, columns: Sequence[str] | None) -> None:
+        self.tokens = Tokens(text)
+        tree = parsed(text)
+        if not isinstance(tree, exp.Select):
+            raise _Whole("it is more than one SELECT", _IN_SILVER)
+        self.tree = tree
+        self.columns = None if columns is None else {column.lower() for column in columns}
+        self.table, self.alias = self._one_table()
+        self._demand_plain()
+        self.first, self.from_ = select_list(self.tokens)
+        self.clauses = dict(self._clauses())
+
+    def upkeep(self) -> Upkeep:
+        functions = self._functions()
+        items = self._items()
+        groups = self._groups(items)
+        calls = self._calls(groups)
+        grouped = Grouped(
+            table=self.table,
+            alias=self.alias,
+            where=self._text(*self.clauses.get("where", (0, 0))),
+            groups=tuple(self._text(*group) for group in groups),
+            keys=self._keys(groups, items),
+            calls=tuple(call for call, _ in calls),
+            outputs=tuple((self._over_groups(start, end, groups, calls), name) for start, end, name in items),
+            having=self._over_groups(*self.clauses["having"], groups, calls) if "having" in self.clauses else "",
+        )
+        others = sorted(functions & OF_GROUP) + self._odd_calls(calls) + self._double_meanings(grouped)
+        if not others:
+            return Upkeep("partial", "rows that come add to its groups, rows that go are taken away", "", grouped)
+        if not grouped.located:
+            missing = [text for number, text in enumerate(grouped.groups) if number not in grouped.keys]
+            return Upkeep("whole", f"it groups by {', '.join(missing)}, which is not in its SELECT list",
+                          "put it there, so that the rows of a group can be found")  # fmt: skip
+        why = f"{', '.join(others)} {'needs' if len(others) == 1 else 'need'} all rows of a group"
+        return Upkeep("groups", why, f"without {', '.join(others)} a run would not have to read the source", grouped)
+
+    # --- what it is made of ------------------------------------------------------------------------------------------
+
+    def _one_table(self) -> tuple[str, str]:
+        read = [node for node in self.tree.find_all(exp.Table) if not query_shape.is_from_with(node)]
+        subqueries = [node for node in self.tree.find_all(exp.Query) if node is not self.tree]
+        if self.tree.args.get("joins"):
+            raise _Whole("it joins tables", _IN_SILVER)
+        if len(read) != 1 or subqueries or not isinstance(read[0].this, exp.Identifier):
+            raise _Whole("it is made of several queries", _IN_SILVER)
+        if any(read[0].args.get(part) for part in ("pivots", "sample", "laterals", "joins")):
+            raise _Whole("it reads its table in a way that cannot be followed", _IN_SILVER)
+        return ".".join(part.name for part in read[0].parts).lower(), read[0].alias or read[0].name
+
+    def _demand_plain(self) -> None:
+        for part, value in self.tree.args.items():
+            if value and part not in _PLAIN:
+                raise _Whole(_NAMES.get(part, f"its {part.upper()} needs all rows"))
+        if self.tree.find(exp.Window):
+            raise _Whole("a window function looks at rows of other groups")
+        group = self.tree.args.get("group")
+        if group is None:
+            raise _Whole("it has no GROUP BY: its one row is of all rows")
+        if any(group.find(kind) for kind in (exp.Cube, exp.Rollup, exp.GroupingSets)) or group.args.get("totals"):
+            raise _Whole("a row of it is of several groups (ROLLUP, CUBE or GROUPING SETS)")
+        if self.tree.find(exp.Star) and any(name is None for name in query_shape.output_names(self.tree)):
+            raise _Whole("its SELECT list has a star")
+        if any(isinstance(expression, exp.Aliases) for expression in self.tree.expressions):
+            raise _Whole("one expression of its SELECT list has several names")
+        if any(self.tokens.is_type(index, TokenType.ARROW) for index in range(len(self.tokens))):
+            raise _Whole("it has a lambda")
+
+    def _clauses(self) -> Iterator[tuple[str, tuple[int, int]]]:
+        kinds = {TokenType.WHERE: "where", TokenType.GROUP_BY: "group", TokenType.HAVING: "having",
+                 TokenType.ORDER_BY: "order"}  # fmt: skip
+        found = [(kinds[self.tokens[i].token_type], i) for i in self.tokens.top_level(self.from_, len(self.tokens))
+                 if self.tokens[i].token_type in kinds]  # fmt: skip
+        ends = [start for _, start in found[1:]] + [len(self.tokens)]
+        return ((name, (start + 1, end)) for (name, start), end in zip(found, ends, strict=True))
+
+    def _items(self) -> list[tuple[int, int, str]]:
+        """The outputs: their tokens without the alias, and their names."""
+        found = []
+        names = query_shape.output_names(self.tree)
+        parts = self._parts(self.first, self.from_)
+        if len(parts) != len(self.tree.expressions):
+            raise _Whole("its SELECT list cannot be taken apart")
+        for (start, end), name, node in zip(parts, names, self.tree.expressions, strict=True):
+            if isinstance(node, exp.Alias):
+                end -= 2 if self.tokens.word(end - 2) == "AS" else 1
+            found.append((start, end, name or ""))
+        return found
+
+    def _parts(self, first: int, end: int) -> list[tuple[int, int]]:
+        """What stands between the commas of a list."""
+        cuts = [i for i in self.tokens.top_level(first, end) if self.tokens.is_type(i, TokenType.COMMA)]
+        return list(zip([first, *(cut + 1 for cut in cuts)], [*cuts, end], strict=True))
+
+    def _groups(self, items: Sequence[tuple[int, int, str]]) -> list[tuple[int, int]]:
+        start, end = self.clauses["group"]
+        if self.tokens.word(start) == "ALL" and end == start + 1:
+            inside = [(a, b) for a, b, _ in items if not any(self._is_aggregate(i) for i in range(a, b))]
+            return inside or self._cannot("it groups by nothing")
+        named = {name.lower(): (a, b) for a, b, name in items}
+        found = []
+        for a, b in self._parts(start, end):
+            name = self._names(a, b)[0] if b == a + 1 else ""
+            if b == a + 1 and self.tokens.is_type(a, TokenType.NUMBER):
+                number = int(self.tokens.raw(a)) if self.tokens.raw(a).isdigit() else 0
+                if not 1 <= number <= len(items):
+                    self._cannot("it groups by a number that is no output's")
+                found.append(items[number - 1][:2])
+            elif name in named and not self._is_column(name, named[name]):
+                found.append(named[name])
+            else:
+                found.append((a, b))
+        return found
+
+    def _is_column(self, name: str, its: tuple[int, int]) -> bool:
+        """Whether a name in GROUP BY is a column's, which goes before an output's."""
+        return name in self.columns if self.columns is not None else self._names(*its) == [name]
+
+    def _cannot(self, why: str) -> list[tuple[int, int]]:
+        raise _Whole(why, _IN_SILVER)
+
+    def _keys(self, groups: Sequence[tuple[int, int]], items: Sequence[tuple[int, int, str]]) -> dict[int, str]:
+        found: dict[int, str] = {}
+        for number, group in enumerate(groups):
+            its = self._names(*group)
+            name = next((name for start, end, name in items if self._names(start, end) == its), None)
+            if name is not None and name not in found.values():
+                found[number] = name
+        return found
+
+    # --- functions ---------------------------------------------------------------------------------------------------
+
+    def _functions(self) -> set[str]:
+        """Names of all functions of the query.
+
+        Raises:
+            _Whole: one of them is not known, or may have another value next time.
+        """
+        found = set()
+        for index in range(len(self.tokens)):
+            word = self.tokens.word(index).lower()
+            call = self._is_call(index)
+            behind_dot = index > 0 and self.tokens.is_type(index - 1, TokenType.DOT)
+            if (behind_dot or self.tokens.is_type(index, TokenType.IDENTIFIER)) and self._opens(index + 1):
+                raise _Whole(f"it is not known here what {self.tokens.raw(index)}() does")
+            # Some are called without parentheses, unless they are the name of a column.
+            if (call and word in CHANCE) or (word in BARE and word not in (self.columns or ())):
+                raise _Whole(f"{word} may have another value with each run")
+            if self._is_moment(index):
+                raise _Whole(f"{self.tokens.raw(index)} is another time with each run")
+            if call and word not in WORDS:
+                if word not in SCALAR and word not in OF_GROUP and word not in PARTIAL:
+                    raise _Whole(f"it is not known here what {word}() does")
+                found.add(word)
+        return found
+
+    def _is_moment(self, index: int) -> bool:
+        """Whether it is a literal such as DATE 'today'."""
+        said = self.tokens.raw(index).strip("'\"").strip().lower()
+        moment = self.tokens.is_type(index, TokenType.STRING) and said in ("now", "today", "tomorrow", "yesterday")
+        return moment and self.tokens.word(index - 1).startswith(("DATE", "TIMESTAMP"))
+
+    def _is_call(self, index: int) -> bool:
+        word = self.tokens.word(index)
+        return bool(word) and (word[0].isalpha() or word[0] == "_") and self._opens(index + 1)
+
+    def _opens(self, index: int) -> bool:
+        return self.tokens.is_type(index, TokenType.L_PAREN)
+
+    def _is_aggregate(self, index: int) -> bool:
+        return self._is_call(index) and self.tokens.word(index).lower() in PARTIAL.keys() | OF_GROUP
+
+    def _calls(self, groups: Sequence[tuple[int, int]]) -> list[tuple[Call, Span]]:
+        """The calls of aggregate functions, and their tokens; equal ones share a number."""
+        found: list[tuple[Call, Span]] = []
+        places = [(self.first, self.from_), *([self.clauses["having"]] if "having" in self.clauses else [])]
+        for start, end in places:
+            for index in range(start, end):
+                if self._is_call(index) and self.tokens.word(index).lower() in PARTIAL:
+                    call, last = self._call(index, [one for one, _ in found])
+                    found.append((call, Span(index, last, call.value)))
+        return found
+
+    def _call(self, index: int, known: Sequence[Call]) -> tuple[Call, int]:
+        close = self.tokens.closing(index + 1)
+        inside = self._parts(index + 2, close) if close > index + 2 else []
+        arguments = tuple(self._text(*part) for part in inside)
+        function, condition = PARTIAL[self.tokens.word(index).lower()], ""
+        last = close
+        if self.tokens.word(close + 1) == "FILTER":
+            last = self.tokens.closing(close + 2)
+            condition = self._text(close + 4, last)
+        if function == "count" and (arguments == ("*",) or all(argument.isdigit() for argument in arguments)):
+            arguments = ()
+        alike = (call.number for call in known if (call.function, call.arguments, call.condition)
+                 == (function, arguments, condition))  # fmt: skip
+        number = next(alike, len({call.number for call in known}))
+        return Call(number, function, arguments, condition), last
+
+    def _odd_calls(self, calls: Sequence[tuple[Call, Span]]) -> list[str]:
+        """What of them asks for more than to add and to take away, in words."""
+        found = []
+        for call, span in calls:
+            behind = self.tokens.word(span.last + 1)
+            if self.tokens.word(span.first + 2) in ("DISTINCT", "ALL"):
+                found.append(f"{call.function}({self.tokens.word(span.first + 2)} …)")
+            elif behind in ("WITHIN", "IGNORE", "RESPECT", "OVER"):
+                found.append(f"{call.function}(…) {behind}")
+            elif (call.function != "count" and len(call.arguments) != 1) or "*" in call.arguments:
+                found.append(f"{call.function}({', '.join(call.arguments)})")
+        return found
+
+    def _double_meanings(self, grouped: Grouped) -> list[str]:
+        """Names in HAVING that could be an output's or what it groups by."""
+        own = {text.lower() for number, text in enumerate(grouped.groups) if grouped.keys.get(number, "") != text}
+        names = [name for _, name in grouped.outputs if name.lower() in own]
+        return [f"{name} in HAVING" for name in names if grouped.having]
+
+    # --- text --------------------------------------------------------------------------------------------------------
+
+    def _text(self, start: int, end: int) -> str:
+        return self.tokens.compose([], start, end, compact=True) if end > start else ""
+
+    def _over_groups(
+        self, start: int, end: int, groups: Sequence[tuple[int, int]], calls: Sequence[tuple[Call, Span]]
+    ) -> str:
+        """An expression with names of values for what it groups by and for its aggregate functions."""
+        spans = [span for _, span in calls if start <= span.first < end]
+        taken = {index for span in spans for index in range(span.first, span.last + 1)}
+        longest = sorted(enumerate(groups), key=lambda group: group[1][0] - group[1][1])
+        for number, group in longest:
+            for span in self._occurrences(group, start, end, f"_group_{number}"):
+                inside = set(range(span.first, span.last + 1))
+                if not inside & taken:
+                    spans.append(span)
+                    taken |= inside
+        return self.tokens.compose(spans, start, end, compact=True)
+
+    def _occurrences(self, group: tuple[int, int], start: int, end: int, name: str) -> Iterator[Span]:
+        its = self._names(*group)
+        for first in range(start, end):
+            if first and self.tokens.is_type(first - 1, TokenType.DOT):
+                continue  # a part of a longer name is not this one
+            for last in range(first, end):
+                names = self._names(first, last + 1)
+                if names == its:
+                    if not self.tokens.is_type(last + 1, TokenType.DOT, TokenType.L_PAREN, TokenType.L_BRACKET):
+                        yield Span(first, last, name)
+                    break
+                if names != its[: len(names)]:
+                    break
+
+    def _names(self, start: int, end: int) -> list[str]:
+        """Tokens so that what is the same but for capitals, quotes and the table's name is the same."""
+        found: list[str] = []
+        index = start
+        while index < end:
+            raw = self.tokens.raw(index)
+            quotes = self.tokens.is_type(index, TokenType.IDENTIFIER)
+            plain = raw[1:-1].replace("``", "`").lower() if quotes else raw
+            if not quotes and not self.tokens.is_type(index, TokenType.STRING, TokenType.RAW_STRING):
+                plain = raw.lower()
+            qualifies = self.tokens.is_type(index + 1, TokenType.DOT) and plain == self.alias.lower()
+            if qualifies and not self.tokens.is_type(index - 1, TokenType.DOT):
+                index += 2
+                continue
+            found.append(plain)
+            index += 1
+        return found

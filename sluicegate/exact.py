@@ -1,0 +1,297 @@
+"""Sums that are exact, whatever the order of their terms, and from which a term can be taken away again.
+
+A term is cut into *limbs*: whole numbers, each with the place that it stands at. To add the limbs of one place is to
+add whole numbers, so a group's sum is a map from places to numbers, and a row that goes takes its limbs with it. A
+double is three limbs of 32 bits, in places of 2^32 from the least double to the greatest; a decimal is five limbs of
+nine digits; a whole number is two of 32 bits. What a sum of doubles is, is rounded once, to the nearest double, as
+``math.fsum`` in Python does it (Shewchuk, "Adaptive Precision Floating-Point Arithmetic", 1997, has the same aim).
+
+All here makes SQL of texts that are SQL: an aggregation puts the limbs of its terms into one map for each group, and
+asks for one sum of it. Limbs are cut in plain columns, since that is done for each row; what a map says is worked out
+with lambdas, which is slow, and done for each group.
+Places of the numbers of one aggregate function lie between ``PLACES`` times its number and that of the next.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+Kind = Literal["double", "decimal", "whole"]
+
+PLACES = 1000
+"""So many places has each aggregate function in a map."""
+
+COUNT = 0
+"""Place of the number of terms."""
+
+_NAN, _INFINITE, _MINUS_INFINITE = 1, 2, 3
+_WHOLE, _DECIMAL, _DOUBLE = 10, 20, 500
+
+# A decimal has up to 38 digits; so many places of nine hold them.
+_NINES = 5
+# A sum of 2^31 terms has up to three places more than its terms, and a quotient is exact to three places below.
+_ABOVE, _BELOW = 3, 3
+# Doubles have places -34 (2^-1088) to 31 (2^992), and limbs down to two places below.
+_LEAST, _MOST = -36, 31
+
+
+def entry(number: int, place: int | str, value: str) -> str:
+    """A place of aggregate function ``number`` with what is to be added there."""
+    return f"struct({number * PLACES} + {place} AS place, CAST({value} AS BIGINT) AS value)"
+
+
+def with_limbs(rows: DataFrame, number: int, term: str, kind: Kind) -> tuple[DataFrame, list[tuple[str, str]]]:
+    """Cuts the term of each row into limbs.
+
+    Args:
+        rows: the rows.
+        number: number of the aggregate function.
+        term: the column with the term; of one that is NULL all limbs are 0.
+        kind: what it is.
+
+    Returns:
+        the rows with columns that are needed for it, and SQL of each limb's place and value.
+    """
+    if kind == "whole":
+        low, high = f"CAST({term} AS BIGINT) & 4294967295", f"shiftright(CAST({term} AS BIGINT), 32)"
+        return rows, [(str(_WHOLE), low), (str(_WHOLE + 1), high)]
+    if kind == "decimal":
+        digits = f"_digits_{number}"
+        # By its text: Spark's abs() of a decimal, and its minus, keep 34 digits only.
+        text = f"lpad(translate(CAST({term} AS STRING), '-.', ''), {9 * _NINES}, '0')"
+        sign = f"CASE WHEN {term} < 0 THEN -1 ELSE 1 END"
+        nines = [f"CAST(substr({digits}, {9 * i + 1}, 9) AS BIGINT) * {sign}" for i in range(_NINES)]
+        at = [str(_DECIMAL + _NINES - 1 - i) for i in range(_NINES)]
+        return rows.selectExpr("*", f"{text} AS {digits}"), list(zip(at, nines, strict=True))
+    return _of_doubles(rows, number, term)
+
+
+def _of_doubles(rows: DataFrame, number: int, term: str) -> tuple[DataFrame, list[tuple[str, str]]]:
+    """Three limbs: the place is found by the logarithm, and a limb is what is left of the one before.
+
+    Each step is a column of its own: all of them are exact, as only powers of two and whole parts are in them.
+    """
+    n, word = number, _power(32)
+    # Powers of two below 2^-1022 have no full precision: there the term is made greater first.
+    finite = f"abs({term}) < DOUBLE('inf')"
+    far = f"CASE WHEN {finite} AND abs({term}) < 1e-200D THEN 19 ELSE 0 END"
+    near = f"CASE WHEN {finite} THEN {term} * CASE WHEN _far_{n} = 19 THEN {_power(608)} ELSE 1D END ELSE 0D END"
+    at = f"CASE WHEN _near_{n} = 0 THEN 0 ELSE CAST(floor(log2(abs(_near_{n})) / 32) AS INT) END"
+    for step in (
+        [f"{far} AS _far_{n}"],
+        [f"{near} AS _near_{n}"],
+        [f"least({at}, {_MOST}) AS _at_{n}"],  # 2^1024 is no double
+        [f"_near_{n} / pow(2D, _at_{n} * 32) AS _high_{n}"],
+        [f"(_high_{n} - CAST(_high_{n} AS BIGINT)) * {word} AS _middle_{n}"],
+        [f"(_middle_{n} - CAST(_middle_{n} AS BIGINT)) * {word} AS _low_{n}"],
+    ):
+        rows = rows.selectExpr("*", *step)
+    odd = f"CASE WHEN isnan({term}) THEN {_NAN} WHEN {term} > 0 THEN {_INFINITE} ELSE {_MINUS_INFINITE} END"
+    limbs = [
+        (f"{_DOUBLE} + _at_{n} - _far_{n} - {i}", f"CAST(_{part}_{n} AS BIGINT)")
+        for i, part in enumerate(["high", "middle", "low"])
+    ]
+    return rows, [*limbs, (odd, f"CASE WHEN {finite} OR {term} IS NULL THEN 0 ELSE 1 END")]
+
+
+def _power(bits: int) -> str:
+    return f"{float(2**bits)!r}D"
+
+
+@dataclass(frozen=True)
+class Sum:
+    """A sum in a map of limbs.
+
+    Attributes:
+        map: SQL of the map.
+        number: number of the aggregate function.
+        kind: of the terms.
+        scale: decimal digits of the terms, for decimals.
+    """
+
+    map: str
+    number: int
+    kind: Kind
+    scale: int = 0
+
+    def at(self, place: int | str) -> str:
+        """What stands at a place."""
+        return f"coalesce(try_element_at({self.map}, {self.number * PLACES} + {place}), 0L)"
+
+    @property
+    def count(self) -> str:
+        """The number of terms."""
+        return self.at(COUNT)
+
+    def total(self, result: str) -> str:
+        """The sum as the SQL type ``result``; NULL without terms."""
+        made = {"double": self._double, "decimal": self._decimal, "whole": self._whole}[self.kind]()
+        return f"CASE WHEN {self.count} <> 0 THEN CAST({made} AS {result}) END"
+
+    def mean(self, result: str, scale: int = 0) -> str:
+        """The sum divided by the number of terms, rounded once; NULL without terms.
+
+        Args:
+            result: the type, of doubles or of decimals.
+            scale: decimal digits of the result, for decimals.
+        """
+        made = self._double(divided=True) if self.kind == "double" else self._decimal_mean(scale)
+        return f"CASE WHEN {self.count} <> 0 THEN CAST({made} AS {result}) END"
+
+    # --- whole numbers and decimals ----------------------------------------------------------------------------------
+
+    def _whole(self) -> str:
+        return f"CAST({self.at(_WHOLE + 1)} AS DECIMAL(20, 0)) * 4294967296 + {self.at(_WHOLE)}"
+
+    def _decimal(self) -> str:
+        return self._of_nines(lambda digits: _as_text(digits, self.scale))
+
+    def _decimal_mean(self, scale: int) -> str:
+        """Rounded half up, as Spark's own division of decimals is."""
+
+        def rounded(digits: str) -> str:
+            more = f"transform({digits}, v -> v * {10 ** (scale - self.scale)}L)"
+            return _named(
+                _quotient(_in_nines(more), self.count, 10**9),
+                lambda q: _as_text(_in_nines(_plus_one(f"reverse({q}.q)", f"2 * {q}.r >= {self.count}")), scale),
+            )
+
+        return self._of_nines(rounded)
+
+    def _of_nines(self, text: Callable[[str], str]) -> str:
+        places = ", ".join(self.at(_DECIMAL + i) for i in range(_NINES))
+        raw = f"array({places}, {', '.join(['0L'] * _ABOVE)})"
+        return _named(raw, lambda name: _signed(name, _in_nines, text, "concat('-', {})"))
+
+    # --- doubles -----------------------------------------------------------------------------------------------------
+
+    def _double(self, *, divided: bool = False) -> str:
+        nan, infinite, minus = self.at(_NAN), self.at(_INFINITE), self.at(_MINUS_INFINITE)
+        return (
+            f"CASE WHEN {nan} > 0 OR ({infinite} > 0 AND {minus} > 0) THEN DOUBLE('NaN') "
+            f"WHEN {infinite} > 0 THEN DOUBLE('inf') WHEN {minus} > 0 THEN DOUBLE('-inf') "
+            f"ELSE {self._finite(divided)} END"
+        )
+
+    def _finite(self, divided: bool) -> str:
+        first, last = self.number * PLACES + _DOUBLE + _LEAST, self.number * PLACES + _DOUBLE + _MOST
+        used = f"filter(map_keys({self.map}), k -> k BETWEEN {first} AND {last})"
+
+        def from_used(keys: str) -> str:
+            lowest = f"(array_min({keys}) - {_BELOW})"
+            places = f"sequence({lowest}, array_max({keys}) + {_ABOVE})"
+            raw = f"transform({places}, k -> coalesce(try_element_at({self.map}, k), 0L))"
+            base = f"({lowest} - {self.number * PLACES + _DOUBLE})"
+
+            def value(digits: str) -> str:
+                if not divided:
+                    return _nearest(f"struct(reverse({digits}) AS q, 0L AS r)", base)
+                return _nearest(_quotient(digits, self.count, 2**32), base)
+
+            found = _named(raw, lambda name: _signed(name, _in_words, value, "-{}"))
+            return f"CASE WHEN size({keys}) = 0 THEN 0D ELSE {found} END"
+
+        return _named(used, from_used)
+
+
+def _named(value: str, use: Callable[[str], str]) -> str:
+    """``use`` of a name that stands for a value, which is so worked out once."""
+    name = f"n{next(_NAMES)}"
+    return f"transform(array({value}), {name} -> {use(name)})[0]"
+
+
+def _names() -> Iterator[int]:
+    number = 0
+    while True:
+        number += 1
+        yield number
+
+
+_NAMES = _names()
+
+
+def _in_words(digits: str) -> str:
+    """Digits of base 2^32, lowest first, of limbs that may be negative or too great: what is too much is carried on."""
+    return _carried(digits, "(a.c + v) & 4294967295", "shiftright(a.c + v, 32)")
+
+
+def _in_nines(digits: str) -> str:
+    return _carried(digits, "pmod(a.c + v, 1000000000L)", "((a.c + v) - pmod(a.c + v, 1000000000L)) DIV 1000000000L")
+
+
+def _carried(digits: str, digit: str, carry: str) -> str:
+    start = "struct(CAST(array() AS ARRAY<BIGINT>) AS d, 0L AS c)"
+    return f"aggregate({digits}, {start}, (a, v) -> struct(concat(a.d, array({digit})) AS d, {carry} AS c), a -> a.d)"
+
+
+def _signed(raw: str, digits: Callable[[str], str], use: Callable[[str], str], minus: str) -> str:
+    """What ``use`` makes of a number's digits without its sign, and ``minus`` of that: the highest digit tells it."""
+    turned = digits(f"transform({raw}, v -> -v)")
+
+    def by_sign(plain: str) -> str:
+        # A number below zero borrows from the highest digit, which is zero else.
+        below = f"element_at({plain}, -1) <> 0"
+        size = f"CASE WHEN {below} THEN {turned} ELSE {plain} END"
+        return _named(_named(size, use), lambda value: f"CASE WHEN {below} THEN {minus.format(value)} ELSE {value} END")
+
+    return _named(digits(raw), by_sign)
+
+
+def _quotient(digits: str, divisor: str, base: int) -> str:
+    """Long division of digits, lowest first: the digits ``q`` of the quotient, highest first, and what is left, ``r``.
+
+    The divisor is below 2^31, as the number of rows of a group is: what is left times the base is a BIGINT.
+    """
+    start = "struct(CAST(array() AS ARRAY<BIGINT>) AS q, 0L AS r)"
+    now = f"(a.r * {base}L + v)"
+    step = f"struct(concat(a.q, array({now} DIV {divisor})) AS q, {now} % {divisor} AS r)"
+    return f"aggregate(reverse({digits}), {start}, (a, v) -> {step})"
+
+
+def _plus_one(digits: str, condition: str) -> str:
+    return f"transform({digits}, (v, i) -> CASE WHEN i = 0 AND {condition} THEN v + 1 ELSE v END)"
+
+
+def _as_text(digits: str, scale: int) -> str:
+    """The text of a decimal of digits of base 10^9, lowest first."""
+    text = f"array_join(transform(reverse({digits}), v -> lpad(CAST(v AS STRING), 9, '0')), '')"
+    return _named(text, lambda t: f"concat(left({t}, length({t}) - {scale}), '.', right({t}, {scale}))")
+
+
+def _nearest(quotient: str, base: str) -> str:
+    """The double nearest to digits ``q`` of base 2^32, highest first, and a rest ``r``; ties go to the even one.
+
+    The first three digits that count are at least 65 bits. Whether anything is behind them is one bit more: that is
+    all that rounding to 53 bits asks for. Spark makes the nearest double of a DECIMAL.
+
+    Args:
+        quotient: SQL of the struct.
+        base: place of its last digit.
+    """
+
+    def of(q: str) -> str:
+        first = f"array_position(transform({q}.q, v -> v <> 0), true)"
+
+        def three(t: str) -> str:
+            def digit(i: int) -> str:
+                return f"CAST(element_at({q}.q, CAST({t} AS INT) + {i}) AS DECIMAL(20, 0))"
+
+            left = f"size({q}.q) - CAST({t} AS INT) - 2"
+            behind = f"{q}.r <> 0 OR exists(slice({q}.q, -greatest({left}, 1), {left}), v -> v <> 0)"
+            many = (
+                f"((({digit(0)} * 4294967296 + {digit(1)}) * 4294967296 + {digit(2)}) * 2 "
+                f"+ CASE WHEN {behind} THEN 1 ELSE 0 END)"
+            )
+            bits = f"(({base} + {left}) * 32 - 1)"
+            half = f"CAST({bits} DIV 2 AS INT)"
+            scale = f"pow(2D, {half}) * pow(2D, {bits} - {half})"  # a power of its own may be too great or too small
+            return f"CASE WHEN {t} = 0 THEN 0D ELSE CAST({many} AS DOUBLE) * {scale} END"
+
+        return _named(first, three)
+
+    return _named(quotient, of)

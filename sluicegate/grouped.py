@@ -1,0 +1,68 @@
+"""A query that groups the rows of one table, taken apart into the user's own expressions."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from sluicegate.values import quoted
+
+
+@dataclass(frozen=True)
+class Call:
+    """An aggregate function as the query calls it.
+
+    Attributes:
+        number: which of the query's calls it is, from 0.
+        function: its plain name, one of ``PARTIAL``.
+        arguments: SQL of its arguments; none for ``count(*)``.
+        condition: SQL of its FILTER; empty without.
+    """
+
+    number: int
+    function: str
+    arguments: tuple[str, ...]
+    condition: str
+
+    @property
+    def value(self) -> str:
+        """Name of the column that stands for its value in ``Grouped.outputs``."""
+        return f"_value_{self.number}"
+
+
+@dataclass(frozen=True)
+class Grouped:
+    """A query that groups the rows of one table, taken apart.
+
+    Attributes:
+        table: the table.
+        alias: what the query calls it.
+        where: SQL of its WHERE; empty without.
+        groups: SQL of what it groups by; ``_group_0`` and so on stand for their values.
+        keys: the output that each of these is, by its number; only those that stand in the SELECT list.
+        calls: its aggregate functions.
+        outputs: SQL of each output over the values of groups and calls, with its name.
+        having: SQL of its HAVING over these values and outputs; empty without.
+    """
+
+    table: str
+    alias: str
+    where: str
+    groups: tuple[str, ...]
+    keys: dict[int, str]
+    calls: tuple[Call, ...]
+    outputs: tuple[tuple[str, str], ...]
+    having: str
+
+    @property
+    def located(self) -> bool:
+        """Whether a group's row can be found in the table: all that it groups by is in the SELECT list."""
+        return len(self.keys) == len(self.groups)
+
+
+def outputs_sql(grouped: Grouped, view: str) -> str:
+    """The query over a view of the values of its groups and calls, one row for each group."""
+    items = [f"{text} AS {quoted(name)}" for text, name in grouped.outputs]
+    if not grouped.having:
+        return f"SELECT {', '.join(items)} FROM {view}"
+    names = ", ".join(quoted(name) for _, name in grouped.outputs)
+    return f"SELECT {names} FROM (SELECT {', '.join(items)}, {grouped.having} AS _having FROM {view}) WHERE _having"

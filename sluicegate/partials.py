@@ -1,0 +1,341 @@
+"""What is kept of each group of a gold table, so that a run need not read its rows again.
+
+``_state/{table}_groups`` has one row for each group: what it groups by, a map of limbs with the exact counts and sums
+of all its aggregate functions (see exact.py), and for each ``min``, ``max`` or variance what they are so far. Counts
+and sums can be taken back. An extreme that goes, and a row that leaves a variance, cannot: then the rows of that group
+are read again, of that group alone.
+
+Variances are put together as in Chan, Golub and LeVeque, "Updating Formulae and a Pairwise Algorithm for Computing
+Sample Variances" (1979), which loses no digits where sums of squares would.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property, reduce
+from operator import and_
+from typing import TYPE_CHECKING
+
+from pyspark.sql import functions as F
+from pyspark.sql.types import (
+    BooleanType,
+    ByteType,
+    DateType,
+    DecimalType,
+    DoubleType,
+    FloatType,
+    IntegerType,
+    LongType,
+    ShortType,
+    StringType,
+    TimestampNTZType,
+    TimestampType,
+)  # fmt: skip
+
+from sluicegate.exact import COUNT, PLACES, Sum, entry, with_limbs
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame
+    from pyspark.sql.types import DataType
+
+    from sluicegate.exact import Kind
+    from sluicegate.grouped import Call, Grouped
+
+SIGN = "_sluicegate_sign"
+"""1 for a row that comes, -1 for one that goes."""
+
+LAYOUT = 1
+"""Changes with the meaning of what is kept, which is then made again."""
+
+_ROWS = f"coalesce(try_element_at(_sums, {COUNT}), 0L)"
+_WHOLE_NUMBERS = (ByteType, ShortType, IntegerType, LongType)
+_PLAIN = (*_WHOLE_NUMBERS, FloatType, DoubleType, DecimalType, StringType, BooleanType, DateType, TimestampType,
+          TimestampNTZType)  # fmt: skip
+_MOMENTS = {"var_pop", "var_samp", "stddev_pop", "stddev_samp"}
+
+
+class NotPartial(Exception):
+    """Raised where types that only Spark knows do not allow it; says why."""
+
+
+@dataclass(frozen=True)
+class Partials:
+    """The aggregate functions of a query, and what is kept of them.
+
+    Attributes:
+        grouped: the query taken apart.
+        types: type of each group's value and of each function's argument, by its column in ``prepared``.
+    """
+
+    grouped: Grouped
+    types: dict[str, DataType]
+
+    @classmethod
+    def of(cls, grouped: Grouped, rows: DataFrame) -> Partials:
+        """Looks at the types.
+
+        Args:
+            grouped: the query taken apart.
+            rows: rows of its table, of which none is read.
+
+        Raises:
+            NotPartial: of a type that it groups by or aggregates nothing can be kept.
+        """
+        prepared = _prepared(grouped, rows.withColumn(SIGN, F.lit(1)))
+        found = cls(grouped, {field.name: field.dataType for field in prepared.schema})
+        for name, kind in found.types.items():
+            if not isinstance(kind, _PLAIN):
+                raise NotPartial(f"it groups by or aggregates a value of type {kind.simpleString().upper()}")
+            if isinstance(kind, StringType) and kind.simpleString() != "string" and name != SIGN:
+                raise NotPartial("texts with a collation have no one text for a group")
+        for call in found.calls:
+            if call.function in ("sum", "avg") and found.kind(call) is None:
+                raise NotPartial(f"{call.function} of {found.types[_argument(call)].simpleString().upper()}")
+        return found
+
+    @cached_property
+    def calls(self) -> list[Call]:
+        """Each aggregate function once."""
+        return list({call.number: call for call in self.grouped.calls}.values())
+
+    @property
+    def groups(self) -> list[str]:
+        """The columns of what it groups by."""
+        return group_columns(self.grouped)
+
+    @property
+    def kept(self) -> list[Call]:
+        """The functions of which more is kept than counts and sums."""
+        return [call for call in self.calls if call.function in ("min", "max") or call.function in _MOMENTS]
+
+    @property
+    def rounded(self) -> bool:
+        """Whether Spark's own result depends on the order of the rows: it rounds with each double that it adds."""
+        return any(call.function in ("sum", "avg") and self.kind(call) == "double" for call in self.calls)
+
+    def kind(self, call: Call) -> Kind | None:
+        """As what the terms of a sum or an average are added; None for a type that Spark cannot add so."""
+        found = self.types[_argument(call)]
+        if isinstance(found, DecimalType):
+            return "decimal"
+        if isinstance(found, _WHOLE_NUMBERS) and call.function == "sum":
+            return "whole"
+        return "double" if isinstance(found, (*_WHOLE_NUMBERS, FloatType, DoubleType, StringType)) else None
+
+    # --- from rows to groups -----------------------------------------------------------------------------------------
+
+    def of_rows(self, rows: DataFrame) -> DataFrame:
+        """What some rows add to each group, or take away: ``_sums``, and for some functions ``_came_n``, ``_gone_n``.
+
+        Args:
+            rows: rows of the table with ``SIGN``.
+        """
+        return self._aggregated(_prepared(self.grouped, rows))
+
+    def of_groups(self, rows: DataFrame, groups: DataFrame) -> DataFrame:
+        """The same of all rows of some groups alone."""
+        prepared = _prepared(self.grouped, rows.withColumn(SIGN, F.lit(1)))
+        return self._aggregated(same_groups(prepared, groups, self.groups))
+
+    def _aggregated(self, prepared: DataFrame) -> DataFrame:
+        entries = [entry(0, COUNT, SIGN)]
+        for call in self.calls:
+            argument, number = _argument(call), call.number + 1
+            if not call.arguments and call.function == "count" and not call.condition:
+                continue  # the number of rows
+            counted = f"CASE WHEN {argument} IS NULL THEN 0 ELSE {SIGN} END"
+            entries.append(entry(number, COUNT, counted))
+            if call.function in ("sum", "avg"):
+                kind = self.kind(call) or "double"
+                if kind == "double":
+                    prepared = prepared.withColumn(argument, F.col(argument).cast("double"))
+                prepared, limbs = with_limbs(prepared, number, argument, kind)
+                entries += [entry(number, place, f"({value}) * {SIGN}") for place, value in limbs]
+        values = [_argument(call) for call in self.kept]
+        first = F.col("place") == COUNT  # one such entry is of each row
+        cut = prepared.selectExpr(*self.groups, SIGN, *values, f"inline(array({', '.join(entries)}))")
+        cut = cut.where(first | (F.col("value") != 0))
+        extremes = [part for call in self.kept for part in self._extremes(call, first)]
+        by_place = cut.groupBy(*self.groups, "place").agg(F.sum("value").alias("value"), *extremes)
+        sums = F.expr("map_filter(map_from_entries(collect_list(struct(place, value))), (k, v) -> v <> 0)")
+        names = [name for call in self.kept for name in (f"_came_{call.number}", f"_gone_{call.number}")]
+        return by_place.groupBy(*self.groups).agg(
+            sums.alias("_sums"), *[F.first(name, ignorenulls=True).alias(name) for name in names]
+        )
+
+    def _extremes(self, call: Call, first: Column) -> list[Column]:
+        """What comes and what goes of an extreme or a variance."""
+        value = F.col(_argument(call))
+        came = F.when(first & (F.col(SIGN) > 0), value)
+        gone = F.when(first & (F.col(SIGN) < 0), value)
+        names = f"_came_{call.number}", f"_gone_{call.number}"
+        if call.function in ("min", "max"):
+            extreme = F.min if call.function == "min" else F.max
+            return [extreme(came).alias(names[0]), extreme(gone).alias(names[1])]
+        came, gone = came.cast("double"), gone.cast("double")
+        count = F.count(came)
+        moments = F.struct(
+            count.alias("n"), F.avg(came).alias("mean"), (F.var_pop(came) * count).alias("m2")
+        )  # fmt: skip
+        return [F.when(count > 0, moments).alias(names[0]), F.when(F.count(gone) > 0, 1).alias(names[1])]
+
+    # --- from what was kept to what is to be kept --------------------------------------------------------------------
+
+    def merged(self, change: DataFrame, state: DataFrame) -> DataFrame:
+        """What is to be kept of each group that changed.
+
+        Args:
+            change: what rows added and took away.
+            state: what was kept.
+
+        Returns:
+            groups, ``_sums``, ``_held_n`` for each of ``kept``, ``_was`` (whether something was kept) and ``_lost``
+            (whether its rows must be read again).
+        """
+        held = [F.col(f"_held_{call.number}") for call in self.kept]
+        before = state.select(
+            F.struct(*self.groups).alias("_key"), F.col("_sums").alias("_former"), F.lit(True).alias("_was"), *held
+        )
+        keyed = change.withColumn("_key_now", F.struct(*self.groups))
+        both = keyed.join(before, F.col("_key_now").eqNullSafe(F.col("_key")), "left")
+        sums = (
+            "map_filter(map_zip_with(coalesce(_former, CAST(map() AS MAP<INT, BIGINT>)), _sums, "
+            "(k, a, b) -> coalesce(a, 0L) + coalesce(b, 0L)), (k, v) -> v <> 0)"
+        )
+        lost = [self._lost(call) for call in self.kept]
+        now = [self._held(call).alias(f"_held_{call.number}") for call in self.kept]
+        return both.select(
+            *self.groups, F.expr(sums).alias("_sums"), *now, F.coalesce("_was", F.lit(False)).alias("_was"),
+            reduce(lambda a, b: a | b, lost, F.lit(False)).alias("_lost"),
+        )  # fmt: skip
+
+    def renewed(self, lost: DataFrame, fresh: DataFrame) -> DataFrame:
+        """What is to be kept of groups whose rows were read again; of one without rows the sums are empty.
+
+        Args:
+            lost: these groups as ``merged`` has them.
+            fresh: what was made of their rows.
+        """
+        held = [f"_held_{call.number}" for call in self.kept]
+        now = fresh.select(F.struct(*self.groups).alias("_key"), F.col("_sums").alias("_now"), *held)
+        before = lost.select(*self.groups, "_was", F.struct(*self.groups).alias("_key_lost"))
+        both = before.join(now, F.col("_key_lost").eqNullSafe(F.col("_key")), "left")
+        sums = F.expr("coalesce(_now, CAST(map() AS MAP<INT, BIGINT>))")
+        return both.select(*self.groups, sums.alias("_sums"), *held, "_was")
+
+    def fresh(self, change: DataFrame) -> DataFrame:
+        """What is to be kept of groups of which all rows are in a change."""
+        now = [F.col(f"_came_{call.number}").alias(f"_held_{call.number}") for call in self.kept]
+        return change.select(*self.groups, "_sums", *now)
+
+    def _held(self, call: Call) -> Column:
+        held, came = F.col(f"_held_{call.number}"), F.col(f"_came_{call.number}")
+        if call.function in ("min", "max"):
+            return (F.least if call.function == "min" else F.greatest)(held, came)
+        a, b = f"_held_{call.number}", f"_came_{call.number}"
+        together = (
+            f"transform(array(struct({a}.n + {b}.n AS n, {b}.mean - {a}.mean AS d)), x -> struct(x.n AS n, "
+            f"{a}.mean + x.d * ({b}.n / x.n) AS mean, "
+            f"{a}.m2 + {b}.m2 + x.d * x.d * (CAST({a}.n AS DOUBLE) * {b}.n / x.n) AS m2))[0]"
+        )
+        return F.expr(f"CASE WHEN {a} IS NULL THEN {b} WHEN {b} IS NULL THEN {a} ELSE {together} END")
+
+    def _lost(self, call: Call) -> Column:
+        """Whether an extreme may have gone, or a row has left a variance."""
+        gone = F.col(f"_gone_{call.number}")
+        if call.function in _MOMENTS:
+            return gone.isNotNull()
+        best = self._held(call)
+        beyond = gone <= best if call.function == "min" else gone >= best
+        return gone.isNotNull() & F.coalesce(beyond, F.lit(True))
+
+    # --- from what is kept to values ---------------------------------------------------------------------------------
+
+    def values(self, kept: DataFrame) -> DataFrame:
+        """The values of groups and aggregate functions, ``_group_n`` and ``_value_n``, of groups that have rows."""
+        values = [F.expr(self._value(call)).alias(call.value) for call in self.calls]
+        return kept.where(f"{_ROWS} > 0").select(*self.groups, *values)
+
+    def _value(self, call: Call) -> str:
+        held, number = f"_held_{call.number}", call.number + 1
+        if call.function in ("count", "count_if"):
+            number = number if call.arguments or call.condition else 0
+            return f"coalesce(try_element_at(_sums, {number * PLACES + COUNT}), 0L)"
+        if call.function in ("min", "max"):
+            return held
+        if call.function in _MOMENTS:
+            least, by = (0, f"{held}.n") if call.function.endswith("pop") else (1, f"({held}.n - 1)")
+            variance = f"CASE WHEN {held}.n > {least} THEN {held}.m2 / {by} END"
+            return f"sqrt({variance})" if call.function.startswith("stddev") else variance
+        kind, type_ = self.kind(call) or "double", self.types[_argument(call)]
+        scale = type_.scale if isinstance(type_, DecimalType) else 0
+        total = Sum("_sums", number, kind, scale)
+        if not isinstance(type_, DecimalType):
+            return (
+                total.total("BIGINT" if kind == "whole" else "DOUBLE")
+                if call.function == "sum"
+                else total.mean("DOUBLE")
+            )
+        if call.function == "sum":
+            return total.total(f"DECIMAL({min(type_.precision + 10, 38)}, {scale})")
+        finer = min(scale + 4, 38)
+        return total.mean(f"DECIMAL({min(type_.precision + 4, 38)}, {finer})", finer)
+
+
+def group_columns(grouped: Grouped) -> list[str]:
+    """Names of the columns with the values that a query groups by."""
+    return [f"_group_{number}" for number in range(len(grouped.groups))]
+
+
+def groups_of(grouped: Grouped, rows: DataFrame) -> DataFrame:
+    """What each row is grouped by, each once."""
+    groups = [f"({text}) AS _group_{number}" for number, text in enumerate(grouped.groups)]
+    return _selected(grouped, rows, groups, where=False).distinct()
+
+
+def rows_of(grouped: Grouped, rows: DataFrame, groups: DataFrame) -> DataFrame:
+    """The rows of some groups, with all their columns."""
+    names = group_columns(grouped)
+    texts = [f"({text}) AS {name}" for text, name in zip(grouped.groups, names, strict=True)]
+    return same_groups(_selected(grouped, rows, ["*", *texts], where=False), groups, names).drop(*names)
+
+
+def same_groups(
+    rows: DataFrame, groups: DataFrame, columns: Sequence[str], as_: Sequence[str] | None = None, how: str = "left_semi"
+) -> DataFrame:
+    """The rows whose columns ``as_`` have the values of one of some groups, NULL being the same as NULL."""
+    pairs = [
+        F.col(f"_rows.`{ours}`").eqNullSafe(F.col(f"_of.`{column}`"))
+        for ours, column in zip(as_ or columns, columns, strict=True)
+    ]
+    return rows.alias("_rows").join(groups.select(*columns).alias("_of"), reduce(and_, pairs), how)
+
+
+def _argument(call: Call) -> str:
+    return f"_argument_{call.number}"
+
+
+def _prepared(grouped: Grouped, rows: DataFrame) -> DataFrame:
+    """For each row that the query's WHERE lets through: what it is grouped by, each function's argument, ``SIGN``."""
+    groups = [f"({text}) AS _group_{number}" for number, text in enumerate(grouped.groups)]
+    arguments = [f"{_value_of(call)} AS {_argument(call)}" for call in {c.number: c for c in grouped.calls}.values()]
+    return _selected(grouped, rows, [*groups, *arguments, SIGN], where=True)
+
+
+def _value_of(call: Call) -> str:
+    """SQL of what a row gives to a function; NULL where it gives nothing."""
+    conditions = [f"({call.condition})"] if call.condition else []
+    if call.function == "count_if":
+        conditions, value = [*conditions, f"({call.arguments[0]})"], "1"
+    elif call.function == "count":
+        conditions, value = [*conditions, *[f"({argument}) IS NOT NULL" for argument in call.arguments]], "1"
+    else:
+        value = f"({call.arguments[0]})"
+    return f"CASE WHEN {' AND '.join(conditions)} THEN {value} END" if conditions else value
+
+
+def _selected(grouped: Grouped, rows: DataFrame, items: Sequence[str], *, where: bool) -> DataFrame:
+    rows.createOrReplaceTempView("_sluicegate_rows")
+    condition = f" WHERE {grouped.where}" if where and grouped.where else ""
+    return rows.sparkSession.sql(f"SELECT {', '.join(items)} FROM _sluicegate_rows AS `{grouped.alias}`{condition}")

@@ -1,0 +1,124 @@
+"""A silver table whose rows come, change and go, gold tables over it, and what these should have."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from decimal import Decimal
+from fractions import Fraction
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from sluicegate import lake
+from sluicegate.definition import load
+from sluicegate.job import Job
+from sluicegate.settings import Settings
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from sluicegate.report import TableReport
+
+COLUMNS = "id BIGINT, g STRING, k INT, x DOUBLE, n BIGINT, d DECIMAL(38, 4), p DECIMAL(10, 2), t TIMESTAMP, b BOOLEAN"
+"""Columns of the silver table."""
+
+
+class GoldWorld:
+    """A lake with one silver table, ``t``, which is written by hand.
+
+    Args:
+        folder: where it lies.
+        queries: the gold tables by name, each with its query, or its fields as YAML.
+        spark: the session.
+    """
+
+    def __init__(self, folder: Path, queries: Mapping[str, str], spark: SparkSession) -> None:
+        self.spark = spark
+        self.where = Settings.of(str(folder / "lake"), str(folder / "landing"), folder / "pipelines")
+        self.at = lake.Lake(self.where.lake, "w")
+        self.silver = self.at.table("silver", "t")
+        self.define(queries)
+
+    def define(self, queries: Mapping[str, str]) -> None:
+        """Writes the definition."""
+        tables = "".join(f"  {name}:\n    {_fields(query)}\n" for name, query in queries.items())
+        text = (
+            "name: w\nbronze:\n  raw: {path: /nowhere, format: json}\n"
+            f'silver:\n  t:\n    sql: "SELECT * FROM STREAM(raw) AS r"\ngold:\n{tables}'
+        )
+        path = self.where.pipelines / "w" / "pipeline.yaml"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+        self.pipeline = load("w", self.where)
+
+    def add(self, rows: Iterable[tuple[Any, ...]]) -> None:
+        """Commits rows to the silver table."""
+        frame = self.spark.createDataFrame(list(rows), COLUMNS)
+        frame.coalesce(1).write.format("delta").mode("append").save(self.silver)
+
+    def sql(self, text: str) -> None:
+        """Runs a statement in which ``t`` stands for the silver table."""
+        self.spark.sql(text.replace("{t}", f"delta.`{self.silver}`"))
+
+    def run(self) -> dict[str, TableReport]:
+        """Runs gold."""
+        done = Job(self.pipeline, self.at, "gold", {"run_id": "test"}, self.spark).run()
+        return {table.table: table for table in done.tables}
+
+    def rows(self, name: str) -> Counter[Any]:
+        """The rows of a gold table, in comparable values."""
+        return _counted(self.spark.read.format("delta").load(self.at.table("gold", name)).collect())
+
+    def expected(self, name: str) -> Counter[Any]:
+        """What plain Spark makes of the silver table by the same query."""
+        self.spark.read.format("delta").load(self.silver).drop("_chunk", "_pos").createOrReplaceTempView("t")
+        return _counted(self.spark.sql(self.pipeline.gold[name].query.text).collect())
+
+    def silver_rows(self) -> list[Any]:
+        """The rows of the silver table."""
+        return list(self.spark.read.format("delta").load(self.silver).collect())
+
+    def commits(self, name: str) -> list[Mapping[str, Any]]:
+        """What the commits of a gold table say, newest first."""
+        table = lake.delta_table(self.at.table("gold", name))
+        assert table is not None
+        return [commit.ours or {} for commit in lake.commits(table)]
+
+
+def exact(values: Iterable[float | None]) -> tuple[float | None, float | None]:
+    """The sum and the average of doubles, each rounded once; None without any."""
+    there = [value for value in values if value is not None]
+    if not there:
+        return None, None
+    odd = [value for value in there if math.isnan(value) or math.isinf(value)]
+    if odd:
+        return sum(odd), sum(odd)
+    total = sum(map(Fraction, there), Fraction(0))
+    return _rounded(total), _rounded(total / len(there))
+
+
+def comparable(value: Any) -> Any:
+    """A value so that what is the same is equal: NaN too, but not 0.0 and -0.0."""
+    if isinstance(value, float):
+        return repr(value)
+    if isinstance(value, Decimal):
+        return str(value)
+    if isinstance(value, (list, tuple)):
+        return tuple(map(comparable, value))
+    return value
+
+
+def _rounded(value: Fraction) -> float:
+    try:
+        return float(value)
+    except OverflowError:
+        return math.copysign(math.inf, value)
+
+
+def _counted(rows: Iterable[Any]) -> Counter[Any]:
+    return Counter(tuple(map(comparable, row)) for row in rows)
+
+
+def _fields(query: str) -> str:
+    return query if query.startswith("{") else f'sql: "{query}"'
