@@ -27,7 +27,8 @@ from sluicegate.errors import SluicegateError, UserError
 from sluicegate.settings import Settings
 
 if TYPE_CHECKING:
-    from sluicegate.definition import GoldTable, Pipeline, SilverTable
+    from sluicegate.aggregate import Upkeep
+    from sluicegate.definition import Pipeline, SilverTable
     from sluicegate.plan import Pending
 
 app = typer.Typer(
@@ -129,18 +130,18 @@ def _planned(definition: Pipeline, waiting: Pending, layer: str, name: str) -> d
         would = "follow what the layer before writes"
     else:
         would = f"wait: {now.why}" if now.kind == "blocked" else "do nothing"
-    reads, how = _described(definition, layer, name)
+    reads, how = _described(definition, layer, name, work.upkeep)
     return {"layer": layer, "table": name, "reads": reads, "how": how, "a run would": would}
 
 
-def _described(definition: Pipeline, layer: str, name: str) -> tuple[str, str]:
+def _described(definition: Pipeline, layer: str, name: str, upkeep: Upkeep | None) -> tuple[str, str]:
     if layer == "bronze":
         source = definition.bronze[name]
         if not source.of_files:
             return source.path, "delta, its new rows; made again whole when others of its rows or columns changed"
         return source.path, f"{source.format}, new files once, {source.maxFilesPerTrigger:,} a chunk"
-    if layer == "gold":
-        return ", ".join(definition.gold[name].query.tables), _kept(definition.gold[name])
+    if upkeep is not None:
+        return ", ".join(definition.gold[name].query.tables), _kept(upkeep)
     if of := definition.deidentified_tables.get(name):
         done = definition.silver[of].deidentified or {}
         return of, f"its rows, de-identified: {', '.join(f'{column} by {how}' for column, how in done.items())}"
@@ -155,9 +156,8 @@ def _described(definition: Pipeline, layer: str, name: str) -> tuple[str, str]:
     return f"new rows of {table.stream}", "; ".join([*how, *_joined(table)])
 
 
-def _kept(table: GoldTable) -> str:
+def _kept(found: Upkeep) -> str:
     """How a gold table is kept up to date, why, and what would make it cheaper."""
-    found = table.upkeep()
     way = {
         "partial": "kept up to date by what changed",
         "groups": "the groups that changed are made again from all of their rows",

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
 from sluicegate import reader_options
+from sluicegate.data_types import REFUSED
 from sluicegate.definition_changes import END_AT, START_AT, TRACKED, ApplyChanges, ApplyChangesFromSnapshot
 from sluicegate.definition_fields import RESERVED, nearest
 from sluicegate.definition_model import BronzeTable, GoldTable, Layer, SilverTable
@@ -185,6 +186,7 @@ def _gold(tables: Tables, name: str, table: GoldTable) -> Iterator[Finding]:
         yield Finding("reads-nothing", path, "the query reads no table", sql_line=1)
     for read in table.query.tables:
         yield from _read(tables, path, read, table.query.line_of(read))
+    yield from _delta_names(path, table.query)
     found = table.upkeep()
     if table.refresh == "incremental" and found.way == "whole":
         message = f"{name} cannot be kept up to date by what changes: {found.why}"
@@ -208,7 +210,15 @@ def _read(tables: Tables, path: Path, read: str, line: int | None) -> Iterator[F
         yield Finding("wrong-layer", path, message, "write its query as a WITH here", line)
 
 
+def _delta_names(path: Path, query: Query) -> Iterator[Finding]:
+    for output in query.outputs or []:
+        if REFUSED & set(output):
+            message = f"Delta has no column {output}: it takes no blank, nor any of ,;{{}}()=` in a name"
+            yield Finding("name", path, message, "give it another, AS name", query.line_of_output(output))
+
+
 def _output_names(path: Path, query: Query) -> Iterator[Finding]:
+    yield from _delta_names(path, query)
     for output in query.outputs or []:
         if output.lower() in RESERVED or output.startswith("_"):
             message = f"{output} is a name of the engine's own, as are all that begin with _: give it another, AS name"

@@ -122,11 +122,8 @@ class _Gold:
 
     def by_groups(self) -> None:
         """Runs the query over all rows of the groups that changed."""
-        if self.batch.whole:
-            self.whole()
-            return
-        if self._cheaper_whole:
-            self._change(self.everything, None, read=self._changes)
+        if self.batch.whole or self._cheaper_whole:
+            self._of_everything(self.everything)
             return
         rows, keep = self.batch.rows, self.grouped
         touched = cut(groups_of(keep, rows), few=self._few)
@@ -137,8 +134,8 @@ class _Gold:
         """Adds what came to what is kept of the groups, takes away what went, and makes the groups' rows of it."""
         partials = self.partials(self.grouped)
         reached = None if self.batch.whole else self._reached()
-        if reached is None and self._small:
-            self._by_all(partials)
+        if self._small:
+            self._of_everything(self._of_all if partials.rounded else self.everything)
             return
         if reached is None or self._cheaper_whole:
             self._start(partials)
@@ -150,17 +147,9 @@ class _Gold:
         fault.point("gold.between_commits")
         if reached > self.batch.progress.since or not self.grouped.located:
             # A run was stopped before it had written the table: which of its rows are to be changed is not known.
-            self._replace(self._outputs(partials, self._state()), read=self._changes)
+            self._of_everything(self._outputs(partials, self._state()))
             return
         self._change(self._outputs(partials, kept), kept.select(*partials.groups), read=self._changes)
-
-    def _by_all(self, partials: Partials) -> None:
-        """Makes the groups' rows from all rows of a small table, and keeps nothing."""
-        rows = self._of_all if partials.rounded else self.everything
-        if self.batch.whole or not self.grouped.located:
-            self._replace(rows, read=self._all_rows)
-        else:
-            self._change(rows, None, read=self._changes)
 
     def _start(self, partials: Partials) -> None:
         """Makes all that is kept from all rows."""
@@ -168,7 +157,7 @@ class _Gold:
         with self.batch.commit(fenced=False, **self._about()):
             self._write_state(kept)
         fault.point("gold.between_commits")
-        self._replace(self._outputs(partials, self._state()), read=self._all_rows)
+        self._of_everything(self._outputs(partials, self._state()))
 
     def _all(self, partials: Partials) -> DataFrame:
         """What there is to keep of all rows."""
@@ -272,6 +261,13 @@ class _Gold:
         return self.batch.session.sql(self.table.query.with_views(views))
 
     # --- writing -----------------------------------------------------------------------------------------------------
+
+    def _of_everything(self, rows: DataFrame) -> None:
+        """Writes all rows that the table should have: those that are other, if it can be told which these are."""
+        if self.batch.whole or not self.grouped.located:
+            self._replace(rows, read=self._all_rows)
+        else:
+            self._change(rows, None, read=self._changes)
 
     def _replace(self, rows: DataFrame, read: int) -> None:
         fault.point("gold.before_commit")

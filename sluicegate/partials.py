@@ -34,6 +34,7 @@ from pyspark.sql.types import (
 )  # fmt: skip
 
 from sluicegate.exact import COUNT, PLACES, Sum, entry, with_limbs
+from sluicegate.values import quoted
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -306,7 +307,7 @@ def same_groups(
 ) -> DataFrame:
     """The rows whose columns ``as_`` have the values of one of some groups, NULL being the same as NULL."""
     pairs = [
-        F.col(f"_rows.`{ours}`").eqNullSafe(F.col(f"_of.`{column}`"))
+        F.col(f"_rows.{quoted(ours)}").eqNullSafe(F.col(f"_of.{quoted(column)}"))
         for ours, column in zip(as_ or columns, columns, strict=True)
     ]
     return rows.alias("_rows").join(groups.select(*columns).alias("_of"), reduce(and_, pairs), how)

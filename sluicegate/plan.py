@@ -36,6 +36,7 @@ class TableWork:
         failed: files whose last reading failed, and that the next run does not try again.
         behind: whether it is not on record yet what became of files that a killed run read.
         versions: versions that its source has and it has not taken in, where that is a Delta table.
+        upkeep: how it is kept up to date, if it is a gold table.
     """
 
     layer: str
@@ -48,6 +49,7 @@ class TableWork:
     failed: int = 0
     behind: bool = False
     versions: int = 0
+    upkeep: Upkeep | None = None
 
     @property
     def work(self) -> bool:
@@ -224,5 +226,6 @@ def pending(pipeline: Pipeline, settings: Settings) -> Pending:
                 failed = _left(outcome.failed(at, name, table.fingerprint), seen.new)
                 found.tables.append(TableWork(layer, name, now, *counts, failed, outcome.behind(at, name)))
             else:
-                found.tables.append(TableWork(layer, name, now))
+                way = gold_upkeep(pipeline.gold[name], flow.source) if layer == "gold" else None
+                found.tables.append(TableWork(layer, name, now, upkeep=way))
     return found

@@ -788,6 +788,9 @@ class TestSql:
             ("SELECT a FROM sums", "wrong-layer"),
             ("SELECT a FROM rawe", "unknown-table"),
             ("SELECT 1 AS a", "reads-nothing"),
+            ("SELECT a AS `a b` FROM raw", "name"),
+            ("SELECT a FROM raw, refresh: incremental", "refresh"),
+            ("SELECT a FROM raw, refresh: sometimes", "not-allowed"),
         ],
     )
     def test_gold_queries(self, folder: Folder, sql: str, code: str) -> None:
