@@ -16,6 +16,7 @@ user's own expressions, cut out of the text.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
@@ -27,15 +28,18 @@ from sluicegate import query_shape
 from sluicegate.grouped import Call, Grouped
 from sluicegate.query import select_list
 from sluicegate.sql_functions import BARE, CHANCE, OF_GROUP, PARTIAL, SCALAR, WORDS
-from sluicegate.sql_tokens import Span, Tokens, parsed
+from sluicegate.sql_tokens import QuerySyntax, Span, Tokens, parsed
 
 Way = Literal["partial", "groups", "whole"]
 
 # Parts of a SELECT that a grouped query over one table may have.
-_PLAIN = {"expressions", "from_", "where", "group", "having", "order", "hint"}
-_NAMES = {"joins": "it joins tables", "with_": "it has a WITH", "distinct": "it has a DISTINCT",
-          "limit": "it has a LIMIT", "offset": "it has an OFFSET", "qualify": "it has a QUALIFY",
-          "windows": "it has windows", "laterals": "it has a LATERAL VIEW"}  # fmt: skip
+_PLAIN = {"expressions", "from_", "where", "group", "having", "order"}
+_NAMES = {"hint": "it has a hint", "with_": "it has a WITH", "distinct": "it has a DISTINCT", "limit": "it has a LIMIT",
+          "offset": "it has an OFFSET", "qualify": "it has a QUALIFY", "windows": "it has windows",
+          "laterals": "it has a LATERAL VIEW"}  # fmt: skip
+_NO_NAMES = {"null", "true", "false", "case", "when", "then", "else", "end", "and", "or", "not", "in", "is", "as"}
+# Spark takes such a text for a time wherever it casts it.
+_MOMENT = re.compile(r"""['"]\s*(now|today|tomorrow|yesterday)\b""", re.IGNORECASE)
 _IN_SILVER = "join and reshape in a silver table, so that this query is a GROUP BY over one table"
 
 
@@ -73,6 +77,8 @@ def upkeep(text: str, columns: Sequence[str] | None = None) -> Upkeep:
     except _Whole as reason:
         why, *cheaper = reason.args
         return Upkeep("whole", why, cheaper[0] if cheaper else "")
+    except QuerySyntax:
+        return Upkeep("whole", "it cannot be taken apart", _IN_SILVER)
 
 
 class _Reading:
@@ -87,7 +93,9 @@ class _Reading:
         self.columns = None if columns is None else {column.lower() for column in columns}
         self.table, self.alias = self._one_table()
         self._demand_plain()
+        self._demand_plain_words()
         self.first, self.from_ = select_list(self.tokens)
+        self.first += self.tokens.word(self.first) == "ALL"
         self.clauses = dict(self._clauses())
 
     def upkeep(self) -> Upkeep:
@@ -143,14 +151,30 @@ class _Reading:
             raise _Whole("its SELECT list has a star")
         if any(isinstance(expression, exp.Aliases) for expression in self.tree.expressions):
             raise _Whole("one expression of its SELECT list has several names")
-        if any(self.tokens.is_type(index, TokenType.ARROW) for index in range(len(self.tokens))):
-            raise _Whole("it has a lambda")
+
+    def _demand_plain_words(self) -> None:
+        for index in range(len(self.tokens)):
+            if self.tokens.is_type(index, TokenType.ARROW):
+                raise _Whole("it has a lambda")
+            if self._is_star(index):
+                raise _Whole("a star in it means whatever columns there are")
+            if self.tokens.is_type(index, TokenType.STRING) and _MOMENT.match(self.tokens.raw(index)):
+                raise _Whole(f"{self.tokens.raw(index)} is another time with each run")
+
+    def _is_star(self, index: int) -> bool:
+        """Whether it is a star for columns, but for that of ``count(*)``."""
+        if not self.tokens.is_type(index, TokenType.STAR):
+            return False
+        if self.tokens.is_type(index - 1, TokenType.L_PAREN) and self.tokens.word(index - 2) == "COUNT":
+            return False
+        begins = self.tokens.is_type(index - 1, TokenType.L_PAREN, TokenType.COMMA, TokenType.DOT)
+        return begins or self.tokens.word(index - 1) == "DISTINCT"
 
     def _clauses(self) -> Iterator[tuple[str, tuple[int, int]]]:
         kinds = {TokenType.WHERE: "where", TokenType.GROUP_BY: "group", TokenType.HAVING: "having",
                  TokenType.ORDER_BY: "order"}  # fmt: skip
         found = [(kinds[self.tokens[i].token_type], i) for i in self.tokens.top_level(self.from_, len(self.tokens))
-                 if self.tokens[i].token_type in kinds]  # fmt: skip
+                 if self.tokens[i].token_type in kinds and self.tokens.word(i)]  # fmt: skip
         ends = [start for _, start in found[1:]] + [len(self.tokens)]
         return ((name, (start + 1, end)) for (name, start), end in zip(found, ends, strict=True))
 
@@ -189,8 +213,14 @@ class _Reading:
             elif name in named and not self._is_column(name, named[name]):
                 found.append(named[name])
             else:
-                found.append((a, b))
+                found.append(self._inside(a, b))
         return found
+
+    def _inside(self, start: int, end: int) -> tuple[int, int]:
+        """An expression without the parentheses around all of it."""
+        while self._opens(start) and self.tokens.closing(start) == end - 1 and end - start > 2:
+            start, end = start + 1, end - 1
+        return start, end
 
     def _is_column(self, name: str, its: tuple[int, int]) -> bool:
         """Whether a name in GROUP BY is a column's, which goes before an output's."""
@@ -221,27 +251,25 @@ class _Reading:
             word = self.tokens.word(index).lower()
             call = self._is_call(index)
             behind_dot = index > 0 and self.tokens.is_type(index - 1, TokenType.DOT)
-            if (behind_dot or self.tokens.is_type(index, TokenType.IDENTIFIER)) and self._opens(index + 1):
+            quotes = self.tokens.is_type(index, TokenType.IDENTIFIER)
+            if (behind_dot or quotes) and self._opens(index + 1):
                 raise _Whole(f"it is not known here what {self.tokens.raw(index)}() does")
-            # Some are called without parentheses, unless they are the name of a column.
-            if (call and word in CHANCE) or (word in BARE and word not in (self.columns or ())):
-                raise _Whole(f"{word} may have another value with each run")
-            if self._is_moment(index):
-                raise _Whole(f"{self.tokens.raw(index)} is another time with each run")
+            # Some are called without parentheses, also in quotes, unless they are the name of a column.
+            name = self.tokens.raw(index).strip("`").lower() if quotes else word
+            if (call and word in CHANCE) or (name in BARE and name not in (self.columns or ())):
+                raise _Whole(f"{name} may have another value with each run")
             if call and word not in WORDS:
                 if word not in SCALAR and word not in OF_GROUP and word not in PARTIAL:
                     raise _Whole(f"it is not known here what {word}() does")
                 found.add(word)
         return found
 
-    def _is_moment(self, index: int) -> bool:
-        """Whether it is a literal such as DATE 'today'."""
-        said = self.tokens.raw(index).strip("'\"").strip().lower()
-        moment = self.tokens.is_type(index, TokenType.STRING) and said in ("now", "today", "tomorrow", "yesterday")
-        return moment and self.tokens.word(index - 1).startswith(("DATE", "TIMESTAMP"))
-
     def _is_call(self, index: int) -> bool:
         word = self.tokens.word(index)
+        if self.tokens.is_type(index, TokenType.GROUP_BY, TokenType.ORDER_BY):
+            return False
+        if word in ("ANY", "SOME", "ALL") and self.tokens.word(index - 1) in ("LIKE", "ILIKE"):
+            return False
         return bool(word) and (word[0].isalpha() or word[0] == "_") and self._opens(index + 1)
 
     def _opens(self, index: int) -> bool:
@@ -324,11 +352,23 @@ class _Reading:
             for last in range(first, end):
                 names = self._names(first, last + 1)
                 if names == its:
-                    if not self.tokens.is_type(last + 1, TokenType.DOT, TokenType.L_PAREN, TokenType.L_BRACKET):
+                    goes_on = self.tokens.is_type(last + 1, TokenType.DOT, TokenType.L_PAREN, TokenType.L_BRACKET)
+                    if not goes_on and (self._is_one(*group) or self._fills(first, last, start, end)):
                         yield Span(first, last, name)
                     break
                 if names != its[: len(names)]:
                     break
+
+    def _is_one(self, start: int, end: int) -> bool:
+        """Whether an expression is one name or one call, which no operator beside it can take apart."""
+        if all(self.tokens.is_type(index, TokenType.DOT) for index in range(start + 1, end, 2)) and (end - start) % 2:
+            return True
+        return self._is_call(start) and self.tokens.closing(start + 1) == end - 1
+
+    def _fills(self, first: int, last: int, start: int, end: int) -> bool:
+        """Whether nothing stands beside some tokens but parentheses, commas and the ends of the expression."""
+        opened = first == start or self.tokens.is_type(first - 1, TokenType.L_PAREN, TokenType.COMMA)
+        return opened and (last + 1 == end or self.tokens.is_type(last + 1, TokenType.R_PAREN, TokenType.COMMA))
 
     def _names(self, start: int, end: int) -> list[str]:
         """Tokens so that what is the same but for capitals, quotes and the table's name is the same."""
@@ -337,9 +377,11 @@ class _Reading:
         while index < end:
             raw = self.tokens.raw(index)
             quotes = self.tokens.is_type(index, TokenType.IDENTIFIER)
-            plain = raw[1:-1].replace("``", "`").lower() if quotes else raw
-            if not quotes and not self.tokens.is_type(index, TokenType.STRING, TokenType.RAW_STRING):
+            plain = raw
+            if not self.tokens.is_type(index, TokenType.STRING, TokenType.RAW_STRING):
                 plain = raw.lower()
+            if quotes and re.fullmatch(r"[a-z_]\w*", plain[1:-1]) and plain[1:-1] not in _NO_NAMES:
+                plain = plain[1:-1]  # any other is only the same in its quotes
             qualifies = self.tokens.is_type(index + 1, TokenType.DOT) and plain == self.alias.lower()
             if qualifies and not self.tokens.is_type(index - 1, TokenType.DOT):
                 index += 2

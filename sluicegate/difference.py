@@ -120,4 +120,5 @@ def _comparable(old: DataFrame, new: DataFrame, columns: Sequence[str]) -> tuple
 
 
 def _together(values: Sequence[Column]) -> Column:
-    return F.struct(*[value.alias(f"c{number}") for number, value in enumerate(values)])
+    named = [value.alias(f"c{number}") for number, value in enumerate(values)]
+    return F.struct(*named) if named else F.lit(True)

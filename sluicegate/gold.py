@@ -69,6 +69,16 @@ class _Gold:
     @cached_property
     def upkeep(self) -> Upkeep:
         """How this table is kept up to date, now that Spark tells the types."""
+        found = self._upkeep()
+        if found.way == "whole" and self.table.refresh == "incremental":
+            raise QueryError(
+                f"{self.name} cannot be kept up to date by what changes: {found.why}",
+                where=Where(table=self.name),
+                hint=found.cheaper or "refresh: auto",
+            )
+        return found
+
+    def _upkeep(self) -> Upkeep:
         found = self.table.upkeep(self.batch.pinned_source().columns)
         if found.grouped is None:
             return found
@@ -76,15 +86,9 @@ class _Gold:
             return Upkeep("whole", "Spark says that it may have another value with each run")
         if found.way == "partial":
             try:
-                self._demand_same(self.partials(found.grouped))
+                self._demand_same(found.grouped)
             except NotPartial as reason:
-                found = replace(found, way="groups" if found.grouped.located else "whole", why=str(reason))
-        if found.way == "whole" and self.table.refresh == "incremental":
-            raise QueryError(
-                f"{self.name} cannot be kept up to date by what changes: {found.why}",
-                where=Where(table=self.name),
-                hint=found.cheaper or "refresh: auto",
-            )
+                return replace(found, way="groups" if found.grouped.located else "whole", why=str(reason))
         return found
 
     @property
@@ -103,11 +107,12 @@ class _Gold:
         """What is kept of its groups."""
         return Partials.of(grouped, self.batch.pinned_source())
 
-    def _demand_same(self, partials: Partials) -> None:
+    def _demand_same(self, grouped: Grouped) -> None:
         """A last look with other eyes: what is made of partials must have the types that the user's query has."""
         from pyspark.errors import AnalysisException
 
         try:
+            partials = self.partials(grouped)
             self._of_all = self._outputs(partials, self._all(partials))
         except AnalysisException as error:
             raise NotPartial("its SELECT list asks for more than its groups and aggregate functions") from error
@@ -133,7 +138,7 @@ class _Gold:
     def by_partials(self) -> None:
         """Adds what came to what is kept of the groups, takes away what went, and makes the groups' rows of it."""
         partials = self.partials(self.grouped)
-        reached = None if self.batch.whole else self._reached()
+        reached = None if self.batch.whole else self._reached(partials)
         if self._small:
             self._of_everything(self._of_all if partials.rounded else self.everything)
             return
@@ -154,7 +159,7 @@ class _Gold:
     def _start(self, partials: Partials) -> None:
         """Makes all that is kept from all rows."""
         kept = self._all(partials)
-        with self.batch.commit(fenced=False, **self._about()):
+        with self.batch.commit(fenced=False, **self._about(partials)):
             self._write_state(kept)
         fault.point("gold.between_commits")
         self._of_everything(self._outputs(partials, self._state()))
@@ -179,7 +184,7 @@ class _Gold:
     def _keep(self, partials: Partials, kept: DataFrame) -> None:
         """Writes what is to be kept: few groups all at once, which is done sooner than a MERGE."""
         columns = [*partials.groups, "_sums", *[f"_held_{call.number}" for call in partials.kept]]
-        with self.batch.commit(**self._about()):
+        with self.batch.commit(**self._about(partials)):
             if lake.rows(lake.delta_table(self._state_uri)) <= FEW:
                 others = same_groups(self._state(), self._sent(kept), partials.groups, how="left_anti")
                 now = kept.where("cardinality(_sums) > 0").select(*columns)
@@ -205,18 +210,32 @@ class _Gold:
     def _state(self) -> DataFrame:
         return self.batch.session.read.format("delta").load(self._state_uri)
 
-    def _about(self) -> dict[str, Any]:
-        """What a commit of what is kept says, so that it is known for what it is of use."""
-        return {"layout": LAYOUT, "source": self.batch.progress.app_id}
-
-    def _reached(self) -> int | None:
-        """Version of the source that what is kept speaks of; None if it is of no use for this batch."""
+    @cached_property
+    def _past(self) -> marks.Lineage | None:
         state = lake.delta_table(self._state_uri)
-        past = marks.lineage(state) if state is not None else None
+        return marks.lineage(state) if state is not None else None
+
+    def _for_what(self, partials: Partials) -> dict[str, Any]:
+        """What must be the same for what is kept to be of use."""
+        types = {name: kind.simpleString() for name, kind in partials.types.items()}
+        return {"layout": LAYOUT, "source": self.batch.progress.app_id, "types": types}
+
+    def _about(self, partials: Partials) -> dict[str, Any]:
+        """What a commit of what is kept says: its own past is another than the table's."""
+        state = lake.delta_table(self._state_uri)
+        return {
+            **self._for_what(partials),
+            "seen": state.version() if state is not None else -1,
+            "restores": self._past.facts() if self._past is not None else [],
+        }
+
+    def _reached(self, partials: Partials) -> int | None:
+        """Version of the source that what is kept speaks of; None if it is of no use for this batch."""
+        past, now = self._past, self.batch.progress
         if past is None or past.news or past.ours is None or past.ours.ours is None:
             return None
-        said, now = past.ours.ours, self.batch.progress
-        asked = {"fingerprint": self.batch.flow.fingerprint, **self._about()}
+        said = past.ours.ours
+        asked = {"fingerprint": self.batch.flow.fingerprint, **self._for_what(partials)}
         fits = now.since <= int(said["until"]) <= now.until
         return int(said["until"]) if fits and all(said.get(fact) == is_ for fact, is_ in asked.items()) else None
 

@@ -112,8 +112,18 @@ class Partials:
 
     @property
     def rounded(self) -> bool:
-        """Whether Spark's own result depends on the order of the rows: it rounds with each double that it adds."""
-        return any(call.function in ("sum", "avg") and self.kind(call) == "double" for call in self.calls)
+        """Whether Spark rounds with each term that it adds, so that its own result depends on the order of the rows.
+
+        It takes averages of decimals with up to 11 digits in doubles, too (its optimizer's ``DecimalAggregates``).
+        """
+        return any(self._is_rounded(call) for call in self.calls)
+
+    def _is_rounded(self, call: Call) -> bool:
+        if call.function not in ("sum", "avg"):
+            return False
+        kind = self.types[_argument(call)]
+        short = isinstance(kind, DecimalType) and kind.precision <= 11 and call.function == "avg"
+        return short or self.kind(call) == "double"
 
     def kind(self, call: Call) -> Kind | None:
         """As what the terms of a sum or an average are added; None for a type that Spark cannot add so."""
@@ -292,14 +302,14 @@ def group_columns(grouped: Grouped) -> list[str]:
 def groups_of(grouped: Grouped, rows: DataFrame) -> DataFrame:
     """What each row is grouped by, each once."""
     groups = [f"({text}) AS _group_{number}" for number, text in enumerate(grouped.groups)]
-    return _selected(grouped, rows, groups, where=False).distinct()
+    return _selected(grouped, rows, groups).distinct()
 
 
 def rows_of(grouped: Grouped, rows: DataFrame, groups: DataFrame) -> DataFrame:
     """The rows of some groups, with all their columns."""
     names = group_columns(grouped)
     texts = [f"({text}) AS {name}" for text, name in zip(grouped.groups, names, strict=True)]
-    return same_groups(_selected(grouped, rows, ["*", *texts], where=False), groups, names).drop(*names)
+    return same_groups(_selected(grouped, rows, ["*", *texts]), groups, names).drop(*names)
 
 
 def same_groups(
@@ -321,7 +331,7 @@ def _prepared(grouped: Grouped, rows: DataFrame) -> DataFrame:
     """For each row that the query's WHERE lets through: what it is grouped by, each function's argument, ``SIGN``."""
     groups = [f"({text}) AS _group_{number}" for number, text in enumerate(grouped.groups)]
     arguments = [f"{_value_of(call)} AS {_argument(call)}" for call in {c.number: c for c in grouped.calls}.values()]
-    return _selected(grouped, rows, [*groups, *arguments, SIGN], where=True)
+    return _selected(grouped, rows, [*groups, *arguments, SIGN])
 
 
 def _value_of(call: Call) -> str:
@@ -336,7 +346,10 @@ def _value_of(call: Call) -> str:
     return f"CASE WHEN {' AND '.join(conditions)} THEN {value} END" if conditions else value
 
 
-def _selected(grouped: Grouped, rows: DataFrame, items: Sequence[str], *, where: bool) -> DataFrame:
+def _selected(grouped: Grouped, rows: DataFrame, items: Sequence[str]) -> DataFrame:
+    """Expressions of the query over the rows that its WHERE lets through."""
     rows.createOrReplaceTempView("_sluicegate_rows")
-    condition = f" WHERE {grouped.where}" if where and grouped.where else ""
-    return rows.sparkSession.sql(f"SELECT {', '.join(items)} FROM _sluicegate_rows AS `{grouped.alias}`{condition}")
+    condition = f" WHERE {grouped.where}" if grouped.where else ""
+    return rows.sparkSession.sql(
+        f"SELECT {', '.join(items)} FROM _sluicegate_rows AS {quoted(grouped.alias)}{condition}"
+    )

@@ -179,11 +179,14 @@ def _bronze_flow(name: str, table: BronzeTable, at: lake.Lake) -> Flow:
 def _gold_flow(name: str, table: GoldTable, at: lake.Lake, address: Mapping[str, str]) -> Flow:
     """It follows the first table that the query reads; the others are looked at as a whole."""
     source, *others = table.query.tables
+    found = gold_upkeep(table, address[source])
+    # What a name in GROUP BY means depends on the columns that there are.
+    asked = [table.query.fingerprint, *(found.grouped.groups if found.grouped else ())]
     return Flow(
         "gold", name, address[source], at.table("gold", name),
         inputs={read: address[read] for read in others},
-        fingerprint=table.query.fingerprint,
-        signed=gold_upkeep(table, address[source]).way != "whole",
+        fingerprint=hashlib.sha256("\0".join(asked).encode()).hexdigest(),
+        signed=found.way != "whole",
     )  # fmt: skip
 
 

@@ -54,7 +54,7 @@ _SCALAR = """
     substring substring_index tan tanh timestamp timestamp_micros timestamp_millis timestamp_seconds timestampadd
     timestampdiff tinyint to_char to_date to_number to_timestamp to_timestamp_ntz to_unix_timestamp to_utc_timestamp
     translate trim trunc try_add try_cast try_divide try_element_at try_multiply try_subtract try_to_date
-    try_to_number try_to_timestamp typeof ucase unhex unix_date unix_micros unix_millis unix_seconds upper varchar
+    try_to_number try_to_timestamp ucase unhex unix_date unix_micros unix_millis unix_seconds upper varchar
     weekday weekofyear width_bucket xxhash64 year zeroifnull
 """
 SCALAR = frozenset(_SCALAR.split())

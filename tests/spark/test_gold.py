@@ -164,6 +164,9 @@ TRICKY = [
     "SELECT `g` AS `a name`, mean(`p`) AS `the mean` FROM t GROUP BY `t`.`g`",
     "SELECT g, greatest(max(n), 0) - least(min(n), 0) AS span, coalesce(sum(p), 0) AS p FROM t GROUP BY g",
     "SELECT d > 100 AS big, CAST(sum(n) AS STRING) AS s, sum(if(b, 1, 0)) AS b FROM t GROUP BY d > 100",
+    "SELECT g, k FROM t GROUP BY g, k",
+    "SELECT n - k - 1 AS a, k - 1 AS k1, n AS n1, count(*) AS c FROM t GROUP BY k - 1, n, k",
+    "SELECT g LIKE ANY ('a%', 'b%') AS ab, k, count(*) AS n FROM t GROUP BY ALL",
     "SELECT trunc(t, 'MM') AS m, g, sum(p * 2) AS p2, sum(-p) AS np FROM t GROUP BY trunc(t, 'MM'), g",
 ]
 

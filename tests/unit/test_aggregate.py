@@ -25,6 +25,10 @@ pytestmark = pytest.mark.unit
             ("g",),
             {0: "g"},
         ),
+        ("SELECT ALL g, count(*) AS n FROM t GROUP BY (g) ORDER BY (g)", ("g",), {0: "g"}),
+        ("SELECT g LIKE ANY ('a%') AS ab, sum(x) AS s FROM t GROUP BY ALL", ("g LIKE ANY ('a%')",), {0: "ab"}),
+        ("SELECT g, k FROM t GROUP BY g, k", ("g", "k"), {0: "g", 1: "k"}),
+        ("SELECT g, sum(x * 2) AS s FROM t WHERE s.where > 0 GROUP BY g", ("g",), {0: "g"}),
         ("SELECT g, sum(x) FILTER (WHERE y IN (1, 2)) AS s FROM t GROUP BY G", ("G",), {0: "g"}),
     ],
 )
@@ -67,6 +71,12 @@ def test_others_need_the_rows_of_a_group(query: str, why: str) -> None:
         ("SELECT g, sum(x * rand()) AS s FROM t GROUP BY g", "rand"),
         ("SELECT current_date AS d, count(*) AS n FROM t GROUP BY current_date", "current_date"),
         ("SELECT g, count(*) AS n FROM t WHERE at < DATE 'today' GROUP BY g", "another time"),
+        ("SELECT g, count(*) AS n FROM t WHERE at >= ' Yesterday UTC' GROUP BY g", "another time"),
+        ("SELECT g, max(hash(*)) AS n FROM t GROUP BY g", "a star"),
+        ("SELECT g, max(hash(x, t.*)) AS n FROM t GROUP BY g", "a star"),
+        ("SELECT g, count(*) AS n FROM t WHERE at < `current_date` GROUP BY g", "current_date may have"),
+        ("SELECT /*+ COALESCE(3) */ g, count(*) AS n FROM t GROUP BY g", "a hint"),
+        ("SELECT upper(g) AS u, percentile(x, 0.5 AS p FROM t GROUP BY ALL", "cannot be"),
         ("SELECT g, count(*) AS n FROM t JOIN u USING (g) GROUP BY g", "joins"),
         ("SELECT g, count(*) AS n FROM (SELECT * FROM t) GROUP BY g", "several queries"),
         ("WITH u AS (SELECT * FROM t) SELECT g, count(*) AS n FROM u GROUP BY g", "several queries"),
@@ -103,3 +113,22 @@ def test_expressions_are_cut_out_as_they_are_written() -> None:
         "round(_value_0 , 2) AS `a`, _value_0 > 1 AND _group_0 <> 'g' AS _having FROM v) WHERE _having"
     )
     assert [(call.function, call.arguments) for call in grouped.calls] == [("avg", ("x",)), ("avg", ("x",))]
+
+
+@pytest.mark.parametrize(
+    ("item", "by", "over"),
+    [
+        ("sum(x) / price * qty", "price, qty, price * qty", "_value_0 / _group_0 * _group_1"),
+        ("f * (price * qty)", "price * qty", "f * (_group_0)"),
+        ("NOT a AND b", "a, b, a AND b", "NOT _group_0 AND _group_1"),
+        ("coalesce(a + b, 0)", "a + b", "coalesce(_group_0, 0)"),
+        ("a + b * 2", "a, b, a + b", "_group_0 + _group_1 * 2"),
+        ("upper(a) || upper(a).b", "upper(a)", "_group_0 || upper(a).b"),
+        ("max(x) / 2024 + `2024`", "`2024`", "_value_0 / 2024 + _group_0"),
+        ("t.`a` + A", "a", "_group_0 + _group_0"),
+    ],
+)
+def test_a_group_is_found_only_where_it_is_one(item: str, by: str, over: str) -> None:
+    grouped = upkeep(f"SELECT {item} AS z FROM t GROUP BY {by}").grouped
+    assert grouped is not None
+    assert grouped.outputs == ((over, "z"),)
