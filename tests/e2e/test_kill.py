@@ -48,6 +48,7 @@ def test_killed_at_a_point(heartbeats: Workspace, layer: str, point: str) -> Non
     assert_right(heartbeats)
 
 
+@pytest.mark.chaos
 def test_killed_at_random_moments_and_checkpoints_deleted(heartbeats: Workspace, tmp_path: Path) -> None:
     """A seed is printed with a failure: ``SLUICEGATE_SEED`` runs it again."""
     seed = int(os.environ.get("SLUICEGATE_SEED") or random.SystemRandom().randrange(10**6))

@@ -82,6 +82,7 @@ def test_lookup_changes_between_stop_and_recovery(
     assert_right(heartbeats)
 
 
+@pytest.mark.chaos
 def test_rule_changes_between_stop_and_recovery(
     spark: SparkSession, heartbeats: Workspace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
