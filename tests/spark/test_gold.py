@@ -156,7 +156,7 @@ TRICKY = [
     "SELECT g, avg(d) AS ad, sum(d) AS sd, avg(p) AS ap, sum(p) AS sp FROM t GROUP BY g",
     "SELECT g, sum(n) AS s, s + 1 AS s1, sum(n) FILTER (WHERE k IN (1, 2)) AS f FROM t GROUP BY g HAVING s1 > 0",
     "SELECT r.g, count_if(r.b) AS c, count_if(b IS NULL) AS z FROM t AS r WHERE r.k BETWEEN 0 AND 2 GROUP BY r.g",
-    "SELECT k % 2 AS odd, k % 2 + 1 AS more, max(b) AS b FROM t GROUP BY k % 2",
+    "SELECT k % 2 AS odd, (k % 2) + 1 AS more, max(b) AS b FROM t GROUP BY k % 2",
     "SELECT g, sum(k) AS k, avg(k) AS ak, sum(CAST(k AS FLOAT)) AS f FROM t GROUP BY g",
     "SELECT k, avg(n) AS n FROM t WHERE n BETWEEN -1000000 AND 1000000 GROUP BY k",
     "SELECT g, max(x) AS hi, min(x) AS lo, count(x) AS c FROM t GROUP BY g ORDER BY hi",
