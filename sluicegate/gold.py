@@ -241,20 +241,20 @@ class _Gold:
 
     # --- rows --------------------------------------------------------------------------------------------------------
 
-    @property
+    @cached_property
     def _all_rows(self) -> int:
         return lake.rows(lake.delta_table(self.batch.flow.source, self.batch.progress.until))
 
     @cached_property
     def _changes(self) -> int:
-        """Rows that came, went or were changed (two each) since the last batch."""
-        return self.batch.rows.count()
+        """Rows that came, went or were changed (two each) since the last batch; of a small table as its log has it."""
+        return self.batch.read if self._small else self.batch.rows.count()
 
     @property
     def _few(self) -> bool:
-        return self._changes <= FEW
+        return self._small or self._changes <= FEW
 
-    @property
+    @cached_property
     def _small(self) -> bool:
         """Whether to read everything costs less than to keep something, if it has not to be kept."""
         return self._all_rows <= SMALL and self.table.refresh != "incremental"
