@@ -45,7 +45,7 @@ def workspace(folder: Path) -> Settings:
 
 def add(spark: SparkSession, at: lake.Lake, many: int, groups: int) -> None:
     """Commits rows to silver."""
-    rows = spark.range(many).selectExpr(f"id % {groups} AS g", "id % 1000 AS v", "rand(id) * 200 AS x")
+    rows = spark.range(many).selectExpr(f"id % {groups} AS g", "id % 1000 AS v", "sqrt(id) AS x")
     rows.write.format("delta").mode("append").save(at.table("silver", "t"))
 
 
