@@ -20,7 +20,11 @@ from pydantic import BaseModel, BeforeValidator
 from pydantic.json_schema import GenerateJsonSchema, JsonSchemaValue
 from pydantic_core import core_schema
 
-from sluicegate import cli, copy_into, definition_fields, definition_model, errors, fault, job, replay, report, reset
+from sluicegate import cli, definition_fields, definition_model, errors, fault, job, report
+from sluicegate import continuous as of_runs
+from sluicegate import copy_into as of_copies
+from sluicegate import replay as of_replays
+from sluicegate import reset as of_resets
 from sluicegate.settings import Settings
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -154,7 +158,7 @@ def _is_option(option: Any) -> bool:
 def _option(option: Any, hint: Any) -> list[str]:
     meaning, variable, default = _apart(option.help)
     if not _is_option(option):
-        return [_code((option.metavar or option.name).upper()), meaning, "required", variable]
+        return [_code((option.metavar or option.name).upper()), meaning, "required" * option.required, variable]
     if option.is_flag:
         return [_code(", ".join(option.opts)), meaning, default, variable]
     kinds = {int: "INTEGER", float: "NUMBER", str: "TEXT"}
@@ -171,25 +175,21 @@ def _jobs() -> Iterator[str]:
     layers = definition_model.LAYERS
     headings = ["option", "meaning", "default", "environment"]
     yield "## Jobs"
-    yield "\n".join(
-        ["```", *(f"spark-submit spark_jobs/{layer}.py --pipeline NAME [OPTIONS]" for layer in layers), "```"]
-    )
-    yield (
-        "Each runs one layer of one pipeline, by itself. Its last line is"
-        f" `{report.REPORT} {{json}}` or `{report.ERROR} {{json}}`."
-    )
-    tables = {layer: _table(headings, _job_rows(job.layer_parser(layer))) for layer in layers}
-    yield from dict.fromkeys(tables.values())
-    yield "```\nspark-submit spark_jobs/copy_into.py --pipeline NAME --table TABLE --source SOURCE [OPTIONS]\n```"
-    yield "What `sluicegate copy-into` submits."
-    yield _table(headings, _job_rows(copy_into.parser()))
-    yield "```\nspark-submit spark_jobs/replay.py --pipeline NAME --table TABLE [OPTIONS]\n```"
-    yield "What `sluicegate replay` submits, before gold follows."
-    yield _table(headings, _job_rows(replay.parser()))
-    for action in ("reload", "reset"):
-        yield f"```\nspark-submit spark_jobs/{action}.py --pipeline NAME --table TABLE [OPTIONS]\n```"
-        yield f"What `sluicegate {action}` submits; this does not ask."
-        yield _table(headings, _job_rows(reset.parser(action)))
+    yield "```\n" + "".join(f"spark-submit spark_jobs/{name}.py --pipeline NAME [OPTIONS]\n" for name in layers) + "```"
+    last = f"`{report.REPORT} {{json}}` or `{report.ERROR} {{json}}`"
+    yield f"Each runs one layer of one pipeline, by itself. Its last line is {last}."
+    yield from dict.fromkeys(_table(headings, _job_rows(job.layer_parser(layer))) for layer in layers)
+    others = {
+        "continuous": ("--every TIME", "What `sluicegate run --continuous` submits.", of_runs.parser()),
+        "copy_into": ("--table TABLE --source SOURCE", "What `sluicegate copy-into` submits.", of_copies.parser()),
+        "replay": ("--table TABLE", "What `sluicegate replay` submits, before gold follows.", of_replays.parser()),
+        "reload": ("--table TABLE", "What `sluicegate reload` submits; this does not ask.", of_resets.parser("reload")),
+        "reset": ("--table TABLE", "What `sluicegate reset` submits; this does not ask.", of_resets.parser("reset")),
+    }
+    for name, (needed, told, parser) in others.items():
+        yield f"```\nspark-submit spark_jobs/{name}.py --pipeline NAME {needed} [OPTIONS]\n```"
+        yield told
+        yield _table(headings, _job_rows(parser))
 
 
 def _job_rows(parser: argparse.ArgumentParser) -> Iterator[list[str]]:
@@ -310,9 +310,11 @@ def _kind(field: Mapping[str, Any], place: str) -> tuple[str, dict[str, str]]:
     if values:
         return " or ".join(dict.fromkeys(_code(value) for value in values)), {}
     if field["type"] == "array":
-        return "list of names", {}
+        kind, below = _kind(field["items"], f"{place}[]") if "$ref" in field["items"] else ("names", {})
+        return f"list of {kind}", below
     if field["type"] == "object":
-        kind, below = _kind(field["additionalProperties"], f"{place}.NAME")
+        of = field["additionalProperties"]
+        kind, below = ("any value", {}) if of is True else _kind(of, f"{place}.NAME")
         return f"names, each with {kind}", below
     words: dict[str, str] = {"string": "text", "boolean": "true or false", "integer": "whole number"}
     types: list[str] = [field["type"]] if isinstance(field["type"], str) else field["type"]

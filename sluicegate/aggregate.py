@@ -25,22 +25,23 @@ from sqlglot import exp
 from sqlglot.tokenizer_core import TokenType
 
 from sluicegate import query_shape
-from sluicegate.grouped import Call, Grouped
-from sluicegate.query import select_list
+from sluicegate.grouped import ONE_ROW, SUMS, Call, Grouped
+from sluicegate.joined import CannotFollow, has_subqueries, read_from
+from sluicegate.sql_clauses import select_list
+from sluicegate.sql_expressions import Expressions
 from sluicegate.sql_functions import BARE, CHANCE, OF_GROUP, PARTIAL, SCALAR, WORDS
 from sluicegate.sql_tokens import QuerySyntax, Span, Tokens, parsed
 
-Way = Literal["partial", "groups", "whole"]
+Way = Literal["partial", "groups", "whole", "stream"]
 
-# Parts of a SELECT that a grouped query over one table may have.
-_PLAIN = {"expressions", "from_", "where", "group", "having", "order"}
+# Parts of a SELECT that a query may have that is kept up to date.
+_PLAIN = {"expressions", "from_", "joins", "where", "group", "having", "order"}
 _NAMES = {"hint": "it has a hint", "with_": "it has a WITH", "distinct": "it has a DISTINCT", "limit": "it has a LIMIT",
           "offset": "it has an OFFSET", "qualify": "it has a QUALIFY", "windows": "it has windows",
           "laterals": "it has a LATERAL VIEW"}  # fmt: skip
-_NO_NAMES = {"null", "true", "false", "case", "when", "then", "else", "end", "and", "or", "not", "in", "is", "as"}
 # Spark takes such a text for a time wherever it casts it.
 _MOMENT = re.compile(r"""['"]\s*(now|today|tomorrow|yesterday)\b""", re.IGNORECASE)
-_IN_SILVER = "join and reshape in a silver table, so that this query is a GROUP BY over one table"
+_IN_SILVER = "join and reshape in a silver table, so that this query is a GROUP BY over it"
 
 
 @dataclass(frozen=True)
@@ -48,10 +49,10 @@ class Upkeep:
     """How a gold table is kept up to date.
 
     Attributes:
-        way: partial, groups or whole.
+        way: partial, groups or whole; stream where the definition asks for a streaming aggregation.
         why: the reason, as a part of a sentence.
         cheaper: what would make it cheaper; empty if nothing is known to.
-        grouped: the query taken apart; None for ``whole``.
+        grouped: the query taken apart; None where it cannot be, so that it is made again whole.
     """
 
     way: Way
@@ -77,6 +78,8 @@ def upkeep(text: str, columns: Sequence[str] | None = None) -> Upkeep:
     except _Whole as reason:
         why, *cheaper = reason.args
         return Upkeep("whole", why, cheaper[0] if cheaper else "")
+    except CannotFollow as reason:
+        return Upkeep("whole", str(reason), _IN_SILVER)
     except QuerySyntax:
         return Upkeep("whole", "it cannot be taken apart", _IN_SILVER)
 
@@ -91,7 +94,12 @@ class _Reading:
             raise _Whole("it is more than one SELECT", _IN_SILVER)
         self.tree = tree
         self.columns = None if columns is None else {column.lower() for column in columns}
-        self.table, self.alias = self._one_table()
+        if has_subqueries(tree):
+            raise _Whole("it is made of several queries", _IN_SILVER)
+        if tree.args.get("from_") is None:
+            raise _Whole("it reads no table")
+        self.tables = read_from(tree, text)
+        self.words = Expressions(self.tokens, self.tables.aliases)
         self._demand_plain()
         self._demand_plain_words()
         self.first, self.from_ = select_list(self.tokens)
@@ -101,40 +109,47 @@ class _Reading:
     def upkeep(self) -> Upkeep:
         functions = self._functions()
         items = self._items()
-        groups = self._groups(items)
-        calls = self._calls(groups)
+        groups = self._groups(items) if "group" in self.clauses else []
+        calls = self._calls()
+        if not groups and not (calls or functions & OF_GROUP):
+            raise _Whole("it has no GROUP BY and no aggregate function", _IN_SILVER)
+        odd = self._odd_calls(calls)
         grouped = Grouped(
-            table=self.table,
-            alias=self.alias,
-            where=self._text(*self.clauses.get("where", (0, 0))),
-            groups=tuple(self._text(*group) for group in groups),
+            table=self.tables.table,
+            alias=self.tables.alias,
+            joins=self.tables.joins,
+            from_=self.tables.text,
+            where=self.words.text(*self.clauses.get("where", (0, 0))),
+            groups=tuple(self.words.text(*group) for group in groups) or ONE_ROW,
             keys=self._keys(groups, items),
             calls=tuple(call for call, _ in calls),
-            outputs=tuple((self._over_groups(start, end, groups, calls), name) for start, end, name in items),
-            having=self._over_groups(*self.clauses["having"], groups, calls) if "having" in self.clauses else "",
+            outputs=tuple((self.words.over_groups(start, end, groups, calls), name) for start, end, name in items),
+            having=self.words.over_groups(*self.clauses["having"], groups, calls) if "having" in self.clauses else "",
+            sums=tuple(one for number, one in enumerate(calls) if one[0].function in SUMS and number not in odd),
         )
-        others = sorted(functions & OF_GROUP) + self._odd_calls(calls) + self._double_meanings(grouped)
+        others = sorted(functions & OF_GROUP) + list(odd.values()) + self._double_meanings(grouped)
         if not others:
-            return Upkeep("partial", "rows that come add to its groups, rows that go are taken away", "", grouped)
+            return Upkeep("partial", f"rows that come add to its groups, rows that go are taken away{self._of_joins()}",
+                          "", grouped)  # fmt: skip
+        needs = f"{', '.join(others)} {'needs' if len(others) == 1 else 'need'} all rows"
+        if grouped.one_row:
+            return Upkeep("whole", f"it has no GROUP BY, and {needs}", f"without {', '.join(others)}", grouped)
         if not grouped.located:
             missing = [text for number, text in enumerate(grouped.groups) if number not in grouped.keys]
             return Upkeep("whole", f"it groups by {', '.join(missing)}, which is not in its SELECT list",
-                          "put it there, so that the rows of a group can be found")  # fmt: skip
-        why = f"{', '.join(others)} {'needs' if len(others) == 1 else 'need'} all rows of a group"
+                          "put it there, so that the rows of a group can be found", grouped)  # fmt: skip
+        why = f"{needs} of a group{self._of_joins()}"
         return Upkeep("groups", why, f"without {', '.join(others)} a run would not have to read the source", grouped)
 
-    # --- what it is made of ------------------------------------------------------------------------------------------
+    def _of_joins(self) -> str:
+        """What a change of a joined table touches, in words."""
+        found = [
+            f"; a row that changes in {name} touches those with its {' and '.join(', '.join(t.columns) for t in ties)}"
+            for name, ties in self.tables.joins.items()
+        ]
+        return "".join(found)
 
-    def _one_table(self) -> tuple[str, str]:
-        read = [node for node in self.tree.find_all(exp.Table) if not query_shape.is_from_with(node)]
-        subqueries = [node for node in self.tree.find_all(exp.Query) if node is not self.tree]
-        if self.tree.args.get("joins"):
-            raise _Whole("it joins tables", _IN_SILVER)
-        if len(read) != 1 or subqueries or not isinstance(read[0].this, exp.Identifier):
-            raise _Whole("it is made of several queries", _IN_SILVER)
-        if any(read[0].args.get(part) for part in ("pivots", "sample", "laterals", "joins")):
-            raise _Whole("it reads its table in a way that cannot be followed", _IN_SILVER)
-        return ".".join(part.name for part in read[0].parts).lower(), read[0].alias or read[0].name
+    # --- what it is made of ------------------------------------------------------------------------------------------
 
     def _demand_plain(self) -> None:
         for part, value in self.tree.args.items():
@@ -142,9 +157,7 @@ class _Reading:
                 raise _Whole(_NAMES.get(part, f"its {part.upper()} needs all rows"))
         if self.tree.find(exp.Window):
             raise _Whole("a window function looks at rows of other groups")
-        group = self.tree.args.get("group")
-        if group is None:
-            raise _Whole("it has no GROUP BY: its one row is of all rows")
+        group = self.tree.args.get("group") or exp.Group()
         if any(group.find(kind) for kind in (exp.Cube, exp.Rollup, exp.GroupingSets)) or group.args.get("totals"):
             raise _Whole("a row of it is of several groups (ROLLUP, CUBE or GROUPING SETS)")
         if self.tree.find(exp.Star) and any(name is None for name in query_shape.output_names(self.tree)):
@@ -176,13 +189,13 @@ class _Reading:
         found = [(kinds[self.tokens[i].token_type], i) for i in self.tokens.top_level(self.from_, len(self.tokens))
                  if self.tokens[i].token_type in kinds and self.tokens.word(i)]  # fmt: skip
         ends = [start for _, start in found[1:]] + [len(self.tokens)]
-        return ((name, (start + 1, end)) for (name, start), end in zip(found, ends, strict=True))
+        return ((name, (start + 1, end)) for (name, start), end in zip(found, ends, strict=False))
 
     def _items(self) -> list[tuple[int, int, str]]:
         """The outputs: their tokens without the alias, and their names."""
         found = []
         names = query_shape.output_names(self.tree)
-        parts = self._parts(self.first, self.from_)
+        parts = self.words.parts(self.first, self.from_)
         if len(parts) != len(self.tree.expressions):
             raise _Whole("its SELECT list cannot be taken apart")
         for (start, end), name, node in zip(parts, names, self.tree.expressions, strict=True):
@@ -191,49 +204,37 @@ class _Reading:
             found.append((start, end, name or ""))
         return found
 
-    def _parts(self, first: int, end: int) -> list[tuple[int, int]]:
-        """What stands between the commas of a list."""
-        cuts = [i for i in self.tokens.top_level(first, end) if self.tokens.is_type(i, TokenType.COMMA)]
-        return list(zip([first, *(cut + 1 for cut in cuts)], [*cuts, end], strict=True))
-
     def _groups(self, items: Sequence[tuple[int, int, str]]) -> list[tuple[int, int]]:
         start, end = self.clauses["group"]
         if self.tokens.word(start) == "ALL" and end == start + 1:
             inside = [(a, b) for a, b, _ in items if not any(self._is_aggregate(i) for i in range(a, b))]
-            return inside or self._cannot("it groups by nothing")
+            if not inside:
+                raise _Whole("it groups by nothing", _IN_SILVER)
+            return inside
         named = {name.lower(): (a, b) for a, b, name in items}
         found = []
-        for a, b in self._parts(start, end):
-            name = self._names(a, b)[0] if b == a + 1 else ""
+        for a, b in self.words.parts(start, end):
+            name = self.words.names(a, b)[0] if b == a + 1 else ""
             if b == a + 1 and self.tokens.is_type(a, TokenType.NUMBER):
                 number = int(self.tokens.raw(a)) if self.tokens.raw(a).isdigit() else 0
                 if not 1 <= number <= len(items):
-                    self._cannot("it groups by a number that is no output's")
+                    raise _Whole("it groups by a number that is no output's", _IN_SILVER)
                 found.append(items[number - 1][:2])
             elif name in named and not self._is_column(name, named[name]):
                 found.append(named[name])
             else:
-                found.append(self._inside(a, b))
+                found.append(self.words.inside(a, b))
         return found
-
-    def _inside(self, start: int, end: int) -> tuple[int, int]:
-        """An expression without the parentheses around all of it."""
-        while self._opens(start) and self.tokens.closing(start) == end - 1 and end - start > 2:
-            start, end = start + 1, end - 1
-        return start, end
 
     def _is_column(self, name: str, its: tuple[int, int]) -> bool:
         """Whether a name in GROUP BY is a column's, which goes before an output's."""
-        return name in self.columns if self.columns is not None else self._names(*its) == [name]
-
-    def _cannot(self, why: str) -> list[tuple[int, int]]:
-        raise _Whole(why, _IN_SILVER)
+        return name in self.columns if self.columns is not None else self.words.names(*its) == [name]
 
     def _keys(self, groups: Sequence[tuple[int, int]], items: Sequence[tuple[int, int, str]]) -> dict[int, str]:
         found: dict[int, str] = {}
         for number, group in enumerate(groups):
-            its = self._names(*group)
-            name = next((name for start, end, name in items if self._names(start, end) == its), None)
+            its = self.words.names(*group)
+            name = next((name for start, end, name in items if self.words.names(start, end) == its), None)
             if name is not None and name not in found.values():
                 found[number] = name
         return found
@@ -249,10 +250,10 @@ class _Reading:
         found = set()
         for index in range(len(self.tokens)):
             word = self.tokens.word(index).lower()
-            call = self._is_call(index)
+            call = self.words.is_call(index)
             behind_dot = index > 0 and self.tokens.is_type(index - 1, TokenType.DOT)
             quotes = self.tokens.is_type(index, TokenType.IDENTIFIER)
-            if (behind_dot or quotes) and self._opens(index + 1):
+            if (behind_dot or quotes) and self.words.opens(index + 1):
                 raise _Whole(f"it is not known here what {self.tokens.raw(index)}() does")
             # Some are called without parentheses, also in quotes, unless they are the name of a column.
             name = self.tokens.raw(index).strip("`").lower() if quotes else word
@@ -264,40 +265,29 @@ class _Reading:
                 found.add(word)
         return found
 
-    def _is_call(self, index: int) -> bool:
-        word = self.tokens.word(index)
-        if self.tokens.is_type(index, TokenType.GROUP_BY, TokenType.ORDER_BY):
-            return False
-        if word in ("ANY", "SOME", "ALL") and self.tokens.word(index - 1) in ("LIKE", "ILIKE"):
-            return False
-        return bool(word) and (word[0].isalpha() or word[0] == "_") and self._opens(index + 1)
-
-    def _opens(self, index: int) -> bool:
-        return self.tokens.is_type(index, TokenType.L_PAREN)
-
     def _is_aggregate(self, index: int) -> bool:
-        return self._is_call(index) and self.tokens.word(index).lower() in PARTIAL.keys() | OF_GROUP
+        return self.words.is_call(index) and self.tokens.word(index).lower() in PARTIAL.keys() | OF_GROUP
 
-    def _calls(self, groups: Sequence[tuple[int, int]]) -> list[tuple[Call, Span]]:
+    def _calls(self) -> list[tuple[Call, Span]]:
         """The calls of aggregate functions, and their tokens; equal ones share a number."""
         found: list[tuple[Call, Span]] = []
         places = [(self.first, self.from_), *([self.clauses["having"]] if "having" in self.clauses else [])]
         for start, end in places:
             for index in range(start, end):
-                if self._is_call(index) and self.tokens.word(index).lower() in PARTIAL:
+                if self.words.is_call(index) and self.tokens.word(index).lower() in PARTIAL:
                     call, last = self._call(index, [one for one, _ in found])
                     found.append((call, Span(index, last, call.value)))
         return found
 
     def _call(self, index: int, known: Sequence[Call]) -> tuple[Call, int]:
         close = self.tokens.closing(index + 1)
-        inside = self._parts(index + 2, close) if close > index + 2 else []
-        arguments = tuple(self._text(*part) for part in inside)
+        inside = self.words.parts(index + 2, close) if close > index + 2 else []
+        arguments = tuple(self.words.text(*part) for part in inside)
         function, condition = PARTIAL[self.tokens.word(index).lower()], ""
         last = close
         if self.tokens.word(close + 1) == "FILTER":
             last = self.tokens.closing(close + 2)
-            condition = self._text(close + 4, last)
+            condition = self.words.text(close + 4, last)
         if function == "count" and (arguments == ("*",) or all(argument.isdigit() for argument in arguments)):
             arguments = ()
         alike = (call.number for call in known if (call.function, call.arguments, call.condition)
@@ -305,17 +295,17 @@ class _Reading:
         number = next(alike, len({call.number for call in known}))
         return Call(number, function, arguments, condition), last
 
-    def _odd_calls(self, calls: Sequence[tuple[Call, Span]]) -> list[str]:
-        """What of them asks for more than to add and to take away, in words."""
-        found = []
-        for call, span in calls:
+    def _odd_calls(self, calls: Sequence[tuple[Call, Span]]) -> dict[int, str]:
+        """What of them asks for more than to add and to take away, in words, by their places among them."""
+        found = {}
+        for number, (call, span) in enumerate(calls):
             behind = self.tokens.word(span.last + 1)
             if self.tokens.word(span.first + 2) in ("DISTINCT", "ALL"):
-                found.append(f"{call.function}({self.tokens.word(span.first + 2)} …)")
+                found[number] = f"{call.function}({self.tokens.word(span.first + 2)} …)"
             elif behind in ("WITHIN", "IGNORE", "RESPECT", "OVER"):
-                found.append(f"{call.function}(…) {behind}")
+                found[number] = f"{call.function}(…) {behind}"
             elif (call.function != "count" and len(call.arguments) != 1) or "*" in call.arguments:
-                found.append(f"{call.function}({', '.join(call.arguments)})")
+                found[number] = f"{call.function}({', '.join(call.arguments)})"
         return found
 
     def _double_meanings(self, grouped: Grouped) -> list[str]:
@@ -323,69 +313,3 @@ class _Reading:
         own = {text.lower() for number, text in enumerate(grouped.groups) if grouped.keys.get(number, "") != text}
         names = [name for _, name in grouped.outputs if name.lower() in own]
         return [f"{name} in HAVING" for name in names if grouped.having]
-
-    # --- text --------------------------------------------------------------------------------------------------------
-
-    def _text(self, start: int, end: int) -> str:
-        return self.tokens.compose([], start, end, compact=True) if end > start else ""
-
-    def _over_groups(
-        self, start: int, end: int, groups: Sequence[tuple[int, int]], calls: Sequence[tuple[Call, Span]]
-    ) -> str:
-        """An expression with names of values for what it groups by and for its aggregate functions."""
-        spans = [span for _, span in calls if start <= span.first < end]
-        taken = {index for span in spans for index in range(span.first, span.last + 1)}
-        longest = sorted(enumerate(groups), key=lambda group: group[1][0] - group[1][1])
-        for number, group in longest:
-            for span in self._occurrences(group, start, end, f"_group_{number}"):
-                inside = set(range(span.first, span.last + 1))
-                if not inside & taken:
-                    spans.append(span)
-                    taken |= inside
-        return self.tokens.compose(spans, start, end, compact=True)
-
-    def _occurrences(self, group: tuple[int, int], start: int, end: int, name: str) -> Iterator[Span]:
-        its = self._names(*group)
-        for first in range(start, end):
-            if first and self.tokens.is_type(first - 1, TokenType.DOT):
-                continue  # a part of a longer name is not this one
-            for last in range(first, end):
-                names = self._names(first, last + 1)
-                if names == its:
-                    goes_on = self.tokens.is_type(last + 1, TokenType.DOT, TokenType.L_PAREN, TokenType.L_BRACKET)
-                    if not goes_on and (self._is_one(*group) or self._fills(first, last, start, end)):
-                        yield Span(first, last, name)
-                    break
-                if names != its[: len(names)]:
-                    break
-
-    def _is_one(self, start: int, end: int) -> bool:
-        """Whether an expression is one name or one call, which no operator beside it can take apart."""
-        if all(self.tokens.is_type(index, TokenType.DOT) for index in range(start + 1, end, 2)) and (end - start) % 2:
-            return True
-        return self._is_call(start) and self.tokens.closing(start + 1) == end - 1
-
-    def _fills(self, first: int, last: int, start: int, end: int) -> bool:
-        """Whether nothing stands beside some tokens but parentheses, commas and the ends of the expression."""
-        opened = first == start or self.tokens.is_type(first - 1, TokenType.L_PAREN, TokenType.COMMA)
-        return opened and (last + 1 == end or self.tokens.is_type(last + 1, TokenType.R_PAREN, TokenType.COMMA))
-
-    def _names(self, start: int, end: int) -> list[str]:
-        """Tokens so that what is the same but for capitals, quotes and the table's name is the same."""
-        found: list[str] = []
-        index = start
-        while index < end:
-            raw = self.tokens.raw(index)
-            quotes = self.tokens.is_type(index, TokenType.IDENTIFIER)
-            plain = raw
-            if not self.tokens.is_type(index, TokenType.STRING, TokenType.RAW_STRING):
-                plain = raw.lower()
-            if quotes and re.fullmatch(r"[a-z_]\w*", plain[1:-1]) and plain[1:-1] not in _NO_NAMES:
-                plain = plain[1:-1]  # any other is only the same in its quotes
-            qualifies = self.tokens.is_type(index + 1, TokenType.DOT) and plain == self.alias.lower()
-            if qualifies and not self.tokens.is_type(index - 1, TokenType.DOT):
-                index += 2
-                continue
-            found.append(plain)
-            index += 1
-        return found

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from sluicegate import cli_again, cli_files
+from sluicegate import cli_again, cli_files, cli_history, cli_streams
 from sluicegate.cli_options import (
     JsonOption,
     LakeOption,
@@ -61,6 +61,10 @@ def run(
         typer.Option("--from", help="Make again the interval that begins at this event time (UTC)."),
     ] = None,
     until: Annotated[str | None, typer.Option("--to", help="End of the interval, which does not belong to it.")] = None,
+    continuous: Annotated[bool, typer.Option("--continuous", help="Go on until Ctrl-C, in one Spark.")] = False,
+    every: Annotated[
+        str | None, typer.Option("--every", help="Time between two looks for work, as 4s; 10 seconds if not given.")
+    ] = None,
     lake: LakeOption = None,
     landing: LandingOption = None,
     pipelines: PipelinesOption = None,
@@ -71,16 +75,21 @@ def run(
 
     Example: sluicegate run heart_rate --from 2024-03-01 --to 2024-03-02
     """
-    from sluicegate import job
     from sluicegate import run as of
+    from sluicegate.request import Request
 
     settings = Settings.of(lake, landing, pipelines, master)
+    if continuous and not (since or until):
+        return cli_streams.run_continuously(pipeline, settings, layer, every, as_json)
+    if continuous or every:
+        raise UserError("--continuous goes with --every, and not with an interval of event times")
     tell: Callable[[str], None] = (
         (lambda line: print(line, file=sys.stderr, flush=True)) if as_json else (lambda line: print(line, flush=True))
     )
     definition = load_pipeline(pipeline, settings)
     mode = "interval" if since or until else "incremental"
-    reports = of.run(definition, settings, layer, tell, job.interval(definition, mode, since, until))
+    asked = Request.of(definition, mode, since, until)
+    reports = of.run(definition, settings, layer, tell, asked.interval)
     if as_json:
         show_json([report.as_dict() for report in reports])
 
@@ -98,12 +107,16 @@ def plan(
     Example: sluicegate plan heart_rate
     """
     from sluicegate.definition import LAYERS
+    from sluicegate.foresight import foresee
     from sluicegate.plan import pending
 
     settings = Settings.of(lake, landing, pipelines)
     definition = load_pipeline(pipeline, settings)
     waiting = pending(definition, settings)
     facts = [_planned(definition, waiting, layer, name) for layer in LAYERS for name in definition.names(layer)]
+    for name, touched in foresee(definition, settings, waiting).items():
+        fact = next(fact for fact in facts if (fact["layer"], fact["table"]) == ("gold", name))
+        fact |= {"a run would": f"{fact['a run would']}; {touched}", "touches": touched.facts()}
     if as_json:
         show_json(
             {"pipeline": definition.name, "schedule": definition.schedule, "nothing": waiting.nothing, "tables": facts}
@@ -111,11 +124,11 @@ def plan(
         return
     print(f"{definition.name}: {definition.description}".rstrip(": "))
     print(f"  the definition is right; schedule: {definition.schedule or 'by hand only'}\n")
-    show_table(["layer", "table", "reads", "how", "a run would"], [list(fact.values()) for fact in facts])
+    show_table(["layer", "table", "reads", "how", "a run would"], [list(fact.values())[:5] for fact in facts])
     print(f"\n{waiting.sentence()}")
 
 
-def _planned(definition: Pipeline, waiting: Pending, layer: str, name: str) -> dict[str, str]:
+def _planned(definition: Pipeline, waiting: Pending, layer: str, name: str) -> dict[str, Any]:
     work = next(table for table in waiting.tables if (table.layer, table.table) == (layer, name))
     now = work.progress
     before = ("bronze", "silver", "gold").index(layer)
@@ -141,7 +154,9 @@ def _described(definition: Pipeline, layer: str, name: str, upkeep: Upkeep | Non
             return source.path, "delta, its new rows; made again whole when others of its rows or columns changed"
         return source.path, f"{source.format}, new files once, {source.maxFilesPerTrigger:,} a chunk"
     if upkeep is not None:
-        return ", ".join(definition.gold[name].query.tables), _kept(upkeep)
+        query = definition.gold[name].query
+        lost = f"; not kept: its ORDER BY {lost}, which is none of its columns" if (lost := query.ordering.lost) else ""
+        return ", ".join(query.tables), _kept(upkeep) + lost
     if of := definition.deidentified_tables.get(name):
         done = definition.silver[of].deidentified or {}
         return of, f"its rows, de-identified: {', '.join(f'{column} by {how}' for column, how in done.items())}"
@@ -162,6 +177,7 @@ def _kept(found: Upkeep) -> str:
         "partial": "kept up to date by what changed",
         "groups": "the groups that changed are made again from all of their rows",
         "whole": "made again whole whenever silver changes, in one commit",
+        "stream": "a streaming aggregation with a checkpoint",
     }[found.way]
     return "; ".join(filter(None, [f"{way}: {found.why}", found.cheaper and f"cheaper: {found.cheaper}"]))
 
@@ -225,6 +241,7 @@ def status(
 
 app.command()(cli_files.files)
 app.command()(cli_files.schema)
+app.command()(cli_history.history)
 
 
 @app.command("copy-into")
@@ -294,6 +311,7 @@ def copy_into(
 app.command()(cli_again.reload)
 app.command()(cli_again.reset)
 app.command()(cli_again.replay)
+app.command()(cli_streams.streams)
 
 
 @app.command()

@@ -68,15 +68,11 @@ def _unique(tokens: Tokens) -> tuple[str, ...]:
     listed = len(names) > 0 and all(tokens.is_type(i, TokenType.COMMA) for i in commas)
     if not (whole and listed and all(_is_name(tokens, i) for i in names)):
         raise QuerySyntax("unique stands by itself and takes names of columns, as in unique(device_id, time)", 1)
-    return tuple(_name(tokens.raw(i)) for i in names)
+    return tuple(tokens.name(i) for i in names)
 
 
 def _is_name(tokens: Tokens, index: int) -> bool:
     return tokens.is_type(index, TokenType.IDENTIFIER) or tokens.word(index).isidentifier()
-
-
-def _name(raw: str) -> str:
-    return raw[1:-1].replace("``", "`") if raw.startswith("`") else raw
 
 
 def _tree(tokens: Tokens) -> exp.Expr:

@@ -15,8 +15,9 @@ from sqlglot.tokenizer_core import TokenType
 
 from sluicegate import query_shape, sql_casts
 from sluicegate.data_types import REFUSED
-from sluicegate.query import Query, select_list
+from sluicegate.query import Query
 from sluicegate.schema import RESERVED
+from sluicegate.sql_clauses import select_list
 from sluicegate.sql_tokens import QuerySyntax, Tokens, parsed
 
 SOURCE = "source"

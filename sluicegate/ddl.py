@@ -110,7 +110,7 @@ class _Reader:
             raise self._error("a name is expected behind the last comma or point")
         raw = self.tokens.raw(self.at)
         quoted = self.tokens.is_type(self.at, TokenType.IDENTIFIER)
-        name = raw[1:-1].replace("``", "`") if quoted else raw
+        name = self.tokens.name(self.at)
         if not quoted and not name.isidentifier():
             raise self._error(f"{name} is not a name; write a name that has other signs in backticks")
         if not name or REFUSED & set(name):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
-from sluicegate import reader_options
+from sluicegate import reader_options, streaming_query
 from sluicegate.data_types import REFUSED
 from sluicegate.definition_changes import END_AT, START_AT, TRACKED, ApplyChanges, ApplyChangesFromSnapshot
 from sluicegate.definition_fields import RESERVED, nearest
@@ -187,8 +187,9 @@ def _gold(tables: Tables, name: str, table: GoldTable) -> Iterator[Finding]:
     for read in table.query.tables:
         yield from _read(tables, path, read, table.query.line_of(read))
     yield from _delta_names(path, table.query)
-    found = table.upkeep()
-    if table.refresh == "incremental" and found.way == "whole":
+    for objection in streaming_query.objections(table) if table.mode else ():
+        yield Finding("mode", ("gold", name, "mode"), objection.message, objection.hint)
+    if table.refresh == "incremental" and (found := table.upkeep()).way == "whole":
         message = f"{name} cannot be kept up to date by what changes: {found.why}"
         yield Finding("refresh", ("gold", name, "refresh"), message, found.cheaper or "refresh: auto")
 

@@ -11,6 +11,7 @@ from pydantic_core import ErrorDetails
 
 from sluicegate.definition_fields import Part, nearest
 from sluicegate.definition_model import ApplyChanges, ApplyChangesFromSnapshot, Database, Expectation, Header, Pipeline
+from sluicegate.definition_notify import Notify
 from sluicegate.definition_yaml import Path
 
 _EXPECTED = {
@@ -30,6 +31,7 @@ _INNER: dict[str, type[Part]] = {
     "apply_changes": ApplyChanges,
     "apply_changes_from_snapshot": ApplyChangesFromSnapshot,
     "expectations": Expectation,
+    "notify": Notify,
 }
 
 

@@ -16,6 +16,7 @@ from pydantic_core import PydanticCustomError
 from sluicegate import ddl, pseudonyms
 from sluicegate.condition import Condition
 from sluicegate.sql_tokens import QuerySyntax
+from sluicegate.time_spans import time_span
 
 RESERVED = (
     "_chunk", "_pos", "_rescued_data", "_corrupt_record", "receipt_time", "source_file", "_file_modification_time",
@@ -136,10 +137,11 @@ def _bytes(value: Any) -> Any:
 
 def _duration(value: Any) -> Any:
     """``30 days`` and the like."""
-    match = re.fullmatch(r"(\d{1,6})\s*(second|minute|hour|day|week)s?", str(value).strip().lower())
-    if not match:
-        raise wrong("wrong-type", f"a time span is expected, as in 30 days or 12 hours, and there is {value}")
-    return timedelta(**{f"{match.group(2)}s": int(match.group(1))})
+    try:
+        return time_span(str(value))
+    except ValueError:
+        what = f"a time span is expected, as in 30 days or 12 hours, and there is {value}"
+        raise wrong("wrong-type", what) from None
 
 
 def cron(schedule: str) -> str:

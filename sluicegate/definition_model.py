@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
 from typing import Annotated, Literal
@@ -24,7 +25,7 @@ from pydantic import (
 )
 from pydantic.config import JsonDict
 
-from sluicegate import ddl
+from sluicegate import ddl, definition_streaming
 from sluicegate.aggregate import Upkeep, upkeep
 from sluicegate.definition_bronze import BronzeTable as BronzeTable
 from sluicegate.definition_changes import ApplyChanges as ApplyChanges
@@ -42,6 +43,7 @@ from sluicegate.definition_fields import (
     nearest,
     wrong,
 )
+from sluicegate.definition_notify import Notify as Notify
 from sluicegate.definition_python import PythonTransform
 from sluicegate.errors import PipelineMissing
 from sluicegate.query import Query
@@ -260,23 +262,35 @@ class SilverTable(_WithQuery):
         return self
 
 
-class GoldTable(_WithQuery):
+class GoldTable(_WithQuery, definition_streaming.Streamed):
     """A table that is computed from silver.
 
     Attributes:
         sql: the query, as the name of a file in the pipeline's folder or as text.
         refresh: ``auto``: from what changed where that can be done; ``incremental``: only so, it is a mistake where it
             cannot be done; ``full``: made again whole whenever silver changes.
+        mode: makes it a classic streaming aggregation, with an output mode of Structured Streaming: ``complete``: all
+            groups in each batch; ``update``: those that rows came for; ``append``: each once, when its time is over.
+        withWatermark: a column of times of the table that is read, and how far behind the newest of them rows may be.
     """
 
     sql: str
     refresh: Literal["auto", "incremental", "full"] = "auto"
 
+    @model_validator(mode="after")
+    def _one_way(self) -> GoldTable:
+        if self.mode is not None and self.refresh != "auto":
+            raise wrong("one-of", f"refresh: {self.refresh} and mode: {self.mode} are two ways to keep it: give one")
+        return self
+
     def upkeep(self, columns: Sequence[str] | None = None) -> Upkeep:
         """How it is kept up to date; see ``aggregate.upkeep``."""
+        if self.mode:
+            return Upkeep("stream", definition_streaming.kept(self.mode))
+        found = upkeep(self.query.text, columns)
         if self.refresh == "full":
-            return Upkeep("whole", "refresh is full", "refresh: auto")
-        return upkeep(self.query.text, columns)
+            return replace(found, way="whole", why="refresh is full", cheaper="refresh: auto")
+        return found
 
     @property
     def query(self) -> Query:
@@ -294,6 +308,7 @@ class Header(Part):
     schedule: str | None = None
     owner: str = "sluicegate"
     tags: list[str] = []
+    notify: list[Notify] = []
     database: Database | None = None
 
     @field_validator("name")
@@ -321,6 +336,7 @@ class Pipeline(Header):
         schedule: cron expression with five fields, in UTC; without it the pipeline runs by hand only.
         owner: who answers for it.
         tags: words to find it by.
+        notify: who is told when a run in Airflow fails, or succeeds.
         database: where a catalog shows its tables.
         bronze: tables of files as they came.
         silver: tables of judged records.

@@ -10,11 +10,9 @@ OPTIMIZE only moves rows. https://github.com/delta-io/delta/blob/master/PROTOCOL
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
-import fsspec
 import pyarrow.compute as pc
 from deltalake import DeltaTable
 from deltalake.exceptions import DeltaError
@@ -73,7 +71,7 @@ def why_whole(flow: Flow, source: DeltaTable, last: lake.Commit | None, mark: in
         return "its log no longer tells what it was made from"
     if filled_from != lake.table_id(source):
         return f"{name} is another table than the one that it was filled from"
-    return "" if mark is None else _rewritten(flow.source, name, mark, source.version())
+    return "" if mark is None else rewritten(flow.source, name, mark, source.version())
 
 
 def demand_additive(flow: Flow, until: int, end: int) -> None:
@@ -82,16 +80,16 @@ def demand_additive(flow: Flow, until: int, end: int) -> None:
     Raises:
         RuntimeError: they did not.
     """
-    if why := _rewritten(flow.source, flow.source, until, end):
+    if why := rewritten(flow.source, flow.source, until, end):
         raise RuntimeError(f"{REWRITTEN[0]}: {why}")
 
 
-def _rewritten(uri: str, name: str, mark: int, until: int) -> str:
+def rewritten(uri: str, name: str, mark: int, until: int) -> str:
     """What the commits after the mark did besides adding rows; empty if nothing."""
     before: dict[str, Any] | None = None
     for version in range(mark + 1, until + 1):
         try:
-            actions = list(_actions(uri, version))
+            actions = list(lake.actions(uri, version, added=False))
         except FileNotFoundError:
             return f"the history of {name} is gone up to version {version}"
         operation = next((a["commitInfo"].get("operation") for a in actions if "commitInfo" in a), "another program")
@@ -103,16 +101,6 @@ def _rewritten(uri: str, name: str, mark: int, until: int) -> str:
                 return f"the columns of {name} were changed by {operation} in version {version}"
             before = after
     return ""
-
-
-def _actions(uri: str, version: int) -> Iterator[dict[str, Any]]:
-    """What a commit says, but for the files that it added.
-
-    Raises:
-        FileNotFoundError: the log no longer has it.
-    """
-    with fsspec.open(f"{uri}/_delta_log/{version:020d}.json", "rt", encoding="utf-8") as log:
-        yield from (json.loads(line) for line in log if line.strip() and not line.startswith('{"add"'))
 
 
 def _columns_at(uri: str, version: int) -> dict[str, Any] | None:

@@ -139,6 +139,8 @@ def _watch(airflow: LocalAirflow, dag: str, run_id: str) -> SluicegateError | No
             say(f"{time.monotonic() - began:6.1f} s  {name:<16} {now.replace('_', ' ')}")
             if now == "success" and name in lake.LAYERS:
                 _say_report(airflow.result(dag, run_id, name))
+            elif now == "deferred":  # what landed is still settling; else a run for which files wait needs none
+                airflow.start_triggerer()
             elif now in ("failed", "up_for_retry"):
                 failure = _failure(airflow, dag, run_id, name, max(attempt, 1))
                 say(f"          {failure.cause}")

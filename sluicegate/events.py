@@ -7,13 +7,15 @@ last commit that it has, so a kill between can lose nothing: the next run copies
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 from deltalake import DeltaTable, write_deltalake
 
-from sluicegate import fault, lake
+from sluicegate import fault, lake, volume
 from sluicegate.definition_model import LAYERS
 
 if TYPE_CHECKING:
@@ -41,8 +43,9 @@ def copy_events(pipeline: Pipeline, at: lake.Lake) -> None:
             if table is None:
                 continue
             newest = copied.get(lake.table_id(table), -1)
+            source = _source(pipeline, name, at) if layer == "gold" else ""
             rows += [
-                _event(commit) | {"table_id": lake.table_id(table)}
+                _event(commit, _bytes(commit, at.table(layer, name), source)) | {"table_id": lake.table_id(table)}
                 for commit in (lake.commits(table, table.version() - newest) if table.version() > newest else ())
                 if commit.ours is not None and commit.version > newest
             ]
@@ -50,6 +53,24 @@ def copy_events(pipeline: Pipeline, at: lake.Lake) -> None:
         fault.point("events.before_commit")
         rows.sort(key=lambda row: (row["time"], row["table"], row["version"]))
         write_deltalake(log or at.events, pa.Table.from_pylist(rows, schema=EVENTS), mode="append")
+
+
+def newest(at: lake.Lake, table: str | None, count: int) -> list[dict[str, Any]]:
+    """The last events, oldest first, each with the columns of ``EVENTS`` and its details as they were said.
+
+    Args:
+        at: the lake.
+        table: only of this table; None for all.
+        count: how many.
+    """
+    log = lake.delta_table(at.events)
+    if log is None:
+        return []
+    asked = None if table is None else pc.field("table") == table
+    rows = lake.dataset(log).to_table(filter=asked)
+    order = pc.sort_indices(rows, [("time", "ascending"), ("table", "ascending"), ("version", "ascending")])
+    last = rows.take(order.slice(max(rows.num_rows - count, 0))).to_pylist()
+    return [event | {"details": json.loads(event["details"])} for event in last]
 
 
 def _newest(log: DeltaTable | None) -> dict[str, int]:
@@ -60,8 +81,31 @@ def _newest(log: DeltaTable | None) -> dict[str, int]:
     return {row["table_id"]: row["version_max"] for row in known.aggregate([("version", "max")]).to_pylist()}
 
 
-def _event(commit: lake.Commit) -> dict[str, Any]:
+def _source(pipeline: Pipeline, name: str, at: lake.Lake) -> str:
+    """URI of the table that a gold table follows."""
+    followed = pipeline.gold[name].query.tables[0]
+    return next(at.table(layer, followed) for layer in LAYERS if followed in pipeline.names(layer))
+
+
+def _bytes(commit: lake.Commit, uri: str, source: str) -> dict[str, Any]:
+    """What a commit of a gold table wrote for what changed in its source: known only once both are committed.
+
+    A table that was made anew was not made from changes, and a log that was cleaned does not tell.
+    """
     ours = commit.ours or {}
+    wrote = volume.of_commit(uri, commit.version) if source else None
+    if wrote is None:
+        return {}
+    came = None
+    if ours.get("mode") == "incremental":
+        came = volume.between(source, int(ours.get("since", -1)), int(ours.get("until", -1)))
+    found: dict[str, Any] = {"written": wrote.written, "changed": came.changed if came else None}
+    found["written_per_byte_changed"] = round(wrote.written / came.changed, 3) if came and came.changed else None
+    return {"bytes": found}
+
+
+def _event(commit: lake.Commit, more: Mapping[str, Any]) -> dict[str, Any]:
+    ours = {**(commit.ours or {}), **more}
     numbers = {key: ours.get(key) for key in ("since", "until", "read", "quarantined", "dropped", "duplicates")}
     return {
         "time": datetime.fromtimestamp(commit.timestamp / 1000, UTC),

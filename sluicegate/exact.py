@@ -14,8 +14,9 @@ Places of the numbers of one aggregate function lie between ``PLACES`` times its
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
+from itertools import count
 from typing import TYPE_CHECKING, Literal
 
 if TYPE_CHECKING:
@@ -83,14 +84,14 @@ def _of_doubles(rows: DataFrame, number: int, term: str) -> tuple[DataFrame, lis
     near = f"CASE WHEN {finite} THEN {term} * CASE WHEN _far_{n} = 19 THEN {_power(608)} ELSE 1D END ELSE 0D END"
     at = f"CASE WHEN _near_{n} = 0 THEN 0 ELSE CAST(floor(log2(abs(_near_{n})) / 32) AS INT) END"
     for step in (
-        [f"{far} AS _far_{n}"],
-        [f"{near} AS _near_{n}"],
-        [f"least({at}, {_MOST}) AS _at_{n}"],  # 2^1024 is no double
-        [f"_near_{n} / pow(2D, _at_{n} * 32) AS _high_{n}"],
-        [f"(_high_{n} - CAST(_high_{n} AS BIGINT)) * {word} AS _middle_{n}"],
-        [f"(_middle_{n} - CAST(_middle_{n} AS BIGINT)) * {word} AS _low_{n}"],
+        f"{far} AS _far_{n}",
+        f"{near} AS _near_{n}",
+        f"least({at}, {_MOST}) AS _at_{n}",  # 2^1024 is no double
+        f"_near_{n} / pow(2D, _at_{n} * 32) AS _high_{n}",
+        f"(_high_{n} - CAST(_high_{n} AS BIGINT)) * {word} AS _middle_{n}",
+        f"(_middle_{n} - CAST(_middle_{n} AS BIGINT)) * {word} AS _low_{n}",
     ):
-        rows = rows.selectExpr("*", *step)
+        rows = rows.selectExpr("*", step)
     odd = f"CASE WHEN isnan({term}) THEN {_NAN} WHEN {term} > 0 THEN {_INFINITE} ELSE {_MINUS_INFINITE} END"
     limbs = [
         (f"{_DOUBLE} + _at_{n} - _far_{n} - {i}", f"CAST(_{part}_{n} AS BIGINT)")
@@ -205,14 +206,7 @@ def _named(value: str, use: Callable[[str], str]) -> str:
     return f"transform(array({value}), {name} -> {use(name)})[0]"
 
 
-def _names() -> Iterator[int]:
-    number = 0
-    while True:
-        number += 1
-        yield number
-
-
-_NAMES = _names()
+_NAMES = count()
 
 
 def _in_words(digits: str) -> str:

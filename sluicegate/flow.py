@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from sluicegate import delta_source, lake, marks
+from sluicegate.checkpoints import covered
 from sluicegate.errors import SluicegateError, UserError, Where
 from sluicegate.progress import Flow, Progress, name_of, progress
 from sluicegate.report import TableReport
@@ -71,9 +72,14 @@ class Batch:
         """The batch's own session: what is set on it does not leak to other streams."""
         return self.rows.sparkSession
 
-    def pinned(self, name: str) -> DataFrame:
-        """Another input, at the version that the batch is computed with (a lazy Delta read is not pinned by itself)."""
-        return self._read(self.flow.inputs[name], self.progress.versions[name])
+    def pinned(self, name: str, version: int | None = None) -> DataFrame:
+        """Another input, at the version that the batch is computed with (a lazy Delta read is not pinned by itself).
+
+        Args:
+            name: its name.
+            version: another version of it.
+        """
+        return self._read(self.flow.inputs[name], self.progress.versions[name] if version is None else version)
 
     def pinned_source(self) -> DataFrame:
         """All rows of the source as of the batch's end."""
@@ -88,11 +94,17 @@ class Batch:
         count = lake.rows(lake.delta_table(self.flow.source, self.progress.until))
         return replace(self, rows=self.records(), read=count, whole=True, again=False)
 
-    def changes_of(self, name: str) -> DataFrame:
-        """What another input gained and lost since the last batch, row by row, with Delta's columns of a change."""
+    def changes_of(self, name: str, since: int | None = None) -> DataFrame:
+        """What another input gained and lost, row by row, with Delta's columns of a change.
+
+        Args:
+            name: its name.
+            since: after which version; by default, since the last batch.
+        """
         reader = self.session.read.format("delta").option("readChangeFeed", "true")
-        since, until = self.progress.changed[name] + 1, self.progress.versions[name]
-        return reader.option("startingVersion", since).option("endingVersion", until).load(self.flow.inputs[name])
+        first = (self.progress.changed[name] if since is None else since) + 1
+        until = self.progress.versions[name]
+        return reader.option("startingVersion", first).option("endingVersion", until).load(self.flow.inputs[name])
 
     def _read(self, uri: str, version: int) -> DataFrame:
         # A query over whole tables speaks of their data: `SELECT *` must not bring identities of other records.
@@ -152,6 +164,8 @@ def run(
     apply: Callable[[Batch], None],
     facts: Mapping[str, Any],
     choice: Choice | None = None,
+    *,
+    anew: bool = False,
 ) -> TableReport:
     """Brings a flow's target up to its source, by a stream over the changes or by a rebuild.
 
@@ -161,6 +175,7 @@ def run(
         apply: what the layer does with one batch.
         facts: who runs this, for every commit.
         choice: records that are to be applied again in the same batch.
+        anew: whether to make the target again whole, even if nothing calls for it.
 
     Raises:
         SluicegateError: whatever ``apply`` raises, with its class (Spark would lose it).
@@ -170,6 +185,7 @@ def run(
     now = progress(flow)
     if choice is not None and now.kind == "idle":
         now = replace(now, kind="incremental")
+    now = now.anew() if anew else now
     if choice is not None and choice.validate and now.kind == "whole":
         raise UserError(
             f"{flow.table} is to be made whole by the next run, so there is nothing to compare with",
@@ -220,7 +236,7 @@ class _Loop:
         if now.since < now.until:
             return self.stream(now)
         try:
-            self._apply(_as_of(self.session, self.flow.source, now.until).limit(0), now)
+            self._apply(self._no_rows(now), now)
         except Exception as error:
             if any(sign in str(error) for sign in GAP):
                 return "the history of a table that it reads is gone"
@@ -274,6 +290,14 @@ class _Loop:
             self._apply(self._of_feed(self.session.createDataFrame([], changes.schema), now), now)
         return ""
 
+    def _no_rows(self, now: Progress) -> DataFrame:
+        from pyspark.sql.functions import lit
+
+        rows = _as_of(self.session, self.flow.source, now.until).limit(0)
+        types = ("string", "bigint", "timestamp") if self.flow.signed else ()
+        of_feed = {c: lit(None).cast(kind) for c, kind in zip(lake.CHANGE_COLUMNS, types, strict=False)}
+        return rows.withColumns(of_feed) if of_feed else rows
+
     def _of_feed(self, rows: DataFrame, now: Progress) -> DataFrame:
         # Another program may have committed to the source since the marks were read: that is the next run's.
         ours = rows.where(f"_commit_version <= {now.until}")
@@ -298,7 +322,7 @@ class _Loop:
         choice = None if whole else self.choice
         again = not whole and (now.again or choice is not None)
         # What others write of their rows need not be so, and is not there in every commit.
-        count = not (self.flow.foreign or again)
+        count = not self.flow.foreign and (self.flow.signed or not again)
         read = _rows_between(self.flow.source, now.since, now.until, whole=whole) if count else 0
         self.apply(Batch(rows, read, whole, again, now, self.flow, self.report, self.facts, choice))
 
@@ -322,12 +346,10 @@ def _demand_all(checkpoint: Path, batch_id: int, now: Progress) -> int:
     The stream has no limit, so Spark delivers all at once; were it ever to deliver less, setting the mark would lose
     the rest in silence. Spark writes where a batch ends before it runs it.
     """
-    ends = json.loads((checkpoint / "offsets" / str(batch_id)).read_text().splitlines()[2])
-    # Version v with index -1 (the base) means: everything before v, nothing of v yet.
-    covered = int(ends["reservoirVersion"]) - (1 if int(ends["index"]) < 0 else 0)
-    if covered < now.until:
+    end = covered((checkpoint / "offsets" / str(batch_id)).read_text())
+    if end < now.until:
         raise SluicegateError(
-            f"Spark cut the changes up to version {now.until} short at version {covered}",
+            f"Spark cut the changes up to version {now.until} short at version {end}",
             hint="please report this: the run stopped before anything was written, so nothing is lost",
         )
-    return covered
+    return end

@@ -7,32 +7,35 @@ in one commit, and only rows that are other than before are written: others can 
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any
 
 from pyspark.sql import functions as F
 
-from sluicegate import fault, lake, marks
+from sluicegate import clustering, fault, lake
 from sluicegate.aggregate import Upkeep
+from sluicegate.cost import FEW, MUCH, SMALL
 from sluicegate.difference import OP, difference, merge_by
 from sluicegate.errors import QueryError, Where
-from sluicegate.flow import ENGINE_COLUMNS, Batch
+from sluicegate.flow import Batch
 from sluicegate.grouped import outputs_sql
-from sluicegate.identities import FEW, cut
-from sluicegate.partials import LAYOUT, SIGN, NotPartial, Partials, groups_of, rows_of, same_groups
+from sluicegate.identities import cut
+from sluicegate.kept import Kept
+from sluicegate.partials import SIGN, NotPartial, Partials, group_columns, groups_of, rows_of, same_groups
+from sluicegate.signed import Changes, join
+from sluicegate.sql_tokens import Span
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from pyspark.sql import DataFrame
     from pyspark.sql.types import StructType
 
     from sluicegate.definition import GoldTable
-    from sluicegate.grouped import Grouped
+    from sluicegate.grouped import Call, Grouped
 
-# To read so many rows takes less time than to keep anything of them.
-SMALL = 100_000
-
-# Where more of the source's rows changed than this part of them, it is cheaper to read all.
-MUCH = 0.5
+# View of the exact sums of groups.
+_EXACT = "_sluicegate_exact"
 
 
 def apply(batch: Batch, name: str, table: GoldTable, at: lake.Lake) -> None:
@@ -54,7 +57,9 @@ class _Gold:
     name: str
     table: GoldTable
     at: lake.Lake
+    _partials: Partials = field(init=False)  # these are found where it is decided how to go on
     _of_all: DataFrame = field(init=False)
+    _kept: Kept = field(init=False)
 
     @cached_property
     def source(self) -> str:
@@ -62,9 +67,14 @@ class _Gold:
         return self.table.query.tables[0]
 
     @cached_property
+    def _rows(self) -> DataFrame:
+        """All rows of that table as of the batch's end."""
+        return self.batch.pinned_source()
+
+    @cached_property
     def everything(self) -> DataFrame:
         """What the user's own query gives."""
-        return self._query(self.batch.pinned_source())
+        return self._query(self._rows)
 
     @cached_property
     def upkeep(self) -> Upkeep:
@@ -79,9 +89,11 @@ class _Gold:
         return found
 
     def _upkeep(self) -> Upkeep:
-        found = self.table.upkeep(self.batch.pinned_source().columns)
+        joined = [column for name in self.batch.flow.inputs for column in self.batch.pinned(name).columns]
+        found = self.table.upkeep([*self._rows.columns, *joined])
         if found.grouped is None:
             return found
+        join(self.batch, found.grouped.joins)
         if not _deterministic(self.everything):
             return Upkeep("whole", "Spark says that it may have another value with each run")
         if found.way == "partial":
@@ -103,17 +115,13 @@ class _Gold:
         """The columns of the table that say which group a row is of."""
         return [self.grouped.keys[number] for number in sorted(self.grouped.keys)]
 
-    def partials(self, grouped: Grouped) -> Partials:
-        """What is kept of its groups."""
-        return Partials.of(grouped, self.batch.pinned_source())
-
     def _demand_same(self, grouped: Grouped) -> None:
         """A last look with other eyes: what is made of partials must have the types that the user's query has."""
         from pyspark.errors import AnalysisException
 
         try:
-            partials = self.partials(grouped)
-            self._of_all = self._outputs(partials, self._all(partials))
+            self._partials = Partials.of(grouped, self._rows)
+            self._of_all = self._outputs(self._partials, self._all(self._partials))
         except AnalysisException as error:
             raise NotPartial("its SELECT list asks for more than its groups and aggregate functions") from error
         if _types(self._of_all.schema) != _types(self.everything.schema):
@@ -123,132 +131,89 @@ class _Gold:
 
     def whole(self) -> None:
         """Runs the query over everything and replaces the table's rows."""
-        self._replace(self.everything, read=self._all_rows)
+        self._replace(self._exactly(self._rows), read=self._all_rows)
 
     def by_groups(self) -> None:
         """Runs the query over all rows of the groups that changed."""
         if self.batch.whole or self._cheaper_whole:
-            self._of_everything(self.everything)
+            self._of_everything(self._exactly(self._rows))
             return
-        rows, keep = self.batch.rows, self.grouped
-        touched = cut(groups_of(keep, rows), few=self._few)
-        source = rows_of(keep, self.batch.pinned_source(), self._sent(touched))
-        self._change(self._query(source), touched, read=self._changes)
+        keep = self.grouped
+        touched = cut(self._news.over(partial(groups_of, keep)).distinct(), few=self._few)
+        if keep.joins:  # Spark looks for these groups below the aggregation where it can
+            groups = group_columns(keep)
+            now = same_groups(self._exactly(self._rows, touched), self._sent(touched), groups, self.keys)
+        else:
+            now = self._exactly(rows_of(keep, self._rows, self._sent(touched)))
+        self._change(now, touched, read=self._changes)
 
     def by_partials(self) -> None:
         """Adds what came to what is kept of the groups, takes away what went, and makes the groups' rows of it."""
-        partials = self.partials(self.grouped)
-        reached = None if self.batch.whole else self._reached(partials)
+        partials = self._partials
+        self._kept = Kept(self.batch, partials, self.at.groups(self.name))
+        known = None if self.batch.whole else self._kept.known()
         if self._small:
             self._of_everything(self._of_all if partials.rounded else self.everything)
             return
-        if reached is None or self._cheaper_whole:
+        if known is None or self._cheaper_whole:
             self._start(partials)
             return
-        rows = _signed(self.batch.rows.where(f"_commit_version > {reached}"))
-        kept = self._kept(partials, cut(partials.of_rows(rows), few=self._few))
-        if reached < self.batch.progress.until:
-            self._keep(partials, kept)
+        since, before = known
+        now = self.batch.progress
+        current = (since, before) == (now.since, now.changed)
+        news = self._news if current else replace(self._news, since=since, before=before)
+        kept = self._now(partials, cut(partials.together(news.over(partials.prepared)), few=self._few))
+        if since < now.until or before:
+            self._kept.keep(kept, few=self._few)
         fault.point("gold.between_commits")
-        if reached > self.batch.progress.since or not self.grouped.located:
+        if not (current and self.grouped.located):
             # A run was stopped before it had written the table: which of its rows are to be changed is not known.
-            self._of_everything(self._outputs(partials, self._state()))
+            self._of_everything(self._outputs(partials, self._kept.rows()))
             return
         self._change(self._outputs(partials, kept), kept.select(*partials.groups), read=self._changes)
 
     def _start(self, partials: Partials) -> None:
         """Makes all that is kept from all rows."""
         kept = self._all(partials)
-        with self.batch.commit(fenced=False, **self._about(partials)):
-            self._write_state(kept)
+        self._kept.start(kept)
         fault.point("gold.between_commits")
-        self._of_everything(self._outputs(partials, self._state()))
+        self._of_everything(self._outputs(partials, self._kept.rows()))
 
     def _all(self, partials: Partials) -> DataFrame:
         """What there is to keep of all rows."""
-        return partials.fresh(partials.of_rows(self.batch.pinned_source().withColumn(SIGN, F.lit(1))))
+        return partials.fresh(partials.of_rows(self._rows.withColumn(SIGN, F.lit(1))))
 
-    def _kept(self, partials: Partials, change: DataFrame) -> DataFrame:
+    def _now(self, partials: Partials, change: DataFrame) -> DataFrame:
         """What is to be kept of the groups that changed, and whether anything was."""
-        held = same_groups(self._state(), self._sent(change), partials.groups)
+        held = same_groups(self._kept.rows(), self._sent(change), partials.groups)
         now = cut(partials.merged(change, held), few=self._few)
         if not partials.kept:
             return now
         lost = now.where("_lost")
         if lost.isEmpty():
             return now
-        again = partials.fresh(partials.of_groups(self.batch.pinned_source(), self._sent(lost)))
+        again = partials.fresh(partials.of_groups(self._rows, self._sent(lost)))
         known = now.where("NOT _lost").drop("_lost")
         return cut(known.unionByName(partials.renewed(lost, again)), few=self._few)
-
-    def _keep(self, partials: Partials, kept: DataFrame) -> None:
-        """Writes what is to be kept: few groups all at once, which is done sooner than a MERGE."""
-        columns = [*partials.groups, "_sums", *[f"_held_{call.number}" for call in partials.kept]]
-        with self.batch.commit(**self._about(partials)):
-            if lake.rows(lake.delta_table(self._state_uri)) <= FEW:
-                others = same_groups(self._state(), self._sent(kept), partials.groups, how="left_anti")
-                now = kept.where("cardinality(_sums) > 0").select(*columns)
-                self._write_state(others.select(*columns).unionByName(now).coalesce(1))
-                return
-            op = F.expr(
-                "CASE WHEN cardinality(_sums) > 0 AND _was THEN 'update' WHEN cardinality(_sums) > 0 THEN 'insert' "
-                "WHEN _was THEN 'delete' END"
-            )
-            changes = kept.withColumn(OP, op).where(f"{OP} IS NOT NULL").select(*columns, OP)
-            merge_by(self._state_uri, changes, partials.groups, few=self._few)
-
-    def _write_state(self, rows: DataFrame) -> None:
-        writer = rows.write.format("delta").mode("overwrite").option("overwriteSchema", "true")
-        writer.option("delta.enableChangeDataFeed", "false").save(self._state_uri)
-
-    # --- what is kept ------------------------------------------------------------------------------------------------
-
-    @property
-    def _state_uri(self) -> str:
-        return self.at.groups(self.name)
-
-    def _state(self) -> DataFrame:
-        return self.batch.session.read.format("delta").load(self._state_uri)
-
-    @cached_property
-    def _past(self) -> marks.Lineage | None:
-        state = lake.delta_table(self._state_uri)
-        return marks.lineage(state) if state is not None else None
-
-    def _for_what(self, partials: Partials) -> dict[str, Any]:
-        """What must be the same for what is kept to be of use."""
-        types = {name: kind.simpleString() for name, kind in partials.types.items()}
-        return {"layout": LAYOUT, "source": self.batch.progress.app_id, "types": types}
-
-    def _about(self, partials: Partials) -> dict[str, Any]:
-        """What a commit of what is kept says: its own past is another than the table's."""
-        state = lake.delta_table(self._state_uri)
-        return {
-            **self._for_what(partials),
-            "seen": state.version() if state is not None else -1,
-            "restores": self._past.facts() if self._past is not None else [],
-        }
-
-    def _reached(self, partials: Partials) -> int | None:
-        """Version of the source that what is kept speaks of; None if it is of no use for this batch."""
-        past, now = self._past, self.batch.progress
-        if past is None or past.news or past.ours is None or past.ours.ours is None:
-            return None
-        said = past.ours.ours
-        asked = {"fingerprint": self.batch.flow.fingerprint, **self._for_what(partials)}
-        fits = now.since <= int(said["until"]) <= now.until
-        return int(said["until"]) if fits and all(said.get(fact) == is_ for fact, is_ in asked.items()) else None
 
     # --- rows --------------------------------------------------------------------------------------------------------
 
     @cached_property
     def _all_rows(self) -> int:
-        return lake.rows(lake.delta_table(self.batch.flow.source, self.batch.progress.until))
+        """Rows of all tables that the query reads."""
+        now, flow = self.batch.progress, self.batch.flow
+        read = [(flow.source, now.until), *((flow.inputs[name], now.versions[name]) for name in flow.inputs)]
+        return sum(lake.rows(lake.delta_table(*table)) for table in read)
+
+    @cached_property
+    def _news(self) -> Changes:
+        """The changes since the last batch."""
+        return Changes(self.batch, self.grouped.joins, self.batch.progress.since, self.batch.progress.changed)
 
     @cached_property
     def _changes(self) -> int:
         """Rows that came, went or were changed (two each) since the last batch; of a small table as its log has it."""
-        return self.batch.read if self._small else self.batch.rows.count()
+        return self.batch.read if self._small else self._news.count
 
     @property
     def _few(self) -> bool:
@@ -271,13 +236,49 @@ class _Gold:
         partials.values(kept).createOrReplaceTempView("_sluicegate_values")
         return self.batch.session.sql(outputs_sql(partials.grouped, "_sluicegate_values"))
 
-    def _query(self, source: DataFrame) -> DataFrame:
-        """The user's own query, over some rows of the table that it follows."""
+    def _exactly(self, rows: DataFrame, touched: DataFrame | None = None) -> DataFrame:
+        """The user's own query, with sums and averages that do not depend on the order in which Spark adds.
+
+        Args:
+            rows: rows of the table that it follows.
+            touched: the groups that are asked for; all by default.
+        """
+        from pyspark.errors import AnalysisException
+
+        plain = self._query(rows)
+        if not self.rounded:
+            return plain
+        exact = Partials.of(replace(self.grouped, calls=tuple(call for call, _ in self.rounded)), rows)
+        change = (exact.of_rows(rows.withColumn(SIGN, F.lit(1))) if touched is None
+                  else exact.of_groups(rows, self._sent(touched)))  # fmt: skip
+        exact.values(exact.fresh(change)).createOrReplaceTempView(_EXACT)
+        same = [f"({text}) <=> {_EXACT}.{name}" for text, name in zip(self.grouped.groups, exact.groups, strict=True)]
+        spans = [Span(span.first, span.last, f"any_value({_EXACT}.{call.value})") for call, span in self.rounded]
+        try:
+            found = self._query(rows, spans, f"LEFT JOIN {_EXACT} ON {' AND '.join(same)}")
+        except AnalysisException:
+            return plain
+        return found if _types(found.schema) == _types(plain.schema) else plain
+
+    @cached_property
+    def rounded(self) -> list[tuple[Call, Span]]:
+        """The sums and averages whose terms Spark rounds one by one, where they can be told apart."""
+        grouped = self.upkeep.grouped
+        if grouped is None or not grouped.sums:
+            return []
+        try:
+            partials = Partials.of(replace(grouped, calls=tuple(call for call, _ in grouped.sums)), self._rows)
+        except NotPartial:
+            return []
+        return [(call, span) for call, span in grouped.sums if partials.is_rounded(call)]
+
+    def _query(self, source: DataFrame, others: Sequence[Span] = (), join: str = "") -> DataFrame:
+        """The user's own query, over some rows of the table that it follows; see ``Query.with_views``."""
         views = {}
         for other in self.table.query.tables:
-            views[other] = f"_sluicegate_{self.name}_{other}"
+            views[other] = f"_sluicegate_{self.name}_{other.replace('.', '_')}"
             (source if other == self.source else self.batch.pinned(other)).createOrReplaceTempView(views[other])
-        return self.batch.session.sql(self.table.query.with_views(views))
+        return self.batch.session.sql(self.table.query.with_views(views, others, join))
 
     # --- writing -----------------------------------------------------------------------------------------------------
 
@@ -290,8 +291,9 @@ class _Gold:
 
     def _replace(self, rows: DataFrame, read: int) -> None:
         fault.point("gold.before_commit")
-        with self.batch.commit(read=read, strategy=self.upkeep.way, because=self.upkeep.why, all=True):
-            rows.write.format("delta").mode("overwrite").option("overwriteSchema", "true").save(self.batch.flow.target)
+        commit = self.batch.commit(read=read, strategy=self.upkeep.way, because=self.upkeep.why, all=True)
+        by = clustering.columns(self.table.query.ordering, rows.schema)
+        clustering.replace(rows, self.batch.flow.target, by, commit, anew=self.batch.whole)
         fault.point("gold.after_commit")
         self.batch.report.read = read
 
@@ -302,12 +304,17 @@ class _Gold:
             groups = [f"_group_{number}" for number in sorted(self.grouped.keys)]
             held = same_groups(target, self._sent(touched), groups, self.keys)
         changes = cut(difference(rows, held, self.keys), few=self._few)
-        counts = {kind: count for kind, count in changes.groupBy(OP).count().collect()}
+        tally = changes.groupBy(OP).count()
+        if touched is not None:  # counted in the same job
+            tally = tally.unionByName(touched.groupBy(F.lit("groups").alias(OP)).count())
+        counts = {kind: count for kind, count in tally.collect()}
+        looked_at = counts.pop("groups", 0) if touched is not None else None
         fault.point("gold.before_commit")
         facts: dict[str, Any] = {
             "strategy": self.upkeep.way,
             "because": self.upkeep.why,
             "changed": counts,
+            "groups": looked_at,
             "all": touched is None,
         }
         with self.batch.commit(read=read, **facts):
@@ -319,12 +326,6 @@ class _Gold:
         report = self.batch.report
         report.read, report.inserted = read, counts.get("insert", 0)
         report.updated, report.deleted = counts.get("update", 0), counts.get("delete", 0)
-
-
-def _signed(changes: DataFrame) -> DataFrame:
-    """Rows of a change feed with ``SIGN``: what a row was before goes, what it is now comes."""
-    goes = F.col("_change_type").isin("delete", "update_preimage")
-    return changes.withColumn(SIGN, F.when(goes, -1).otherwise(1)).drop(*lake.CHANGE_COLUMNS, *ENGINE_COLUMNS)
 
 
 def _types(schema: StructType) -> list[tuple[str, str]]:

@@ -1,10 +1,19 @@
-"""A query that groups the rows of one table, taken apart into the user's own expressions."""
+"""A query that groups rows, taken apart into the user's own expressions."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
+from sluicegate.sql_tokens import Span
+from sluicegate.ties import Tie
 from sluicegate.values import quoted
+
+SUMS = {"sum", "avg"}
+"""The functions whose value Spark makes of doubles in the order in which it meets them."""
+
+ONE_ROW = ("TRUE",)
+"""What a query without GROUP BY groups by: all of its rows are one group, which is there without rows, too."""
 
 
 @dataclass(frozen=True)
@@ -31,27 +40,38 @@ class Call:
 
 @dataclass(frozen=True)
 class Grouped:
-    """A query that groups the rows of one table, taken apart.
+    """A query that groups rows, taken apart.
 
     Attributes:
-        table: the table.
+        table: the table whose changes are followed.
         alias: what the query calls it.
+        joins: the others that it joins, each with how it is tied to that one's rows.
+        from_: SQL of its FROM over views (see joined.py).
         where: SQL of its WHERE; empty without.
         groups: SQL of what it groups by; ``_group_0`` and so on stand for their values.
         keys: the output that each of these is, by its number; only those that stand in the SELECT list.
         calls: its aggregate functions.
         outputs: SQL of each output over the values of groups and calls, with its name.
         having: SQL of its HAVING over these values and outputs; empty without.
+        sums: those of its calls that are sums or averages of each row's value, and the tokens that they stand at.
     """
 
     table: str
     alias: str
+    joins: Mapping[str, tuple[Tie, ...]]
+    from_: str
     where: str
     groups: tuple[str, ...]
     keys: dict[int, str]
     calls: tuple[Call, ...]
     outputs: tuple[tuple[str, str], ...]
     having: str
+    sums: tuple[tuple[Call, Span], ...] = ()
+
+    @property
+    def one_row(self) -> bool:
+        """Whether it has no GROUP BY: its result is one row."""
+        return self.groups == ONE_ROW
 
     @property
     def located(self) -> bool:

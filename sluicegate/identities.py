@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as F
 
+from sluicegate import cost
 from sluicegate.judging import IDENTITY
 from sluicegate.nearby import of_chunks
 from sluicegate.session import configured
@@ -15,8 +16,7 @@ from sluicegate.session import configured
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-# What becomes of so few records one task works out by itself: to shuffle them takes longer than all else.
-FEW = 20_000
+FEW = cost.FEW
 
 # So many identities are sent to the tasks that read a table; of more, both sides are shuffled.
 SENT = 1_000_000

@@ -6,18 +6,18 @@ import argparse
 import json
 import os
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import partial
 from threading import Lock
 from typing import TYPE_CHECKING, Any
 
 from sluicegate import clean_source, events, flow, lake, landing, outcome, plan, report, schemas, session
-from sluicegate.choice import Interval
 from sluicegate.definition import load
 from sluicegate.errors import SluicegateError, UserError
 from sluicegate.lock import pipeline_lock
 from sluicegate.progress import Flow, progress
 from sluicegate.report import RunReport, TableReport, say
+from sluicegate.request import MODES, Request
 from sluicegate.settings import Settings
 from sluicegate.side_by_side import side_by_side
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from sluicegate.choice import Choice
-    from sluicegate.definition import Pipeline
+    from sluicegate.definition import Layer, Pipeline
     from sluicegate.flow import Batch
 
 
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 SIDE_BY_SIDE = 4
 
 
-def main(layer: str, argv: Sequence[str] | None = None) -> int:
+def main(layer: Layer, argv: Sequence[str] | None = None) -> int:
     """Runs one layer of one pipeline; the whole of a script in ``spark_jobs/``.
 
     Args:
@@ -54,7 +54,7 @@ def guarded(work: Callable[[], RunReport]) -> int:
         report.end_with_error(error)
         return error.exit_code
     except Exception as error:
-        report.end_with_error(_unexpected(error))
+        report.end_with_error(unexpected(error))
         if os.environ.get("SLUICEGATE_DEBUG"):
             raise
         return 1
@@ -62,29 +62,13 @@ def guarded(work: Callable[[], RunReport]) -> int:
     return 0
 
 
-def _layer(layer: str, arguments: argparse.Namespace) -> RunReport:
+def _layer(layer: Layer, arguments: argparse.Namespace) -> RunReport:
     pipeline, at, facts = subject(arguments)
-    choice = interval(pipeline, arguments.mode, arguments.since, arguments.until)
+    tables = [name for name in (arguments.tables or "").split(",") if name]
+    max_files = arguments.max_files if layer == "bronze" else None
+    asked = Request.of(pipeline, arguments.mode, arguments.since, arguments.until, tables, max_files)
     with pipeline_lock(at, str(facts.get("run_id") or f"{layer} job of {pipeline.name}")):
-        return Job(pipeline, at, layer, facts, choice=choice).run()
-
-
-def interval(pipeline: Pipeline, mode: str, since: str | None, until: str | None) -> Interval | None:
-    """The interval that a run is to make again; None for an incremental run.
-
-    Raises:
-        UserError: one of its ends is missing or no time, or no table of the pipeline has an event time.
-    """
-    if mode == "incremental" and not (since or until):
-        return None
-    if mode == "incremental" or not (since and until):
-        raise UserError("an interval has both ends", hint="--mode interval --from 2024-03-01 --to 2024-03-02")
-    if not any(table.event_time for table in pipeline.silver.values()):
-        raise UserError(
-            f"no silver table of {pipeline.name} has an event_time",
-            hint="an interval is one of event times: say which column has it; `sluicegate replay` needs none",
-        )
-    return Interval.parse(since, until)
+        return Job.asked(pipeline, at, layer, facts, asked).run()
 
 
 def subject(arguments: argparse.Namespace) -> tuple[Pipeline, lake.Lake, dict[str, Any]]:
@@ -106,12 +90,16 @@ def parser(layer: str) -> argparse.ArgumentParser:
 
 
 def layer_parser(layer: str) -> argparse.ArgumentParser:
-    """The command line of the job of a layer, which can be told an interval."""
+    """The command line of the job of a layer; see ``Request``."""
     made = parser(layer)
-    made.add_argument("--mode", choices=["incremental", "interval"], default="incremental",
-                      help="what is new, or besides that all records of an interval again")  # fmt: skip
+    made.add_argument("--mode", choices=MODES, default="incremental",
+                      help="what is new; besides that an interval again; or the tables anew")  # fmt: skip
     made.add_argument("--from", dest="since", metavar="TIME", help="its beginning by event time, ISO 8601, UTC")
     made.add_argument("--to", dest="until", metavar="TIME", help="its end, which does not belong to it")
+    made.add_argument("--tables", metavar="NAMES", help="only these tables, with commas between (default: all)")
+    if layer == "bronze":
+        made.add_argument("--max-files", type=int, metavar="N",
+                          help="each table takes in so many files at most, the oldest first")  # fmt: skip
     return made
 
 
@@ -125,7 +113,7 @@ def _run_info(text: str) -> dict[str, Any]:
     return facts
 
 
-def _unexpected(error: Exception) -> SluicegateError:
+def unexpected(error: Exception) -> SluicegateError:
     """Any other error as one sentence; Java's stack is left out, since the first lines say what happened."""
     text = str(error).split("JVM stacktrace")[0].split("\n\tat ")[0].strip()
     return SluicegateError(
@@ -144,9 +132,11 @@ class Job:
         layer: bronze, silver or gold.
         facts: who runs this, for every commit.
         spark: a session to use instead of one of its own.
-        only: the one table to run; None for all of the layer.
+        only: the table or tables to run; None for all of the layer.
         look: how to find files that have landed, instead of looking at the landing folder.
         choice: records of silver tables to apply again.
+        anew: whether tables of silver and gold, and of bronze those of Delta tables, are to be made again whole.
+        tell: takes each line for people.
     """
 
     def __init__(
@@ -157,14 +147,32 @@ class Job:
         facts: Mapping[str, Any],
         spark: SparkSession | None = None,
         *,
-        only: str | None = None,
+        only: str | Collection[str] | None = None,
         look: landing.Look | None = None,
         choice: Choice | None = None,
+        anew: bool = False,
+        tell: Callable[[str], None] = say,
     ) -> None:
         self.pipeline, self.at, self.layer, self.facts = pipeline, at, layer, {"pipeline": pipeline.name, **facts}
-        self._spark, self._only, self._look, self._choice = spark, only, look, choice
+        self._spark, self._look, self._choice, self._anew, self._tell = spark, look, choice, anew, tell
+        self._only = [only] if isinstance(only, str) else only
         self._opening = Lock()
         self.done = RunReport(pipeline.name, layer)
+
+    @classmethod
+    def asked(
+        cls,
+        pipeline: Pipeline,
+        at: lake.Lake,
+        layer: Layer,
+        facts: Mapping[str, Any],
+        request: Request,
+        spark: SparkSession | None = None,
+    ) -> Job:
+        """The job that does a layer's part of what is asked for."""
+        only = request.names(pipeline, layer)
+        anew = request.mode == "full-refresh"
+        return cls(pipeline, at, layer, facts, spark, only=only, look=request.look, choice=request.interval, anew=anew)
 
     def run(self) -> RunReport:
         """Runs the tables in order. A table that fails does not keep the others from running.
@@ -173,9 +181,9 @@ class Job:
             SluicegateError: the first failure, after all tables were tried.
         """
         started = time.monotonic()
-        say(f"{self.pipeline.name} {self.layer}")
+        self._tell(f"{self.pipeline.name} {self.layer}")
         ways = plan.flows(self.pipeline, self.at, self.layer)
-        ways = {name: way for name, way in ways.items() if self._only in (None, name)}
+        ways = {name: way for name, way in ways.items() if self._only is None or name in self._only}
         failed = side_by_side(plan.needs(ways), lambda name: self._told(name, ways[name]), SIDE_BY_SIDE)
         self.done.tables.sort(key=lambda table: [*ways].index(table.table))
         for interrupt in (error for error in failed.values() if not isinstance(error, Exception)):
@@ -191,7 +199,7 @@ class Job:
         try:
             self._table(name, way)
         except Exception as error:
-            say(f"  {self.layer:<6} {name:<28} FAILED: {error}".split("\n")[0])
+            self._tell(f"  {self.layer:<6} {name:<28} FAILED: {error}".split("\n")[0])
             raise
 
     def _table(self, name: str, way: Flow) -> None:
@@ -202,9 +210,10 @@ class Job:
             changed = landing.enter(name, self.pipeline.bronze[name], self.at, self._look).changed.num_rows
         now = progress(way)
         choice = self._choice if self._choice and self._choice.of(name, self.pipeline) else None
+        anew = self._anew and not files and now.kind != "blocked"
         try:
-            if now.work or (choice is not None and now.kind == "idle"):
-                done = flow.run(self._session(), way, self._apply(name), self.facts, choice)
+            if now.work or anew or (choice is not None and now.kind == "idle"):
+                done = self._run(name, way, choice, anew=anew)
             else:
                 done = TableReport(name, self.layer, state=now.kind, why=now.why)
         finally:
@@ -221,7 +230,14 @@ class Job:
         if self.layer == "bronze":
             table = self.pipeline.bronze[name]
             remarks += clean_source.clean(name, table, self.at).remarks(name, table)
-        say("\n".join([done.line(), *remarks]))
+        self._tell("\n".join([done.line(), *remarks]))
+
+    def _run(self, name: str, way: Flow, choice: Choice | None, *, anew: bool) -> TableReport:
+        if self.layer == "gold" and self.pipeline.gold[name].mode:
+            from sluicegate import streaming
+
+            return streaming.run(self._session(), way, self.pipeline.gold[name], self.at, self.facts, anew=anew)
+        return flow.run(self._session(), way, self._apply(name), self.facts, choice, anew=anew)
 
     def _session(self) -> SparkSession:
         """A session of one table's own: settings and views of one do not meet those of another."""

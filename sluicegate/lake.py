@@ -68,6 +68,10 @@ class Lake:
         """What is kept of each group of gold table ``name``, so that its rows need not be read again."""
         return self._at("_state", f"{name}_groups")
 
+    def checkpoint(self, name: str) -> str:
+        """Spark's state of gold table ``name``, where it is a streaming aggregation."""
+        return self._at("_state", f"{name}_checkpoint")
+
     def ledger(self, name: str) -> str:
         """The landed files of bronze table ``name``."""
         return self._at("_ledger", name)
@@ -92,6 +96,11 @@ class Lake:
     def events(self) -> str:
         """The event log: one row for each commit that a run made."""
         return self._at("_events")
+
+    @property
+    def streams(self) -> str:
+        """The folder in which continuous runs say that they are there."""
+        return self._at("_streams")
 
     @property
     def lock(self) -> Path:
@@ -270,9 +279,26 @@ def commits(table: DeltaTable, limit: int | None = None) -> Iterator[Commit]:
             ours=_ours(entry.get("userMetadata")),
             rows_written=None if counted is None else int(counted),
             overwrites=str(parameters.get("mode", "Append")) == "Overwrite",
-            partly=str(parameters.get("predicate") or "[]") != "[]",
+            partly=str(parameters.get("predicate") or "[]") not in ("[]", "true"),
             restored_to=None if restored is None else int(restored),
         )
+
+
+def actions(uri: str, version: int, *, added: bool = True) -> Iterator[dict[str, Any]]:
+    """What a commit says, as Delta's protocol has it.
+
+    Args:
+        uri: the table.
+        version: the version that the commit made.
+        added: whether to tell of the files that it added, too.
+
+    Raises:
+        FileNotFoundError: the log no longer has it.
+    """
+    import fsspec
+
+    with fsspec.open(f"{uri}/_delta_log/{version:020d}.json", "rt", encoding="utf-8") as log:
+        yield from (json.loads(line) for line in log if line.strip() and (added or not line.startswith('{"add"')))
 
 
 def _ours(user_metadata: str | None) -> dict[str, Any] | None:

@@ -1,4 +1,4 @@
-"""Which records a changed lookup touches (see ties.py)."""
+"""Which rows a changed lookup touches (see ties.py)."""
 
 from __future__ import annotations
 
@@ -9,9 +9,12 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from sluicegate import lake
+from sluicegate.judging import IDENTITY
 from sluicegate.session import configured
 from sluicegate.ties import Tie
 from sluicegate.values import quoted
+
+TOUCHED = "_sluicegate_touched"
 
 
 def touched(records: DataFrame, changes: DataFrame, its: Sequence[Tie], ours: Sequence[str]) -> DataFrame:
@@ -23,12 +26,33 @@ def touched(records: DataFrame, changes: DataFrame, its: Sequence[Tie], ours: Se
         its: how the lookup is tied to the records.
         ours: columns of the lookup that queries do not see.
     """
-    found = [_touched(records, _net(changes, tie.columns, ours), tie) for tie in its]
+    found = [_select([*IDENTITY], records, [(net(changes, tie.columns, ours), tie)], only=True) for tie in its]
     return reduce(lambda a, b: a.unionByName(b), found)
 
 
-def _net(changes: DataFrame, keys: Sequence[str], ours: Sequence[str]) -> DataFrame:
-    """The keys of the rows that are not now what they were: a table that was written anew need not have changed."""
+def touching(rows: DataFrame, keys: Sequence[tuple[DataFrame, Tie]]) -> DataFrame:
+    """The rows that have one of some keys of lookups.
+
+    Args:
+        rows: the rows.
+        keys: keys of lookups, each with how that lookup is tied to the rows.
+    """
+    return _select(["*"], rows, keys, only=True)
+
+
+def told(rows: DataFrame, keys: Sequence[tuple[DataFrame, Tie]]) -> DataFrame:
+    """All rows with ``TOUCHED``: whether one has one of some keys of lookups."""
+    return _select(["*"], rows, keys, only=False)
+
+
+def net(changes: DataFrame, keys: Sequence[str], ours: Sequence[str]) -> DataFrame:
+    """The keys of the rows that are not now what they were: a table that was written anew need not have changed.
+
+    Args:
+        changes: the lookup's changes, with Delta's columns.
+        keys: the columns that the keys are made of.
+        ours: columns of the lookup that queries do not see.
+    """
     theirs = [F.col(quoted(c)) for c in changes.columns if c not in {*ours, *lake.CHANGE_COLUMNS}]
     sign = F.when(F.col("_change_type").isin("insert", "update_postimage"), 1).otherwise(-1)
     rows = changes.select(*[F.col(quoted(key)) for key in keys], F.xxhash64(F.to_json(F.struct(*theirs))).alias("_row"),
@@ -37,14 +61,16 @@ def _net(changes: DataFrame, keys: Sequence[str], ours: Sequence[str]) -> DataFr
     return net.select(*[quoted(key) for key in keys]).distinct()
 
 
-def _touched(records: DataFrame, keys: DataFrame, tie: Tie) -> DataFrame:
-    records.createOrReplaceTempView("_sluicegate_records")
-    keys.createOrReplaceTempView("_sluicegate_changed")
-    stream, lookup = quoted(tie.stream), quoted(tie.lookup)
-    query = (
-        f"SELECT {stream}._chunk, {stream}._pos FROM _sluicegate_records AS {stream} "
-        f"LEFT SEMI JOIN _sluicegate_changed AS {lookup} ON {tie.on}"
-    )
+def _select(columns: Sequence[str], rows: DataFrame, keys: Sequence[tuple[DataFrame, Tie]], *, only: bool) -> DataFrame:
+    stream = quoted(keys[0][1].stream)
+    found = []
+    for number, (frame, tie) in enumerate(keys):
+        frame.createOrReplaceTempView(f"_sluicegate_changed_{number}")
+        found.append(f"EXISTS (SELECT 1 FROM _sluicegate_changed_{number} AS {quoted(tie.lookup)} WHERE {tie.on})")
+    rows.createOrReplaceTempView("_sluicegate_records")
+    items, any_ = ", ".join(f"{stream}.{column}" for column in columns), " OR ".join(found)
+    told = f" WHERE {any_}" if only else ""
+    query = f"SELECT {items}{'' if only else f', {any_} AS {TOUCHED}'} FROM _sluicegate_records AS {stream}{told}"
     # A value that does not cast matches nothing; without ANSI rules, more texts cast than with them, and none less.
-    with configured(records.sparkSession, {"spark.sql.ansi.enabled": "false"}):
-        return records.sparkSession.sql(query)
+    with configured(rows.sparkSession, {"spark.sql.ansi.enabled": "false"}):
+        return rows.sparkSession.sql(query)

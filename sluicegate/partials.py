@@ -34,6 +34,8 @@ from pyspark.sql.types import (
 )  # fmt: skip
 
 from sluicegate.exact import COUNT, PLACES, Sum, entry, with_limbs
+from sluicegate.grouped import SUMS
+from sluicegate.joined import ROWS
 from sluicegate.values import quoted
 
 if TYPE_CHECKING:
@@ -85,13 +87,13 @@ class Partials:
         """
         prepared = _prepared(grouped, rows.withColumn(SIGN, F.lit(1)))
         found = cls(grouped, {field.name: field.dataType for field in prepared.schema})
-        for name, kind in found.types.items():
+        for kind in found.types.values():
             if not isinstance(kind, _PLAIN):
                 raise NotPartial(f"it groups by or aggregates a value of type {kind.simpleString().upper()}")
-            if isinstance(kind, StringType) and kind.simpleString() != "string" and name != SIGN:
+            if isinstance(kind, StringType) and kind.simpleString() != "string":
                 raise NotPartial("texts with a collation have no one text for a group")
         for call in found.calls:
-            if call.function in ("sum", "avg") and found.kind(call) is None:
+            if call.function in SUMS and found.kind(call) is None:
                 raise NotPartial(f"{call.function} of {found.types[_argument(call)].simpleString().upper()}")
         return found
 
@@ -116,10 +118,11 @@ class Partials:
 
         It takes averages of decimals with up to 11 digits in doubles, too (its optimizer's ``DecimalAggregates``).
         """
-        return any(self._is_rounded(call) for call in self.calls)
+        return any(self.is_rounded(call) for call in self.calls)
 
-    def _is_rounded(self, call: Call) -> bool:
-        if call.function not in ("sum", "avg"):
+    def is_rounded(self, call: Call) -> bool:
+        """Whether Spark does so for one of them."""
+        if call.function not in SUMS:
             return False
         kind = self.types[_argument(call)]
         short = isinstance(kind, DecimalType) and kind.precision <= 11 and call.function == "avg"
@@ -142,14 +145,19 @@ class Partials:
         Args:
             rows: rows of the table with ``SIGN``.
         """
-        return self._aggregated(_prepared(self.grouped, rows))
+        return self.together(self.prepared(rows))
+
+    def prepared(self, rows: DataFrame) -> DataFrame:
+        """What these functions need of each row: what it is grouped by, their arguments, and ``SIGN``."""
+        return _prepared(self.grouped, rows)
 
     def of_groups(self, rows: DataFrame, groups: DataFrame) -> DataFrame:
         """The same of all rows of some groups alone."""
         prepared = _prepared(self.grouped, rows.withColumn(SIGN, F.lit(1)))
-        return self._aggregated(same_groups(prepared, groups, self.groups))
+        return self.together(same_groups(prepared, groups, self.groups))
 
-    def _aggregated(self, prepared: DataFrame) -> DataFrame:
+    def together(self, prepared: DataFrame) -> DataFrame:
+        """What rows add to each group, or take away, of what ``prepared`` gave."""
         entries = [entry(0, COUNT, SIGN)]
         for call in self.calls:
             argument, number = _argument(call), call.number + 1
@@ -157,7 +165,7 @@ class Partials:
                 continue  # the number of rows
             counted = f"CASE WHEN {argument} IS NULL THEN 0 ELSE {SIGN} END"
             entries.append(entry(number, COUNT, counted))
-            if call.function in ("sum", "avg"):
+            if call.function in SUMS:
                 kind = self.kind(call) or "double"
                 if kind == "double":
                     prepared = prepared.withColumn(argument, F.col(argument).cast("double"))
@@ -266,7 +274,10 @@ class Partials:
     def values(self, kept: DataFrame) -> DataFrame:
         """The values of groups and aggregate functions, ``_group_n`` and ``_value_n``, of groups that have rows."""
         values = [F.expr(self._value(call)).alias(call.value) for call in self.calls]
-        return kept.where(f"{_ROWS} > 0").select(*self.groups, *values)
+        there = kept.where(f"{_ROWS} > 0")
+        if self.grouped.one_row:  # it is there without rows, too
+            there = there.agg(*[F.first(column).alias(column) for column in there.columns])
+        return there.select(*self.groups, *values)
 
     def _value(self, call: Call) -> str:
         held, number = f"_held_{call.number}", call.number + 1
@@ -347,9 +358,7 @@ def _value_of(call: Call) -> str:
 
 
 def _selected(grouped: Grouped, rows: DataFrame, items: Sequence[str]) -> DataFrame:
-    """Expressions of the query over the rows that its WHERE lets through."""
-    rows.createOrReplaceTempView("_sluicegate_rows")
+    """Expressions of the query over the rows that its WHERE lets through; joined tables are views already."""
+    rows.createOrReplaceTempView(ROWS)
     condition = f" WHERE {grouped.where}" if grouped.where else ""
-    return rows.sparkSession.sql(
-        f"SELECT {', '.join(items)} FROM _sluicegate_rows AS {quoted(grouped.alias)}{condition}"
-    )
+    return rows.sparkSession.sql(f"SELECT {', '.join(items)} FROM {grouped.from_}{condition}")

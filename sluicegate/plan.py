@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
@@ -73,6 +73,10 @@ class Pending:
         """The layers that a run would have to start; work in one layer makes work in the next."""
         first = next((index for index, layer in enumerate(lake.LAYERS) if any(t.work for t in self._of(layer))), None)
         return [] if first is None else [layer for layer in lake.LAYERS[first:] if self._of(layer)]
+
+    def only(self, wanted: Callable[[str], bool]) -> Pending:
+        """What waits for some tables, by their names."""
+        return Pending([table for table in self.tables if wanted(table.table)])
 
     def _of(self, layer: str) -> list[TableWork]:
         return [table for table in self.tables if table.layer == layer]
@@ -177,28 +181,30 @@ def _bronze_flow(name: str, table: BronzeTable, at: lake.Lake) -> Flow:
 
 
 def _gold_flow(name: str, table: GoldTable, at: lake.Lake, address: Mapping[str, str]) -> Flow:
-    """It follows the first table that the query reads; the others are looked at as a whole."""
+    """It follows the first table that the query reads, and those that are joined to its rows."""
     source, *others = table.query.tables
-    found = gold_upkeep(table, address[source])
+    found = gold_upkeep(table, address)
     # What a name in GROUP BY means depends on the columns that there are.
-    asked = [table.query.fingerprint, *(found.grouped.groups if found.grouped else ())]
+    asked = [table.query.fingerprint, *(found.grouped.groups if found.grouped else ()), *table.of_stream]
     return Flow(
         "gold", name, address[source], at.table("gold", name),
         inputs={read: address[read] for read in others},
+        followed=frozenset(found.grouped.joins if found.grouped and found.way != "whole" else ()),
         fingerprint=hashlib.sha256("\0".join(asked).encode()).hexdigest(),
-        signed=found.way != "whole",
+        signed=found.way in ("partial", "groups"),
+        added=found.way == "stream",
     )  # fmt: skip
 
 
-def gold_upkeep(table: GoldTable, source: str) -> Upkeep:
+def gold_upkeep(table: GoldTable, address: Mapping[str, str]) -> Upkeep:
     """How a gold table is kept up to date.
 
     Args:
         table: its definition.
-        source: URI of the table that it follows, whose columns count if it is there already.
+        address: URIs of the tables that it reads, by name; their columns count if they are all there.
     """
-    known = lake.delta_table(source)
-    return table.upkeep(None if known is None else [field.name for field in known.schema().fields])
+    known = [lake.delta_table(address[name]) for name in table.query.tables]
+    return table.upkeep(None if None in known else [f.name for one in known if one for f in one.schema().fields])
 
 
 def _left(failed: Mapping[str, bool], new: pa.Table) -> int:
@@ -229,6 +235,9 @@ def pending(pipeline: Pipeline, settings: Settings) -> Pending:
                 failed = _left(outcome.failed(at, name, table.fingerprint), seen.new)
                 found.tables.append(TableWork(layer, name, now, *counts, failed, outcome.behind(at, name)))
             else:
-                way = gold_upkeep(pipeline.gold[name], flow.source) if layer == "gold" else None
+                way = None
+                if layer == "gold":
+                    gold = pipeline.gold[name]
+                    way = gold_upkeep(gold, {gold.query.tables[0]: flow.source, **flow.inputs})
                 found.tables.append(TableWork(layer, name, now, upkeep=way))
     return found

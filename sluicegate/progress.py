@@ -44,6 +44,7 @@ class Flow:
         rebuildable: whether the target can be made again from the source (bronze cannot: files may be gone).
         signed: whether the target takes in what rows were as well as what they are now: any change of the source is
             then one that it can follow.
+        added: whether it can take in new rows only; after any other change of the source the target is made again.
         foreign: whether the source is a table of other programs': it may have no change data feed, and change in any
             way (see delta_source.py).
     """
@@ -63,6 +64,7 @@ class Flow:
     private: bool = False
     rebuildable: bool = True
     signed: bool = False
+    added: bool = False
     foreign: bool = False
 
 
@@ -112,6 +114,11 @@ class Progress:
         """Whether a run would do anything."""
         return self.kind in ("incremental", "whole")
 
+    def anew(self) -> Progress:
+        """The same where a person asked for the target to be made again whole."""
+        asked = "a full refresh was asked for"
+        return replace(self, kind="whole", why=asked) if self.kind in ("idle", "incremental") else self
+
 
 def progress(flow: Flow) -> Progress:
     """Reads the marks. No Spark; some 10 ms.
@@ -152,7 +159,10 @@ def progress(flow: Flow) -> Progress:
     if why or mark is None or past is None or past.ours is None:
         return replace(now, kind="whole")
     if not flow.by_record:
-        return now if since == until else replace(now, kind="incremental")
+        changed = {name: was for name, was in _changed(stamps, past.ours).items() if name in flow.followed}
+        why = f"{', '.join(sorted(changed))} changed" if changed else ""
+        work = since < until or bool(changed)
+        return replace(now, kind="incremental" if work else "idle", changed=changed, why=why)
     return _by_record(flow, now, source, past.ours)
 
 
@@ -235,6 +245,8 @@ def _why_whole(flow: Flow, source: DeltaTable, past: marks.Lineage, mark: int | 
     changed = [n for n, stamp in stamps.items() if n not in flow.as_of_run and _made_anew(flow, n, stamp, last)]
     if changed:
         return f"{', '.join(changed)} changed"
+    if flow.added:
+        return delta_source.rewritten(flow.source, name, mark, source.version())
     return _overwritten(name, source, mark) if flow.by_record or flow.signed else _rewritten(name, source, mark)
 
 

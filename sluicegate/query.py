@@ -15,6 +15,8 @@ from sqlglot import exp
 from sqlglot.tokenizer_core import TokenType
 
 from sluicegate import query_shape, sql_casts
+from sluicegate.ordering import Ordering, ordering
+from sluicegate.sql_clauses import from_end, sample_end, select_list
 from sluicegate.sql_tokens import QuerySyntax, Span, Tokens, line_at, parsed
 from sluicegate.ties import Tie, ties
 from sluicegate.values import quoted
@@ -115,6 +117,11 @@ class Query:
         return ties(query_shape.first_select(self._tree), self.stream_alias or "", often)
 
     @property
+    def ordering(self) -> Ordering:
+        """The order that its outermost ORDER BY gives its rows."""
+        return ordering(self._tree)
+
+    @property
     def fingerprint(self) -> str:
         """SHA-256 of the tokens as they are written: comments and white space do not matter, all else does."""
         raws = (self._tokens.raw(index) for index in range(len(self._tokens)))
@@ -129,16 +136,31 @@ class Query:
         made = query_shape.outputs(query_shape.first_select(self._tree))
         return next((self._line_of_node(node) for column, node in made if column == name), 1)
 
-    def with_views(self, views: Mapping[str, str]) -> str:
+    def with_views(self, views: Mapping[str, str], others: Sequence[Span] = (), join: str = "") -> str:
         """The text with the view's name in the place of each table's; nothing else is changed.
 
         Args:
             views: name of the view, as SQL, for each of ``tables``.
+            others: what to exchange besides, none of it a table.
+            join: SQL of a join that is to stand at the end of its FROM.
 
         Raises:
             KeyError: a table has no view.
         """
-        return self._tokens.compose(self._views(views))
+        spans = [*self._views(views), *others]
+        if not join:
+            return self._tokens.compose(spans)
+        end = from_end(self._tokens)
+        return f"{self._tokens.compose(spans, 0, end)} {join} {self._tokens.compose(spans, end)}"
+
+    def from_clause(self, views: Mapping[str, str]) -> str:
+        """What stands behind FROM, up to the next clause, over views.
+
+        Args:
+            views: name of the view, as SQL, for each of ``tables``.
+        """
+        _, from_ = select_list(self._tokens)
+        return self._tokens.compose(self._views(views), from_ + 1, from_end(self._tokens), compact=True)
 
     def with_identity(self, views: Mapping[str, str], identity: Sequence[str] = IDENTITY) -> str:
         """The text over views, with ``TRY_CAST`` for ``CAST``, and hidden columns at the end of its SELECT list.
@@ -193,7 +215,7 @@ class Query:
             view, last = views[table.name], table.last
             if table.alias is None:
                 # Columns may be qualified by the table's name, which the view does not have.
-                last = _sample_end(self._tokens, table.last)
+                last = sample_end(self._tokens, table.last)
                 sample = self._tokens.compose([], table.last + 1, last + 1)
                 view = " ".join(filter(None, [view, sample, "AS", _name(table.own_name)]))
             spans.append(Span(table.first, last, view))
@@ -341,32 +363,6 @@ def _stream(tree: exp.Query, read: Sequence[_Table], tokens: Tokens) -> _Table |
             tokens.line(stream.first),
         )
     return stream
-
-
-def select_list(tokens: Tokens) -> tuple[int, int]:
-    """The outermost SELECT list: its first token, and the FROM behind it.
-
-    Raises:
-        QuerySyntax: there is no such list.
-    """
-    first = None
-    for index in tokens.top_level(0, len(tokens)):
-        word = tokens.word(index)
-        if word == "SELECT" and first is None:
-            first = index + 1
-        # `a IS DISTINCT FROM b` is the one FROM that a list may have outside of parentheses.
-        elif word == "FROM" and first is not None and tokens.word(index - 1) != "DISTINCT":
-            return first, index
-        elif word == "FROM" and first is None:
-            raise QuerySyntax("write SELECT before FROM", tokens.line(index))
-    raise QuerySyntax("a SELECT … FROM was expected", 1)
-
-
-def _sample_end(tokens: Tokens, index: int) -> int:
-    """Last token of ``TABLESAMPLE (…) [REPEATABLE (…)]`` behind a token, or that token: Spark wants the alias there."""
-    while tokens.word(index + 1) in ("TABLESAMPLE", "REPEATABLE") and tokens.is_type(index + 2, TokenType.L_PAREN):
-        index = tokens.closing(index + 2)
-    return index
 
 
 def _name(name: str) -> str:

@@ -13,6 +13,9 @@ from sluicegate.errors import SluicegateError, Where
 REPORT = "SLUICEGATE_REPORT"
 ERROR = "SLUICEGATE_ERROR"
 
+# What a continuous run says of each batch for programs begins with this one.
+BATCH = "SLUICEGATE_BATCH"
+
 # Failed files that a report names; `sluicegate files` names all.
 SHOWN = 5
 
@@ -51,6 +54,7 @@ class TableReport:
         corrupt: records kept as corrupt text (bronze).
         rescued: records with values in ``_rescued_data`` (bronze).
         failed: files that could not be read, with the reason (bronze).
+        late: rows, or groups of them, that came too late for the watermark and are not in the table (gold with a mode).
         changed_files: files that changed after they were read, and were not read again (bronze).
         total: rows in the table after the run.
         samples: a few quarantined rows with the rules they broke.
@@ -79,6 +83,7 @@ class TableReport:
     rescued: int = 0
     failed: dict[str, str] = field(default_factory=dict)
     changed_files: int = 0
+    late: int = 0
     total: int = 0
     samples: list[dict[str, Any]] = field(default_factory=list)
 
@@ -142,6 +147,8 @@ class TableReport:
         if self.failed:
             lines.append(f"         {files(len(self.failed))} could not be read; land them whole under the same names:")
             lines += [f"           {path}: {why}" for path, why in list(self.failed.items())[:SHOWN]]
+        if self.late:
+            lines.append(f"         {self.late:,} rows (or groups of rows) came too late for the watermark: not in it")
         if self.changed_files:
             lines.append(
                 f"         {files(self.changed_files)} changed after being read, and not read again: "

@@ -38,6 +38,10 @@ SHORT_LIVED_JVM = (
     "-XX:NewSize=400m", "-XX:MetaspaceSize=256m",
 )  # fmt: skip
 
+# What lives for minutes or hours wants its code compiled well.
+LONG_LIVED = {"continuous"}
+OF_SHORT_LIVES = {"-XX:TieredStopAtLevel=1"}
+
 CHECKPOINT_FILES = "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
 
 # Folders that Spark puts on the class path when they are set. The JVM takes a class-data archive only for the class
@@ -114,17 +118,22 @@ def spark_home() -> Path:
     return Path(spec.origin).parent
 
 
-def spark_conf(settings: Settings, *, archive: bool = True) -> dict[str, str]:
+def spark_conf(settings: Settings, *, archive: bool = True, long_lived: bool = False) -> dict[str, str]:
     """Everything a job needs on spark-submit's command line (a running session is too late for JVM options).
 
     Args:
         settings: their master decides what is for a short-lived driver on this machine and what for a cluster.
         archive: whether a local driver is to use the class-data archive.
+        long_lived: whether the job goes on for hours.
     """
     local = settings.master.startswith("local")
     conf = {
         "spark.driver.extraClassPath": os.pathsep.join(map(str, jars())),
-        "spark.driver.extraJavaOptions": " ".join(_jvm_options(short_lived=local, archived=local and archive)),
+        "spark.driver.extraJavaOptions": " ".join(
+            option
+            for option in _jvm_options(short_lived=local, archived=local and archive)
+            if not (long_lived and option in OF_SHORT_LIVES)
+        ),
         "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
         "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
         "spark.sql.session.timeZone": "UTC",
@@ -271,7 +280,7 @@ def submit_command(layer: str, pipeline: str, settings: Settings, extra: Sequenc
     """
     java_version(java())
     return [
-        *_spark_submit(settings.master, spark_conf(settings)),
+        *_spark_submit(settings.master, spark_conf(settings, long_lived=layer in LONG_LIVED)),
         "--name", f"{pipeline}.{layer}", str(job_file(layer)), *job_arguments(pipeline, settings, extra),
     ]  # fmt: skip
 
@@ -333,7 +342,7 @@ def open_session(name: str, *, private: bool = False) -> SparkSession:
 
 
 def session_inside(name: str) -> SparkSession:
-    """A session of Spark inside this process, with the very settings that jobs have: for tests and benches.
+    """A session of Spark inside this process, with the settings of jobs that live for long: for tests and benches.
 
     Args:
         name: what Spark is to call it.
@@ -343,7 +352,7 @@ def session_inside(name: str) -> SparkSession:
     settings = Settings.of(master="local[2]")
     os.environ.update({k: v for k, v in submit_env().items() if k in ("SPARK_HOME", "PYSPARK_PYTHON")})
     builder = SparkSession.builder.master(settings.master).appName(name)
-    for key, value in spark_conf(settings).items():
+    for key, value in spark_conf(settings, long_lived=True).items():
         builder = builder.config(key, value)
     return builder.getOrCreate()
 

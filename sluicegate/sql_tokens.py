@@ -8,8 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
-from sqlglot import exp, parse_one
+from sqlglot import exp
 from sqlglot.dialects.spark import Spark
 from sqlglot.errors import ParseError, SqlglotError, TokenError
 from sqlglot.tokenizer_core import Token, TokenType
@@ -59,6 +60,11 @@ class Tokens(Sequence[Token]):
         """The token as it is written, with its quotes."""
         token = self._items[index]
         return self.text[token.start : token.end + 1]
+
+    def name(self, index: int) -> str:
+        """The token as a name, without the quotes that it may have."""
+        raw = self.raw(index)
+        return raw[1:-1].replace("``", "`") if self.is_type(index, TokenType.IDENTIFIER) else raw
 
     def word(self, index: int) -> str:
         """The token in capitals if it is a bare word, else the empty text (also beyond either end)."""
@@ -151,7 +157,7 @@ def parsed(text: str) -> exp.Expr:
         QuerySyntax: sqlglot cannot read it; the message is its own, without the names of its classes.
     """
     try:
-        return parse_one(text, dialect="spark")
+        return _parsed(text)
     except ParseError as error:
         first = error.errors[0] if error.errors else {}
         what = str(first.get("description") or error).rstrip(".")
@@ -162,6 +168,18 @@ def parsed(text: str) -> exp.Expr:
     except (SqlglotError, AssertionError, RecursionError):
         # Broken hints, pipes in odd places, thousands of parentheses: the parser gives up in its own ways.
         raise QuerySyntax("it cannot be followed", 1) from None
+
+
+def _parsed(text: str) -> exp.Expr:
+    tokens = Spark().tokenize(text)
+    for word, behind in pairwise(tokens):
+        # Spark's function of this name; a named window of a SELECT has its name there, and no parenthesis.
+        if word.token_type == TokenType.WINDOW and behind.token_type == TokenType.L_PAREN:
+            word.token_type = TokenType.VAR
+    found = next(iter(Spark().parser().parse(tokens, text)), None)
+    if found is None:
+        raise ParseError("there is nothing to read")
+    return found
 
 
 def _read(text: str) -> list[Token]:

@@ -11,6 +11,7 @@ from sqlglot import exp
 
 from sluicegate import sqlerrors
 from sluicegate.lake import Lake
+from sluicegate.ordering import Ordering
 
 if TYPE_CHECKING:
     from sluicegate.definition import Pipeline
@@ -19,10 +20,11 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Table:
-    """A table that a query can name: ``pipeline.table`` and where it lies."""
+    """A table that a query can name: ``pipeline.table``, where it lies, and the order that its definition asks for."""
 
     label: str
     uri: str
+    ordering: Ordering
 
 
 def known_tables(pipelines: Mapping[str, Pipeline], settings: Settings) -> dict[str, list[Table]]:
@@ -37,7 +39,8 @@ def known_tables(pipelines: Mapping[str, Pipeline], settings: Settings) -> dict[
         places |= {name: lake.table("silver", name) for name in pipeline.deidentified_tables}
         places |= {name: lake.table("gold", name) for name in pipeline.gold}
         for name, uri in places.items():
-            table = Table(f"{pipeline.name}.{name}", uri)
+            ordering = pipeline.gold[name].query.ordering if name in pipeline.gold else Ordering()
+            table = Table(f"{pipeline.name}.{name}", uri, ordering)
             known[table.label.lower()] = [table]
             others.append((name, table))
             if pipeline.database is not None and pipeline.database.name.lower() != pipeline.name.lower():

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import os
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -27,6 +27,7 @@ from sqlglot.errors import SqlglotError, UnsupportedError
 from sluicegate import sqlerrors
 from sluicegate.errors import QueryError, Where
 from sluicegate.lake import dataset, delta_table
+from sluicegate.ordering import is_row_for_row, order_by
 from sluicegate.sqldialect import MACROS, SparkSQL, Untranslatable, name_columns, to_duckdb
 from sluicegate.sqlnames import Table, find, known_tables
 
@@ -91,6 +92,7 @@ def query(sql: str, pipelines: Mapping[str, Pipeline], settings: Settings) -> pa
         name_columns(tree)
         with _engine() as engine:
             sources = _resolve(tree, sql, known_tables(pipelines, settings), engine)
+            _keep_order(tree, sources)
             wanted, columns = _wanted(tree), set[str]()
             for source in sources:
                 columns |= _register(source, wanted, engine)
@@ -151,6 +153,16 @@ def _resolve(
             node.set(part, None)
     _shorten(tree, named)
     return list(sources)
+
+
+def _keep_order(tree: exp.Query, sources: Sequence[_Source]) -> None:
+    """Gives rows that are read from a table as they stand the order that its definition asks for."""
+    if not (isinstance(tree, exp.Select) and is_row_for_row(tree)):
+        return
+    view = tree.args["from_"].this.name
+    for source in sources:
+        if source.view == view and source.table.ordering.keys:
+            order_by(tree, source.table.ordering.among([field.name for field in _open(source).schema().fields]))
 
 
 def _refuse_function(node: exp.Expr) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
@@ -86,27 +86,32 @@ def status(pipeline: Pipeline, settings: Settings) -> Status:
     return Status(pipeline.name, tables, waiting)
 
 
-def verify(pipeline: Pipeline, settings: Settings) -> list[str]:
+def verify(pipeline: Pipeline, settings: Settings, limit: int | None = None) -> list[str]:
     """Proves by identity that nothing is lost or doubled, and returns what does not hold; empty when all does.
 
     Every file of the ledger that bronze has passed has an outcome, and as many rows in bronze as it says. Every
     record of a silver table's source, up to that table's mark, is in exactly one of silver, quarantine and set-aside.
     A de-identified table has exactly the records that its silver table had at its mark.
+
+    Args:
+        pipeline: the definition.
+        settings: where things are.
+        limit: tables of more rows are not read; what their logs say of their rows has to add up. None: all are read.
     """
     at = lake.Lake(settings.lake, pipeline.name)
     problems = []
     for name, bronze in pipeline.bronze.items():
-        problems += _verify_files(at, name) if bronze.of_files else delta_source.verify(at, name, bronze.path)
+        problems += _verify_files(at, name, limit) if bronze.of_files else delta_source.verify(at, name, bronze.path)
     for name, table in pipeline.silver.items():
         source = table.stream
         layer = "bronze" if source in pipeline.bronze else "silver"
-        problems += _verify_records(at, name, at.table(layer, source))
+        problems += _verify_records(at, name, at.table(layer, source), limit)
     for name, of in pipeline.deidentified_tables.items():
-        problems += _verify_records(at, name, at.table("silver", of))
+        problems += _verify_records(at, name, at.table("silver", of), limit)
     return problems
 
 
-def _verify_files(at: lake.Lake, name: str) -> list[str]:
+def _verify_files(at: lake.Lake, name: str, limit: int | None) -> list[str]:
     ledger, bronze = lake.delta_table(at.ledger(name)), lake.delta_table(at.table("bronze", name))
     if ledger is None:
         return []
@@ -117,6 +122,9 @@ def _verify_files(at: lake.Lake, name: str) -> list[str]:
         )
     mark = marks.reach(bronze, marks.app_id("bronze", name, ledger), marks.lineage(bronze)).mark or 0
     passed = [entry for entry in outcome.fates(at, name).to_pylist() if entry["chunk"] <= mark]
+    if limit is not None and (there := lake.rows(bronze)) > limit:
+        gave = sum(_gave(entry) or 0 for entry in passed)
+        return [f"{name}: its files gave {gave:,} rows, and {there:,} are in the table"] if gave != there else []
     rows = lake.dataset(bronze).to_table(["_chunk", "_pos", "source_file"])
     identities = rows.group_by(["_chunk", "_pos"]).aggregate([([], "count_all")])
     found, problems = {}, []
@@ -126,7 +134,7 @@ def _verify_files(at: lake.Lake, name: str) -> list[str]:
         found[(group["_chunk"], lake.canonical(group["source_file"] or ""))] = group["count_all"]
     for entry in passed:
         there = found.pop((entry["chunk"], entry["path"]), 0)
-        told = entry["rows"] if entry["state"] not in ("replaced", "skipped") else 0
+        told = _gave(entry)
         if told is None:
             problems.append(f"{name}: nothing is known of what became of {entry['path']}")
         elif told != there:
@@ -134,18 +142,22 @@ def _verify_files(at: lake.Lake, name: str) -> list[str]:
     return problems + [f"{name}: rows of {path} are in the table, but not the file in the ledger" for _, path in found]
 
 
-def _verify_records(at: lake.Lake, name: str, source_uri: str) -> list[str]:
+def _gave(entry: Mapping[str, Any]) -> int | None:
+    """Rows that a file of the ledger gave and that are still its own; None if nothing is known of it."""
+    return entry["rows"] if entry["state"] not in ("replaced", "skipped") else 0
+
+
+def _verify_records(at: lake.Lake, name: str, source_uri: str, limit: int | None) -> list[str]:
     target, source = lake.delta_table(at.table("silver", name)), lake.delta_table(source_uri)
     if target is None or source is None:
         return []
     mark = lake.mark(target, marks.app_id("silver", name, source))
-    came = _identities(DeltaTable(source_uri, version=mark))
-    places = {
-        "silver": _identities(target),
-        "quarantine": _identities(lake.delta_table(at.quarantine(name))),
-        "set aside": _identities(lake.delta_table(at.set_aside(name))),
-    }
-    went = pa.concat_tables(list(places.values()))
+    asked, places = DeltaTable(source_uri, version=mark), [target, *_beside(at, name)]
+    if limit is not None and (read := lake.rows(asked)) > limit:
+        there = sum(lake.rows(place) for place in places)
+        return [f"{name}: {read:,} records were read, and {there:,} are in its tables"] if read != there else []
+    came = _identities(asked)
+    went = pa.concat_tables([_identities(place) for place in places])
     problems = []
     twice = went.group_by(NO_IDS.names).aggregate([([], "count_all")]).filter(pc.field("count_all") > 1)
     if twice.num_rows:
@@ -157,6 +169,10 @@ def _verify_records(at: lake.Lake, name: str, source_uri: str) -> list[str]:
     if strange.num_rows:
         problems.append(f"{name}: {strange.num_rows:,} records have no source, such as {_first(strange)}")
     return problems
+
+
+def _beside(at: lake.Lake, name: str) -> list[DeltaTable | None]:
+    return [lake.delta_table(at.quarantine(name)), lake.delta_table(at.set_aside(name))]
 
 
 def _identities(table: DeltaTable | None) -> pa.Table:

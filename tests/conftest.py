@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from hypothesis import settings
 
 from sluicegate import lake as lakes
 from sluicegate.definition import LAYERS, Pipeline, load
@@ -25,6 +26,10 @@ if TYPE_CHECKING:
 # So that its asserts, too, tell what differs.
 pytest.register_assert_rewrite("tests.silver_world")
 
+# How long an example takes says more of the machine than of what is tested.
+settings.register_profile("untimed", deadline=None)
+settings.load_profile("untimed")
+
 ROOT = Path(__file__).resolve().parent.parent
 
 # Columns that say when and in which chunk a record came: they differ between runs that agree in everything else.
@@ -33,7 +38,7 @@ CIRCUMSTANCES = {"receipt_time", "_chunk", "_pos", "_mark", "_quarantined_at", "
 
 @pytest.fixture(scope="session")
 def spark() -> Iterator[SparkSession]:
-    """The one session of all tests, with the very settings that jobs have."""
+    """The one session of all tests, with the settings that jobs have."""
     from sluicegate import session
 
     opened = session.session_inside("tests")

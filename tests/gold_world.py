@@ -1,4 +1,4 @@
-"""A silver table whose rows come, change and go, gold tables over it, and what these should have."""
+"""Silver tables whose rows come, change and go, gold tables over them, and what these should have."""
 
 from __future__ import annotations
 
@@ -16,16 +16,19 @@ from sluicegate.job import Job
 from sluicegate.settings import Settings
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    from pyspark.sql import DataFrame, SparkSession
 
     from sluicegate.report import TableReport
 
 COLUMNS = "id BIGINT, g STRING, k INT, x DOUBLE, n BIGINT, d DECIMAL(38, 4), p DECIMAL(10, 2), t TIMESTAMP, b BOOLEAN"
 """Columns of the silver table."""
 
+NAMES = "g STRING, name STRING, weight DOUBLE"
+"""Columns of the table that it can be joined with."""
+
 
 class GoldWorld:
-    """A lake with one silver table, ``t``, which is written by hand.
+    """A lake with silver tables, ``t`` and ``u``, which are written by hand.
 
     Args:
         folder: where it lies.
@@ -37,7 +40,7 @@ class GoldWorld:
         self.spark = spark
         self.where = Settings.of(str(folder / "lake"), str(folder / "landing"), folder / "pipelines")
         self.at = lake.Lake(self.where.lake, "w")
-        self.silver = self.at.table("silver", "t")
+        self.silver, self.names = self.at.table("silver", "t"), self.at.table("silver", "u")
         self.define(queries)
 
     def define(self, queries: Mapping[str, str]) -> None:
@@ -45,7 +48,8 @@ class GoldWorld:
         tables = "".join(f"  {name}:\n    {_fields(query)}\n" for name, query in queries.items())
         text = (
             "name: w\nbronze:\n  raw: {path: /nowhere, format: json}\n"
-            f'silver:\n  t:\n    sql: "SELECT * FROM STREAM(raw) AS r"\ngold:\n{tables}'
+            'silver:\n  t: {sql: "SELECT * FROM STREAM(raw) AS r"}\n  u: {sql: "SELECT * FROM STREAM(raw) AS r"}\n'
+            f"gold:\n{tables}"
         )
         path = self.where.pipelines / "w" / "pipeline.yaml"
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -57,9 +61,14 @@ class GoldWorld:
         frame = self.spark.createDataFrame(list(rows), COLUMNS)
         frame.coalesce(1).write.format("delta").mode("append").save(self.silver)
 
+    def name(self, rows: Iterable[tuple[Any, ...]]) -> None:
+        """Commits rows to the table that it can be joined with."""
+        frame = self.spark.createDataFrame(list(rows), NAMES)
+        frame.coalesce(1).write.format("delta").mode("append").save(self.names)
+
     def sql(self, text: str) -> None:
-        """Runs a statement in which ``t`` stands for the silver table."""
-        self.spark.sql(text.replace("{t}", f"delta.`{self.silver}`"))
+        """Runs a statement in which ``{t}`` and ``{u}`` stand for the silver tables."""
+        self.spark.sql(text.replace("{t}", f"delta.`{self.silver}`").replace("{u}", f"delta.`{self.names}`"))
 
     def run(self) -> dict[str, TableReport]:
         """Runs gold."""
@@ -68,12 +77,22 @@ class GoldWorld:
 
     def rows(self, name: str) -> Counter[Any]:
         """The rows of a gold table, in comparable values."""
-        return _counted(self.spark.read.format("delta").load(self.at.table("gold", name)).collect())
+        return _counted(self.table(name).collect())
+
+    def table(self, name: str) -> DataFrame:
+        """A gold table."""
+        return self.spark.read.format("delta").load(self.at.table("gold", name))
 
     def expected(self, name: str) -> Counter[Any]:
-        """What plain Spark makes of the silver table by the same query."""
-        self.spark.read.format("delta").load(self.silver).drop("_chunk", "_pos").createOrReplaceTempView("t")
-        return _counted(self.spark.sql(self.pipeline.gold[name].query.text).collect())
+        """What plain Spark makes of the silver tables by the same query."""
+        return _counted(self.plain(name).collect())
+
+    def plain(self, name: str) -> DataFrame:
+        """The query of a gold table, as plain Spark reads it."""
+        for table in self.pipeline.gold[name].query.tables:
+            uri = self.at.table("silver", table)
+            self.spark.read.format("delta").load(uri).createOrReplaceTempView(table)
+        return self.spark.sql(self.pipeline.gold[name].query.text)
 
     def silver_rows(self) -> list[Any]:
         """The rows of the silver table."""
@@ -84,6 +103,11 @@ class GoldWorld:
         table = lake.delta_table(self.at.table("gold", name))
         assert table is not None
         return [commit.ours or {} for commit in lake.commits(table)]
+
+
+def kept(query: str) -> str:
+    """A gold table that keeps what it needs of its groups, however small silver is."""
+    return f'{{sql: "{query}", refresh: incremental}}'
 
 
 def exact(values: Iterable[float | None]) -> tuple[float | None, float | None]:

@@ -3,35 +3,33 @@
 from __future__ import annotations
 
 import datetime as dt
+import json
 import math
-import os
 import re
 from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
 from decimal import Decimal
 from pathlib import Path
+from threading import Event
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 
-from sluicegate import gold, lake
+from sluicegate import foresight, gold, lake, plan
 from sluicegate.aggregate import upkeep
 from sluicegate.errors import QueryError
-from sluicegate.grouped import outputs_sql
-from sluicegate.partials import SIGN, Partials
-from tests.gold_world import COLUMNS, GoldWorld, comparable, exact
+from sluicegate.progress import progress
+from tests.gold_world import GoldWorld, comparable, exact, kept
+from tests.properties import in_spark
 from tests.spark.test_recovery import Stopped, stop_at
 
 if TYPE_CHECKING:
+    from deltalake import DeltaTable
     from pyspark.sql import SparkSession
 
 pytestmark = pytest.mark.spark
-
-
-def kept(query: str) -> str:
-    """A gold table that keeps what it needs of its groups, however small silver is."""
-    return f'{{sql: "{query}", refresh: incremental}}'
 
 
 SUMS = "SELECT g, k, count(*) AS n, count(x) AS c, sum(x) AS s, avg(x) AS a FROM t GROUP BY g, k"
@@ -44,8 +42,15 @@ QUERIES = {
         "GROUP BY 1 HAVING count(*) > 1"
     ),
     "nowhere": kept("SELECT count(*) + 1 AS n, max(x) AS x FROM t GROUP BY g"),
-    "rows": "{sql: \"SELECT g, count(DISTINCT k) AS n, array_sort(collect_set(k)) AS ks, sum(n) AS s, "
-    "percentile(k, 0.5) AS m FROM t GROUP BY g\", refresh: incremental}",
+    "rows": kept(
+        "SELECT g, count(DISTINCT k) AS n, array_sort(collect_set(k)) AS ks, sum(n) AS s, percentile(k, 0.5) AS m "
+        "FROM t GROUP BY g"
+    ),
+    "exact": kept(
+        "SELECT g, k, count(*) AS n, count(x) AS c, sum(t.x) AS s, avg(x) AS a FROM t GROUP BY g, k "
+        "HAVING count(DISTINCT id) > 0 AND coalesce(sum(x) = 0 OR true, true)"
+    ),
+    "one": kept("SELECT count(*) + 1 AS n, sum(n) AS s, max(d) AS d, sum(p) FILTER (WHERE b) AS p FROM t"),
     "whole": "SELECT count(*) AS n, count(DISTINCT g) AS g FROM t",
 }  # fmt: skip
 
@@ -94,6 +99,15 @@ def step(world: GoldWorld, kind: str, what: Any, first: int) -> None:
         world.sql(f"RESTORE TABLE {{t}} TO VERSION AS OF {max(table.version() - 1, 0)}")
 
 
+def stop(world: GoldWorld, point: str, rows: list[tuple[Any, ...]]) -> None:
+    """Silver gets rows, and a run over them is stopped at a point."""
+    with pytest.MonkeyPatch.context() as patch:
+        stop_at(patch, point)
+        world.add(rows)
+        with pytest.raises(Stopped):
+            world.run()
+
+
 def assert_right(world: GoldWorld) -> None:
     groups: dict[Any, list[Any]] = {}
     for row in world.silver_rows():
@@ -104,18 +118,35 @@ def assert_right(world: GoldWorld) -> None:
     )
     assert world.rows("sums") == expected
     assert world.rows("small") == expected
-    for name in ("mixed", "nowhere", "rows", "whole"):
+    assert world.rows("exact") == expected
+    for name in ("mixed", "nowhere", "rows", "one", "whole"):
         assert world.rows(name) == world.expected(name), name
 
 
-@settings(
-    max_examples=int(os.environ.get("SLUICEGATE_EXAMPLES", "2")),
-    derandomize=True,
-    deadline=None,
-    phases=[Phase.explicit, Phase.reuse, Phase.generate],
-    suppress_health_check=list(HealthCheck),
+FIRST = [
+    ("a", 1, 0.1, 5, Decimal("1.0000"), Decimal("2.50"), 1, True),
+    ("a", 1, 1e16, -7, Decimal("-3.5000"), None, 2, False),
+    ("a", 1, -1e16, 2**59, Decimal(10) ** 33, Decimal("0.01"), 1, None),
+    ("b", 2, 5e-324, 2**60, -(Decimal(10) ** 33), Decimal("-99999.99"), 3, True),
+    ("b", 2, -1e300, -(2**60), None, Decimal("0.01"), 1, True),
+    (None, 2, math.nan, 3, Decimal("0.0001"), Decimal("9.99"), 3, True),
+    (None, 2, math.inf, 3, None, None, 3, None),
+    ("c", None, -0.0, 4, None, None, 2, False),
+    ("c", 3, None, 4, None, None, 2, False),
+]
+STEPS = [
+    [("add", FIRST[1:7]), ("update", 2), ("stop", "gold.between_commits")],
+    [("delete", 3), ("stop", "gold.before_commit")],
+    [("restore", 0), ("group", "a"), ("add", FIRST[:1])],
+]
+
+
+@in_spark(examples=0)
+@example(first=FIRST, steps=STEPS)
+@given(
+    first=st.lists(ROW, min_size=3, max_size=20),
+    steps=st.lists(st.lists(STEP, min_size=1, max_size=2), min_size=1, max_size=4),
 )
-@given(first=st.lists(ROW, min_size=3, max_size=20), steps=st.lists(STEP, min_size=1, max_size=5))
 def test_gold_equals_its_queries_after_every_run(
     spark: SparkSession, tmp_path_factory: pytest.TempPathFactory, first: list[Any], steps: list[Any]
 ) -> None:
@@ -123,18 +154,21 @@ def test_gold_equals_its_queries_after_every_run(
     world.add(rows(first, 0))
     world.run()
     assert_right(world)
-    for number, (kind, what) in enumerate(steps):
-        if kind == "stop":
-            with pytest.MonkeyPatch.context() as patch:
-                stop_at(patch, what)
-                world.add(rows(first[:3], 1000 * number))
-                with pytest.raises(Stopped):
-                    world.run()
-        else:
-            step(world, kind, what, 100 * (number + 1))
+    for number, events in enumerate(steps):
+        for kind, what in events:
+            if kind == "stop":
+                stop(world, what, rows(first[:3], 1000 * number))
+            else:
+                step(world, kind, what, 100 * (number + 1))
         world.run()
         assert_right(world)
     assert all(report.state == "idle" for report in world.run().values())
+
+
+def rows_of(table: DeltaTable) -> list[dict[str, Any]]:
+    """The rows of a table, read without Spark."""
+    found: list[dict[str, Any]] = table.to_pyarrow_table().to_pylist()
+    return found
 
 
 def sample(number: int) -> tuple[Any, ...]:
@@ -144,60 +178,6 @@ def sample(number: int) -> tuple[Any, ...]:
         number**5 - 10**6, Decimal(number**3) / 7, Decimal(number * 37 % 1000) / 100,
         dt.datetime(2024, 5, 1 + number % 3, number % 24), [True, False, None][number % 3],
     )  # fmt: skip
-
-
-TRICKY = [
-    "SELECT g, count(*) AS n, count(k, b) AS kb FROM t GROUP BY g",
-    "SELECT upper(g) || '!' AS u, length(upper(g) || '!') AS l, sum(n) AS s FROM t GROUP BY upper(g) || '!'",
-    "SELECT g AS k, k AS g, min(n) AS lo, max(d) AS hi FROM t GROUP BY g, k",
-    "SELECT g, sum(n) / count(*) AS mean, round(avg(p), 1) AS r FROM t GROUP BY g",
-    "SELECT CASE WHEN n > 0 THEN 'up' ELSE 'down' END AS way, count(*) AS n FROM t GROUP BY ALL",
-    "SELECT date(t) AS day, hour(min(t)) AS h, max(t) AS m, min(g) AS g FROM t GROUP BY day",
-    "SELECT g, avg(d) AS ad, sum(d) AS sd, avg(p) AS ap, sum(p) AS sp FROM t GROUP BY g",
-    "SELECT g, sum(n) AS s, s + 1 AS s1, sum(n) FILTER (WHERE k IN (1, 2)) AS f FROM t GROUP BY g HAVING s1 > 0",
-    "SELECT r.g, count_if(r.b) AS c, count_if(b IS NULL) AS z FROM t AS r WHERE r.k BETWEEN 0 AND 2 GROUP BY r.g",
-    "SELECT k % 2 AS odd, (k % 2) + 1 AS more, max(b) AS b FROM t GROUP BY k % 2",
-    "SELECT g, sum(k) AS k, avg(k) AS ak, sum(CAST(k AS FLOAT)) AS f FROM t GROUP BY g",
-    "SELECT k, avg(n) AS n FROM t WHERE n BETWEEN -1000000 AND 1000000 GROUP BY k",
-    "SELECT g, max(x) AS hi, min(x) AS lo, count(x) AS c FROM t GROUP BY g ORDER BY hi",
-    "SELECT count(NULL) AS nothing, count(1) AS one, k FROM t GROUP BY 3",
-    "SELECT `g` AS `a name`, mean(`p`) AS `the mean` FROM t GROUP BY `t`.`g`",
-    "SELECT g, greatest(max(n), 0) - least(min(n), 0) AS span, coalesce(sum(p), 0) AS p FROM t GROUP BY g",
-    "SELECT d > 100 AS big, CAST(sum(n) AS STRING) AS s, sum(if(b, 1, 0)) AS b FROM t GROUP BY d > 100",
-    "SELECT g, k FROM t GROUP BY g, k",
-    "SELECT n - k - 1 AS a, k - 1 AS k1, n AS n1, count(*) AS c FROM t GROUP BY k - 1, n, k",
-    "SELECT g LIKE ANY ('a%', 'b%') AS ab, k, count(*) AS n FROM t GROUP BY ALL",
-    "SELECT trunc(t, 'MM') AS m, g, sum(p * 2) AS p2, sum(-p) AS np FROM t GROUP BY trunc(t, 'MM'), g",
-]
-
-
-@pytest.mark.parametrize("query", TRICKY)
-def test_what_is_kept_gives_what_the_query_gives(spark: SparkSession, query: str) -> None:
-    """Rows come, change and go; Spark runs the user's own text over what is left."""
-    before, after = [sample(i) for i in range(1, 40)], [sample(i) for i in range(12, 60)]
-    grouped = upkeep(query, [column.split()[0] for column in COLUMNS.split(", ") if " " in column]).grouped
-    assert grouped is not None
-    first = spark.createDataFrame(before, COLUMNS)
-    partials = Partials.of(grouped, first)
-    state = partials.fresh(partials.of_rows(first.selectExpr("*", f"1 AS {SIGN}")))
-    gone, came = before[:11], after[28:]
-    change = [(*row, -1) for row in gone] + [(*row, 1) for row in came]
-    signed = spark.createDataFrame(change, f"{COLUMNS}, {SIGN} INT")
-    now = partials.merged(partials.of_rows(signed), state)
-    lost = now.where("_lost")
-    whole = spark.createDataFrame(after, COLUMNS)
-    again = partials.fresh(partials.of_groups(whole, lost))
-    now = now.where("NOT _lost").drop("_lost").unionByName(partials.renewed(lost, again))
-    partials.values(now).createOrReplaceTempView("_test_values")
-    whole.createOrReplaceTempView("t")
-    expected = Counter(tuple(map(comparable, row)) for row in spark.sql(query).collect())
-    found = Counter(tuple(map(comparable, row)) for row in spark.sql(outputs_sql(grouped, "_test_values")).collect())
-    assert found <= expected  # groups that no row came to or left are as they were, and not looked at
-    touched = Partials.of(grouped, whole).of_rows(signed).count()
-    assert 0 < sum(found.values()) <= touched
-    assert (
-        spark.sql(outputs_sql(grouped, "_test_values")).schema.simpleString() == spark.sql(query).schema.simpleString()
-    )
 
 
 def test_variances_lose_no_digits_where_sums_of_squares_would(spark: SparkSession, tmp_path: Path) -> None:
@@ -299,22 +279,89 @@ def test_a_query_that_must_be_incremental_and_cannot(spark: SparkSession, tmp_pa
 
 
 def test_a_reader_never_sees_a_half_changed_table(spark: SparkSession, tmp_path: Path) -> None:
-    """Every version of the table is what its query gave over some version of silver."""
-    world = GoldWorld(tmp_path, {"a": kept(SUMS), "b": SUMS}, spark)
-    right = []
-    for number in range(3):
-        world.add([sample(number * 10 + i) for i in range(10)])
+    """Who polls it all the while, without Spark, sees what its query gives over one version of silver or another."""
+    world = GoldWorld(tmp_path, {"a": kept(SUMS), "b": SUMS, "c": f"{{sql: '{SUMS}', refresh: full}}"}, spark)
+    seen: dict[str, list[Counter[Any]]] = {name: [] for name in world.pipeline.gold}
+    done = Event()
+
+    def poll() -> None:
+        while not done.is_set():
+            for name, found in seen.items():
+                table = lake.delta_table(world.at.table("gold", name))
+                assert table is not None
+                found.append(Counter(tuple(map(comparable, row.values())) for row in rows_of(table)))
+
+    world.add([sample(i) for i in range(10)])
+    world.run()
+    right = [world.rows("a")]
+    with ThreadPoolExecutor() as pool:
+        reader = pool.submit(poll)
+        try:
+            for change in ("add", "add", "delete"):
+                if change == "add":
+                    world.add([sample(10 * len(right) + i) for i in range(10)])
+                else:
+                    world.sql("DELETE FROM {t} WHERE id < 15")
+                world.run()
+                right.append(world.rows("a"))
+        finally:
+            done.set()
+        reader.result()
+    for name, found in seen.items():
+        assert len(found) > len(right)
+        assert all(one in right for one in found), name
+        assert found[-1] == right[-1]
+
+
+def clustered(world: GoldWorld, name: str) -> list[str]:
+    """The columns that Delta says a gold table is clustered by."""
+    [detail] = world.spark.sql(f"DESCRIBE DETAIL delta.`{world.at.table('gold', name)}`").collect()
+    return list(detail.clusteringColumns)
+
+
+def test_a_table_is_clustered_by_what_its_query_orders_by(spark: SparkSession, tmp_path: Path) -> None:
+    total = "SELECT b, k, count(*) AS n, array_sort(collect_set(g)) AS gs FROM t GROUP BY b, k"
+    queries = {"kept": kept(f"{SUMS} ORDER BY s DESC, k, g"), "whole": f"{total} ORDER BY gs, b, n LIMIT 20"}
+    world = GoldWorld(tmp_path, queries, spark)
+    for first in (0, 20):
+        world.add([sample(i) for i in range(first, first + 20)])
         world.run()
-        right.append(world.rows("a"))
-    for name in ("a", "b"):
-        uri = world.at.table("gold", name)
-        table = lake.delta_table(uri)
-        assert table is not None
-        versions = [
-            Counter(
-                tuple(map(comparable, row))
-                for row in spark.read.format("delta").option("versionAsOf", v).load(uri).collect()
-            )
-            for v in range(table.version() + 1)
-        ]
-        assert versions == right
+        # Delta clusters by no booleans and arrays. The table is made in one commit, and keeps this through all others.
+        assert {name: clustered(world, name) for name in queries} == {"kept": ["s", "k", "g"], "whole": ["n"]}
+        assert all(commit for name in queries for commit in world.commits(name))
+    table = lake.delta_table(world.at.table("gold", "kept"))
+    assert table is not None
+    assert sorted(table.to_pyarrow_table()["n"].to_pylist()) == sorted(row[2] for row in world.rows("kept").elements())
+    spark.sql(f"OPTIMIZE delta.`{world.at.table('gold', 'kept')}`")
+    before = world.rows("kept")
+    world.define({"kept": kept(f"{SUMS} ORDER BY ALL"), "whole": total})
+    assert world.run()["kept"].state == "rebuilt"
+    assert (world.rows("kept"), world.rows("whole")) == (before, world.expected("whole"))
+    assert (clustered(world, "kept"), clustered(world, "whole")) == (["g", "k", "n", "c"], [])
+    world.define({"kept": kept(SUMS.replace("sum(x) AS s", "sum(n) AS s") + " ORDER BY 5"), "whole": total})
+    world.run()
+    assert clustered(world, "kept") == ["s"]  # of another type now, so that its columns are written anew
+
+
+def test_commits_and_events_say_what_a_run_wrote_for_what_changed(spark: SparkSession, tmp_path: Path) -> None:
+    world = GoldWorld(tmp_path, {"kept": kept(SUMS), "small": SUMS}, spark)
+    world.add([sample(i) for i in range(40)])
+    world.run()
+    world.add([(100 + i, "a", 1, 0.0, i, None, None, None, None) for i in range(9)])
+    [flow] = [flow for name, flow in plan.flows(world.pipeline, world.at, "gold").items() if name == "kept"]
+    told = foresight.touched(world.pipeline.gold["kept"], flow, progress(flow), upkeep(SUMS))
+    assert (told.rows, told.groups, told.exact, told.all_of) == (9, 1, True, ())
+    world.run()
+    assert {name: world.commits(name)[0]["groups"] for name in ("kept", "small")} == {"kept": 1, "small": None}
+    events = lake.delta_table(world.at.events)
+    assert events is not None
+    [said] = [
+        json.loads(event["details"])["bytes"]
+        for event in events.to_pyarrow_table().to_pylist()
+        if (event["table"], event["version"]) == ("kept", 1)
+    ]
+    newest = max(Path(world.silver).glob("*.parquet"), key=lambda file: file.stat().st_mtime)
+    assert said["changed"] == told.reads == newest.stat().st_size
+    written = [action for action in lake.actions(world.at.table("gold", "kept"), 1) if {"add", "cdc"} & action.keys()]
+    assert said["written"] == sum(next(iter(action.values()))["size"] for action in written)
+    assert said["written_per_byte_changed"] == round(said["written"] / said["changed"], 3)

@@ -89,7 +89,7 @@ STEP = st.one_of(
 )
 
 
-@settings(max_examples=3, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
+@settings(max_examples=5, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
 @given(steps=st.lists(st.tuples(STEP, st.booleans()), min_size=3, max_size=4))
 def test_tables_are_a_function_of_what_landed(
     spark: SparkSession, tmp_path_factory: pytest.TempPathFactory, steps: list[Any]

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import os
 from typing import TYPE_CHECKING, Any
 from unittest import mock
 
 import pytest
-from hypothesis import HealthCheck, Phase, event, given, settings
+from hypothesis import event, given
 from hypothesis import strategies as st
 
 from sluicegate import fault, identities, lake
 from sluicegate.choice import Interval, Replay
+from tests.properties import in_spark
 from tests.silver_oracle import Today
 from tests.silver_world import World, name, record
 from tests.spark.test_recovery import Stopped
@@ -113,13 +113,7 @@ class Course:
 
 
 @pytest.mark.parametrize("few", [identities.FEW, -1], ids=["few", "many"])
-@settings(
-    max_examples=int(os.environ.get("SLUICEGATE_EXAMPLES", "2")),
-    derandomize=True,
-    deadline=None,
-    phases=[Phase.explicit, Phase.reuse, Phase.generate],  # shrinking would take many minutes of Spark runs
-    suppress_health_check=list(HealthCheck),
-)
+@in_spark(examples=2)
 @given(order=st.sampled_from(["first", "latest", "every"]), steps=STEPS)
 def test_silver_is_a_function_of_what_landed(
     spark: SparkSession, tmp_path_factory: pytest.TempPathFactory, few: int, order: Any, steps: list[Any]

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import json
-import os
 from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from sluicegate.choice import Replay
 from sluicegate.errors import ExpectationFailed
+from tests.properties import in_spark
 from tests.silver_world import BRONZE, KEYS, World, record
 
 if TYPE_CHECKING:
@@ -93,13 +93,7 @@ RECORD = st.builds(
 FILES = st.dictionaries(st.sampled_from(["raw/0", "raw/1", "raw/2"]), st.lists(RECORD, max_size=4), min_size=1)
 
 
-@settings(
-    max_examples=int(os.environ.get("SLUICEGATE_EXAMPLES", "2")),
-    derandomize=True,
-    deadline=None,
-    phases=[Phase.explicit, Phase.reuse, Phase.generate],
-    suppress_health_check=list(HealthCheck),
-)
+@in_spark(examples=2)
 @given(order=st.sampled_from(["every", "first", "latest"]), steps=st.lists(FILES, min_size=3, max_size=4))
 def test_the_first_to_arrive_stays(
     spark: SparkSession, tmp_path_factory: pytest.TempPathFactory, order: str, steps: list[Any]

@@ -30,6 +30,7 @@ pytestmark = pytest.mark.unit
         ("SELECT g, k FROM t GROUP BY g, k", ("g", "k"), {0: "g", 1: "k"}),
         ("SELECT g, sum(x * 2) AS s FROM t WHERE s.where > 0 GROUP BY g", ("g",), {0: "g"}),
         ("SELECT g, sum(x) FILTER (WHERE y IN (1, 2)) AS s FROM t GROUP BY G", ("G",), {0: "g"}),
+        ("SELECT count(*) AS n, avg(x) AS a FROM t WHERE y > 0 HAVING n > 1", ("TRUE",), {}),
     ],
 )
 def test_counts_sums_and_extremes_are_kept(query: str, groups: tuple[str, ...], keys: dict[int, str]) -> None:
@@ -58,7 +59,8 @@ def test_others_need_the_rows_of_a_group(query: str, why: str) -> None:
 @pytest.mark.parametrize(
     ("query", "why"),
     [
-        ("SELECT count(*) AS n FROM t", "no GROUP BY"),
+        ("SELECT count(DISTINCT g) AS n FROM t", "no GROUP BY, and count(DISTINCT …) needs all rows"),
+        ("SELECT g, x FROM t WHERE x > 1", "no GROUP BY and no aggregate function"),
         ("SELECT g, sum(x) OVER (PARTITION BY g) AS s FROM t", "window"),
         ("SELECT g, sum(x) AS s FROM t GROUP BY g LIMIT 3", "LIMIT"),
         ("SELECT DISTINCT g FROM t", "DISTINCT"),
@@ -77,7 +79,14 @@ def test_others_need_the_rows_of_a_group(query: str, why: str) -> None:
         ("SELECT g, count(*) AS n FROM t WHERE at < `current_date` GROUP BY g", "current_date may have"),
         ("SELECT /*+ COALESCE(3) */ g, count(*) AS n FROM t GROUP BY g", "a hint"),
         ("SELECT upper(g) AS u, percentile(x, 0.5 AS p FROM t GROUP BY ALL", "cannot be"),
-        ("SELECT g, count(*) AS n FROM t JOIN u USING (g) GROUP BY g", "joins"),
+        ("SELECT g, count(*) AS n FROM t JOIN u ON t.g < u.g GROUP BY g", "no equality with a column of t"),
+        ("SELECT g, count(*) AS n FROM t, u WHERE t.g = u.g GROUP BY g", "a join that is no inner"),
+        ("SELECT g, count(*) AS n FROM t FULL JOIN u USING (g) GROUP BY g", "a join that is no inner"),
+        ("SELECT g, count(*) AS n FROM t RIGHT JOIN u USING (g) GROUP BY g", "a join that is no inner"),
+        ("SELECT g, count(*) AS n FROM t NATURAL JOIN u GROUP BY g", "a join that is no inner"),
+        ("SELECT a.g, count(*) AS n FROM t AS a JOIN t AS b ON a.g = b.h GROUP BY a.g", "no equality"),
+        ("SELECT t.g, count(*) AS n FROM t JOIN u ON t.g = u.g JOIN v ON u.h = v.h GROUP BY t.g", "a row of v touches"),
+        ("SELECT g, count(*) AS n FROM t JOIN (SELECT * FROM u) AS u USING (g) GROUP BY g", "several queries"),
         ("SELECT g, count(*) AS n FROM (SELECT * FROM t) GROUP BY g", "several queries"),
         ("WITH u AS (SELECT * FROM t) SELECT g, count(*) AS n FROM u GROUP BY g", "several queries"),
         ("SELECT g, count(*) AS n FROM t WHERE x > (SELECT avg(x) FROM t) GROUP BY g", "several queries"),
@@ -91,6 +100,28 @@ def test_what_is_not_known_to_be_safe_is_made_again_whole(query: str, why: str) 
     found = upkeep(query)
     assert found.way == "whole"
     assert why in found.why
+
+
+def test_a_join_is_followed_by_its_equality() -> None:
+    found = upkeep(
+        "SELECT r.g, name, count(p.g) AS n FROM a.t AS r /* who */ LEFT JOIN p USING (g)\n"
+        "JOIN main.v ON v.h = lower(r.h) AND v.x > 0 WHERE r.x > 1 GROUP BY g, p.name"
+    )
+    assert found.way == "partial"
+    assert found.why.endswith("; a row that changes in p touches those with its g; a row that changes in main.v "
+                              "touches those with its h")  # fmt: skip
+    grouped = found.grouped
+    assert grouped is not None
+    assert (grouped.table, grouped.groups, grouped.keys) == ("a.t", ("g", "p.name"), {0: "g", 1: "name"})
+    assert grouped.from_ == (
+        "_sluicegate_rows AS r LEFT JOIN _sluicegate_joined_p AS p USING (g) "
+        "JOIN _sluicegate_joined_main_v AS v ON v.h = lower(r.h) AND v.x > 0"
+    )
+    assert [tie.columns for tie in grouped.joins["main.v"]] == [("h",)]
+    # Of a row that finds no other p.g is NULL, and g is not.
+    other = upkeep("SELECT p.g, count(*) AS n FROM t LEFT JOIN p USING (g) GROUP BY g", ["g"]).grouped
+    assert other is not None
+    assert other.keys == {}
 
 
 def test_a_name_in_group_by_is_a_columns_first() -> None:

@@ -22,6 +22,7 @@ from deltalake import DeltaTable, write_deltalake
 from sluicegate import definition, sqlshell
 from sluicegate.definition import Pipeline
 from sluicegate.errors import NotADeltaTable, QueryError, SluicegateError
+from sluicegate.query import Query
 from sluicegate.settings import Settings
 
 pytestmark = pytest.mark.unit
@@ -32,6 +33,11 @@ UTC_TIME = pa.timestamp("us", "UTC")
 @dataclass
 class Named:
     name: str
+
+
+@dataclass
+class Asked:
+    query: Query
 
 
 @dataclass
@@ -58,7 +64,7 @@ class Shop:
                 Named("clinic"),
                 bronze={"recordings": 1, "patients": 1},
                 silver={"enriched": 1},
-                gold={"daily": 1},
+                gold={"daily": Asked(Query.parse("SELECT mrn AS n FROM enriched"))},
             ),
             "sport": Stand("sport", Named("clinic"), bronze={"recordings": 1, "odd": 1}),
         }

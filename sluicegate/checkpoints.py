@@ -1,0 +1,63 @@
+"""What Spark wrote into the checkpoint of a stream over a Delta table, read without Spark.
+
+``metadata`` has the id of the query, ``offsets/N`` where batch N ends, written before it is run, and ``commits/N`` is
+there once it is done.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+
+from sluicegate import stores
+from sluicegate.lake import is_local, local_path
+
+
+@dataclass(frozen=True)
+class Checkpoint:
+    """A checkpoint with one source.
+
+    Attributes:
+        address: path or URI of its folder.
+    """
+
+    address: str
+
+    @property
+    def location(self) -> str:
+        """The same for Spark, which must not take a local path for one of its default file system."""
+        return f"file://{local_path(self.address)}" if is_local(self.address) else self.address
+
+    def query(self) -> str | None:
+        """Spark's id of its query; None if there is no checkpoint."""
+        text = self._text("metadata")
+        return None if text is None else str(json.loads(text)["id"])
+
+    def end(self, batch: int) -> int | None:
+        """The version of the source that a batch ends at; None if it is not known."""
+        text = self._text(f"offsets/{batch}")
+        return None if text is None else covered(text)
+
+    def is_done(self, batch: int) -> bool:
+        """Whether Spark knows that a batch is done."""
+        return self._text(f"commits/{batch}") is not None
+
+    def remove(self) -> None:
+        """Deletes it, if there is one."""
+        fs, folder = stores.opened(self.address)
+        if fs.exists(folder):
+            fs.rm(folder, recursive=True)
+
+    def _text(self, file: str) -> str | None:
+        fs, folder = stores.opened(self.address)
+        try:
+            return bytes(fs.cat_file(f"{folder}/{file}")).decode()
+        except FileNotFoundError:
+            return None
+
+
+def covered(offsets: str) -> int:
+    """The version of a Delta source that a batch ends at, by the text of its offsets."""
+    ends = json.loads(offsets.splitlines()[2])
+    # Version v with index -1 (the base) means: everything before v, nothing of v yet.
+    return int(ends["reservoirVersion"]) - (1 if int(ends["index"]) < 0 else 0)

@@ -1,0 +1,103 @@
+"""What a query must be like to be a streaming aggregation, as far as its text tells; Spark has the last word."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
+
+from sqlglot import exp
+
+from sluicegate import query_shape
+from sluicegate.sql_tokens import parsed
+
+if TYPE_CHECKING:
+    from sluicegate.definition_model import GoldTable
+    from sluicegate.query import Query
+
+# What would take a row away, or is of several groups: a group's row is then not what the group's newest batch says.
+_WITHOUT = {"having": "a HAVING", "distinct": "a DISTINCT", "limit": "a LIMIT", "offset": "an OFFSET",
+            "order": "an ORDER BY", "qualify": "a QUALIFY", "with_": "a WITH", "joins": "a join",
+            "laterals": "a LATERAL VIEW"}  # fmt: skip
+
+
+class Unkeyed(ValueError):
+    """Raised when a query cannot be kept by the mode that is asked for.
+
+    Attributes:
+        message: why.
+        hint: what helps.
+    """
+
+    def __init__(self, message: str, hint: str) -> None:
+        super().__init__(message)
+        self.message, self.hint = message, hint
+
+
+def objections(table: GoldTable) -> Iterator[Unkeyed]:
+    """Why a gold table's query cannot be kept by its mode, without looking at the table that it reads."""
+    if len(table.query.tables) != 1 or _readings(table.query) != 1:
+        yield Unkeyed(f"mode {table.mode} reads one table, once, as a stream", "join in a silver table")
+        return
+    try:
+        if table.mode == "update":
+            keys(table.query)
+    except Unkeyed as error:
+        yield error
+
+
+def _readings(query: Query) -> int:
+    tree = parsed(query.text)
+    return sum(1 for node in tree.find_all(exp.Table) if not query_shape.is_from_with(node))
+
+
+def keys(query: Query, columns: Sequence[str] = ()) -> list[str]:
+    """The outputs by which the group of a row is known, as mode ``update`` needs them.
+
+    Args:
+        query: the query.
+        columns: the columns of the table that it reads, where they are known: a name in GROUP BY is a column's first.
+
+    Raises:
+        Unkeyed: it is no plain GROUP BY, or what it groups by is not among its outputs.
+    """
+    tree = parsed(query.text)
+    if not isinstance(tree, exp.Select) or any(node is not tree for node in tree.find_all(exp.Query)):
+        raise Unkeyed("mode update needs one plain SELECT with a GROUP BY", "mode: complete")
+    for part, name in _WITHOUT.items():
+        if tree.args.get(part):
+            raise Unkeyed(f"mode update cannot follow a query with {name}", "mode: complete, or take it away")
+    group = tree.args.get("group")
+    if group is None or not group.expressions or any(v for k, v in group.args.items() if k != "expressions"):
+        raise Unkeyed("mode update needs a GROUP BY with each expression written out", "GROUP BY a, b")
+    outputs = [(output.alias_or_name, output.unalias()) for output in tree.expressions]
+    return [_key(expression, outputs, {column.lower() for column in columns}) for expression in group.expressions]
+
+
+def _key(expression: exp.Expr, outputs: Sequence[tuple[str, exp.Expr]], columns: set[str]) -> str:
+    if isinstance(expression, exp.Literal) and not expression.is_string and 0 < int(expression.name) <= len(outputs):
+        return outputs[int(expression.name) - 1][0]
+    wanted = {_plain(expression)}
+    if isinstance(expression, exp.Anonymous) and expression.name.lower() == "window":
+        # Its windows are all of one length.
+        wanted |= {"window", *(f"{of}.{end}" for of in ("window", _plain(expression)) for end in ("start", "end"))}
+    for name, made in outputs:
+        if name and _plain(made) in wanted:
+            return name
+    bare = expression.name.lower() if isinstance(expression, exp.Column) and not expression.table else ""
+    for name, _ in outputs:
+        if bare and name.lower() == bare and bare not in columns:
+            return name
+    text = expression.sql("spark")
+    raise Unkeyed(f"mode update finds a group's row by what it groups by, and {text} is not in its SELECT list",
+                  "put it there")  # fmt: skip
+
+
+def _plain(expression: exp.Expr) -> str:
+    """An expression so that what is the same but for capitals and the table's name is the same."""
+
+    def of(node: exp.Expr) -> exp.Expr:
+        if isinstance(node, exp.Column) and node.table.lower() != "window":
+            return exp.column(node.name.lower())
+        return exp.to_identifier(node.name.lower()) if isinstance(node, exp.Identifier) else node
+
+    return expression.transform(of).sql("spark")

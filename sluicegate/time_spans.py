@@ -1,0 +1,41 @@
+"""Time spans as Spark writes intervals: ``10 minutes``, ``1 hour 30 minutes``, and short, ``4s``."""
+
+from __future__ import annotations
+
+import re
+from datetime import timedelta
+
+# Words of https://spark.apache.org/docs/latest/sql-ref-literals.html#interval-literal, and the short ones people type.
+_UNITS = {
+    "milliseconds": ("millisecond", "milliseconds", "ms"),
+    "seconds": ("second", "seconds", "sec", "secs", "s"),
+    "minutes": ("minute", "minutes", "min", "mins", "m"),
+    "hours": ("hour", "hours", "h"),
+    "days": ("day", "days", "d"),
+    "weeks": ("week", "weeks", "w"),
+}
+_OF_WORD = {word: unit for unit, words in _UNITS.items() for word in words}
+_PART = re.compile(r"\s*(\d{1,6}(?:\.\d{1,6})?)\s*([a-z]+)")
+
+
+def time_span(text: str) -> timedelta:
+    """The length of a time span.
+
+    Args:
+        text: numbers, each with its unit; ``interval`` may stand before them. Seconds may have a fraction.
+
+    Raises:
+        ValueError: it is not one; months and years, which differ in length, are none either.
+    """
+    rest = re.sub(r"^\s*interval\b", "", text.lower()).rstrip()
+    length, parts = timedelta(), 0
+    while rest:
+        part = _PART.match(rest)
+        unit = _OF_WORD.get(part[2]) if part else None
+        if part is None or unit is None or ("." in part[1] and unit != "seconds"):
+            raise ValueError(text)
+        length += timedelta(**{unit: float(part[1])})
+        rest, parts = rest[part.end() :], parts + 1
+    if not parts:
+        raise ValueError(text)
+    return length
