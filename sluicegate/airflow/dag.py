@@ -4,15 +4,22 @@ from __future__ import annotations
 
 import logging
 import os
+from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from airflow.sdk import DAG, BaseOperator, CronDataIntervalTimetable, chain
+from airflow.sdk import DAG, Asset, BaseOperator, CronDataIntervalTimetable, chain
 from airflow.sdk.exceptions import AirflowFailException
 from croniter import croniter
 
 from sluicegate import definition, definition_yaml
+from sluicegate.airflow import docs
+from sluicegate.airflow.account import Account
+from sluicegate.airflow.assets import asset
+from sluicegate.airflow.check import CheckRequest
+from sluicegate.airflow.form import form
+from sluicegate.airflow.notify import callbacks, readable_callbacks
 from sluicegate.airflow.operator import SluicegateJob
 from sluicegate.airflow.sensor import LandedFilesSensor
 from sluicegate.errors import DefinitionError, PipelineMissing
@@ -24,7 +31,18 @@ if TYPE_CHECKING:
 # Schedules count from here. Fixed, since a date that moves would make a new version of the DAG at each parse; nothing
 # before the first run is made up for (catchup), because a run takes whatever has landed since the last one.
 START = datetime(2025, 1, 1, tzinfo=UTC)
-JOB_ENDS_WITHIN = timedelta(hours=2)
+ENDS_WITHIN = timedelta(hours=2)
+
+# Of a job: what a retry cannot change fails at once (see ``asked.failure``). What is left are conflicts with another
+# writer, lost executors, a full disk, a network that was away: the longer it lasts, the longer is waited.
+RETRIES: dict[str, Any] = {
+    "retries": 3,
+    "retry_delay": timedelta(seconds=30),
+    "retry_exponential_backoff": 3.0,
+    "max_retry_delay": timedelta(minutes=10),
+}
+# Of a task that only looks.
+LOOKS_AGAIN: dict[str, Any] = {"retries": 2, "retry_delay": timedelta(seconds=30)}
 
 log = logging.getLogger(__name__)
 
@@ -42,7 +60,10 @@ def settings_below(root: Path) -> Settings:
 
 
 def medallion_dag(name: str, settings: Settings) -> DAG:
-    """The DAG of a pipeline: a sensor for landed files, then a job for each layer that has tables, one after another.
+    """The DAG of a pipeline, its tasks one after another.
+
+    A check of what the run is asked for, a sensor for landed files, a job for each layer that has tables, and the proof
+    that all adds up.
 
     Args:
         name: name of the pipeline, which becomes that of the DAG.
@@ -55,34 +76,46 @@ def medallion_dag(name: str, settings: Settings) -> DAG:
     pipeline = definition.load(name, settings)
     about = {
         "description": pipeline.description,
-        "doc_md": _about(pipeline),
+        "doc_md": docs.of_dag(pipeline),
         "tags": pipeline.tags,
         "default_args": {"owner": pipeline.owner},
+        "params": form(pipeline),
+        **callbacks(name, pipeline.notify, settings),
     }
     with _dag(name, pipeline.schedule, **about) as dag:
-        wait = LandedFilesSensor(
-            task_id="wait_for_files",
-            pipeline=name,
-            settings=settings,
-            timeout=_step(pipeline.schedule),
-            retries=1,
-            retry_delay=timedelta(minutes=1),
-        )
-        jobs = [
-            SluicegateJob(
-                task_id=layer,
-                pipeline=name,
-                layer=layer,
-                settings=settings,
-                retries=1,
-                retry_delay=timedelta(minutes=1),
-                execution_timeout=JOB_ENDS_WITHIN,
-            )
-            for layer in definition.LAYERS
-            if getattr(pipeline, layer)
-        ]
-        chain(wait, *jobs)
+        chain(*_tasks(pipeline, settings))
     return dag
+
+
+def _tasks(pipeline: definition.Pipeline, settings: Settings) -> Iterator[BaseOperator]:
+    """The tasks of the DAG that is being made, in their order."""
+    subject: dict[str, Any] = {"pipeline": pipeline.name, "settings": settings}
+    yield CheckRequest(task_id="check_request", doc_md=docs.CHECK, **subject, **LOOKS_AGAIN)
+    step = _step(pipeline.schedule)
+    yield LandedFilesSensor(task_id="wait_for_files", doc_md=docs.WAIT, timeout=step, **subject, **LOOKS_AGAIN)
+    for layer in definition.LAYERS:
+        if getattr(pipeline, layer):
+            yield SluicegateJob(
+                task_id=layer,
+                doc_md=docs.of_layer(pipeline, layer),
+                layer=layer,
+                inlets=_assets(pipeline, [*_before(pipeline, layer), *pipeline.names(layer)]),
+                outlets=_assets(pipeline, pipeline.names(layer)),
+                execution_timeout=ENDS_WITHIN,
+                **subject,
+                **RETRIES,
+            )
+    yield Account(task_id="account", doc_md=docs.ACCOUNT, execution_timeout=ENDS_WITHIN, **subject, **LOOKS_AGAIN)
+
+
+def _assets(pipeline: definition.Pipeline, tables: list[str]) -> list[Asset]:
+    return [asset(pipeline.name, table) for table in tables]
+
+
+def _before(pipeline: definition.Pipeline, layer: definition.Layer) -> list[str]:
+    """The tables of the layer before one. (Its own are inlets too, since it looks up what was last told of them.)"""
+    index = definition.LAYERS.index(layer)
+    return pipeline.names(definition.LAYERS[index - 1]) if index else []
 
 
 def medallion_dags(settings: Settings) -> dict[str, DAG]:
@@ -142,6 +175,7 @@ def _dag_of_mistakes(name: str, error: DefinitionError, settings: Settings) -> D
         description=f"Does not run: {error.message}",
         doc_md=f"This pipeline does not run, because its definition has mistakes:\n\n```\n{told}\n```",
         tags=["mistakes"],
+        **readable_callbacks(name, settings),
     ) as dag:
         DefinitionMistakes(task_id="definition_has_mistakes", mistakes=told, retries=0)
     return dag
@@ -163,8 +197,10 @@ def _dag(name: str, schedule: str | None, **about: Any) -> DAG:
         schedule=CronDataIntervalTimetable(schedule, timezone="UTC") if schedule else None,
         start_date=START,
         catchup=False,
-        # Two runs at once would be right, but the second would only wait for the first one's lock.
-        max_active_runs=1,
+        # Not `fail_fast`: it has what follows a failed task skipped, and a run whose last task was skipped is green.
+        # Runs do not meet in the tables (see ``operator.alone``), and one by hand is not to queue behind one that waits
+        # for files, for a day perhaps.
+        max_active_runs=3,
         **about,
     )
 
@@ -177,10 +213,3 @@ def _step(schedule: str | None) -> timedelta:
     first: datetime = ticks.get_next(datetime)
     second: datetime = ticks.get_next(datetime)
     return min(timedelta(days=1), second - first)
-
-
-def _about(pipeline: definition.Pipeline) -> str:
-    tables = [
-        f"- {layer}: {', '.join(getattr(pipeline, layer))}" for layer in definition.LAYERS if getattr(pipeline, layer)
-    ]
-    return "\n".join([pipeline.description, "", *tables])

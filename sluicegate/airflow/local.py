@@ -216,11 +216,16 @@ class LocalAirflow:
                 # Logs are read from their files; serving them opens a port on every address of the machine.
                 self._start("scheduler", "--skip-serve-logs")
                 if self.lasting:
-                    self._start("triggerer", "--skip-serve-logs")
+                    self.start_triggerer()
             health = self.call("GET", "/api/v2/monitor/health")
             return health["scheduler"]["status"] == "healthy" and self._parsed(dag)
         except OSError:  # nobody listens yet; HTTP errors are among them: no such DAG yet
             return False
+
+    def start_triggerer(self) -> None:
+        """Starts what tasks wait in that found nothing yet; unless it runs."""
+        if "triggerer" not in self._processes:
+            self._start("triggerer", "--skip-serve-logs")
 
     def _parsed(self, dag: str) -> bool:
         for error in self.call("GET", "/api/v2/importErrors")["import_errors"]:

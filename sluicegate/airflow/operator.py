@@ -6,16 +6,20 @@ import json
 import os
 from collections import deque
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import replace
+from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 import psutil  # type: ignore[import-untyped]
 from airflow.providers.apache.spark.hooks.spark_submit import SparkSubmitHook
 from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOperator
-from airflow.sdk import Connection
-from airflow.sdk.exceptions import AirflowException, AirflowFailException, AirflowNotFoundException
+from airflow.sdk import Asset, Connection
+from airflow.sdk.exceptions import AirflowException, AirflowNotFoundException, AirflowRescheduleException
 
 from sluicegate import report, session
+from sluicegate.airflow.asked import asked, failure, who
+from sluicegate.airflow.assets import news
 from sluicegate.definition import load
 from sluicegate.errors import SluicegateError
 from sluicegate.settings import Settings
@@ -23,12 +27,15 @@ from sluicegate.settings import Settings
 if TYPE_CHECKING:
     from airflow.sdk import Context
 
+    from sluicegate.definition import Layer, Pipeline
+    from sluicegate.request import Request
+
 # Who runs this, for every commit. `dag_run` and not `ds` or `logical_date`: a run that is triggered by hand or by an
 # asset has no logical date, and then those names do not exist. `tojson` quotes whatever a person puts into a run id.
 RUN_INFO = '{{ {"dag_id": dag_run.dag_id, "run_id": dag_run.run_id, "try": ti.try_number} | tojson }}'
 
-# The job's own exit codes that no retry changes: the user's mistake, and data that broke an `expect_or_fail`.
-FINAL = (2, 3)
+# How long a task stays away that found another run at work on its pipeline.
+LOOK_AGAIN_AFTER = timedelta(seconds=20)
 
 
 class SluicegateJob(SparkSubmitOperator):
@@ -48,7 +55,7 @@ class SluicegateJob(SparkSubmitOperator):
     # So that "Rendered Templates" shows the settings that Spark was really started with.
     overwrite_rtif_after_execution = True
 
-    def __init__(self, *, pipeline: str, layer: str, settings: Settings, **kwargs: Any) -> None:
+    def __init__(self, *, pipeline: str, layer: Layer, settings: Settings, **kwargs: Any) -> None:
         super().__init__(
             application=str(session.job_file(layer)),
             application_args=session.job_arguments(pipeline, settings, ["--run-info", RUN_INFO]),
@@ -72,12 +79,21 @@ class SluicegateJob(SparkSubmitOperator):
             AirflowException: anything else; a retry goes on where the last commit ended.
         """
         try:
-            if self._idle():
-                self.log.info("%s has nothing to do; Spark was not started", self.name)
+            pipeline = load(self.pipeline, self.settings)
+            request = asked(pipeline, context)
+            if why := self._idle(pipeline, request):
+                self.log.info("%s %s; Spark was not started", self.name, why)
+                self._publish(pipeline, context)
                 return None
-            self.prepare()
+            with alone(self.pipeline, self.settings, context):
+                self.prepare(request)
+                self._submit(context)
         except SluicegateError as error:
-            raise _failure(error) from None
+            raise failure(error) from None
+        self._publish(pipeline, context)
+        return dict(json.loads(self._last.removeprefix(report.REPORT))) if self._last else None
+
+    def _submit(self, context: Context) -> None:
         try:
             super().execute(context)
         except AirflowException:
@@ -85,20 +101,43 @@ class SluicegateJob(SparkSubmitOperator):
             if self._hook is None or self._hook._submit_sp is None:
                 raise
             raise self._why(self._hook._submit_sp.returncode) from None
-        return dict(json.loads(self._last.removeprefix(report.REPORT))) if self._last else None
 
-    def _idle(self) -> bool:
+    def _publish(self, pipeline: Pipeline, context: Context) -> None:
+        """Has Airflow make an event for each table that changed, and for no other."""
+        from sluicegate.lake import Lake
+
+        def last(about: Asset) -> dict[str, Any]:
+            events = list(context["inlet_events"][about].ascending(False).limit(1))
+            return dict(events[0].extra or {}) if events else {}
+
+        at = Lake(self.settings.lake, pipeline.name)
+        # Airflow makes events for the outlets that a task has at its end.
+        self.outlets = []
+        for about, told in news(at, self.layer, pipeline.names(self.layer), last):
+            context["outlet_events"][about].extra = told
+            self.outlets.append(about)
+            self.log.info("%s has a new version, %s", about.name, told["version"])
+
+    def _idle(self, pipeline: Pipeline, request: Request) -> str:
+        """Why there is nothing to do; empty if there is something."""
         from sluicegate.plan import pending  # not above: parsing a DAG file needs neither pyarrow nor deltalake
 
-        waiting = pending(load(self.pipeline, self.settings), self.settings)
-        return not any(table.work for table in waiting.tables if table.layer == self.layer)
+        if not request.names(pipeline, self.layer):
+            return "has none of the tables that this run is for"
+        # An interval is made again even if nothing is new. Gold then sees by its own marks whether silver changed.
+        if request.mode == "full-refresh" or (request.mode == "interval" and self.layer == "silver"):
+            return ""
+        waiting = pending(pipeline, self.settings).only(request.includes)
+        work = any(table.work for table in waiting.tables if table.layer == self.layer)
+        return "" if work else "has nothing to do"
 
-    def prepare(self) -> None:
-        """Fills in what depends on the machine.
+    def prepare(self, request: Request) -> None:
+        """Fills in what this run is asked for, and what depends on the machine.
 
         Raises:
             JavaMissing: no Java 17 or newer, no pyspark, or no jars.
         """
+        self.application_args = [*(self.application_args or ()), *request.arguments(self.layer)]
         session.java_version(session.java())
         self.conf = session.spark_conf(replace(self.settings, master=self._master())) | (self.conf or {})
         ours = {key: value for key, value in session.submit_env().items() if os.environ.get(key) != value}
@@ -135,7 +174,7 @@ class SluicegateJob(SparkSubmitOperator):
 
     def _why(self, code: int) -> AirflowException:
         if self._last.startswith(report.ERROR):
-            return _failure(report.error_of(self._last))
+            return failure(report.error_of(self._last))
         said = "".join(f"\n    {line}" for line in self._tail)
         return AirflowException(
             f"the {self.layer} job of {self.pipeline} ended with exit code {code}, having said:{said}"
@@ -155,6 +194,21 @@ class SluicegateJob(SparkSubmitOperator):
                 child.kill()
 
 
-def _failure(error: SluicegateError) -> AirflowException:
-    kind = AirflowFailException if error.exit_code in FINAL else AirflowException
-    return kind(error.for_people())
+@contextmanager
+def alone(pipeline: str, settings: Settings, context: Context) -> Iterator[None]:
+    """Keeps runs of a pipeline apart: a backfill and a scheduled run, or the command line's.
+
+    The jobs keep the pipeline's lock themselves; but one that waits for it holds a worker and a JVM.
+
+    Raises:
+        AirflowRescheduleException: another is at work; the task is to come back, which is none of its retries.
+    """
+    from sluicegate.lake import Lake
+    from sluicegate.lock import turn
+
+    with turn(Lake(settings.lake, pipeline), who(context)) as holder:
+        if holder is not None:
+            said = "%s is at work on pipeline %s; this task comes back when it may have ended"
+            context["task"].log.info(said, holder, pipeline)
+            raise AirflowRescheduleException(datetime.now(UTC) + LOOK_AGAIN_AFTER)  # type: ignore[no-untyped-call]
+        yield

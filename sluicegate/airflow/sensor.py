@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
-from airflow.sdk import BaseSensorOperator
-from airflow.sdk.exceptions import AirflowFailException
+from airflow.sdk import BaseOperator
+from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException, TaskDeferralTimeout
 
+from sluicegate.airflow.asked import asked
 from sluicegate.definition import load
 from sluicegate.errors import UserError
 from sluicegate.settings import Settings
@@ -16,21 +18,27 @@ if TYPE_CHECKING:
     from airflow.sdk import Context
 
 
-class LandedFilesSensor(BaseSensorOperator):
+class LandedFilesSensor(BaseOperator):
     """Succeeds when a run of the pipeline would have something to do.
 
     That is: files have landed that the ledger does not know and that are not still being written, a Delta table that is
     a source has new versions, or a former run was killed and left a table behind the one before it. It asks the very
-    code that the jobs ask, and writes nothing. Between two looks it holds no worker. When nothing comes it ends as
-    *skipped*, and so do the jobs after it.
+    code that the jobs ask, and writes nothing. It looks once itself, and then waits in the triggerer, where it holds no
+    worker. When nothing comes it ends as *skipped*, and so do the tasks after it. A run that makes an interval again,
+    or tables anew, waits for nothing.
+
+    It is no ``BaseSensorOperator``: that takes every failure for a reason to skip once it is to skip at a timeout, and
+    a missing folder must not look like a quiet day.
 
     Args:
         pipeline: name of the pipeline.
-        settings: where things are.
+        settings: where things are; the triggerer has to see the same places.
         poke_interval: seconds between two looks.
         timeout: seconds after which it gives up.
-        kwargs: what every sensor takes.
+        kwargs: what every operator takes.
     """
+
+    ui_color = "#e6f1f2"  # that of Airflow's sensors
 
     def __init__(
         self,
@@ -39,36 +47,66 @@ class LandedFilesSensor(BaseSensorOperator):
         settings: Settings,
         poke_interval: timedelta | float = 30,
         timeout: timedelta | float = 3600,
-        mode: str = "reschedule",
-        soft_fail: bool = True,
         **kwargs: Any,
     ) -> None:
-        super().__init__(poke_interval=poke_interval, timeout=timeout, mode=mode, soft_fail=soft_fail, **kwargs)
+        super().__init__(**kwargs)
         self.pipeline = pipeline
         self.settings = settings
+        self.poke_interval = _seconds(poke_interval)
+        self.timeout = _seconds(timeout)
 
-    def poke(self, context: Context) -> bool:
-        """Looks once.
+    def execute(self, context: Context) -> dict[str, int] | None:
+        """Looks, and ends or lets the triggerer look on.
 
-        Raises:
-            UserError: the definition has mistakes, a landing folder is missing, or something else lies where a table
-                should be.
-        """
-        from sluicegate.plan import pending  # not above: parsing a DAG file needs neither pyarrow nor deltalake
-
-        waiting = pending(load(self.pipeline, self.settings), self.settings)
-        self.log.info(waiting.sentence())
-        return not waiting.nothing
-
-    def execute(self, context: Context) -> Any:
-        """Looks, and ends or gives the worker back.
+        Returns:
+            how many ``files`` of how many ``bytes`` wait; None for a run that waits for none.
 
         Raises:
             AirflowFailException: only a person can help; it is not tried again.
+            TaskDeferred: there is nothing yet.
         """
-        # Not in poke: BaseSensorOperator takes an AirflowFailException from there for a reason to skip when soft_fail
-        # is set, and a missing folder must not look like a quiet day.
+        from sluicegate.airflow.trigger import LandedFilesTrigger, look
+
         try:
-            return super().execute(context)
+            request = asked(load(self.pipeline, self.settings), context)
+            if request.mode != "incremental":
+                self.log.info("this run waits for no files: it %s", request)
+                return None
+            found, told = look(self.pipeline, self.settings, request.tables)
         except UserError as error:
             raise AirflowFailException(error.for_people()) from None
+        self.log.info(told)
+        if found is not None:
+            return found
+        places = {name: str(value) for name, value in vars(self.settings).items()}
+        trigger = LandedFilesTrigger(
+            pipeline=self.pipeline, places=places, tables=list(request.tables), every=self.poke_interval
+        )
+        self.defer(trigger=trigger, method_name="resume", timeout=timedelta(seconds=self.timeout))
+
+    def resume(self, context: Context, event: Mapping[str, Any]) -> dict[str, int]:
+        """Ends with what the triggerer saw.
+
+        Raises:
+            AirflowFailException: only a person can help.
+        """
+        if "error" in event:
+            raise AirflowFailException(event["error"])
+        self.log.info("waiting: %s files of %s bytes", event["found"]["files"], event["found"]["bytes"])
+        return dict(event["found"])
+
+    def resume_execution(self, next_method: str, next_kwargs: dict[str, Any] | None, context: Context) -> Any:
+        """Called by Airflow when the wait has ended, one way or another.
+
+        Raises:
+            AirflowSkipException: nothing came in time.
+        """
+        try:
+            return super().resume_execution(next_method, next_kwargs, context)
+        except TaskDeferralTimeout:
+            waited = timedelta(seconds=self.timeout)
+            raise AirflowSkipException(f"nothing came within {waited}: the run has nothing to do") from None
+
+
+def _seconds(span: timedelta | float) -> float:
+    return span.total_seconds() if isinstance(span, timedelta) else float(span)

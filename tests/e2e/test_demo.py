@@ -6,9 +6,11 @@ import csv
 import json
 import os
 import shutil
+import sqlite3
 import subprocess
 import sys
 from collections import defaultdict
+from contextlib import closing
 from datetime import UTC, date, datetime
 from pathlib import Path
 from typing import Any
@@ -20,6 +22,8 @@ from deltalake import DeltaTable
 from tests.conftest import ROOT
 
 pytestmark = pytest.mark.e2e
+
+TABLES = ("recordings_bronze", "patients_bronze", "patients", "recordings_enriched", "daily_patient_avg")
 
 
 def demo(folder: Path, *arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
@@ -59,6 +63,15 @@ def gold(lake: Path) -> dict[tuple[int, date], float]:
     return {(row["mrn"], row["date"].date()): row["avg_heartrate"] for row in rows}
 
 
+def asset_events(home: Path) -> dict[str, dict[str, Any]]:
+    """What Airflow's events told of each asset; each was to have one."""
+    query = "SELECT asset.name, asset_event.extra FROM asset_event JOIN asset ON asset.id = asset_event.asset_id"
+    with closing(sqlite3.connect(home / "airflow.db")) as database:
+        rows = database.execute(query).fetchall()
+    assert len({name for name, _ in rows}) == len(rows)
+    return {name: json.loads(extra) for name, extra in rows}
+
+
 def java_that_tells(folder: Path) -> Path:
     """A JAVA_HOME whose java leaves a note when it is started."""
     program = folder / "java-home" / "bin" / "java"
@@ -74,9 +87,12 @@ def java_that_tells(folder: Path) -> Path:
 def test_the_demo_and_then_nothing_new(tmp_path: Path) -> None:
     first = demo(tmp_path)
     assert first.returncode == 0, first.stdout + first.stderr
-    for task in ("wait_for_files", "bronze", "silver", "gold"):
+    for task in ("check_request", "wait_for_files", "bronze", "silver", "gold", "account"):
         assert any(line.split()[2:] == [task, "success"] for line in first.stdout.splitlines()), first.stdout
     assert "1,500 read" in first.stdout
+    events = asset_events(tmp_path / ".airflow")
+    assert set(events) == {f"heart_rate.{name}" for name in TABLES}
+    assert events["heart_rate.recordings_bronze"]["rows"] == 1500
     wanted = averages(ROOT / "data" / "heart_rate")
     assert gold(tmp_path / "lake") == pytest.approx(wanted, abs=1e-9)
     for promised in ("heart_rate.daily_patient_avg", "make ui", "simulate heart_rate", "WHERE date BETWEEN"):

@@ -1,0 +1,72 @@
+"""What Airflow's page says of a DAG and its tasks, made from the definition."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from sluicegate.definition import LAYERS
+
+if TYPE_CHECKING:
+    from sluicegate.definition import Layer, Pipeline
+
+_RUNS = """\
+**What a run does.** Scheduled, by hand or for an asset: it takes in what is new. A backfill makes its data interval
+again, by event time. *Trigger* shows a form with more: an interval, some tables, a number of files, a full refresh."""
+
+CHECK = """\
+Says in its log what the run is to do, and refuses what makes no sense. A full refresh waits here until a person
+approves it."""
+WAIT = """\
+Passes when files have landed that no run has read, when a Delta source has new versions, or when a killed run left
+work. Half-written files do not count. Ends as *skipped* when nothing comes. Its result tells how many files of how many
+bytes wait."""
+ACCOUNT = """\
+Proves that every landed file and every record of it is in exactly one place, and fails if not. Its result tells the
+rows of each table, and how many broke which rule in this run."""
+
+
+def of_dag(pipeline: Pipeline) -> str:
+    """The documentation of a pipeline's DAG."""
+    parts = [pipeline.description] if pipeline.description else []
+    for layer in LAYERS:
+        if getattr(pipeline, layer):
+            parts.append("\n".join([f"**{layer.capitalize()}**", "", *_tables(pipeline, layer)]))
+    return "\n\n".join([*parts, _RUNS])
+
+
+def of_layer(pipeline: Pipeline, layer: Layer) -> str:
+    """The documentation of the task of a layer."""
+    what = {
+        "bronze": "Reads files that have landed, each once, and keeps every record as it came.",
+        "silver": "Judges each record by the rules of its table, joins lookups, and keeps one row for each key.",
+        "gold": "Brings tables up to what changed in silver.",
+    }[layer]
+    tried = "Starts Spark only if there is something to do. A retry goes on where the last commit ended."
+    return "\n".join([what, "", *_tables(pipeline, layer), "", tried])
+
+
+def _tables(pipeline: Pipeline, layer: Layer) -> Iterator[str]:
+    """A line for each table: what it reads, and how."""
+    for name in pipeline.names(layer):
+        yield f"- `{name}`: {_table(pipeline, layer, name)}"
+
+
+def _table(pipeline: Pipeline, layer: Layer, name: str) -> str:
+    if layer == "bronze":
+        source = pipeline.bronze[name]
+        return f"{source.format} of `{source.path}`"
+    if layer == "gold":
+        return f"from {_names(pipeline.gold[name].query.tables)}"
+    if of := pipeline.deidentified_tables.get(name):
+        return f"the rows of `{of}`, de-identified"
+    table = pipeline.silver[name]
+    stream, *others = table.reads
+    told = f"from `{stream}`" + (f", joined with {_names(others)}" if others else "")
+    keys = table.changes.keys if table.changes else table.keys
+    told += f"; one row for each {_names(keys)}" if keys and not (table.changes and table.changes.history) else ""
+    return told + (f"; rules: {_names(list(table.expectations))}" if table.expectations else "")
+
+
+def _names(names: list[str]) -> str:
+    return ", ".join(f"`{name}`" for name in names)

@@ -1,0 +1,53 @@
+"""The form of a run that is triggered by hand: its fields with what they mean and what may stand in them.
+
+Airflow checks the values against these schemas, whether they come from its page, its REST API or its command line; what
+they mean together is checked by the run's first task.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from airflow.sdk import Param
+
+if TYPE_CHECKING:
+    from sluicegate.definition import Pipeline
+
+# The mode that the kind of run and the other fields say. It is the default, and not `incremental`, since Airflow's page
+# sends the defaults of the form with a backfill as well.
+AUTO = "auto"
+
+_MODES = {
+    AUTO: "as usual: what is new; in a backfill, or with from and to, that interval again",
+    "incremental": "what is new",
+    "interval": "an interval of event times again (from, to), besides what is new",
+    "full-refresh": "full refresh: tables anew from all files, once a person approves",
+}
+
+
+def form(pipeline: Pipeline) -> dict[str, Param]:
+    """The fields for a pipeline. Nothing in them depends on the time, which would make a new version of the DAG."""
+    names = [*pipeline.bronze, *pipeline.silver, *pipeline.gold]
+    end: dict[str, Any] = {"type": ["null", "string"], "format": "date-time"}
+    return {
+        "mode": Param(
+            AUTO, type="string", enum=list(_MODES), values_display=_MODES, title="Mode",
+            description_md="What the run does. Each mode leaves tables that equal today's definition.",
+        ),
+        "from": Param(
+            None, title="From", **end,
+            description_md="Beginning of the interval by **event time**, UTC; it belongs to the interval.",
+        ),
+        "to": Param(
+            None, title="To", **end,
+            description_md="End of the interval by event time, UTC; it does not belong to the interval.",
+        ),
+        "tables": Param(
+            None, type=["null", "array"], items={"type": "string", "enum": names}, uniqueItems=True, examples=names,
+            title="Tables", description_md="Only these tables, in whichever layer. Nothing chosen: all of them.",
+        ),
+        "max_files": Param(
+            None, type=["null", "integer"], minimum=1, title="Max files",
+            description_md="Each bronze table takes in so many files at most, the oldest first. Empty: all that wait.",
+        ),
+    }  # fmt: skip
