@@ -31,6 +31,7 @@ from sluicegate.settings import Settings
 
 USER = "admin"
 PORT = 8080
+LOCKED_FOR = 60.0  # seconds that a process waits for others to have written to the database
 STARTS_WITHIN = 180.0  # seconds; some 8 on two cores that are free
 
 
@@ -161,6 +162,8 @@ class LocalAirflow:
             "AIRFLOW__CORE__LOAD_EXAMPLES": "False",
             "AIRFLOW__CORE__PARALLELISM": "4",
             "AIRFLOW__CORE__SIMPLE_AUTH_MANAGER_PASSWORDS_FILE": str(self.password_file),
+            # Its processes write to one SQLite file; after 5 seconds of waiting, which is the default, a request fails.
+            "AIRFLOW__DATABASE__SQL_ALCHEMY_CONN": f"sqlite:///{self.home / 'airflow.db'}?timeout={LOCKED_FOR:.0f}",
             "AIRFLOW__SCHEDULER__SCHEDULER_IDLE_SLEEP_TIME": "0.3",
             "AIRFLOW__SCHEDULER__USE_JOB_SCHEDULE": str(self.lasting),
             "NO_PROXY": unproxied,
@@ -254,7 +257,7 @@ class LocalAirflow:
             headers={"Content-Type": "application/json", "Accept": "application/json"}
             | ({"Authorization": f"Bearer {self._token}"} if self._token else {}),
         )
-        with self._web.open(request, timeout=30) as answer:
+        with self._web.open(request, timeout=2 * LOCKED_FOR) as answer:
             return json.load(answer)
 
     def trigger(self, dag: str) -> str:
