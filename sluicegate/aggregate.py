@@ -26,7 +26,7 @@ from sqlglot.tokenizer_core import TokenType
 
 from sluicegate import query_shape
 from sluicegate.grouped import ONE_ROW, SUMS, Call, Grouped
-from sluicegate.joined import CannotFollow, has_subqueries, read_from
+from sluicegate.joined import CannotFollow, read_from
 from sluicegate.sql_clauses import select_list
 from sluicegate.sql_expressions import Expressions
 from sluicegate.sql_functions import BARE, CHANCE, OF_GROUP, PARTIAL, SCALAR, WORDS
@@ -94,7 +94,7 @@ class _Reading:
             raise _Whole("it is more than one SELECT", _IN_SILVER)
         self.tree = tree
         self.columns = None if columns is None else {column.lower() for column in columns}
-        if has_subqueries(tree):
+        if query_shape.has_subqueries(tree):
             raise _Whole("it is made of several queries", _IN_SILVER)
         if tree.args.get("from_") is None:
             raise _Whole("it reads no table")

@@ -29,14 +29,18 @@ class Checkpoint:
         return f"file://{local_path(self.address)}" if is_local(self.address) else self.address
 
     def query(self) -> str | None:
-        """Spark's id of its query; None if there is no checkpoint."""
-        text = self._text("metadata")
-        return None if text is None else str(json.loads(text)["id"])
+        """Spark's id of its query; None if there is no checkpoint that can be read."""
+        try:
+            return str(json.loads(self._text("metadata") or "")["id"])
+        except (ValueError, KeyError, TypeError):  # half-written when a machine went down
+            return None
 
     def end(self, batch: int) -> int | None:
         """The version of the source that a batch ends at; None if it is not known."""
-        text = self._text(f"offsets/{batch}")
-        return None if text is None else covered(text)
+        try:
+            return covered(self._text(f"offsets/{batch}") or "")
+        except (ValueError, KeyError, TypeError, IndexError):
+            return None
 
     def is_done(self, batch: int) -> bool:
         """Whether Spark knows that a batch is done."""
@@ -52,7 +56,7 @@ class Checkpoint:
         fs, folder = stores.opened(self.address)
         try:
             return bytes(fs.cat_file(f"{folder}/{file}")).decode()
-        except FileNotFoundError:
+        except (FileNotFoundError, UnicodeDecodeError):
             return None
 
 

@@ -29,7 +29,8 @@ from sluicegate.settings import Settings
 if TYPE_CHECKING:
     from sluicegate.aggregate import Upkeep
     from sluicegate.definition import Pipeline, SilverTable
-    from sluicegate.plan import Pending
+    from sluicegate.foresight import Touched
+    from sluicegate.plan import Pending, TableWork
 
 app = typer.Typer(
     help="Carries landed files through bronze, silver and gold Delta tables.",
@@ -106,17 +107,14 @@ def plan(
 
     Example: sluicegate plan heart_rate
     """
-    from sluicegate.definition import LAYERS
     from sluicegate.foresight import foresee
     from sluicegate.plan import pending
 
     settings = Settings.of(lake, landing, pipelines)
     definition = load_pipeline(pipeline, settings)
     waiting = pending(definition, settings)
-    facts = [_planned(definition, waiting, layer, name) for layer in LAYERS for name in definition.names(layer)]
-    for name, touched in foresee(definition, settings, waiting).items():
-        fact = next(fact for fact in facts if (fact["layer"], fact["table"]) == ("gold", name))
-        fact |= {"a run would": f"{fact['a run would']}; {touched}", "touches": touched.facts()}
+    touches = foresee(definition, waiting)
+    facts = [_planned(definition, waiting, work, touches.get(work.table)) for work in waiting.tables]
     if as_json:
         show_json(
             {"pipeline": definition.name, "schedule": definition.schedule, "nothing": waiting.nothing, "tables": facts}
@@ -124,27 +122,33 @@ def plan(
         return
     print(f"{definition.name}: {definition.description}".rstrip(": "))
     print(f"  the definition is right; schedule: {definition.schedule or 'by hand only'}\n")
-    show_table(["layer", "table", "reads", "how", "a run would"], [list(fact.values())[:5] for fact in facts])
+    columns = ["layer", "table", "reads", "how", "a run would"]
+    show_table(columns, [[fact[column] for column in columns] for fact in facts])
     print(f"\n{waiting.sentence()}")
 
 
-def _planned(definition: Pipeline, waiting: Pending, layer: str, name: str) -> dict[str, Any]:
-    work = next(table for table in waiting.tables if (table.layer, table.table) == (layer, name))
+def _planned(definition: Pipeline, waiting: Pending, work: TableWork, touched: Touched | None) -> dict[str, Any]:
+    from sluicegate.definition import LAYERS
+
     now = work.progress
-    before = ("bronze", "silver", "gold").index(layer)
-    follows = waiting.layers and before > min(("bronze", "silver", "gold").index(one) for one in waiting.layers)
+    before = LAYERS.index(work.layer)
+    follows = waiting.layers and before > min(LAYERS.index(layer) for layer in waiting.layers)
     if work.files:
         would = f"read {work.files:,} files"
     elif now.kind == "incremental":
-        would = f"take versions {now.since + 1} to {now.until}"
+        versions = f"take versions {now.since + 1} to {now.until}" if now.since < now.until else ""
+        would = "; ".join(filter(None, [versions, now.why]))
     elif now.kind == "whole":
         would = f"make it again whole: {now.why}"
     elif follows:
         would = "follow what the layer before writes"
     else:
         would = f"wait: {now.why}" if now.kind == "blocked" else "do nothing"
-    reads, how = _described(definition, layer, name, work.upkeep)
-    return {"layer": layer, "table": name, "reads": reads, "how": how, "a run would": would}
+    reads, how = _described(definition, work.layer, work.table, work.flow.upkeep)
+    planned = {"layer": work.layer, "table": work.table, "reads": reads, "how": how, "a run would": would}
+    if touched is None:
+        return planned
+    return planned | {"a run would": f"{would}; {touched}", "touches": touched.facts()}
 
 
 def _described(definition: Pipeline, layer: str, name: str, upkeep: Upkeep | None) -> tuple[str, str]:

@@ -13,6 +13,7 @@ from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING
 
 from sluicegate import lake
+from sluicegate.data_types import columns_of
 from sluicegate.values import quoted
 
 if TYPE_CHECKING:
@@ -20,6 +21,9 @@ if TYPE_CHECKING:
     from pyspark.sql.types import DataType, StructType
 
     from sluicegate.ordering import Ordering
+
+# View of the rows that a table is made of.
+_MADE = "_sluicegate_made"
 
 # Delta takes no more columns.
 MOST = 4
@@ -50,9 +54,7 @@ def _leaves(kind: DataType) -> int:
     return sum(_leaves(field.dataType) for field in kind.fields) if isinstance(kind, StructType) else 1
 
 
-def replace(
-    rows: DataFrame, uri: str, by: Sequence[str], commit: AbstractContextManager[None], *, anew: bool
-) -> None:  # fmt: skip
+def replace(rows: DataFrame, uri: str, by: Sequence[str], commit: AbstractContextManager[None], *, anew: bool) -> None:
     """Replaces all rows of a table, or makes it, in one commit.
 
     Args:
@@ -64,15 +66,15 @@ def replace(
     """
     session = rows.sparkSession
     there = lake.delta_table(uri) is not None
-    same = bool(by) and there and _types(rows) == _types(session.read.format("delta").load(uri))
+    same = bool(by) and there and columns_of(rows.schema) == columns_of(session.read.format("delta").load(uri).schema)
     if same and anew:  # if a run is stopped behind this, the next one makes the rows again
         _cluster(session, uri, by)
     writer = rows.write.format("delta").mode("overwrite")
     with commit:
         if by and not there:
-            rows.createOrReplaceTempView("_sluicegate_rows")
+            rows.createOrReplaceTempView(_MADE)
             made = f"CREATE TABLE delta.{quoted(uri)} USING delta CLUSTER BY ({_list(by)})"
-            session.sql(f"{made} AS SELECT * FROM _sluicegate_rows")
+            session.sql(f"{made} AS SELECT * FROM {_MADE}")
         elif same:
             writer.option("replaceWhere", "true").save(uri)
         else:
@@ -87,7 +89,3 @@ def _cluster(session: SparkSession, uri: str, by: Sequence[str]) -> None:
 
 def _list(columns: Sequence[str]) -> str:
     return ", ".join(map(quoted, columns))
-
-
-def _types(frame: DataFrame) -> list[tuple[str, str]]:
-    return [(field.name, field.dataType.simpleString()) for field in frame.schema]

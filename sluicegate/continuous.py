@@ -33,7 +33,7 @@ from sluicegate.errors import (
 from sluicegate.lock import pipeline_lock
 from sluicegate.report import RunReport
 from sluicegate.settings import Settings
-from sluicegate.time_spans import time_span
+from sluicegate.time_spans import time_span, utc_now
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -246,9 +246,9 @@ class Continuous:
             reports.append(job.Job(pipeline, self.at, layer, self.facts, spark, tell=lambda _line: None).run())
         self.batches += 1
         self.rows += sum(table.read for table in reports[0].tables)
-        self.known.tell(batches=self.batches, rows=self.rows, last_batch=_now())
+        self.known.tell(batches=self.batches, rows=self.rows, last_batch=utc_now())
         report.say("\n".join(_lines(self.batches, reports, time.monotonic() - began)))
-        self._say_json(batch=self.batches, ended=_now(), seconds=round(time.monotonic() - began, 3),
+        self._say_json(batch=self.batches, ended=utc_now(), seconds=round(time.monotonic() - began, 3),
                        layers=[done.as_dict() for done in reports])  # fmt: skip
 
     def definition(self) -> Pipeline:
@@ -315,7 +315,3 @@ def _part(done: RunReport) -> str:
 
 def _clock() -> str:
     return datetime.now(UTC).strftime("%H:%M:%S")
-
-
-def _now() -> str:
-    return datetime.now(UTC).isoformat(timespec="seconds")

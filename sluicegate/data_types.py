@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from pyspark.sql.types import DataType
+    from pyspark.sql.types import DataType, StructType
 
 # What a JSON field without a name is called while it is read.
 UNNAMED = "_sluicegate_unnamed"
@@ -32,6 +32,11 @@ def merge(known: DataType, found: DataType) -> DataType:
     have = {field.name.lower() for field in known}
     fields += [field for field in found if field.name.lower() not in have and nameable(StructType([field]))]
     return StructType(fields)
+
+
+def columns_of(schema: StructType) -> list[tuple[str, str]]:
+    """The columns of a table with their types, without whether they can be NULL: equal where the tables are alike."""
+    return [(field.name, field.dataType.simpleString()) for field in schema]
 
 
 def holds(target: DataType, found: DataType) -> bool:

@@ -20,10 +20,11 @@ from typing import TYPE_CHECKING, Any
 from sluicegate import delta_source, lake, marks
 from sluicegate.checkpoints import covered
 from sluicegate.errors import SluicegateError, UserError, Where
+from sluicegate.foreach_batch import run_available
 from sluicegate.progress import Flow, Progress, name_of, progress
 from sluicegate.report import TableReport
 from sluicegate.session import configured
-from sluicegate.spark_errors import readable
+from sluicegate.spark_errors import raise_readable
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -240,7 +241,7 @@ class _Loop:
         except Exception as error:
             if any(sign in str(error) for sign in GAP):
                 return "the history of a table that it reads is gone"
-            raise self._readable(error) from self._behind(error)
+            raise_readable(error, self.flow)
         return ""
 
     def stream(self, now: Progress) -> str:
@@ -249,43 +250,31 @@ class _Loop:
         Returns:
             why these changes cannot be had, so that the target must be made again; empty if they were applied.
         """
-        failure: list[BaseException] = []
         applied: list[int] = []
 
-        def on_batch(rows: DataFrame, batch_id: int) -> None:
-            try:
-                end = _demand_all(Path(scratch), batch_id, now)
-                if self.flow.foreign:
-                    # Rows of a feed say which commit they are of; without one, all that came is taken in.
-                    delta_source.demand_additive(self.flow, now.until, end)
-                if self.flow.foreign:
-                    self._apply(rows, replace(now, until=end))
-                else:
-                    self._apply(self._of_feed(rows, now), now)
-                applied.append(batch_id)
-            except BaseException as error:  # carried around Spark, which would make a text of it
-                failure.append(error)
-                # Py4J answers the JVM only for an Exception: any other would leave the stream waiting for ever.
-                raise RuntimeError("the batch failed") from self._behind(error)
+        def take(rows: DataFrame, batch_id: int) -> None:
+            end = _demand_all(Path(scratch), batch_id, now)
+            if self.flow.foreign:
+                # Rows of a feed say which commit they are of; without one, all that came is taken in.
+                delta_source.demand_additive(self.flow, now.until, end)
+                self._apply(rows, replace(now, until=end))
+            else:
+                self._apply(self._of_feed(rows, now), now)
+            applied.append(batch_id)
 
         with tempfile.TemporaryDirectory(prefix="sluicegate-", ignore_cleanup_errors=True) as scratch:
             how = delta_source.STREAM if self.flow.foreign else {"readChangeFeed": "true"}
             starting = self.session.readStream.format("delta").option("startingVersion", now.since + 1)
             changes = starting.options(**how).load(self.flow.source)
-            query = (
-                changes.writeStream.foreachBatch(on_batch)
-                .option("checkpointLocation", f"file://{scratch}")
-                .trigger(availableNow=True)
-            )
             try:
-                query.start().awaitTermination()
+                run_available(changes.writeStream, take, f"file://{scratch}", private=self.flow.private)
             except Exception as error:
-                if any(sign in f"{error} {failure}" for sign in GAP) and self.flow.rebuildable:
+                if any(sign in str(error) for sign in GAP) and self.flow.rebuildable:
                     return "the source's history is gone"
-                if self.flow.foreign and any(sign in f"{error} {failure}" for sign in delta_source.REWRITTEN):
+                if self.flow.foreign and any(sign in str(error) for sign in delta_source.REWRITTEN):
                     # The snapshot is of before that; what it changed is the next run's.
                     return f"{name_of(self.flow.source)} was changed while it was read"
-                raise self._readable(failure[0] if failure else error) from self._behind(error)
+                raise_readable(error, self.flow)
         if not applied:  # commits without any change in them, an OPTIMIZE for instance: only the mark moves
             self._apply(self._of_feed(self.session.createDataFrame([], changes.schema), now), now)
         return ""
@@ -303,19 +292,12 @@ class _Loop:
         ours = rows.where(f"_commit_version <= {now.until}")
         return ours if self.flow.signed else ours.drop(*lake.CHANGE_COLUMNS)
 
-    def _readable(self, error: BaseException) -> BaseException:
-        return readable(error, self.flow.layer, self.flow.table, private=self.flow.private)
-
-    def _behind(self, error: BaseException) -> BaseException | None:
-        """What a trace is to show as the cause: not Spark's words where they may quote personal data."""
-        return None if self.flow.private else error
-
     def rebuild(self, now: Progress) -> None:
         """Makes the target again from the source as of ``until``."""
         try:
             self._apply(_as_of(self.session, self.flow.source, now.until), now)
         except Exception as error:
-            raise self._readable(error) from self._behind(error)
+            raise_readable(error, self.flow)
 
     def _apply(self, rows: DataFrame, now: Progress) -> None:
         whole = now.kind == "whole"

@@ -12,9 +12,7 @@ from deltalake import DeltaTable
 from deltalake.exceptions import DeltaError
 from sqlglot import exp
 
-from sluicegate import lake, volume
-from sluicegate.cost import FEW, MUCH, SMALL
-from sluicegate.plan import flows
+from sluicegate import cost, lake, volume
 from sluicegate.progress import Flow, Progress, name_of
 from sluicegate.report import human_bytes
 from sluicegate.sql_tokens import QuerySyntax, parsed
@@ -24,7 +22,6 @@ if TYPE_CHECKING:
     from sluicegate.definition import GoldTable, Pipeline
     from sluicegate.grouped import Grouped
     from sluicegate.plan import Pending
-    from sluicegate.settings import Settings
 
 # Changes of so many bytes are read to count the groups that they touch; it takes a second or so.
 LOOKED_AT = 32_000_000
@@ -72,23 +69,25 @@ class Touched:
         return ", ".join(parts)
 
 
-def foresee(pipeline: Pipeline, settings: Settings, waiting: Pending) -> dict[str, Touched]:
+def foresee(pipeline: Pipeline, waiting: Pending) -> dict[str, Touched]:
     """What a run would read and touch for each gold table that is behind, by its name."""
-    behind = {work.table: work for work in waiting.tables if work.layer == "gold" and work.progress.work}
-    ways = flows(pipeline, lake.Lake(settings.lake, pipeline.name), "gold") if behind else {}
-    return {
-        name: touched(pipeline.gold[name], ways[name], work.progress, work.upkeep)
-        for name, work in behind.items()
-        if work.upkeep is not None
-    }
+    behind = (work for work in waiting.tables if work.layer == "gold" and work.progress.work)
+    return {work.table: touched(pipeline.gold[work.table], work.flow, work.progress) for work in behind}
 
 
-def touched(table: GoldTable, flow: Flow, now: Progress, upkeep: Upkeep) -> Touched:
+def touched(table: GoldTable, flow: Flow, now: Progress) -> Touched:
     """What a run would do for a gold table that is not up to date."""
     news = volume.between(flow.source, now.since, now.until) if now.since >= 0 else None
     rows = None if news is None else news.rows
-    source = lake.delta_table(flow.source, now.until)
-    if now.kind == "whole" or upkeep.way == "whole" or upkeep.grouped is None or news is None or source is None:
+    source, upkeep = lake.delta_table(flow.source, now.until), flow.upkeep
+    if (
+        now.kind == "whole"
+        or upkeep is None
+        or upkeep.way == "whole"
+        or upkeep.grouped is None
+        or news is None
+        or source is None
+    ):
         return Touched(rows, *_all(flow, now))
     if flow.inputs:  # a row of one table may meet many of another, in any number of groups
         return Touched(rows, *_all(flow, now), "at most, as it joins them")
@@ -106,9 +105,9 @@ def _all(flow: Flow, now: Progress) -> tuple[int, tuple[str, ...]]:
 
 def _why_all(table: GoldTable, upkeep: Upkeep, news: volume.Volume, there: int) -> str:
     """Why a run reads all of the source although its changes are known; empty if it does not."""
-    if there <= SMALL and table.refresh != "incremental":
+    if there <= cost.SMALL and table.refresh != "incremental":
         return "it is small"
-    if news.rows + news.updated > max(FEW, MUCH * there):
+    if news.rows + news.updated > max(cost.FEW, cost.MUCH * there):
         return "much of it changed"
     return "for the rows of the groups" if upkeep.way == "groups" else ""
 

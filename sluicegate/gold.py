@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any
 
 from pyspark.sql import functions as F
 
-from sluicegate import clustering, fault, lake
+from sluicegate import clustering, cost, fault, lake
 from sluicegate.aggregate import Upkeep
-from sluicegate.cost import FEW, MUCH, SMALL
+from sluicegate.data_types import columns_of
 from sluicegate.difference import OP, difference, merge_by
 from sluicegate.errors import QueryError, Where
 from sluicegate.flow import Batch
@@ -29,10 +29,9 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from pyspark.sql import DataFrame
-    from pyspark.sql.types import StructType
 
     from sluicegate.definition import GoldTable
-    from sluicegate.grouped import Call, Grouped
+    from sluicegate.grouped import Grouped
 
 # View of the exact sums of groups.
 _EXACT = "_sluicegate_exact"
@@ -59,7 +58,6 @@ class _Gold:
     at: lake.Lake
     _partials: Partials = field(init=False)  # these are found where it is decided how to go on
     _of_all: DataFrame = field(init=False)
-    _kept: Kept = field(init=False)
 
     @cached_property
     def source(self) -> str:
@@ -124,7 +122,7 @@ class _Gold:
             self._of_all = self._outputs(self._partials, self._all(self._partials))
         except AnalysisException as error:
             raise NotPartial("its SELECT list asks for more than its groups and aggregate functions") from error
-        if _types(self._of_all.schema) != _types(self.everything.schema):
+        if columns_of(self._of_all.schema) != columns_of(self.everything.schema):
             raise NotPartial("what can be kept of its groups is of other types")
 
     # --- the three ways ----------------------------------------------------------------------------------------------
@@ -150,11 +148,10 @@ class _Gold:
     def by_partials(self) -> None:
         """Adds what came to what is kept of the groups, takes away what went, and makes the groups' rows of it."""
         partials = self._partials
-        self._kept = Kept(self.batch, partials, self.at.groups(self.name))
-        known = None if self.batch.whole else self._kept.known()
         if self._small:
             self._of_everything(self._of_all if partials.rounded else self.everything)
             return
+        known = None if self.batch.whole else self._kept.known()
         if known is None or self._cheaper_whole:
             self._start(partials)
             return
@@ -171,6 +168,11 @@ class _Gold:
             self._of_everything(self._outputs(partials, self._kept.rows()))
             return
         self._change(self._outputs(partials, kept), kept.select(*partials.groups), read=self._changes)
+
+    @cached_property
+    def _kept(self) -> Kept:
+        """What is kept of each group."""
+        return Kept(self.batch, self._partials, self.at.groups(self.name))
 
     def _start(self, partials: Partials) -> None:
         """Makes all that is kept from all rows."""
@@ -217,17 +219,17 @@ class _Gold:
 
     @property
     def _few(self) -> bool:
-        return self._small or self._changes <= FEW
+        return self._small or self._changes <= cost.FEW
 
     @cached_property
     def _small(self) -> bool:
         """Whether to read everything costs less than to keep something, if it has not to be kept."""
-        return self._all_rows <= SMALL and self.table.refresh != "incremental"
+        return self._all_rows <= cost.SMALL and self.table.refresh != "incremental"
 
     @property
     def _cheaper_whole(self) -> bool:
         """Whether so much changed that it is cheaper to read everything."""
-        return self._small or (not self._few and self._changes > MUCH * self._all_rows)
+        return self._small or (not self._few and self._changes > cost.MUCH * self._all_rows)
 
     def _sent(self, frame: DataFrame) -> DataFrame:
         return F.broadcast(frame) if self._few else frame
@@ -245,32 +247,36 @@ class _Gold:
         """
         from pyspark.errors import AnalysisException
 
-        plain = self._query(rows)
-        if not self.rounded:
+        plain, exact = self._query(rows), self._rounded
+        if exact is None:
             return plain
-        exact = Partials.of(replace(self.grouped, calls=tuple(call for call, _ in self.rounded)), rows)
         change = (exact.of_rows(rows.withColumn(SIGN, F.lit(1))) if touched is None
                   else exact.of_groups(rows, self._sent(touched)))  # fmt: skip
         exact.values(exact.fresh(change)).createOrReplaceTempView(_EXACT)
         same = [f"({text}) <=> {_EXACT}.{name}" for text, name in zip(self.grouped.groups, exact.groups, strict=True)]
-        spans = [Span(span.first, span.last, f"any_value({_EXACT}.{call.value})") for call, span in self.rounded]
+        spans = [
+            Span(span.first, span.last, f"any_value({_EXACT}.{call.value})")
+            for call, span in self.grouped.sums
+            if call in exact.grouped.calls
+        ]
         try:
             found = self._query(rows, spans, f"LEFT JOIN {_EXACT} ON {' AND '.join(same)}")
         except AnalysisException:
             return plain
-        return found if _types(found.schema) == _types(plain.schema) else plain
+        return found if columns_of(found.schema) == columns_of(plain.schema) else plain
 
     @cached_property
-    def rounded(self) -> list[tuple[Call, Span]]:
-        """The sums and averages whose terms Spark rounds one by one, where they can be told apart."""
+    def _rounded(self) -> Partials | None:
+        """The sums and averages whose terms Spark rounds one by one; None if there are none that can be told apart."""
         grouped = self.upkeep.grouped
         if grouped is None or not grouped.sums:
-            return []
+            return None
         try:
-            partials = Partials.of(replace(grouped, calls=tuple(call for call, _ in grouped.sums)), self._rows)
+            sums = Partials.of(replace(grouped, calls=tuple(call for call, _ in grouped.sums)), self._rows)
         except NotPartial:
-            return []
-        return [(call, span) for call, span in grouped.sums if partials.is_rounded(call)]
+            return None
+        rounded = tuple(call for call, _ in grouped.sums if sums.is_rounded(call))
+        return replace(sums, grouped=replace(grouped, calls=rounded)) if rounded else None
 
     def _query(self, source: DataFrame, others: Sequence[Span] = (), join: str = "") -> DataFrame:
         """The user's own query, over some rows of the table that it follows; see ``Query.with_views``."""
@@ -326,10 +332,6 @@ class _Gold:
         report = self.batch.report
         report.read, report.inserted = read, counts.get("insert", 0)
         report.updated, report.deleted = counts.get("update", 0), counts.get("delete", 0)
-
-
-def _types(schema: StructType) -> list[tuple[str, str]]:
-    return [(field.name, field.dataType.simpleString()) for field in schema]
 
 
 def _deterministic(frame: DataFrame) -> bool:

@@ -16,8 +16,6 @@ from sluicegate.session import configured
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-FEW = cost.FEW
-
 # So many identities are sent to the tasks that read a table; of more, both sides are shuffled.
 SENT = 1_000_000
 
@@ -45,7 +43,7 @@ class Identities:
     @property
     def few(self) -> bool:
         """Whether one task had better work out by itself what becomes of them."""
-        return self.count <= FEW
+        return self.count <= cost.FEW
 
     @property
     def chunks(self) -> list[int]:

@@ -13,7 +13,6 @@ from dataclasses import dataclass
 
 from sqlglot import exp
 
-from sluicegate import query_shape
 from sluicegate.query import Query
 from sluicegate.ties import Tie, ties
 from sluicegate.values import quoted
@@ -92,9 +91,3 @@ def _name(table: exp.Table) -> str:
 
 def _alias(table: exp.Table) -> str:
     return str(table.alias or table.name).lower()
-
-
-def has_subqueries(tree: exp.Select) -> bool:
-    """Whether a query is made of several."""
-    with_ = any(query_shape.is_from_with(node) for node in tree.find_all(exp.Table))
-    return with_ or any(node is not tree for node in tree.find_all(exp.Query))

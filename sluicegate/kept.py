@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 from pyspark.sql import functions as F
 
-from sluicegate import lake, marks
+from sluicegate import cost, lake, marks
 from sluicegate.difference import OP, merge_by
-from sluicegate.identities import FEW
 from sluicegate.partials import LAYOUT, same_groups
 
 if TYPE_CHECKING:
@@ -76,7 +75,7 @@ class Kept:
         partials = self.partials
         columns = [*partials.groups, "_sums", *[f"_held_{call.number}" for call in partials.kept]]
         with self.batch.commit(**self._about):
-            if lake.rows(lake.delta_table(self.uri)) <= FEW:
+            if lake.rows(lake.delta_table(self.uri)) <= cost.FEW:
                 sent = F.broadcast(groups) if few else groups
                 others = same_groups(self.rows(), sent, partials.groups, how="left_anti")
                 now = groups.where("cardinality(_sums) > 0").select(*columns)

@@ -9,12 +9,12 @@ import socket
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from datetime import UTC, datetime
 from typing import IO
 
 from sluicegate.errors import LakeLocked, LakeUnsupported, Where
 from sluicegate.lake import Lake, is_local
 from sluicegate.report import say
+from sluicegate.time_spans import utc_now
 
 POLL_SECONDS = 0.5
 
@@ -83,8 +83,7 @@ def _sign(file: IO[str], owner: str) -> None:
     """Writes into a lock who holds it."""
     file.seek(0)
     file.truncate()
-    since = datetime.now(UTC).isoformat(timespec="seconds")
-    json.dump({"owner": owner, "host": socket.gethostname(), "pid": os.getpid(), "since": since}, file)
+    json.dump({"owner": owner, "host": socket.gethostname(), "pid": os.getpid(), "since": utc_now()}, file)
     file.flush()
 
 

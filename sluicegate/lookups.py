@@ -63,14 +63,14 @@ def net(changes: DataFrame, keys: Sequence[str], ours: Sequence[str]) -> DataFra
 
 def _select(columns: Sequence[str], rows: DataFrame, keys: Sequence[tuple[DataFrame, Tie]], *, only: bool) -> DataFrame:
     stream = quoted(keys[0][1].stream)
-    found = []
+    exist = []
     for number, (frame, tie) in enumerate(keys):
         frame.createOrReplaceTempView(f"_sluicegate_changed_{number}")
-        found.append(f"EXISTS (SELECT 1 FROM _sluicegate_changed_{number} AS {quoted(tie.lookup)} WHERE {tie.on})")
+        exist.append(f"EXISTS (SELECT 1 FROM _sluicegate_changed_{number} AS {quoted(tie.lookup)} WHERE {tie.on})")
     rows.createOrReplaceTempView("_sluicegate_records")
-    items, any_ = ", ".join(f"{stream}.{column}" for column in columns), " OR ".join(found)
-    told = f" WHERE {any_}" if only else ""
-    query = f"SELECT {items}{'' if only else f', {any_} AS {TOUCHED}'} FROM _sluicegate_records AS {stream}{told}"
+    items, has_key = [f"{stream}.{column}" for column in columns], " OR ".join(exist)
+    items += [] if only else [f"{has_key} AS {TOUCHED}"]
+    query = f"SELECT {', '.join(items)} FROM _sluicegate_records AS {stream}{f' WHERE {has_key}' if only else ''}"
     # A value that does not cast matches nothing; without ANSI rules, more texts cast than with them, and none less.
     with configured(rows.sparkSession, {"spark.sql.ansi.enabled": "false"}):
         return rows.sparkSession.sql(query)

@@ -137,15 +137,7 @@ class _Outputs:
         )
 
     def _comparable(self, node: exp.Expr) -> exp.Expr:
-        """An expression so that what is the same but for capitals, quotes and the one table's name is equal."""
-        copy = node.copy().unnest()
-        for column in copy.find_all(exp.Column):
-            if len(column.parts) == 2 and column.table.lower() == self.table:
-                column.set("table", None)
-        for identifier in copy.find_all(exp.Identifier):
-            identifier.set("this", identifier.name.lower())
-            identifier.set("quoted", False)
-        return copy
+        return query_shape.comparable(node, self.table)
 
 
 def is_row_for_row(tree: exp.Query) -> bool:

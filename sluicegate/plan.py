@@ -16,7 +16,6 @@ from sluicegate.report import files as files_
 from sluicegate.report import human_bytes
 
 if TYPE_CHECKING:
-    from sluicegate.aggregate import Upkeep
     from sluicegate.definition import BronzeTable, GoldTable, Pipeline, SilverTable
     from sluicegate.settings import Settings
 
@@ -26,9 +25,8 @@ class TableWork:
     """What waits for one table.
 
     Attributes:
-        layer: bronze, silver or gold.
-        table: its name.
-        progress: its flow's marks.
+        flow: its flow.
+        progress: the flow's marks.
         files: files that landed and are not in the ledger.
         bytes: their size.
         settling: files too young to be read.
@@ -36,11 +34,9 @@ class TableWork:
         failed: files whose last reading failed, and that the next run does not try again.
         behind: whether it is not on record yet what became of files that a killed run read.
         versions: versions that its source has and it has not taken in, where that is a Delta table.
-        upkeep: how it is kept up to date, if it is a gold table.
     """
 
-    layer: str
-    table: str
+    flow: Flow
     progress: Progress
     files: int = 0
     bytes: int = 0
@@ -49,7 +45,16 @@ class TableWork:
     failed: int = 0
     behind: bool = False
     versions: int = 0
-    upkeep: Upkeep | None = None
+
+    @property
+    def layer(self) -> str:
+        """Bronze, silver or gold."""
+        return self.flow.layer
+
+    @property
+    def table(self) -> str:
+        """Its name."""
+        return self.flow.table
 
     @property
     def work(self) -> bool:
@@ -183,7 +188,9 @@ def _bronze_flow(name: str, table: BronzeTable, at: lake.Lake) -> Flow:
 def _gold_flow(name: str, table: GoldTable, at: lake.Lake, address: Mapping[str, str]) -> Flow:
     """It follows the first table that the query reads, and those that are joined to its rows."""
     source, *others = table.query.tables
-    found = gold_upkeep(table, address)
+    # Its columns count if all tables are there.
+    known = [lake.delta_table(address[name]) for name in table.query.tables]
+    found = table.upkeep(None if None in known else [f.name for one in known if one for f in one.schema().fields])
     # What a name in GROUP BY means depends on the columns that there are.
     asked = [table.query.fingerprint, *(found.grouped.groups if found.grouped else ()), *table.of_stream]
     return Flow(
@@ -193,18 +200,8 @@ def _gold_flow(name: str, table: GoldTable, at: lake.Lake, address: Mapping[str,
         fingerprint=hashlib.sha256("\0".join(asked).encode()).hexdigest(),
         signed=found.way in ("partial", "groups"),
         added=found.way == "stream",
+        upkeep=found,
     )  # fmt: skip
-
-
-def gold_upkeep(table: GoldTable, address: Mapping[str, str]) -> Upkeep:
-    """How a gold table is kept up to date.
-
-    Args:
-        table: its definition.
-        address: URIs of the tables that it reads, by name; their columns count if they are all there.
-    """
-    known = [lake.delta_table(address[name]) for name in table.query.tables]
-    return table.upkeep(None if None in known else [f.name for one in known if one for f in one.schema().fields])
 
 
 def _left(failed: Mapping[str, bool], new: pa.Table) -> int:
@@ -226,18 +223,13 @@ def pending(pipeline: Pipeline, settings: Settings) -> Pending:
         for name, flow in flows(pipeline, at, layer).items():
             now = progress(flow)
             if flow.foreign:
-                versions = now.until - now.since if now.work else 0
-                found.tables.append(TableWork(layer, name, now, versions=versions))
+                found.tables.append(TableWork(flow, now, versions=now.until - now.since if now.work else 0))
             elif layer == "bronze":
                 table = pipeline.bronze[name]
                 seen = landing.discover(name, table, at)
                 counts = (seen.new.num_rows, seen.bytes, seen.settling.num_rows, seen.changed.num_rows)
                 failed = _left(outcome.failed(at, name, table.fingerprint), seen.new)
-                found.tables.append(TableWork(layer, name, now, *counts, failed, outcome.behind(at, name)))
+                found.tables.append(TableWork(flow, now, *counts, failed, outcome.behind(at, name)))
             else:
-                way = None
-                if layer == "gold":
-                    gold = pipeline.gold[name]
-                    way = gold_upkeep(gold, {gold.query.tables[0]: flow.source, **flow.inputs})
-                found.tables.append(TableWork(layer, name, now, upkeep=way))
+                found.tables.append(TableWork(flow, now))
     return found

@@ -16,6 +16,8 @@ from sluicegate.errors import SluicegateError, Where
 if TYPE_CHECKING:
     from deltalake import DeltaTable
 
+    from sluicegate.aggregate import Upkeep
+
 # Commits that only add rows, or none. Any other (DELETE, UPDATE, MERGE, RESTORE…) changes rows of the source that were
 # applied already: these are applied again, or the target is made again where it does not know which rows they made.
 ADDITIVE = {"WRITE", "STREAMING UPDATE", "CREATE TABLE", "ADD COLUMNS", "SET TBLPROPERTIES", "UNSET TBLPROPERTIES",
@@ -45,6 +47,7 @@ class Flow:
         signed: whether the target takes in what rows were as well as what they are now: any change of the source is
             then one that it can follow.
         added: whether it can take in new rows only; after any other change of the source the target is made again.
+        upkeep: how the target is kept up to date, if it is a gold table.
         foreign: whether the source is a table of other programs': it may have no change data feed, and change in any
             way (see delta_source.py).
     """
@@ -66,6 +69,7 @@ class Flow:
     signed: bool = False
     added: bool = False
     foreign: bool = False
+    upkeep: Upkeep | None = None
 
 
 @dataclass(frozen=True)

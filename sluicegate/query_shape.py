@@ -43,6 +43,28 @@ def outputs(select: exp.Select) -> list[tuple[str | None, exp.Expr]]:
     return found
 
 
+def has_subqueries(tree: exp.Query) -> bool:
+    """Whether a query is made of several."""
+    return any(node is not tree for node in tree.find_all(exp.Query))
+
+
+def comparable(node: exp.Expr, table: str | None) -> exp.Expr:
+    """An expression so that what is the same but for capitals, quotes and one table's name is equal.
+
+    Args:
+        node: the expression.
+        table: what the query calls that table, in small letters; None if there is none whose name says nothing.
+    """
+    copy = node.copy().unnest()
+    for column in copy.find_all(exp.Column):
+        if len(column.parts) == 2 and column.table.lower() == table:
+            column.set("table", None)
+    for identifier in copy.find_all(exp.Identifier):
+        identifier.set("this", identifier.name.lower())
+        identifier.set("quoted", False)
+    return copy
+
+
 def output_names(select: exp.Select) -> list[str | None]:
     """Names of the columns of a SELECT list, as ``outputs`` has them."""
     return [name for name, _ in outputs(select)]

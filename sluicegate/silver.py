@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as F
 
-from sluicegate import again, beside, fault, identities, lake
+from sluicegate import again, beside, cost, fault, lake
 from sluicegate.accounts import Account
 from sluicegate.changes import REPLACED
 from sluicegate.difference import OP, merge
@@ -76,7 +76,7 @@ class _New:
     op: str = field(default_factory=lambda: uuid.uuid4().hex)
 
     def __post_init__(self) -> None:
-        self.few = not self.batch.whole and self.batch.read <= identities.FEW
+        self.few = not self.batch.whole and self.batch.read <= cost.FEW
 
     def keep(self, frame: DataFrame) -> DataFrame:
         """A frame that is looked at more than once, kept until the batch has been applied."""

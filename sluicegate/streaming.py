@@ -15,21 +15,23 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from pyspark.sql import functions as F
 
-from sluicegate import delta_source, fault, lake
+from sluicegate import cost, delta_source, fault, lake
 from sluicegate.checkpoints import Checkpoint
 from sluicegate.difference import difference, merge_by
 from sluicegate.errors import QueryError, SluicegateError, Where
 from sluicegate.flow import ENGINE_COLUMNS, GAP, Batch
-from sluicegate.identities import FEW, cut
+from sluicegate.foreach_batch import run_available
+from sluicegate.identities import cut
 from sluicegate.partials import same_groups
 from sluicegate.progress import Flow, Progress, name_of, progress
 from sluicegate.report import TableReport
 from sluicegate.session import configured
-from sluicegate.spark_errors import readable
+from sluicegate.spark_errors import raise_readable
 from sluicegate.streaming_query import Unkeyed, keys
 
 if TYPE_CHECKING:
@@ -133,7 +135,7 @@ class _Stream:
         try:
             self._run(now)
         except Exception as error:
-            raise self._readable(error) from self._behind(error)
+            raise_readable(error, self.flow)
 
     def go_on(self, now: Progress) -> str:
         """Takes in what the source gained; returns why that cannot be done, and the table must be made again whole."""
@@ -144,38 +146,17 @@ class _Stream:
                 return f"{name_of(self.flow.source)} was changed in other ways than by new rows"
             if any(sign in str(error) for sign in STALE):
                 return "what its checkpoint kept cannot be read"
-            raise self._readable(error) from self._behind(error)
+            raise_readable(error, self.flow)
         return ""
-
-    def _readable(self, error: BaseException) -> BaseException:
-        return readable(error, self.flow.layer, self.flow.table, private=self.flow.private)
-
-    def _behind(self, error: BaseException) -> BaseException | None:
-        return None if self.flow.private else error
 
     def _run(self, now: Progress) -> None:
         """Runs the stream until it has nothing left to do, and sets the mark."""
-        failure: list[BaseException] = []
-
-        def on_batch(rows: DataFrame, number: int) -> None:
-            try:
-                self._batch(rows, number, now)
-            except BaseException as error:  # carried around Spark, which would make a text of it
-                failure.append(error)
-                # Py4J answers the JVM only for an Exception: any other would leave the stream waiting for ever.
-                raise RuntimeError("the batch failed") from self._behind(error)
-
         # Of one batch the progress must not push out that of another: it tells what came too late.
         with configured(self.session, {"spark.sql.streaming.numRecentProgressUpdates": "100"}):
             result = self._result()
-            writer = result.writeStream.outputMode(str(self.table.mode)).foreachBatch(on_batch)
-            query = writer.option("checkpointLocation", self.checkpoint.location).trigger(availableNow=True).start()
-            try:
-                query.awaitTermination()
-            except Exception:
-                if failure:
-                    raise failure[0] from None
-                raise
+            writer = result.writeStream.outputMode(str(self.table.mode))
+            take = partial(self._batch, now=now)
+            query = run_available(writer, take, self.checkpoint.location, private=self.flow.private)
             for batch in query.recentProgress:
                 self.report.read += int(batch["numInputRows"])
                 self.report.late += sum(int(one["numRowsDroppedByWatermark"]) for one in batch["stateOperators"])
@@ -199,7 +180,7 @@ class _Stream:
 
     # --- batches -----------------------------------------------------------------------------------------------------
 
-    def _batch(self, rows: DataFrame, number: int, now: Progress) -> None:
+    def _batch(self, rows: DataFrame, number: int, *, now: Progress) -> None:
         query, until = self.checkpoint.query(), self.checkpoint.end(number)
         if query is None or until is None:
             raise SluicegateError(
@@ -239,7 +220,7 @@ class _Stream:
 
     def _merge(self, rows: DataFrame, batch: Batch) -> None:
         """Puts the groups that changed in the place of what the table has of them."""
-        few = rows.count() <= FEW
+        few = rows.count() <= cost.FEW
         held = batch.session.read.format("delta").load(self.flow.target)
         held = same_groups(held, F.broadcast(rows) if few else rows, self.keys)
         changes = cut(difference(rows, held, self.keys), few=few)

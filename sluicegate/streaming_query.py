@@ -61,7 +61,7 @@ def keys(query: Query, columns: Sequence[str] = ()) -> list[str]:
         Unkeyed: it is no plain GROUP BY, or what it groups by is not among its outputs.
     """
     tree = parsed(query.text)
-    if not isinstance(tree, exp.Select) or any(node is not tree for node in tree.find_all(exp.Query)):
+    if not isinstance(tree, exp.Select) or query_shape.has_subqueries(tree):
         raise Unkeyed("mode update needs one plain SELECT with a GROUP BY", "mode: complete")
     for part, name in _WITHOUT.items():
         if tree.args.get(part):
@@ -69,19 +69,25 @@ def keys(query: Query, columns: Sequence[str] = ()) -> list[str]:
     group = tree.args.get("group")
     if group is None or not group.expressions or any(v for k, v in group.args.items() if k != "expressions"):
         raise Unkeyed("mode update needs a GROUP BY with each expression written out", "GROUP BY a, b")
-    outputs = [(output.alias_or_name, output.unalias()) for output in tree.expressions]
-    return [_key(expression, outputs, {column.lower() for column in columns}) for expression in group.expressions]
+    return [_key(tree, expression, {column.lower() for column in columns}) for expression in group.expressions]
 
 
-def _key(expression: exp.Expr, outputs: Sequence[tuple[str, exp.Expr]], columns: set[str]) -> str:
+def _key(tree: exp.Select, expression: exp.Expr, columns: set[str]) -> str:
+    """The output that is the expression of a GROUP BY."""
+    outputs = [(str(output.alias_or_name), output.unalias()) for output in tree.expressions]
+    table = tree.args["from_"].this.alias_or_name.lower()
+
+    def plain(node: exp.Expr) -> str:
+        return query_shape.comparable(node, table).sql("spark")
+
     if isinstance(expression, exp.Literal) and not expression.is_string and 0 < int(expression.name) <= len(outputs):
         return outputs[int(expression.name) - 1][0]
-    wanted = {_plain(expression)}
+    wanted = {plain(expression)}
     if isinstance(expression, exp.Anonymous) and expression.name.lower() == "window":
         # Its windows are all of one length.
-        wanted |= {"window", *(f"{of}.{end}" for of in ("window", _plain(expression)) for end in ("start", "end"))}
+        wanted |= {"window", *(f"{of}.{end}" for of in ("window", plain(expression)) for end in ("start", "end"))}
     for name, made in outputs:
-        if name and _plain(made) in wanted:
+        if name and plain(made) in wanted:
             return name
     bare = expression.name.lower() if isinstance(expression, exp.Column) and not expression.table else ""
     for name, _ in outputs:
@@ -90,14 +96,3 @@ def _key(expression: exp.Expr, outputs: Sequence[tuple[str, exp.Expr]], columns:
     text = expression.sql("spark")
     raise Unkeyed(f"mode update finds a group's row by what it groups by, and {text} is not in its SELECT list",
                   "put it there")  # fmt: skip
-
-
-def _plain(expression: exp.Expr) -> str:
-    """An expression so that what is the same but for capitals and the table's name is the same."""
-
-    def of(node: exp.Expr) -> exp.Expr:
-        if isinstance(node, exp.Column) and node.table.lower() != "window":
-            return exp.column(node.name.lower())
-        return exp.to_identifier(node.name.lower()) if isinstance(node, exp.Identifier) else node
-
-    return expression.transform(of).sql("spark")

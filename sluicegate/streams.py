@@ -22,16 +22,13 @@ from sluicegate import stores
 from sluicegate.definition_fields import name_fault
 from sluicegate.errors import UserError
 from sluicegate.lake import Lake
+from sluicegate.time_spans import utc_now
 
 # Seconds between two signs of life, and without one before a run counts as dead.
 BEAT = 5.0
 SILENCE = timedelta(seconds=20)
 
 ID = re.compile(r"[0-9a-f]{8}")
-
-
-def _now() -> str:
-    return datetime.now(UTC).isoformat(timespec="seconds")
 
 
 @dataclass(frozen=True)
@@ -59,14 +56,14 @@ class Stream:
     every: str
     layer: str | None = None
     state: str = "running"
-    since: str = field(default_factory=_now)
+    since: str = field(default_factory=utc_now)
     batches: int = 0
     rows: int = 0
     last_batch: str | None = None
     failures: int = 0
     host: str = field(default_factory=socket.gethostname)
     pid: int = field(default_factory=os.getpid)
-    beat: str = field(default_factory=_now)
+    beat: str = field(default_factory=utc_now)
 
     @property
     def dead(self) -> bool:
@@ -139,7 +136,7 @@ class Registration:
 
     def _write(self) -> None:
         with self._writing:
-            self._stream = replace(self._stream, beat=_now())
+            self._stream = replace(self._stream, beat=utc_now())
             _put(self._at, f"{self._stream.id}.json", json.dumps(asdict(self._stream)))
 
 

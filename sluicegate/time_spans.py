@@ -1,9 +1,9 @@
-"""Time spans as Spark writes intervals: ``10 minutes``, ``1 hour 30 minutes``, and short, ``4s``."""
+"""Times as texts: spans as Spark writes intervals (``10 minutes``, ``1 hour 30 minutes``, short ``4s``), and now."""
 
 from __future__ import annotations
 
 import re
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 
 # Words of https://spark.apache.org/docs/latest/sql-ref-literals.html#interval-literal, and the short ones people type.
 _UNITS = {
@@ -39,3 +39,8 @@ def time_span(text: str) -> timedelta:
     if not parts:
         raise ValueError(text)
     return length
+
+
+def utc_now() -> str:
+    """This moment as ISO 8601, in UTC, to the second."""
+    return datetime.now(UTC).isoformat(timespec="seconds")

@@ -7,6 +7,7 @@ import json
 import math
 import re
 from collections import Counter
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from decimal import Decimal
 from pathlib import Path
@@ -17,8 +18,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from sluicegate import foresight, gold, lake, plan
-from sluicegate.aggregate import upkeep
+from sluicegate import cost, foresight, lake, plan
 from sluicegate.errors import QueryError
 from sluicegate.progress import progress
 from tests.gold_world import GoldWorld, comparable, exact, kept
@@ -108,6 +108,23 @@ def stop(world: GoldWorld, point: str, rows: list[tuple[Any, ...]]) -> None:
             world.run()
 
 
+def after_every_run(
+    world: GoldWorld, first: list[Any], steps: list[Any], happen: Callable[..., None], right: Callable[..., None]
+) -> None:
+    """Runs, and runs again after the events of each step; gold is right each time, and then there is nothing to do."""
+    world.run()
+    right(world)
+    for number, events in enumerate(steps):
+        for kind, what in events:
+            if kind == "stop":
+                stop(world, what, rows(first[:3], 1000 * number))
+            else:
+                happen(world, kind, what, 100 * (number + 1))
+        world.run()
+        right(world)
+    assert all(report.state == "idle" for report in world.run().values())
+
+
 def assert_right(world: GoldWorld) -> None:
     groups: dict[Any, list[Any]] = {}
     for row in world.silver_rows():
@@ -152,17 +169,7 @@ def test_gold_equals_its_queries_after_every_run(
 ) -> None:
     world = GoldWorld(tmp_path_factory.mktemp("gold"), QUERIES, spark)
     world.add(rows(first, 0))
-    world.run()
-    assert_right(world)
-    for number, events in enumerate(steps):
-        for kind, what in events:
-            if kind == "stop":
-                stop(world, what, rows(first[:3], 1000 * number))
-            else:
-                step(world, kind, what, 100 * (number + 1))
-        world.run()
-        assert_right(world)
-    assert all(report.state == "idle" for report in world.run().values())
+    after_every_run(world, first, steps, step, assert_right)
 
 
 def rows_of(table: DeltaTable) -> list[dict[str, Any]]:
@@ -249,14 +256,14 @@ def test_what_cannot_be_followed_is_made_again_whole(
     world.add([sample(51)])
     world.run()
     assert world.commits("a")[0]["all"]
-    monkeypatch.setattr(gold, "FEW", 0)
+    monkeypatch.setattr(cost, "FEW", 0)
     world.sql("UPDATE {t} SET k = k + 1")  # all of them: to read everything is cheaper
     world.run()
     assert world.commits("a")[0]["all"]
 
 
 def test_many_groups_are_merged(spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(gold, "FEW", 3)
+    monkeypatch.setattr(cost, "FEW", 3)
     world = GoldWorld(tmp_path, {name: QUERIES[name] for name in ("sums", "small", "mixed", "rows")}, spark)
     world.add([sample(i) for i in range(40)])
     world.run()
@@ -349,7 +356,7 @@ def test_commits_and_events_say_what_a_run_wrote_for_what_changed(spark: SparkSe
     world.run()
     world.add([(100 + i, "a", 1, 0.0, i, None, None, None, None) for i in range(9)])
     [flow] = [flow for name, flow in plan.flows(world.pipeline, world.at, "gold").items() if name == "kept"]
-    told = foresight.touched(world.pipeline.gold["kept"], flow, progress(flow), upkeep(SUMS))
+    told = foresight.touched(world.pipeline.gold["kept"], flow, progress(flow))
     assert (told.rows, told.groups, told.exact, told.all_of) == (9, 1, True, ())
     world.run()
     assert {name: world.commits(name)[0]["groups"] for name in ("kept", "small")} == {"kept": 1, "small": None}

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from tests.gold_world import GoldWorld, comparable, exact, kept
 from tests.properties import in_spark
-from tests.spark.test_gold import ROW, rows, sample, step, stop
+from tests.spark.test_gold import ROW, after_every_run, rows, sample, step
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -116,17 +116,7 @@ def test_gold_equals_its_joins_after_every_run(
     world = GoldWorld(tmp_path_factory.mktemp("gold"), QUERIES, spark)
     world.add(rows(first, 0))
     world.name(names)
-    world.run()
-    assert_right(world)
-    for number, events in enumerate(steps):
-        for kind, what in events:
-            if kind == "stop":
-                stop(world, what, rows(first[:3], 1000 * number))
-            else:
-                happen(world, kind, what, 100 * (number + 1))
-        world.run()
-        assert_right(world)
-    assert all(report.state == "idle" for report in world.run().values())
+    after_every_run(world, first, steps, happen, assert_right)
 
 
 def test_a_changed_row_of_a_joined_table_reaches_only_the_rows_that_it_touches(

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import event, given
 from hypothesis import strategies as st
 
-from sluicegate import fault, identities, lake
+from sluicegate import cost, fault, identities, lake
 from sluicegate.choice import Interval, Replay
 from tests.properties import in_spark
 from tests.silver_oracle import Today
@@ -112,14 +112,14 @@ class Course:
         self.world.redefine(Today(self.world.today.order, least, shift))
 
 
-@pytest.mark.parametrize("few", [identities.FEW, -1], ids=["few", "many"])
+@pytest.mark.parametrize("few", [cost.FEW, -1], ids=["few", "many"])
 @in_spark(examples=2)
 @given(order=st.sampled_from(["first", "latest", "every"]), steps=STEPS)
 def test_silver_is_a_function_of_what_landed(
     spark: SparkSession, tmp_path_factory: pytest.TempPathFactory, few: int, order: Any, steps: list[Any]
 ) -> None:
     """Also where records are taken for so many that Spark is to shuffle them."""
-    with mock.patch.multiple(identities, FEW=few, SENT=few):
+    with mock.patch.object(cost, "FEW", few), mock.patch.object(identities, "SENT", few):
         _assert_right_after(spark, tmp_path_factory, order, steps)
 
 

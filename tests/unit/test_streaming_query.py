@@ -75,6 +75,7 @@ def test_a_query_that_a_mode_cannot_keep(tmp_path: Path, query: str, mode: str, 
         (WINDOWED, ["w", "g"]),
         ("SELECT G, window.end AS e, avg(x) AS a FROM t GROUP BY t.g, window(at, '1 hour', '5 minutes')", ["G", "e"]),
         ("SELECT window(at, '1 hour') AS span, count(*) AS n FROM t GROUP BY window(At, '1 hour')", ["span"]),
+        ("SELECT t.g AS a, count(*) AS n FROM t GROUP BY T.`G`", ["a"]),
         ("SELECT window(at, '1 hour').start AS s, count(*) AS n FROM t GROUP BY window(at, '1 hour')", ["s"]),
         ("SELECT date_trunc('DD', at) AS day, count(*) AS n FROM t GROUP BY 1", ["day"]),
         ("SELECT date_trunc('DD', at) AS day, count(*) AS n FROM t AS x GROUP BY date_trunc('DD', x.at)", ["day"]),
@@ -112,3 +113,12 @@ def test_where_a_batch_ends() -> None:
     text = 'v1\n{"batchWatermarkMs":0}\n{"sourceVersion":1,"reservoirVersion":%d,"index":%d,"isStartingVersion":false}'
     assert checkpoints.covered(text % (3, -1)) == 2
     assert checkpoints.covered(text % (3, 9223372036854775807)) == 3
+
+
+@pytest.mark.parametrize("left", ["", "v1", "{", "null", "v1\n{}\n{}", "\x00\x00"])
+def test_what_a_machine_that_went_down_left_of_a_checkpoint_is_no_checkpoint(tmp_path: Path, left: str) -> None:
+    (tmp_path / "offsets").mkdir()
+    (tmp_path / "metadata").write_text(left)
+    (tmp_path / "offsets" / "0").write_text(left)
+    found = checkpoints.Checkpoint(str(tmp_path))
+    assert (found.query(), found.end(0), found.end(1)) == (None, None, None)

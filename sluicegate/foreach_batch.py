@@ -1,0 +1,46 @@
+"""A stream whose batches Python takes: run until nothing is left, with Python's own errors."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+    from pyspark.sql.streaming.query import StreamingQuery
+    from pyspark.sql.streaming.readwriter import DataStreamWriter
+
+
+def run_available(
+    writer: DataStreamWriter, take: Callable[[DataFrame, int], None], checkpoint: str, *, private: bool
+) -> StreamingQuery:
+    """Runs an availableNow stream to its end and gives the query that has ended.
+
+    Args:
+        writer: the stream.
+        take: what becomes of a batch: its rows and its number.
+        checkpoint: URI of its checkpoint.
+        private: whether the message of an error may hold values that must not be shown.
+
+    Raises:
+        BaseException: what ``take`` raised, itself, of which Spark would make a text; else what Spark raises.
+    """
+    failure: list[BaseException] = []
+
+    def on_batch(rows: DataFrame, number: int) -> None:
+        try:
+            take(rows, number)
+        except BaseException as error:
+            failure.append(error)
+            # Py4J answers the JVM only for an Exception: any other would leave the stream waiting for ever.
+            raise RuntimeError("the batch failed") from (None if private else error)
+
+    writer = writer.foreachBatch(on_batch).option("checkpointLocation", checkpoint).trigger(availableNow=True)
+    try:
+        query = writer.start()
+        query.awaitTermination()
+    except Exception:
+        if failure:
+            raise failure[0] from None
+        raise
+    return query
