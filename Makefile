@@ -27,8 +27,10 @@ demo: setup ## land sample files, run the pipeline in a real Airflow, show gold 
 ui: setup ## the demo's Airflow with its web page, until Ctrl-C
 	@$(RUN) -m sluicegate.demo --ui
 
+# Two processes, each with a Spark of its own: one Spark keeps little more than one core busy. Files are not split, and
+# come in their order, the long ones first.
 test: setup ## every test that needs no Docker, but for the long ones of test-chaos (ARGS="-k word" for some)
-	@$(RUN) -m pytest -m "not chaos" $(ARGS)
+	@$(RUN) -m pytest -m "not chaos" -n 2 --dist loadfile --no-loadscope-reorder $(ARGS)
 
 test-chaos: setup ## the long runs of stops and changes: by hand, before a change to how records are applied goes in
 	@$(RUN) -m pytest -m chaos $(ARGS)
