@@ -72,7 +72,7 @@ class LocalAirflow:
         self._credentials = {"username": USER, "password": self._password()}
         port = _free_port(PORT)
         self.url = f"http://127.0.0.1:{port}"
-        self._environment = self._settings_of_airflow(port)
+        self.environment = self._settings_of_airflow(port)
         self._since = datetime.now(UTC)
         try:
             self._migrate()
@@ -90,7 +90,7 @@ class LocalAirflow:
             self._processes[name] = subprocess.Popen(
                 [sys.executable, "-m", "airflow", name, *arguments],
                 cwd=self.home,
-                env=self._environment,
+                env=self.environment,
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=subprocess.STDOUT,

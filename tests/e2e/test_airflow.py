@@ -120,6 +120,8 @@ def test_runs_of_every_kind(airflow: LocalAirflow, workspace: Workspace) -> None
     assert airflow.result(DAG, waiting, "wait_for_files") == {"files": 1, "bytes": 2}
     failed_with(airflow, "there are no Delta jars", waiting, "bronze", 1)
     assert states(airflow, waiting)["account"] == "upstream_failed"
+    said = airflow.call("GET", f"{DAGS}/dagRuns/{waiting}")["note"]
+    assert said.startswith("**This run takes in what is new; only recordings_bronze; at most 1 files")
 
     # A backfill gets as far as silver, which it makes again though no record waits.
     workspace.edit("pipeline.yaml", "0 0 1 1 *", "0 0 * * *")

@@ -1,0 +1,16 @@
+"""What Airflow loads by itself where this package is installed."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from airflow.plugins_manager import AirflowPlugin
+
+from sluicegate.airflow import note
+
+
+class SluicegatePlugin(AirflowPlugin):
+    """The listener that writes the notes of runs."""
+
+    name = "sluicegate"
+    listeners: list[Any] = [note]  # noqa: RUF012 (Airflow declares it so)
