@@ -21,7 +21,7 @@ from sluicegate.difference import OP, difference, merge
 from sluicegate.errors import SluicegateError, Where
 from sluicegate.expectations import FATE
 from sluicegate.flow import ENGINE_COLUMNS
-from sluicegate.identities import Identities
+from sluicegate.identities import Identities, cut
 from sluicegate.judging import IDENTITY, Judge
 from sluicegate.progress import name_of
 
@@ -69,7 +69,7 @@ class _Again:
         self.quarantine, self.set_aside = self.at.quarantine(self.name), self.at.set_aside(self.name)
 
     def apply(self) -> None:
-        self.chosen = Identities(self._chosen().localCheckpoint())
+        self.chosen = Identities(cut(self._chosen(), few=False))
         self.records, self.rows = self._judged(self.chosen)
         if self.judge.bound:
             self._add_others()

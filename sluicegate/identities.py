@@ -80,6 +80,11 @@ def cut(frame: DataFrame, *, few: bool, adaptive: bool = False) -> DataFrame:
         adaptive: whether to let Spark plan anew between its steps, although they are few; for frames that other tables,
             large ones perhaps, are joined with. It costs a job more for each step.
     """
-    with configured(frame.sparkSession, {} if adaptive or not few else {"spark.sql.adaptive.enabled": "false"}):
+    # Spark 4.2 gives a frame that is cut off what it inferred of its columns, and may then fail to plan a union of such
+    # frames (NoSuchElementException: key not found, in Union's rewriteConstraints).
+    settings = {"spark.sql.constraintPropagation.enabled": "false"}
+    if few and not adaptive:
+        settings["spark.sql.adaptive.enabled"] = "false"
+    with configured(frame.sparkSession, settings):
         kept = frame.localCheckpoint()
     return kept.coalesce(1) if few else kept

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 from unittest import mock
 
 import pytest
-from hypothesis import event, given
+from hypothesis import event, example, given
 from hypothesis import strategies as st
 
 from sluicegate import cost, fault, identities, lake
@@ -112,8 +112,19 @@ class Course:
         self.world.redefine(Today(self.world.today.order, least, shift))
 
 
+NAMED = [
+    ({"raw/0": [], "raw/1": [record(38, k=9, n=None, v="500", s=10800, seq=1), record(15, k=3, n=3, v="6", s=None,
+                                                                                      seq=None)]},
+     ("replay", (0, 0), ("big",), True)),
+    ({"names/1": [], "names/0": [name(3, "Ada", seq=2), name(None, "Bo", seq=3)], "raw/1": []},
+     ("interval", (1, 3600), 1)),
+    ({"names/0": [name(1, "Ada", seq=None)]}, ("restore", "t", 0.18)),
+]  # fmt: skip
+
+
 @pytest.mark.parametrize("few", [cost.FEW, -1], ids=["few", "many"])
-@in_spark(examples=2)
+@in_spark(examples=0)
+@example(order="latest", steps=NAMED)
 @given(order=st.sampled_from(["first", "latest", "every"]), steps=STEPS)
 def test_silver_is_a_function_of_what_landed(
     spark: SparkSession, tmp_path_factory: pytest.TempPathFactory, few: int, order: Any, steps: list[Any]
