@@ -18,6 +18,7 @@ from airflow.sdk import Asset, Connection
 from airflow.sdk.exceptions import AirflowException, AirflowNotFoundException, AirflowRescheduleException
 
 from sluicegate import report, session
+from sluicegate.airflow import lineage
 from sluicegate.airflow.asked import asked, failure, who
 from sluicegate.airflow.assets import news
 from sluicegate.definition import load
@@ -25,6 +26,7 @@ from sluicegate.errors import SluicegateError
 from sluicegate.settings import Settings
 
 if TYPE_CHECKING:
+    from airflow.providers.openlineage.extractors import OperatorLineage
     from airflow.sdk import Context
 
     from sluicegate.definition import Layer, Pipeline
@@ -67,6 +69,7 @@ class SluicegateJob(SparkSubmitOperator):
         self.settings = settings
         self._last = ""
         self._tail: deque[str] = deque(maxlen=8)
+        self._lineage: OperatorLineage[Any, Any] | None = None
 
     def execute(self, context: Context) -> dict[str, Any] | None:  # type: ignore[override]
         """Runs the job.
@@ -87,7 +90,10 @@ class SluicegateJob(SparkSubmitOperator):
                 return None
             with alone(self.pipeline, self.settings, context):
                 self.prepare(request)
-                self._submit(context)
+                try:
+                    self._submit(context)
+                finally:
+                    self._trace(pipeline, context)
         except SluicegateError as error:
             raise failure(error) from None
         self._publish(pipeline, context)
@@ -101,6 +107,26 @@ class SluicegateJob(SparkSubmitOperator):
             if self._hook is None or self._hook._submit_sp is None:
                 raise
             raise self._why(self._hook._submit_sp.returncode) from None
+
+    def _trace(self, pipeline: Pipeline, context: Context) -> None:
+        """Keeps what OpenLineage is to be told, where that is on.
+
+        Now, since its listener asks in a fork of this process, which has none of the threads that delta-rs works in.
+        """
+        from sluicegate.lake import Lake
+
+        if not lineage.enabled():
+            return
+        at, run = Lake(self.settings.lake, pipeline.name), context["dag_run"].run_id
+        try:
+            self._lineage = lineage.of_try(pipeline, at, self.layer, run, context["ti"].try_number)
+        except Exception:
+            # What the job did stands, or has an error of its own that people are to see.
+            self.log.warning("OpenLineage is not told of the tables", exc_info=True)
+
+    def get_openlineage_facets_on_complete(self, task_instance: Any) -> OperatorLineage[Any, Any] | None:
+        """What Airflow's OpenLineage provider asks for when a task has ended, well or not."""
+        return self._lineage
 
     def _publish(self, pipeline: Pipeline, context: Context) -> None:
         """Has Airflow make an event for each table that changed, and for no other."""

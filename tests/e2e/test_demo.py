@@ -72,6 +72,17 @@ def asset_events(home: Path) -> dict[str, dict[str, Any]]:
     return {name: json.loads(extra) for name, extra in rows}
 
 
+def lineage(events: Path) -> dict[str, tuple[set[str], dict[str, int]]]:
+    """What OpenLineage was told at the end of each task: what it read, and what it wrote with the number of rows."""
+    told = {}
+    for event in map(json.loads, events.read_text().splitlines()):
+        if event["eventType"] == "COMPLETE" and (event["inputs"] or event["outputs"]):
+            assert {one["namespace"] for one in event["inputs"] + event["outputs"]} == {"file"}
+            rows = {one["name"]: one["outputFacets"]["outputStatistics"]["rowCount"] for one in event["outputs"]}
+            told[event["job"]["name"]] = ({one["name"] for one in event["inputs"]}, rows)
+    return told
+
+
 def java_that_tells(folder: Path) -> Path:
     """A JAVA_HOME whose java leaves a note when it is started."""
     program = folder / "java-home" / "bin" / "java"
@@ -85,7 +96,9 @@ def java_that_tells(folder: Path) -> Path:
 
 
 def test_the_demo_and_then_nothing_new(tmp_path: Path) -> None:
-    first = demo(tmp_path)
+    lineage_file = tmp_path.with_suffix(".lineage")
+    transport = {"type": "file", "log_file_path": str(lineage_file), "append": True}
+    first = demo(tmp_path, OPENLINEAGE__TRANSPORT=json.dumps(transport))
     assert first.returncode == 0, first.stdout + first.stderr
     for task in ("check_request", "wait_for_files", "bronze", "silver", "gold", "account"):
         assert any(line.split()[2:] == [task, "success"] for line in first.stdout.splitlines()), first.stdout
@@ -93,6 +106,19 @@ def test_the_demo_and_then_nothing_new(tmp_path: Path) -> None:
     events = asset_events(tmp_path / ".airflow")
     assert set(events) == {f"heart_rate.{name}" for name in TABLES}
     assert events["heart_rate.recordings_bronze"]["rows"] == 1500
+    told = lineage(lineage_file)
+    of = {name: events[f"heart_rate.{name}"]["table"] for name in TABLES}
+    rows = {layer: told[f"heart_rate.{layer}"][1] for layer in ("bronze", "silver", "gold")}
+    assert {layer: told[f"heart_rate.{layer}"][0] for layer in rows} == {
+        "bronze": {f"{tmp_path}/landing/{name}" for name in ("recordings", "patients")},
+        "silver": {of["recordings_bronze"], of["patients_bronze"], of["patients"]},
+        "gold": {of["recordings_enriched"]},
+    }
+    quarantine = of["recordings_enriched"] + "_quarantine"
+    assert rows["bronze"][of["recordings_bronze"]] == 1500
+    assert rows["silver"][of["recordings_enriched"]] + rows["silver"][quarantine] == 1500
+    assert set(rows["silver"]) == {of["patients"], of["recordings_enriched"], quarantine}
+    assert rows["gold"] == {of["daily_patient_avg"]: events["heart_rate.daily_patient_avg"]["rows"]}
     wanted = averages(ROOT / "data" / "heart_rate")
     assert gold(tmp_path / "lake") == pytest.approx(wanted, abs=1e-9)
     for promised in ("heart_rate.daily_patient_avg", "make ui", "simulate heart_rate", "WHERE date BETWEEN"):
