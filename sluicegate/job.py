@@ -245,6 +245,7 @@ class Job:
             if self._spark is None:
                 name = f"{self.pipeline.name}.{self.layer}"
                 self._spark = session.open_session(name, private=bool(self.pipeline.pii))
+                report.say_where(self._spark.sparkContext)
         return self._spark.newSession()
 
     def _apply(self, name: str) -> Callable[[Batch], None]:

@@ -5,9 +5,12 @@ from __future__ import annotations
 import json
 import sys
 from dataclasses import asdict, dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from sluicegate.errors import SluicegateError, Where
+
+if TYPE_CHECKING:
+    from pyspark import SparkContext
 
 # The last line of a job's output begins with one of these words, so that Airflow and `sluicegate run` find it.
 REPORT = "SLUICEGATE_REPORT"
@@ -15,6 +18,10 @@ ERROR = "SLUICEGATE_ERROR"
 
 # What a continuous run says of each batch for programs begins with this one.
 BATCH = "SLUICEGATE_BATCH"
+
+# Where Spark shows the job, as far as it does: by these lines a task in Airflow links there.
+PAGE = "Spark's page:"
+LOGGED = "in Spark's event log:"
 
 # Failed files that a report names; `sluicegate files` names all.
 SHOWN = 5
@@ -24,6 +31,14 @@ def say(line: str) -> None:
     """Prints one line for people, at once (job output is followed live)."""
     sys.stdout.write(f"{line}\n")  # in one piece: tables are filled side by side
     sys.stdout.flush()
+
+
+def say_where(context: SparkContext) -> None:
+    """Says where Spark shows this job: its page and its event log, whichever is on. By default neither is."""
+    if context.uiWebUrl:
+        say(f"{PAGE} {context.uiWebUrl}")
+    if context.getConf().get("spark.eventLog.enabled") == "true":
+        say(f"{LOGGED} {context.applicationId}")
 
 
 @dataclass

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import psutil  # type: ignore[import-untyped]
@@ -21,6 +22,7 @@ from sluicegate import report, session
 from sluicegate.airflow import lineage
 from sluicegate.airflow.asked import asked, failure, who
 from sluicegate.airflow.assets import news
+from sluicegate.airflow.links import SparkUI
 from sluicegate.definition import load
 from sluicegate.errors import SluicegateError
 from sluicegate.settings import Settings
@@ -56,6 +58,7 @@ class SluicegateJob(SparkSubmitOperator):
 
     # So that "Rendered Templates" shows the settings that Spark was really started with.
     overwrite_rtif_after_execution = True
+    operator_extra_links = (SparkUI(),)
 
     def __init__(self, *, pipeline: str, layer: Layer, settings: Settings, **kwargs: Any) -> None:
         super().__init__(
@@ -70,6 +73,8 @@ class SluicegateJob(SparkSubmitOperator):
         self._last = ""
         self._tail: deque[str] = deque(maxlen=8)
         self._lineage: OperatorLineage[Any, Any] | None = None
+        self._show: Callable[[str], None] = lambda _: None
+        self.logged_as = ""  # in Spark's event log
 
     def execute(self, context: Context) -> dict[str, Any] | None:  # type: ignore[override]
         """Runs the job.
@@ -100,6 +105,7 @@ class SluicegateJob(SparkSubmitOperator):
         return dict(json.loads(self._last.removeprefix(report.REPORT))) if self._last else None
 
     def _submit(self, context: Context) -> None:
+        self._show = partial(context["ti"].xcom_push, SparkUI().xcom_key)
         try:
             super().execute(context)
         except AirflowException:
@@ -190,10 +196,14 @@ class SluicegateJob(SparkSubmitOperator):
         return hook
 
     def _listen(self, lines: Iterator[str]) -> Iterator[str]:
-        """Passes the job's output on to the task's log, and keeps its last words."""
+        """Passes the job's output on to the task's log, and keeps what it says of itself and its last words."""
         for line in lines:
             if line.startswith((report.REPORT, report.ERROR)):
                 self._last = line
+            elif line.startswith(report.PAGE):
+                self._show(line.removeprefix(report.PAGE).strip())
+            elif line.startswith(report.LOGGED):
+                self.logged_as = line.removeprefix(report.LOGGED).strip()
             else:
                 self._tail.append(line.rstrip())
             yield line

@@ -72,6 +72,14 @@ def asset_events(home: Path) -> dict[str, dict[str, Any]]:
     return {name: json.loads(extra) for name, extra in rows}
 
 
+def links(home: Path) -> list[str]:
+    """Where Airflow's pages of tasks link to."""
+    with closing(sqlite3.connect(home / "airflow.db")) as database:
+        return [
+            json.loads(value) for (value,) in database.execute("SELECT value FROM xcom WHERE key = '_link_SparkUI'")
+        ]
+
+
 def lineage(events: Path) -> dict[str, tuple[set[str], dict[str, int]]]:
     """What OpenLineage was told at the end of each task: what it read, and what it wrote with the number of rows."""
     told = {}
@@ -98,7 +106,14 @@ def java_that_tells(folder: Path) -> Path:
 def test_the_demo_and_then_nothing_new(tmp_path: Path) -> None:
     lineage_file = tmp_path.with_suffix(".lineage")
     transport = {"type": "file", "log_file_path": str(lineage_file), "append": True}
-    first = demo(tmp_path, OPENLINEAGE__TRANSPORT=json.dumps(transport))
+    logs = tmp_path.with_suffix(".spark")
+    logs.mkdir()
+    first = demo(
+        tmp_path,
+        OPENLINEAGE__TRANSPORT=json.dumps(transport),
+        SLUICEGATE_HISTORY_SERVER="http://history:18080",
+        JAVA_TOOL_OPTIONS=f"-Dspark.eventLog.enabled=true -Dspark.eventLog.dir=file://{logs}",
+    )
     assert first.returncode == 0, first.stdout + first.stderr
     for task in ("check_request", "wait_for_files", "bronze", "silver", "gold", "account"):
         assert any(line.split()[2:] == [task, "success"] for line in first.stdout.splitlines()), first.stdout
@@ -106,6 +121,9 @@ def test_the_demo_and_then_nothing_new(tmp_path: Path) -> None:
     events = asset_events(tmp_path / ".airflow")
     assert set(events) == {f"heart_rate.{name}" for name in TABLES}
     assert events["heart_rate.recordings_bronze"]["rows"] == 1500
+    logged = {path.name.removeprefix("eventlog_v2_") for path in logs.iterdir()}
+    assert len(logged) == 3
+    assert set(links(tmp_path / ".airflow")) == {f"http://history:18080/history/{one}/" for one in logged}
     told = lineage(lineage_file)
     of = {name: events[f"heart_rate.{name}"]["table"] for name in TABLES}
     rows = {layer: told[f"heart_rate.{layer}"][1] for layer in ("bronze", "silver", "gold")}

@@ -1,0 +1,30 @@
+"""The link from a task's page to what Spark shows of its job."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING, Any
+
+from airflow.sdk import BaseOperatorLink
+
+if TYPE_CHECKING:
+    from airflow.sdk.types import TaskInstanceKey
+
+
+class SparkUI(BaseOperatorLink):
+    """Spark's own page while a job runs, and the history server's afterwards; where there is neither, no link.
+
+    Airflow's server knows a link by its name and XCom, so this class need not be registered there.
+    """
+
+    name = "Spark UI"
+
+    def get_link(self, operator: Any, *, ti_key: TaskInstanceKey) -> str:
+        """The history server's page, which Airflow asks for when the task has ended; empty without one.
+
+        Args:
+            operator: the ``SluicegateJob`` that has ended.
+            ti_key: which run of it.
+        """
+        server = os.environ.get("SLUICEGATE_HISTORY_SERVER", "").rstrip("/")
+        return f"{server}/history/{operator.logged_as}/" if server and operator.logged_as else ""
