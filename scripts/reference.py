@@ -37,6 +37,7 @@ VARIABLES = {
     "SLUICEGATE_DEBUG": ("Set to anything: a job that fails shows the whole trace.", ""),
     "SLUICEGATE_PII_KEY": ("Secret key of pseudonyms, at least 16 bytes; jobs of tables with `hmac` need it.", ""),
     "SLUICEGATE_HISTORY_SERVER": ("Address of Spark's history server, which tasks in Airflow then link to.", "none"),
+    "SLUICEGATE_STORE_CONN_ID": ("Connection of Airflow with the credentials of the landing's store.", "none"),
     "SLUICEGATE_MAVEN": ("Maven repository that `make setup` takes the jars from.", "Maven Central"),
     "SLUICEGATE_FAULT": (f"For tests: kills the job at this point, one of {_FAULTS}.", ""),
     "JAVA_HOME": ("The Java that Spark runs on.", "`java` on `PATH`"),

@@ -12,6 +12,8 @@ import importlib.util
 import os
 import stat
 from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from datetime import UTC, datetime
 from itertools import islice
 from typing import Any
@@ -43,12 +45,35 @@ FOLDER_MARKER = "_$folder$"
 Entry = tuple[str, int, int]
 
 
+# Arrow's options and the variables that stand for them, where it is not to look for them itself.
+KEYS = {
+    "access_key": "AWS_ACCESS_KEY_ID",
+    "secret_key": "AWS_SECRET_ACCESS_KEY",
+    "session_token": "AWS_SESSION_TOKEN",
+}
+
+_GIVEN: ContextVar[dict[str, str]] = ContextVar("given", default={})  # noqa: B039 (never changed in place)
+
+
+@contextmanager
+def given(variables: dict[str, str]) -> Iterator[None]:
+    """Within it, in this thread, these are looked at before the variables of the environment.
+
+    For processes that look at stores of several people at once; all others set their environment.
+    """
+    before = _GIVEN.set(variables)
+    try:
+        yield
+    finally:
+        _GIVEN.reset(before)
+
+
 class S3(ArrowFSWrapper):  # type: ignore[misc]
     """S3 for fsspec, by Arrow.
 
     Credentials are found as every program of AWS finds them: in the environment (``AWS_ACCESS_KEY_ID`` …), in
     ``~/.aws``, or from the machine's role. ``AWS_ENDPOINT_URL_S3`` or ``AWS_ENDPOINT_URL`` names another server than
-    Amazon's, and ``AWS_REGION`` or ``AWS_DEFAULT_REGION`` the region.
+    Amazon's, and ``AWS_REGION`` or ``AWS_DEFAULT_REGION`` the region. What is ``given`` goes before the environment.
     """
 
     protocol = "s3"
@@ -56,9 +81,11 @@ class S3(ArrowFSWrapper):  # type: ignore[misc]
     cachable = False  # fsspec would keep the first one, with the credentials and the endpoint of then
 
     def __init__(self, bucket: str = "") -> None:
-        endpoint = os.environ.get("AWS_ENDPOINT_URL_S3") or os.environ.get("AWS_ENDPOINT_URL")
-        region = os.environ.get("AWS_REGION") or os.environ.get("AWS_DEFAULT_REGION")
-        options: dict[str, Any] = {"tls_ca_file_path": os.environ.get("AWS_CA_BUNDLE")}
+        said = os.environ | _GIVEN.get()
+        endpoint = said.get("AWS_ENDPOINT_URL_S3") or said.get("AWS_ENDPOINT_URL")
+        region = said.get("AWS_REGION") or said.get("AWS_DEFAULT_REGION")
+        options: dict[str, Any] = {"tls_ca_file_path": said.get("AWS_CA_BUNDLE")}
+        options |= {option: _GIVEN.get().get(name) or None for option, name in KEYS.items()}
         if endpoint:
             address = urlsplit(endpoint)
             options |= {"endpoint_override": address.netloc, "scheme": address.scheme, "region": region or "us-east-1"}

@@ -9,6 +9,7 @@ from airflow.sdk.exceptions import AirflowFailException
 
 from sluicegate.airflow.asked import failure, who
 from sluicegate.airflow.operator import alone
+from sluicegate.airflow.store import with_store
 from sluicegate.definition import LAYERS, load
 from sluicegate.errors import SluicegateError
 
@@ -37,6 +38,7 @@ class Account(BaseOperator):
         self.pipeline = pipeline
         self.settings = settings
 
+    @with_store
     def execute(self, context: Context) -> list[dict[str, Any]]:
         """Looks at all tables, while no other run changes them.
 

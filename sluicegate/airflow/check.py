@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from airflow.providers.standard.operators.hitl import ApprovalOperator
 
 from sluicegate.airflow.asked import asked, failure
+from sluicegate.airflow.store import with_store
 from sluicegate.definition import LAYERS, load
 from sluicegate.errors import SluicegateError, UserError
 
@@ -43,6 +44,7 @@ class CheckRequest(ApprovalOperator):
         self.pipeline = pipeline
         self.settings = settings
 
+    @with_store
     def execute(self, context: Context) -> Any:
         """Checks, and asks where that is called for.
 

@@ -23,6 +23,7 @@ from sluicegate.airflow import lineage
 from sluicegate.airflow.asked import asked, failure, who
 from sluicegate.airflow.assets import news
 from sluicegate.airflow.links import SparkUI
+from sluicegate.airflow.store import with_store
 from sluicegate.definition import load
 from sluicegate.errors import SluicegateError
 from sluicegate.settings import Settings
@@ -76,6 +77,7 @@ class SluicegateJob(SparkSubmitOperator):
         self._show: Callable[[str], None] = lambda _: None
         self.logged_as = ""  # in Spark's event log
 
+    @with_store
     def execute(self, context: Context) -> dict[str, Any] | None:  # type: ignore[override]
         """Runs the job.
 

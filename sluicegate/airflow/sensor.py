@@ -10,6 +10,7 @@ from airflow.sdk import BaseOperator
 from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException, TaskDeferralTimeout
 
 from sluicegate.airflow.asked import asked
+from sluicegate.airflow.store import with_store
 from sluicegate.definition import load
 from sluicegate.errors import UserError
 from sluicegate.settings import Settings
@@ -55,6 +56,7 @@ class LandedFilesSensor(BaseOperator):
         self.poke_interval = _seconds(poke_interval)
         self.timeout = _seconds(timeout)
 
+    @with_store
     def execute(self, context: Context) -> dict[str, int] | None:
         """Looks, and ends or lets the triggerer look on.
 

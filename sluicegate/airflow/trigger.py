@@ -8,6 +8,7 @@ from typing import Any
 
 from airflow.triggers.base import BaseTrigger, TriggerEvent
 
+from sluicegate.airflow import store
 from sluicegate.errors import UserError
 from sluicegate.settings import Settings
 
@@ -42,7 +43,7 @@ class LandedFilesTrigger(BaseTrigger):
         before = ""
         while True:
             try:
-                found, told = await asyncio.to_thread(self._look)
+                found, told = await asyncio.to_thread(self._look, await store.said_in_triggerer())
             except UserError as error:
                 yield TriggerEvent({"error": error.for_people()})  # type: ignore[no-untyped-call]
                 return
@@ -54,8 +55,11 @@ class LandedFilesTrigger(BaseTrigger):
                 return
             await asyncio.sleep(self.every)
 
-    def _look(self) -> tuple[dict[str, int] | None, str]:
-        return look(self.pipeline, Settings.of(**self.places), self.tables)
+    def _look(self, said: dict[str, str]) -> tuple[dict[str, int] | None, str]:
+        from sluicegate import stores  # not above: parsing a DAG file needs neither pyarrow nor deltalake
+
+        with stores.given(said):
+            return look(self.pipeline, Settings.of(**self.places), self.tables)
 
 
 def look(name: str, settings: Settings, tables: Sequence[str]) -> tuple[dict[str, int] | None, str]:

@@ -252,7 +252,7 @@ def test_the_triggerer_is_not_held_up_by_a_look(workspace: Workspace, monkeypatc
     _, trigger = deferred(workspace)
     looking, go_on = threading.Event(), threading.Event()
 
-    def slow() -> Any:
+    def slow(_: Any) -> Any:
         looking.set()
         assert go_on.wait(60)
         return {"files": 1, "bytes": 1}, "a look at a very large folder"

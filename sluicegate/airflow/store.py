@@ -1,0 +1,124 @@
+"""The store that files land on, by a connection of Airflow that has its credentials."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from functools import wraps
+from typing import TYPE_CHECKING, Any, TypeVar, cast
+
+from airflow.sdk import Connection
+from airflow.sdk.exceptions import AirflowFailException, AirflowNotFoundException
+
+from sluicegate.errors import UserError
+
+if TYPE_CHECKING:
+    from airflow.sdk import Context
+
+Execute = TypeVar("Execute", bound=Callable[..., Any])
+
+# What else a connection may ask for, and only Amazon's own library does.
+ROLES = ("role_arn", "profile_name", "assume_role_method")
+
+
+def with_store(execute: Execute) -> Execute:
+    """Lets a task, which is a process of its own, and the job that it starts find the store's credentials.
+
+    They are in the environment while it works: on no command line, and in nothing that Airflow shows of a task.
+    """
+
+    @wraps(execute)
+    def executed(task: Any, context: Context) -> Any:
+        try:
+            said = _said()
+        except UserError as error:
+            raise AirflowFailException(error.for_people()) from None
+        with _environment(said):
+            return execute(task, context)
+
+    return cast(Execute, executed)
+
+
+@contextmanager
+def _environment(variables: Mapping[str, str]) -> Iterator[None]:
+    """Sets variables, those that are empty not at all."""
+    before = {name: os.environ.pop(name, "") for name in variables}
+    os.environ.update({name: value for name, value in variables.items() if value})
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            os.environ.pop(name, None)
+            os.environ.update({name: value} if value else {})
+
+
+def _conn_id() -> str:
+    """The connection's name, which all of Airflow's processes have in their environment; empty if there is none."""
+    return os.environ.get("SLUICEGATE_STORE_CONN_ID", "")
+
+
+def _said() -> dict[str, str]:
+    """What the connection says, as variables of the environment; nothing if there is to be none."""
+    if not (conn_id := _conn_id()):
+        return {}
+    try:
+        connection = Connection.get(conn_id)
+    except AirflowNotFoundException:
+        raise _missing(conn_id) from None
+    return variables(connection, connection.extra_dejson)
+
+
+async def said_in_triggerer() -> dict[str, str]:
+    """The same in the triggerer, whose waits share one process and its environment.
+
+    Raises:
+        UserError: there is no such connection, or it says what we do not understand.
+    """
+    if not (conn_id := _conn_id()):
+        return {}
+    try:
+        connection = await Connection.async_get(conn_id)
+    except AirflowNotFoundException:
+        raise _missing(conn_id) from None
+    return variables(connection, await connection.aextra_dejson())
+
+
+def _missing(conn_id: str) -> UserError:
+    return UserError(
+        f"Airflow has no connection {conn_id}, by which the landing's store is to be reached",
+        hint="make it, or give another with SLUICEGATE_STORE_CONN_ID",
+    )
+
+
+def variables(connection: Any, extra: Mapping[str, Any]) -> dict[str, str]:
+    """What a connection of Amazon's says, by the variables that programs of AWS, and Spark, look at.
+
+    Args:
+        connection: of type ``aws``: the keys are its login and password.
+        extra: its extra: ``region_name``, ``endpoint_url`` and ``aws_session_token`` count.
+
+    Raises:
+        UserError: it is of another type, or wants more than keys.
+    """
+    if connection.conn_type != "aws":
+        raise UserError(
+            f"connection {connection.conn_id} is of type {connection.conn_type}, and only aws is understood",
+            hint="give other stores' credentials to Airflow's processes in their environment",
+        )
+    if asked := [name for name in ROLES if extra.get(name)]:
+        raise UserError(
+            f"connection {connection.conn_id} asks for {' and '.join(asked)}, and only keys are understood",
+            hint="give Airflow's processes the role or the profile itself (AWS_PROFILE, or the machine's role)",
+        )
+    service = (extra.get("service_config") or {}).get("s3") or {}
+    said: dict[str, str] = {}
+    if endpoint := service.get("endpoint_url") or extra.get("endpoint_url"):
+        said |= {"AWS_ENDPOINT_URL_S3": endpoint, "AWS_ENDPOINT_URL": endpoint}  # Spark knows the latter
+    if region := extra.get("region_name"):
+        said["AWS_REGION"] = region
+    if connection.login:
+        said |= {"AWS_ACCESS_KEY_ID": connection.login, "AWS_SECRET_ACCESS_KEY": connection.password or ""}
+        # Empty rather than not at all: a token of the environment belongs to other keys.
+        said["AWS_SESSION_TOKEN"] = extra.get("aws_session_token") or ""
+    return said
