@@ -33,16 +33,14 @@ from sluicegate.definition_changes import ApplyChangesFromSnapshot as ApplyChang
 from sluicegate.definition_expectations import EXPECT_ALL, ConditionsByName, Expectations
 from sluicegate.definition_expectations import Expectation as Expectation
 from sluicegate.definition_fields import (
-    IDENTIFIER,
     Ddl,
     Names,
     Part,
-    Text,
-    cron,
-    name_fault,
     nearest,
     wrong,
 )
+from sluicegate.definition_header import Database as Database
+from sluicegate.definition_header import Header as Header
 from sluicegate.definition_notify import Notify as Notify
 from sluicegate.definition_python import PythonTransform
 from sluicegate.errors import PipelineMissing
@@ -55,27 +53,6 @@ Treatment = Literal["hmac", "mask", "drop"]
 
 # What the de-identified table beside a silver table is called.
 DEIDENTIFIED = "_deidentified"
-
-
-class Database(Part):
-    """The database that a catalog shows the tables in.
-
-    Attributes:
-        name: its name in the catalog.
-        comment: what it holds.
-        properties: its properties, such as ``contains_pii``.
-    """
-
-    name: str
-    comment: str = ""
-    properties: dict[str, Text] = {}
-
-    @field_validator("name")
-    @classmethod
-    def _name(cls, name: str) -> str:
-        if not IDENTIFIER.fullmatch(name):
-            raise wrong("name", f"{name} is not a name: letters, digits and _ are allowed, with a letter or _ first")
-        return name
 
 
 class _WithQuery(Part):
@@ -300,30 +277,6 @@ class GoldTable(_WithQuery, definition_streaming.Streamed):
         return self._query
 
 
-class Header(Part):
-    """What a definition says about the pipeline as a whole; see ``Pipeline``."""
-
-    name: str
-    description: str = ""
-    schedule: str | None = None
-    owner: str = "sluicegate"
-    tags: list[str] = []
-    notify: list[Notify] = []
-    database: Database | None = None
-
-    @field_validator("name")
-    @classmethod
-    def _name(cls, name: str) -> str:
-        if fault := name_fault(name):
-            raise wrong("name", fault)
-        return name
-
-    @field_validator("schedule")
-    @classmethod
-    def _schedule(cls, schedule: str | None) -> str | None:
-        return schedule if schedule is None else cron(schedule)
-
-
 class Pipeline(Header):
     """A pipeline: files that land, and the tables that are made of them.
 
@@ -333,7 +286,9 @@ class Pipeline(Header):
     Attributes:
         name: its name, also that of its folder.
         description: what it is for.
-        schedule: cron expression with five fields, in UTC; without it the pipeline runs by hand only.
+        schedule: cron expression with five fields, in UTC; without it runs start by hand, or by the trigger, only.
+        trigger: ``file_arrival``: in Airflow a run also starts when files have landed; those of the schedule then take
+            what no run was started for, and wait for nothing.
         owner: who answers for it.
         tags: words to find it by.
         notify: who is told when a run in Airflow fails, or succeeds.

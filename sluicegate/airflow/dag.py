@@ -9,7 +9,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from airflow.sdk import DAG, Asset, BaseOperator, CronDataIntervalTimetable, chain
+from airflow.sdk import DAG, Asset, AssetOrTimeSchedule, AssetWatcher, BaseOperator, CronDataIntervalTimetable, chain
 from airflow.sdk.exceptions import AirflowFailException
 from croniter import croniter
 
@@ -82,7 +82,8 @@ def medallion_dag(name: str, settings: Settings) -> DAG:
         "params": form(pipeline),
         **callbacks(name, pipeline.notify, settings),
     }
-    with _dag(name, pipeline.schedule, **about) as dag:
+    watched = _watched(name, settings) if pipeline.trigger else None
+    with _dag(name, pipeline.schedule, watched, **about) as dag:
         chain(*_tasks(pipeline, settings))
     return dag
 
@@ -91,7 +92,8 @@ def _tasks(pipeline: definition.Pipeline, settings: Settings) -> Iterator[BaseOp
     """The tasks of the DAG that is being made, in their order."""
     subject: dict[str, Any] = {"pipeline": pipeline.name, "settings": settings}
     yield CheckRequest(task_id="check_request", doc_md=docs.CHECK, **subject, **LOOKS_AGAIN)
-    step = _step(pipeline.schedule)
+    # Whoever is told of files need not wait for them: a run that waits on would be there beside each that is started.
+    step = timedelta(0) if pipeline.trigger else _step(pipeline.schedule)
     yield LandedFilesSensor(task_id="wait_for_files", doc_md=docs.WAIT, timeout=step, **subject, **LOOKS_AGAIN)
     for layer in definition.LAYERS:
         if getattr(pipeline, layer):
@@ -106,6 +108,15 @@ def _tasks(pipeline: definition.Pipeline, settings: Settings) -> Iterator[BaseOp
                 **RETRIES,
             )
     yield Account(task_id="account", doc_md=docs.ACCOUNT, execution_timeout=ENDS_WITHIN, **subject, **LOOKS_AGAIN)
+
+
+def _watched(name: str, settings: Settings) -> Asset:
+    """The landing folders of a pipeline, with an event whenever files have landed in them."""
+    from sluicegate.airflow.trigger import FileArrivalTrigger
+
+    places = {place: str(value) for place, value in vars(settings).items()}
+    watcher = AssetWatcher(name="file_arrival", trigger=FileArrivalTrigger(pipeline=name, places=places))
+    return Asset(name=f"{name}.landing-files", watchers=[watcher])  # no table's name has a - in it
 
 
 def _assets(pipeline: definition.Pipeline, tables: list[str]) -> list[Asset]:
@@ -172,6 +183,7 @@ def _dag_of_mistakes(name: str, error: DefinitionError, settings: Settings) -> D
     with _dag(
         name,
         _readable_schedule(settings.pipelines / name / definition.FILE),
+        None,
         description=f"Does not run: {error.message}",
         doc_md=f"This pipeline does not run, because its definition has mistakes:\n\n```\n{told}\n```",
         tags=["mistakes"],
@@ -190,11 +202,14 @@ def _readable_schedule(path: Path) -> str | None:
     return schedule if isinstance(schedule, str) and croniter.is_valid(schedule) else None
 
 
-def _dag(name: str, schedule: str | None, **about: Any) -> DAG:
+def _dag(name: str, schedule: str | None, watched: Asset | None, **about: Any) -> DAG:
+    # A cron text as `schedule` gives intervals of no width in Airflow 3; this gives a run the time since the last.
+    times = CronDataIntervalTimetable(schedule, timezone="UTC") if schedule else None
+    # With times beside events there can be backfills, and files whose event was lost are taken all the same.
+    events = AssetOrTimeSchedule(timetable=times, assets=[watched]) if times and watched else watched
     return DAG(
         dag_id=name,
-        # A cron text as `schedule` gives intervals of no width in Airflow 3; this gives a run the time since the last.
-        schedule=CronDataIntervalTimetable(schedule, timezone="UTC") if schedule else None,
+        schedule=events or times,
         start_date=START,
         catchup=False,
         # Not `fail_fast`: it has what follows a failed task skipped, and a run whose last task was skipped is green.

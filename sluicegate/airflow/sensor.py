@@ -35,7 +35,7 @@ class LandedFilesSensor(BaseOperator):
         pipeline: name of the pipeline.
         settings: where things are; the triggerer has to see the same places.
         poke_interval: seconds between two looks.
-        timeout: seconds after which it gives up.
+        timeout: seconds after which it gives up; with 0 it looks once.
         kwargs: what every operator takes.
     """
 
@@ -65,6 +65,7 @@ class LandedFilesSensor(BaseOperator):
 
         Raises:
             AirflowFailException: only a person can help; it is not tried again.
+            AirflowSkipException: there is nothing, and it is not to wait.
             TaskDeferred: there is nothing yet.
         """
         from sluicegate.airflow.trigger import LandedFilesTrigger, look
@@ -80,6 +81,8 @@ class LandedFilesSensor(BaseOperator):
         self.log.info(told)
         if found is not None:
             return found
+        if not self.timeout:
+            raise AirflowSkipException("the run has nothing to do")
         places = {name: str(value) for name, value in vars(self.settings).items()}
         trigger = LandedFilesTrigger(
             pipeline=self.pipeline, places=places, tables=list(request.tables), every=self.poke_interval

@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import AsyncIterator, Sequence
 from typing import Any
 
-from airflow.triggers.base import BaseTrigger, TriggerEvent
+from airflow.triggers.base import BaseEventTrigger, BaseTrigger, TriggerEvent
 
 from sluicegate.airflow import store
 from sluicegate.errors import UserError
@@ -60,6 +60,81 @@ class LandedFilesTrigger(BaseTrigger):
 
         with stores.given(said):
             return look(self.pipeline, Settings.of(**self.places), self.tables)
+
+
+class FileArrivalTrigger(BaseEventTrigger):
+    """Fires when files have landed that no event has told of, or when only a person can help; it goes on for ever.
+
+    It asks what the sensor asks, and remembers the answer: the same files, waiting on, are told of once. They are when
+    the triggerer starts again, which costs a run that finds them taken. What a run left behind is none of its business,
+    or each step of a run at work would start another.
+
+    Args:
+        pipeline: name of the pipeline.
+        places: where things are: the arguments of ``Settings.of``.
+        every: seconds between two looks.
+    """
+
+    def __init__(self, *, pipeline: str, places: dict[str, str], every: float = 30.0) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]
+        self.pipeline = pipeline
+        self.places = places
+        self.every = every
+
+    def serialize(self) -> tuple[str, dict[str, Any]]:
+        """What the triggerer makes it again of, and what a version of the DAG has of it."""
+        arguments = {"pipeline": self.pipeline, "places": self.places, "every": self.every}
+        return f"{type(self).__module__}.{type(self).__qualname__}", arguments
+
+    async def run(self) -> AsyncIterator[TriggerEvent]:
+        """Looks for ever, each time in a thread: listing a large folder takes seconds.
+
+        A store or a network that is away is waited for: a trigger that fails takes its asset with it.
+        """
+        before: dict[str, Any] = {}
+        while True:
+            try:
+                answer = await asyncio.to_thread(self._look, await store.said_in_triggerer())
+            except UserError as error:
+                answer = {"error": error.for_people()}
+            except Exception:
+                self.log.warning("could not look for files of %s", self.pipeline, exc_info=True)
+                answer = before
+            # A table less is no news: a run is taking them one after the other.
+            if any(before.get(about) != said for about, said in answer.items()):
+                yield TriggerEvent(answer)  # type: ignore[no-untyped-call]
+            before = answer
+            await asyncio.sleep(self.every)
+
+    def _look(self, said: dict[str, str]) -> dict[str, Any]:
+        from sluicegate import stores  # not above: parsing a DAG file needs neither pyarrow nor deltalake
+
+        with stores.given(said):
+            return arrived(self.pipeline, Settings.of(**self.places))
+
+
+def arrived(name: str, settings: Settings) -> dict[str, Any]:
+    """The bronze tables for which files, or versions of a Delta table, wait; writes nothing, starts no Spark.
+
+    Args:
+        name: name of the pipeline.
+        settings: where things are.
+
+    Returns:
+        for each how many files of how many bytes, and how far its source has been taken in, by which the answer is
+        another one when as many files as before wait that are other files; empty when nothing waits.
+
+    Raises:
+        UserError: see ``look``.
+    """
+    from sluicegate.definition import load
+    from sluicegate.plan import pending
+
+    return {
+        work.table: {"files": work.files, "bytes": work.bytes, "versions": work.versions, "after": work.progress.until}
+        for work in pending(load(name, settings), settings).tables
+        if work.files or work.versions
+    }
 
 
 def look(name: str, settings: Settings, tables: Sequence[str]) -> tuple[dict[str, int] | None, str]:

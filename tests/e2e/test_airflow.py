@@ -140,3 +140,14 @@ def test_runs_of_every_kind(airflow: LocalAirflow, workspace: Workspace) -> None
     backfill(airflow, reprocess_behavior="failed", to_date="2026-01-01T00:00:00Z")
     until(lambda: states(airflow, runs[0])["check_request"] == "failed")
     failed_with(airflow, "no silver table of heart_rate has an event_time", runs[0], "check_request", 2)
+
+    # Files that land start a run by themselves.
+    workspace.edit("pipeline.yaml", "schedule:", "trigger: file_arrival\nschedule:")
+    until(lambda: "Asset" in airflow.call("GET", DAGS)["timetable_summary"])
+    workspace.land("patients/patients.csv", "mrn,name\n1,Ada\n")
+    started = until(lambda: airflow.call("GET", f"{DAGS}/dagRuns?run_type=asset_triggered")["dag_runs"])
+    assert len(started) == 1
+    run_id = started[0]["dag_run_id"]
+    until(lambda: states(airflow, run_id)["wait_for_files"] == "success")
+    assert airflow.result(DAG, run_id, "wait_for_files") == {"files": 1, "bytes": 15}
+    failed_with(airflow, "there are no Delta jars", run_id, "bronze", 1)
