@@ -19,7 +19,7 @@ help: ## list these targets
 	@echo 'Start with `make demo`. setup runs by itself where it is needed.'
 
 setup: ## make .venv and .jars as pinned; needs Python 3.11 to 3.13 and Java 17 or newer (FORCE=1: every step again)
-	@$(PYTHON) scripts/setup.py $(if $(FORCE),--force)
+	@$(PYTHON) -m scripts.setup $(if $(FORCE),--force)
 
 demo: setup ## land sample files, run the pipeline in a real Airflow, show gold (INPUT=DIR: your recordings and patients)
 	@$(RUN) -m sluicegate.demo $(if $(INPUT),--input "$(INPUT)")

@@ -19,7 +19,7 @@ from pathlib import Path
 
 from deltalake import DeltaTable
 
-from sluicegate import lake, run, session, simulate
+from sluicegate import jars, lake, run, session, simulate
 from sluicegate.settings import Settings
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -50,9 +50,9 @@ def ours(landing: Path, folder: Path) -> tuple[dict[str, float], int]:
 
 def notebook(landing: Path, folder: Path) -> tuple[dict[str, float], int]:
     """Seconds of each part of the notebook, and the rows of gold."""
-    jars = ",".join(map(str, session.jars()))
+    class_path = ",".join(map(str, jars.found()))
     command = [
-        str(session.spark_home() / "bin" / "spark-submit"), "--master", "local[2]", "--jars", jars,
+        str(session.spark_home() / "bin" / "spark-submit"), "--master", "local[2]", "--jars", class_path,
         "--conf", "spark.sql.extensions=io.delta.sql.DeltaSparkSessionExtension",
         "--conf", "spark.sql.catalog.spark_catalog=org.apache.spark.sql.delta.catalog.DeltaCatalog",
         str(ROOT / "bench" / "notebook.py"), str(landing), str(folder / "notebook"),

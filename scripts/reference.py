@@ -33,12 +33,12 @@ REFERENCE, SCHEMA = ROOT / "docs" / "reference.md", ROOT / "docs" / "pipeline.sc
 _FAULTS = ", ".join(f"`{point}`" for point in fault.POINTS)
 # The variables that no option stands for: meaning and default. A test compares them with those that the code reads.
 VARIABLES = {
-    "SLUICEGATE_JARS": ("Folder with the pinned Delta jars.", "`.jars` beside the package"),
+    "SLUICEGATE_JARS": ("Folder with the pinned Delta jars.", "`.jars` in the checkout, or in the installed package"),
     "SLUICEGATE_DEBUG": ("Set to anything: a job that fails shows the whole trace.", ""),
     "SLUICEGATE_PII_KEY": ("Secret key of pseudonyms, at least 16 bytes; jobs of tables with `hmac` need it.", ""),
     "SLUICEGATE_HISTORY_SERVER": ("Address of Spark's history server, which tasks in Airflow then link to.", "none"),
     "SLUICEGATE_STORE_CONN_ID": ("Connection of Airflow with the credentials of the landing's store.", "none"),
-    "SLUICEGATE_MAVEN": ("Maven repository that `make setup` takes the jars from.", "Maven Central"),
+    "SLUICEGATE_MAVEN": ("Maven repository that the jars are fetched from.", "Maven Central"),
     "SLUICEGATE_FAULT": (f"For tests: kills the job at this point, one of {_FAULTS}.", ""),
     "JAVA_HOME": ("The Java that Spark runs on.", "`java` on `PATH`"),
     "SPARK_CONF_DIR": ("Folder with settings of Spark's; one of your own rules out the class-data archive.", "none"),

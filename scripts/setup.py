@@ -3,9 +3,9 @@
 Looks for Python and Java, makes ``.venv`` from ``uv.lock``, fetches the jars of ``jars.lock`` into ``.jars``, and has
 the JVM write its class-data archive. Run again with nothing changed it needs no network and a fraction of a second.
 
-Needs the standard library only. Exit 0: all is there; 2: something is missing or not as pinned, and the message says
-what to do; 1: a step failed. SLUICEGATE_MAVEN names a Maven repository (``https://…`` or ``file:///…``) to take the
-jars from instead of Maven Central.
+Started as ``python -m scripts.setup`` in the checkout; needs the standard library only. Exit 0: all is there; 2:
+something is missing or not as pinned, and the message says what to do; 1: a step failed. SLUICEGATE_MAVEN names a Maven
+repository (``https://…`` or ``file:///…``) to take the jars from instead of Maven Central.
 """
 
 from __future__ import annotations
@@ -21,18 +21,18 @@ import subprocess
 import sys
 import tempfile
 import time
-import urllib.error
-import urllib.parse
-import urllib.request
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
+from sluicegate.errors import JavaMissing
+from sluicegate.jars import Jar, fetch, missing, read
+
 ROOT = Path(__file__).resolve().parent.parent
 PYTHON_OLDEST, PYTHON_NEWEST = (3, 11), (3, 13)
 JAVA_OLDEST = 17
-PINNED_BY = ("uv.lock", "pyproject.toml", "jars.lock", "scripts/setup.py")
+PINNED_BY = ("uv.lock", "pyproject.toml", "sluicegate/jars.lock", "sluicegate/jars.py", "scripts/setup.py")
 NO_ARCHIVE = "without a class-data archive"
 
 
@@ -131,15 +131,15 @@ def check_machine() -> Java:
     Raises:
         Stop: with a sentence for each thing that is missing.
     """
-    missing: list[str] = []
+    lacking: list[str] = []
     found: list[Java] = []
     for check in (check_python, check_venv, lambda: found.append(find_java())):
         try:
             check()
         except Stop as stop:
-            missing += stop.sentences
-    if missing:
-        raise Stop(*missing)
+            lacking += stop.sentences
+    if lacking:
+        raise Stop(*lacking)
     return found[0]
 
 
@@ -213,102 +213,22 @@ def _dotted(version: tuple[int, int, int] = sys.version_info[:3]) -> str:
     return ".".join(map(str, version))
 
 
-@dataclass(frozen=True)
-class Jar:
-    """A line of ``jars.lock``.
-
-    Attributes:
-        coordinate: group, artifact and version, with colons between them.
-        file: the file's name.
-        sha256: the sum that its content must have, in hexadecimal.
-    """
-
-    coordinate: str
-    file: str
-    sha256: str
-
-    @property
-    def path(self) -> str:
-        """Where every Maven repository has it, below its root."""
-        group, artifact, version = self.coordinate.split(":")
-        return f"{group.replace('.', '/')}/{artifact}/{version}/{self.file}"
-
-
-def read_jars(lock: Path) -> list[Jar]:
-    """The jars of a ``jars.lock``: a coordinate, a file name and a SHA-256 a line."""
-    lines = lock.read_text().splitlines()
-    return [Jar(*line.split()) for line in lines if line.strip() and not line.startswith("#")]
-
-
-def jars_missing(jars: Sequence[Jar], folder: Path) -> list[Jar]:
-    """Those of the jars that are not in the folder with their right content."""
-    return [jar for jar in jars if not (folder / jar.file).is_file() or _sha256(folder / jar.file) != jar.sha256]
-
-
-def fetch_jars(jars: Sequence[Jar], root: Path, java: Java) -> None:
-    """Brings the folder ``.jars`` in line with the lock; a jar appears there whole and checked, or not at all.
+def bring_jars(jars: Sequence[Jar], root: Path, java: Java) -> None:
+    """Brings the folder ``.jars`` in line with the lock.
 
     Raises:
         Stop: a jar cannot be had, or what came is not what the lock pins.
     """
     folder = root / ".jars"
-    folder.mkdir(exist_ok=True)
     for left in folder.glob(".fetching-*"):
         shutil.rmtree(left)  # by a set-up that was killed
-    mirror = os.environ.get("SLUICEGATE_MAVEN", "").rstrip("/")
-    # Inside the folder, so that the move into place stays on one file system; Spark is given *.jar of the folder only.
-    with tempfile.TemporaryDirectory(prefix=".fetching-", dir=folder) as scratch:
-        for jar in jars_missing(jars, folder):
-            came = Path(scratch) / jar.file
-            if mirror:
-                _fetch_from_mirror(jar, mirror, came)
-            else:
-                _fetch_by_ivy(jar, root, java, came)
-            if (found := _sha256(came)) != jar.sha256:
-                came.unlink()
-                raise Stop(
-                    f"{jar.file} from {mirror or 'Maven Central'} has the SHA-256 sum {found} where jars.lock pins"
-                    f" {jar.sha256}, so it was deleted: run `make setup` again, and do not use that source if it"
-                    " happens again (SLUICEGATE_MAVEN names another)."
-                )
-            came.replace(folder / jar.file)
+    spark = next((root / ".venv").glob("lib/python*/site-packages/pyspark"), None)
+    try:
+        fetch(jars, folder, str(java.program), spark)
+    except JavaMissing as error:
+        raise Stop(": ".join(filter(None, [error.message, error.hint, error.cause]))) from None
     for stale in set(folder.glob("*.jar")) - {folder / jar.file for jar in jars}:
         stale.unlink()  # of an earlier lock: Spark would load it beside the new one
-
-
-def _fetch_by_ivy(jar: Jar, root: Path, java: Java, target: Path) -> None:
-    """Takes a jar from Maven Central with Ivy, the client that PySpark brings for ``spark-submit --packages``."""
-    ivy = next((root / ".venv").glob("lib/python*/site-packages/pyspark/jars/ivy-*.jar"), None)
-    if ivy is None:
-        raise Stop("The installed pyspark has no Ivy to fetch jars with: remove .venv and run `make setup` again.")
-    command = [str(java.program), "-XX:TieredStopAtLevel=1", "-jar", str(ivy), "-cache", "cache", "-notransitive",
-               "-types", "jar", "-dependency", *jar.coordinate.split(":"), "-retrieve",
-               "[artifact]-[revision].[ext]"]  # fmt: skip
-    done = subprocess.run(command, cwd=target.parent, capture_output=True, text=True, check=False)
-    if not target.is_file():
-        raise Stop(
-            f"{jar.file} could not be had from Maven Central: check the network, or set SLUICEGATE_MAVEN to a Maven"
-            " repository that can be reached from here (https_proxy and SSL_CERT_FILE are honoured for it), and run"
-            f" `make setup` again. Ivy's last words:\n{_tail(done.stdout + done.stderr)}"
-        )
-
-
-def _fetch_from_mirror(jar: Jar, mirror: str, target: Path) -> None:
-    if urllib.parse.urlsplit(mirror).scheme not in {"https", "http", "file"}:
-        raise Stop(f"SLUICEGATE_MAVEN must be an https, http or file URL, and it is {mirror}.")
-    try:
-        with urllib.request.urlopen(f"{mirror}/{jar.path}", timeout=60) as source, target.open("wb") as copy:  # noqa: S310 - checked above
-            shutil.copyfileobj(source, copy)
-    except (OSError, urllib.error.URLError) as error:
-        raise Stop(
-            f"{jar.file} could not be had from {mirror}/{jar.path} ({error}): check the network and SLUICEGATE_MAVEN,"
-            " and run `make setup` again."
-        ) from None
-
-
-def _sha256(file: Path) -> str:
-    with file.open("rb") as content:
-        return hashlib.file_digest(content, "sha256").hexdigest()
 
 
 def make_archive(root: Path) -> str:
@@ -334,7 +254,7 @@ def is_set_up(root: Path, java: Java, jars: Sequence[Jar]) -> bool:
     except (OSError, ValueError):
         return False
     archive = (root / ".jars" / "spark.jsa").is_file() or NO_ARCHIVE in notes
-    return made_for == fingerprint(root, java) and archive and not jars_missing(jars, root / ".jars")
+    return made_for == fingerprint(root, java) and archive and not missing(jars, root / ".jars")
 
 
 @contextmanager
@@ -358,7 +278,7 @@ def set_up(root: Path, force: bool = False) -> None:
     """
     started = time.perf_counter()
     java = check_machine()
-    jars = read_jars(root / "jars.lock")
+    jars = read(root / "sluicegate" / "jars.lock")
     here = os.open(root, os.O_RDONLY)  # held until this process ends: a second set-up waits, and finds all done
     with suppress(OSError):  # some network file systems lock no folders
         fcntl.flock(here, fcntl.LOCK_EX)
@@ -371,7 +291,7 @@ def set_up(root: Path, force: bool = False) -> None:
     with _step("packages of uv.lock into .venv (some 700 MB the first time)"):
         make_environment(root)
     with _step(f"jars of jars.lock into .jars ({len(jars)} files)"):
-        fetch_jars(jars, root, java)
+        bring_jars(jars, root, java)
     with _step("class-data archive of the JVM, so that Spark starts faster"):
         trouble = make_archive(root)
     if trouble:

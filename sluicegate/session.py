@@ -21,13 +21,14 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from sluicegate import jars
 from sluicegate.errors import JavaMissing, SluicegateError
-from sluicegate.settings import Settings
+from sluicegate.settings import HOME, PACKAGE, Settings
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-ROOT = Path(__file__).resolve().parent.parent
+ROOT = PACKAGE.parent
 JAVA_AT_LEAST = 17
 
 # A JVM of ours lives for seconds: the first compiler alone more than halves its CPU time. That compiler's code cache
@@ -47,23 +48,6 @@ CHECKPOINT_FILES = "org.apache.spark.sql.execution.streaming.checkpointing.FileS
 # Folders that Spark puts on the class path when they are set. The JVM takes a class-data archive only for the class
 # path that it was made with, and refuses one with a folder in it that has files.
 CLASS_PATH_FOLDERS = ("SPARK_CONF_DIR", "HADOOP_CONF_DIR", "YARN_CONF_DIR")
-
-
-def jar_folder() -> Path:
-    """The folder with the pinned Delta jars: ``SLUICEGATE_JARS``, else ``.jars`` beside the package."""
-    return Path(os.environ.get("SLUICEGATE_JARS") or ROOT / ".jars")
-
-
-def jars() -> list[Path]:
-    """The Delta jars, in a fixed order.
-
-    Raises:
-        JavaMissing: there are none: set-up has not been run.
-    """
-    found = sorted(jar_folder().glob("*.jar"))
-    if not found:
-        raise JavaMissing(f"there are no Delta jars in {jar_folder()}", hint="run `make setup`")
-    return found
 
 
 def java() -> str:
@@ -113,7 +97,8 @@ def spark_home() -> Path:
     spec = importlib.util.find_spec("pyspark")
     if spec is None or spec.origin is None:
         raise JavaMissing(
-            "pyspark is not installed in this Python", hint="install sluicegate[spark], or run `make setup`"
+            "pyspark is not installed in this Python",
+            hint="install sluicegate[spark], or in a checkout run `make setup`",
         )
     return Path(spec.origin).parent
 
@@ -128,7 +113,7 @@ def spark_conf(settings: Settings, *, archive: bool = True, long_lived: bool = F
     """
     local = settings.master.startswith("local")
     conf = {
-        "spark.driver.extraClassPath": os.pathsep.join(map(str, jars())),
+        "spark.driver.extraClassPath": os.pathsep.join(map(str, jars.found())),
         "spark.driver.extraJavaOptions": " ".join(
             option
             for option in _jvm_options(short_lived=local, archived=local and archive)
@@ -170,7 +155,7 @@ def spark_conf(settings: Settings, *, archive: bool = True, long_lived: bool = F
 
 
 def _jvm_options(*, short_lived: bool, archived: bool) -> list[str]:
-    options = ["-Duser.timezone=UTC", f"-Dlog4j2.configurationFile={ROOT / 'sluicegate' / 'log4j2.properties'}"]
+    options = ["-Duser.timezone=UTC", f"-Dlog4j2.configurationFile={PACKAGE / 'log4j2.properties'}"]
     if short_lived:
         options += SHORT_LIVED_JVM
     if archived:
@@ -188,7 +173,7 @@ def _jvm_options(*, short_lived: bool, archived: bool) -> list[str]:
 
 def archive_file() -> Path:
     """Where set-up puts the JVM's class-data archive."""
-    return jar_folder() / "spark.jsa"
+    return jars.folder() / "spark.jsa"
 
 
 def usable_archive() -> tuple[Path | None, str]:
@@ -200,22 +185,22 @@ def usable_archive() -> tuple[Path | None, str]:
     try:
         made_for = json.loads(archive.with_suffix(".json").read_text())
     except (OSError, ValueError):
-        return None, "there is none (`make setup` makes it)"
+        return None, f"there is none (`{jars.SET_UP}` makes it)"
     if not archive.is_file():
-        return None, f"{archive} is gone (`make setup` makes it again)"
+        return None, f"{archive} is gone (`{jars.SET_UP}` makes it again)"
     if made_for != _archive_key():
-        return None, "it was made for another Java or other jars (`make setup` makes it again)"
+        return None, f"it was made for another Java or other jars (`{jars.SET_UP}` makes it again)"
     return archive, ""
 
 
 def conf_folder() -> Path:
     """The empty folder of settings that Spark is given: ours are on its command line."""
-    return jar_folder() / "conf"
+    return jars.folder() / "conf"
 
 
 def _archive_key() -> dict[str, str]:
     """What an archive depends on: the JVM checks the class path by name, size and time, and so do we, beforehand."""
-    paths = [*jars(), *sorted((spark_home() / "jars").glob("*.jar"))]
+    paths = [*jars.found(), *sorted((spark_home() / "jars").glob("*.jar"))]
     facts = "\n".join(f"{path} {(stat := path.stat()).st_size} {int(stat.st_mtime)}" for path in paths)
     program = java()
     return {
@@ -240,7 +225,7 @@ def make_archive() -> None:
         conf = spark_conf(Settings.of(master="local[2]"), archive=False)
         options = [f"-XX:ArchiveClassesAtExit={made}", "-Xlog:cds=off", "-Xlog:cds+dynamic=off", "-Xlog:class+path=off"]
         conf["spark.driver.extraJavaOptions"] += " " + " ".join(options)
-        command = [*_spark_submit("local[2]", conf), str(ROOT / "sluicegate" / "warmup.py"), scratch]
+        command = [*_spark_submit("local[2]", conf), str(PACKAGE / "warmup.py"), scratch]
         done = subprocess.run(command, env=submit_env(), capture_output=True, text=True, check=False)
         if done.returncode or not made.is_file():
             raise JavaMissing("the class-data archive could not be made", cause=done.stderr.strip()[-2000:])
@@ -261,7 +246,7 @@ def _spark_submit(master: str, conf: dict[str, str]) -> list[str]:
 
 def job_file(layer: str) -> Path:
     """The script in ``spark_jobs/`` that runs a layer."""
-    return ROOT / "spark_jobs" / f"{layer}.py"
+    return HOME / "spark_jobs" / f"{layer}.py"
 
 
 def job_arguments(pipeline: str, settings: Settings, extra: Sequence[str] = ()) -> list[str]:
@@ -336,7 +321,7 @@ def open_session(name: str, *, private: bool = False) -> SparkSession:
         session.stop()
         raise JavaMissing(
             "this Spark was started without Delta Lake",
-            hint="use the spark-submit of the project's .venv after `make setup`, or `sluicegate run`",
+            hint="use `sluicegate run`, the DAG, or in a checkout the spark-submit of .venv after `make setup`",
         )
     return session
 

@@ -6,6 +6,12 @@ import os
 from dataclasses import dataclass
 from pathlib import Path
 
+PACKAGE = Path(__file__).resolve().parent
+
+# What a job needs besides the package (spark_jobs/, the samples of the warm-up) lies beside it in a checkout; a wheel
+# carries it inside.
+HOME = PACKAGE if (PACKAGE / "spark_jobs").is_dir() else PACKAGE.parent
+
 
 @dataclass(frozen=True)
 class Settings:

@@ -10,15 +10,15 @@ from pathlib import Path
 from sluicegate.definition import load
 from sluicegate.job import Job
 from sluicegate.lake import LAYERS, Lake
-from sluicegate.session import ROOT, open_session
-from sluicegate.settings import Settings
+from sluicegate.session import open_session
+from sluicegate.settings import HOME, Settings
 
-SAMPLES = ROOT / "data" / "heart_rate"
+SAMPLES = HOME / "data" / "heart_rate"
 
 
 def main(scratch: Path) -> None:
     """Runs all layers twice: on a first file of each kind, and on what lands later."""
-    settings = Settings.of(str(scratch / "lake"), str(scratch / "landing"), ROOT / "pipelines", "local[2]")
+    settings = Settings.of(str(scratch / "lake"), str(scratch / "landing"), HOME / "pipelines", "local[2]")
     at = Lake(settings.lake, "heart_rate")
     spark = open_session("warm-up")
     for number in (0, 1):

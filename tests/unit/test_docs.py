@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import shlex
+import tomllib
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -224,6 +225,17 @@ def check_spark_submit(words: list[str]) -> None:
     job.layer_parser(file.stem).parse_args(words[1:])
 
 
+def check_install(words: list[str]) -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    extras, wheel = re.fullmatch(r"install sluicegate\[(.*)\] @ file:///.*/(.*)", " ".join(words)).groups()  # type: ignore[union-attr]
+    assert set(extras.split(",")) <= set(project["optional-dependencies"])
+    assert wheel == f"sluicegate-{project['version']}-py3-none-any.whl"
+
+
+def check_uv(words: list[str]) -> None:
+    assert words == ["build", "--wheel"]  # which tests/e2e/test_wheel.py does
+
+
 def check_command(line: str) -> None:
     program, *words = shlex.split(line)
     if line == ". .venv/bin/activate":
@@ -233,6 +245,8 @@ def check_command(line: str) -> None:
         ".venv/bin/sluicegate": check_sluicegate,
         "sluicegate": check_sluicegate,
         "spark-submit": check_spark_submit,
+        "pip": check_install,
+        ".venv/bin/uv": check_uv,
     }
     assert program in checks, f"nobody knows whether this works: {line}"
     checks[program](words)

@@ -15,6 +15,7 @@ from pathlib import Path
 import pytest
 
 from scripts import setup
+from sluicegate import jars
 
 pytestmark = pytest.mark.unit
 
@@ -44,9 +45,13 @@ def checkout(tmp_path: Path) -> Path:
     """A checkout with the real script, whose one jar lies in a Maven repository beside it; its .venv holds stand-ins
     for uv and the archive step that write down each call."""
     root = tmp_path / "checkout"
-    (root / "scripts").mkdir(parents=True)
-    shutil.copy(REPOSITORY / "scripts" / "setup.py", root / "scripts")
-    (root / "jars.lock").write_text(
+    for name in (
+        "scripts/setup.py",
+        *(f"sluicegate/{module}.py" for module in ("__init__", "errors", "jars", "settings")),
+    ):
+        (root / name).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(REPOSITORY / name, root / name)
+    (root / "sluicegate" / "jars.lock").write_text(
         f"# comment\n\n{COORDINATE}  thing_2.13-1.0.jar  {hashlib.sha256(GOOD).hexdigest()}\n"
     )
     (root / "pyproject.toml").write_text('[tool.uv]\nrequired-version = "==9.9.9"\n')
@@ -89,8 +94,8 @@ def run(root: Path, *arguments: str, **environment: str) -> subprocess.Completed
     script(fake / "java", "echo 'openjdk version \"17.0.15\" 2025-04-15' >&2")
     given = {"PATH": os.defpath, "JAVA_HOME": str(fake.parent), "SLUICEGATE_MAVEN": (root.parent / "maven").as_uri()}
     return subprocess.run(
-        [sys.executable, str(root / "scripts" / "setup.py"), *arguments],
-        env=given | environment, capture_output=True, text=True, check=False,
+        [sys.executable, "-m", "scripts.setup", *arguments],
+        cwd=root, env=given | environment, capture_output=True, text=True, check=False,
     )  # fmt: skip
 
 
@@ -184,9 +189,9 @@ def test_all_that_is_missing_is_said_at_once(monkeypatch: pytest.MonkeyPatch, tm
 
 
 def test_the_lock_of_this_repository_can_be_read() -> None:
-    jars = setup.read_jars(REPOSITORY / "jars.lock")
-    assert [jar.file for jar in jars] == [jar.path.rsplit("/", 1)[1] for jar in jars]
-    assert all(len(bytes.fromhex(jar.sha256)) == 32 for jar in jars)
+    pinned = jars.read()
+    assert [jar.file for jar in pinned] == [jar.path.rsplit("/", 1)[1] for jar in pinned]
+    assert all(len(bytes.fromhex(jar.sha256)) == 32 for jar in pinned)
 
 
 def test_a_jar_with_a_wrong_sum_is_deleted_and_refused(checkout: Path, tmp_path: Path) -> None:
@@ -239,7 +244,7 @@ def test_the_first_time_does_all_and_the_second_nothing(checkout: Path) -> None:
     assert calls(checkout) == ["uv sync", "archive"]
 
 
-@pytest.mark.parametrize("changed", ["uv.lock", "pyproject.toml", "jars.lock"])
+@pytest.mark.parametrize("changed", ["uv.lock", "pyproject.toml", "sluicegate/jars.lock"])
 def test_a_changed_pin_sets_up_again(checkout: Path, changed: str) -> None:
     run(checkout)
     calls(checkout)

@@ -1,0 +1,46 @@
+"""``sluicegate jars``: what ``make setup`` does for a checkout, for an installed package."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from sluicegate.errors import JavaMissing
+
+
+def jars(
+    folder: Annotated[
+        str | None,
+        typer.Argument(metavar="DIR", help="Where to; if not given, SLUICEGATE_JARS, else a folder of the package."),
+    ] = None,
+) -> None:
+    """Fetch the pinned Delta jars, check their sums, and have the JVM make its class-data archive.
+
+    Example: sluicegate jars /opt/sluicegate/jars
+    """
+    from sluicegate import jars as of
+    from sluicegate import session
+
+    usual = of.folder()
+    if folder is not None:
+        os.environ["SLUICEGATE_JARS"] = os.path.abspath(folder)
+    program = session.java()
+    session.java_version(program)
+    fetched = of.fetch(of.read(), of.folder(), program, session.spark_home())
+    for jar in fetched:
+        print(f"fetched {jar.file}")
+    there = of.found()
+    print(f"the {len(of.read())} jars of jars.lock are in {of.folder()}", flush=True)
+    if others := sorted({file.name for file in there} - {jar.file for jar in of.read()}):
+        print(f"Spark is given the other jars in that folder, too: {', '.join(others)}")
+    try:
+        session.make_archive()
+        print("the class-data archive of the JVM is there: Spark starts sooner by it")
+    except JavaMissing as trouble:  # jobs run without it
+        print(f"warning: each start of Spark takes some seconds more: {trouble} {trouble.cause}", file=sys.stderr)
+    if of.folder() != Path(os.path.abspath(usual)):
+        print(f"set SLUICEGATE_JARS={of.folder()} wherever jobs are started")

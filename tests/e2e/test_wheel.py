@@ -1,0 +1,89 @@
+"""The wheel in a clean environment, with no repository around: its jars, its provider, and a DAG of a few lines."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from sluicegate import jars
+from tests.conftest import ROOT, Workspace, beat
+
+pytestmark = pytest.mark.e2e
+
+UV = str(Path(sys.executable).with_name("uv"))
+
+# As in docs/howto/existing-airflow.md.
+DAG_FILE = """\
+from sluicegate.airflow.dag import medallion_dags
+from sluicegate.settings import Settings
+
+globals().update(medallion_dags(Settings.of(pipelines="{0}/pipelines", landing="{0}/landing", lake="{0}/lake")))
+"""
+
+
+def said(command: list[str], **environment: str) -> str:
+    """What a command prints, when nothing of this repository or of another Airflow is within its reach."""
+    strangers = ("AIRFLOW", "PYTHON", "SLUICEGATE", "VIRTUAL_ENV", "SPARK")
+    clean = {key: value for key, value in os.environ.items() if not key.startswith(strangers)}
+    done = subprocess.run(command, cwd="/", env=clean | environment, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, f"{command}\n{done.stdout[-4000:]}\n{done.stderr[-4000:]}"
+    return done.stdout
+
+
+@pytest.fixture
+def installed(tmp_path: Path) -> Path:
+    """The programs of an environment with the wheel and, beside it, what uv.lock pins for its extras."""
+    said([UV, "build", "--quiet", "--wheel", "--out-dir", str(tmp_path), str(ROOT)])
+    (wheel,) = tmp_path.glob("*.whl")
+    venv = tmp_path / "venv"
+    python = ["--python", str(venv / "bin" / "python")]
+    said([UV, "venv", "--quiet", "--python", sys.executable, str(venv)])
+    said([UV, "sync", "--quiet", "--frozen", "--no-dev", "--all-extras", "--no-install-project",
+          "--project", str(ROOT)], UV_PROJECT_ENVIRONMENT=str(venv))  # fmt: skip
+    said([UV, "pip", "install", "--quiet", "--no-deps", *python, str(wheel)])
+    # There is nowhere to take anything from: this fails unless all that the wheel asks for is there.
+    said([UV, "pip", "install", "--quiet", "--no-index", *python, "sluicegate[airflow,spark]"])
+    return venv / "bin"
+
+
+def maven(folder: Path) -> str:
+    """A Maven repository with the jars of this checkout."""
+    for jar in jars.read():
+        (folder / jar.path).parent.mkdir(parents=True)
+        (folder / jar.path).symlink_to(jars.folder() / jar.file)
+    return folder.as_uri()
+
+
+def test_a_pipeline_runs_in_an_airflow_that_has_only_the_wheel(installed: Path, workspace: Workspace) -> None:
+    folder = workspace.folder
+    workspace.land("patients/patients.csv", "mrn,name\n1,Ada\n2,Bo\n")
+    workspace.land("recordings/a.json", [beat(1, 1, 0, 60.0), beat(1, 1, 900, 63.0), beat(2, 2, 0, -3.0)])
+    (folder / "dags").mkdir()
+    (folder / "dags" / "pipelines.py").write_text(DAG_FILE.format(folder))
+    airflow = {
+        "AIRFLOW_HOME": str(folder / "airflow"),
+        "AIRFLOW__CORE__DAGS_FOLDER": str(folder / "dags"),
+        "AIRFLOW__CORE__LOAD_EXAMPLES": "False",
+    }
+
+    def told(*command: str) -> Any:
+        printed = said([str(installed / "airflow"), *command, "--output", "json"], **airflow)
+        return json.loads(printed[printed.index("\n[") if "\n[" in printed else printed.index("[") :])
+
+    where = said([str(installed / "python"), "-c", "import sluicegate as s; print(s.__file__)"])
+    assert where.startswith(str(installed.parent))
+    fetched = said([str(installed / "sluicegate"), "jars"], SLUICEGATE_MAVEN=maven(folder / "maven"))
+    assert all(f"fetched {jar.file}" in fetched for jar in jars.read())
+    assert "Spark starts sooner by it" in fetched
+
+    said([str(installed / "airflow"), "db", "migrate"], **airflow)
+    assert "sluicegate" in [provider["package_name"] for provider in told("providers", "list")]
+    assert told("dags", "list-import-errors", "--local") == []
+    said([str(installed / "airflow"), "dags", "test", "heart_rate"], **airflow)
+    assert workspace.rows("daily_patient_avg", "name", "avg_heartrate") == [("Ada", 61.5)]

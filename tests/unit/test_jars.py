@@ -1,0 +1,56 @@
+"""The jars that Spark needs, as a job finds them; how they are fetched is among the tests of set-up."""
+
+from __future__ import annotations
+
+import json
+import tomllib
+from pathlib import Path
+
+import pytest
+
+from sluicegate import jars
+from sluicegate.errors import JavaMissing
+from tests.conftest import ROOT
+
+pytestmark = pytest.mark.unit
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("SLUICEGATE_JARS", str(tmp_path))
+    return tmp_path
+
+
+def test_the_pinned_jars_and_those_that_somebody_added_are_found(folder: Path) -> None:
+    names = sorted(["another.jar", *(jar.file for jar in jars.read())])
+    for name in [*names, "spark.jsa"]:
+        (folder / name).touch()
+    assert [file.name for file in jars.found()] == names
+
+
+@pytest.mark.parametrize("there", [0, 1], ids=["none", "of another version"])
+def test_jars_that_are_missing_are_named_with_the_way_out(folder: Path, there: int) -> None:
+    pinned, *others = [jar.file for jar in jars.read()]
+    for name in ([pinned.replace("4.", "3."), *others]) * there:
+        (folder / name).touch()
+    with pytest.raises(JavaMissing) as error:
+        jars.found()
+    which = f"is no {pinned}" if there else "are no Delta jars"
+    assert error.value.message == f"there {which} in {folder}"
+    assert "`make setup`" in error.value.hint
+
+
+def test_what_airflow_is_told_of_the_package_is_what_it_asks_for() -> None:
+    import airflow
+    import jsonschema
+
+    from sluicegate.airflow.provider import get_provider_info
+
+    told = get_provider_info()
+    schema = Path(airflow.__file__).with_name("provider_info.schema.json")
+    jsonschema.validate(told, json.loads(schema.read_text()))
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    assert told["package-name"] == project["name"]
+    assert project["entry-points"]["apache_airflow_provider"] == {
+        "provider_info": f"{get_provider_info.__module__}:{get_provider_info.__name__}"
+    }
