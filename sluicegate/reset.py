@@ -142,9 +142,10 @@ class Preview:
 
     def sentences(self, drop_missing: bool) -> list[str]:
         """For a person who is to decide."""
-        lines = [f"{files(self.files)} are read again, and their rows replace {self.rows:,} rows in one commit"]
+        are, their = ("is", "its") if self.files == 1 else ("are", "their")
+        lines = [f"{files(self.files)} {are} read again, and {their} rows replace {self.rows:,} rows in one commit"]
         if self.archived:
-            lines.append(f"{files(self.archived)} of them are read from the archive")
+            lines.append(f"{files(self.archived)} of them from the archive")
         if self.missing:
             what = "are LOST" if drop_missing else "stay as they are (--drop-missing gives them up)"
             lines.append(
