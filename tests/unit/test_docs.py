@@ -301,6 +301,19 @@ def test_a_relative_link_leads_somewhere(file: Path) -> None:
             assert anchor in {reference.slug(heading) for heading in headings}, link
 
 
+def test_every_picture_is_shown_and_said_in_words_and_small() -> None:
+    # That each that is shown exists is held above: it is a link like others.
+    shown = [
+        (alt, (file.parent / path).resolve())
+        for file in DOCUMENTS
+        for alt, path in re.findall(r"!\[([^]]*)\]\(([^):]+)\)", prose(file))
+    ]
+    pictures = set((ROOT / "docs" / "pictures").iterdir())
+    assert {path for _, path in shown} == pictures
+    assert [path for alt, path in shown if len(alt.split()) < 4] == []
+    assert [named(path) for path in pictures if path.stat().st_size > 100_000] == []
+
+
 def test_the_files_that_the_design_names_exist() -> None:
     tokens = re.findall(r"`([^`\s]+)`", prose(ROOT / "docs" / "design.md"))
     files = {token for token in tokens if re.fullmatch(r"[\w*/.]+(\.py|/)", token)}
