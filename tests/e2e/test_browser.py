@@ -21,7 +21,7 @@ from tests.conftest import Workspace, beat
 from tests.e2e.test_airflow import DAG, DAGS, asked, until
 from tests.e2e.test_backfill import DAY, gold
 
-pytestmark = pytest.mark.e2e
+pytestmark = [pytest.mark.e2e, pytest.mark.chaos]
 
 PATIENCE = 300_000  # milliseconds
 PAGE = f"/dags/{DAG}"
