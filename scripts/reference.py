@@ -20,7 +20,7 @@ from pydantic import BaseModel, BeforeValidator
 from pydantic.json_schema import GenerateJsonSchema, JsonSchemaValue
 from pydantic_core import core_schema
 
-from sluicegate import cli, definition_fields, definition_model, errors, fault, job, report
+from sluicegate import cli, definition_fields, definition_model, errors, fault, job, maintain, report
 from sluicegate import continuous as of_runs
 from sluicegate import copy_into as of_copies
 from sluicegate import replay as of_replays
@@ -30,7 +30,6 @@ from sluicegate.settings import Settings
 ROOT = Path(__file__).resolve().parent.parent
 REFERENCE, SCHEMA = ROOT / "docs" / "reference.md", ROOT / "docs" / "pipeline.schema.json"
 
-_FAULTS = ", ".join(f"`{point}`" for point in fault.POINTS)
 # The variables that no option stands for: meaning and default. A test compares them with those that the code reads.
 VARIABLES = {
     "SLUICEGATE_JARS": ("Folder with the pinned Delta jars.", "`.jars` in the checkout, or in the installed package"),
@@ -39,7 +38,7 @@ VARIABLES = {
     "SLUICEGATE_HISTORY_SERVER": ("Address of Spark's history server, which tasks in Airflow then link to.", "none"),
     "SLUICEGATE_STORE_CONN_ID": ("Connection of Airflow with the credentials of the landing's store.", "none"),
     "SLUICEGATE_MAVEN": ("Maven repository that the jars are fetched from.", "Maven Central"),
-    "SLUICEGATE_FAULT": (f"For tests: kills the job at this point, one of {_FAULTS}.", ""),
+    "SLUICEGATE_FAULT": (f"For tests: kills the job at this point, one of `{'`, `'.join(fault.POINTS)}`.", ""),
     "JAVA_HOME": ("The Java that Spark runs on.", "`java` on `PATH`"),
     "SPARK_CONF_DIR": ("Folder with settings of Spark's; one of your own rules out the class-data archive.", "none"),
 }
@@ -184,6 +183,7 @@ def _jobs() -> Iterator[str]:
         "copy_into": ("--table TABLE --source SOURCE", "What `sluicegate copy-into` submits.", of_copies.parser()),
         "replay": ("--table TABLE", "What `sluicegate replay` submits, before gold follows.", of_replays.parser()),
         "reload": ("--table TABLE", "What `sluicegate reload` submits; this does not ask.", of_resets.parser("reload")),
+        "maintain": ("", "What `sluicegate maintain` submits.", maintain.parser()),
         "reset": ("--table TABLE", "What `sluicegate reset` submits; this does not ask.", of_resets.parser("reset")),
     }
     for name, (needed, told, parser) in others.items():

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from sluicegate import cli_again, cli_files, cli_history, cli_jars, cli_streams
+from sluicegate import cli_again, cli_files, cli_history, cli_jars, cli_maintain, cli_streams
 from sluicegate.cli_options import (
     JsonOption,
     LakeOption,
@@ -316,6 +316,7 @@ app.command()(cli_again.reload)
 app.command()(cli_again.reset)
 app.command()(cli_again.replay)
 app.command()(cli_streams.streams)
+app.command()(cli_maintain.maintain)
 app.command()(cli_jars.jars)
 
 

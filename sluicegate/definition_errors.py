@@ -10,6 +10,7 @@ from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 
 from sluicegate.definition_fields import Part, nearest
+from sluicegate.definition_maintenance import Maintenance
 from sluicegate.definition_model import ApplyChanges, ApplyChangesFromSnapshot, Database, Expectation, Header, Pipeline
 from sluicegate.definition_notify import Notify
 from sluicegate.definition_yaml import Path
@@ -32,6 +33,7 @@ _INNER: dict[str, type[Part]] = {
     "apply_changes_from_snapshot": ApplyChangesFromSnapshot,
     "expectations": Expectation,
     "notify": Notify,
+    "maintenance": Maintenance,
 }
 
 

@@ -7,6 +7,7 @@ from typing import Literal
 from pydantic import field_validator
 
 from sluicegate.definition_fields import IDENTIFIER, Part, Text, cron, name_fault, wrong
+from sluicegate.definition_maintenance import Maintenance
 from sluicegate.definition_notify import Notify
 
 
@@ -41,6 +42,7 @@ class Header(Part):
     owner: str = "sluicegate"
     tags: list[str] = []
     notify: list[Notify] = []
+    maintenance: Maintenance | None = None
     database: Database | None = None
 
     @field_validator("name")

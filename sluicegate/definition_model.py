@@ -41,6 +41,7 @@ from sluicegate.definition_fields import (
 )
 from sluicegate.definition_header import Database as Database
 from sluicegate.definition_header import Header as Header
+from sluicegate.definition_maintenance import Maintenance as Maintenance
 from sluicegate.definition_notify import Notify as Notify
 from sluicegate.definition_python import PythonTransform
 from sluicegate.errors import PipelineMissing
@@ -292,6 +293,7 @@ class Pipeline(Header):
         owner: who answers for it.
         tags: words to find it by.
         notify: who is told when a run in Airflow fails, or succeeds.
+        maintenance: when small files are put together and old ones deleted, and how old.
         database: where a catalog shows its tables.
         bronze: tables of files as they came.
         silver: tables of judged records.
@@ -331,12 +333,9 @@ class Pipeline(Header):
         Raises:
             PipelineMissing: it has no such table.
         """
-        if name in self.bronze:
-            return "bronze", self.bronze[name]
-        if name in self.silver:
-            return "silver", self.silver[name]
-        if name in self.gold:
-            return "gold", self.gold[name]
+        for layer in LAYERS:
+            if name in getattr(self, layer):
+                return layer, getattr(self, layer)[name]
         known = [*self.bronze, *self.silver, *self.gold]
         hint = nearest(name, known) or f"its tables are {', '.join(known)}"
         raise PipelineMissing(f"the pipeline {self.name} has no table {name}", hint=hint)

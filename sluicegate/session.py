@@ -129,6 +129,9 @@ def spark_conf(settings: Settings, *, archive: bool = True, long_lived: bool = F
         # Adaptive execution coalesces what it can, but every shuffle starts with as many tasks as this.
         "spark.sql.shuffle.partitions": "4" if local else "200",
         "spark.sql.adaptive.enabled": "true",
+        # Delta refuses to read a version that is older than a table's retention, also where all of its files are there:
+        # what a lookup was before it changed, after a week of rest. See maintain.py for what keeps the files.
+        "spark.databricks.delta.vacuum.enforceTimeTravelWithinDeletedFileRetentionDuration": "false",
         "spark.ui.showConsoleProgress": "false",
         "spark.sql.debug.maxToStringFields": "200",
         # All tables of ours can be followed by others, and by our own next layer.

@@ -19,6 +19,7 @@ from sluicegate.airflow.account import Account
 from sluicegate.airflow.assets import asset
 from sluicegate.airflow.check import CheckRequest
 from sluicegate.airflow.form import form
+from sluicegate.airflow.maintenance import Maintenance
 from sluicegate.airflow.notify import callbacks, readable_callbacks
 from sluicegate.airflow.operator import SluicegateJob
 from sluicegate.airflow.sensor import LandedFilesSensor
@@ -73,19 +74,39 @@ def medallion_dag(name: str, settings: Settings) -> DAG:
         PipelineMissing: there is no such pipeline.
         DefinitionError: its definition has mistakes.
     """
-    pipeline = definition.load(name, settings)
-    about = {
-        "description": pipeline.description,
-        "doc_md": docs.of_dag(pipeline),
-        "tags": pipeline.tags,
-        "default_args": {"owner": pipeline.owner},
-        "params": form(pipeline),
-        **callbacks(name, pipeline.notify, settings),
-    }
-    watched = _watched(name, settings) if pipeline.trigger else None
-    with _dag(name, pipeline.schedule, watched, **about) as dag:
+    return _of_runs(definition.load(name, settings), settings)
+
+
+def _of_runs(pipeline: definition.Pipeline, settings: Settings) -> DAG:
+    about = {"doc_md": docs.of_dag(pipeline), "params": form(pipeline), **_of_pipeline(pipeline, settings)}
+    watched = _watched(pipeline.name, settings) if pipeline.trigger else None
+    with _dag(pipeline.name, pipeline.schedule, watched, description=pipeline.description, **about) as dag:
         chain(*_tasks(pipeline, settings))
     return dag
+
+
+def _of_maintenance(pipeline: definition.Pipeline, settings: Settings) -> Iterator[DAG]:
+    """The DAG that maintains the tables of a pipeline, if its definition asks for that."""
+    if pipeline.maintenance is None:
+        return
+    about = {"doc_md": docs.MAINTENANCE, **_of_pipeline(pipeline, settings)}
+    said = f"Maintains the tables of {pipeline.name}."
+    with _dag(f"{pipeline.name}_maintenance", pipeline.maintenance.schedule, None, description=said, **about) as dag:
+        Maintenance(
+            task_id="maintain",
+            doc_md=docs.MAINTENANCE,
+            pipeline=pipeline.name,
+            settings=settings,
+            execution_timeout=ENDS_WITHIN,
+            **RETRIES,
+        )
+    yield dag
+
+
+def _of_pipeline(pipeline: definition.Pipeline, settings: Settings) -> dict[str, Any]:
+    """What all DAGs of a pipeline have."""
+    about = {"tags": pipeline.tags, "default_args": {"owner": pipeline.owner}}
+    return about | callbacks(pipeline.name, pipeline.notify, settings)
 
 
 def _tasks(pipeline: definition.Pipeline, settings: Settings) -> Iterator[BaseOperator]:
@@ -130,7 +151,7 @@ def _before(pipeline: definition.Pipeline, layer: definition.Layer) -> list[str]
 
 
 def medallion_dags(settings: Settings) -> dict[str, DAG]:
-    """A DAG for each definition, by name. For one with mistakes it is a DAG that only says what they are.
+    """The DAGs of each definition, by name. For one with mistakes it is a DAG that only says what they are.
 
     Airflow has no import error for one DAG among several of a file: whatever ends up among the import errors of a file
     (an exception at its end, or one from ``DAG.validate``) also makes ``_update_import_errors`` mark *all* DAGs of that
@@ -147,10 +168,12 @@ def medallion_dags(settings: Settings) -> dict[str, DAG]:
             f"there is no pipeline definition in {settings.pipelines}",
             hint=f"make NAME/{definition.FILE} there, or say with SLUICEGATE_PIPELINES where the definitions are",
         )
-    dags = {}
+    dags: dict[str, DAG] = {}
     for name in names:
         try:
-            dags[name] = medallion_dag(name, settings)
+            pipeline = definition.load(name, settings)
+            made = [_of_runs(pipeline, settings), *_of_maintenance(pipeline, settings)]
+            dags |= {dag.dag_id: dag for dag in made}
         except DefinitionError as error:
             log.error("%s", error.for_people())
             dags[name] = _dag_of_mistakes(name, error, settings)

@@ -21,6 +21,9 @@ WAIT = """\
 Passes when files have landed that no run has read, when a Delta source has new versions, or when a killed run left
 work. Half-written files do not count. Ends as *skipped* when nothing comes. Its result tells how many files of how many
 bytes wait."""
+MAINTENANCE = """\
+Puts small files of the tables together, and deletes files that no version of the last days needs. Rows stay as they
+are. Starts Spark only if there is something to gain, and never meets a run of the pipeline."""
 ACCOUNT = """\
 Proves that every landed file and every record of it is in exactly one place, and fails if not. Its result tells the
 rows of each table, and how many broke which rule in this run."""

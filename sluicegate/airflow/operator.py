@@ -104,6 +104,10 @@ class SluicegateJob(SparkSubmitOperator):
         except SluicegateError as error:
             raise failure(error) from None
         self._publish(pipeline, context)
+        return self._told()
+
+    def _told(self) -> dict[str, Any] | None:
+        """The job's report."""
         return dict(json.loads(self._last.removeprefix(report.REPORT))) if self._last else None
 
     def _submit(self, context: Context) -> None:
@@ -165,13 +169,14 @@ class SluicegateJob(SparkSubmitOperator):
         work = any(table.work for table in waiting.tables if table.layer == self.layer)
         return "" if work else "has nothing to do"
 
-    def prepare(self, request: Request) -> None:
-        """Fills in what this run is asked for, and what depends on the machine.
+    def prepare(self, request: Request | None) -> None:
+        """Fills in what this run is asked for, if anything, and what depends on the machine.
 
         Raises:
             JavaMissing: no Java 17 or newer, no pyspark, or no jars.
         """
-        self.application_args = [*(self.application_args or ()), *request.arguments(self.layer)]
+        asked_for = request.arguments(self.layer) if request else ()
+        self.application_args = [*(self.application_args or ()), *asked_for]
         session.java_version(session.java())
         self.conf = session.spark_conf(replace(self.settings, master=self._master())) | (self.conf or {})
         ours = {key: value for key, value in session.submit_env().items() if os.environ.get(key) != value}

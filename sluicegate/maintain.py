@@ -1,0 +1,297 @@
+"""Maintenance of a pipeline's tables: small files are put together (OPTIMIZE), files of old versions go (VACUUM).
+
+What is to be done is seen from logs and folders, without Spark. Each table is maintained by whoever writes it: those of
+the layers, and what Spark keeps beside them, by Spark; the event log and others by delta-rs. Some need nothing: ledgers
+only grow, and are read by a copy (see known.py); outcomes and that copy put themselves together. Delta itself makes
+checkpoints of its logs, and takes log files away after 30 days.
+
+OPTIMIZE and ALTER TABLE change no row, but make a version: so silver and gold run afterwards, and their marks pass it.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from deltalake import DeltaTable
+
+from sluicegate import job, lake, plan, session
+from sluicegate.definition import LAYERS
+from sluicegate.definition_maintenance import RETENTION
+from sluicegate.lock import pipeline_lock
+from sluicegate.progress import name_of, progress
+from sluicegate.report import RunReport, files, human_bytes, say
+from sluicegate.time_spans import time_span
+from sluicegate.values import quoted
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from sluicegate.definition import Pipeline
+
+# Files below this size are put together, once there are lake.MANY_FILES of them.
+SMALL = 128 * 1024**2
+
+# A file is older than the commit that it came with by the time that its job took.
+SLACK = timedelta(days=1)
+
+SETTINGS = {
+    "spark.databricks.delta.optimize.minFileSize": str(SMALL),
+    # VACUUM would make two versions of its own, for nothing that changed.
+    "spark.databricks.delta.vacuum.logging.enabled": "false",
+    # It lists a folder in so many tasks; the default, 10,000, made it take half a minute for a table of two files.
+    "spark.sql.sources.parallelPartitionDiscovery.parallelism": "32",
+}
+
+
+@dataclass(frozen=True)
+class Table:
+    """A table as it lies there, and what there is to gain.
+
+    Attributes:
+        name: its address below the pipeline's lake.
+        uri: its whole address.
+        of_spark: whether Spark writes it, else delta-rs does.
+        files: data files of its newest version.
+        bytes: bytes of all data files in its folder, those of former versions too.
+        scattered: whether small files are to be put together, or rows to be clustered.
+        stale: files that no version within the retention needs, as far as their age tells.
+        retention: for how long such files stay.
+        lengthen: whether the table itself says a shorter time (``delta.deletedFileRetentionDuration``).
+        held: why they stay longer (may be empty).
+    """
+
+    name: str
+    uri: str
+    of_spark: bool
+    files: int
+    bytes: int
+    scattered: bool
+    stale: int
+    retention: timedelta
+    lengthen: bool = False
+    held: str = ""
+
+    @property
+    def due(self) -> bool:
+        """Whether there is something to do."""
+        return self.scattered or self.vacuum or self.lengthen
+
+    @property
+    def vacuum(self) -> bool:
+        """Whether files are to be deleted."""
+        return bool(self.stale) and not self.held
+
+
+def retention(pipeline: Pipeline) -> timedelta:
+    """For how long files stay that a table no longer needs."""
+    return pipeline.maintenance.keeps if pipeline.maintenance else RETENTION
+
+
+def look(pipeline: Pipeline, at: lake.Lake, keeps: timedelta | None = None) -> list[Table]:
+    """The tables of a pipeline that can be maintained.
+
+    Args:
+        pipeline: the definition.
+        at: the lake.
+        keeps: for how long files stay; what the definition says if not given.
+    """
+    keeps = retention(pipeline) if keeps is None else keeps
+    behind = unfollowed(pipeline, at)
+    found = []
+    for uri, of_spark in _addresses(pipeline, at):
+        table = lake.delta_table(uri)
+        if table is not None:
+            found.append(_seen(table, uri, at, of_spark, keeps, behind.get(uri)))
+    return found
+
+
+def unfollowed(pipeline: Pipeline, at: lake.Lake) -> dict[str, tuple[datetime, str]]:
+    """By table: when the oldest of its commits was made that another table has yet to take in, and which table that is.
+
+    To follow it, the files are needed that this commit and later ones added or removed.
+    """
+    found: dict[str, tuple[datetime, str]] = {}
+    for layer in ("silver", "gold"):  # bronze follows ledgers, and tables of other programs
+        for flow in plan.flows(pipeline, at, layer).values():
+            now = progress(flow)
+            if now.kind != "incremental":
+                continue
+            behind = {flow.source: now.since} if now.since < now.until else {}
+            behind |= {flow.inputs[name]: was for name, was in now.changed.items()}
+            for uri, version in behind.items():
+                made = _made(uri, version + 1)
+                if uri not in found or made < found[uri][0]:
+                    found[uri] = made, flow.table
+    return found
+
+
+def _made(uri: str, version: int) -> datetime:
+    """When a version was made; long ago if the log no longer tells."""
+    for commit in lake.commits(DeltaTable(uri)):
+        if commit.version == version:
+            return datetime.fromtimestamp(commit.timestamp / 1000, UTC)
+    return datetime(1970, 1, 1, tzinfo=UTC)
+
+
+def _addresses(pipeline: Pipeline, at: lake.Lake) -> Iterator[tuple[str, bool]]:
+    """Each table that may need something, and whether Spark writes it."""
+    for layer in LAYERS:
+        for name in pipeline.names(layer):
+            yield at.table(layer, name), True
+    for name in pipeline.silver:
+        yield at.quarantine(name), True
+        yield at.set_aside(name), True
+    for name in pipeline.gold:
+        yield at.groups(name), True
+    for name in pipeline.bronze:
+        yield at.schemas(name), False
+        yield at.archive(name), False
+    yield at.events, False
+
+
+def _seen(
+    table: DeltaTable, uri: str, at: lake.Lake, of_spark: bool, keeps: timedelta, behind: tuple[datetime, str] | None
+) -> Table:
+    sizes = lake.statistics(table, "size_bytes")["size_bytes"].to_pylist()
+    small = sum(size < SMALL for size in sizes)
+    clustered = "clustering" in (table.protocol().writer_features or ())
+    said = (table.metadata().configuration or {}).get("delta.deletedFileRetentionDuration")
+    own = time_span(said) if said else RETENTION
+    keeps = max(keeps, own if said else keeps)
+    horizon = datetime.now(UTC) - keeps
+    live = {name_of(file) for file in table.file_uris()}
+    lying = {file: file.stat() for file in _data_files(Path(lake.local_path(uri)))}
+    stale = [f for f, stat in lying.items() if f.name not in live and stat.st_mtime < horizon.timestamp()]
+    return Table(
+        name=uri.removeprefix(f"{at.root.rstrip('/')}/{at.pipeline}/"),
+        uri=uri,
+        of_spark=of_spark,
+        files=len(sizes),
+        bytes=sum(stat.st_size for stat in lying.values()),
+        scattered=small > 1 if clustered else small >= lake.MANY_FILES,
+        stale=len(stale),
+        retention=keeps,
+        lengthen=of_spark and own < keeps,
+        held=f"{behind[1]} has not followed it since {behind[0]:%Y-%m-%d}"
+        if behind and behind[0] - SLACK < horizon
+        else "",
+    )
+
+
+def _data_files(folder: Path) -> Iterator[Path]:
+    """All data files below a table's folder, and those of its change data feed."""
+    for below, folders, names in os.walk(folder):
+        if "_delta_log" in folders:
+            folders.remove("_delta_log")
+        yield from (Path(below) / name for name in names if name.endswith(".parquet"))
+
+
+def run(
+    pipeline: Pipeline,
+    at: lake.Lake,
+    facts: Mapping[str, Any],
+    spark: Callable[[], SparkSession],
+    keeps: timedelta | None = None,
+    tell: Callable[[str], None] = say,
+) -> None:
+    """Does what is due, under the pipeline's lock, which the caller holds.
+
+    Args:
+        pipeline: the definition.
+        at: the lake.
+        facts: who runs this.
+        spark: gives a session; called only if Spark has something to do.
+        keeps: for how long files stay; what the definition says if not given.
+        tell: takes each line for people.
+    """
+    due = [table for table in look(pipeline, at, keeps) if table.due]
+    for table in due:
+        if not table.of_spark:
+            _by_delta_rs(table)
+    of_spark = [table for table in due if table.of_spark]
+    if of_spark:
+        opened = spark()
+        with session.configured(opened, SETTINGS):
+            for table in of_spark:
+                _by_spark(opened, table)
+        if any(table.scattered or table.lengthen for table in of_spark):
+            for layer in ("silver", "gold"):
+                job.Job(pipeline, at, layer, facts, opened, tell=tell).run()
+    done = {table.name: table for table in look(pipeline, at, keeps)}
+    for table in due:
+        tell(_line(table, done[table.name]))
+
+
+def _by_delta_rs(table: Table) -> None:
+    if table.scattered:
+        DeltaTable(table.uri).optimize.compact()
+    if table.vacuum:
+        # The retention is no shorter than the table's own.
+        DeltaTable(table.uri).vacuum(_hours(table), dry_run=False, enforce_retention_duration=False, full=True)
+
+
+def _by_spark(spark: SparkSession, table: Table) -> None:
+    name = f"delta.{quoted(table.uri)}"
+    if table.lengthen:  # Delta 4.4 takes no other time from RETAIN than 0
+        keeps = f"'delta.deletedFileRetentionDuration' = 'interval {_hours(table)} hours'"
+        spark.sql(f"ALTER TABLE {name} SET TBLPROPERTIES ({keeps})")
+    if table.scattered:
+        spark.sql(f"OPTIMIZE {name}")
+    if table.vacuum:
+        spark.sql(f"VACUUM {name}")
+
+
+def _hours(table: Table) -> int:
+    return -(-int(table.retention.total_seconds()) // 3600)
+
+
+def _line(before: Table, after: Table) -> str:
+    was, now = (f"{files(table.files)}, {human_bytes(table.bytes)}" for table in (before, after))
+    return f"  {before.name:<44} {was:>22} → {now}"
+
+
+def compared(before: Sequence[Table], after: Sequence[Table]) -> list[dict[str, Any]]:
+    """For each table its files and bytes before and after."""
+    done = {table.name: table for table in after}
+    return [
+        {
+            "table": was.name,
+            "files_before": was.files,
+            "files_after": now.files,
+            "bytes_before": was.bytes,
+            "bytes_after": now.bytes,
+            "held": was.held,
+        }
+        for was in before
+        if (now := done.get(was.name)) is not None
+    ]
+
+
+def parser() -> argparse.ArgumentParser:
+    """The command line of ``spark_jobs/maintain.py``."""
+    return job.parser("maintain")
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """The whole of ``spark_jobs/maintain.py``; returns the exit code."""
+    return job.guarded(lambda: _run(parser().parse_args(argv)))
+
+
+def _run(arguments: argparse.Namespace) -> RunReport:
+    pipeline, at, facts = job.subject(arguments)
+    lines: list[str] = []
+
+    def tell(line: str) -> None:
+        lines.append(line.strip())
+        say(line)
+
+    with pipeline_lock(at, str(facts.get("run_id") or f"maintenance of {pipeline.name}")):
+        name = f"{pipeline.name}.maintain"
+        run(pipeline, at, facts, lambda: session.open_session(name, private=bool(pipeline.pii)), tell=tell)
+    return RunReport(pipeline.name, "maintain", notes=lines)

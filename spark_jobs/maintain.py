@@ -1,0 +1,10 @@
+"""Puts small files together and deletes old ones: ``spark-submit spark_jobs/maintain.py --pipeline NAME``."""
+
+from __future__ import annotations
+
+import sys
+
+from sluicegate.maintain import main
+
+if __name__ == "__main__":
+    sys.exit(main())

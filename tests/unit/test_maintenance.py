@@ -1,0 +1,219 @@
+"""The DAG that maintains tables, what its definition says, and what is seen to be due, all without Spark."""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from collections.abc import Callable
+from datetime import timedelta
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import pytest
+from deltalake import DeltaTable, write_deltalake
+
+from sluicegate import lake, maintain, session
+from sluicegate.errors import DefinitionError, JavaMissing
+from sluicegate.report import REPORT
+from tests.airflow_runs import context_of
+from tests.conftest import Workspace
+
+if TYPE_CHECKING:
+    from airflow.sdk import DAG
+
+    from sluicegate.airflow.maintenance import Maintenance
+
+pytestmark = pytest.mark.unit
+
+LONG_AGO = timedelta(days=8)
+WEEKLY = 'maintenance: {schedule: "0 3 * * 0"}'
+
+
+@pytest.fixture(autouse=True)
+def airflow_home(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> None:
+    for key in [key for key in os.environ if key.startswith("AIRFLOW")]:
+        monkeypatch.delenv(key)
+    monkeypatch.setenv("AIRFLOW_HOME", str(tmp_path_factory.getbasetemp() / "airflow"))
+
+
+@pytest.fixture
+def maintained(workspace: Workspace) -> Workspace:
+    """A pipeline that asks for maintenance, with an event log of many files."""
+    workspace.edit("pipeline.yaml", "\ndatabase:", f"\n{WEEKLY}\ndatabase:")
+    for number in range(lake.MANY_FILES):
+        write_deltalake(workspace.lake.events, pa.table({"n": [number]}), mode="append")
+    return workspace
+
+
+def age(folder: str, by: timedelta = LONG_AGO) -> None:
+    """Makes the files of a table, and what its log says of their removal, older."""
+    then = time.time() - by.total_seconds()
+    for file in Path(folder).rglob("*.parquet"):
+        os.utime(file, (then, then))
+    for log in Path(folder, "_delta_log").glob("*.json"):
+        actions = [json.loads(line) for line in log.read_text().splitlines()]
+        for action in actions:
+            if "remove" in action:
+                action["remove"]["deletionTimestamp"] = int(then * 1000)
+        log.write_text("".join(json.dumps(action) + "\n" for action in actions))
+
+
+def events(workspace: Workspace) -> maintain.Table:
+    (found,) = maintain.look(workspace.definition, workspace.lake)
+    return found
+
+
+def work(workspace: Workspace) -> None:
+    maintain.run(workspace.definition, workspace.lake, {}, lambda: pytest.fail("Spark was started"), tell=print)
+
+
+def test_what_delta_rs_writes_is_maintained_by_it(maintained: Workspace, capsys: pytest.CaptureFixture[str]) -> None:
+    before = events(maintained)
+    assert (before.name, before.files, before.scattered, before.vacuum) == ("_events", 32, True, False)
+    work(maintained)
+    after = events(maintained)
+    assert (after.files, after.due) == (1, False)
+    assert "_events" in capsys.readouterr().out
+    assert after.bytes > before.bytes  # the former files stay, for those who still read them
+    age(maintained.lake.events)
+    assert events(maintained).stale == 32
+    work(maintained)
+    assert (events(maintained).stale, events(maintained).bytes < before.bytes) == (0, True)
+    rows = DeltaTable(maintained.lake.events).to_pyarrow_table()["n"].to_pylist()
+    assert sorted(rows) == list(range(32))
+
+
+def test_files_stay_as_long_as_the_definition_says(maintained: Workspace) -> None:
+    work(maintained)
+    age(maintained.lake.events)
+    maintained.edit("pipeline.yaml", WEEKLY, WEEKLY.replace("}", ", retention: 9 days}"))
+    assert (events(maintained).retention, events(maintained).stale) == (timedelta(days=9), 0)
+
+
+def test_or_as_long_as_the_table_itself_says(maintained: Workspace) -> None:
+    work(maintained)
+    age(maintained.lake.events)
+    own = {"delta.deletedFileRetentionDuration": "interval 30 days"}
+    DeltaTable(maintained.lake.events).alter.set_table_properties(own)
+    assert (events(maintained).retention, events(maintained).stale) == (timedelta(days=30), 0)
+
+
+@pytest.mark.parametrize(
+    ("given", "told"),
+    [
+        ("{retention: 6 days 23 hours}", "6 days 23 hours is less than 7 days"),
+        ("{retention: 31 days}", "31 days is more than 30 days"),
+        ("{retention: a week or so}", "a week or so is not a time span"),
+        ('{schedule: "@weekly"}', "@weekly is not a cron expression"),
+        ("{vacuum: 7 days}", "there is no field vacuum"),
+    ],
+)
+def test_what_would_break_readers_is_refused(workspace: Workspace, given: str, told: str) -> None:
+    workspace.edit("pipeline.yaml", "\ndatabase:", f"\nmaintenance: {given}\ndatabase:")
+    with pytest.raises(DefinitionError) as error:
+        _ = workspace.definition
+    assert told in error.value.for_people()
+
+
+# --- the DAG ---------------------------------------------------------------------------------------------------------
+
+
+def dags(workspace: Workspace) -> dict[str, DAG]:
+    from sluicegate.airflow.dag import medallion_dags
+
+    return medallion_dags(workspace.settings)
+
+
+@pytest.fixture
+def submit(maintained: Workspace, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], Maintenance]:
+    """The task, whose spark-submit is a shell script."""
+
+    def make(script: str) -> Maintenance:
+        monkeypatch.setattr(session, "java", lambda: "/usr/bin/java")
+        monkeypatch.setattr(session, "java_version", lambda _: "17")
+        monkeypatch.setattr(session, "spark_conf", lambda _: {"spark.app.id": "fake"})
+        monkeypatch.setenv("AIRFLOW_CONN_SPARK_DEFAULT", '{"conn_type": "spark", "host": "local[2]"}')
+        program = maintained.folder / "spark-submit"
+        program.write_text(f"#!/bin/sh\n{script}\n")
+        program.chmod(0o755)
+        task: Any = dags(maintained)["heart_rate_maintenance"].task_dict["maintain"]
+        task._spark_binary = str(program)
+        return task  # type: ignore[no-any-return]
+
+    return make
+
+
+def test_a_definition_that_asks_for_it_has_a_dag_for_it(maintained: Workspace) -> None:
+    from airflow.sdk import CronDataIntervalTimetable
+
+    dag = dags(maintained)["heart_rate_maintenance"]
+    assert dag.timetable == CronDataIntervalTimetable("0 3 * * 0", timezone="UTC")
+    assert (dag.task_ids, dag.tags, dag.catchup) == (["maintain"], {"healthcare"}, False)
+    assert dag.task_dict["maintain"].retries == 3
+    maintained.edit("pipeline.yaml", WEEKLY, "")
+    assert list(dags(maintained)) == ["heart_rate"]
+
+
+def test_the_task_submits_the_job(submit: Callable[[str], Maintenance], maintained: Workspace) -> None:
+    report = {"pipeline": "heart_rate", "layer": "maintain", "tables": [], "notes": ["_events  32 files → 1 file"]}
+    task = submit(f"echo \"$@\" > {maintained.folder}/arguments\necho '{REPORT} {json.dumps(report)}'")
+    context = context_of(task)
+    task.render_template_fields(context)
+    assert task.execute(context) == report
+    arguments = (maintained.folder / "arguments").read_text()
+    assert f"{session.job_file('maintain')} --pipeline heart_rate --lake {maintained.settings.lake} " in arguments
+    assert Path(session.job_file("maintain")).is_file()
+    assert "--mode" not in arguments
+
+
+def test_where_nothing_is_due_nothing_is_started(submit: Callable[[str], Maintenance], maintained: Workspace) -> None:
+    task = submit(f"touch {maintained.folder}/started")
+    work(maintained)
+    assert task.execute(context_of(task)) is None
+    assert not (maintained.folder / "started").exists()
+
+
+def test_it_does_not_meet_a_run(submit: Callable[[str], Maintenance], maintained: Workspace) -> None:
+    from airflow.sdk.exceptions import AirflowRescheduleException
+
+    from sluicegate.lock import pipeline_lock
+
+    task = submit(f"touch {maintained.folder}/started")
+    with pipeline_lock(maintained.lake, "a run"), pytest.raises(AirflowRescheduleException):
+        task.execute(context_of(task))
+    assert not (maintained.folder / "started").exists()
+
+
+# --- the job and the command -----------------------------------------------------------------------------------------
+
+
+def places(workspace: Workspace) -> list[str]:
+    return ["--lake", workspace.settings.lake, "--pipelines", str(workspace.settings.pipelines)]
+
+
+def test_the_job_tells_what_it_did(maintained: Workspace, capsys: pytest.CaptureFixture[str]) -> None:
+    assert maintain.main(["--pipeline", "heart_rate", *places(maintained)]) == 0
+    last = capsys.readouterr().out.splitlines()[-1]
+    (note,) = json.loads(last.removeprefix(REPORT))["notes"]
+    assert note.split()[:3] == ["_events", "32", "files,"]
+    assert "→ 1 file, " in note
+
+
+def test_the_command_starts_no_spark_for_nothing(
+    maintained: Workspace, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    from sluicegate import cli
+
+    work(maintained)
+    capsys.readouterr()
+    monkeypatch.setenv("PATH", str(maintained.folder))
+    monkeypatch.delenv("JAVA_HOME", raising=False)
+    cli.app(["maintain", "heart_rate", "--json", *places(maintained)], standalone_mode=False)
+    (fact,) = json.loads(capsys.readouterr().out)
+    assert (fact["table"], fact["files_before"], fact["files_after"]) == ("_events", 1, 1)
+    for number in range(lake.MANY_FILES):
+        write_deltalake(maintained.lake.events, pa.table({"n": [number]}), mode="append")
+    with pytest.raises(JavaMissing):  # now there is something to gain
+        cli.app(["maintain", "heart_rate", *places(maintained)], standalone_mode=False)
