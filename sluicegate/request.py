@@ -82,7 +82,7 @@ class Request:
             case "full-refresh":
                 return cls._full(since or until, tuple(tables), max_files)
             case "incremental" | "interval":
-                raise UserError("an interval has both ends", hint="--mode interval --from 2024-03-01 --to 2024-03-02")
+                raise UserError("an interval has both ends", hint="give from and to, such as 2024-03-01 and 2024-03-02")
         raise UserError(f"there is no mode {mode}", hint=f"the modes are {', '.join(MODES)}")
 
     @classmethod
