@@ -56,7 +56,8 @@ def history(
 
 def _row(event: dict[str, Any], columns: list[str]) -> list[Any]:
     details = event["details"]
-    bytes_ = details.get("bytes") or {}
+    # Of a bronze commit it is the size of its files.
+    bytes_ = details.get("bytes") or {} if event["layer"] == "gold" else {}
     written = bytes_.get("written")
     shown = {
         **event, "why": details.get("why"), "groups": details.get("groups"),

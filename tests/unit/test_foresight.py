@@ -11,7 +11,7 @@ import pytest
 from deltalake import CommitProperties, DeltaTable, Transaction, write_deltalake
 from typer.testing import CliRunner
 
-from sluicegate import cli, cost, events, foresight, lake, marks, plan, volume
+from sluicegate import cli, cli_history, cost, events, foresight, lake, marks, plan, volume
 from sluicegate.definition import load
 from sluicegate.errors import UserError
 from sluicegate.settings import Settings
@@ -195,6 +195,12 @@ def test_commits_of_delta_rs_and_a_log_that_is_gone(world: World) -> None:
     (Path(world.silver) / "_delta_log" / f"{2:020d}.json").unlink()
     assert volume.between(world.silver, 0, 5) is None
     assert volume.between(world.silver, 2, 5) == sum(filter(None, counted[3:]), volume.Volume())
+
+
+def test_the_history_of_files_that_were_read_has_no_bytes_of_gold() -> None:
+    details = {"chunk": 0, "files": 1, "bytes": 83_100, "failed": 0}
+    event = {"layer": "bronze", "table": "b", "version": 0, "written": 1000, "details": details}
+    assert cli_history._row(event, ["table", "written", "bytes written"]) == ["b", 1000, None]
 
 
 def test_the_event_log_has_the_bytes_written_for_each_that_changed(world: World) -> None:
