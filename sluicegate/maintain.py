@@ -13,6 +13,7 @@ from __future__ import annotations
 import argparse
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -166,8 +167,12 @@ def _seen(
     keeps = max(keeps, own if said else keeps)
     horizon = datetime.now(UTC) - keeps
     live = {name_of(file) for file in table.file_uris()}
-    lying = {file: file.stat() for file in _data_files(Path(lake.local_path(uri)))}
-    stale = [f for f, stat in lying.items() if f.name not in live and stat.st_mtime < horizon.timestamp()]
+    lying: dict[str, os.stat_result] = {}
+    for file in _data_files(Path(lake.local_path(uri))):
+        with suppress(FileNotFoundError):  # a run that is at work meanwhile takes away what it wrote in vain
+            lying[str(file)] = file.stat()
+    old = (Path(file).name for file, stat in lying.items() if stat.st_mtime < horizon.timestamp())
+    stale = [name for name in old if name not in live]
     return Table(
         name=uri.removeprefix(f"{at.root.rstrip('/')}/{at.pipeline}/"),
         uri=uri,

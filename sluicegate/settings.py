@@ -45,6 +45,11 @@ class Settings:
             master=master or os.environ.get("SLUICEGATE_MASTER") or "local[*]",
         )
 
+    @property
+    def arguments(self) -> dict[str, str]:
+        """The arguments of ``of`` that give the same: for another process, as texts."""
+        return {name: str(value) for name, value in vars(self).items()}
+
 
 def _place(place: str) -> str:
     """A URI as it is, a path made absolute: spark-submit and Airflow run in other folders than the person."""

@@ -135,8 +135,7 @@ def _watched(name: str, settings: Settings) -> Asset:
     """The landing folders of a pipeline, with an event whenever files have landed in them."""
     from sluicegate.airflow.trigger import FileArrivalTrigger
 
-    places = {place: str(value) for place, value in vars(settings).items()}
-    watcher = AssetWatcher(name="file_arrival", trigger=FileArrivalTrigger(pipeline=name, places=places))
+    watcher = AssetWatcher(name="file_arrival", trigger=FileArrivalTrigger(pipeline=name, places=settings.arguments))
     return Asset(name=f"{name}.landing-files", watchers=[watcher])  # no table's name has a - in it
 
 

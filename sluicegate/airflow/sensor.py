@@ -83,9 +83,11 @@ class LandedFilesSensor(BaseOperator):
             return found
         if not self.timeout:
             raise AirflowSkipException("the run has nothing to do")
-        places = {name: str(value) for name, value in vars(self.settings).items()}
         trigger = LandedFilesTrigger(
-            pipeline=self.pipeline, places=places, tables=list(request.tables), every=self.poke_interval
+            pipeline=self.pipeline,
+            places=self.settings.arguments,
+            tables=list(request.tables),
+            every=self.poke_interval,
         )
         self.defer(trigger=trigger, method_name="resume", timeout=timedelta(seconds=self.timeout))
 
