@@ -17,7 +17,8 @@ import sys
 import time
 import urllib.error
 import urllib.request
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
 from importlib.metadata import version
 from pathlib import Path
@@ -281,26 +282,34 @@ class LocalAirflow:
     def result(self, dag: str, run_id: str, task: str) -> Any:
         """What a task returned; None if that is nothing."""
         path = f"/api/v2/dags/{dag}/dagRuns/{run_id}/taskInstances/{task}/xcomEntries/return_value"
-        try:
+        with not_found():
             return self.call("GET", path)["value"]
-        except urllib.error.HTTPError as error:
-            if error.code == 404:
-                return None
-            raise
+        return None
 
     def failure(self, dag: str, run_id: str, task: str, attempt: int) -> str:
-        """Why an attempt of a task failed, in the words of the exception; empty if its log does not tell."""
+        """Why an attempt of a task failed, in the words of the exception; empty if its log does not tell (yet)."""
         path = f"/api/v2/dags/{dag}/dagRuns/{run_id}/taskInstances/{task}/logs/{attempt}?full_content=true"
         for _ in range(10):  # the log may be some moments behind the state
-            for entry in reversed(self.call("GET", path)["content"]):
-                if isinstance(entry, dict) and entry.get("error_detail"):
-                    return str(entry["error_detail"][0]["exc_value"])
+            with not_found():  # nor has an attempt one that has not begun
+                for entry in reversed(self.call("GET", path)["content"]):
+                    if isinstance(entry, dict) and entry.get("error_detail"):
+                        return str(entry["error_detail"][0]["exc_value"])
             time.sleep(0.3)
         return ""
 
     def task_log(self, dag: str, run_id: str, task: str, attempt: int) -> Path:
         """The file that an attempt of a task logged to."""
         return self.home / "logs" / f"dag_id={dag}" / f"run_id={run_id}" / f"task_id={task}" / f"attempt={attempt}.log"
+
+
+@contextmanager
+def not_found() -> Iterator[None]:
+    """Within it, Airflow's answer that there is no such thing ends what is asked, and is no error."""
+    try:
+        yield
+    except urllib.error.HTTPError as error:
+        if error.code != 404:
+            raise
 
 
 def _alive(process: Any) -> bool:

@@ -32,11 +32,14 @@ def airflow(workspace: Workspace, monkeypatch: pytest.MonkeyPatch) -> Iterator[L
         yield started
 
 
-def until(look: Callable[[], Any], seconds: float = 300) -> Any:
-    """What a look gives once it gives something."""
-    end = time.monotonic() + seconds
+def until(look: Callable[[], Any], tell: Callable[[], Any] = str) -> Any:
+    """What a look gives once it gives something. ``tell`` says how things stand where that takes too long.
+
+    The limit is beyond all retries of a task that a busy machine failed: 30, 90 and 270 seconds.
+    """
+    end = time.monotonic() + 900
     while not (found := look()):
-        assert time.monotonic() < end, "it took too long"
+        assert time.monotonic() < end, f"it took too long: {tell()}"
         time.sleep(0.5)
     return found
 
@@ -75,10 +78,16 @@ def backfill(airflow: LocalAirflow, **facts: Any) -> None:
     asked(airflow, "POST", "/api/v2/backfills", body)
 
 
-def ended(airflow: LocalAirflow, run_id: str, seconds: float = 300) -> str:
+def ended(airflow: LocalAirflow, run_id: str) -> str:
     """How a run ended: success or failed."""
     done = ("success", "failed")
-    return str(until(lambda: state if (state := airflow.run_state(DAG, run_id)) in done else None, seconds))
+
+    def tell() -> str:
+        runs = airflow.call("GET", f"{DAGS}/dagRuns")["dag_runs"]
+        others = {one["dag_run_id"]: (one["state"], states(airflow, one["dag_run_id"])) for one in runs}
+        return f"{run_id} of {others}\n{airflow.log.read_text()[-20_000:]}"
+
+    return str(until(lambda: state if (state := airflow.run_state(DAG, run_id)) in done else None, tell))
 
 
 def reaches(airflow: LocalAirflow, run_id: str, task: str, state: str) -> None:

@@ -54,7 +54,7 @@ def all_ended(airflow: LocalAirflow) -> set[str]:
         found = {one["state"] for one in airflow.call("GET", runs)["dag_runs"]}
         return found if found <= {"success", "failed"} else None
 
-    return set(until(look, 500))
+    return set(until(look))
 
 
 def of_command(airflow: LocalAirflow, *options: str) -> None:
@@ -98,7 +98,7 @@ def test_backfills_rebuild_their_days_whatever_else_runs(workspace: Workspace) -
     workspace.edit("pipeline.yaml", "*/15 * * * *", f"{tick.minute} {tick.hour} * * *")
     with LocalAirflow(workspace.folder / ".airflow", workspace.settings, lasting=True) as airflow:
         airflow.wait(DAG)
-        assert ended(airflow, run(airflow), 300) == "success"
+        assert ended(airflow, run(airflow)) == "success"
         assert gold(workspace) == pytest.approx(averages(records, lambda _at, rate: rate > 0))
 
         # A rule is corrected, and three days are made again, in reverse, two at a time; meanwhile files land.
@@ -111,7 +111,7 @@ def test_backfills_rebuild_their_days_whatever_else_runs(workspace: Workspace) -
         assert airflow.run_state(DAG, scheduled) == "success"
         assert all_ended(airflow) == {"success"}
         new += land(workspace, 99)  # there may be some left that landed after it looked
-        assert ended(airflow, run(airflow), 300) == "success"
+        assert ended(airflow, run(airflow)) == "success"
         backfilled = airflow.call("GET", f"{DAGS}/dagRuns?run_type=backfill")["dag_runs"]
         assert len(backfilled) == 3
         began = datetime.fromisoformat(airflow.call("GET", f"{DAGS}/dagRuns/{scheduled}")["start_date"])
@@ -136,10 +136,10 @@ def test_backfills_rebuild_their_days_whatever_else_runs(workspace: Workspace) -
         # By hand, an interval of its own, for one table: gold follows with the next run.
         workspace.edit("pipeline.yaml", "heartrate > 60", "heartrate > 0")
         form = {"from": "2020-01-01T00:00:00Z", "to": "2020-01-02T00:00:00Z", "tables": ["recordings_enriched"]}
-        assert ended(airflow, run(airflow, **form), 300) == "success"
+        assert ended(airflow, run(airflow, **form)) == "success"
         assert gold_version(workspace) == before
         workspace.land("recordings/c.json", [beat(1, 1, 9 * DAY, 61.0)])
-        assert ended(airflow, run(airflow), 300) == "success"
+        assert ended(airflow, run(airflow)) == "success"
 
         def of_three(at: float, rate: float) -> bool:
             return rate > (60 if DAY <= at < offset + 3 * DAY else 0)
