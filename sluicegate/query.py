@@ -136,6 +136,12 @@ class Query:
         made = query_shape.outputs(query_shape.first_select(self._tree))
         return next((self._line_of_node(node) for column, node in made if column == name), 1)
 
+    def hands_on(self, name: str) -> bool:
+        """Whether a column of ``outputs`` is one of a table, with its name and its values."""
+        made = query_shape.outputs(query_shape.first_select(self._tree))
+        node = next((node.unalias() for column, node in made if column == name), None)
+        return isinstance(node, exp.Column) and node.name.lower() == name.lower()
+
     def with_views(self, views: Mapping[str, str], others: Sequence[Span] = (), join: str = "") -> str:
         """The text with the view's name in the place of each table's; nothing else is changed.
 

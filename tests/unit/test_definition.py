@@ -760,6 +760,15 @@ class TestSql:
         assert (found.code, found.line) == ("reserved-name", 8)
 
     @pytest.mark.parametrize(
+        "columns", ["r.source_file, receipt_time", "receipt_time AS at, source_file AS source_file"]
+    )
+    def test_when_and_where_a_record_came_in_may_be_told_on(self, folder: Folder, columns: str) -> None:
+        made = folder.load(silver(f"sql: SELECT {columns} FROM STREAM(raw) AS r")).silver["made"]
+        assert made.query is not None
+        assert made.query.outputs is not None
+        assert len(made.query.outputs) == 2
+
+    @pytest.mark.parametrize(
         ("table", "code", "words"),
         [
             ('made: {sql: "SELECT a FROM STREAM(sums)"}', "wrong-layer", "sums is a gold table"),
