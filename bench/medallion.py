@@ -19,8 +19,9 @@ from pathlib import Path
 
 from deltalake import DeltaTable
 
-from sluicegate import jars, lake, run, session, simulate
+from sluicegate import jars, lake, run, session
 from sluicegate.settings import Settings
+from sluicegate.simulators import simulate
 
 ROOT = Path(__file__).resolve().parent.parent
 FILES, RECORDS = 12, 8_900
@@ -30,7 +31,7 @@ def prepare(folder: Path, given: str | None) -> Path:
     """The landing folder to measure on: the given one, or simulated files."""
     if given:
         return Path(given).resolve()
-    for file in simulate.simulate(str(folder / "landing"), FILES, RECORDS, seed=1):
+    for file in simulate(str(folder / "landing"), FILES, RECORDS, seed=1):
         os.utime(file.path, (0, 0))  # settled long ago
     os.utime(folder / "landing" / "patients" / "patients.csv", (0, 0))
     return folder / "landing"

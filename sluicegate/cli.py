@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from sluicegate import cli_again, cli_files, cli_history, cli_jars, cli_maintain, cli_streams
+from sluicegate import cli_again, cli_files, cli_history, cli_jars, cli_maintain, cli_simulate, cli_streams
 from sluicegate.cli_options import (
     JsonOption,
     LakeOption,
@@ -346,42 +346,7 @@ def sql(
     print(f"\n{result.num_rows:,} {'row' if result.num_rows == 1 else 'rows'}{more}")
 
 
-@app.command()
-def simulate(
-    pipeline: PipelineName,
-    count: Annotated[int, typer.Option("--files", min=1, help="How many files to land.")] = 1,
-    records: Annotated[int, typer.Option("--records", min=1, help="Records in each file.")] = 1000,
-    continuous: Annotated[bool, typer.Option("--continuous", help="Go on until Ctrl-C.")] = False,
-    every: Annotated[float, typer.Option("--every", min=0.1, help="Seconds between two files.")] = 5.0,
-    seed: Annotated[int | None, typer.Option("--seed", help="Makes the same files again.")] = None,
-    landing: LandingOption = None,
-    pipelines: PipelinesOption = None,
-) -> None:
-    """Land sample heart-rate files: patients, devices, a daily rhythm, some bad readings, some unknown patients.
-
-    Example: sluicegate simulate heart_rate --files 2
-    """
-    from sluicegate import simulate as simulator
-
-    settings = Settings.of(None, landing, pipelines)
-    definition = load_pipeline(pipeline, settings)
-    if not {"recordings_bronze", "patients_bronze"} <= set(definition.bronze):
-        raise UserError(
-            f"there is no simulator for {pipeline}",
-            hint="it lands heart-rate files, for bronze tables named recordings_bronze and patients_bronze",
-        )
-    landed = (
-        simulator.continuously(settings.landing, every, records, seed)
-        if continuous
-        else simulator.simulate(settings.landing, count, records, seed)
-    )
-    try:
-        for file in landed:
-            faults = f"{file.invalid} not above 0, {file.unknown} of unknown patients"
-            print(f"landed {file.path}: {file.records:,} records, {faults}", flush=True)
-    except KeyboardInterrupt:
-        print("stopped")  # Ctrl-C is how a continuous simulation ends
-
+app.command()(cli_simulate.simulate)
 
 if __name__ == "__main__":
     main()

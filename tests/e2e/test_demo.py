@@ -23,7 +23,14 @@ from tests.conftest import ROOT
 
 pytestmark = pytest.mark.e2e
 
-TABLES = ("recordings_bronze", "patients_bronze", "patients", "recordings_enriched", "daily_patient_avg")
+TABLES = (
+    "recordings_bronze",
+    "patients_bronze",
+    "patients",
+    "recordings_enriched",
+    "daily_patient_avg",
+    "device_counts",
+)
 
 
 def demo(folder: Path, *arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
@@ -130,13 +137,13 @@ def test_the_demo_and_then_nothing_new(tmp_path: Path) -> None:
     assert {layer: told[f"heart_rate.{layer}"][0] for layer in rows} == {
         "bronze": {f"{tmp_path}/landing/{name}" for name in ("recordings", "patients")},
         "silver": {of["recordings_bronze"], of["patients_bronze"], of["patients"]},
-        "gold": {of["recordings_enriched"]},
+        "gold": {of["recordings_enriched"], of["recordings_bronze"]},
     }
     quarantine = of["recordings_enriched"] + "_quarantine"
     assert rows["bronze"][of["recordings_bronze"]] == 1500
     assert rows["silver"][of["recordings_enriched"]] + rows["silver"][quarantine] == 1500
     assert set(rows["silver"]) == {of["patients"], of["recordings_enriched"], quarantine}
-    assert rows["gold"] == {of["daily_patient_avg"]: events["heart_rate.daily_patient_avg"]["rows"]}
+    assert rows["gold"] == {of[name]: events[f"heart_rate.{name}"]["rows"] for name in TABLES[-2:]}
     wanted = averages(ROOT / "data" / "heart_rate")
     assert gold(tmp_path / "lake") == pytest.approx(wanted, abs=1e-9)
     for promised in ("heart_rate.daily_patient_avg", "make ui", "simulate heart_rate", "WHERE date BETWEEN"):

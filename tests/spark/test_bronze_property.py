@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import shutil
 from collections import Counter
 from typing import TYPE_CHECKING, Any
 
@@ -12,7 +11,7 @@ from hypothesis import HealthCheck, Phase, event, given, settings
 from hypothesis import strategies as st
 
 from sluicegate import status
-from tests.conftest import ROOT, Workspace
+from tests.conftest import Workspace, copy_heart_rate
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -63,7 +62,7 @@ def test_every_record_and_value_is_kept(
     spark: SparkSession, tmp_path_factory: pytest.TempPathFactory, files: list[Any]
 ) -> None:
     folder = tmp_path_factory.mktemp("property")
-    shutil.copytree(ROOT / "pipelines", folder / "pipelines")
+    copy_heart_rate(folder)
     workspace = Workspace(folder)
     workspace.define(DEFINITION)
     (folder / "landing" / "things").mkdir(parents=True)

@@ -12,7 +12,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from sluicegate import status
-from tests.conftest import ROOT, Workspace, beat
+from tests.conftest import Workspace, beat, copy_heart_rate
 from tests.oracle import expected
 
 if TYPE_CHECKING:
@@ -95,10 +95,9 @@ def test_tables_are_a_function_of_what_landed(
     spark: SparkSession, tmp_path_factory: pytest.TempPathFactory, steps: list[Any]
 ) -> None:
     """Files of recordings and of patients, late ones too, in any order, with runs in between or not."""
-    import shutil
 
     folder = tmp_path_factory.mktemp("property")
-    shutil.copytree(ROOT / "pipelines", folder / "pipelines")
+    copy_heart_rate(folder)
     for name in ("recordings", "patients"):
         (folder / "landing" / name).mkdir(parents=True)
     workspace = Workspace(folder)

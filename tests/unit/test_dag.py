@@ -22,6 +22,7 @@ import psutil  # type: ignore[import-untyped]
 import pytest
 
 from sluicegate import session
+from sluicegate.definition import names
 from sluicegate.errors import JavaMissing, PipelineMissing
 from sluicegate.report import ERROR, REPORT
 from tests.airflow_runs import context_of
@@ -99,7 +100,7 @@ def test_parsing_needs_no_spark_and_gives_the_same_each_time(tmp_path: Path) -> 
     assert one["errors"] == {}
     assert one["heavy"] == []
     assert one["seconds"] < 0.3  # of CPU, all modules imported: 0.02 here
-    assert set(one["dags"]) == {"heart_rate", "example_downstream"}
+    assert set(one["dags"]) == {*names(ROOT / "pipelines"), "example_downstream"}
     triggers = one["dags"]["example_downstream"]["dag"]["timetable"]["__var"]["asset_condition"]
     assert triggers["objects"][0]["name"] == "heart_rate.daily_patient_avg"
     assert one["dags"] == other["dags"]  # else Airflow makes a new version of the DAG at each parse

@@ -6,6 +6,7 @@ import csv
 import itertools
 import json
 import os
+import re
 import statistics
 import threading
 import time
@@ -16,9 +17,9 @@ from typing import Any
 
 import pytest
 
-from sluicegate import simulate as simulator
 from sluicegate.errors import UserError
-from sluicegate.simulate import Landed, continuously, simulate
+from sluicegate.simulators import SIMULATIONS, Faults, Landed, Simulator, continuously, engine, simulate
+from sluicegate.simulators import heart_rate as simulator
 
 pytestmark = pytest.mark.unit
 
@@ -28,6 +29,10 @@ ROOT = Path(__file__).resolve().parent.parent.parent
 def readings(landed: Landed) -> list[dict[str, Any]]:
     found: list[dict[str, Any]] = json.loads(Path(landed.path).read_text())
     return found
+
+
+def of(landed: Landed, fault: str) -> int:
+    return landed.faults.get(fault, 0)
 
 
 def patients(landing: Path) -> dict[int, str]:
@@ -64,8 +69,10 @@ def test_what_is_said_of_a_file_is_true(weeks: tuple[Path, list[Landed]]) -> Non
         assert landed.records == len(found) == 10_000
         assert landed.first == datetime.fromtimestamp(found[0]["time"], UTC)
         assert landed.last == datetime.fromtimestamp(found[-1]["time"], UTC)
-        assert landed.invalid == sum(reading["heartrate"] <= 0 for reading in found) == pytest.approx(30, abs=1)
-        assert landed.unknown == sum(reading["mrn"] not in known for reading in found) == pytest.approx(40, abs=1)
+        assert of(landed, "invalid") == sum(reading["heartrate"] <= 0 for reading in found) == pytest.approx(30, abs=1)
+        assert (
+            of(landed, "unknown") == sum(reading["mrn"] not in known for reading in found) == pytest.approx(40, abs=1)
+        )
 
 
 def test_a_device_belongs_to_one_patient_and_some_patients_have_two(weeks: tuple[Path, list[Landed]]) -> None:
@@ -152,7 +159,7 @@ def test_patients_who_are_there_already_are_used_and_left_alone(tmp_path: Path) 
     mrns = {reading["mrn"] for reading in readings(landed)}
     assert mrns > {7, 8}
     assert len(mrns) == 2 + simulator.STRANGERS
-    assert landed.unknown == sum(reading["mrn"] not in (7, 8) for reading in readings(landed))
+    assert of(landed, "unknown") == sum(reading["mrn"] not in (7, 8) for reading in readings(landed))
 
 
 def test_a_file_appears_whole_under_its_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -207,7 +214,7 @@ def test_continuously_lands_a_file_at_a_time_until_stopped(tmp_path: Path, monke
     monkeypatch.setattr(time, "monotonic", lambda: now)
     monkeypatch.setattr(time, "sleep", sleep)
     landing = continuously(str(tmp_path / "a"), every=2.5, records=20, seed=9)
-    assert 0 <= next(landing).first.timestamp() - simulator.BEGIN < simulator.EVERY
+    assert 0 <= next(landing).first.timestamp() - engine.BEGIN < simulator.EVERY
     assert slept == []
     next(landing)
     now += 1.0  # the reader takes a second: the next file comes a second sooner after
@@ -221,7 +228,7 @@ def test_continuously_lands_a_file_at_a_time_until_stopped(tmp_path: Path, monke
 def test_even_the_smallest_files_are_sound(tmp_path: Path, records: int) -> None:
     for landed in simulate(str(tmp_path), files=100, records=records, seed=1):
         assert landed.records == records
-        assert landed.invalid + landed.unknown <= records
+        assert of(landed, "invalid") + of(landed, "unknown") <= records
 
 
 @pytest.mark.parametrize("uri", ["s3://bucket/landing", "file:///tmp/landing"])
@@ -269,9 +276,132 @@ def test_patients_that_cannot_be_read_are_named(tmp_path: Path, text: str) -> No
         list(simulate(str(tmp_path)))
 
 
-def test_the_samples_in_the_repository_are_made_by_the_command_beside_them(tmp_path: Path) -> None:
-    samples = ROOT / "data" / "heart_rate"
-    command = "sluicegate simulate heart_rate --landing data/heart_rate --files 3 --records 500 --seed 1"
-    assert command in (ROOT / "data" / "README.md").read_text()
-    list(simulate(str(tmp_path), files=3, records=500, seed=1))
-    assert contents(samples) == contents(tmp_path)
+@pytest.mark.parametrize("name", ["heart_rate", "online_school", "retail"])
+def test_the_samples_in_the_repository_are_made_by_the_command_beside_them(tmp_path: Path, name: str) -> None:
+    text = (ROOT / "data" / "README.md").read_text()
+    asked = re.search(rf"simulate {name} --landing data/{name} --files (\d+) --records (\d+) --seed 1", text)
+    assert asked
+    list(simulate(str(tmp_path), int(asked[1]), int(asked[2]), 1, name))
+    assert contents(ROOT / "data" / name) == contents(tmp_path)
+
+
+# The other pipelines, and what goes wrong on request
+
+KINDS = {
+    "heart_rate": {"recordings"},
+    "online_school": {"students", "enrollments"},
+    "retail": {"products", "customers", "purchase_orders", "inventory_movements", "orders"},
+}
+FACTS = {"recordings", "enrollments", "orders", "purchase_orders", "inventory_movements"}
+
+
+def lines(landed: Landed) -> list[dict[str, Any] | None]:
+    """The records of a file; None for each that is cut off."""
+    text = Path(landed.path).read_text()
+    found: list[dict[str, Any] | None] = []
+    for line in json.loads(text) if text.startswith("[") else text.splitlines():
+        try:
+            found.append(line if isinstance(line, dict) else json.loads(line))
+        except ValueError:
+            found.append(None)
+    return found
+
+
+def kind_of(landed: Landed) -> str:
+    return Path(landed.path).parent.name
+
+
+@pytest.mark.parametrize("name", KINDS)
+def test_every_simulator_is_the_same_by_seed_one_by_one_or_at_once(tmp_path: Path, name: str) -> None:
+    some = Faults(drift=True, duplicates=0.1, bad=0.1, late=0.1)
+    list(simulate(str(tmp_path / "a"), 3, 50, 7, name, some))
+    one_by_one = Simulator(name, str(tmp_path / "b"), 50, 7, some)
+    for _ in range(3):
+        assert {kind_of(landed) for landed in one_by_one.load()} == KINDS[name]
+    list(simulate(str(tmp_path / "c"), 3, 50, 8, name, some))
+    assert contents(tmp_path / "a") == contents(tmp_path / "b")
+    assert contents(tmp_path / "a").keys() == contents(tmp_path / "c").keys()
+    assert contents(tmp_path / "a") != contents(tmp_path / "c")
+
+
+@pytest.mark.parametrize("name", KINDS)
+def test_without_faults_files_have_as_many_records_and_no_key_twice(tmp_path: Path, name: str) -> None:
+    facts = [landed for landed in simulate(str(tmp_path), 3, 40, 1, name) if kind_of(landed) in FACTS]
+    assert {landed.records for landed in facts} == {40}
+    for kind in KINDS[name] & FACTS:
+        found = [one for landed in facts if kind_of(landed) == kind for one in lines(landed)]
+        keys = {
+            (one["device_id"], one["time"]) if kind == "recordings" else next(iter(one.values()))
+            for one in found
+            if one
+        }
+        assert len(keys) == len(found) == 120
+        times = [landed.first for landed in facts if kind_of(landed) == kind]
+        assert times == sorted(times, key=lambda first: first or datetime.max)
+        assert not any(set(landed.faults) - {"invalid", "unknown"} for landed in facts)
+
+
+@pytest.mark.parametrize("name", KINDS)
+def test_each_fault_is_there_as_often_as_is_said(tmp_path: Path, name: str) -> None:
+    clean = [f for f in simulate(str(tmp_path / "clean"), 1, 200, 3, name) if kind_of(f) in FACTS]
+    wrong = [
+        f
+        for f in simulate(str(tmp_path / "wrong"), 1, 200, 3, name, Faults(True, duplicates=0.1, bad=0.05, late=0.1))
+        if kind_of(f) in FACTS
+    ]
+    number = "heartrate" if name == "heart_rate" else "quantity"
+    for before, after in zip(clean, wrong, strict=True):
+        found = lines(after)
+        assert after.records == len(found)
+        assert of(after, "duplicates") == len(found) - 200 == pytest.approx(20, abs=1)
+        told = found[:200]
+        assert of(after, "bad") == sum(one is None or one[number] in ("n/a", None) for one in told)
+        assert of(after, "bad") == pytest.approx(10, abs=1)
+        assert all(one is None or set(one) > set(first or ()) for one, first in zip(told, lines(before), strict=True))
+        assert of(after, "late") == pytest.approx(20, abs=1)
+        moved = ("time", "product_id", "ordered_at", "moved_at")
+        pairs = zip(told, lines(before), strict=True)
+        late = [one for one, first in pairs if one and first and any(one.get(n) != first.get(n) for n in moved)]
+        if name != "online_school":
+            assert 0 < len(late) <= of(after, "late")
+
+
+def test_late_enrollments_are_of_students_who_are_told_of_next(tmp_path: Path) -> None:
+    landed = list(simulate(str(tmp_path), 2, 100, 1, "online_school", Faults(late=0.1)))
+    students = [{one["student_id"] for one in lines(file) if one} for file in landed if kind_of(file) == "students"]
+    first = next(file for file in landed if kind_of(file) == "enrollments")
+    unknown = [one["student_id"] for one in lines(first) if one and one["student_id"] not in students[0]]
+    assert len(unknown) == of(first, "late") == pytest.approx(10, abs=1)
+    assert set(unknown) <= students[1]
+
+
+def test_load_goes_on_until_it_is_stopped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    slept = []
+
+    def sleep(seconds: float) -> None:
+        slept.append(seconds)
+        if len(slept) == 3:
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr(time, "sleep", sleep)
+    landed = Simulator("retail", str(tmp_path), records=5, seed=1).load(continuous=True, every=0.0)
+    assert len(landed) == 3 * len(KINDS["retail"])
+    assert all(Path(file.path).exists() for file in landed)
+
+
+def test_what_cannot_be_simulated_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match="no simulator for hart_rate") as caught:
+        simulate(str(tmp_path), pipeline="hart_rate")
+    assert "heart_rate" in str(caught.value.hint)
+    with pytest.raises(UserError, match="late is a share"):
+        simulate(str(tmp_path), faults=Faults(late=1.5))
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_every_pipeline_that_reads_files_has_a_simulator() -> None:
+    reads_files = {
+        file.parent.name
+        for file in (ROOT / "pipelines").glob("*/pipeline.yaml")
+        if "format: delta" not in file.read_text()
+    }
+    assert set(SIMULATIONS) == reads_files

@@ -232,7 +232,8 @@ def test_the_tables_of_a_real_definition_are_found(tmp_path: Path) -> None:
     assert tables["heart_rate.recordings_enriched_quarantine"] == str(
         lake / "silver" / "recordings_enriched_quarantine"
     )
-    assert tables["healthcare_dlh.daily_patient_avg"] == str(lake / "gold" / "daily_patient_avg")
+    retold = tmp_path / "lake" / "online_school" / "gold"
+    assert tables["school.instructor_counts"] == str(retold / "instructor_counts")
 
 
 def test_a_de_identified_table_has_a_name_of_its_own(tmp_path: Path) -> None:

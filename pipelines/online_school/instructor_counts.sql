@@ -1,0 +1,3 @@
+SELECT instructor, count(course_id) AS total_courses
+FROM courses
+GROUP BY instructor

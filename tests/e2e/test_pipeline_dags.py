@@ -1,0 +1,47 @@
+"""Each pipeline of this project through its DAG, in a real Airflow with real Spark, against plain Python."""
+
+from __future__ import annotations
+
+import os
+import time
+from pathlib import Path
+
+import pytest
+
+from sluicegate import status
+from sluicegate.airflow.local import LocalAirflow
+from sluicegate.simulators import Faults, Simulator
+from tests.conftest import ROOT, Workspace
+from tests.e2e.test_airflow import until
+from tests.pipelines_oracle import EXPECTED, plain
+
+pytestmark = [pytest.mark.e2e, pytest.mark.chaos]
+
+PIPELINES = ("heart_rate", "healthcare_dlh", "online_school", "retail")
+
+
+def ended(airflow: LocalAirflow, dag: str, run_id: str) -> str:
+    """How a run ended."""
+    until(lambda: airflow.run_state(dag, run_id) in ("success", "failed"), 600)
+    return airflow.run_state(dag, run_id)
+
+
+def test_every_pipeline_through_its_dag(tmp_path: Path) -> None:
+    """All of them read one landing folder; two rounds of files, the second one with every fault."""
+    (tmp_path / "pipelines").symlink_to(ROOT / "pipelines")
+    settings = Workspace(tmp_path).settings
+    with LocalAirflow(tmp_path / ".airflow", settings, lasting=True) as airflow:
+        for faults in (Faults(), Faults(drift=True, duplicates=0.03, bad=0.04, late=0.05)):
+            for name in ("heart_rate", "online_school", "retail"):
+                Simulator(name, settings.landing, records=100, seed=2, faults=faults).load()
+            then = time.time() - 60
+            for file in Path(settings.landing).rglob("*.*"):
+                if file.stat().st_mtime > then:
+                    os.utime(file, (then, then))
+            for name in PIPELINES:
+                airflow.wait(name)
+                assert ended(airflow, name, airflow.trigger(name)) == "success", airflow.log
+                workspace = Workspace(tmp_path, name)
+                for table, (columns, rows) in EXPECTED[name](tmp_path / "landing").items():
+                    assert plain(workspace.rows(table, *columns)) == plain(rows), (name, table)
+                assert status.verify(workspace.definition, workspace.settings) == []
