@@ -40,7 +40,7 @@ VARIABLES = {
     "SLUICEGATE_MAVEN": ("Maven repository that the jars are fetched from.", "Maven Central"),
     "SLUICEGATE_FAULT": (f"For tests: kills the job at this point, one of `{'`, `'.join(fault.POINTS)}`.", ""),
     "JAVA_HOME": ("The Java that Spark runs on.", "`java` on `PATH`"),
-    "SPARK_CONF_DIR": ("Folder with settings of Spark's; one of your own rules out the class-data archive.", "none"),
+    "SPARK_CONF_DIR": ("Folder of Spark's settings; they win over most of ours, and rule out the archive.", "none"),
 }
 
 

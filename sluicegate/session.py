@@ -21,7 +21,7 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from sluicegate import jars
+from sluicegate import cluster, jars
 from sluicegate.errors import JavaMissing, SluicegateError
 from sluicegate.settings import HOME, PACKAGE, Settings
 
@@ -107,18 +107,17 @@ def spark_conf(settings: Settings, *, archive: bool = True, long_lived: bool = F
     """Everything a job needs on spark-submit's command line (a running session is too late for JVM options).
 
     Args:
-        settings: their master decides what is for a short-lived driver on this machine and what for a cluster.
-        archive: whether a local driver is to use the class-data archive.
+        settings: their master decides what is for this machine alone and what for a cluster.
+        archive: whether the driver is to use the class-data archive.
         long_lived: whether the job goes on for hours.
     """
-    local = settings.master.startswith("local")
+    local, found = settings.master.startswith("local"), jars.found()
     conf = {
-        "spark.driver.extraClassPath": os.pathsep.join(map(str, jars.found())),
+        "spark.driver.extraClassPath": os.pathsep.join(map(str, found)),
         "spark.driver.extraJavaOptions": " ".join(
-            option
-            for option in _jvm_options(short_lived=local, archived=local and archive)
-            if not (long_lived and option in OF_SHORT_LIVES)
+            option for option in _jvm_options(archived=archive) if not (long_lived and option in OF_SHORT_LIVES)
         ),
+        "spark.driver.memory": "2g",
         "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
         "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
         "spark.sql.session.timeZone": "UTC",
@@ -127,7 +126,7 @@ def spark_conf(settings: Settings, *, archive: bool = True, long_lived: bool = F
         # Delta rebuilds a table's state with this many tasks; the default, 50, costs seconds on small tables.
         "spark.databricks.delta.snapshotPartitions": "1",
         # Adaptive execution coalesces what it can, but every shuffle starts with as many tasks as this.
-        "spark.sql.shuffle.partitions": "4" if local else "200",
+        "spark.sql.shuffle.partitions": "4",
         "spark.sql.adaptive.enabled": "true",
         # Delta refuses to read a version that is older than a table's retention, also where all of its files are there:
         # what a lookup was before it changed, after a week of rest. See maintain.py for what keeps the files.
@@ -146,21 +145,17 @@ def spark_conf(settings: Settings, *, archive: bool = True, long_lived: bool = F
             "spark.ui.enabled": "false",
             "spark.driver.host": "127.0.0.1",
             "spark.driver.bindAddress": "127.0.0.1",
-            "spark.driver.memory": "2g",
             "spark.sql.streaming.numRecentProgressUpdates": "1",
             # The default one runs the program `readlink` several times for each small file that it writes.
             "spark.sql.streaming.checkpointFileManagerClass": CHECKPOINT_FILES,
         }
     else:
-        conf["spark.executor.extraClassPath"] = conf["spark.driver.extraClassPath"]
-        conf["spark.executor.extraJavaOptions"] = "-Duser.timezone=UTC"
-    return conf
+        conf |= cluster.conf(found)
+    return {key: value for key, value in conf.items() if key not in cluster.own_settings()}
 
 
-def _jvm_options(*, short_lived: bool, archived: bool) -> list[str]:
-    options = ["-Duser.timezone=UTC", f"-Dlog4j2.configurationFile={PACKAGE / 'log4j2.properties'}"]
-    if short_lived:
-        options += SHORT_LIVED_JVM
+def _jvm_options(*, archived: bool) -> list[str]:
+    options = ["-Duser.timezone=UTC", f"-Dlog4j2.configurationFile={PACKAGE / 'log4j2.properties'}", *SHORT_LIVED_JVM]
     if archived:
         archive, reason = usable_archive()
         if archive is not None:

@@ -23,9 +23,9 @@ from sluicegate.airflow import lineage
 from sluicegate.airflow.asked import asked, failure, who
 from sluicegate.airflow.assets import news
 from sluicegate.airflow.links import SparkUI
-from sluicegate.airflow.store import with_store
+from sluicegate.airflow.store import environment, with_store
 from sluicegate.definition import load
-from sluicegate.errors import SluicegateError
+from sluicegate.errors import SluicegateError, UserError
 from sluicegate.settings import Settings
 
 if TYPE_CHECKING:
@@ -113,7 +113,9 @@ class SluicegateJob(SparkSubmitOperator):
     def _submit(self, context: Context) -> None:
         self._show = partial(context["ti"].xcom_push, SparkUI().xcom_key)
         try:
-            super().execute(context)
+            # Not by `env_vars`, which the provider gives to pods and to YARN's own process, but not to a driver here.
+            with environment(session.submit_env()):
+                super().execute(context)
         except AirflowException:
             # Its message is the whole command line, and the reason stands far below.
             if self._hook is None or self._hook._submit_sp is None:
@@ -174,13 +176,12 @@ class SluicegateJob(SparkSubmitOperator):
 
         Raises:
             JavaMissing: no Java 17 or newer, no pyspark, or no jars.
+            UserError: the connection asks for cluster deploy mode.
         """
         asked_for = request.arguments(self.layer) if request else ()
         self.application_args = [*(self.application_args or ()), *asked_for]
         session.java_version(session.java())
         self.conf = session.spark_conf(replace(self.settings, master=self._master())) | (self.conf or {})
-        ours = {key: value for key, value in session.submit_env().items() if os.environ.get(key) != value}
-        self.env_vars = ours | (self.env_vars or {})
         # By its path: a spark-submit that happens to be first on PATH may be of another Spark.
         self._spark_binary = self._spark_binary or str(session.spark_home() / "bin" / "spark-submit")
 
@@ -194,7 +195,14 @@ class SluicegateJob(SparkSubmitOperator):
             self.log.info("there is no connection %s: the master is %s", self._conn_id, self.settings.master)
             stand_in = Connection(conn_id=self._conn_id, conn_type="spark", host=self.settings.master)
             os.environ[f"AIRFLOW_CONN_{self._conn_id.upper()}"] = stand_in.as_json()
-        return str(SparkSubmitHook(conn_id=self._conn_id)._connection["master"])
+        resolved = SparkSubmitHook(conn_id=self._conn_id, deploy_mode=self._deploy_mode)._connection
+        if resolved["deploy_mode"] == "cluster":
+            raise UserError(
+                f"the connection {self._conn_id} asks for cluster deploy mode, and these jobs run in client mode",
+                hint="take deploy-mode out of its extra: a job's report and its errors come from a driver beside the"
+                " task, and Spark has no cluster mode for Python on a standalone cluster",
+            )
+        return str(resolved["master"])
 
     def _get_hook(self) -> SparkSubmitHook:
         hook = super()._get_hook()

@@ -34,15 +34,15 @@ def with_store(execute: Execute) -> Execute:
             said = _said()
         except UserError as error:
             raise AirflowFailException(error.for_people()) from None
-        with _environment(said):
+        with environment(said):
             return execute(task, context)
 
     return cast(Execute, executed)
 
 
 @contextmanager
-def _environment(variables: Mapping[str, str]) -> Iterator[None]:
-    """Sets variables, those that are empty not at all."""
+def environment(variables: Mapping[str, str]) -> Iterator[None]:
+    """Within it, the environment has other variables; those that are empty not at all."""
     before = {name: os.environ.pop(name, "") for name in variables}
     os.environ.update({name: value for name, value in variables.items() if value})
     try:

@@ -236,6 +236,11 @@ def check_uv(words: list[str]) -> None:
     assert words == ["build", "--wheel"]  # which tests/e2e/test_wheel.py does
 
 
+def check_python(words: list[str]) -> None:
+    assert words[0] == "-m"
+    assert (ROOT / f"{words[1].replace('.', '/')}.py").is_file(), words[1]
+
+
 def check_command(line: str) -> None:
     program, *words = shlex.split(line)
     if line == ". .venv/bin/activate":
@@ -247,6 +252,7 @@ def check_command(line: str) -> None:
         "spark-submit": check_spark_submit,
         "pip": check_install,
         ".venv/bin/uv": check_uv,
+        ".venv/bin/python": check_python,
     }
     assert program in checks, f"nobody knows whether this works: {line}"
     checks[program](words)
