@@ -253,11 +253,11 @@ class JsonFiles:
 
         import sluicegate.json_files as here
 
-        # Executors need not have this package.
+        # Executors need not have this package, nor Arrow.
         cloudpickle.register_pickle_by_value(here)  # type: ignore[no-untyped-call]
         try:
             # Spark would take the hints of a function's types for those of a pandas one, and warn.
-            split = F.udf(lambda text: elements(text), "array<struct<value: string, sound: boolean>>")
+            split = F.udf(lambda text: elements(text), "array<struct<value: string, sound: boolean>>", useArrow=False)
             texts = self._texts(paths, whole=True).select("value", F.col("_metadata").alias(ABOUT))
             each = texts.select(F.explode(split("value")).alias("element"), ABOUT)
             return each.select("element.value", "element.sound", ABOUT).where("sound OR trim(value) != ''")

@@ -31,12 +31,12 @@ def spark_cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]
             yield started
 
 
-def start(workspace: Workspace, on: Cluster) -> subprocess.Popen[str]:
+def start(workspace: Workspace, on: Cluster, **more: str) -> subprocess.Popen[str]:
     """`sluicegate run heart_rate`, with a folder of the lake named as machines with another file system need it."""
     command = [sys.executable, "-m", "sluicegate.cli", "run", "heart_rate", "--lake", f"file://{workspace.folder}/lake",
                "--landing", f"file://{workspace.folder}/landing",
                "--pipelines", str(workspace.settings.pipelines)]  # fmt: skip
-    env = os.environ | on.environment | {"PYTHONPATH": str(ROOT)}
+    env = os.environ | on.environment | {"PYTHONPATH": str(ROOT)} | more
     return subprocess.Popen(command, env=env, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
 
 
@@ -64,14 +64,16 @@ def kill_driver(job: subprocess.Popen[str]) -> None:
 
 
 def test_a_worker_and_then_the_driver_killed(heartbeats: Workspace, spark_cluster: Cluster) -> None:
-    # A torn array: its whole elements are found by a Python function, on executors that have no path to this package.
+    # A torn array: its whole elements are found by a Python function, which executors run in a bare Python.
+    bare = f"spark.pyspark.python {getattr(sys, '_base_executable', sys.executable)}\n"
+    (spark_cluster.folder / "spark-defaults.conf").write_text(bare)
     first, rest = '{"device_id": 1, "mrn": 1, "time": 1577900000, "heartrate": 66}', '{"device_id": 2, "mrn": 2'
     heartbeats.land("recordings/torn.json", f"[{first}, {rest}")
-    job = start(heartbeats, spark_cluster)
+    job = start(heartbeats, spark_cluster, SPARK_CONF_DIR=str(spark_cluster.folder))
     until(lambda: spark_cluster.executors(1) >= 2, job)  # bronze's and silver's
     spark_cluster.kill_worker(1)
     said, _ = job.communicate(timeout=LONGEST)
-    print(said)
+    assert "a damaged array: its first 1 elements are in" in said
     assert job.returncode in (0, 1), said  # what that worker alone had of a batch may be lost; a retry does it again
 
     heartbeats.land("recordings/torn.json", f'[{first}, {rest}, "time": 1577900000, "heartrate": 67}}]', age=50)
