@@ -28,7 +28,7 @@ SAID = {
         "no row of the table would change",
     ],
     "online_school_python": ["the definition is right", "2,000 read", "verified"],
-    "online_school_courses": ["Noor Haddad +2", "Mei Tanaka +1", "made again", "Mei Tanaka +2", "verified"],
+    "online_school_courses": ["Noor Haddad +2", "Mei Tanaka +1", "was changed by UPDATE", "Mei Tanaka +2", "verified"],
     "retail": ["1,000 read", "known_product", r"waiting\n-+\n +0", "made again whole", "margin", "verified"],
 }  # fmt: skip
 
