@@ -18,14 +18,17 @@ help: ## list these targets
 	@echo
 	@echo 'Start with `make demo`. setup runs by itself where it is needed.'
 
-setup: ## make .venv and .jars as pinned; needs Python 3.11 to 3.13 and Java 17 or newer (FORCE=1: every step again)
-	@$(PYTHON) -m scripts.setup $(if $(FORCE),--force)
+setup: ## make .venv and .jars as pinned; needs Python 3.11 to 3.13 and Java 17 or newer (S3=1: jars for s3a:// too; FORCE=1: every step again)
+	@$(PYTHON) -m scripts.setup $(if $(S3),--s3) $(if $(FORCE),--force)
 
 demo: setup ## land sample files, run the pipeline in a real Airflow, show gold (INPUT=DIR: your recordings and patients)
 	@$(RUN) -m sluicegate.demo $(if $(INPUT),--input "$(INPUT)")
 
 ui: setup ## the demo's Airflow with its web page, until Ctrl-C
 	@$(RUN) -m sluicegate.demo --ui
+
+# The tests run a lake on S3, too. What is set for a target is set for those that it needs: for setup.
+test test-spark test-e2e test-chaos: S3 = 1
 
 # Two processes, each with a Spark of its own: one Spark keeps little more than one core busy. Files are not split, and
 # come in their order, the long ones first.

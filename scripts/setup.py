@@ -4,7 +4,8 @@ Looks for Python and Java, makes ``.venv`` from ``uv.lock``, fetches the jars of
 the JVM write its class-data archive. Run again with nothing changed it needs no network and a fraction of a second.
 
 Started as ``python -m scripts.setup`` in the checkout; needs the standard library only. Exit 0: all is there; 2:
-something is missing or not as pinned, and the message says what to do; 1: a step failed. SLUICEGATE_MAVEN names a Maven
+something is missing or not as pinned, and the message says what to do; 1: a step failed. With ``--s3`` the jars of
+``jars-s3.lock`` are fetched, too, and stay from then on. SLUICEGATE_MAVEN names a Maven
 repository (``https://…`` or ``file:///…``) to take the jars from instead of Maven Central.
 """
 
@@ -32,7 +33,14 @@ from sluicegate.jars import Jar, fetch, missing, read
 ROOT = Path(__file__).resolve().parent.parent
 PYTHON_OLDEST, PYTHON_NEWEST = (3, 11), (3, 13)
 JAVA_OLDEST = 17
-PINNED_BY = ("uv.lock", "pyproject.toml", "sluicegate/jars.lock", "sluicegate/jars.py", "scripts/setup.py")
+PINNED_BY = (
+    "uv.lock",
+    "pyproject.toml",
+    "sluicegate/jars.lock",
+    "sluicegate/jars-s3.lock",
+    "sluicegate/jars.py",
+    "scripts/setup.py",
+)
 NO_ARCHIVE = "without a class-data archive"
 
 
@@ -257,6 +265,13 @@ def is_set_up(root: Path, java: Java, jars: Sequence[Jar]) -> bool:
     return made_for == fingerprint(root, java) and archive and not missing(jars, root / ".jars")
 
 
+def wanted_jars(root: Path, s3: bool) -> list[Jar]:
+    """The jars that are to be there: those for S3 where they are asked for, or were once."""
+    jars, for_s3 = read(root / "sluicegate" / "jars.lock"), read(root / "sluicegate" / "jars-s3.lock")
+    were = any((root / ".jars").glob("hadoop-aws-*.jar"))
+    return jars + for_s3 if s3 or were else jars
+
+
 @contextmanager
 def _step(what: str) -> Iterator[None]:
     """One line: what is done, at once, and the seconds it took when it is done."""
@@ -270,15 +285,20 @@ def _step(what: str) -> Iterator[None]:
     print(f" {time.perf_counter() - started:6.1f} s", flush=True)
 
 
-def set_up(root: Path, force: bool = False) -> None:
+def set_up(root: Path, force: bool = False, s3: bool = False) -> None:
     """Does what is missing of the set-up of the repository at ``root``, or every step again if ``force``.
+
+    Args:
+        root: the repository.
+        force: whether to do every step again.
+        s3: whether the jars for S3 are to be there, too.
 
     Raises:
         Stop: something is missing that set-up cannot bring, or a step failed.
     """
     started = time.perf_counter()
     java = check_machine()
-    jars = read(root / "sluicegate" / "jars.lock")
+    jars = wanted_jars(root, s3)
     here = os.open(root, os.O_RDONLY)  # held until this process ends: a second set-up waits, and finds all done
     with suppress(OSError):  # some network file systems lock no folders
         fcntl.flock(here, fcntl.LOCK_EX)
@@ -290,7 +310,7 @@ def set_up(root: Path, force: bool = False) -> None:
     print(f"Setting up Sluicegate with Python {_dotted()} and Java {java.version}", flush=True)
     with _step("packages of uv.lock into .venv (some 700 MB the first time)"):
         make_environment(root)
-    with _step(f"jars of jars.lock into .jars ({len(jars)} files)"):
+    with _step(f"pinned jars into .jars ({len(jars)} files)"):
         bring_jars(jars, root, java)
     with _step("class-data archive of the JVM, so that Spark starts faster"):
         trouble = make_archive(root)
@@ -304,9 +324,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Runs set-up; returns the exit code."""
     parser = argparse.ArgumentParser(description="Makes .venv and .jars for Sluicegate.")
     parser.add_argument("--force", action="store_true", help="do every step, also if nothing has changed")
-    force = parser.parse_args(arguments).force
+    parser.add_argument("--s3", action="store_true", help="fetch the jars for s3a://, too")
+    given = parser.parse_args(arguments)
     try:
-        set_up(ROOT, force)
+        set_up(ROOT, given.force, given.s3)
     except Stop as stop:
         for sentence in stop.sentences:
             print(f"setup: {sentence}", file=sys.stderr)

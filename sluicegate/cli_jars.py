@@ -17,6 +17,9 @@ def jars(
         str | None,
         typer.Argument(metavar="DIR", help="Where to; if not given, SLUICEGATE_JARS, else a folder of the package."),
     ] = None,
+    s3: Annotated[
+        bool, typer.Option("--s3", help="Also those for s3a:// (13 MB), without which no lake or landing is on S3.")
+    ] = False,
 ) -> None:
     """Fetch the pinned Delta jars, check their sums, and have the JVM make its class-data archive.
 
@@ -30,12 +33,13 @@ def jars(
         os.environ["SLUICEGATE_JARS"] = os.path.abspath(folder)
     program = session.java()
     session.java_version(program)
-    fetched = of.fetch(of.read(), of.folder(), program, session.spark_home())
+    wanted = of.read() + (of.read(of.S3_LOCK) if s3 else [])
+    fetched = of.fetch(wanted, of.folder(), program, session.spark_home())
     for jar in fetched:
         print(f"fetched {jar.file}")
-    there = of.found()
-    print(f"the {len(of.read())} jars of jars.lock are in {of.folder()}", flush=True)
-    if others := sorted({file.name for file in there} - {jar.file for jar in of.read()}):
+    there = of.found(s3=s3)
+    print(f"the {len(wanted)} pinned jars are in {of.folder()}", flush=True)
+    if others := sorted({file.name for file in there} - {jar.file for jar in of.read() + of.read(of.S3_LOCK)}):
         print(f"Spark is given the other jars in that folder, too: {', '.join(others)}")
     try:
         session.make_archive()

@@ -1,7 +1,7 @@
 """The jars that Spark needs besides its own: which, where, and how they are had. Needs the standard library only.
 
-``jars.lock`` pins them, and travels with the package. In a checkout ``make setup`` fetches them, elsewhere
-``sluicegate jars``.
+``jars.lock`` pins them, and ``jars-s3.lock`` those that ``s3a://`` needs besides; both travel with the package. In a
+checkout ``make setup`` (``S3=1``) fetches them, elsewhere ``sluicegate jars`` (``--s3``).
 """
 
 from __future__ import annotations
@@ -22,9 +22,11 @@ from sluicegate.errors import JavaMissing
 from sluicegate.settings import HOME, PACKAGE
 
 LOCK = PACKAGE / "jars.lock"
+S3_LOCK = PACKAGE / "jars-s3.lock"
 
 # What brings the jars, and what makes Spark start fast.
 SET_UP = "sluicegate jars" if HOME == PACKAGE else "make setup"
+SET_UP_S3 = "sluicegate jars --s3" if HOME == PACKAGE else "make setup S3=1"
 
 
 @dataclass(frozen=True)
@@ -59,14 +61,24 @@ def folder() -> Path:
     return Path(os.environ.get("SLUICEGATE_JARS") or HOME / ".jars")
 
 
-def found() -> list[Path]:
+def found(*, s3: bool = False) -> list[Path]:
     """All jars of the folder, in a fixed order.
+
+    Args:
+        s3: whether those for ``s3a://`` have to be among them.
 
     Raises:
         JavaMissing: those that are pinned are not among them. (Their sums were checked when they were fetched.)
     """
     there = sorted(folder().glob("*.jar"))
-    if lacking := sorted({jar.file for jar in read()} - {file.name for file in there}):
+    names = {file.name for file in there}
+    if s3 and (without := [jar.file for jar in read(S3_LOCK) if jar.file not in names]):
+        raise JavaMissing(
+            f"the landing or the lake is on S3, and the jars for it are not in {folder()}",
+            cause=f"there is no {without[0]}" + (f", nor {len(without) - 1} others" if len(without) > 1 else ""),
+            hint=f"run `{SET_UP_S3}` (13 MB), or let SLUICEGATE_JARS name a folder that has them",
+        )
+    if lacking := sorted({jar.file for jar in read()} - names):
         which = f"is no {' and no '.join(lacking)}" if there else "are no Delta jars"
         raise JavaMissing(
             f"there {which} in {folder()}", hint=f"run `{SET_UP}`, or let SLUICEGATE_JARS name a folder that has them"
@@ -101,12 +113,12 @@ def fetch(jars: Sequence[Jar], folder: Path, java: str, spark: Path | None) -> l
     wanted = missing(jars, folder)
     # Inside the folder, so that the move into place stays on one file system; Spark is given *.jar of the folder only.
     with tempfile.TemporaryDirectory(prefix=".fetching-", dir=folder) as scratch:
+        if wanted and not mirror:
+            _by_ivy(wanted, java, spark, Path(scratch))
         for jar in wanted:
             came = Path(scratch) / jar.file
             if mirror:
                 _from_mirror(jar, mirror, came)
-            else:
-                _by_ivy(jar, java, spark, came)
             if (found := _sha256(came)) != jar.sha256:
                 came.unlink()
                 raise JavaMissing(
@@ -119,20 +131,26 @@ def fetch(jars: Sequence[Jar], folder: Path, java: str, spark: Path | None) -> l
     return wanted
 
 
-def _by_ivy(jar: Jar, java: str, spark: Path | None, target: Path) -> None:
-    """Takes a jar from Maven Central with Ivy, the client that PySpark brings for ``spark-submit --packages``."""
+def _by_ivy(jars: Sequence[Jar], java: str, spark: Path | None, target: Path) -> None:
+    """Takes jars from Maven Central with Ivy, the client that PySpark brings for ``spark-submit --packages``."""
     ivy = next(spark.glob("jars/ivy-*.jar"), None) if spark else None
     if ivy is None:
         raise JavaMissing(
             "the installed pyspark has no Ivy to fetch jars with",
             hint=f"install pyspark anew (in a checkout: remove .venv) and run `{SET_UP}` again",
         )
-    command = [java, "-XX:TieredStopAtLevel=1", "-jar", str(ivy), "-cache", "cache", "-notransitive", "-types", "jar",
-               "-dependency", *jar.coordinate.split(":"), "-retrieve", "[artifact]-[revision].[ext]"]  # fmt: skip
-    done = subprocess.run(command, cwd=target.parent, capture_output=True, text=True, check=False)
-    if not target.is_file():
+    asked = "".join(
+        f'<dependency org="{group}" name="{name}" rev="{version}" transitive="false"/>'
+        for group, name, version in (jar.coordinate.split(":") for jar in jars)
+    )
+    module = f'<info organisation="sluicegate" module="jars"/><dependencies>{asked}</dependencies>'
+    (target / "ivy.xml").write_text(f'<ivy-module version="2.0">{module}</ivy-module>')
+    command = [java, "-XX:TieredStopAtLevel=1", "-jar", str(ivy), "-cache", "cache", "-ivy", "ivy.xml", "-types", "jar",
+               "-retrieve", "[artifact]-[revision].[ext]"]  # fmt: skip
+    done = subprocess.run(command, cwd=target, capture_output=True, text=True, check=False)
+    if lacking := [jar.file for jar in jars if not (target / jar.file).is_file()]:
         raise JavaMissing(
-            f"{jar.file} could not be had from Maven Central",
+            f"{' and '.join(lacking[:3])} could not be had from Maven Central",
             cause="Ivy's last words:\n" + "\n".join((done.stdout + done.stderr).strip().splitlines()[-15:]),
             hint="check the network, or set SLUICEGATE_MAVEN to a Maven repository that can be reached from here"
             f" (https_proxy and SSL_CERT_FILE are honoured for it), and run `{SET_UP}` again",

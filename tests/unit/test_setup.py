@@ -54,6 +54,9 @@ def checkout(tmp_path: Path) -> Path:
     (root / "sluicegate" / "jars.lock").write_text(
         f"# comment\n\n{COORDINATE}  thing_2.13-1.0.jar  {hashlib.sha256(GOOD).hexdigest()}\n"
     )
+    (root / "sluicegate" / "jars-s3.lock").write_text(
+        f"org.example:hadoop-aws:1.0  hadoop-aws-1.0.jar  {hashlib.sha256(GOOD).hexdigest()}\n"
+    )
     (root / "pyproject.toml").write_text('[tool.uv]\nrequired-version = "==9.9.9"\n')
     (root / "uv.lock").write_text("")
     publish(tmp_path, GOOD)
@@ -260,6 +263,23 @@ def test_another_java_sets_up_again(checkout: Path, tmp_path: Path, java: Java) 
     java(tmp_path / "java21" / "bin", 'openjdk version "21.0.1" 2023-10-17')
     assert run(checkout, JAVA_HOME=str(tmp_path / "java21")).returncode == 0
     assert calls(checkout) == ["uv sync", "archive"]
+
+
+def test_the_jars_for_s3_come_when_asked_for_and_stay(checkout: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "maven" / "org" / "example" / "hadoop-aws" / "1.0"
+    folder.mkdir(parents=True)
+    (folder / "hadoop-aws-1.0.jar").write_bytes(GOOD)
+    run(checkout)
+    assert not (checkout / ".jars" / "hadoop-aws-1.0.jar").exists()
+    calls(checkout)
+    assert run(checkout, "--s3").returncode == 0
+    assert (checkout / ".jars" / "hadoop-aws-1.0.jar").read_bytes() == GOOD
+    assert calls(checkout) == ["uv sync", "archive"]
+    for arguments in ([], ["--s3"]):
+        assert run(checkout, *arguments, SLUICEGATE_MAVEN="file:///no/network").returncode == 0
+    assert calls(checkout) == []
+    run(checkout, "--force")
+    assert (checkout / ".jars" / "hadoop-aws-1.0.jar").exists()
 
 
 def test_a_damaged_jar_is_fetched_again(checkout: Path) -> None:
