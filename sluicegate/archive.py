@@ -8,7 +8,7 @@ from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
-from deltalake import DeltaTable, write_deltalake
+from deltalake import DeltaTable
 
 from sluicegate import fault, lake
 
@@ -51,5 +51,5 @@ def note(at: lake.Lake, name: str, told: list[dict[str, Any]]) -> None:
     ledger = lake.delta_table(at.ledger(name))
     if told and ledger is not None:
         rows = [{**row, "archived": datetime.now(UTC), "ledger_id": lake.table_id(ledger)} for row in told]
-        write_deltalake(at.archive(name), pa.Table.from_pylist(rows, schema=ARCHIVE), mode="append")
+        lake.write(at.archive(name), pa.Table.from_pylist(rows, schema=ARCHIVE), mode="append")
         fault.point("clean.after_note")

@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import fsspec
 import pyarrow.compute as pc
-from deltalake import DeltaTable
 from py4j.protocol import Py4JError  # type: ignore[import-untyped]
 from pyspark.errors import PySparkException
 from pyspark.sql import functions as F
@@ -91,7 +90,7 @@ def apply(batch: Batch, name: str, table: BronzeTable, at: lake.Lake) -> None:
         batch.report.files += taken.files
         batch.report.bytes += taken.bytes
         if len(pending) > 1:
-            rows = next(iter(lake.commits(DeltaTable(batch.flow.target), 1))).rows_written or 0
+            rows = next(iter(lake.commits(lake.table_at(batch.flow.target), 1))).rows_written or 0
             pace = f"{rows:,} rows, {rows / max(time.monotonic() - started, 1e-3):,.0f} a second"
             rest = f"left are {left}" if left.files else "none is left"
             say(f"  bronze {name:<28} chunk {number}: {taken}, {pace}; {rest}")

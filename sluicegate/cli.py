@@ -11,7 +11,16 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from sluicegate import cli_again, cli_files, cli_history, cli_jars, cli_maintain, cli_simulate, cli_streams
+from sluicegate import (
+    cli_again,
+    cli_files,
+    cli_history,
+    cli_jars,
+    cli_maintain,
+    cli_simulate,
+    cli_streams,
+    store_errors,
+)
 from sluicegate.cli_options import (
     JsonOption,
     LakeOption,
@@ -44,7 +53,13 @@ app = typer.Typer(
 def main() -> None:
     """Entry point: errors of ours become a sentence and an exit code, everything else stays a trace."""
     try:
-        app()
+        try:
+            app()
+        except Exception as raised:
+            of_store = store_errors.readable(raised)
+            if of_store is None:
+                raise
+            raise of_store from raised
     except SluicegateError as error:
         if "--json" in sys.argv:
             print(json.dumps({"error": error.as_dict()}, default=str))

@@ -272,7 +272,7 @@ class Continuous:
     def _session(self, pipeline: Pipeline) -> SparkSession:
         # Also where there is one already: a definition may have marked personal data since.
         if self._spark is None or self._opens:
-            self._spark = session.open_session(f"{pipeline.name}.continuous", private=bool(pipeline.pii))
+            self._spark = session.open_session(f"{pipeline.name}.continuous", self.at, private=bool(pipeline.pii))
         return self._spark
 
     def _failed(self, raised: Exception, error: SluicegateError) -> None:

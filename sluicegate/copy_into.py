@@ -195,7 +195,7 @@ def run(
         # What is in the ledger stays there: a mistake must be found before.
         from sluicegate import bronze, session
 
-        spark = spark or session.open_session("copy_into", private=bool(pipeline.pii))
+        spark = spark or session.open_session("copy_into", at, private=bool(pipeline.pii))
         effective, target = copy.how.table(name, table), at.table("bronze", name)
         copy = replace(
             copy, how=bronze.looked_at(spark, name, effective, target, entered, copy.how, private=bool(pipeline.pii))

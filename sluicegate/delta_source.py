@@ -106,7 +106,7 @@ def rewritten(uri: str, name: str, mark: int, until: int) -> str:
 def _columns_at(uri: str, version: int) -> dict[str, Any] | None:
     """The source's columns as of a version, as Delta writes them; None if that is no longer known."""
     try:
-        columns: dict[str, Any] = json.loads(DeltaTable(uri, version=version).schema().to_json())
+        columns: dict[str, Any] = json.loads(lake.table_at(uri, version=version).schema().to_json())
     except DeltaError:
         return None
     return columns
@@ -247,7 +247,7 @@ def verify(at: lake.Lake, name: str, path: str) -> list[str]:
         return [*problems, f"{name}: the table that it was filled from is not at {path} any more"]
     version = int(ours["until"])
     try:
-        had = _count(DeltaTable(path, version=version))
+        had = _count(lake.table_at(path, version=version))
     except (DeltaError, OSError) as error:
         why = str(error).splitlines()[0]
         return [*problems, f"{name}: the rows of {path} in version {version} cannot be counted without Spark: {why}"]

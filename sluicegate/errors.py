@@ -16,11 +16,13 @@
     │   ├── SchemaMismatch     SG210           columns or types that a table may not take
     │   ├── TransformError     SG211           a Python transform that raised, or returned no batch of records
     │   ├── ChangesError       SG212           columns that apply_changes cannot work with
-    │   └── PiiKeyMissing      SG213           no usable key for pseudonyms of personal data
+    │   ├── PiiKeyMissing      SG213           no usable key for pseudonyms of personal data
+    │   └── StoreRefused       SG214           an object store that lets nobody in, or has no such bucket
     ├── ExpectationFailed      SG300  exit 3   data broke an expect_or_fail
     ├── AccountingError        SG400  exit 1   read != written + quarantined + dropped + duplicates
     ├── LakeLocked             SG401  exit 1   another run holds the pipeline's lock
-    └── JobFailed              SG402  exit 1   a spark-submit job ended without a report
+    ├── JobFailed              SG402  exit 1   a spark-submit job ended without a report
+    └── StoreUnreachable       SG403  exit 1   an object store that does not answer, or fails
 """
 
 from __future__ import annotations
@@ -209,6 +211,12 @@ class PiiKeyMissing(UserError):
     code = "SG213"
 
 
+class StoreRefused(UserError):
+    """Raised when an object store refuses what it is asked for: keys that are missing or wrong, or no such bucket."""
+
+    code = "SG214"
+
+
 class FanOut(UserError):
     """Raised when a silver transform makes several rows of one record, most often by a lookup with doubled keys."""
 
@@ -216,7 +224,7 @@ class FanOut(UserError):
 
 
 class LakeUnsupported(UserError):
-    """Raised when the lake lies on a store that this version cannot lock."""
+    """Raised when the lake lies on a store on which this version cannot keep two writers apart."""
 
     code = "SG209"
 
@@ -244,3 +252,9 @@ class JobFailed(SluicegateError):
     """Raised when a spark-submit job ended without saying why."""
 
     code = "SG402"
+
+
+class StoreUnreachable(SluicegateError):
+    """Raised when an object store does not answer, or goes on failing, for longer than it is asked again."""
+
+    code = "SG403"

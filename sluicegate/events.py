@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
-from deltalake import DeltaTable, write_deltalake
+from deltalake import DeltaTable
 
 from sluicegate import fault, lake, volume
 from sluicegate.definition_model import LAYERS
@@ -52,7 +52,7 @@ def copy_events(pipeline: Pipeline, at: lake.Lake) -> None:
     if rows:
         fault.point("events.before_commit")
         rows.sort(key=lambda row: (row["time"], row["table"], row["version"]))
-        write_deltalake(log or at.events, pa.Table.from_pylist(rows, schema=EVENTS), mode="append")
+        lake.write(log or at.events, pa.Table.from_pylist(rows, schema=EVENTS), mode="append")
 
 
 def newest(at: lake.Lake, table: str | None, count: int) -> list[dict[str, Any]]:

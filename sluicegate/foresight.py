@@ -132,7 +132,7 @@ def _groups(grouped: Grouped, source: DeltaTable, now: Progress, news: volume.Vo
 def _counted(uri: str, columns: list[str], now: Progress) -> int | None:
     """The groups that changed rows are of, were or are; None if delta-rs cannot read these changes."""
     try:
-        feed = DeltaTable(uri).load_cdf(starting_version=now.since + 1, ending_version=now.until, columns=columns)
+        feed = lake.table_at(uri).load_cdf(starting_version=now.since + 1, ending_version=now.until, columns=columns)
         rows = pa.RecordBatchReader.from_stream(feed).read_all()
         return rows.select(columns).group_by(columns).aggregate([]).num_rows if columns else None
     except (DeltaError, pa.ArrowException, OSError):

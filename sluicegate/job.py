@@ -11,7 +11,21 @@ from functools import partial
 from threading import Lock
 from typing import TYPE_CHECKING, Any
 
-from sluicegate import clean_source, events, flow, lake, landing, outcome, plan, report, schemas, session
+from sluicegate import (
+    aws,
+    clean_source,
+    events,
+    flow,
+    lake,
+    landing,
+    outcome,
+    plan,
+    report,
+    s3,
+    schemas,
+    session,
+    store_errors,
+)
 from sluicegate.definition import load
 from sluicegate.errors import SluicegateError, UserError
 from sluicegate.lock import pipeline_lock
@@ -115,6 +129,8 @@ def _run_info(text: str) -> dict[str, Any]:
 
 def unexpected(error: Exception) -> SluicegateError:
     """Any other error as one sentence; Java's stack is left out, since the first lines say what happened."""
+    if (of_store := store_errors.readable(error)) is not None:
+        return of_store
     text = str(error).split("JVM stacktrace")[0].split("\n\tat ")[0].strip()
     return SluicegateError(
         f"the job failed: {type(error).__name__}",
@@ -182,6 +198,8 @@ class Job:
         """
         started = time.monotonic()
         self._tell(f"{self.pipeline.name} {self.layer}")
+        if aws.on_s3(self.at.root) and not s3.is_proven(self.at.locks):
+            self._session()  # refuses a store that is not safe, before anything is written to it
         ways = plan.flows(self.pipeline, self.at, self.layer)
         ways = {name: way for name, way in ways.items() if self._only is None or name in self._only}
         failed = side_by_side(plan.needs(ways), lambda name: self._told(name, ways[name]), SIDE_BY_SIDE)
@@ -244,7 +262,7 @@ class Job:
         with self._opening:
             if self._spark is None:
                 name = f"{self.pipeline.name}.{self.layer}"
-                self._spark = session.open_session(name, private=bool(self.pipeline.pii))
+                self._spark = session.open_session(name, self.at, private=bool(self.pipeline.pii))
                 report.say_where(self._spark.sparkContext)
         return self._spark.newSession()
 

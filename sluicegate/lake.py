@@ -14,6 +14,7 @@ import pyarrow.compute as pc
 from deltalake import CommitProperties, DeltaTable, Transaction, WriterProperties, write_deltalake
 from deltalake.exceptions import TableNotFoundError
 
+from sluicegate import aws, stores
 from sluicegate.errors import LakeUnsupported, NotADeltaTable, Where
 
 LAYERS = ("bronze", "silver", "gold")
@@ -103,9 +104,13 @@ class Lake:
         return self._at("_streams")
 
     @property
-    def lock(self) -> Path:
-        """The lock file of the pipeline (lakes on local disk only)."""
-        return Path(local_path(self._at("_locks", "pipeline.lock")))
+    def locks(self) -> str:
+        """The folder of the pipeline's locks."""
+        return self._at("_locks")
+
+    def lock(self, name: str) -> str:
+        """A lock of the pipeline: a file on local disk, a lease on an object store."""
+        return f"{self.locks}/{name}.lock" if is_local(self.root) else f"{self.locks}/{name}"
 
 
 def is_local(uri: str) -> bool:
@@ -142,9 +147,25 @@ def delta_table(uri: str, version: int | None = None) -> DeltaTable | None:
                 )
             return None
     try:
-        return DeltaTable(uri, version=version)
+        return table_at(uri, version)
     except TableNotFoundError:
         return None
+
+
+def table_at(uri: str, version: int | None = None) -> DeltaTable:
+    """The Delta table at ``uri``, as delta-rs opens it on any store.
+
+    Raises:
+        TableNotFoundError: there is none.
+        DeltaError: its log no longer has that version.
+    """
+    return DeltaTable(uri, version=version, storage_options=stores.options(uri))
+
+
+def write(target: DeltaTable | str, rows: Any, **how: Any) -> None:
+    """Writes rows into a table, or a new one at an address, on any store; ``how`` is as ``write_deltalake`` has it."""
+    options = stores.options(target) if isinstance(target, str) else None
+    write_deltalake(target, rows, storage_options=options, **how)
 
 
 def mark(table: DeltaTable | None, app_id: str) -> int | None:
@@ -160,10 +181,10 @@ def table_id(table: DeltaTable) -> str:
 def dataset(table: DeltaTable) -> Any:
     """The table as a pyarrow dataset, which reads only the columns and files that are asked for.
 
-    Local files are read by Arrow itself. Through delta-rs, as by default, Arrow's reader threads call back into Python,
-    and a process that ends before they have come to rest is sometimes aborted ("terminate called").
+    Files on local disk and S3 are read by Arrow itself. Through delta-rs, as by default, Arrow's reader threads call
+    back into Python, and a process that ends before they have come to rest is sometimes aborted ("terminate called").
     """
-    return table.to_pyarrow_dataset(filesystem=_local(table), parquet_read_options=_read_options())
+    return table.to_pyarrow_dataset(filesystem=_filesystem(table), parquet_read_options=_read_options())
 
 
 def above(table: DeltaTable, column: str, value: int) -> Any:
@@ -173,7 +194,7 @@ def above(table: DeltaTable, column: str, value: int) -> Any:
     """
     import pyarrow.dataset as ds
 
-    filesystem = _local(table)
+    filesystem = _filesystem(table)
     greater = ds.field(column) > value
     if filesystem is None or not _plain(table):
         return dataset(table).filter(greater)
@@ -204,15 +225,17 @@ def replace(
     """
     options: dict[str, Any] = {"mode": "overwrite" if table else "error", "writer_properties": writer_properties}
     once = CommitProperties(max_commit_retries=0, app_transactions=[transaction] if transaction else None)
-    write_deltalake(table or uri, rows, commit_properties=once, **options)
-    DeltaTable(uri).vacuum(retention_hours=1, dry_run=False, enforce_retention_duration=False)
+    write(table or uri, rows, commit_properties=once, **options)
+    table_at(uri).vacuum(retention_hours=1, dry_run=False, enforce_retention_duration=False)
 
 
-def _local(table: DeltaTable) -> Any:
+def _filesystem(table: DeltaTable) -> Any:
     from pyarrow import fs
 
     uri = table.table_uri
-    return fs.SubTreeFileSystem(local_path(uri), fs.LocalFileSystem()) if is_local(uri) else None
+    if is_local(uri):
+        return fs.SubTreeFileSystem(local_path(uri), fs.LocalFileSystem())
+    return fs.SubTreeFileSystem(stores.opened(uri)[1], stores.opened(uri)[0].fs) if aws.on_s3(uri) else None
 
 
 def _read_options() -> Any:
@@ -295,9 +318,8 @@ def actions(uri: str, version: int, *, added: bool = True) -> Iterator[dict[str,
     Raises:
         FileNotFoundError: the log no longer has it.
     """
-    import fsspec
-
-    with fsspec.open(f"{uri}/_delta_log/{version:020d}.json", "rt", encoding="utf-8") as log:
+    fs, folder = stores.opened(uri)
+    with fs.open(f"{folder}/_delta_log/{version:020d}.json", "rt", encoding="utf-8") as log:
         yield from (json.loads(line) for line in log if line.strip() and (added or not line.startswith('{"add"')))
 
 

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
-from deltalake import CommitProperties, DeltaTable, write_deltalake
+from deltalake import CommitProperties, DeltaTable
 from deltalake.exceptions import CommitFailedError, DeltaError
 
 from sluicegate import archive, fault, known, lake, outcome, stores
@@ -294,7 +294,7 @@ def _create(ledger_uri: str, files: pa.Table) -> DeltaTable:
             one would put a second metadata commit on top, and the table would have another id from then on.)
     """
     try:
-        write_deltalake(
+        lake.write(
             ledger_uri,
             files,
             mode="error",
@@ -304,7 +304,7 @@ def _create(ledger_uri: str, files: pa.Table) -> DeltaTable:
         )
     except DeltaError as error:
         raise CommitFailedError(str(error)) from error
-    return DeltaTable(ledger_uri, version=0)
+    return lake.table_at(ledger_uri, version=0)
 
 
 def chunks(files: pa.Table, max_files: int, max_bytes: int | None) -> list[pa.Table]:
@@ -334,7 +334,7 @@ def _append(ledger: DeltaTable, files: pa.Table, how: Mapping[str, Any]) -> None
     said = {"userMetadata": json.dumps({lake.METADATA: {"copy": how}})} if how else None
     # With retries the chunk would be given another version.
     properties = CommitProperties(max_commit_retries=0, custom_metadata=said)
-    write_deltalake(ledger, _stamped(files, number), mode="append", commit_properties=properties)
+    lake.write(ledger, _stamped(files, number), mode="append", commit_properties=properties)
     fault.point("ledger.after_commit")
     # Exactly our own commit, not the newest: if another run has entered files, the next compare-and-set must fail.
     if ledger.version() != number:

@@ -7,21 +7,28 @@ import json
 import os
 import socket
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import IO
 
+from sluicegate import aws, lease
 from sluicegate.errors import LakeLocked, LakeUnsupported, Where
-from sluicegate.lake import Lake, is_local
+from sluicegate.lake import Lake, is_local, local_path
 from sluicegate.report import say
 from sluicegate.time_spans import utc_now
 
 POLL_SECONDS = 0.5
 
+FREED = "the lock is freed with its process"
+
 
 @contextmanager
 def pipeline_lock(lake: Lake, owner: str, wait: float = 600.0) -> Iterator[None]:
-    """Holds the pipeline's lock (``flock``: freed by the system when its process dies, so it never has to expire).
+    """Holds the pipeline's lock.
+
+    On local disk it is ``flock``, which the system frees when its process dies, so it never has to expire; on S3 a
+    lease (see lease.py).
 
     Args:
         lake: the pipeline's lake.
@@ -29,17 +36,17 @@ def pipeline_lock(lake: Lake, owner: str, wait: float = 600.0) -> Iterator[None]
         wait: seconds to wait for another holder.
 
     Raises:
-        LakeLocked: somebody else held the lock all that time.
-        LakeUnsupported: the lake is not on a local (or mounted) disk.
+        LakeLocked: somebody else held the lock all that time, or took over a lease that was not renewed.
+        LakeUnsupported: the lake is on a store on which this version cannot keep writers apart.
     """
-    if not is_local(lake.root):
-        raise LakeUnsupported(
-            f"the lake {lake.root} is not on a local disk",
-            hint="this version keeps one writer by a file lock; use a local or mounted folder for --lake",
-        )
-    lake.lock.parent.mkdir(parents=True, exist_ok=True)
-    with open(lake.lock, "a+", encoding="utf-8") as file:
-        _acquire(file, lake, wait)
+    address = lake.lock("pipeline")
+    if aws.on_s3(lake.root):
+        with lease.held(address, _leased(address, lake, owner, wait), stops=True):
+            yield
+        return
+    _demand_local(lake)
+    with _file(address) as file:
+        _waited(lambda: None if _locked(file) else _holder(file), address, lake, wait, FREED)
         _sign(file, owner)
         yield
 
@@ -53,30 +60,91 @@ def turn(lake: Lake, owner: str) -> Iterator[str | None]:
     Yields:
         None if it is ours; else who has it, or has the lock, and then there is nothing to hold.
     """
+    address = lake.lock("turn")
+    if aws.on_s3(lake.root):
+        claim = lease.taken(address, owner)
+        if isinstance(claim, str):
+            yield claim
+            return
+        with lease.held(address, claim, stops=False):
+            yield lease.holder(lake.lock("pipeline"))
+        return
     if not is_local(lake.root):  # the job says what is wrong with that
         yield None
         return
-    lake.lock.parent.mkdir(parents=True, exist_ok=True)
-    with open(lake.lock.with_name("turn.lock"), "a+", encoding="utf-8") as file:
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
+    with _file(address) as file:
+        if not _locked(file):
             yield _holder(file)
             return
         _sign(file, owner)
         yield _held_by(lake)
 
 
-def _held_by(lake: Lake) -> str | None:
-    """Who holds the pipeline's lock at this moment; None if nobody does."""
-    if not lake.lock.exists():
+def _demand_local(lake: Lake) -> None:
+    if not is_local(lake.root):
+        raise LakeUnsupported(
+            f"the lake {lake.root} is neither on a local disk nor on S3",
+            hint="this version keeps writers apart by a file lock or by S3's conditional writes; use a local or mounted"
+            " folder, or s3a://, for --lake",
+        )
+
+
+def _leased(address: str, lake: Lake, owner: str, wait: float) -> lease.Claim:
+    claims: list[lease.Claim] = []
+
+    def tried() -> str | None:
+        claim = lease.taken(address, owner)
+        if isinstance(claim, str):
+            return claim
+        claims.append(claim)
         return None
-    with open(lake.lock, encoding="utf-8") as file:
-        try:
-            fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
-        except BlockingIOError:
-            return _holder(file)
-    return None
+
+    _waited(tried, address, lake, wait, f"it is freed {lease.LASTS:g} s after that run died, if it did")
+    return claims[0]
+
+
+def _waited(tried: Callable[[], str | None], address: str, lake: Lake, wait: float, freed: str) -> None:
+    """Tries until it is had, and says once who has it.
+
+    Raises:
+        LakeLocked: it was not to be had in time.
+    """
+    deadline = time.monotonic() + wait
+    told = False
+    while holder := tried():
+        if time.monotonic() >= deadline:
+            raise LakeLocked(
+                f"pipeline {lake.pipeline} is being written by {holder}",
+                where=Where(file=address),
+                hint=f"wait for that run to end, or stop it; {freed}",
+            )
+        if not told:
+            say(f"waiting for {holder}, which is writing pipeline {lake.pipeline}")
+            told = True
+        time.sleep(POLL_SECONDS)
+
+
+def _file(address: str) -> IO[str]:
+    path = Path(local_path(address))
+    path.parent.mkdir(parents=True, exist_ok=True)
+    return path.open("a+", encoding="utf-8")
+
+
+def _locked(file: IO[str], how: int = fcntl.LOCK_EX) -> bool:
+    try:
+        fcntl.flock(file, how | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
+
+
+def _held_by(lake: Lake) -> str | None:
+    """Who holds the pipeline's lock file at this moment; None if nobody does."""
+    path = Path(local_path(lake.lock("pipeline")))
+    if not path.exists():
+        return None
+    with path.open(encoding="utf-8") as file:
+        return None if _locked(file, fcntl.LOCK_SH) else _holder(file)
 
 
 def _sign(file: IO[str], owner: str) -> None:
@@ -85,27 +153,6 @@ def _sign(file: IO[str], owner: str) -> None:
     file.truncate()
     json.dump({"owner": owner, "host": socket.gethostname(), "pid": os.getpid(), "since": utc_now()}, file)
     file.flush()
-
-
-def _acquire(file: IO[str], lake: Lake, wait: float) -> None:
-    deadline = time.monotonic() + wait
-    told = False
-    while True:
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            return
-        except BlockingIOError:
-            holder = _holder(file)
-        if time.monotonic() >= deadline:
-            raise LakeLocked(
-                f"pipeline {lake.pipeline} is being written by {holder}",
-                where=Where(file=str(lake.lock)),
-                hint="wait for that run to end, or stop it; the lock is freed with its process",
-            )
-        if not told:
-            say(f"waiting for {holder}, which is writing pipeline {lake.pipeline}")
-            told = True
-        time.sleep(POLL_SECONDS)
 
 
 def _holder(file: IO[str]) -> str:

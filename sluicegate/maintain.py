@@ -11,17 +11,16 @@ OPTIMIZE and ALTER TABLE change no row, but make a version: so silver and gold r
 from __future__ import annotations
 
 import argparse
-import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import pyarrow as pa
+import pyarrow.compute as pc
 from deltalake import DeltaTable
 
-from sluicegate import job, lake, plan, session
+from sluicegate import job, lake, plan, session, stores
 from sluicegate.definition import LAYERS
 from sluicegate.definition_maintenance import RETENTION
 from sluicegate.lock import pipeline_lock
@@ -134,7 +133,7 @@ def unfollowed(pipeline: Pipeline, at: lake.Lake) -> dict[str, tuple[datetime, s
 
 def _made(uri: str, version: int) -> datetime:
     """When a version was made; long ago if the log no longer tells."""
-    for commit in lake.commits(DeltaTable(uri)):
+    for commit in lake.commits(lake.table_at(uri)):
         if commit.version == version:
             return datetime.fromtimestamp(commit.timestamp / 1000, UTC)
     return datetime(1970, 1, 1, tzinfo=UTC)
@@ -167,18 +166,15 @@ def _seen(
     keeps = max(keeps, own if said else keeps)
     horizon = datetime.now(UTC) - keeps
     live = {name_of(file) for file in table.file_uris()}
-    lying: dict[str, os.stat_result] = {}
-    for file in _data_files(Path(lake.local_path(uri))):
-        with suppress(FileNotFoundError):  # a run that is at work meanwhile takes away what it wrote in vain
-            lying[str(file)] = file.stat()
-    old = (Path(file).name for file, stat in lying.items() if stat.st_mtime < horizon.timestamp())
-    stale = [name for name in old if name not in live]
+    lying = _data_files(uri)
+    old = lying.filter(pc.less(lying["modification_time"], horizon))["path"].to_pylist()
+    stale = [path for path in old if name_of(path) not in live]
     return Table(
         name=uri.removeprefix(f"{at.root.rstrip('/')}/{at.pipeline}/"),
         uri=uri,
         of_spark=of_spark,
         files=len(sizes),
-        bytes=sum(stat.st_size for stat in lying.values()),
+        bytes=pc.sum(lying["size"]).as_py() or 0,
         scattered=small > 1 if clustered else small >= lake.MANY_FILES,
         stale=len(stale),
         retention=keeps,
@@ -189,12 +185,11 @@ def _seen(
     )
 
 
-def _data_files(folder: Path) -> Iterator[Path]:
-    """All data files below a table's folder, and those of its change data feed."""
-    for below, folders, names in os.walk(folder):
-        if "_delta_log" in folders:
-            folders.remove("_delta_log")
-        yield from (Path(below) / name for name in names if name.endswith(".parquet"))
+def _data_files(uri: str) -> pa.Table:
+    """All data files below a table's folder, and those of its change data feed (schema ``stores.FILES``)."""
+    files = stores.files(lake.local_path(uri))
+    of_log = pc.match_substring(files["path"], "/_delta_log/")
+    return files.filter(pc.and_(pc.ends_with(files["path"], ".parquet"), pc.invert(of_log)))
 
 
 def run(
@@ -235,10 +230,10 @@ def run(
 
 def _by_delta_rs(table: Table) -> None:
     if table.scattered:
-        DeltaTable(table.uri).optimize.compact()
+        lake.table_at(table.uri).optimize.compact()
     if table.vacuum:
         # The retention is no shorter than the table's own.
-        DeltaTable(table.uri).vacuum(_hours(table), dry_run=False, enforce_retention_duration=False, full=True)
+        lake.table_at(table.uri).vacuum(_hours(table), dry_run=False, enforce_retention_duration=False, full=True)
 
 
 def _by_spark(spark: SparkSession, table: Table) -> None:
@@ -298,5 +293,5 @@ def _run(arguments: argparse.Namespace) -> RunReport:
 
     with pipeline_lock(at, str(facts.get("run_id") or f"maintenance of {pipeline.name}")):
         name = f"{pipeline.name}.maintain"
-        run(pipeline, at, facts, lambda: session.open_session(name, private=bool(pipeline.pii)), tell=tell)
+        run(pipeline, at, facts, lambda: session.open_session(name, at, private=bool(pipeline.pii)), tell=tell)
     return RunReport(pipeline.name, "maintain", notes=lines)

@@ -109,7 +109,7 @@ def _restored(table: DeltaTable, commit: lake.Commit) -> int | None:
 
 
 def _files(uri: str, version: int) -> set[str]:
-    return set(DeltaTable(uri, version=version).file_uris())
+    return set(lake.table_at(uri, version=version).file_uris())
 
 
 @dataclass(frozen=True)
@@ -156,7 +156,7 @@ def _as_of(table: DeltaTable, app: str, line: Lineage) -> int | None:
             return mark if mark is not None or newest_chunk(table) is not None else -1
         try:
             if restore.to is not None:
-                table = DeltaTable(table.table_uri, version=restore.to)
+                table = lake.table_at(table.table_uri, version=restore.to)
                 continue
         except DeltaError:
             pass

@@ -10,7 +10,7 @@ from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
-from deltalake import DeltaTable, write_deltalake
+from deltalake import DeltaTable
 from deltalake.exceptions import DeltaError
 
 from sluicegate import archive, lake, marks
@@ -63,7 +63,7 @@ def copy(at: lake.Lake, name: str) -> Taken:
     failed: dict[str, str] = {}
     for some in _some_at_a_time(commits):
         rows = _rows(bronze, ledger, {chunk: commits[chunk] for chunk in some})
-        write_deltalake(at.outcome(name), pa.Table.from_pylist(rows, schema=OUTCOME), mode="append")
+        lake.write(at.outcome(name), pa.Table.from_pylist(rows, schema=OUTCOME), mode="append")
         sums = {key: sums[key] + sum(row[key] for row in rows) for key in NOTHING}
         failed |= {row["path"]: row["error"] for row in rows if row["error"]}
     if commits:
@@ -105,7 +105,7 @@ def _rows(bronze: DeltaTable, ledger: DeltaTable, commits: dict[int, lake.Commit
 
 def _compact(uri: str) -> None:
     """Puts the many small files of the log into one, row for row (see known.py why not by OPTIMIZE)."""
-    log = DeltaTable(uri)
+    log = lake.table_at(uri)
     if len(log.file_uris()) >= lake.MANY_FILES:
         with suppress(DeltaError):  # another run wrote at this moment: the next one does it
             lake.replace(log, uri, lake.dataset(log).scanner().to_reader())

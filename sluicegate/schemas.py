@@ -12,7 +12,7 @@ from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
-from deltalake import DeltaTable, write_deltalake
+from deltalake import DeltaTable
 from deltalake.exceptions import DeltaError
 
 from sluicegate import lake
@@ -37,7 +37,7 @@ def keep(at: lake.Lake, name: str) -> None:
     if last is None or json.loads(last["columns"]) != _columns(table):
         found = _changes(table, last)
         if found:
-            write_deltalake(at.schemas(name), pa.Table.from_pylist(found, schema=SCHEMAS), mode="append")
+            lake.write(at.schemas(name), pa.Table.from_pylist(found, schema=SCHEMAS), mode="append")
 
 
 def versions(at: lake.Lake, name: str) -> list[dict[str, Any]]:
@@ -72,7 +72,7 @@ def _changes(table: DeltaTable, last: dict[str, Any] | None) -> list[dict[str, A
     # From the newest back to where the columns were those that are kept: most versions have the same ones.
     for commit in lake.commits(table, table.version() - (last["version"] if last else -1)):
         try:
-            columns = _columns(DeltaTable(table.table_uri, version=commit.version))
+            columns = _columns(lake.table_at(table.table_uri, version=commit.version))
         except DeltaError:  # its log was cleaned away
             break
         if columns == kept:

@@ -21,12 +21,14 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from sluicegate import cluster, jars
+from sluicegate import aws, cluster, jars, s3
 from sluicegate.errors import JavaMissing, SluicegateError
 from sluicegate.settings import HOME, PACKAGE, Settings
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+
+    from sluicegate.lake import Lake
 
 ROOT = PACKAGE.parent
 JAVA_AT_LEAST = 17
@@ -111,7 +113,9 @@ def spark_conf(settings: Settings, *, archive: bool = True, long_lived: bool = F
         archive: whether the driver is to use the class-data archive.
         long_lived: whether the job goes on for hours.
     """
-    local, found = settings.master.startswith("local"), jars.found()
+    local = settings.master.startswith("local")
+    on_s3 = aws.on_s3(settings.lake) or aws.on_s3(settings.landing)
+    found = jars.found(s3=on_s3)
     conf = {
         "spark.driver.extraClassPath": os.pathsep.join(map(str, found)),
         "spark.driver.extraJavaOptions": " ".join(
@@ -151,6 +155,7 @@ def spark_conf(settings: Settings, *, archive: bool = True, long_lived: bool = F
         }
     else:
         conf |= cluster.conf(found)
+    conf |= s3.spark_conf() if on_s3 else {}
     return {key: value for key, value in conf.items() if key not in cluster.own_settings()}
 
 
@@ -297,15 +302,17 @@ def configured(session: SparkSession, settings: Mapping[str, str]) -> Iterator[N
                 session.conf.set(name, before)
 
 
-def open_session(name: str, *, private: bool = False) -> SparkSession:
+def open_session(name: str, at: Lake | None = None, *, private: bool = False) -> SparkSession:
     """The session of a job started by spark-submit, whose command line or defaults bring the settings.
 
     Args:
         name: what Spark is to call the job.
+        at: the lake that it writes to.
         private: whether values of rows may be personal data, so that Spark's own log must not quote them.
 
     Raises:
         JavaMissing: they do not: Delta's jars cannot be added to a JVM that already runs.
+        LakeUnsupported: on the store of the lake another driver could overwrite a commit of this one.
     """
     from pyspark.sql import SparkSession
 
@@ -321,6 +328,8 @@ def open_session(name: str, *, private: bool = False) -> SparkSession:
             "this Spark was started without Delta Lake",
             hint="use `sluicegate run`, the DAG, or in a checkout the spark-submit of .venv after `make setup`",
         )
+    if at is not None and aws.on_s3(at.root):
+        s3.demand_atomic(session, at.locks)
     return session
 
 

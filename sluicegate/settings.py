@@ -52,5 +52,7 @@ class Settings:
 
 
 def _place(place: str) -> str:
-    """A URI as it is, a path made absolute: spark-submit and Airflow run in other folders than the person."""
+    """A URI as Spark has it, a path made absolute: spark-submit and Airflow run in other folders than the person."""
+    if place.startswith("s3://"):
+        place = place.replace("s3://", "s3a://", 1)
     return place.rstrip("/") if "://" in place else os.path.abspath(Path(place).expanduser())

@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, NoReturn
 
+from sluicegate import store_errors
 from sluicegate.errors import QueryError, SluicegateError, SourceError, Where
 
 if TYPE_CHECKING:
@@ -52,6 +53,8 @@ def readable(error: BaseException, layer: str, table: str, *, private: bool = Fa
 
     if isinstance(error, SluicegateError) or not isinstance(error, Exception):
         return error  # an interrupt is no failure of the table's
+    if (of_store := store_errors.readable(error, private=private)) is not None:
+        return of_store
     cause = message(error)
     if layer == "bronze" and file_trouble(error):
         return SourceError(

@@ -152,7 +152,7 @@ def _verify_records(at: lake.Lake, name: str, source_uri: str, limit: int | None
     if target is None or source is None:
         return []
     mark = lake.mark(target, marks.app_id("silver", name, source))
-    asked, places = DeltaTable(source_uri, version=mark), [target, *_beside(at, name)]
+    asked, places = lake.table_at(source_uri, version=mark), [target, *_beside(at, name)]
     if limit is not None and (read := lake.rows(asked)) > limit:
         there = sum(lake.rows(place) for place in places)
         return [f"{name}: {read:,} records were read, and {there:,} are in its tables"] if read != there else []

@@ -12,9 +12,8 @@ import importlib.util
 import os
 import stat
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
-from contextvars import ContextVar
 from datetime import UTC, datetime
+from functools import cache
 from itertools import islice
 from typing import Any
 from urllib.parse import urlsplit
@@ -23,6 +22,8 @@ import fsspec
 import pyarrow as pa
 from fsspec.implementations.arrow import ArrowFSWrapper
 from pyarrow import fs as arrow
+
+from sluicegate import aws
 
 FILES = pa.schema(
     [
@@ -52,21 +53,6 @@ KEYS = {
     "session_token": "AWS_SESSION_TOKEN",
 }
 
-_GIVEN: ContextVar[dict[str, str]] = ContextVar("given", default={})  # noqa: B039 (never changed in place)
-
-
-@contextmanager
-def given(variables: dict[str, str]) -> Iterator[None]:
-    """Within it, in this thread, these are looked at before the variables of the environment.
-
-    For processes that look at stores of several people at once; all others set their environment.
-    """
-    before = _GIVEN.set(variables)
-    try:
-        yield
-    finally:
-        _GIVEN.reset(before)
-
 
 class S3(ArrowFSWrapper):  # type: ignore[misc]
     """S3 for fsspec, by Arrow.
@@ -81,16 +67,14 @@ class S3(ArrowFSWrapper):  # type: ignore[misc]
     cachable = False  # fsspec would keep the first one, with the credentials and the endpoint of then
 
     def __init__(self, bucket: str = "") -> None:
-        said = os.environ | _GIVEN.get()
-        endpoint = said.get("AWS_ENDPOINT_URL_S3") or said.get("AWS_ENDPOINT_URL")
-        region = said.get("AWS_REGION") or said.get("AWS_DEFAULT_REGION")
-        options: dict[str, Any] = {"tls_ca_file_path": said.get("AWS_CA_BUNDLE")}
-        options |= {option: _GIVEN.get().get(name) or None for option, name in KEYS.items()}
-        if endpoint:
-            address = urlsplit(endpoint)
-            options |= {"endpoint_override": address.netloc, "scheme": address.scheme, "region": region or "us-east-1"}
-        else:
-            options["region"] = region or arrow.resolve_s3_region(bucket)
+        options: dict[str, Any] = {"tls_ca_file_path": aws.said("AWS_CA_BUNDLE") or None}
+        options["region"] = aws.region() or _region_of(bucket)
+        options |= {option: aws.current().get(name) or None for option, name in KEYS.items()}
+        options["retry_strategy"] = arrow.AwsStandardS3RetryStrategy(max_attempts=aws.ARROW_ATTEMPTS)
+        options |= {"connect_timeout": aws.CONNECT_SECONDS, "request_timeout": aws.REQUEST_SECONDS}
+        if address := aws.endpoint():
+            server = urlsplit(address)
+            options |= {"endpoint_override": server.netloc, "scheme": server.scheme}
         super().__init__(arrow.S3FileSystem(**options))
 
     @classmethod
@@ -112,6 +96,28 @@ class S3A(S3):
 
 
 OURS = {"s3": S3, "s3a": S3A}
+
+
+@cache
+def _region_of(bucket: str) -> str:
+    return str(arrow.resolve_s3_region(bucket))
+
+
+def options(address: str) -> dict[str, str] | None:
+    """What delta-rs has to be told of the store of a table; it looks for credentials where Arrow does.
+
+    Its commits on S3 are PUTs with ``If-None-Match``, by its own default.
+    """
+    if not aws.on_s3(address):
+        return None
+    told = {name: value for name in KEYS.values() if (value := aws.current().get(name))}
+    told |= {"AWS_REGION": aws.region() or _region_of(S3._get_kwargs_from_urls(address)["bucket"])}
+    told |= {"max_retries": str(aws.ATTEMPTS), "retry_timeout": f"{aws.RETRY_SECONDS}s"}
+    told |= {"connect_timeout": f"{aws.CONNECT_SECONDS}s", "timeout": f"{aws.REQUEST_SECONDS}s"}
+    if server := aws.endpoint():
+        told |= {"AWS_ENDPOINT_URL": server, "AWS_ALLOW_HTTP": str(server.startswith("http:")).lower()}
+    return told
+
 
 if importlib.util.find_spec("s3fs") is None:  # other code of this process may want its own
     for _scheme, _class in OURS.items():

@@ -70,10 +70,11 @@ class Stream:
         """Whether it gives no sign of life any more: by its file's age, or by the processes of this machine."""
         if datetime.now(UTC) - datetime.fromisoformat(self.beat) > SILENCE:
             return True
-        return self.host == socket.gethostname() and not _is_there(self.pid)
+        return self.host == socket.gethostname() and not is_there(self.pid)
 
 
-def _is_there(pid: int) -> bool:
+def is_there(pid: int) -> bool:
+    """Whether there is a process of this number on this machine."""
     try:
         os.kill(pid, 0)
     except ProcessLookupError:

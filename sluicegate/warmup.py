@@ -5,8 +5,11 @@ from __future__ import annotations
 import os
 import shutil
 import sys
+from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
+from sluicegate import jars
 from sluicegate.definition import load
 from sluicegate.job import Job
 from sluicegate.lake import LAYERS, Lake
@@ -30,6 +33,20 @@ def main(scratch: Path) -> None:
             os.utime(landed, (number, number))  # settled long ago
         for layer in LAYERS:
             Job(load("heart_rate", settings), at, layer, {"run_id": "warm-up"}, spark).run()
+    if any(file.name.startswith("hadoop-aws-") for file in jars.found()):
+        _ask_s3(spark)
+
+
+def _ask_s3(spark: Any) -> None:
+    """Loads the classes of a request to S3, where nobody answers."""
+    settings = spark._jsc.hadoopConfiguration()
+    nobody = {"endpoint": "http://127.0.0.1:1", "endpoint.region": "us-east-1", "path.style.access": "true",
+              "access.key": "nobody", "secret.key": "nobody", "attempts.maximum": "1", "retry.limit": "0"}  # fmt: skip
+    for name, value in nobody.items():
+        settings.set(f"fs.s3a.{name}", value)
+    place = spark._jvm.org.apache.hadoop.fs.Path("s3a://nobody/nothing")
+    with suppress(Exception):  # Connection refused
+        place.getFileSystem(settings).exists(place)
 
 
 if __name__ == "__main__":

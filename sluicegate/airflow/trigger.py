@@ -8,6 +8,7 @@ from typing import Any
 
 from airflow.triggers.base import BaseEventTrigger, BaseTrigger, TriggerEvent
 
+from sluicegate import aws
 from sluicegate.airflow import store
 from sluicegate.errors import UserError
 from sluicegate.settings import Settings
@@ -56,9 +57,7 @@ class LandedFilesTrigger(BaseTrigger):
             await asyncio.sleep(self.every)
 
     def _look(self, said: dict[str, str]) -> tuple[dict[str, int] | None, str]:
-        from sluicegate import stores  # not above: parsing a DAG file needs neither pyarrow nor deltalake
-
-        with stores.given(said):
+        with aws.given(said):
             return look(self.pipeline, Settings.of(**self.places), self.tables)
 
 
@@ -107,9 +106,7 @@ class FileArrivalTrigger(BaseEventTrigger):
             await asyncio.sleep(self.every)
 
     def _look(self, said: dict[str, str]) -> dict[str, Any]:
-        from sluicegate import stores  # not above: parsing a DAG file needs neither pyarrow nor deltalake
-
-        with stores.given(said):
+        with aws.given(said):
             return arrived(self.pipeline, Settings.of(**self.places))
 
 

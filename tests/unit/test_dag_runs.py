@@ -43,7 +43,7 @@ def a_machine(monkeypatch: pytest.MonkeyPatch) -> None:
     """A machine with Java, jars and archive, whichever this one has."""
     monkeypatch.setattr(session, "java", lambda: "/usr/bin/java")
     monkeypatch.setattr(session, "java_version", lambda _: "17")
-    monkeypatch.setattr(jars, "found", lambda: [Path("/jars/delta-spark.jar"), Path("/jars/delta-storage.jar")])
+    monkeypatch.setattr(jars, "found", lambda **_: [Path("/jars/delta-spark.jar"), Path("/jars/delta-storage.jar")])
     monkeypatch.setattr(session, "usable_archive", lambda: (Path("/jars/spark.jsa"), ""))
     # A task sets the variable of a missing connection in its own process, which here is that of all tests.
     monkeypatch.setenv("AIRFLOW_CONN_SPARK_DEFAULT", "")

@@ -1,0 +1,224 @@
+"""A lake on S3 without Spark: the lease, what is refused, settings, errors. The server is real, and misbehaves."""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from collections.abc import Iterator
+from dataclasses import replace
+
+import pyarrow as pa
+import pytest
+
+from sluicegate import aws, jars, lake, lease, session, store_errors, stores
+from sluicegate.errors import JavaMissing, LakeLocked, LakeUnsupported, StoreRefused, StoreUnreachable
+from sluicegate.lock import pipeline_lock, turn
+from sluicegate.settings import Settings
+from tests.s3_server import BUCKET, Proxy, s3_server, seeded
+
+pytestmark = pytest.mark.unit
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[str]:
+    with s3_server() as url:
+        yield url
+
+
+@pytest.fixture
+def at(server: str, request: pytest.FixtureRequest) -> lake.Lake:
+    return lake.Lake(f"s3a://{BUCKET}/{request.node.name}", "heart_rate")
+
+
+def another_process(at: lake.Lake, **changed: object) -> lease.Claim:
+    """A lease taken by a process of another machine."""
+    claim = lease.taken(at.lock("pipeline"), "another run")
+    assert isinstance(claim, lease.Claim)
+    there = replace(claim, host="elsewhere", **changed)  # type: ignore[arg-type]
+    table = lake.table_at(at.lock("pipeline"))
+    assert lease._committed(table, there)
+    return there
+
+
+def test_a_lock_keeps_others_out_until_it_is_let_go(at: lake.Lake) -> None:
+    with pipeline_lock(at, "the first run"):
+        with (
+            pytest.raises(LakeLocked, match=r"is being written by the first run \(pid \d+ on .+, since 20"),
+            pipeline_lock(at, "the second run", wait=0.0),
+        ):
+            pytest.fail("both hold it")
+        assert "the first run" in str(lease.holder(at.lock("pipeline")))
+    assert lease.holder(at.lock("pipeline")) is None
+    with pipeline_lock(at, "the second run", wait=0.0):
+        pass
+
+
+def test_of_many_at_once_one_has_it(at: lake.Lake) -> None:
+    inside, most, lock = [0], [0], threading.Lock()
+
+    def work(name: str) -> None:
+        for _ in range(3):
+            with pipeline_lock(at, name, wait=300.0):
+                with lock:
+                    inside[0] += 1
+                    most[0] = max(most[0], inside[0])
+                time.sleep(0.02)
+                with lock:
+                    inside[0] -= 1
+
+    threads = [threading.Thread(target=work, args=(f"run {n}",)) for n in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert most == [1]
+
+
+def test_a_lease_that_nobody_renews_ends(at: lake.Lake) -> None:
+    another_process(at, until=time.time() + 2.0)
+    began = time.monotonic()
+    with pipeline_lock(at, "the next run", wait=300.0):
+        assert time.monotonic() - began > 0.5
+
+
+def test_a_lease_of_a_process_that_is_gone_is_taken_at_once(at: lake.Lake) -> None:
+    claim = another_process(at)
+    dead = replace(claim, host=lease.Claim("", 0.0).host, pid=2**22 - 1)
+    assert lease._committed(lake.table_at(at.lock("pipeline")), dead)
+    with pipeline_lock(at, "the next run", wait=0.0):
+        pass
+
+
+def test_a_lease_is_renewed_as_long_as_work_goes_on(at: lake.Lake, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(lease, "RENEWED_AFTER", 0.05)
+    with pipeline_lock(at, "a long run"):
+        first = lease._last(lake.table_at(at.lock("pipeline")))
+        deadline = time.monotonic() + 300
+        while (now := lease._last(lake.table_at(at.lock("pipeline")))) is None or first is None or now == first:
+            assert time.monotonic() < deadline
+            time.sleep(0.05)
+    assert now.token == first.token
+    assert now.until > first.until
+
+
+def test_work_is_stopped_whose_lease_another_has(at: lake.Lake, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(lease, "RENEWED_AFTER", 0.2)
+
+    def stand_still() -> None:
+        with pipeline_lock(at, "a run that stood still"):
+            table = lake.table_at(at.lock("pipeline"))
+            assert lease._committed(table, lease.Claim("another run", time.time() + 60))
+            time.sleep(300)
+
+    with pytest.raises(LakeLocked, match="taken over by another run"):
+        stand_still()
+
+
+def test_a_turn_tells_of_whoever_holds_the_lock(at: lake.Lake) -> None:
+    with turn(at, "a task") as holder:
+        assert holder is None
+        with turn(at, "another task") as first:
+            assert str(first).startswith("a task (pid")
+    with pipeline_lock(at, "the command line"), turn(at, "a task") as holder:
+        assert str(holder).startswith("the command line")
+
+
+def test_no_other_store_can_be_locked() -> None:
+    with (
+        pytest.raises(LakeUnsupported, match="neither on a local disk nor on S3"),
+        pipeline_lock(lake.Lake("abfss://a@b/lake", "p"), "a run"),
+    ):
+        pytest.fail("it was taken")
+
+
+def test_a_lock_outlives_faults(at: lake.Lake, server: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Errors, throttling, and answers that are lost after the server has done what it was asked for."""
+    with Proxy(server, seeded(7, 0.08)) as proxy:
+        monkeypatch.setenv("AWS_ENDPOINT_URL", proxy.url)
+        for number in range(4):
+            with pipeline_lock(at, f"run {number}", wait=300.0):
+                assert str(lease.holder(at.lock("pipeline"))).startswith(f"run {number} ")
+        assert {500, 503, "lost"} & set(proxy.met)
+
+
+def test_settings_of_spark_have_the_server_and_no_keys(monkeypatch: pytest.MonkeyPatch, server: str) -> None:
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "hush")
+    monkeypatch.setattr(jars, "found", lambda **_: [])
+    local = Settings.of(lake="/lake", landing="/landing", master="local[2]")
+    assert not [key for key in session.spark_conf(local, archive=False) if "s3" in key]
+    for settings in (replace(local, lake="s3a://b/lake"), replace(local, landing="s3a://b/in")):
+        conf = session.spark_conf(settings, archive=False)
+        assert conf["spark.hadoop.fs.s3a.endpoint"] == server
+        assert conf["spark.hadoop.fs.s3a.endpoint.region"] == "us-east-1"
+        assert conf["spark.hadoop.fs.s3a.path.style.access"] == "true"
+        assert "hush" not in str(conf)
+        assert "who" not in conf.values()
+    for name in ("AWS_ENDPOINT_URL", "AWS_REGION"):
+        monkeypatch.delenv(name)
+    amazon = session.spark_conf(replace(local, lake="s3a://b/lake"), archive=False)
+    assert not {"endpoint", "endpoint.region", "path.style.access"} & {
+        k.removeprefix("spark.hadoop.fs.s3a.") for k in amazon
+    }
+
+
+def test_jars_that_s3_needs_are_asked_for(tmp_path: object, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SLUICEGATE_JARS", str(tmp_path))
+    with pytest.raises(JavaMissing, match="the jars for it are not in") as error:
+        session.spark_conf(Settings.of(lake="s3a://b/lake", master="local[2]"), archive=False)
+    assert "`make setup S3=1`" in error.value.hint
+
+
+def test_the_hadoop_of_the_jars_is_that_of_spark() -> None:
+    (ours,) = [jar for jar in jars.read(jars.S3_LOCK) if jar.file.startswith("hadoop-aws-")]
+    version = ours.coordinate.rsplit(":", 1)[1]
+    assert (session.spark_home() / "jars" / f"hadoop-client-api-{version}.jar").is_file()
+
+
+def test_a_person_may_write_s3() -> None:
+    assert Settings.of(lake="s3://b/lake/").lake == "s3a://b/lake"
+
+
+@pytest.mark.parametrize(
+    ("fate", "kind", "message"),
+    [
+        (403, StoreRefused, "the object store refuses access"),
+        (404, StoreRefused, "there is no such bucket"),
+        (500, StoreUnreachable, "does not answer, or fails"),
+        ("closed", StoreUnreachable, "does not answer, or fails"),
+    ],
+)
+def test_what_a_store_refuses_is_a_sentence(
+    at: lake.Lake, server: str, fate: int | str, kind: type[Exception], message: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with Proxy(server, lambda *_: fate) as proxy:
+        monkeypatch.setenv("AWS_ENDPOINT_URL", "http://127.0.0.1:1" if fate == "closed" else proxy.url)
+        monkeypatch.setattr("sluicegate.aws.ARROW_ATTEMPTS", 2)
+        for look in (lambda: lake.delta_table(at.events), lambda: stores.files(at.root)):
+            with pytest.raises(OSError, match=r"(?s).+") as error:
+                look()
+            told = store_errors.readable(error.value)
+            assert isinstance(told, kind)
+            assert message in str(told)
+            assert told.hint
+            assert "\x1b" not in told.cause
+
+
+def test_tables_are_written_read_and_replaced(at: lake.Lake) -> None:
+    rows = pa.table({"n": [1, 2]})
+    lake.write(at.events, rows)
+    lake.write(lake.table_at(at.events), rows, mode="append")
+    table = lake.table_at(at.events)
+    assert sorted(lake.dataset(table).to_table()["n"].to_pylist()) == [1, 1, 2, 2]
+    assert lake.above(table, "n", 1).to_table()["n"].to_pylist() == [2, 2]
+    assert any("add" in action for action in lake.actions(at.events, 0))
+    lake.replace(table, at.events, pa.table({"n": [9]}))
+    assert lake.dataset(lake.table_at(at.events)).to_table()["n"].to_pylist() == [9]
+    assert lake.delta_table(at.ledger("nothing")) is None
+
+
+def test_keys_are_looked_for_in_the_environment(at: lake.Lake) -> None:
+    assert not {"AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"} & set(stores.options(at.events) or {})
+    assert os.environ["AWS_SECRET_ACCESS_KEY"] == "what"
+    with aws.given({"AWS_SECRET_ACCESS_KEY": "of one wait in the triggerer"}):
+        assert (stores.options(at.events) or {})["AWS_SECRET_ACCESS_KEY"] == "of one wait in the triggerer"
