@@ -1,6 +1,6 @@
 # Each target says in its `##` comment what it does; `make` alone lists them.
 .DEFAULT_GOAL := help
-.PHONY: help setup demo ui test test-unit test-spark test-e2e test-chaos check fmt docs bench clean
+.PHONY: help setup demo ui up down test test-unit test-spark test-e2e test-chaos test-compose check fmt docs bench clean
 
 # The first Python of a version that fits, so that a machine whose python3 is newer or older needs no option.
 # If none fits, scripts/setup.py says what to install.
@@ -14,7 +14,7 @@ ARGS ?=
 help: ## list these targets
 	@echo 'usage: make TARGET [NAME=VALUE]'
 	@echo
-	@awk -F ':[^#]*## ' '/^[a-z0-9-]+:.*## / {printf "  %-12s %s\n", $$1, $$2}' Makefile
+	@awk -F ':[^#]*## ' '/^[a-z0-9-]+:.*## / {printf "  %-13s %s\n", $$1, $$2}' Makefile
 	@echo
 	@echo 'Start with `make demo`. setup runs by itself where it is needed.'
 
@@ -27,16 +27,25 @@ demo: setup ## land sample files, run the pipeline in a real Airflow, show gold 
 ui: setup ## the demo's Airflow with its web page, until Ctrl-C
 	@$(RUN) -m sluicegate.demo --ui
 
+up: ## build the image and start the stack of docker-compose.yaml: Airflow, Spark, PostgreSQL (LAKE=DIR: tables in a folder)
+	@$(PYTHON) -m scripts.compose up $(if $(LAKE),--lake "$(LAKE)")
+
+down: ## stop that stack; its data stay
+	@$(PYTHON) -m scripts.compose down
+
 # The tests run a lake on S3, too. What is set for a target is set for those that it needs: for setup.
 test test-spark test-e2e test-chaos: S3 = 1
 
 # Two processes, each with a Spark of its own: one Spark keeps little more than one core busy. Files are not split, and
 # come in their order, the long ones first.
 test: setup ## every test that needs no Docker, but for the long ones of test-chaos (ARGS="-k word" for some)
-	@$(RUN) -m pytest -m "not chaos" -n 2 --dist loadfile --no-loadscope-reorder $(ARGS)
+	@$(RUN) -m pytest -m "not chaos and not compose" -n 2 --dist loadfile --no-loadscope-reorder $(ARGS)
 
 test-chaos: setup ## the long runs of stops and changes: by hand, before a change to how records are applied goes in
 	@$(RUN) -m pytest -m chaos $(ARGS)
+
+test-compose: setup ## the stack, with real files and services that are killed; needs Docker
+	@$(RUN) -m pytest -m compose -s $(ARGS)
 
 test-unit: setup ## the tests without Spark: seconds
 	@$(RUN) -m pytest -m unit $(ARGS)
@@ -45,7 +54,7 @@ test-spark: setup ## the tests of the layers, in Spark
 	@$(RUN) -m pytest -m spark $(ARGS)
 
 test-e2e: setup ## the tests of whole commands: spark-submit, Airflow, kills
-	@$(RUN) -m pytest -m e2e $(ARGS)
+	@$(RUN) -m pytest -m "e2e and not compose" $(ARGS)
 
 check: setup ## lint, formatting, types
 	@code=0; $(RUN) -m ruff check || code=1; $(RUN) -m ruff format --check || code=1; \
@@ -65,14 +74,20 @@ bench: setup ## measure this against the same job done the notebook way (ARGS="-
 LEFT = $(wildcard lake lake-*/ landing .airflow spark-warehouse metastore_db derby.log dist \
 	.pytest_cache .mypy_cache .ruff_cache .hypothesis)
 
-clean: ## delete the tables, the landed files, the demo's Airflow and all caches; asks first (YES=1: does not)
-ifneq ($(strip $(LEFT)),)
-	@echo 'This deletes, with all that is in them:'; du -sh $(LEFT) | sed 's/^/  /'
+# What the stack keeps; asked only for `clean`, since Docker is slow to answer.
+VOLUMES = $(if $(filter clean,$(MAKECMDGOALS)),$(shell $(PYTHON) -m scripts.compose volumes))
+
+clean: ## delete the tables, the landed files, the demo's Airflow, the stack's volumes and all caches; asks first (YES=1: does not)
+ifneq ($(strip $(LEFT)$(VOLUMES)),)
+	@echo 'This deletes, with all that is in them:'
+	@$(if $(LEFT),du -sh $(LEFT) | sed 's/^/  /')
+	@$(foreach volume,$(VOLUMES),echo "        volume $(volume) of the stack";)
 ifndef YES
 	@printf 'Delete them? [y/N] '; read -r answer || echo; \
 	case "$$answer" in y | Y | yes) ;; *) echo 'Nothing deleted (`make clean YES=1` does not ask).'; exit 1 ;; esac
 endif
 	@rm -rf $(LEFT)
+	@$(if $(VOLUMES),$(PYTHON) -m scripts.compose clean)
 endif
 	@find . \( -name .venv -o -name .git \) -prune -o -name __pycache__ -type d -exec rm -rf {} +
 	@echo 'Clean.'

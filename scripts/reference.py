@@ -20,7 +20,8 @@ from pydantic import BaseModel, BeforeValidator
 from pydantic.json_schema import GenerateJsonSchema, JsonSchemaValue
 from pydantic_core import core_schema
 
-from sluicegate import cli, definition_fields, definition_model, errors, fault, job, maintain, report
+from scripts.variables import VARIABLES
+from sluicegate import catalog, cli, definition_fields, definition_model, errors, job, maintain, report
 from sluicegate import continuous as of_runs
 from sluicegate import copy_into as of_copies
 from sluicegate import replay as of_replays
@@ -29,19 +30,6 @@ from sluicegate.settings import Settings
 
 ROOT = Path(__file__).resolve().parent.parent
 REFERENCE, SCHEMA = ROOT / "docs" / "reference.md", ROOT / "docs" / "pipeline.schema.json"
-
-# The variables that no option stands for: meaning and default. A test compares them with those that the code reads.
-VARIABLES = {
-    "SLUICEGATE_JARS": ("Folder with the pinned Delta jars.", "`.jars` in the checkout, or in the installed package"),
-    "SLUICEGATE_DEBUG": ("Set to anything: a job that fails shows the whole trace.", ""),
-    "SLUICEGATE_PII_KEY": ("Secret key of pseudonyms, at least 16 bytes; jobs of tables with `hmac` need it.", ""),
-    "SLUICEGATE_HISTORY_SERVER": ("Address of Spark's history server, which tasks in Airflow then link to.", "none"),
-    "SLUICEGATE_STORE_CONN_ID": ("Connection of Airflow with the credentials of the landing's store.", "none"),
-    "SLUICEGATE_MAVEN": ("Maven repository that the jars are fetched from.", "Maven Central"),
-    "SLUICEGATE_FAULT": (f"For tests: kills the job at this point, one of `{'`, `'.join(fault.POINTS)}`.", ""),
-    "JAVA_HOME": ("The Java that Spark runs on.", "`java` on `PATH`"),
-    "SPARK_CONF_DIR": ("Folder of Spark's settings; they win over most of ours, and rule out the archive.", "none"),
-}
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -184,6 +172,7 @@ def _jobs() -> Iterator[str]:
         "replay": ("--table TABLE", "What `sluicegate replay` submits, before gold follows.", of_replays.parser()),
         "reload": ("--table TABLE", "What `sluicegate reload` submits; this does not ask.", of_resets.parser("reload")),
         "maintain": ("", "What `sluicegate maintain` submits.", maintain.parser()),
+        "catalog": ("", "What `sluicegate catalog` submits.", catalog.parser()),
         "reset": ("--table TABLE", "What `sluicegate reset` submits; this does not ask.", of_resets.parser("reset")),
     }
     for name, (needed, told, parser) in others.items():

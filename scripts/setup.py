@@ -151,14 +151,22 @@ def check_machine() -> Java:
     return found[0]
 
 
-def make_environment(root: Path) -> None:
-    """Makes ``.venv`` exactly as ``uv.lock`` says, with compiled bytecode, by the uv that pyproject.toml pins."""
+def make_environment(root: Path, extras: Sequence[str] | None = None) -> None:
+    """Makes ``.venv`` exactly as ``uv.lock`` says, with compiled bytecode, by the uv that pyproject.toml pins.
+
+    Args:
+        root: the repository.
+        extras: the optional parts to install, and nothing of what only developers need; None for all there is.
+    """
     venv = root / ".venv"
     if not _usable(venv):
         # Whatever lies there is of another Python or was moved, and its programs would start the wrong one.
         _run([sys.executable, "-m", "venv", "--clear", str(venv)], root, "make .venv")
     _bring_uv(root)
-    _run([str(venv / "bin" / "uv"), "sync", "--frozen", "--all-extras", "--all-groups", "--compile-bytecode", "--quiet",
+    which = ["--all-extras", "--all-groups"]
+    if extras is not None:
+        which = ["--no-default-groups", *(f"--extra={extra}" for extra in extras)]
+    _run([str(venv / "bin" / "uv"), "sync", "--frozen", *which, "--compile-bytecode", "--quiet",
           "--python", str(venv / "bin" / "python")], root, "install the packages of uv.lock")  # fmt: skip
 
 
@@ -325,9 +333,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description="Makes .venv and .jars for Sluicegate.")
     parser.add_argument("--force", action="store_true", help="do every step, also if nothing has changed")
     parser.add_argument("--s3", action="store_true", help="fetch the jars for s3a://, too")
+    parser.add_argument("--packages", nargs="*", metavar="EXTRA", help="make .venv only, of no more than these extras")
     given = parser.parse_args(arguments)
     try:
-        set_up(ROOT, given.force, given.s3)
+        if given.packages is None:
+            set_up(ROOT, given.force, given.s3)
+        else:
+            check_venv()
+            make_environment(ROOT, given.packages)
     except Stop as stop:
         for sentence in stop.sentences:
             print(f"setup: {sentence}", file=sys.stderr)

@@ -25,12 +25,12 @@ from sluicegate.copy_options import CopyOptions, of_chunks
 from sluicegate.errors import QueryError, SchemaMismatch, SluicegateError, UserError
 from sluicegate.flow import Batch
 from sluicegate.landing import DROP, REPLACE, RESET, SKIP
-from sluicegate.reader import Reader, literal
+from sluicegate.reader import Reader
 from sluicegate.report import files, human_bytes, say
 from sluicegate.schema import Schema, data_columns
 from sluicegate.session import configured
 from sluicegate.spark_errors import file_trouble, root_cause
-from sluicegate.values import quoted
+from sluicegate.values import literal, quoted
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -13,6 +13,7 @@ import typer
 
 from sluicegate import (
     cli_again,
+    cli_catalog,
     cli_files,
     cli_history,
     cli_jars,
@@ -332,6 +333,7 @@ app.command()(cli_again.reset)
 app.command()(cli_again.replay)
 app.command()(cli_streams.streams)
 app.command()(cli_maintain.maintain)
+app.command()(cli_catalog.catalog)
 app.command()(cli_jars.jars)
 
 

@@ -20,8 +20,11 @@ def jars(
     s3: Annotated[
         bool, typer.Option("--s3", help="Also those for s3a:// (13 MB), without which no lake or landing is on S3.")
     ] = False,
+    catalog: Annotated[
+        bool, typer.Option("--catalog", help="Also PostgreSQL's driver (1 MB), by which the catalog is opened.")
+    ] = False,
 ) -> None:
-    """Fetch the pinned Delta jars, check their sums, and have the JVM make its class-data archive.
+    """Fetch the pinned jars, check their sums, and have the JVM make its class-data archive.
 
     Example: sluicegate jars /opt/sluicegate/jars
     """
@@ -33,13 +36,13 @@ def jars(
         os.environ["SLUICEGATE_JARS"] = os.path.abspath(folder)
     program = session.java()
     session.java_version(program)
-    wanted = of.read() + (of.read(of.S3_LOCK) if s3 else [])
+    wanted = of.read() + (of.read(of.S3_LOCK) if s3 else []) + (of.read(of.CATALOG_LOCK) if catalog else [])
     fetched = of.fetch(wanted, of.folder(), program, session.spark_home())
     for jar in fetched:
         print(f"fetched {jar.file}")
     there = of.found(s3=s3)
     print(f"the {len(wanted)} pinned jars are in {of.folder()}", flush=True)
-    if others := sorted({file.name for file in there} - {jar.file for jar in of.read() + of.read(of.S3_LOCK)}):
+    if others := sorted({file.name for file in there} - {jar.file for jar in of.pinned()}):
         print(f"Spark is given the other jars in that folder, too: {', '.join(others)}")
     try:
         session.make_archive()

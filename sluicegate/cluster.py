@@ -13,6 +13,8 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
+DEFAULTS = "spark-defaults.conf"
+
 # Without these, or with others, a job would not work or would give other tables.
 OURS = {
     "spark.driver.extraClassPath", "spark.driver.extraJavaOptions", "spark.executor.extraJavaOptions", "spark.jars",
@@ -38,12 +40,34 @@ def conf(jars: Sequence[Path]) -> dict[str, str]:
     }
 
 
+def defaults() -> Path | None:
+    """The ``spark-defaults.conf`` of ``SPARK_CONF_DIR``, if there is one."""
+    folder = os.environ.get("SPARK_CONF_DIR")
+    file = Path(folder or "") / DEFAULTS
+    return file if folder and file.is_file() else None
+
+
+def properties_file() -> Path | None:
+    """That file where it is all there is in its folder.
+
+    Then Spark is told of the file alone. The folder would be on the class path, and the driver could not start by a
+    class-data archive.
+    """
+    file = defaults()
+    return file if file and [one.name for one in file.parent.iterdir()] == [DEFAULTS] else None
+
+
+def conf_folder() -> str:
+    """``SPARK_CONF_DIR``, where Spark has to be given the folder itself; empty else."""
+    return "" if properties_file() else os.environ.get("SPARK_CONF_DIR", "")
+
+
 def own_settings() -> set[str]:
-    """Names of the settings that the ``spark-defaults.conf`` of ``SPARK_CONF_DIR`` has, and that win over ours.
+    """Names of the settings that ``defaults`` has, and that win over ours.
 
     Spark itself lets its command line win, where ours are.
     """
-    file = Path(os.environ.get("SPARK_CONF_DIR", "")) / "spark-defaults.conf"
-    lines = file.read_text().splitlines() if os.environ.get("SPARK_CONF_DIR") and file.is_file() else []
+    file = defaults()
+    lines = file.read_text().splitlines() if file else []
     named = (re.match(r"\s*(spark\.[^\s=:]+)", line) for line in lines)
     return {found[1] for found in named if found} - OURS

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from typing import Literal
+from urllib.parse import urlsplit
 
-from pydantic import field_validator
+from pydantic import ValidationInfo, field_validator
 
 from sluicegate.definition_fields import IDENTIFIER, Part, Text, cron, name_fault, wrong
 from sluicegate.definition_maintenance import Maintenance
@@ -39,6 +40,7 @@ class Header(Part):
     description: str = ""
     schedule: str | None = None
     trigger: Literal["file_arrival"] | None = None
+    queueUrl: str | None = None
     owner: str = "sluicegate"
     tags: list[str] = []
     notify: list[Notify] = []
@@ -51,6 +53,15 @@ class Header(Part):
         if fault := name_fault(name):
             raise wrong("name", fault)
         return name
+
+    @field_validator("queueUrl")
+    @classmethod
+    def _queue(cls, url: str | None, info: ValidationInfo) -> str | None:
+        if url is not None and urlsplit(url).scheme not in ("https", "http"):
+            raise wrong("queueUrl", f"{url} is not the address of an SQS queue, such as https://sqs.REGION…/NAME")
+        if url is not None and info.data.get("trigger") is None:
+            raise wrong("queueUrl", "a queue is for runs that files start: say trigger: file_arrival, too")
+        return url
 
     @field_validator("schedule")
     @classmethod

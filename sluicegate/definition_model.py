@@ -288,6 +288,8 @@ class Pipeline(Header):
         name: its name, also that of its folder.
         description: what it is for.
         schedule: cron expression with five fields, in UTC; without it runs start by hand, or by the trigger, only.
+        queueUrl: address of an SQS queue that the landing's store tells of new objects: with ``trigger``, its messages
+            start runs then, and landing is listed every ten minutes only.
         trigger: ``file_arrival``: in Airflow a run also starts when files have landed; those of the schedule then take
             what no run was started for, and wait for nothing.
         owner: who answers for it.

@@ -17,7 +17,8 @@
     │   ├── TransformError     SG211           a Python transform that raised, or returned no batch of records
     │   ├── ChangesError       SG212           columns that apply_changes cannot work with
     │   ├── PiiKeyMissing      SG213           no usable key for pseudonyms of personal data
-    │   └── StoreRefused       SG214           an object store that lets nobody in, or has no such bucket
+    │   ├── StoreRefused       SG214           an object store that lets nobody in, or has no such bucket
+    │   └── CatalogConflict    SG215           a name in the catalog that stands for another table
     ├── ExpectationFailed      SG300  exit 3   data broke an expect_or_fail
     ├── AccountingError        SG400  exit 1   read != written + quarantined + dropped + duplicates
     ├── LakeLocked             SG401  exit 1   another run holds the pipeline's lock
@@ -227,6 +228,12 @@ class LakeUnsupported(UserError):
     """Raised when the lake lies on a store on which this version cannot keep two writers apart."""
 
     code = "SG209"
+
+
+class CatalogConflict(UserError):
+    """Raised when a name in the catalog stands for another table than the pipeline's."""
+
+    code = "SG215"
 
 
 class ExpectationFailed(SluicegateError):

@@ -1,7 +1,8 @@
 """The jars that Spark needs besides its own: which, where, and how they are had. Needs the standard library only.
 
-``jars.lock`` pins them, and ``jars-s3.lock`` those that ``s3a://`` needs besides; both travel with the package. In a
-checkout ``make setup`` (``S3=1``) fetches them, elsewhere ``sluicegate jars`` (``--s3``).
+``jars.lock`` pins them, ``jars-s3.lock`` those that ``s3a://`` needs besides, and ``jars-catalog.lock`` what opens a
+catalog; all travel with the package. In a checkout ``make setup`` (``S3=1``) fetches them, elsewhere
+``sluicegate jars`` (``--s3``, ``--catalog``).
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ from sluicegate.settings import HOME, PACKAGE
 
 LOCK = PACKAGE / "jars.lock"
 S3_LOCK = PACKAGE / "jars-s3.lock"
+CATALOG_LOCK = PACKAGE / "jars-catalog.lock"
 
 # What brings the jars, and what makes Spark start fast.
 SET_UP = "sluicegate jars" if HOME == PACKAGE else "make setup"
@@ -54,6 +56,11 @@ def read(lock: Path = LOCK) -> list[Jar]:
     """The jars of a ``jars.lock``: a coordinate, a file name and a SHA-256 a line."""
     lines = lock.read_text().splitlines()
     return [Jar(*line.split()) for line in lines if line.strip() and not line.startswith("#")]
+
+
+def pinned() -> list[Jar]:
+    """All jars that are pinned, also those that few need."""
+    return [jar for lock in (LOCK, S3_LOCK, CATALOG_LOCK) for jar in read(lock)]
 
 
 def folder() -> Path:

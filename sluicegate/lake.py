@@ -94,6 +94,16 @@ class Lake:
         return self._at("_ledger", f"{name}_archive")
 
     @property
+    def registered(self) -> str:
+        """A file that says which tables the catalog was told of."""
+        return self._at("_state", "_catalog.json")
+
+    @property
+    def databases(self) -> str:
+        """The folder that a database of the catalog has for tables of people's own; ours lie elsewhere."""
+        return "/".join((self.root.rstrip("/"), "_databases"))
+
+    @property
     def events(self) -> str:
         """The event log: one row for each commit that a run made."""
         return self._at("_events")

@@ -320,8 +320,3 @@ def _alike(paths: Iterable[str], key: Callable[[str], Any]) -> list[tuple[Any, l
     for path in paths:
         groups.setdefault(key(path), []).append(path)
     return list(groups.items())
-
-
-def literal(text: str) -> str:
-    """A text as a literal of Spark's SQL."""
-    return "'" + text.replace("\\", "\\\\").replace("'", "\\'") + "'"

@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from sluicegate import clean_source, lake, plan, report, session
+from sluicegate import catalog, clean_source, lake, metastore, plan, report, session
 from sluicegate.errors import JobFailed, PipelineMissing, SluicegateError
 from sluicegate.lock import pipeline_lock
 from sluicegate.report import RunReport
@@ -69,6 +69,7 @@ def run(
     started = time.monotonic()
     reports = [submit(one, pipeline.name, settings, RUN_INFO, tell) for one in layers]
     tell(f"done in {time.monotonic() - started:.1f} s")
+    reports += registered(pipeline, settings, tell)
     for line in _next(pipeline, reports):
         tell(line)
     return reports
@@ -99,6 +100,13 @@ def follow(pipeline: Pipeline, settings: Settings, tell: Callable[[str], None]) 
     if any(t.layer == "gold" and t.work for t in plan.pending(pipeline, settings).tables):
         return [submit("gold", pipeline.name, settings, RUN_INFO, tell)]
     tell("gold is up to date: no row of silver changed")
+    return []
+
+
+def registered(pipeline: Pipeline, settings: Settings, tell: Callable[[str], None]) -> list[RunReport]:
+    """Tells the catalog of tables that it does not know yet, if there is a catalog."""
+    if metastore.address() and catalog.due(pipeline, lake.Lake(settings.lake, pipeline.name)):
+        return [submit("catalog", pipeline.name, settings, RUN_INFO, tell)]
     return []
 
 

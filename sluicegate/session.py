@@ -21,7 +21,7 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from sluicegate import aws, cluster, jars, s3
+from sluicegate import aws, cluster, jars, metastore, s3
 from sluicegate.errors import JavaMissing, SluicegateError
 from sluicegate.settings import HOME, PACKAGE, Settings
 
@@ -183,7 +183,8 @@ def usable_archive() -> tuple[Path | None, str]:
     """The class-data archive if it was made by this very Java for these very jars, else None and the reason."""
     archive = archive_file()
     for variable in CLASS_PATH_FOLDERS:
-        if os.environ.get(variable, str(conf_folder())) != str(conf_folder()):
+        named = os.environ.get(variable, str(conf_folder())) != str(conf_folder())
+        if named and not (variable == "SPARK_CONF_DIR" and cluster.properties_file()):
             return None, f"{variable} is set, and the archive is for Spark without a folder of settings"
     try:
         made_for = json.loads(archive.with_suffix(".json").read_text())
@@ -240,8 +241,16 @@ def make_archive() -> None:
 # --- the command -----------------------------------------------------------------------------------------------------
 
 
+def job_conf(layer: str, settings: Settings) -> dict[str, str]:
+    """The settings of a job: those of all, and what a job of its kind needs besides."""
+    conf = spark_conf(settings, long_lived=layer in LONG_LIVED)
+    return conf | metastore.conf() if layer == "catalog" else conf
+
+
 def _spark_submit(master: str, conf: dict[str, str]) -> list[str]:
     command = [str(spark_home() / "bin" / "spark-submit"), "--master", master]
+    if file := cluster.properties_file():
+        command += ["--properties-file", str(file)]
     for key, value in conf.items():
         command += ["--conf", f"{key}={value}"]
     return command
@@ -268,7 +277,7 @@ def submit_command(layer: str, pipeline: str, settings: Settings, extra: Sequenc
     """
     java_version(java())
     return [
-        *_spark_submit(settings.master, spark_conf(settings, long_lived=layer in LONG_LIVED)),
+        *_spark_submit(settings.master, job_conf(layer, settings)),
         "--name", f"{pipeline}.{layer}", str(job_file(layer)), *job_arguments(pipeline, settings, extra),
     ]  # fmt: skip
 
@@ -279,7 +288,7 @@ def submit_env() -> dict[str, str]:
     return {
         **os.environ,
         "SPARK_HOME": str(spark_home()),
-        "SPARK_CONF_DIR": os.environ.get("SPARK_CONF_DIR") or str(conf_folder()),
+        "SPARK_CONF_DIR": cluster.conf_folder() or str(conf_folder()),
         "PYSPARK_PYTHON": sys.executable,
         "PYTHONPATH": os.pathsep.join(paths),
         "PYTHONUNBUFFERED": "1",
@@ -363,16 +372,20 @@ def _hide_texts(session: SparkSession) -> None:
     jvm.org.apache.logging.log4j.core.config.Configurator.reconfigure()
 
 
-def write_defaults() -> None:
-    """Writes the settings beside this Python's Spark, so that a plain ``spark-submit`` or ``spark-sql`` has them.
+def write_defaults(folder: Path | None = None, master: str = "local[*]") -> None:
+    """Writes the settings down, so that a plain ``spark-submit`` or ``spark-sql`` has them.
 
     All but the class-data archive: the folder that they lie in is on that class path.
+
+    Args:
+        folder: where to; by default where this Python's Spark looks for them.
+        master: what they are for: a cluster, or this machine.
     """
-    conf = spark_conf(Settings.of(master="local[*]"), archive=False) | {"spark.pyspark.python": sys.executable}
-    folder = spark_home() / "conf"
+    conf = spark_conf(Settings.of(master=master), archive=False) | {"spark.pyspark.python": sys.executable}
+    folder = folder or spark_home() / "conf"
     folder.mkdir(exist_ok=True)
     lines = [f"{key} {value}" for key, value in conf.items()]
-    (folder / "spark-defaults.conf").write_text("# made by `make setup`\n" + "\n".join(lines) + "\n")
+    (folder / "spark-defaults.conf").write_text("# made by set-up\n" + "\n".join(lines) + "\n")
 
 
 if __name__ == "__main__" and sys.argv[1:] == ["--make-archive"]:

@@ -150,3 +150,8 @@ def exact_digits(columns: Sequence[Column]) -> bool:
 def quoted(name: str) -> str:
     """A column's name as Spark takes it literally, whatever characters it has."""
     return "`" + name.replace("`", "``") + "`"
+
+
+def literal(text: str) -> str:
+    """A text as a literal of Spark's SQL."""
+    return "'" + text.replace("\\", "\\\\").replace("'", "\\'") + "'"

@@ -13,16 +13,16 @@ from airflow.sdk import DAG, Asset, AssetOrTimeSchedule, AssetWatcher, BaseOpera
 from airflow.sdk.exceptions import AirflowFailException
 from croniter import croniter
 
-from sluicegate import definition, definition_yaml
+from sluicegate import definition, definition_yaml, metastore
 from sluicegate.airflow import docs
 from sluicegate.airflow.account import Account
 from sluicegate.airflow.assets import asset
 from sluicegate.airflow.check import CheckRequest
 from sluicegate.airflow.form import form
-from sluicegate.airflow.maintenance import Maintenance
 from sluicegate.airflow.notify import callbacks, readable_callbacks
 from sluicegate.airflow.operator import SluicegateJob
 from sluicegate.airflow.sensor import LandedFilesSensor
+from sluicegate.airflow.upkeep import Catalog, Maintenance
 from sluicegate.errors import DefinitionError, PipelineMissing
 from sluicegate.settings import Settings
 
@@ -79,7 +79,7 @@ def medallion_dag(name: str, settings: Settings) -> DAG:
 
 def _of_runs(pipeline: definition.Pipeline, settings: Settings) -> DAG:
     about = {"doc_md": docs.of_dag(pipeline), "params": form(pipeline), **_of_pipeline(pipeline, settings)}
-    watched = _watched(pipeline.name, settings) if pipeline.trigger else None
+    watched = _watched(pipeline, settings) if pipeline.trigger else None
     with _dag(pipeline.name, pipeline.schedule, watched, description=pipeline.description, **about) as dag:
         chain(*_tasks(pipeline, settings))
     return dag
@@ -128,15 +128,18 @@ def _tasks(pipeline: definition.Pipeline, settings: Settings) -> Iterator[BaseOp
                 **subject,
                 **RETRIES,
             )
+    if metastore.address():
+        yield Catalog(task_id="catalog", doc_md=docs.CATALOG, execution_timeout=ENDS_WITHIN, **subject, **RETRIES)
     yield Account(task_id="account", doc_md=docs.ACCOUNT, execution_timeout=ENDS_WITHIN, **subject, **LOOKS_AGAIN)
 
 
-def _watched(name: str, settings: Settings) -> Asset:
+def _watched(pipeline: definition.Pipeline, settings: Settings) -> Asset:
     """The landing folders of a pipeline, with an event whenever files have landed in them."""
     from sluicegate.airflow.trigger import FileArrivalTrigger
 
-    watcher = AssetWatcher(name="file_arrival", trigger=FileArrivalTrigger(pipeline=name, places=settings.arguments))
-    return Asset(name=f"{name}.landing-files", watchers=[watcher])  # no table's name has a - in it
+    trigger = FileArrivalTrigger(pipeline=pipeline.name, places=settings.arguments, queue=pipeline.queueUrl)
+    watcher = AssetWatcher(name="file_arrival", trigger=trigger)
+    return Asset(name=f"{pipeline.name}.landing-files", watchers=[watcher])  # no table's name has a - in it
 
 
 def _assets(pipeline: definition.Pipeline, tables: list[str]) -> list[Asset]:

@@ -24,6 +24,10 @@ bytes wait."""
 MAINTENANCE = """\
 Puts small files of the tables together, and deletes files that no version of the last days needs. Rows stay as they
 are. Starts Spark only if there is something to gain, and never meets a run of the pipeline."""
+CATALOG = """\
+Enters tables that are new into the catalog, so that `spark-sql` finds them by their names. Starts Spark only if there
+is one."""
+
 ACCOUNT = """\
 Proves that every landed file and every record of it is in exactly one place, and fails if not. Its result tells the
 rows of each table, and how many broke which rule in this run."""

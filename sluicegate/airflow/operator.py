@@ -18,7 +18,7 @@ from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOpe
 from airflow.sdk import Asset, Connection
 from airflow.sdk.exceptions import AirflowException, AirflowNotFoundException, AirflowRescheduleException
 
-from sluicegate import report, session
+from sluicegate import cluster, report, session
 from sluicegate.airflow import lineage
 from sluicegate.airflow.asked import asked, failure, who
 from sluicegate.airflow.assets import news
@@ -90,7 +90,7 @@ class SluicegateJob(SparkSubmitOperator):
         """
         try:
             pipeline = load(self.pipeline, self.settings)
-            request = asked(pipeline, context)
+            request = self._asked(pipeline, context)
             if why := self._idle(pipeline, request):
                 self.log.info("%s %s; Spark was not started", self.name, why)
                 self._publish(pipeline, context)
@@ -105,6 +105,10 @@ class SluicegateJob(SparkSubmitOperator):
             raise failure(error) from None
         self._publish(pipeline, context)
         return self._told()
+
+    def _asked(self, pipeline: Pipeline, context: Context) -> Request | None:
+        """What the run is asked for; None where that is nothing to this job."""
+        return asked(pipeline, context)
 
     def _told(self) -> dict[str, Any] | None:
         """The job's report."""
@@ -158,10 +162,12 @@ class SluicegateJob(SparkSubmitOperator):
             self.outlets.append(about)
             self.log.info("%s has a new version, %s", about.name, told["version"])
 
-    def _idle(self, pipeline: Pipeline, request: Request) -> str:
+    def _idle(self, pipeline: Pipeline, request: Request | None) -> str:
         """Why there is nothing to do; empty if there is something."""
         from sluicegate.plan import pending  # not above: parsing a DAG file needs neither pyarrow nor deltalake
 
+        if request is None:
+            return ""
         if not request.names(pipeline, self.layer):
             return "has none of the tables that this run is for"
         # An interval is made again even if nothing is new. Gold then sees by its own marks whether silver changed.
@@ -181,7 +187,9 @@ class SluicegateJob(SparkSubmitOperator):
         asked_for = request.arguments(self.layer) if request else ()
         self.application_args = [*(self.application_args or ()), *asked_for]
         session.java_version(session.java())
-        self.conf = session.spark_conf(replace(self.settings, master=self._master())) | (self.conf or {})
+        self.conf = session.job_conf(self.layer, replace(self.settings, master=self._master())) | (self.conf or {})
+        if file := cluster.properties_file():
+            self.properties_file = self.properties_file or str(file)
         # By its path: a spark-submit that happens to be first on PATH may be of another Spark.
         self._spark_binary = self._spark_binary or str(session.spark_home() / "bin" / "spark-submit")
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import AsyncIterator, Sequence
 from typing import Any
 
@@ -12,6 +13,9 @@ from sluicegate import aws
 from sluicegate.airflow import store
 from sluicegate.errors import UserError
 from sluicegate.settings import Settings
+
+# Seconds; see FileArrivalTrigger.
+AT_LEAST_EVERY = 600.0
 
 
 class LandedFilesTrigger(BaseTrigger):
@@ -72,17 +76,21 @@ class FileArrivalTrigger(BaseEventTrigger):
         pipeline: name of the pipeline.
         places: where things are: the arguments of ``Settings.of``.
         every: seconds between two looks.
+        queue: address of a queue that the store tells of new objects. Then a look follows each message, and without one
+            there is a look every ``AT_LEAST_EVERY`` seconds: a queue may lose a message, or be told of nothing.
     """
 
-    def __init__(self, *, pipeline: str, places: dict[str, str], every: float = 30.0) -> None:
+    def __init__(self, *, pipeline: str, places: dict[str, str], every: float = 30.0, queue: str | None = None) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
         self.pipeline = pipeline
         self.places = places
         self.every = every
+        self.queue = queue
+        self._look_until = 0.0
 
     def serialize(self) -> tuple[str, dict[str, Any]]:
         """What the triggerer makes it again of, and what a version of the DAG has of it."""
-        arguments = {"pipeline": self.pipeline, "places": self.places, "every": self.every}
+        arguments = {"pipeline": self.pipeline, "places": self.places, "every": self.every, "queue": self.queue}
         return f"{type(self).__module__}.{type(self).__qualname__}", arguments
 
     async def run(self) -> AsyncIterator[TriggerEvent]:
@@ -103,11 +111,51 @@ class FileArrivalTrigger(BaseEventTrigger):
             if any(before.get(about) != said for about, said in answer.items()):
                 yield TriggerEvent(answer)  # type: ignore[no-untyped-call]
             before = answer
+            await self._rest()
+
+    async def _rest(self) -> None:
+        """Waits until it is time for a look: for some seconds, or for a message.
+
+        Messages go once they are received. What they told of is looked for until it has settled; if this process ends
+        meanwhile, the next one begins with a look.
+        """
+        now = time.monotonic()
+        if self.queue is None or now < self._look_until:
             await asyncio.sleep(self.every)
+            return
+        while time.monotonic() < now + AT_LEAST_EVERY:
+            try:
+                if await asyncio.to_thread(self._messages, await store.said_in_triggerer()):
+                    settled = await asyncio.to_thread(settles, self.pipeline, Settings.of(**self.places))
+                    self._look_until = time.monotonic() + settled + self.every
+                    return
+            except Exception:
+                # Then it is as without a queue.
+                self.log.warning("the queue of %s does not answer", self.pipeline, exc_info=True)
+                await asyncio.sleep(self.every)
+                return
+
+    def _messages(self, said: dict[str, str]) -> bool:
+        """Whether the queue had messages, which are taken from it; all that there are, so that one look is for many."""
+        from sluicegate.airflow.queue import Queue
+
+        queue = Queue(self.queue or "", said)
+        first = found = queue.receive()
+        while found:
+            queue.delete(found)
+            found = queue.receive(0)
+        return bool(first)
 
     def _look(self, said: dict[str, str]) -> dict[str, Any]:
         with aws.given(said):
             return arrived(self.pipeline, Settings.of(**self.places))
+
+
+def settles(name: str, settings: Settings) -> float:
+    """Seconds after which a file that landed now is taken by all tables of a pipeline."""
+    from sluicegate.definition import load
+
+    return max((table.settleSeconds for table in load(name, settings).bronze.values()), default=0.0)
 
 
 def arrived(name: str, settings: Settings) -> dict[str, Any]:

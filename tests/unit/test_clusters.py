@@ -54,7 +54,7 @@ def installed(monkeypatch: pytest.MonkeyPatch) -> Settings:
     monkeypatch.setattr(session, "HOME", PACKAGES / "sluicegate")
     monkeypatch.setattr(session, "usable_archive", lambda: (None, "SPARK_CONF_DIR is set"))
     monkeypatch.setattr(
-        jars, "found", lambda: [HOME / "jars" / f"{name}.jar" for name in ("delta-spark", "delta-storage")]
+        jars, "found", lambda **_: [HOME / "jars" / f"{name}.jar" for name in ("delta-spark", "delta-storage")]
     )
     monkeypatch.setattr(sys, "executable", str(HOME / "bin/python"))
     monkeypatch.delenv("SPARK_CONF_DIR", raising=False)
@@ -137,6 +137,19 @@ def test_what_spark_defaults_say_wins_but_where_jobs_depend_on_it(
         assert conf["spark.sql.session.timeZone"] == "UTC"
     monkeypatch.delenv("SPARK_CONF_DIR")
     assert session.spark_conf(Settings.of(master="yarn"))["spark.driver.memory"] == "2g"
+
+
+@pytest.mark.usefixtures("installed")
+def test_a_folder_of_nothing_else_stays_off_the_class_path(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """So that the driver can start by its class-data archive."""
+    monkeypatch.setenv("SPARK_CONF_DIR", str(defaults(tmp_path, "spark.driver.memory 6g\n")))
+    settings, file = Settings.of(master="yarn"), str(tmp_path / "spark-defaults.conf")
+    command = session.submit_command("bronze", "heart_rate", settings)
+    assert command[command.index("--properties-file") + 1] == file
+    assert session.submit_env()["SPARK_CONF_DIR"] == str(session.conf_folder())
+    (tmp_path / "hive-site.xml").write_text("<configuration/>")
+    assert "--properties-file" not in session.submit_command("bronze", "heart_rate", settings)
+    assert session.submit_env()["SPARK_CONF_DIR"] == str(tmp_path)
 
 
 SETTINGS = re.compile(r"config/.*package\$|/Config\$|SQLConf\$|KubernetesVolumeUtils\$")

@@ -332,7 +332,7 @@ def submit(heartbeats: Workspace, monkeypatch: pytest.MonkeyPatch) -> Callable[[
     def make(script: str) -> SluicegateJob:
         monkeypatch.setattr(session, "java", lambda: "/usr/bin/java")
         monkeypatch.setattr(session, "java_version", lambda _: "17")
-        monkeypatch.setattr(session, "spark_conf", lambda _: {"spark.app.id": "fake"})
+        monkeypatch.setattr(session, "spark_conf", lambda _, **__: {"spark.app.id": "fake"})
         monkeypatch.setenv("AIRFLOW_CONN_SPARK_DEFAULT", '{"conn_type": "spark", "host": "local[2]"}')
         program = heartbeats.folder / "spark-submit"
         program.write_text(f"#!/bin/sh\n{script}\n")

@@ -11,12 +11,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import sqlglot
 import typer.main
 import yaml
 from typer.exceptions import TyperException
 
 from scripts import reference
-from sluicegate import cli, errors, job
+from sluicegate import cli, errors, job, metastore
 from sluicegate.definition import load_file
 from sluicegate.definition_bronze import BronzeTable
 from sluicegate.definition_changes import TRACKED
@@ -86,6 +87,7 @@ def test_every_variable_that_the_code_reads_is_documented() -> None:
     pattern = r"""environ(?:ment)?(?:\.get\(|\[)["']((?:SLUICEGATE|JAVA|SPARK)_\w+)["']"""
     read = {name for file in sources for name in re.findall(pattern, file.read_text())}
     text = (ROOT / "docs" / "reference.md").read_text()
+    read |= {metastore.ADDRESS, metastore.USER, metastore.PASSWORD}  # read by these names
     told = set(re.findall(r"^\| `(\w+)`", text[text.index("\n## Environment\n") :], re.MULTILINE))
     assert told == read
 
@@ -211,6 +213,18 @@ def check_make(words: list[str]) -> None:
             assert word in TARGETS, f"there is no target {word}"
 
 
+def check_docker(words: list[str]) -> None:
+    """``docker compose exec SERVICE`` and a command of the image."""
+    services = yaml.safe_load((ROOT / "docker-compose.yaml").read_text())["services"]
+    assert words[:2] == ["compose", "exec"]
+    assert words[2] in services
+    if words[3] == "sluicegate":
+        check_sluicegate(words[4:])
+    else:
+        assert words[3:5] == ["spark-sql", "-e"]
+        assert sqlglot.parse_one(words[5], dialect="spark")
+
+
 def check_sluicegate(words: list[str]) -> None:
     group: Any = typer.main.get_command(cli.app)
     assert words, "a command is missing"
@@ -253,6 +267,7 @@ def check_command(line: str) -> None:
         "pip": check_install,
         ".venv/bin/uv": check_uv,
         ".venv/bin/python": check_python,
+        "docker": check_docker,
     }
     assert program in checks, f"nobody knows whether this works: {line}"
     checks[program](words)

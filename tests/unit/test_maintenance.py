@@ -23,7 +23,7 @@ from tests.conftest import Workspace
 if TYPE_CHECKING:
     from airflow.sdk import DAG
 
-    from sluicegate.airflow.maintenance import Maintenance
+    from sluicegate.airflow.upkeep import Maintenance
 
 pytestmark = pytest.mark.unit
 
@@ -133,7 +133,7 @@ def submit(maintained: Workspace, monkeypatch: pytest.MonkeyPatch) -> Callable[[
     def make(script: str) -> Maintenance:
         monkeypatch.setattr(session, "java", lambda: "/usr/bin/java")
         monkeypatch.setattr(session, "java_version", lambda _: "17")
-        monkeypatch.setattr(session, "spark_conf", lambda _: {"spark.app.id": "fake"})
+        monkeypatch.setattr(session, "spark_conf", lambda _, **__: {"spark.app.id": "fake"})
         monkeypatch.setenv("AIRFLOW_CONN_SPARK_DEFAULT", '{"conn_type": "spark", "host": "local[2]"}')
         program = maintained.folder / "spark-submit"
         program.write_text(f"#!/bin/sh\n{script}\n")

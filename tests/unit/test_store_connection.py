@@ -138,7 +138,7 @@ def test_a_job_gets_them_in_its_environment_and_nowhere_else(
 ) -> None:
     monkeypatch.setattr(session, "java", lambda: "/usr/bin/java")
     monkeypatch.setattr(session, "java_version", lambda _: "17")
-    monkeypatch.setattr(session, "spark_conf", lambda _: {})
+    monkeypatch.setattr(session, "spark_conf", lambda _, **__: {})
     monkeypatch.setenv("AIRFLOW_CONN_SPARK_DEFAULT", '{"conn_type": "spark", "host": "local[2]"}')
     monkeypatch.delenv("AIRFLOW_CONN_LANDING")
     monkeypatch.setenv("AIRFLOW_CONN_OTHER", server.connection())

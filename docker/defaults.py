@@ -1,0 +1,36 @@
+"""Writes Spark's settings into the image: ``python -m docker.defaults``.
+
+They are those of a job, for a cluster, with what is true of the compose stack alone.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from sluicegate import metastore
+from sluicegate.session import write_defaults
+
+FOLDER = Path(__file__).resolve().parent / "spark"
+
+STACK = {
+    "spark.master": "spark://spark-master:7077",
+    # Without the secret nobody talks to the cluster or to a driver. It is in the environment, which goes before this
+    # setting; but Spark does not start without the setting.
+    "spark.authenticate": "true",
+    "spark.authenticate.secret": "see-_SPARK_AUTH_SECRET",
+    "spark.master.rest.enabled": "false",  # it would take work from anyone
+    "spark.driver.memory": "768m",
+    "spark.executor.memory": "768m",
+    # A job takes no more than this of the cluster, so that the next one is not kept waiting by it.
+    "spark.cores.max": "2",
+    "spark.eventLog.enabled": "${env:SPARK_EVENT_LOG}",
+    "spark.eventLog.dir": "file:///events",
+    "spark.sql.warehouse.dir": "/scratch/warehouse",
+    # For people's spark-sql; jobs but one open no catalog.
+    **{key: value for key, value in metastore.conf().items() if key.startswith("spark.hadoop.")},
+}
+
+if __name__ == "__main__":
+    write_defaults(FOLDER, STACK["spark.master"])
+    with (FOLDER / "spark-defaults.conf").open("a") as file:
+        file.writelines(f"{key} {value}\n" for key, value in STACK.items())

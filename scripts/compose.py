@@ -1,0 +1,216 @@
+"""The stack of docker-compose.yaml: ``make up`` and ``make down``.
+
+``up`` generates the secrets that are missing into ``.env``, builds the image, starts the services and waits until all
+are healthy. ``down`` stops them and keeps their data. ``volumes`` names what they keep, and ``clean`` deletes it.
+
+Needs the standard library and Docker with Compose, either as its plugin or as docker-compose 1.29. Exit 0: done; 2:
+something is missing on this machine; 1: Docker or a service failed. All messages say what to do.
+"""
+
+from __future__ import annotations
+
+import argparse
+import base64
+import json
+import os
+import secrets
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+STARTS_WITHIN = 900  # seconds; some 60 where the image is built
+
+# Only letters, digits, - and _: they stand in addresses and in JSON.
+SECRETS: dict[str, Callable[[], str]] = {
+    "POSTGRES_PASSWORD": lambda: secrets.token_urlsafe(24),
+    "AIRFLOW_DATABASE_PASSWORD": lambda: secrets.token_urlsafe(24),
+    "METASTORE_PASSWORD": lambda: secrets.token_urlsafe(24),
+    "AIRFLOW_PASSWORD": lambda: secrets.token_urlsafe(12),
+    "AIRFLOW_FERNET_KEY": lambda: base64.urlsafe_b64encode(secrets.token_bytes(32)).decode(),
+    "AIRFLOW_SECRET_KEY": lambda: secrets.token_urlsafe(32),
+    "AIRFLOW_JWT_SECRET": lambda: secrets.token_urlsafe(48),
+    "SPARK_SECRET": lambda: secrets.token_urlsafe(32),
+}
+
+HEAD = """# Made by `make up`: the secrets of the stack on this machine, and where its data lie. Not for the repository.
+# Passwords of the databases are in the volume `postgres` from its first start on; to change one, change it there, too.
+"""
+
+
+class Stop(Exception):
+    """It cannot go on; the message says why, and what to do. Exit code 2 where something is missing, 1 else."""
+
+    def __init__(self, message: str, exit_code: int = 2) -> None:
+        super().__init__(message)
+        self.exit_code = exit_code
+
+
+def settings(root: Path) -> dict[str, str]:
+    """What ``.env`` says."""
+    file = root / ".env"
+    lines = file.read_text().splitlines() if file.exists() else []
+    return dict(line.split("=", 1) for line in lines if "=" in line and not line.startswith("#"))
+
+
+def complete(root: Path, lake: str | None) -> list[str]:
+    """Adds to ``.env`` what is missing there, and returns the names of what was added; nobody else can read the file.
+
+    Args:
+        root: the repository.
+        lake: a folder of this machine for the tables; a volume of Docker's where it is not given.
+    """
+    known = settings(root)
+    wanted: dict[str, str] = {name: make() for name, make in SECRETS.items()}
+    # Files in the landing folder are the person's, and so is whoever reads them; root would be so in there, too.
+    wanted["SLUICEGATE_UID"] = str(os.getuid() or 50000)
+    wanted["COMPOSE_PROJECT_NAME"] = "sluicegate"
+    # The same path inside and outside: the ledger knows a file by its path.
+    wanted["SLUICEGATE_LANDING"] = wanted["SLUICEGATE_LANDING_FOLDER"] = str(root / "landing")
+    if lake:
+        wanted["SLUICEGATE_LAKE"] = wanted["SLUICEGATE_LAKE_VOLUME"] = os.path.abspath(lake)
+    missing = {name: value for name, value in wanted.items() if not known.get(name)}
+    file = root / ".env"
+    if not file.exists():
+        os.close(os.open(file, os.O_WRONLY | os.O_CREAT, 0o600))
+        file.write_text(HEAD)
+    with file.open("a") as env:
+        env.writelines(f"{name}={value}\n" for name, value in missing.items())
+    return list(missing)
+
+
+def compose() -> list[str]:
+    """The command of Compose on this machine.
+
+    Raises:
+        Stop: there is none, or Docker does not answer.
+    """
+    for command in (["docker", "compose"], ["docker-compose"]):
+        if _quiet([*command, "version"]):
+            break
+    else:
+        raise Stop("Docker with Compose is needed, and there is none on PATH: install Docker Desktop, or the packages"
+                   " docker.io and docker-compose of Debian and Ubuntu.")  # fmt: skip
+    if not _quiet(["docker", "info"]):
+        raise Stop("Docker does not answer: start it, or let this user talk to it (`docker info` says why not).")
+    return command
+
+
+def _quiet(command: Sequence[str]) -> bool:
+    try:
+        return subprocess.run(command, capture_output=True, check=False).returncode == 0
+    except OSError:
+        return False
+
+
+def _run(command: Sequence[str], purpose: str) -> None:
+    if subprocess.run(command, cwd=ROOT, check=False).returncode:
+        raise Stop(f"Could not {purpose}: what Docker said is above.", exit_code=1)
+
+
+def up(lake: str | None, more: Sequence[str]) -> None:
+    """Starts the stack, and waits for it.
+
+    Raises:
+        Stop: Docker is missing, or a service does not become healthy.
+    """
+    command = compose()
+    if added := complete(ROOT, lake):
+        print(f"generated into .env: {', '.join(added)}", flush=True)
+    said = settings(ROOT)
+    for folder in (said["SLUICEGATE_LANDING_FOLDER"], said.get("SLUICEGATE_LAKE_VOLUME", "")):
+        if os.path.isabs(folder):  # Docker would make it root's
+            _own(Path(folder), int(said["SLUICEGATE_UID"]))
+    started = time.monotonic()
+    _run([*command, "up", "-d", "--build", *more], "start the stack")
+    _wait(command, started)
+    print(f"All services are healthy, {time.monotonic() - started:.0f} s after the start.")
+    port = said.get("AIRFLOW_PORT", "8080")
+    print(f"Airflow: http://localhost:{port}, user admin, password: AIRFLOW_PASSWORD in .env")
+    print(f"Drop files below {said['SLUICEGATE_LANDING_FOLDER']} and unpause a DAG; `make down` stops, and keeps all.")
+
+
+def _own(folder: Path, user: int) -> None:
+    """Makes a folder that the containers' user may write to."""
+    folder.mkdir(parents=True, exist_ok=True)
+    if os.getuid() == 0 and folder.stat().st_uid == 0:
+        os.chown(folder, user, 0)
+
+
+def _wait(command: Sequence[str], started: float) -> None:
+    """Waits until every service is healthy, and tells of each once."""
+    told: set[str] = set()
+    while True:
+        states = _states(command)
+        for name in sorted(name for name, state in states.items() if state == "healthy" and name not in told):
+            print(f"  {name:<40} healthy after {time.monotonic() - started:4.0f} s", flush=True)
+            told.add(name)
+        late = {name: state for name, state in states.items() if state not in ("healthy", "done")}
+        if states and not late:
+            return
+        ended = {name: state for name, state in late.items() if state.startswith("exited")}
+        if ended or time.monotonic() - started > STARTS_WITHIN:
+            which = ended or late
+            said = ", ".join(f"{name} is {state}" for name, state in which.items())
+            raise Stop(f"{said}: `{' '.join(command)} logs` tells why.", exit_code=1)
+        time.sleep(1)
+
+
+def _states(command: Sequence[str]) -> dict[str, str]:
+    """healthy, done, or what else a container is, by its name."""
+    ids = subprocess.run([*command, "ps", "-a", "-q"], cwd=ROOT, capture_output=True, text=True, check=True)
+    if not (found := ids.stdout.split()):
+        # docker-compose 1.29 shows all containers with `ps -q`, and knows no `-a` beside it.
+        return {}
+    told = subprocess.run(["docker", "inspect", *found], capture_output=True, text=True, check=True)
+    states = {}
+    for one in json.loads(told.stdout):
+        state = one["State"]
+        said = state.get("Health", {}).get("Status") or state["Status"]
+        if state["Status"] == "exited":
+            said = "done" if state["ExitCode"] == 0 else f"exited with {state['ExitCode']}"
+        states[one["Name"].lstrip("/")] = said
+    return states
+
+
+def volumes() -> list[str]:
+    """The volumes that the stack keeps its data in; none where there is no Docker."""
+    project = settings(ROOT).get("COMPOSE_PROJECT_NAME", "sluicegate")
+    asked = ["docker", "volume", "ls", "-q", "--filter", f"label=com.docker.compose.project={project}"]
+    try:
+        return sorted(subprocess.run(asked, capture_output=True, text=True, check=False).stdout.split())
+    except OSError:
+        return []
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Does what the command line asks for; returns the exit code."""
+    parser = argparse.ArgumentParser(prog="scripts.compose", description="Starts and stops the compose stack.")
+    commands = parser.add_subparsers(dest="command", required=True)
+    start = commands.add_parser("up", help="generate what .env lacks, build the image, start, wait for health")
+    start.add_argument("--lake", help="a folder of this machine for the tables (default: a volume of Docker's)")
+    start.add_argument("more", nargs="*", help="options of `docker compose up`, after --")
+    commands.add_parser("down", help="stop; the data stay")
+    commands.add_parser("volumes", help="name the volumes with data")
+    commands.add_parser("clean", help="stop, and delete the volumes")
+    given = parser.parse_args(arguments)
+    try:
+        if given.command == "up":
+            up(given.lake, given.more)
+        elif given.command == "volumes":
+            print("\n".join(volumes()))
+        else:
+            deleted = ["--volumes"] if given.command == "clean" else []
+            _run([*compose(), "--profile", "history", "down", "--remove-orphans", *deleted], "stop the stack")
+    except Stop as stop:
+        print(f"{given.command}: {stop}", file=sys.stderr)
+        return stop.exit_code
+    except KeyboardInterrupt:
+        return 130
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

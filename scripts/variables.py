@@ -1,0 +1,21 @@
+"""Environment variables that jobs and commands read, for ``docs/reference.md``."""
+
+from __future__ import annotations
+
+from sluicegate import fault
+
+# The variables that no option stands for: meaning and default. A test compares them with those that the code reads.
+VARIABLES = {
+    "SLUICEGATE_JARS": ("Folder with the pinned Delta jars.", "`.jars` in the checkout, or in the installed package"),
+    "SLUICEGATE_DEBUG": ("Set to anything: a job that fails shows the whole trace.", ""),
+    "SLUICEGATE_PII_KEY": ("Secret key of pseudonyms, at least 16 bytes; jobs of tables with `hmac` need it.", ""),
+    "SLUICEGATE_HISTORY_SERVER": ("Address of Spark's history server, which tasks in Airflow then link to.", "none"),
+    "SLUICEGATE_STORE_CONN_ID": ("Connection of Airflow with the credentials of the landing's store.", "none"),
+    "SLUICEGATE_MAVEN": ("Maven repository that the jars are fetched from.", "Maven Central"),
+    "SLUICEGATE_METASTORE": ("JDBC address of the PostgreSQL database that is the catalog.", "no catalog"),
+    "SLUICEGATE_METASTORE_USER": ("Its user.", ""),
+    "SLUICEGATE_METASTORE_PASSWORD": ("Its password.", ""),
+    "SLUICEGATE_FAULT": (f"For tests: kills the job at this point, one of `{'`, `'.join(fault.POINTS)}`.", ""),
+    "JAVA_HOME": ("The Java that Spark runs on.", "`java` on `PATH`"),
+    "SPARK_CONF_DIR": ("Folder of Spark's settings; they win over most of ours.", "none"),
+}

@@ -1,0 +1,65 @@
+"""A queue that an object store tells of new objects: Amazon's SQS, and what speaks as it does."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from typing import Any
+
+from sluicegate.errors import UserError
+
+# The longest that SQS lets a receiver wait, in seconds; waiting costs nothing, asking does.
+LONG_POLL = 20
+
+# As many messages as SQS gives at a time.
+AT_ONCE = 10
+
+KEYS = {
+    "aws_access_key_id": "AWS_ACCESS_KEY_ID",
+    "aws_secret_access_key": "AWS_SECRET_ACCESS_KEY",
+    "aws_session_token": "AWS_SESSION_TOKEN",
+}
+
+
+class Queue:
+    """The messages of one queue. What they say is not looked at: that there is one is a reason to look at landing.
+
+    Args:
+        url: the queue's address, as SQS gives it.
+        said: variables that go before those of the environment (see ``store.variables``).
+
+    Raises:
+        UserError: boto3 is not installed.
+    """
+
+    def __init__(self, url: str, said: Mapping[str, str]) -> None:
+        try:
+            import boto3
+        except ImportError:
+            raise UserError(
+                "queueUrl needs boto3, which is not installed where Airflow's triggerer runs",
+                hint="install sluicegate[sqs] there",
+            ) from None
+        known = {**os.environ, **said}
+        self.url = url
+        self._sqs: Any = boto3.client(
+            "sqs",
+            endpoint_url=known.get("AWS_ENDPOINT_URL_SQS") or known.get("AWS_ENDPOINT_URL") or None,
+            region_name=known.get("AWS_REGION") or known.get("AWS_DEFAULT_REGION") or None,
+            **{option: said.get(name) or None for option, name in KEYS.items()},
+        )
+
+    def receive(self, seconds: int | None = None) -> list[str]:
+        """The receipts of messages that are there, or come within some seconds."""
+        wait = LONG_POLL if seconds is None else seconds
+        answer = self._sqs.receive_message(QueueUrl=self.url, MaxNumberOfMessages=AT_ONCE, WaitTimeSeconds=wait)
+        return [message["ReceiptHandle"] for message in answer.get("Messages", ())]
+
+    def delete(self, receipts: list[str]) -> None:
+        """Takes messages out for good; those that are not come again."""
+        for start in range(0, len(receipts), AT_ONCE):
+            entries = [
+                {"Id": str(number), "ReceiptHandle": receipt}
+                for number, receipt in enumerate(receipts[start : start + AT_ONCE])
+            ]
+            self._sqs.delete_message_batch(QueueUrl=self.url, Entries=entries)

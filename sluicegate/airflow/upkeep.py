@@ -1,0 +1,66 @@
+"""The tasks whose jobs belong to no layer: they change no row, whatever a run is asked for."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, cast
+
+from sluicegate.airflow.operator import SluicegateJob
+
+if TYPE_CHECKING:
+    from airflow.sdk import Context
+
+    from sluicegate.definition import Layer, Pipeline
+
+
+class Upkeep(SluicegateJob):
+    """Runs a job in ``spark_jobs/`` that is for all tables of a pipeline.
+
+    Args:
+        job: its name.
+        kwargs: what SluicegateJob takes, but for the layer.
+    """
+
+    def __init__(self, *, job: str, **kwargs: Any) -> None:
+        super().__init__(layer=cast("Layer", job), **kwargs)
+
+    def _asked(self, pipeline: Pipeline, context: Context) -> None:
+        """Nothing: the form is about rows."""
+
+    def _trace(self, pipeline: Pipeline, context: Context) -> None:
+        """Nothing: no row comes or goes."""
+
+    def _publish(self, pipeline: Pipeline, context: Context) -> None:
+        """Nothing: no table has changed to those who read it."""
+
+
+class Maintenance(Upkeep):
+    """Runs ``spark_jobs/maintain.py``, unless there is nothing to gain.
+
+    Args:
+        kwargs: what Upkeep takes, but for the job.
+    """
+
+    def __init__(self, **kwargs: Any) -> None:
+        super().__init__(job="maintain", **kwargs)
+
+    def _idle(self, pipeline: Pipeline, request: object) -> str:
+        from sluicegate import lake, maintain  # not above: parsing a DAG file needs neither pyarrow nor deltalake
+
+        tables = maintain.look(pipeline, lake.Lake(self.settings.lake, pipeline.name))
+        return "" if any(table.due for table in tables) else "has nothing to gain"
+
+
+class Catalog(Upkeep):
+    """Runs ``spark_jobs/catalog.py``, unless the catalog knows all tables.
+
+    Args:
+        kwargs: what Upkeep takes, but for the job.
+    """
+
+    def __init__(self, **kwargs: Any) -> None:
+        super().__init__(job="catalog", **kwargs)
+
+    def _idle(self, pipeline: Pipeline, request: object) -> str:
+        from sluicegate import catalog, lake
+
+        return "" if catalog.due(pipeline, lake.Lake(self.settings.lake, pipeline.name)) else "has no new table"
