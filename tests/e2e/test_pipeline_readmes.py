@@ -24,12 +24,12 @@ SAID = {
     "heart_rate": ["2,000 read", "(total_recordings|readings)", "running", "stops after its current batch", "verified"],
     "healthcare_dlh": ["3,000 read", "ingested", "avg_heartrate"],
     "online_school": [
-        "2,000 read", "courses_counts", "5 rows", "known_student", "verified", r"\n +1000 +1000 +0", "nothing new",
+        "2,000 read", "courses_counts", "5 rows", "known_student", "verified", r"1,000 +1,000 +0", "nothing new",
         "no row of the table would change",
     ],
     "online_school_python": ["the definition is right", "2,000 read", "verified"],
     "online_school_courses": ["Noor Haddad +2", "Mei Tanaka +1", "was changed by UPDATE", "Mei Tanaka +2", "verified"],
-    "retail": ["1,000 read", "known_product", r"waiting\n-+\n +0", "made again whole", "margin", "verified"],
+    "retail": ["1,000 read", "known_product", r"waiting *\n0 *\n", "made again whole", "margin", "verified"],
 }  # fmt: skip
 
 
