@@ -30,7 +30,7 @@ ENV UV_COMPILE_BYTECODE=1 \
 COPY pyproject.toml uv.lock README.md LICENSE ./
 COPY scripts/setup.py scripts/
 COPY sluicegate/__init__.py sluicegate/errors.py sluicegate/jars.py sluicegate/settings.py sluicegate/
-RUN python -m scripts.setup --packages spark airflow postgres openlineage
+RUN python -m scripts.setup --packages spark airflow metrics openlineage postgres sqs
 COPY sluicegate sluicegate
 COPY spark_jobs spark_jobs
 COPY dags dags

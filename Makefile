@@ -27,8 +27,8 @@ demo: setup ## land sample files, run the pipeline in a real Airflow, show gold 
 ui: setup ## the demo's Airflow with its web page, until Ctrl-C
 	@$(RUN) -m sluicegate.demo --ui
 
-up: ## build the image and start the stack of docker-compose.yaml: Airflow, Spark, PostgreSQL (LAKE=DIR: tables in a folder)
-	@$(PYTHON) -m scripts.compose up $(if $(LAKE),--lake "$(LAKE)")
+up: ## build the image and start the stack of docker-compose.yaml: Airflow, Spark, PostgreSQL (LAKE=DIR: tables in a folder; S3=1: on a store of objects)
+	@$(PYTHON) -m scripts.compose up $(if $(LAKE),--lake "$(LAKE)") $(if $(S3),--s3)
 
 down: ## stop that stack; its data stay
 	@$(PYTHON) -m scripts.compose down

@@ -23,6 +23,9 @@ STACK = {
     "spark.executor.memory": "768m",
     # A job takes no more than this of the cluster, so that the next one is not kept waiting by it.
     "spark.cores.max": "2",
+    "spark.metrics.conf.*.sink.prometheusServlet.class": "org.apache.spark.metrics.sink.PrometheusServlet",
+    "spark.metrics.conf.*.sink.prometheusServlet.path": "/metrics/prometheus",
+    "spark.metrics.conf.master.sink.prometheusServlet.path": "/metrics/master/prometheus",
     "spark.eventLog.enabled": "${env:SPARK_EVENT_LOG}",
     "spark.eventLog.dir": "file:///events",
     "spark.sql.warehouse.dir": "/scratch/warehouse",

@@ -35,6 +35,9 @@ SECRETS: dict[str, Callable[[], str]] = {
     "SPARK_SECRET": lambda: secrets.token_urlsafe(32),
 }
 
+# Services of all profiles are stopped, whoever started them.
+PROFILES = ["--profile", "history", "--profile", "metrics", "--profile", "s3"]
+
 HEAD = """# Made by `make up`: the secrets of the stack on this machine, and where its data lie. Not for the repository.
 # Passwords of the databases are in the volume `postgres` from its first start on; to change one, change it there, too.
 """
@@ -55,12 +58,26 @@ def settings(root: Path) -> dict[str, str]:
     return dict(line.split("=", 1) for line in lines if "=" in line and not line.startswith("#"))
 
 
-def complete(root: Path, lake: str | None) -> list[str]:
+# Where landing and lake are on the stack's own store; its address is another one outside.
+ON_S3: dict[str, Callable[[], str]] = {
+    "AWS_ACCESS_KEY_ID": lambda: secrets.token_hex(10),
+    "AWS_SECRET_ACCESS_KEY": lambda: secrets.token_urlsafe(30),
+    "AWS_ENDPOINT_URL": lambda: "http://s3:9000",
+    "AWS_REGION": lambda: "us-east-1",
+    "SLUICEGATE_LAKE": lambda: "s3a://lake",
+    "SLUICEGATE_LANDING": lambda: "s3a://landing",
+    "COMPOSE_PROFILES": lambda: "s3",
+    "S3": lambda: "1",
+}
+
+
+def complete(root: Path, lake: str | None, s3: bool = False) -> list[str]:
     """Adds to ``.env`` what is missing there, and returns the names of what was added; nobody else can read the file.
 
     Args:
         root: the repository.
         lake: a folder of this machine for the tables; a volume of Docker's where it is not given.
+        s3: whether landing and lake are to be on the stack's store of objects.
     """
     known = settings(root)
     wanted: dict[str, str] = {name: make() for name, make in SECRETS.items()}
@@ -70,7 +87,9 @@ def complete(root: Path, lake: str | None) -> list[str]:
     # The same path inside and outside: the ledger knows a file by its path.
     wanted["SLUICEGATE_LANDING"] = wanted["SLUICEGATE_LANDING_FOLDER"] = str(root / "landing")
     if lake:
-        wanted["SLUICEGATE_LAKE"] = wanted["SLUICEGATE_LAKE_VOLUME"] = os.path.abspath(lake)
+        for name in ("SLUICEGATE_LAKE", "SLUICEGATE_LAKE_FOLDER", "SLUICEGATE_LAKE_VOLUME"):
+            wanted[name] = os.path.abspath(lake)
+    wanted |= {name: make() for name, make in ON_S3.items()} if s3 else {}
     missing = {name: value for name, value in wanted.items() if not known.get(name)}
     file = root / ".env"
     if not file.exists():
@@ -110,26 +129,34 @@ def _run(command: Sequence[str], purpose: str) -> None:
         raise Stop(f"Could not {purpose}: what Docker said is above.", exit_code=1)
 
 
-def up(lake: str | None, more: Sequence[str]) -> None:
+def up(lake: str | None, s3: bool) -> None:
     """Starts the stack, and waits for it.
+
+    Args:
+        lake: see ``complete``.
+        s3: see ``complete``.
 
     Raises:
         Stop: Docker is missing, or a service does not become healthy.
     """
     command = compose()
-    if added := complete(ROOT, lake):
+    if s3 and "S3" not in (said := settings(ROOT)) and said.get("SLUICEGATE_LAKE", said.get("SLUICEGATE_LANDING")):
+        raise Stop("This stack keeps landing and lake elsewhere, as .env says, and files would not move by themselves:"
+                   " `make clean`, remove .env, and `make up S3=1` begins anew.")  # fmt: skip
+    if added := complete(ROOT, lake, s3):
         print(f"generated into .env: {', '.join(added)}", flush=True)
     said = settings(ROOT)
     for folder in (said["SLUICEGATE_LANDING_FOLDER"], said.get("SLUICEGATE_LAKE_VOLUME", "")):
         if os.path.isabs(folder):  # Docker would make it root's
             _own(Path(folder), int(said["SLUICEGATE_UID"]))
     started = time.monotonic()
-    _run([*command, "up", "-d", "--build", *more], "start the stack")
+    _run([*command, "up", "-d", "--build"], "start the stack")
     _wait(command, started)
     print(f"All services are healthy, {time.monotonic() - started:.0f} s after the start.")
     port = said.get("AIRFLOW_PORT", "8080")
     print(f"Airflow: http://localhost:{port}, user admin, password: AIRFLOW_PASSWORD in .env")
-    print(f"Drop files below {said['SLUICEGATE_LANDING_FOLDER']} and unpause a DAG; `make down` stops, and keeps all.")
+    place = said["SLUICEGATE_LANDING"]
+    print(f"Put files below {place} and unpause a DAG; `make down` stops, and keeps all.")
 
 
 def _own(folder: Path, user: int) -> None:
@@ -191,19 +218,19 @@ def main(arguments: Sequence[str] | None = None) -> int:
     commands = parser.add_subparsers(dest="command", required=True)
     start = commands.add_parser("up", help="generate what .env lacks, build the image, start, wait for health")
     start.add_argument("--lake", help="a folder of this machine for the tables (default: a volume of Docker's)")
-    start.add_argument("more", nargs="*", help="options of `docker compose up`, after --")
+    start.add_argument("--s3", action="store_true", help="landing and lake on a store of objects in the stack")
     commands.add_parser("down", help="stop; the data stay")
     commands.add_parser("volumes", help="name the volumes with data")
     commands.add_parser("clean", help="stop, and delete the volumes")
     given = parser.parse_args(arguments)
     try:
         if given.command == "up":
-            up(given.lake, given.more)
+            up(given.lake, given.s3)
         elif given.command == "volumes":
             print("\n".join(volumes()))
         else:
             deleted = ["--volumes"] if given.command == "clean" else []
-            _run([*compose(), "--profile", "history", "down", "--remove-orphans", *deleted], "stop the stack")
+            _run([*compose(), *PROFILES, "down", "--remove-orphans", *deleted], "stop the stack")
     except Stop as stop:
         print(f"{given.command}: {stop}", file=sys.stderr)
         return stop.exit_code

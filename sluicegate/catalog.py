@@ -16,9 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from xml.etree import ElementTree
 
-import fsspec
-
-from sluicegate import job, lake, metastore, session
+from sluicegate import job, lake, metastore, session, stores
 from sluicegate.definition import LAYERS
 from sluicegate.definition_header import Database
 from sluicegate.errors import CatalogConflict, UserError, Where
@@ -50,7 +48,8 @@ def tables(pipeline: Pipeline, at: lake.Lake) -> Iterator[tuple[str, str]]:
 def due(pipeline: Pipeline, at: lake.Lake) -> bool:
     """Whether there is something that the catalog was not told yet."""
     try:
-        with fsspec.open(at.registered, "rt", encoding="utf-8") as told:
+        fs, path = stores.opened(at.registered)
+        with fs.open(path, "rt", encoding="utf-8") as told:
             return str(json.load(told)["sum"]) != _sum(pipeline, at)
     except (FileNotFoundError, ValueError, KeyError):
         return True
@@ -121,7 +120,10 @@ def register(spark: SparkSession, pipeline: Pipeline, at: lake.Lake) -> list[str
             entered.append(table)
         else:
             _same(spark, whole, uri)
-    with fsspec.open(at.registered, "wt", encoding="utf-8") as told:
+    fs, path = stores.opened(at.registered)
+    if stores.has_folders(at.registered):
+        fs.makedirs(path.rpartition("/")[0], exist_ok=True)
+    with fs.open(path, "wt", encoding="utf-8") as told:
         json.dump({"sum": _sum(pipeline, at), "tables": sorted(there)}, told)
     return entered
 
@@ -154,7 +156,7 @@ def _run(arguments: argparse.Namespace) -> RunReport:
     if not metastore.address():
         raise UserError(f"there is no catalog: {metastore.ADDRESS} is not set", hint="see docs/howto/catalog.md")
     say(f"{pipeline.name} catalog")
-    spark = session.open_session(f"{pipeline.name}.catalog")
+    spark = session.open_session(f"{pipeline.name}.catalog", at)
     prepare(spark)
     entered = register(spark, pipeline, at)
     lines = [f"{database(pipeline).name}.{name}" for name in entered]

@@ -92,8 +92,9 @@ def test_nothing_of_the_host_is_mounted_but_what_is_ours(name: str) -> None:
 
 
 def test_all_images_have_a_version() -> None:
-    images = {service["image"] for service in SERVICES.values()}
-    assert images == {"${SLUICEGATE_IMAGE:-sluicegate:local}", "${POSTGRES_IMAGE:-postgres:15-bookworm}"}
+    images = {service["image"] for service in SERVICES.values()} - {"${SLUICEGATE_IMAGE:-sluicegate:local}"}
+    for image in images:
+        assert re.fullmatch(r"\$\{[A-Z0-9]+_IMAGE:-[a-z0-9/-]+:(?!latest)[\w.-]*\d[\w.-]*\}", image)
     assert SERVICES["airflow-init"]["build"]["args"]["BASE"] == "${BASE_IMAGE:-python:3.11-slim-bookworm}"
     assert "ARG BASE=python:3.11-slim-bookworm" in DOCKERFILE
 
@@ -101,14 +102,17 @@ def test_all_images_have_a_version() -> None:
 def test_no_secret_has_a_default_and_all_are_generated() -> None:
     text = (ROOT / "docker-compose.yaml").read_text()
     secrets = set(re.findall(r"\$\{(\w*(?:PASSWORD|SECRET|KEY)\w*)", text))
-    assert secrets == set(compose.SECRETS)
-    for used in re.findall(r"\$\{\w*(?:PASSWORD|SECRET|KEY)\w*([^}]*)\}", text):
-        assert used == ":?run make up, which generates it"
+    # Keys of a store: there may be none, and then the stack's own does not start.
+    of_stores = {"AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"}
+    assert secrets == set(compose.SECRETS) | of_stores
+    assert SERVICES["s3"]["command"][0].startswith('test -n "$$MINIO_ROOT_PASSWORD" && ')
+    for name, used in re.findall(r"\$\{(\w*(?:PASSWORD|SECRET|KEY)\w*)([^}]*)\}", text):
+        assert used == (":-" if name in of_stores else ":?run make up, which generates it")
     # Nor is there one beside them.
     for service in SERVICES.values():
         for key, value in (service.get("environment") or {}).items():
             if re.search("PASSWORD|SECRET|FERNET", key) and not key.endswith("_FILE"):
-                assert str(value).startswith("${")
+                assert value is None or value.startswith("${")  # None: as the environment has it
 
 
 def test_generated_secrets_differ_and_stay(tmp_path: Path) -> None:
@@ -134,6 +138,17 @@ def test_what_env_lacks_is_added_and_the_rest_is_kept(tmp_path: Path) -> None:
     assert known["AIRFLOW_PASSWORD"] == "chosen-by-hand"
     assert "AIRFLOW_PASSWORD" not in added
     assert known["SLUICEGATE_LAKE"] == known["SLUICEGATE_LAKE_VOLUME"] == str(tmp_path / "lake")
+
+
+def test_landing_and_lake_on_the_stacks_own_store(tmp_path: Path) -> None:
+    compose.complete(tmp_path, None, s3=True)
+    known = compose.settings(tmp_path)
+    assert (known["SLUICEGATE_LAKE"], known["SLUICEGATE_LANDING"]) == ("s3a://lake", "s3a://landing")
+    assert known["COMPOSE_PROFILES"] in SERVICES["s3"]["profiles"]
+    assert len(known["AWS_SECRET_ACCESS_KEY"]) >= 40
+    # What is mounted is a path all the same.
+    targets = {volume.split(":-")[-1].rstrip("}") for volume in STACK["x-volumes"][:2]}
+    assert targets == {"/data/lake", "/data/landing"}
 
 
 def test_the_image_is_built_with_care() -> None:
