@@ -12,7 +12,7 @@ from contextvars import ContextVar
 
 # A store that refuses for a moment is asked again, for a minute at most: what is waited for longer is a run that hangs.
 ATTEMPTS = 8
-ARROW_ATTEMPTS = 6  # each after twice the time of the last: 8 are a minute
+ARROW_ATTEMPTS = 5  # each after twice the time of the last: 8 are a minute
 RETRY_SECONDS = 60
 CONNECT_SECONDS = 5
 REQUEST_SECONDS = 60

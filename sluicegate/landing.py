@@ -20,8 +20,8 @@ import pyarrow.compute as pc
 from deltalake import CommitProperties, DeltaTable
 from deltalake.exceptions import CommitFailedError, DeltaError
 
-from sluicegate import archive, fault, known, lake, outcome, stores
-from sluicegate.errors import LandingMissing, Where
+from sluicegate import archive, fault, known, lake, outcome, store_errors, stores
+from sluicegate.errors import LandingMissing, StoreUnreachable, Where
 from sluicegate.stores import FILES
 
 if TYPE_CHECKING:
@@ -99,6 +99,7 @@ def below(name: str, folder: str, emptied: Callable[[], bool] = lambda: False) -
 
     Raises:
         LandingMissing: the folder does not exist, or cannot be listed.
+        StoreUnreachable: its store does not answer.
     """
     try:
         return stores.files(folder)
@@ -112,6 +113,9 @@ def below(name: str, folder: str, emptied: Callable[[], bool] = lambda: False) -
             hint=f"{hint}, or say where files land with --landing",
         ) from error
     except (OSError, ValueError, ImportError) as error:  # Arrow's errors, and fsspec's for a store it has no way to
+        of_store = store_errors.readable(error)
+        if isinstance(of_store, StoreUnreachable):  # a retry may help
+            raise of_store from error
         raise LandingMissing(
             f"the landing folder {folder} cannot be listed",
             where=Where(table=name, file=getattr(error, "filename", None) or folder),

@@ -152,15 +152,15 @@ def kill_all(job: subprocess.Popen[str]) -> None:
 
 
 RACER = """
-import sys
+import pathlib, sys, time
 from pyspark.sql.functions import lit
-from sluicegate import lake, s3
+from sluicegate import lake
 from sluicegate.session import open_session
 at = lake.Lake(sys.argv[1], "race")
 spark = open_session(sys.argv[2], at)
-print("ready", flush=True)
-input()
-done = 0
+pathlib.Path(sys.argv[3], "ready." + sys.argv[2]).touch()
+while len(list(pathlib.Path(sys.argv[3]).glob("ready.*"))) < 2:  # its parent kills it if the other never comes
+    time.sleep(0.02)
 for number in range(30):
     try:
         spark.range(1).select(lit(f"{sys.argv[2]}{number}").alias("row")).write.format("delta").mode("append").save(
@@ -180,22 +180,19 @@ def test_of_two_drivers_that_make_one_version_one_does(bucket: OnS3, tmp_path: P
     command = session._spark_submit(settings.master, session.spark_conf(settings))
     racers = [
         subprocess.Popen(
-            [*command, str(script), settings.lake, name],
-            env=session.submit_env(), stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
+            [*command, str(script), settings.lake, name, str(tmp_path)],
+            env=session.submit_env(), stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+            start_new_session=True,
         )
         for name in "AB"
     ]  # fmt: skip
-    for racer in racers:
-        assert racer.stdout is not None
-        while "ready" not in (line := racer.stdout.readline()):
-            assert line, "it ended"
-    said = []
-    for racer in racers:
-        assert racer.stdin is not None
-        racer.stdin.write("\n")
-        racer.stdin.flush()
-    for racer in racers:
-        said += racer.communicate(timeout=600)[0].split("\n")
+    try:
+        said = [line for racer in racers for line in racer.communicate(timeout=600)[0].split("\n")]
+    finally:
+        for racer in racers:
+            if racer.poll() is None:
+                kill_all(racer)
+    assert [racer.returncode for racer in racers] == [0, 0], said
     committed = sorted(line.split()[1] for line in said if line.startswith("committed"))
     rows = lake.dataset(lake.table_at(at.table("gold", "rows"))).to_table()["row"].to_pylist()
     assert len(committed) > 30

@@ -22,7 +22,7 @@ import pytest
 from sluicegate import lake, landing, stores
 from sluicegate.copy_into import Copy
 from sluicegate.definition_bronze import BronzeTable
-from sluicegate.errors import LandingMissing, SourceError
+from sluicegate.errors import LandingMissing, SluicegateError, SourceError, StoreUnreachable
 
 pytestmark = pytest.mark.unit
 
@@ -283,8 +283,12 @@ def test_a_bucket_that_is_missing(s3: Any, at: lake.Lake) -> None:
     assert "NO_SUCH_BUCKET" in caught.value.cause
 
 
-@pytest.mark.parametrize(("status", "code"), [(403, "AccessDenied"), (500, "InternalError")])
-def test_a_server_that_refuses(s3: Any, at: lake.Lake, monkeypatch: pytest.MonkeyPatch, status: int, code: str) -> None:
+@pytest.mark.parametrize(
+    ("status", "code", "kind"), [(403, "AccessDenied", LandingMissing), (500, "InternalError", StoreUnreachable)]
+)
+def test_a_server_that_refuses(
+    s3: Any, at: lake.Lake, monkeypatch: pytest.MonkeyPatch, status: int, code: str, kind: type[SluicegateError]
+) -> None:
     class Refuse(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
             self.send_response(status)
@@ -300,13 +304,14 @@ def test_a_server_that_refuses(s3: Any, at: lake.Lake, monkeypatch: pytest.Monke
     server = ThreadingHTTPServer(("127.0.0.1", 0), Refuse)
     threading.Thread(target=server.serve_forever, daemon=True).start()
     monkeypatch.setenv("AWS_ENDPOINT_URL", f"http://127.0.0.1:{server.server_port}")
+    monkeypatch.setattr("sluicegate.aws.ARROW_ATTEMPTS", 2)
     landed = BronzeTable(path=f"s3a://{BUCKET}/in", format="json")
-    with pytest.raises(LandingMissing, match="cannot be listed") as caught:
+    with pytest.raises(kind) as caught:
         landing.discover(NAME, landed, at)
     assert "not today" in caught.value.cause
     server.shutdown()
     server.server_close()
-    with pytest.raises(LandingMissing, match="cannot be listed") as caught:
+    with pytest.raises(StoreUnreachable, match="does not answer") as caught:
         landing.discover(NAME, landed, at)
     assert "connect" in caught.value.cause
 
