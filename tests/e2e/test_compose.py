@@ -224,11 +224,22 @@ def test_inside_and_outside(stack: Stack) -> None:
     places = [f"--{name}={stack.folder / name}" for name in ("lake", "landing", "pipelines")]
     done = subprocess.run([*program, *places], cwd=ROOT, capture_output=True, text=True, check=True)
     assert json.loads(done.stdout) == inside
-    with told("spark-sql: a count of silver by its name in the catalog"):
-        said = stack.inside("spark-sql", "-S", "-e", "SELECT count(*) FROM healthcare_dlh.recordings_enriched")
-    assert int(said.split()[-1]) == sum(expected(stack.landing)["silver"].values())
-    described = stack.inside("spark-sql", "-S", "-e", "DESCRIBE DATABASE EXTENDED healthcare_dlh")
-    assert "contains_pii,true" in described
+    with told("another pipeline by the command line inside, from files to the catalog"):
+        stack.inside("sluicegate", "simulate", "healthcare_dlh")
+        stack.inside("sluicegate", "run", "healthcare_dlh")
+    asked = "; ".join([
+        "SELECT count(*) FROM heart_rate.recordings_enriched",
+        "SELECT count(*) FROM healthcare_dlh.fact_heartbeat_silver",
+        "DESCRIBE DATABASE EXTENDED healthcare_dlh",
+    ])  # fmt: skip
+    with told("spark-sql: tables by their names in the catalog"):
+        said = stack.inside("spark-sql", "-S", "-e", asked)
+    counts = [int(line) for line in said.splitlines() if line.isdigit()]
+    silver = delta_table(Lake(str(stack.lake), "healthcare_dlh").table("silver", "fact_heartbeat_silver"))
+    assert silver is not None
+    assert counts == [sum(expected(stack.landing)["silver"].values()), silver.count()]
+    assert counts[1] > 0
+    assert "contains_pii,true" in said
 
 
 def test_a_backfill_rebuilds(stack: Stack) -> None:
