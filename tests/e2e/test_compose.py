@@ -225,7 +225,6 @@ def test_inside_and_outside(stack: Stack) -> None:
     done = subprocess.run([*program, *places], cwd=ROOT, capture_output=True, text=True, check=True)
     assert json.loads(done.stdout) == inside
     with told("another pipeline by the command line inside, from files to the catalog"):
-        stack.inside("sluicegate", "simulate", "healthcare_dlh")
         stack.inside("sluicegate", "run", "healthcare_dlh")
     asked = "; ".join([
         "SELECT count(*) FROM heart_rate.recordings_enriched",
