@@ -27,10 +27,10 @@ def ended(airflow: LocalAirflow, dag: str, run_id: str) -> str:
 
 
 def test_every_pipeline_through_its_dag(tmp_path: Path) -> None:
-    """All of them read one landing folder; two rounds of files, the second one with every fault."""
+    """All of them read one landing folder; two rounds of files, the second one with every fault. No schedule is on."""
     (tmp_path / "pipelines").symlink_to(ROOT / "pipelines")
     settings = Workspace(tmp_path).settings
-    with LocalAirflow(tmp_path / ".airflow", settings, lasting=True) as airflow:
+    with LocalAirflow(tmp_path / ".airflow", settings, lasting=False) as airflow:
         for faults in (Faults(), Faults(drift=True, duplicates=0.03, bad=0.04, late=0.05)):
             for name in ("heart_rate", "online_school", "retail"):
                 Simulator(name, settings.landing, records=100, seed=2, faults=faults).load()
