@@ -97,10 +97,10 @@ def test_files_stay_that_another_table_has_yet_to_follow(spark: SparkSession, ma
     allow_at_once(spark, maintained)
     bronze = maintained.uri("recordings_bronze")
     spark.sql(f"DELETE FROM delta.`{bronze}` WHERE device_id = 1")  # its change data feed has files of its own
-    content = {file.name for file in maintain._data_files(maintained.folder / "lake/heart_rate/bronze")}
+    content = {*maintain._data_files(f"{maintained.lake.root}/heart_rate/bronze")["path"].to_pylist()}
     facts = done(maintained, spark)["bronze/recordings_bronze"]
     assert facts["held"].startswith("recordings_enriched has not followed it since ")
-    assert content <= {file.name for file in maintain._data_files(maintained.folder / "lake/heart_rate/bronze")}
+    assert content <= {*maintain._data_files(f"{maintained.lake.root}/heart_rate/bronze")["path"].to_pylist()}
     maintained.run(spark)
     assert {device for (device,) in maintained.rows("recordings_enriched", "device_id")} == {2}
     assert maintain.unfollowed(maintained.definition, maintained.lake) == {}
