@@ -96,6 +96,8 @@ def complete(root: Path, lake: str | None, s3: bool = False) -> list[str]:
         os.close(os.open(file, os.O_WRONLY | os.O_CREAT, 0o600))
         file.write_text(HEAD)
     with file.open("a") as env:
+        if not file.read_text().endswith("\n"):  # as editors may leave it, or a write that was cut off
+            env.write("\n")
         env.writelines(f"{name}={value}\n" for name, value in missing.items())
     return list(missing)
 
@@ -189,7 +191,6 @@ def _states(command: Sequence[str]) -> dict[str, str]:
     """healthy, done, or what else a container is, by its name."""
     ids = subprocess.run([*command, "ps", "-a", "-q"], cwd=ROOT, capture_output=True, text=True, check=True)
     if not (found := ids.stdout.split()):
-        # docker-compose 1.29 shows all containers with `ps -q`, and knows no `-a` beside it.
         return {}
     told = subprocess.run(["docker", "inspect", *found], capture_output=True, text=True, check=True)
     states = {}

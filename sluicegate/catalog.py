@@ -50,7 +50,7 @@ def due(pipeline: Pipeline, at: lake.Lake) -> bool:
     try:
         fs, path = stores.opened(at.registered)
         with fs.open(path, "rt", encoding="utf-8") as told:
-            return str(json.load(told)["sum"]) != _sum(pipeline, at)
+            return str(json.load(told)["sum"]) != _sum(pipeline, _there(pipeline, at))
     except (FileNotFoundError, ValueError, KeyError):
         return True
 
@@ -59,9 +59,9 @@ def _there(pipeline: Pipeline, at: lake.Lake) -> dict[str, str]:
     return {name: uri for name, uri in tables(pipeline, at) if lake.delta_table(uri) is not None}
 
 
-def _sum(pipeline: Pipeline, at: lake.Lake) -> str:
+def _sum(pipeline: Pipeline, there: dict[str, str]) -> str:
     said = database(pipeline).model_dump()
-    facts = json.dumps([metastore.address(), said, _there(pipeline, at)], sort_keys=True)
+    facts = json.dumps([metastore.address(), said, there], sort_keys=True)
     return hashlib.sha256(facts.encode()).hexdigest()
 
 
@@ -124,7 +124,7 @@ def register(spark: SparkSession, pipeline: Pipeline, at: lake.Lake) -> list[str
     if stores.has_folders(at.registered):
         fs.makedirs(path.rpartition("/")[0], exist_ok=True)
     with fs.open(path, "wt", encoding="utf-8") as told:
-        json.dump({"sum": _sum(pipeline, at), "tables": sorted(there)}, told)
+        json.dump({"sum": _sum(pipeline, there), "tables": sorted(there)}, told)
     return entered
 
 

@@ -56,10 +56,6 @@ class Queue:
         return [message["ReceiptHandle"] for message in answer.get("Messages", ())]
 
     def delete(self, receipts: list[str]) -> None:
-        """Takes messages out for good; those that are not come again."""
-        for start in range(0, len(receipts), AT_ONCE):
-            entries = [
-                {"Id": str(number), "ReceiptHandle": receipt}
-                for number, receipt in enumerate(receipts[start : start + AT_ONCE])
-            ]
-            self._sqs.delete_message_batch(QueueUrl=self.url, Entries=entries)
+        """Takes the messages of a ``receive`` out for good; those that are not come again."""
+        entries = [{"Id": str(number), "ReceiptHandle": receipt} for number, receipt in enumerate(receipts)]
+        self._sqs.delete_message_batch(QueueUrl=self.url, Entries=entries)

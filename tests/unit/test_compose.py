@@ -131,7 +131,7 @@ def test_generated_secrets_differ_and_stay(tmp_path: Path) -> None:
 
 
 def test_what_env_lacks_is_added_and_the_rest_is_kept(tmp_path: Path) -> None:
-    (tmp_path / ".env").write_text("# mine\nAIRFLOW_PORT=9090\nAIRFLOW_PASSWORD=chosen-by-hand\n")
+    (tmp_path / ".env").write_text("# mine\nAIRFLOW_PASSWORD=chosen-by-hand\nAIRFLOW_PORT=9090")  # no newline
     added = compose.complete(tmp_path, str(tmp_path / "lake"))
     known = compose.settings(tmp_path)
     assert known["AIRFLOW_PORT"] == "9090"
