@@ -21,6 +21,8 @@ STACK = {
     "spark.master.rest.enabled": "false",  # it would take work from anyone
     "spark.driver.memory": "768m",
     "spark.executor.memory": "768m",
+    # Each job has executors of its own, which live for seconds: the second compiler would take half of their time.
+    "spark.executor.defaultJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
     # A job takes no more than this of the cluster, so that the next one is not kept waiting by it.
     "spark.cores.max": "2",
     "spark.metrics.conf.*.sink.prometheusServlet.class": "org.apache.spark.metrics.sink.PrometheusServlet",

@@ -14,10 +14,11 @@ import base64
 import json
 import os
 import secrets
+import socket
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -34,6 +35,9 @@ SECRETS: dict[str, Callable[[], str]] = {
     "AIRFLOW_JWT_SECRET": lambda: secrets.token_urlsafe(48),
     "SPARK_SECRET": lambda: secrets.token_urlsafe(32),
 }
+
+# Ports of what is always there, and where they are set.
+PORTS = {"AIRFLOW_PORT": "8080", "SPARK_PORT": "8081"}
 
 # Services of all profiles are stopped, whoever started them.
 PROFILES = ["--profile", "history", "--profile", "metrics", "--profile", "s3"]
@@ -102,6 +106,27 @@ def complete(root: Path, lake: str | None, s3: bool = False) -> list[str]:
     return list(missing)
 
 
+def stays(said: Mapping[str, str], lake: str | None, s3: bool) -> None:
+    """Demands that a stack which has data keeps them where they are.
+
+    Args:
+        said: what ``.env`` says.
+        lake: see ``complete``.
+        s3: see ``complete``.
+
+    Raises:
+        Stop: landing or lake are asked for elsewhere; the tables would be left behind unseen.
+    """
+    if not said.get("SLUICEGATE_LANDING"):
+        return
+    asked = "make up S3=1" if s3 else f"make up LAKE={lake}"
+    elsewhere = (s3 and "S3" not in said) or (lake and said.get("SLUICEGATE_LAKE") != os.path.abspath(lake))
+    if elsewhere:
+        place = said.get("SLUICEGATE_LAKE", "a volume of Docker's")
+        raise Stop(f"This stack keeps its tables in {place}, as .env says, and they would not move by themselves:"
+                   f" `make clean`, remove .env, and `{asked}` begins anew.")  # fmt: skip
+
+
 def compose() -> list[str]:
     """The command of Compose on this machine.
 
@@ -142,9 +167,10 @@ def up(lake: str | None, s3: bool) -> None:
         Stop: Docker is missing, or a service does not become healthy.
     """
     command = compose()
-    if s3 and "S3" not in (said := settings(ROOT)) and said.get("SLUICEGATE_LAKE", said.get("SLUICEGATE_LANDING")):
-        raise Stop("This stack keeps landing and lake elsewhere, as .env says, and files would not move by themselves:"
-                   " `make clean`, remove .env, and `make up S3=1` begins anew.")  # fmt: skip
+    said = settings(ROOT)
+    stays(said, lake, s3)
+    if not _states():  # before minutes of building, and before .env says where the tables are
+        free(said)
     if added := complete(ROOT, lake, s3):
         print(f"generated into .env: {', '.join(added)}", flush=True)
     said = settings(ROOT)
@@ -155,10 +181,26 @@ def up(lake: str | None, s3: bool) -> None:
     _run([*command, "up", "-d", "--build"], "start the stack")
     _wait(command, started)
     print(f"All services are healthy, {time.monotonic() - started:.0f} s after the start.")
-    port = said.get("AIRFLOW_PORT", "8080")
+    port = said.get("AIRFLOW_PORT", PORTS["AIRFLOW_PORT"])
     print(f"Airflow: http://localhost:{port}, user admin, password: AIRFLOW_PASSWORD in .env")
     place = said["SLUICEGATE_LANDING"]
     print(f"Put files below {place} and unpause a DAG; `make down` stops, and keeps all.")
+
+
+def free(said: Mapping[str, str]) -> None:
+    """Demands that nobody has the ports that the stack is to have.
+
+    Args:
+        said: what ``.env`` says.
+
+    Raises:
+        Stop: somebody has one.
+    """
+    for name, usual in PORTS.items():
+        port = said.get(name, usual)
+        with socket.socket() as probe:
+            if port.isdigit() and probe.connect_ex(("127.0.0.1", int(port))) == 0:
+                raise Stop(f"Port {port} is in use by another program: end that, or set {name} in .env to another one.")
 
 
 def _own(folder: Path, user: int) -> None:
@@ -172,7 +214,7 @@ def _wait(command: Sequence[str], started: float) -> None:
     """Waits until every service is healthy, and tells of each once."""
     told: set[str] = set()
     while True:
-        states = _states(command)
+        states = _states()
         for name in sorted(name for name, state in states.items() if state == "healthy" and name not in told):
             print(f"  {name:<40} healthy after {time.monotonic() - started:4.0f} s", flush=True)
             told.add(name)
@@ -187,10 +229,9 @@ def _wait(command: Sequence[str], started: float) -> None:
         time.sleep(1)
 
 
-def _states(command: Sequence[str]) -> dict[str, str]:
+def _states() -> dict[str, str]:
     """healthy, done, or what else a container is, by its name."""
-    ids = subprocess.run([*command, "ps", "-a", "-q"], cwd=ROOT, capture_output=True, text=True, check=True)
-    if not (found := ids.stdout.split()):
+    if not (found := _of_project(["docker", "ps", "-a", "-q", "--filter", "label=com.docker.compose.oneoff=False"])):
         return {}
     told = subprocess.run(["docker", "inspect", *found], capture_output=True, text=True, check=True)
     states = {}
@@ -205,12 +246,17 @@ def _states(command: Sequence[str]) -> dict[str, str]:
 
 def volumes() -> list[str]:
     """The volumes that the stack keeps its data in; none where there is no Docker."""
-    project = settings(ROOT).get("COMPOSE_PROJECT_NAME", "sluicegate")
-    asked = ["docker", "volume", "ls", "-q", "--filter", f"label=com.docker.compose.project={project}"]
     try:
-        return sorted(subprocess.run(asked, capture_output=True, text=True, check=False).stdout.split())
+        return sorted(_of_project(["docker", "volume", "ls", "-q"]))
     except OSError:
         return []
+
+
+def _of_project(asked: Sequence[str]) -> list[str]:
+    """What Docker lists of the stack, by the label that Compose gives to all of it: for that .env may be incomplete."""
+    project = settings(ROOT).get("COMPOSE_PROJECT_NAME", "sluicegate")
+    by = ["--filter", f"label=com.docker.compose.project={project}"]
+    return subprocess.run([*asked, *by], capture_output=True, text=True, check=False).stdout.split()
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

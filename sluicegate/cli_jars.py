@@ -23,6 +23,9 @@ def jars(
     catalog: Annotated[
         bool, typer.Option("--catalog", help="Also PostgreSQL's driver (1 MB), by which the catalog is opened.")
     ] = False,
+    archive: Annotated[
+        bool, typer.Option("--archive/--no-archive", help="Whether to make the class-data archive, too.")
+    ] = True,
 ) -> None:
     """Fetch the pinned jars, check their sums, and have the JVM make its class-data archive.
 
@@ -44,10 +47,17 @@ def jars(
     print(f"the {len(wanted)} pinned jars are in {of.folder()}", flush=True)
     if others := sorted({file.name for file in there} - {jar.file for jar in of.pinned()}):
         print(f"Spark is given the other jars in that folder, too: {', '.join(others)}")
+    if archive:
+        _make_archive()
+    if of.folder() != Path(os.path.abspath(usual)):
+        print(f"set SLUICEGATE_JARS={of.folder()} wherever jobs are started")
+
+
+def _make_archive() -> None:
+    from sluicegate import session
+
     try:
         session.make_archive()
         print("the class-data archive of the JVM is there: Spark starts sooner by it")
     except JavaMissing as trouble:  # jobs run without it
         print(f"warning: each start of Spark takes some seconds more: {trouble} {trouble.cause}", file=sys.stderr)
-    if of.folder() != Path(os.path.abspath(usual)):
-        print(f"set SLUICEGATE_JARS={of.folder()} wherever jobs are started")

@@ -6,6 +6,7 @@ The numbers are those of its version 1.6. Where a control is left out, ``EXCEPTI
 from __future__ import annotations
 
 import re
+import socket
 from pathlib import Path
 from typing import Any
 
@@ -91,6 +92,17 @@ def test_nothing_of_the_host_is_mounted_but_what_is_ours(name: str) -> None:
             assert volume.endswith(":ro")
 
 
+def test_volumes_of_other_images_begin_with_an_owner_of_ours() -> None:
+    """Else their services, which run as a user of ours, could not write there."""
+    begun = dict(volume.split(":") for volume in SERVICES["airflow-init"]["volumes"])
+    made = next(line for line in DOCKERFILE.splitlines() if "install -d -o sluicegate -g 0 -m 2775" in line).split()
+    for name in ("s3", "prometheus"):
+        own = {source for source in (one.split(":")[0] for one in SERVICES[name]["volumes"]) if source in begun}
+        assert own
+        assert {begun[source] for source in own} <= set(made)
+        assert SERVICES[name]["depends_on"]["airflow-init"] == {"condition": "service_completed_successfully"}
+
+
 def test_all_images_have_a_version() -> None:
     images = {service["image"] for service in SERVICES.values()} - {"${SLUICEGATE_IMAGE:-sluicegate:local}"}
     for image in images:
@@ -149,6 +161,36 @@ def test_landing_and_lake_on_the_stacks_own_store(tmp_path: Path) -> None:
     # What is mounted is a path all the same.
     targets = {volume.split(":-")[-1].rstrip("}") for volume in STACK["x-volumes"][:2]}
     assert targets == {"/data/lake", "/data/landing"}
+
+
+def test_tables_that_are_there_are_not_left_behind(tmp_path: Path) -> None:
+    compose.stays({"AIRFLOW_PORT": "9090"}, str(tmp_path), s3=False)  # no stack was started yet
+    for first, s3 in ((None, False), (str(tmp_path / "lake"), False), (None, True)):
+        folder = tmp_path / f"{first is None}{s3}"
+        folder.mkdir()
+        compose.complete(folder, first, s3)
+        said = compose.settings(folder)
+        compose.stays(said, None, s3=False)
+        compose.stays(said, first, s3)
+        with pytest.raises(compose.Stop, match=f"keeps its tables in .*make up LAKE={tmp_path}/other"):
+            compose.stays(said, str(tmp_path / "other"), s3=False)
+        if not s3:
+            with pytest.raises(compose.Stop, match="make up S3=1"):
+                compose.stays(said, None, s3=True)
+
+
+def test_a_port_that_another_program_has_is_told_of_at_once() -> None:
+    published = {port.split("{")[1].split("}")[0] for name in ("airflow-apiserver", "spark-master")
+                 for port in SERVICES[name]["ports"]}  # fmt: skip
+    assert published == {f"{name}:-{usual}" for name, usual in compose.PORTS.items()}
+    with socket.socket() as mine, socket.socket() as other:
+        for one in (mine, other):
+            one.bind(("127.0.0.1", 0))
+        mine.listen()
+        taken, free = mine.getsockname()[1], other.getsockname()[1]
+        compose.free({"AIRFLOW_PORT": str(free), "SPARK_PORT": str(free)})
+        with pytest.raises(compose.Stop, match=f"Port {taken} is in use .* set SPARK_PORT"):
+            compose.free({"AIRFLOW_PORT": str(free), "SPARK_PORT": str(taken)})
 
 
 def test_the_image_is_built_with_care() -> None:
