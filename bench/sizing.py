@@ -30,13 +30,16 @@ from sluicegate.settings import Settings
 DEFINITION = """
 name: sizing
 bronze:
-  raw: {path: "${landing}/raw", format: json, schemaHints: "device BIGINT, at TIMESTAMP, value DOUBLE"}
+  raw: {path: "${landing}/raw", format: json, schemaHints: "device BIGINT, at DOUBLE, value DOUBLE"}
 silver:
   readings:
-    {sql: "SELECT device, at, value FROM STREAM(raw) AS r", keys: [device, at], event_time: at}
+    sql: SELECT device, CAST(at AS TIMESTAMP) AS at, value FROM STREAM(raw) AS r
+    keys: [device, at]
+    event_time: at
 gold:
   by_device:
-    {sql: "SELECT device, count(*) AS n, avg(value) AS mean FROM readings GROUP BY device", refresh: incremental}
+    sql: SELECT device, count(*) AS n, avg(value) AS mean FROM readings GROUP BY device
+    refresh: incremental
 """
 # Of a run, and of what is there before it.
 USUAL = {"files": 10, "rows": 100_000, "groups": 100, "runs before": 1}
@@ -44,7 +47,7 @@ SIZES = {
     "files": (10, 100, 1000),
     "rows": (10_000, 100_000, 1_000_000),
     "groups": (100, 1_000, 10_000),
-    "runs before": (1, 10, 100),
+    "runs before": (1, 10, 40),
 }
 STEPS = ("idle", *lake.LAYERS)
 START = 1_577_836_800
@@ -111,9 +114,16 @@ def measured(folder: Path, step: str, master: str = "local[2]") -> dict[str, flo
     return dict(json.loads(done.stdout.splitlines()[-1]))
 
 
+def demand(folder: Path, rows: int, groups: int) -> None:
+    """Ends all where gold has not what landed: the figures would be of something else."""
+    gold = lake.dataset(lake.table_at(lake.Lake(str(folder / "lake"), "sizing").table("gold", "by_device"))).to_table()
+    if (found := (sum(gold["n"].to_pylist()), gold.num_rows)) != (rows, groups):
+        sys.exit(f"gold has {found} readings and groups, and {(rows, groups)} landed")
+
+
 def show(title: str, step: str, cost: dict[str, float]) -> None:
     """One line of figures."""
-    print(f"{title:<24}{step:<8}{cost['s']:8.2f} s {cost['CPU s']:8.2f} CPU s {cost['MB']:7,.0f} MB "
+    print(f"{title:<28}{step:<8}{cost['s']:8.2f} s {cost['CPU s']:8.2f} CPU s {cost['MB']:7,.0f} MB "
           f"{cost['bytes']:13,.0f} bytes", flush=True)  # fmt: skip
 
 
@@ -127,6 +137,7 @@ def slopes(varied: str, sizes: tuple[int, ...]) -> None:
             first = run_before(folder, workspace(folder), usual["runs before"], usual["groups"])
             land(folder, usual["files"], usual["rows"], usual["groups"], first)
             costs.append({step: measured(folder, step) for step in STEPS})
+            demand(folder, first + usual["rows"], usual["groups"])
         for step in STEPS:
             show(f"{many:,} {varied}", step, costs[-1][step])
     more = sizes[-1] - sizes[-2]
@@ -142,12 +153,13 @@ def side_by_side(files: int, rows: int, pairs: int) -> None:
         os.environ |= started.environment
         for number in range(pairs):
             for master in ("local[2]", started.master):
-                folder = Path(scratch) / f"{number} {master.split(':')[0]}"
+                folder = Path(scratch) / f"{number}-{master == started.master}"
                 workspace(folder)
                 land(folder, files, rows, 1000)
                 for layer in lake.LAYERS:
                     name = "two workers" if master == started.master else master
                     show(f"{rows:,} rows, {name}", layer, measured(folder, layer, master))
+                demand(folder, rows, 1000)
 
 
 def main() -> None:

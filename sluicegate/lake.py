@@ -42,13 +42,14 @@ class Lake:
     pipeline: str
 
     def __post_init__(self) -> None:
-        """Refuses a root that Spark and delta-rs would take for two different places.
+        """Refuses a root that Spark and delta-rs would take for two different places, or that delta-rs stops at.
 
         Raises:
-            LakeUnsupported: the path has ``#``, ``?`` or ``%`` in it.
+            LakeUnsupported: the path has one of the characters ``#?%[]^|\\`` in it.
         """
-        if is_local(self.root) and set(self.root) & set("#?%"):
-            raise LakeUnsupported(f"the lake's path {self.root} has #, ? or % in it", hint="choose another with --lake")
+        if is_local(self.root) and (odd := set(self.root) & set("#?%[]^|\\")):
+            cause = f"delta-rs, which reads and writes tables beside Spark, cannot work below {' '.join(sorted(odd))}"
+            raise LakeUnsupported(f"no lake can be at {self.root}", cause=cause, hint="choose another with --lake")
 
     def _at(self, *parts: str) -> str:
         return "/".join((self.root.rstrip("/"), self.pipeline, *parts))

@@ -1,4 +1,7 @@
-"""A server of S3's protocol for tests (moto's), and a proxy before it that misbehaves as stores and networks do."""
+"""A server of S3's protocol for tests, and a proxy before it that misbehaves as stores and networks do.
+
+The server is moto's, or MinIO where ``SLUICEGATE_MINIO`` in the environment names its program.
+"""
 
 from __future__ import annotations
 
@@ -7,8 +10,10 @@ import random
 import socket
 import subprocess
 import sys
+import tempfile
 import threading
 import time
+import urllib.request
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
@@ -20,6 +25,7 @@ from urllib.parse import urlsplit
 import pytest
 
 BUCKET = "lake"
+USER, PASSWORD = "who", "what-for-tests"  # MinIO wants 3 and 8 letters
 
 # A process of its own: delta-rs waits for some answers with the interpreter's lock held.
 SERVER = """
@@ -40,21 +46,57 @@ def s3_server() -> Iterator[str]:
     """The address of a server with a bucket, and an environment in which everybody finds it."""
     import boto3
 
-    server = subprocess.Popen(
-        [sys.executable, "-c", SERVER], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
-    )
-    assert server.stdout is not None
-    url = server.stdout.readline().strip()
-    with pytest.MonkeyPatch.context() as patch:
+    program = os.environ.get("SLUICEGATE_MINIO")
+    with _minio(program) if program else _moto() as url, pytest.MonkeyPatch.context() as patch:
         for name in [name for name in os.environ if name.startswith("AWS_")]:
             patch.delenv(name)
-        said = {"AWS_ACCESS_KEY_ID": "who", "AWS_SECRET_ACCESS_KEY": "what", "AWS_REGION": "us-east-1"}
+        said = {"AWS_ACCESS_KEY_ID": USER, "AWS_SECRET_ACCESS_KEY": PASSWORD, "AWS_REGION": "us-east-1"}
         for name, value in {**said, "AWS_ENDPOINT_URL": url}.items():
             patch.setenv(name, value)
         boto3.client("s3").create_bucket(Bucket=BUCKET)
         yield url
-    server.kill()
-    server.communicate()
+
+
+@contextmanager
+def _moto() -> Iterator[str]:
+    server = subprocess.Popen(
+        [sys.executable, "-c", SERVER], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
+    )
+    assert server.stdout is not None
+    try:
+        yield server.stdout.readline().strip()
+    finally:
+        server.kill()
+        server.communicate()
+
+
+@contextmanager
+def _minio(program: str) -> Iterator[str]:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        at = f"127.0.0.1:{probe.getsockname()[1]}"
+    with tempfile.TemporaryDirectory(prefix="minio-") as folder:
+        server = subprocess.Popen(
+            [program, "server", "--quiet", "--address", at, folder],
+            env=os.environ | {"MINIO_ROOT_USER": USER, "MINIO_ROOT_PASSWORD": PASSWORD, "MINIO_BROWSER": "off"},
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.STDOUT,
+        )
+        try:
+            _until_healthy(f"http://{at}/minio/health/live")
+            yield f"http://{at}"
+        finally:
+            server.kill()
+            server.wait()
+
+
+def _until_healthy(url: str) -> None:
+    opener, end = urllib.request.build_opener(urllib.request.ProxyHandler({})), time.monotonic() + 60
+    while time.monotonic() < end:
+        with suppress(OSError), opener.open(url, timeout=5):
+            return
+        time.sleep(0.1)
+    pytest.fail(f"{url} does not answer")
 
 
 # What becomes of a request: a status to answer without asking the server, "slow", "lost" (its answer is), or "".

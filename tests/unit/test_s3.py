@@ -15,7 +15,7 @@ from sluicegate import aws, jars, lake, lease, session, store_errors, stores
 from sluicegate.errors import JavaMissing, LakeLocked, LakeUnsupported, StoreRefused, StoreUnreachable
 from sluicegate.lock import pipeline_lock, turn
 from sluicegate.settings import Settings
-from tests.s3_server import BUCKET, Proxy, s3_server, seeded
+from tests.s3_server import BUCKET, PASSWORD, Proxy, s3_server, seeded
 
 pytestmark = pytest.mark.unit
 
@@ -219,6 +219,6 @@ def test_tables_are_written_read_and_replaced(at: lake.Lake) -> None:
 
 def test_keys_are_looked_for_in_the_environment(at: lake.Lake) -> None:
     assert not {"AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"} & set(stores.options(at.events) or {})
-    assert os.environ["AWS_SECRET_ACCESS_KEY"] == "what"
+    assert os.environ["AWS_SECRET_ACCESS_KEY"] == PASSWORD
     with aws.given({"AWS_SECRET_ACCESS_KEY": "of one wait in the triggerer"}):
         assert (stores.options(at.events) or {})["AWS_SECRET_ACCESS_KEY"] == "of one wait in the triggerer"

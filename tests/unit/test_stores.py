@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import re
+import string
 import tempfile
 import threading
 import time
@@ -17,12 +19,13 @@ from urllib.parse import urlsplit
 from uuid import uuid4
 
 import fsspec
+import pyarrow as pa
 import pytest
 
 from sluicegate import lake, landing, stores
 from sluicegate.copy_into import Copy
 from sluicegate.definition_bronze import BronzeTable
-from sluicegate.errors import LandingMissing, SluicegateError, SourceError, StoreUnreachable
+from sluicegate.errors import LakeUnsupported, LandingMissing, SluicegateError, SourceError, StoreUnreachable
 
 pytestmark = pytest.mark.unit
 
@@ -356,3 +359,19 @@ def test_a_store_that_nobody_here_knows(at: lake.Lake) -> None:
     with pytest.raises(LandingMissing, match="cannot be listed") as caught:
         landing.discover(NAME, BronzeTable(path="nowhere://bucket/in", format="json"), at)
     assert "nowhere" in caught.value.cause
+
+
+def test_a_lake_can_be_wherever_delta_rs_can_work(tmp_path: Path) -> None:
+    refused = "#?%[]^|\\"
+    for character in [*sorted(set(string.printable) - set(string.whitespace) - {"/"}), " ", "ü"]:
+        root = f"{tmp_path}/a{character}b"
+        if character in refused:
+            with pytest.raises(LakeUnsupported, match=re.escape(root)) as raised:
+                lake.Lake(root, "p")
+            assert raised.value.cause.endswith(f"cannot work below {character}")
+        else:
+            uri = lake.Lake(root, "p").table("gold", "t")
+            lake.write(uri, pa.table({"n": [1]}))
+            lake.write(lake.table_at(uri), pa.table({"n": [2]}), mode="append")
+            assert lake.rows(lake.delta_table(uri)) == 2
+            assert Path(uri, "_delta_log").is_dir()
