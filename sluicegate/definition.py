@@ -29,7 +29,7 @@ from sluicegate.definition_model import (
     Pipeline,
     SilverTable,
 )
-from sluicegate.definition_python import NoTransform, PythonTransform
+from sluicegate.definition_python import GOLD_PARAMETERS, PARAMETERS, NoTransform, PythonTransform
 from sluicegate.errors import DefinitionError, Mistake, PipelineMissing
 from sluicegate.query import Query
 from sluicegate.settings import Settings
@@ -208,7 +208,7 @@ class _Loader:
 
     def _resolve(self, model: SilverTable | GoldTable, path: definition_yaml.Path) -> bool:
         """Reads the query or the transform of a table; False if there is no reading it."""
-        if isinstance(model, SilverTable) and model.python is not None:
+        if model.python is not None:
             return self._find_transform(model, model.python, (*path, "python"))
         if model.sql is None:
             return True
@@ -226,9 +226,10 @@ class _Loader:
             return False
         return True
 
-    def _find_transform(self, model: SilverTable, reference: str, path: definition_yaml.Path) -> bool:
+    def _find_transform(self, model: SilverTable | GoldTable, reference: str, path: definition_yaml.Path) -> bool:
+        parameters = GOLD_PARAMETERS if isinstance(model, GoldTable) else PARAMETERS
         try:
-            model._transform = PythonTransform.find(self.folder, reference)
+            model._transform = PythonTransform.find(self.folder, reference, parameters)
         except NoTransform as error:
             if error.file is None:
                 self._add(error.code, path, error.message, error.hint)

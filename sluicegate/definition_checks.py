@@ -180,6 +180,17 @@ def _rule_names(path: Path, table: SilverTable) -> Iterator[Finding]:
 
 
 def _gold(tables: Tables, name: str, table: GoldTable) -> Iterator[Finding]:
+    if table.is_python:
+        for number, read in enumerate(table.reads):
+            yield from _read(tables, ("gold", name, "reads", number), read, None)
+    else:
+        yield from _gold_query(tables, name, table)
+    if table.refresh == "incremental" and (found := table.upkeep()).way == "whole":
+        message = f"{name} cannot be kept up to date by what changes: {found.why}"
+        yield Finding("refresh", ("gold", name, "refresh"), message, found.cheaper or "refresh: auto")
+
+
+def _gold_query(tables: Tables, name: str, table: GoldTable) -> Iterator[Finding]:
     path: Path = ("gold", name, "sql")
     yield from _objections(path, table.query.table_objections())
     if not table.query.tables:
@@ -189,9 +200,6 @@ def _gold(tables: Tables, name: str, table: GoldTable) -> Iterator[Finding]:
     yield from _delta_names(path, table.query)
     for objection in streaming_query.objections(table) if table.mode else ():
         yield Finding("mode", ("gold", name, "mode"), objection.message, objection.hint)
-    if table.refresh == "incremental" and (found := table.upkeep()).way == "whole":
-        message = f"{name} cannot be kept up to date by what changes: {found.why}"
-        yield Finding("refresh", ("gold", name, "refresh"), message, found.cheaper or "refresh: auto")
 
 
 def _objections(path: Path, objections: list[QuerySyntax]) -> Iterator[Finding]:

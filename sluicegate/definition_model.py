@@ -45,6 +45,7 @@ from sluicegate.definition_maintenance import Maintenance as Maintenance
 from sluicegate.definition_notify import Notify as Notify
 from sluicegate.definition_python import PythonTransform
 from sluicegate.errors import PipelineMissing
+from sluicegate.ordering import Ordering
 from sluicegate.query import Query
 
 Layer = Literal["bronze", "silver", "gold"]
@@ -56,11 +57,24 @@ Treatment = Literal["hmac", "mask", "drop"]
 DEIDENTIFIED = "_deidentified"
 
 
-class _WithQuery(Part):
-    """A table that is made by a query; ``sql`` is its file or its text."""
+class _Made(Part):
+    """A table that a query makes, ``sql`` being its file or its text, or a function, which ``python`` names."""
 
+    sql: str | None = None
+    python: str | None = None
     _query: Query | None = PrivateAttr(None)
     _sql_file: str | None = PrivateAttr(None)
+    _transform: PythonTransform | None = PrivateAttr(None)
+
+    @property
+    def transform(self) -> PythonTransform | None:
+        """The Python function that makes its rows; None for a table without one."""
+        return self._transform
+
+    @property
+    def is_python(self) -> bool:
+        """Whether code of the user makes its rows, and not a query or the engine's own rules."""
+        return self.python is not None
 
     @property
     def sql_file(self) -> str | None:
@@ -82,7 +96,7 @@ def _only(*names: str) -> JsonDict:
     return {"required": list(names), "properties": {name: {"type": "null"} for name in sorted(others)}}
 
 
-class SilverTable(_WithQuery):
+class SilverTable(_Made):
     """A table of typed, judged and joined records.
 
     It has either ``sql``, or ``from`` with ``python``, ``apply_changes`` or ``apply_changes_from_snapshot``; with the
@@ -119,8 +133,6 @@ class SilverTable(_WithQuery):
             to be named; columns that are not named are taken as they are.
     """
 
-    sql: str | None = None
-    python: str | None = None
     from_: str | None = Field(None, alias="from")
     lookups: dict[str, LookupMode] = {}
     apply_changes: ApplyChanges | None = None
@@ -137,7 +149,6 @@ class SilverTable(_WithQuery):
     expect_all_or_fail: ConditionsByName = {}
     pii: Names = []
     deidentified: Annotated[dict[str, Treatment], Field(min_length=1)] | None = None
-    _transform: PythonTransform | None = PrivateAttr(None)
 
     model_config = ConfigDict(json_schema_extra={"oneOf": [_only(*fields) for fields in _WAYS.values()]})
 
@@ -145,16 +156,6 @@ class SilverTable(_WithQuery):
     def query(self) -> Query | None:
         """The query; None for a table without ``sql``."""
         return self._query
-
-    @property
-    def transform(self) -> PythonTransform | None:
-        """The Python function that makes its rows; None for a table without one."""
-        return self._transform
-
-    @property
-    def is_python(self) -> bool:
-        """Whether code of the user makes its rows, and not a query or the engine's own rules."""
-        return self.python is not None
 
     @property
     def changes(self) -> ApplyChanges | ApplyChangesFromSnapshot | None:
@@ -240,11 +241,14 @@ class SilverTable(_WithQuery):
         return self
 
 
-class GoldTable(_WithQuery, definition_streaming.Streamed):
-    """A table that is computed from silver.
+class GoldTable(_Made, definition_streaming.Streamed):
+    """A table that is computed from silver: by a query, or by a Python function with the tables that it ``reads``.
 
     Attributes:
         sql: the query, as the name of a file in the pipeline's folder or as text.
+        python: a function in a file of the pipeline's folder, ``file.py:function``. It is called with the tables under
+            ``reads``, DataFrames by name, and returns the table's rows: all of them, whenever one of these changed.
+        reads_: ``reads`` of the definition: the tables that ``python`` is called with.
         refresh: ``auto``: from what changed where that can be done; ``incremental``: only so, it is a mistake where it
             cannot be done; ``full``: made again whole whenever silver changes.
         mode: makes it a classic streaming aggregation, with an output mode of Structured Streaming: ``complete``: all
@@ -252,8 +256,26 @@ class GoldTable(_WithQuery, definition_streaming.Streamed):
         withWatermark: a column of times of the table that is read, and how far behind the newest of them rows may be.
     """
 
-    sql: str
+    reads_: Names = Field([], alias="reads")
     refresh: Literal["auto", "incremental", "full"] = "auto"
+
+    model_config = ConfigDict(json_schema_extra={"oneOf": [{"required": ["sql"]}, {"required": ["python", "reads"]}]})
+
+    @model_validator(mode="after")
+    def _one_maker(self) -> GoldTable:
+        known = "a gold table has either sql, or python with reads"
+        if (self.sql is None) == (self.python is None):
+            code, given = ("missing-field", "neither") if self.sql is None else ("one-of", "both")
+            raise wrong(code, f"{known}, and this has {given}")
+        if self.is_python and not self.reads_:
+            raise wrong(
+                "missing-field", f"{known}, and this has no reads: the tables that {self.python} is called with"
+            )
+        if self.reads_ and not self.is_python:
+            raise wrong("one-of", f"{known}: a query says itself what it reads, and this has sql and reads")
+        if self.is_python and self.mode:
+            raise wrong("one-of", "mode makes a streaming aggregation of a query, and this table is made by python")
+        return self
 
     @model_validator(mode="after")
     def _one_way(self) -> GoldTable:
@@ -265,6 +287,8 @@ class GoldTable(_WithQuery, definition_streaming.Streamed):
         """How it is kept up to date; see ``aggregate.upkeep``."""
         if self.mode:
             return Upkeep("stream", definition_streaming.kept(self.mode))
+        if self.is_python:
+            return Upkeep("whole", "a Python function makes it, which does not tell what a change does", "a query")
         found = upkeep(self.query.text, columns)
         if self.refresh == "full":
             return replace(found, way="whole", why="refresh is full", cheaper="refresh: auto")
@@ -272,10 +296,29 @@ class GoldTable(_WithQuery, definition_streaming.Streamed):
 
     @property
     def query(self) -> Query:
-        """The query."""
+        """The query of a table that has ``sql``."""
         if self._query is None:
-            raise LookupError("a gold table gets its query when its definition is loaded")
+            raise LookupError("a gold table gets its query when its definition is loaded, if it has one")
         return self._query
+
+    @property
+    def reads(self) -> list[str]:
+        """All tables that are read; the first is the one whose changes are followed."""
+        return self._query.tables if self._query else self.reads_
+
+    @property
+    def fingerprint(self) -> str:
+        """SHA-256 of what makes its rows; comments and white space of a query do not change it."""
+        if self._transform is None:
+            return self.query.fingerprint
+        return hashlib.sha256(
+            "\0".join([str(self.python), self._transform.fingerprint, *self.reads_]).encode()
+        ).hexdigest()
+
+    @property
+    def ordering(self) -> Ordering:
+        """The order of its rows that its query asks for; none for a function."""
+        return self._query.ordering if self._query else Ordering()
 
 
 class Pipeline(Header):

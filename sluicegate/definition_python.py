@@ -10,13 +10,17 @@ import ast
 import hashlib
 import re
 import warnings
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from sluicegate.definition_fields import nearest
 
 PARAMETERS = ("batch", "tables")
-"""What a transform is called with, by position; its own names for them are free."""
+"""What a transform of silver is called with, by position; its own names for them are free."""
+
+GOLD_PARAMETERS = ("tables",)
+"""What a function that makes a gold table is called with."""
 
 _REFERENCE = re.compile(r"(?P<file>.+\.py):(?P<function>[^\W\d]\w*)")
 
@@ -61,12 +65,13 @@ class PythonTransform:
         return hashlib.sha256(self.source.replace(b"\r\n", b"\n")).hexdigest()
 
     @classmethod
-    def find(cls, folder: Path, reference: str) -> PythonTransform:
+    def find(cls, folder: Path, reference: str, parameters: Sequence[str] = PARAMETERS) -> PythonTransform:
         """Finds the function that ``file.py:function`` names.
 
         Args:
             folder: the pipeline's folder, which the file must lie in.
             reference: the file's path below it, a colon, and the name of the function.
+            parameters: what the function is to be called with.
 
         Raises:
             NoTransform: it names no such function.
@@ -77,7 +82,7 @@ class PythonTransform:
             raise NoTransform("python-file", f"{reference} does not name a function in a Python file", hint)
         file = _inside(folder, parts["file"])
         source = _read(file, parts["file"])
-        function = _function(_parsed(source, file), parts["function"], file)
+        function = _function(_parsed(source, file), parts["function"], file, parameters)
         return cls(file, parts["function"], function.lineno, source)
 
 
@@ -113,30 +118,30 @@ def _parsed(source: bytes, file: Path) -> ast.Module:
         raise NoTransform("python-syntax", f"this is not Python: {error}", file=file, line=1) from None
 
 
-def _function(module: ast.Module, name: str, file: Path) -> ast.FunctionDef:
+def _function(module: ast.Module, name: str, file: Path, parameters: Sequence[str]) -> ast.FunctionDef:
     """The last function of that name, which is the one that stands when the file has been run."""
     functions = [node for node in module.body if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef))]
     found = next((node for node in reversed(functions) if node.name == name), None)
     if found is None:
         there = list(dict.fromkeys(node.name for node in functions))
-        hint = nearest(name, there) or (f"there are {', '.join(there)}" if there else _signature(name))
+        hint = nearest(name, there) or (f"there are {', '.join(there)}" if there else _signature(name, parameters))
         raise NoTransform("python-function", f"{file.name} has no function {name} at its top level", hint)
     if isinstance(found, ast.AsyncFunctionDef):
         what = f"{name} is async, and a transform returns its DataFrame at once"
-        raise NoTransform("python-function", what, _signature(name), file=file, line=found.lineno)
-    if not _takes_two(found.args):
-        what = f"{name} is called with two arguments, {' and '.join(PARAMETERS)}, and does not take them"
-        raise NoTransform("python-function", what, _signature(name), file=file, line=found.lineno)
+        raise NoTransform("python-function", what, _signature(name, parameters), file=file, line=found.lineno)
+    if not _takes(found.args, len(parameters)):
+        what = f"{name} is called with {' and '.join(parameters)}, by position, and does not take that"
+        raise NoTransform("python-function", what, _signature(name, parameters), file=file, line=found.lineno)
     return found
 
 
-def _takes_two(arguments: ast.arguments) -> bool:
-    """Whether a call with two positional arguments fits the function's parameters."""
+def _takes(arguments: ast.arguments, count: int) -> bool:
+    """Whether a call with so many positional arguments fits the function's parameters."""
     positional = len(arguments.posonlyargs) + len(arguments.args)
     needed = positional - len(arguments.defaults)
     keywords_needed = any(default is None for default in arguments.kw_defaults)
-    return needed <= 2 and (positional >= 2 or arguments.vararg is not None) and not keywords_needed
+    return needed <= count and (positional >= count or arguments.vararg is not None) and not keywords_needed
 
 
-def _signature(name: str) -> str:
-    return f"write def {name}({', '.join(PARAMETERS)}): … and return a DataFrame"
+def _signature(name: str, parameters: Sequence[str]) -> str:
+    return f"write def {name}({', '.join(parameters)}): … and return a DataFrame"

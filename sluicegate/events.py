@@ -83,7 +83,7 @@ def _newest(log: DeltaTable | None) -> dict[str, int]:
 
 def _source(pipeline: Pipeline, name: str, at: lake.Lake) -> str:
     """URI of the table that a gold table follows."""
-    followed = pipeline.gold[name].query.tables[0]
+    followed = pipeline.gold[name].reads[0]
     return next(at.table(layer, followed) for layer in LAYERS if followed in pipeline.names(layer))
 
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Literal
 from pyspark.sql import Window
 from pyspark.sql import functions as F
 
-from sluicegate.values import quoted
+from sluicegate.values import literal, quoted
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -94,7 +94,7 @@ class Rules:
 
     def counts(self) -> dict[str, str]:
         """For each rule the SQL aggregate that counts the rows which broke it."""
-        return {name: f"count_if(array_contains({BROKEN}, {_literal(name)}))" for name in self.conditions}
+        return {name: f"count_if(array_contains({BROKEN}, {literal(name)}))" for name in self.conditions}
 
     def fatal(self, broken: Mapping[str, int]) -> list[str]:
         """The ``expect_or_fail`` rules that rows broke."""
@@ -112,8 +112,3 @@ class Rules:
 def unique(table: SilverTable) -> dict[str, tuple[str, ...]]:
     """The rules ``unique`` of a table, each with its columns."""
     return {name: rule.unique for name, rule in table.expectations.items() if rule.unique}
-
-
-def _literal(text: str) -> str:
-    escaped = text.replace("\\", "\\\\").replace("'", "\\'")
-    return f"'{escaped}'"

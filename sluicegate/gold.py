@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from pyspark.sql import functions as F
 
-from sluicegate import clustering, cost, fault, lake
+from sluicegate import clustering, cost, fault, lake, transforms
 from sluicegate.aggregate import Upkeep
 from sluicegate.data_types import columns_of
 from sluicegate.difference import OP, difference, merge_by
@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
     from sluicegate.definition import GoldTable
+    from sluicegate.definition_python import PythonTransform
     from sluicegate.grouped import Grouped
 
 # View of the exact sums of groups.
@@ -42,6 +43,7 @@ def apply(batch: Batch, name: str, table: GoldTable, at: lake.Lake) -> None:
 
     Raises:
         QueryError: Spark refuses the query.
+        TransformError: the Python function raises, or returns no rows of a table.
     """
     gold = _Gold(batch, name, table, at)
     {"partial": gold.by_partials, "groups": gold.by_groups, "whole": gold.whole}[gold.upkeep.way]()
@@ -62,7 +64,7 @@ class _Gold:
     @cached_property
     def source(self) -> str:
         """Name of the table that is followed."""
-        return self.table.query.tables[0]
+        return self.table.reads[0]
 
     @cached_property
     def _rows(self) -> DataFrame:
@@ -71,7 +73,7 @@ class _Gold:
 
     @cached_property
     def everything(self) -> DataFrame:
-        """What the user's own query gives."""
+        """What the user's own query, or function, gives."""
         return self._query(self._rows)
 
     @cached_property
@@ -280,11 +282,19 @@ class _Gold:
 
     def _query(self, source: DataFrame, others: Sequence[Span] = (), join: str = "") -> DataFrame:
         """The user's own query, over some rows of the table that it follows; see ``Query.with_views``."""
+        if self.table.transform is not None:
+            return self._called(self.table.transform)
         views = {}
         for other in self.table.query.tables:
             views[other] = f"_sluicegate_{self.name}_{other.replace('.', '_')}"
             (source if other == self.source else self.batch.pinned(other)).createOrReplaceTempView(views[other])
         return self.batch.session.sql(self.table.query.with_views(views, others, join))
+
+    def _called(self, transform: PythonTransform) -> DataFrame:
+        """What the user's function makes of the tables that it reads, as of the batch's end."""
+        tables = {name: self._rows if name == self.source else self.batch.pinned(name) for name in self.table.reads}
+        function = transforms.loaded(transform)
+        return transforms.of_tables(function, tables, self.name, private=self.batch.flow.private)
 
     # --- writing -----------------------------------------------------------------------------------------------------
 
@@ -298,7 +308,7 @@ class _Gold:
     def _replace(self, rows: DataFrame, read: int) -> None:
         fault.point("gold.before_commit")
         commit = self.batch.commit(read=read, strategy=self.upkeep.way, because=self.upkeep.why, all=True)
-        by = clustering.columns(self.table.query.ordering, rows.schema)
+        by = clustering.columns(self.table.ordering, rows.schema)
         clustering.replace(rows, self.batch.flow.target, by, commit, anew=self.batch.whole)
         fault.point("gold.after_commit")
         self.batch.report.read = read

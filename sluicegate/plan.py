@@ -186,13 +186,13 @@ def _bronze_flow(name: str, table: BronzeTable, at: lake.Lake) -> Flow:
 
 
 def _gold_flow(name: str, table: GoldTable, at: lake.Lake, address: Mapping[str, str]) -> Flow:
-    """It follows the first table that the query reads, and those that are joined to its rows."""
-    source, *others = table.query.tables
+    """It follows the first table that it reads, and those that are joined to its rows."""
+    source, *others = table.reads
     # Its columns count if all tables are there.
-    known = [lake.delta_table(address[name]) for name in table.query.tables]
+    known = [lake.delta_table(address[name]) for name in table.reads]
     found = table.upkeep(None if None in known else [f.name for one in known if one for f in one.schema().fields])
     # What a name in GROUP BY means depends on the columns that there are.
-    asked = [table.query.fingerprint, *(found.grouped.groups if found.grouped else ()), *table.of_stream]
+    asked = [table.fingerprint, *(found.grouped.groups if found.grouped else ()), *table.of_stream]
     return Flow(
         "gold", name, address[source], at.table("gold", name),
         inputs={read: address[read] for read in others},

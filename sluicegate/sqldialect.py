@@ -299,6 +299,12 @@ def _exists(node: exp.Expr) -> None:
         raise Untranslatable("exists with a function is not known to DuckDB: write size(filter(array, x -> …)) > 0")
 
 
+def _each(node: exp.Expr) -> None:
+    given = node.args["expression"]
+    if isinstance(given, exp.Lambda) and len(given.expressions) > 1:
+        raise Untranslatable("the place of an element, as in (x, place) -> …, begins at 0 in Spark and at 1 in DuckDB")
+
+
 def _divide(node: exp.Expr) -> None:
     """DuckDB gives infinity for what is divided by zero, and Spark an error."""
     divisor = node.args["expression"]
@@ -365,6 +371,8 @@ _RULES: dict[type[exp.Expr], _Rule] = {
     exp.UnixToStr: _time_format,
     exp.Format: _format_string,
     exp.Exists: _exists,
+    exp.Transform: _each,
+    exp.ArrayFilter: _each,
     exp.Lateral: _lateral,
     exp.Max: _extreme,
     exp.Min: _extreme,

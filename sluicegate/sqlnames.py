@@ -39,7 +39,7 @@ def known_tables(pipelines: Mapping[str, Pipeline], settings: Settings) -> dict[
         places |= {name: lake.table("silver", name) for name in pipeline.deidentified_tables}
         places |= {name: lake.table("gold", name) for name in pipeline.gold}
         for name, uri in places.items():
-            ordering = pipeline.gold[name].query.ordering if name in pipeline.gold else Ordering()
+            ordering = pipeline.gold[name].ordering if name in pipeline.gold else Ordering()
             table = Table(f"{pipeline.name}.{name}", uri, ordering)
             known[table.label.lower()] = [table]
             others.append((name, table))

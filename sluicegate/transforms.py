@@ -1,7 +1,8 @@
-"""Python transforms: a function of the user's that makes a silver table's rows of a batch of records.
+"""Python transforms: a function of the user's that makes the rows of a table.
 
-The signature is ``(batch: DataFrame, tables: Mapping[str, DataFrame]) -> DataFrame``, as in the ``foreachBatch`` of
-Structured Streaming; the records keep ``_chunk`` and ``_pos``, by which every one of them is accounted for.
+In silver it makes them of a batch of records: ``(batch: DataFrame, tables: Mapping[str, DataFrame]) -> DataFrame``, as
+in the ``foreachBatch`` of Structured Streaming; the records keep ``_chunk`` and ``_pos``, by which every one of them is
+accounted for. In gold it makes all rows of some tables: ``(tables: Mapping[str, DataFrame]) -> DataFrame``.
 """
 
 from __future__ import annotations
@@ -14,13 +15,14 @@ from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
+from sluicegate.data_types import REFUSED
 from sluicegate.definition_python import NoTransform, PythonTransform
 from sluicegate.errors import TransformError, Where
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-    Transform = Callable[[DataFrame, Mapping[str, DataFrame]], DataFrame]
+    Transform = Callable[..., DataFrame]
 
 IDENTITY = ("_chunk", "_pos")
 
@@ -103,29 +105,57 @@ def run(
         TransformError: it raises, reads a table that is not among them, or does not return a DataFrame with ``_chunk``
             and ``_pos`` as BIGINT, each column once, and no other new column whose name begins with ``_``.
     """
-    readable = _Tables({table: frame.drop(*_OF_A_LOOKUP) for table, frame in tables.items()})
+    readable = _Tables(tables, "the lookups")
+    made = _result(function, (batch, readable), name, private)
+    _demand(_fault(made) or _identity_fault(made, batch), function, name)
+    return made  # type: ignore[no-any-return]
+
+
+def of_tables(function: Transform, tables: Mapping[str, DataFrame], name: str, *, private: bool = False) -> DataFrame:
+    """What a function makes of some tables, all their rows.
+
+    Args:
+        function: the function, from ``load``.
+        tables: the tables that it may read, by name; it gets them without the identities of their rows.
+        name: the gold table, for messages.
+        private: see ``run``.
+
+    Raises:
+        TransformError: it raises, reads a table that is not among them, or does not return a DataFrame with each column
+            once and no name that begins with ``_``, or that Delta cannot have.
+    """
+    made = _result(function, (_Tables(tables, "reads"),), name, private)
+    _demand(_fault(made) or _name_fault(made), function, name)
+    return made  # type: ignore[no-any-return]
+
+
+def _result(function: Transform, arguments: tuple[Any, ...], name: str, private: bool) -> Any:
+    """What the user's function returns, whatever that is."""
     file, line = _place(function)
     try:
-        made = function(batch, readable)
+        return function(*arguments)
     except (Exception, SystemExit) as error:
         raise TransformError(
             f"{_called(function)} stopped with an error",
             where=Where(table=name, file=file, line=_line(error, file) or line),
             cause=type(error).__name__ if private else _cause(error),
-            hint=error.hint if isinstance(error, _NoLookup) else "correct the function; nothing was written",
+            hint=error.hint if isinstance(error, _NoTable) else "correct the function; nothing was written",
         ) from (None if private else error)
-    if fault := _fault(made, batch):
+
+
+def _demand(fault: tuple[str, str] | None, function: Transform, name: str) -> None:
+    """Raises if something is wrong with what a function has returned: what it is, and what to do."""
+    if fault:
         what, hint = fault
+        file, line = _place(function)
         raise TransformError(
             f"{_called(function)} returned {what}", where=Where(table=name, file=file, line=line), hint=hint
         )
-    return made
 
 
-def _fault(made: Any, batch: DataFrame) -> tuple[str, str] | None:
-    """What is wrong with that which a transform has returned, and what to do about it; None if it is right."""
+def _fault(made: Any) -> tuple[str, str] | None:
+    """What is wrong with rows of any table, and what to do about it; None if they are right."""
     from pyspark.sql import DataFrame
-    from pyspark.sql.types import LongType
 
     if not isinstance(made, DataFrame):
         return f"{'nothing' if made is None else f'a {type(made).__name__}'} and no DataFrame", "return the DataFrame"
@@ -134,6 +164,26 @@ def _fault(made: Any, batch: DataFrame) -> tuple[str, str] | None:
         if lower.count(column.lower()) > 1:
             hint = f"drop one of them, as in tables[…].drop({column!r}), or join on the name: join(other, {column!r})"
             return f"two columns {column}", hint
+    return None
+
+
+def _name_fault(made: DataFrame) -> tuple[str, str] | None:
+    """A name that a column of gold cannot have."""
+    for column in made.columns:
+        if column.startswith("_"):
+            return f"a column {column}", "give it a name that does not begin with _, as the engine's own do"
+        if REFUSED & set(column):
+            return (
+                f"a column {column}",
+                "Delta takes no blank, nor any of ,;{}()= in a name: give it another, by alias()",
+            )
+    return None
+
+
+def _identity_fault(made: DataFrame, batch: DataFrame) -> tuple[str, str] | None:
+    """What is wrong with the identities of records, and with the names of columns beside them."""
+    from pyspark.sql.types import LongType
+
     for column in IDENTITY:
         if column not in made.columns:
             hint = f"keep {' and '.join(IDENTITY)}, which say of which record a row is made, in every select"
@@ -147,18 +197,24 @@ def _fault(made: Any, batch: DataFrame) -> tuple[str, str] | None:
     return None
 
 
-class _NoLookup(KeyError):
+class _NoTable(KeyError):
     """Raised for a table that the definition does not let the transform read."""
 
-    def __init__(self, table: str, known: list[str]) -> None:
+    def __init__(self, table: str, known: list[str], field: str) -> None:
         super().__init__(table)
         there = f"it has {', '.join(known)}" if known else "it has none"
-        self.hint = f"name {table} in the lookups of this table's definition: {there}"
+        self.hint = f"name {table} in {field} of this table's definition: {there}"
 
 
 class _Tables(dict[str, "DataFrame"]):
+    """What a transform may read, without the columns that are the engine's own."""
+
+    def __init__(self, tables: Mapping[str, DataFrame], field: str) -> None:
+        super().__init__({table: frame.drop(*_OF_A_LOOKUP) for table, frame in tables.items()})
+        self.field = field
+
     def __missing__(self, table: str) -> DataFrame:
-        raise _NoLookup(table, list(self))
+        raise _NoTable(table, list(self), self.field)
 
 
 def _called(function: Transform) -> str:

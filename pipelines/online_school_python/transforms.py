@@ -1,4 +1,7 @@
-"""Silver of online_school in Python: what the two queries beside ../online_school/pipeline.yaml say, as DataFrames."""
+"""Tables of online_school in Python: what the queries beside ../online_school/pipeline.yaml say, as DataFrames.
+
+Functions of silver get a batch of records, and the tables that they look things up in; those of gold get whole tables.
+"""
 
 from __future__ import annotations
 
@@ -28,3 +31,15 @@ def enrollments_silver(batch: DataFrame, tables: dict[str, DataFrame]) -> DataFr
         "_chunk",
         "_pos",
     )
+
+
+def daily_student_courses(tables: dict[str, DataFrame]) -> DataFrame:
+    """Courses of each student by day."""
+    day = F.date_trunc("DD", "formatted_timestamp").alias("day")
+    grouped = tables["enrollments_silver"].groupBy("student_id", "email", day)
+    return grouped.agg(F.sum("quantity").alias("courses_counts"))
+
+
+def instructor_counts(tables: dict[str, DataFrame]) -> DataFrame:
+    """Courses of each instructor."""
+    return tables["courses"].groupBy("instructor").agg(F.count("course_id").alias("total_courses"))

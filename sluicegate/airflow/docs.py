@@ -64,7 +64,7 @@ def _table(pipeline: Pipeline, layer: Layer, name: str) -> str:
         source = pipeline.bronze[name]
         return f"{source.format} of `{source.path}`"
     if layer == "gold":
-        return f"from {_names(pipeline.gold[name].query.tables)}"
+        return f"from {_names(pipeline.gold[name].reads)}"
     if of := pipeline.deidentified_tables.get(name):
         return f"the rows of `{of}`, de-identified"
     table = pipeline.silver[name]

@@ -372,3 +372,50 @@ def test_commits_and_events_say_what_a_run_wrote_for_what_changed(spark: SparkSe
     written = [action for action in lake.actions(world.at.table("gold", "kept"), 1) if {"add", "cdc"} & action.keys()]
     assert said["written"] == sum(next(iter(action.values()))["size"] for action in written)
     assert said["written_per_byte_changed"] == round(said["written"] / said["changed"], 3)
+
+
+def test_a_python_function_is_called_whenever_a_table_that_it_reads_changed(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    code = tmp_path / "pipelines" / "w" / "transforms.py"
+    code.parent.mkdir(parents=True)
+    code.write_text(
+        "from pyspark.sql import functions as F\n"
+        "def named(tables):\n"
+        "    found = tables['t'].join(tables['u'], 'g').groupBy('name')\n"
+        "    return found.agg(F.count('*').alias('n'), F.sum('n').alias('s'))\n"
+    )
+    world = GoldWorld(tmp_path, {"named": "{python: transforms.py:named, reads: [t, u]}"}, spark)
+
+    def right() -> None:
+        names = {row.g: row.name for row in spark.read.format("delta").load(world.names).collect()}
+        groups: dict[str, list[int]] = {}
+        for row in world.silver_rows():
+            if row.g in names:
+                groups.setdefault(names[row.g], []).append(row.n)
+        assert world.rows("named") == Counter((name, len(ns), sum(ns)) for name, ns in groups.items())
+
+    some = [("a", 1, 0.5, n, Decimal(1), Decimal(2), 1, True) for n in (3, 4)] + [
+        ("b", 1, 0.5, 5, Decimal(1), Decimal(2), 1, True)
+    ]
+    world.add(rows(some, 0))
+    world.name([("a", "Ann", 0.1), ("b", "Bob", 3.5)])
+    world.run()
+    right()
+    assert world.commits("named")[0]["strategy"] == "whole"
+    for number, change in enumerate((
+        lambda: world.add(rows(some, 10)),
+        lambda: world.sql("DELETE FROM {t} WHERE n = 4"),
+        lambda: world.sql("UPDATE {u} SET name = 'Eve' WHERE g = 'b'"),
+        lambda: stop(world, "gold.before_commit", rows(some[:1], 30)),
+        lambda: stop(world, "gold.after_commit", rows(some[1:], 40)),
+    )):  # fmt: skip
+        change()
+        world.run()
+        right()
+        assert lake.delta_table(world.at.table("gold", "named")).version() == number + 1  # type: ignore[union-attr]
+    assert world.run()["named"].state == "idle"
+    code.write_text(code.read_text().replace("count('*')", "countDistinct('n')"))
+    world.define({"named": "{python: transforms.py:named, reads: [t, u]}"})
+    assert world.run()["named"].state != "idle"
+    assert sum(n for _, n, _ in world.rows("named")) < len(world.silver_rows())

@@ -11,6 +11,7 @@ import pytest
 
 from sluicegate import transforms
 from sluicegate.conform import conform
+from sluicegate.definition_python import GOLD_PARAMETERS, PythonTransform
 from sluicegate.errors import SchemaMismatch, TransformError
 
 if TYPE_CHECKING:
@@ -85,6 +86,14 @@ def test_a_transform_joins_and_computes(spark: SparkSession, tmp_path: Path) -> 
     assert rows == [(1, 60.0, "Ada", 3, 0), (2, 100.0, None, 3, 1)]
 
 
+def assert_told(error: TransformError, folder: Path, code: str, at: str, words: str) -> None:
+    """The error says what is wrong, in which table, and at the line of the user's file that has ``at``."""
+    line = next(n for n, text in enumerate(code.splitlines(), 1) if at in text)
+    assert (error.where.table, error.where.file, error.where.line) == ("made", str(folder / "transforms.py"), line)
+    assert words in error.for_people()
+    assert error.hint
+
+
 @pytest.mark.parametrize(
     ("function", "at", "words"),
     [
@@ -109,11 +118,7 @@ def test_a_mistake_is_told_with_its_line(
 ) -> None:
     with pytest.raises(TransformError) as caught:
         run(spark, tmp_path, function)
-    error = caught.value
-    line = next(n for n, text in enumerate(PYTHON.splitlines(), 1) if at in text)
-    assert (error.where.table, error.where.file, error.where.line) == ("made", str(tmp_path / "transforms.py"), line)
-    assert words in error.for_people()
-    assert error.hint
+    assert_told(caught.value, tmp_path, PYTHON, at, words)
 
 
 # Columns as declared
@@ -224,3 +229,65 @@ def test_flags_are_numbered_with_their_texts(spark: SparkSession) -> None:
     assert made.columns == ["c", "b", "a", "_chunk", "_conform_0", "_conform_1"]
     assert flags == {"_conform_0": "c as DATE", "_conform_1": "a as INT"}
     assert [tuple(row) for row in made.collect()] == [(None, 2, 1, 1, True, False)]
+
+
+# Functions of whole tables
+
+TABLES_PYTHON = """\
+from pyspark.sql import functions as F
+
+def totals(tables):
+    t, names = tables["t"], tables["names"]
+    return t.join(names, "mrn").groupBy("name").agg(F.count("*").alias("n"))
+
+def unknown_table(tables):
+    return tables["people"]
+
+def stops(tables):
+    raise ValueError("not today")
+
+def rows(tables):
+    return tables["t"].collect()
+
+def twice(tables):
+    return tables["t"].join(tables["names"], tables["t"].mrn == tables["names"].mrn)
+
+def hidden(tables):
+    return tables["t"].withColumn("_mine", F.lit(1))
+
+def spaced(tables):
+    return tables["t"].withColumnRenamed("mrn", "patient's number")
+"""
+
+
+def of_tables(spark: SparkSession, folder: Path, function: str) -> DataFrame:
+    (folder / "transforms.py").write_text(TABLES_PYTHON)
+    tables = {
+        "t": spark.createDataFrame([(1, 3, 0), (1, 3, 1), (2, 3, 2)], "mrn INT, _chunk BIGINT, _pos BIGINT"),
+        "names": spark.createDataFrame([(1, "Ada", 9, 9)], "mrn INT, name STRING, _chunk BIGINT, _pos BIGINT"),
+    }
+    found = PythonTransform.find(folder, f"transforms.py:{function}", GOLD_PARAMETERS)
+    return transforms.of_tables(transforms.loaded(found), tables, "made")
+
+
+def test_a_function_of_tables_makes_all_rows(spark: SparkSession, tmp_path: Path) -> None:
+    assert of_tables(spark, tmp_path, "totals").collect() == [("Ada", 2)]
+
+
+@pytest.mark.parametrize(
+    ("function", "at", "words"),
+    [
+        ("unknown_table", 'tables["people"]', "name people in reads of this table's definition: it has t, names"),
+        ("stops", 'raise ValueError("not today")', "ValueError: not today"),
+        ("rows", "def rows", "returned a list and no DataFrame"),
+        ("twice", "def twice", "returned two columns mrn"),
+        ("hidden", "def hidden", "returned a column _mine"),
+        ("spaced", "def spaced", "returned a column patient's number"),
+    ],
+)
+def test_a_mistake_of_a_function_of_tables(
+    spark: SparkSession, tmp_path: Path, function: str, at: str, words: str
+) -> None:
+    with pytest.raises(TransformError) as caught:
+        of_tables(spark, tmp_path, function)
+    assert_told(caught.value, tmp_path, TABLES_PYTHON, at, words)

@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sluicegate import ddl, definition_yaml
+from sluicegate import ddl, definition_yaml, lake, plan
 from sluicegate.definition import Pipeline, load, load_file, names
 from sluicegate.errors import DefinitionError, Mistake, PipelineMissing
 from sluicegate.settings import Settings
@@ -1171,3 +1171,63 @@ class TestDdl:
         with pytest.raises(QuerySyntax) as caught:
             ddl.columns(text)
         assert caught.value.message.startswith(words)
+
+
+GOLD_PYTHON = """\
+def totals(tables):
+    return tables["raw"]
+
+
+def two(batch, tables): return batch
+"""
+
+
+class TestGoldPython:
+    @pytest.fixture
+    def folder(self, tmp_path: Path) -> Folder:
+        (tmp_path / "shop").mkdir()
+        (tmp_path / "shop" / "transforms.py").write_text(GOLD_PYTHON)
+        return Folder(tmp_path)
+
+    @staticmethod
+    def gold(fields: str) -> str:
+        return f"{bronze('inferColumnTypes: true')}gold:\n  made:\n    {fields}\n"
+
+    def test_a_function_of_tables(self, folder: Folder) -> None:
+        pipeline = folder.load(self.gold("python: transforms.py:totals\n    reads: [raw]"))
+        table = pipeline.gold["made"]
+        assert (table.reads, table.is_python, table.ordering.keys) == (["raw"], True, ())
+        assert table.upkeep().way == "whole"
+        flow = plan.flows(pipeline, lake.Lake("/lake", "shop"), "gold")["made"]
+        assert (flow.source, flow.inputs) == ("/lake/shop/bronze/raw", {})
+
+    def test_its_fingerprint_is_of_file_function_and_tables(self, folder: Folder, tmp_path: Path) -> None:
+        def fingerprint(text: str) -> str:
+            (tmp_path / "shop" / "transforms.py").write_text(text)
+            fields = "python: transforms.py:totals\n    reads: [raw]"
+            return folder.load(self.gold(fields)).gold["made"].fingerprint
+
+        assert fingerprint(GOLD_PYTHON) == fingerprint(GOLD_PYTHON)
+        assert fingerprint(GOLD_PYTHON) != fingerprint(GOLD_PYTHON + "# more\n")
+
+    @pytest.mark.parametrize(
+        ("fields", "code", "path", "words"),
+        [
+            ("refresh: full", "missing-field", "gold.made", "has neither"),
+            ("sql: SELECT 1 FROM raw\n    python: transforms.py:totals", "one-of", "gold.made", "has both"),
+            ("python: transforms.py:totals", "missing-field", "gold.made", "has no reads"),
+            ("sql: SELECT a FROM raw\n    reads: [raw]", "one-of", "gold.made", "has sql and reads"),
+            ("python: transforms.py:totals\n    reads: [rwa]", "unknown-table", "gold.made.reads.0", "mean raw?"),
+            ("python: transforms.py:totals\n    reads: [made]", "wrong-layer", "gold.made.reads.0", "a gold table"),
+            ("python: transforms.py:totals\n    reads: [raw, raw]", "duplicate-name", "gold.made.reads", "raw"),
+            ("python: transforms.py:totals\n    reads: [raw]\n    mode: update", "one-of", "gold.made", "streaming"),
+            ("python: transforms.py:totals\n    reads: [raw]\n    refresh: incremental", "refresh",
+             "gold.made.refresh", "a Python function makes it"),
+            ("python: transforms.py:two\n    reads: [raw]", "python-function", "gold.made.python", "def two(tables)"),
+            ("python: transforms.py:none\n    reads: [raw]", "python-function", "gold.made.python", "no function none"),
+        ],
+    )  # fmt: skip
+    def test_mistakes(self, folder: Folder, fields: str, code: str, path: str, words: str) -> None:
+        found = folder.mistake(self.gold(fields))
+        assert (found.code, found.path) == (code, path)
+        assert words in f"{found.message} {found.hint}"

@@ -13,7 +13,7 @@ import pytest
 from deltalake import write_deltalake
 
 from sluicegate import sqlshell
-from sluicegate.ordering import Key
+from sluicegate.ordering import Key, Ordering
 from sluicegate.query import Query
 from sluicegate.settings import Settings
 
@@ -99,7 +99,7 @@ def test_keys_end_where_the_table_has_no_such_column() -> None:
 class Gold:
     """As much of a gold table as the SQL command looks at."""
 
-    query: Query
+    ordering: Ordering
 
 
 @dataclass
@@ -126,7 +126,7 @@ def ask(tmp_path: Path) -> Any:
         for name in ("daily", "plain"):
             write_deltalake(str(tmp_path / "p/gold" / name), pa.table(columns), mode="append")
     queries = {"daily": "SELECT g, n, x FROM s ORDER BY g DESC, 2", "plain": "SELECT g, n, x FROM s"}
-    stand = Stand("p", {name: Gold(Query.parse(query)) for name, query in queries.items()})
+    stand = Stand("p", {name: Gold(Query.parse(query).ordering) for name, query in queries.items()})
     settings = Settings(str(tmp_path), str(tmp_path / "landing"), tmp_path / "pipelines", "local")
 
     def asked(sql: str) -> list[tuple[Any, ...]]:
