@@ -11,7 +11,7 @@ import inspect
 import json
 import re
 import sys
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, get_args, get_type_hints
 
@@ -20,12 +20,21 @@ from pydantic import BaseModel, BeforeValidator
 from pydantic.json_schema import GenerateJsonSchema, JsonSchemaValue
 from pydantic_core import core_schema
 
+from scripts.reference_cases import cases
+from scripts.reference_text import attributes as _attributes
+from scripts.reference_text import code as _code
+from scripts.reference_text import kind_of as _kind
+from scripts.reference_text import prose as _prose
+from scripts.reference_text import slug as slug
+from scripts.reference_text import summary as _summary
+from scripts.reference_text import table as _table
 from scripts.variables import VARIABLES
 from sluicegate import catalog, cli, definition_fields, definition_model, errors, job, maintain, report
 from sluicegate import continuous as of_runs
 from sluicegate import copy_into as of_copies
 from sluicegate import replay as of_replays
 from sluicegate import reset as of_resets
+from sluicegate.cases import job as of_cases
 from sluicegate.settings import Settings
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -61,48 +70,17 @@ def reference() -> str:
     blocks = [
         "# Reference",
         "`make docs` writes this page from the program itself: edit the docstrings and help texts that it shows.",
-        "[Commands](#commands) · [Jobs](#jobs) · [The definition](#the-definition) · [Exit codes](#exit-codes) ·"
-        " [Errors](#errors) · [Environment](#environment)",
+        "[Commands](#commands) · [Jobs](#jobs) · [The definition](#the-definition) · [Cases](#cases) ·"
+        " [Exit codes](#exit-codes) · [Errors](#errors) · [Environment](#environment)",
         *_commands(),
         *_jobs(),
         *_definition(schema()),
+        *cases(),
         *_exit_codes(),
         *_errors(),
         *_environment(),
     ]
     return "\n\n".join(blocks) + "\n"
-
-
-# Text
-
-
-def _table(heads: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    lines = [heads, ["---"] * len(heads), *([cell.replace("|", "\\|") for cell in row] for row in rows)]
-    return "\n".join(" ".join(["|", *(f"{cell} |" if cell else "|" for cell in line)]) for line in lines)
-
-
-def _code(value: object) -> str:
-    return f"`{value}`"
-
-
-def _prose(text: str) -> str:
-    """A docstring's or help's words as a sentence in Markdown, on one line."""
-    line = re.sub(r"``(.+?)``", r"`\1`", " ".join(text.split()))
-    return line[:1].upper() + line[1:].rstrip(".") + "." if line else ""
-
-
-def _summary(documented: object) -> str:
-    """What a docstring says before its sections, paragraph by paragraph."""
-    text = re.split(r"^(?:Attributes|Args|Returns|Raises):$", inspect.getdoc(documented) or "", flags=re.MULTILINE)[0]
-    return "\n\n".join(_prose(paragraph) for paragraph in text.strip().split("\n\n"))
-
-
-def _attributes(documented: type) -> dict[str, str]:
-    """What the Attributes section of a class's docstring says of each name."""
-    section = re.search(r"^Attributes:\n((?:    .*\n?)+)", inspect.getdoc(documented) or "", re.MULTILINE)
-    found = re.findall(r"^    (\w+): ((?:.*\n?)(?:     +.*\n?)*)", section[1] if section else "", re.MULTILINE)
-    # A field whose name Python has taken says its own name first; readers of the reference see that name anyway.
-    return {name: _prose(re.sub(r"^``\w+`` of the definition: ", "", text)) for name, text in found}
 
 
 # Commands and jobs
@@ -147,7 +125,7 @@ def _option(option: Any, hint: Any) -> list[str]:
     if not _is_option(option):
         return [_code((option.metavar or option.name).upper()), meaning, "required" * option.required, variable]
     if option.is_flag:
-        return [_code(", ".join(option.opts)), meaning, default, variable]
+        return [_code(", ".join([*option.opts, *option.secondary_opts])), meaning, default, variable]
     kinds = {int: "INTEGER", float: "NUMBER", str: "TEXT"}
     parts = [inner for one in get_args(hint) or (hint,) for inner in (get_args(one) or (one,))]  # list[str] | None
     kind = next(kinds[one] for one in parts if one in kinds)
@@ -173,6 +151,12 @@ def _jobs() -> Iterator[str]:
         "reload": ("--table TABLE", "What `sluicegate reload` submits; this does not ask.", of_resets.parser("reload")),
         "maintain": ("", "What `sluicegate maintain` submits.", maintain.parser()),
         "catalog": ("", "What `sluicegate catalog` submits.", catalog.parser()),
+        "cases": (
+            "",
+            f"What `sluicegate test` submits. A line `{report.CASE} {{json}}` tells of each case."
+            " Lake and landing are not touched.",
+            of_cases.parser(),
+        ),
         "reset": ("--table TABLE", "What `sluicegate reset` submits; this does not ask.", of_resets.parser("reset")),
     }
     for name, (needed, told, parser) in others.items():
@@ -286,35 +270,6 @@ def _part(place: str, part: Mapping[str, Any], parts: Mapping[str, Any]) -> Iter
     yield _table(["field", "type", "default", "meaning"], rows)
     for at, model in inner.items():
         yield from _part(at, parts[model], parts)
-
-
-def _kind(field: Mapping[str, Any], place: str) -> tuple[str, dict[str, str]]:
-    """The type of a field in words, and which model stands at which place below it."""
-    if "anyOf" in field:
-        kinds = [_kind(one, place) for one in field["anyOf"] if one != {"type": "null"}]
-        return " or ".join(kind for kind, _ in kinds), {at: model for _, below in kinds for at, model in below.items()}
-    if "$ref" in field:
-        return f"[fields](#{slug(place)})", {place: field["$ref"].rsplit("/", 1)[1]}
-    values = field.get("enum") or ([field["const"]] if "const" in field else [])
-    if values:
-        return " or ".join(dict.fromkeys(_code(value) for value in values)), {}
-    if field["type"] == "array":
-        kind, below = _kind(field["items"], f"{place}[]") if "$ref" in field["items"] else ("names", {})
-        return f"list of {kind}", below
-    if field["type"] == "object":
-        of = field["additionalProperties"]
-        kind, below = ("any value", {}) if of is True else _kind(of, f"{place}.NAME")
-        return f"names, each with {kind}", below
-    words: dict[str, str] = {"string": "text", "boolean": "true or false", "integer": "whole number"}
-    types: list[str] = [field["type"]] if isinstance(field["type"], str) else field["type"]
-    text = ", ".join(words.get(one, one) for one in types)
-    bounds = [f"{word} {field[key]}" for key, word in (("minimum", "from"), ("maximum", "to")) if key in field]
-    return " ".join([text, *bounds]), {}
-
-
-def slug(heading: str) -> str:
-    """The anchor that a heading gets where Markdown is shown as on GitHub."""
-    return re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-")
 
 
 # Errors and environment

@@ -13,11 +13,14 @@ import typer
 
 from sluicegate import (
     cli_again,
+    cli_cases,
     cli_catalog,
     cli_files,
     cli_history,
+    cli_import,
     cli_jars,
     cli_maintain,
+    cli_new,
     cli_simulate,
     cli_streams,
     store_errors,
@@ -33,7 +36,7 @@ from sluicegate.cli_options import (
     show_json,
     show_table,
 )
-from sluicegate.errors import SluicegateError, UserError
+from sluicegate.errors import DefinitionError, SluicegateError, UserError
 from sluicegate.settings import Settings
 
 if TYPE_CHECKING:
@@ -174,9 +177,9 @@ def _described(definition: Pipeline, layer: str, name: str, upkeep: Upkeep | Non
             return source.path, "delta, its new rows; made again whole when others of its rows or columns changed"
         return source.path, f"{source.format}, new files once, {source.maxFilesPerTrigger:,} a chunk"
     if upkeep is not None:
-        query = definition.gold[name].query
-        lost = f"; not kept: its ORDER BY {lost}, which is none of its columns" if (lost := query.ordering.lost) else ""
-        return ", ".join(query.tables), _kept(upkeep) + lost
+        gold = definition.gold[name]
+        lost = f"; not kept: its ORDER BY {lost}, which is none of its columns" if (lost := gold.ordering.lost) else ""
+        return ", ".join(gold.reads), _kept(upkeep) + lost
     if of := definition.deidentified_tables.get(name):
         done = definition.silver[of].deidentified or {}
         return of, f"its rows, de-identified: {', '.join(f'{column} by {how}' for column, how in done.items())}"
@@ -259,6 +262,7 @@ def status(
         raise typer.Exit(1)
 
 
+app.command("test")(cli_cases.run_cases)
 app.command()(cli_files.files)
 app.command()(cli_files.schema)
 app.command()(cli_history.history)
@@ -349,11 +353,10 @@ def sql(
 
     Example: sluicegate sql "SELECT * FROM heart_rate.daily_patient_avg ORDER BY date LIMIT 5"
     """
-    from sluicegate import definition, sqlshell
+    from sluicegate import sqlshell
 
     settings = Settings.of(lake, None, pipelines)
-    known = {name: definition.load(name, settings) for name in definition.names(settings.pipelines)}
-    result = sqlshell.query(query, known, settings)
+    result = sqlshell.query(query, _readable_definitions(settings), settings)
     if as_json:
         show_json(result.to_pylist())
         return
@@ -363,6 +366,21 @@ def sql(
     print(f"\n{result.num_rows:,} {'row' if result.num_rows == 1 else 'rows'}{more}")
 
 
+def _readable_definitions(settings: Settings) -> dict[str, Pipeline]:
+    """All pipelines but those with mistakes, of which a line tells: they keep nobody from the tables of others."""
+    from sluicegate import definition
+
+    known = {}
+    for name in definition.names(settings.pipelines):
+        try:
+            known[name] = definition.load(name, settings)
+        except DefinitionError as error:
+            print(f"warning: the tables of {name} are not known here: {error.message}", file=sys.stderr)
+    return known
+
+
+app.command()(cli_new.new)
+app.command("import")(cli_import.import_)
 app.command()(cli_simulate.simulate)
 
 if __name__ == "__main__":

@@ -12,14 +12,16 @@
     │   ├── QueryError         SG206           a query that Spark or the SQL command refuses
     │   ├── SourceError        SG207           landed files that cannot be read as the definition says
     │   ├── FanOut             SG208           a transform that makes several rows of one record
-    │   ├── LakeUnsupported    SG209           a lake on a store without the means this version needs
+    │   ├── LakeUnsupported    SG209           a lake where this version cannot work safely, or at all
     │   ├── SchemaMismatch     SG210           columns or types that a table may not take
     │   ├── TransformError     SG211           a Python transform that raised, or returned no batch of records
     │   ├── ChangesError       SG212           columns that apply_changes cannot work with
     │   ├── PiiKeyMissing      SG213           no usable key for pseudonyms of personal data
     │   ├── StoreRefused       SG214           an object store that lets nobody in, or has no such bucket
-    │   └── CatalogConflict    SG215           a name in the catalog that stands for another table
+    │   ├── CatalogConflict    SG215           a name in the catalog that stands for another table
+    │   └── CaseError          SG216           a mistake in the cases that test a pipeline
     ├── ExpectationFailed      SG300  exit 3   data broke an expect_or_fail
+    ├── CasesFailed            SG301  exit 3   tables are not what the cases of a pipeline expect
     ├── AccountingError        SG400  exit 1   read != written + quarantined + dropped + duplicates
     ├── LakeLocked             SG401  exit 1   another run holds the pipeline's lock
     ├── JobFailed              SG402  exit 1   a spark-submit job ended without a report
@@ -133,11 +135,12 @@ class DefinitionError(UserError):
     """Raised with *all* the mistakes of a definition at once."""
 
     code = "SG201"
+    subject = "the definition of {} has"
 
     def __init__(self, pipeline: str, mistakes: list[Mistake]) -> None:
         first = mistakes[0]
         count = "a mistake" if len(mistakes) == 1 else f"{len(mistakes)} mistakes"
-        message = f"the definition of {pipeline} has {count}"
+        message = f"{self.subject.format(pipeline)} {count}"
         if len(mistakes) == 1:
             message += f": {first.path}: {first.message}"
         super().__init__(message, where=Where(file=first.file, line=first.line), hint=first.hint)
@@ -150,6 +153,13 @@ class DefinitionError(UserError):
         if len(self.mistakes) == 1:
             return super().for_people()
         return "\n".join([f"error[{self.code}]: {self.message}", *(f"  {m}" for m in self.mistakes)])
+
+
+class CaseError(DefinitionError):
+    """Raised with the mistakes in the cases that test a pipeline: in their files, or a column that no table has."""
+
+    code = "SG216"
+    subject = "the cases of {} have"
 
 
 class PipelineMissing(UserError):
@@ -225,7 +235,7 @@ class FanOut(UserError):
 
 
 class LakeUnsupported(UserError):
-    """Raised when the lake lies on a store on which this version cannot keep two writers apart."""
+    """Raised when the lake lies where this version cannot keep two writers apart, or below a name it cannot work in."""
 
     code = "SG209"
 
@@ -240,6 +250,13 @@ class ExpectationFailed(SluicegateError):
     """Raised when rows break an ``expect_or_fail``; the batch of that table is not committed."""
 
     code = "SG300"
+    exit_code = 3
+
+
+class CasesFailed(SluicegateError):
+    """Raised when tables are not what the cases that test a pipeline expect."""
+
+    code = "SG301"
     exit_code = 3
 
 

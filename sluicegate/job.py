@@ -55,7 +55,8 @@ def main(layer: Layer, argv: Sequence[str] | None = None) -> int:
         argv: the command line; by default the process's own.
 
     Returns:
-        the exit code: 0 done, 1 anything else, 2 the user's mistake, 3 data broke an ``expect_or_fail``.
+        the exit code: 0 done, 1 anything else, 2 the user's mistake, 3 data broke an ``expect_or_fail`` or a case of
+            the tests.
     """
     return guarded(lambda: _layer(layer, layer_parser(layer).parse_args(argv)))
 

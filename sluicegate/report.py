@@ -19,6 +19,9 @@ ERROR = "SLUICEGATE_ERROR"
 # What a continuous run says of each batch for programs begins with this one.
 BATCH = "SLUICEGATE_BATCH"
 
+# What a job that tests a pipeline says of each case for programs.
+CASE = "SLUICEGATE_CASE"
+
 # Where Spark shows the job, as far as it does: by these lines a task in Airflow links there.
 PAGE = "Spark's page:"
 LOGGED = "in Spark's event log:"

@@ -18,10 +18,12 @@ import duckdb
 import pyarrow as pa
 import pytest
 from deltalake import DeltaTable, write_deltalake
+from typer.testing import CliRunner
 
-from sluicegate import definition, sqlshell
+from sluicegate import cli, definition, sqlshell
 from sluicegate.definition import Pipeline
 from sluicegate.errors import NotADeltaTable, QueryError, SluicegateError
+from sluicegate.ordering import Ordering
 from sluicegate.query import Query
 from sluicegate.settings import Settings
 
@@ -37,7 +39,7 @@ class Named:
 
 @dataclass
 class Asked:
-    query: Query
+    ordering: Ordering
 
 
 @dataclass
@@ -64,7 +66,7 @@ class Shop:
                 Named("clinic"),
                 bronze={"recordings": 1, "patients": 1},
                 silver={"enriched": 1},
-                gold={"daily": Asked(Query.parse("SELECT mrn AS n FROM enriched"))},
+                gold={"daily": Asked(Query.parse("SELECT mrn AS n FROM enriched").ordering)},
             ),
             "sport": Stand("sport", Named("clinic"), bronze={"recordings": 1, "odd": 1}),
         }
@@ -480,6 +482,8 @@ def test_a_mistake_is_shown_where_it_stands(
         ("SELECT hash(d) FROM odd", "cannot be run without Spark: hash"),
         ("SELECT months_between(ts, s) FROM odd", "cannot be run without Spark: months_between"),
         ("SELECT exists(li, x -> x > 1) FROM odd", "cannot be run without Spark: exists"),
+        ("SELECT transform(li, (x, i) -> i) FROM odd", "cannot be run without Spark: the place of an element"),
+        ("SELECT filter(li, (x, i) -> i > 0) FROM odd", "cannot be run without Spark: the place of an element"),
         ("SELECT max(struct(d, s)) FROM odd", "cannot be run without Spark: NULL is the smallest part"),
         ("SELECT date_trunc('fortnight', ts) FROM odd", "fortnight is not a unit"),
         ("SELECT date_format(ts, 'Q') FROM odd", "Q in the format of a time"),
@@ -772,3 +776,21 @@ def test_not_a_number_is_the_largest_number_as_in_spark(tmp_path: Path) -> None:
     shop.write("heart/gold/daily", pa.table({"n": [1, 2, 3, 4], "x": [1.0, float("nan"), -1.0, None]}))
     assert shop.ask("SELECT n FROM daily WHERE x > 0 ORDER BY n") == [(1,), (2,)]
     assert shop.ask("SELECT n FROM daily WHERE NOT x > 0") == [(3,)]
+
+
+def test_a_definition_with_a_mistake_keeps_nobody_from_the_tables_of_others(tmp_path: Path) -> None:
+    good = """
+bronze:
+  raw: {path: "${landing}", format: json, schema: "a INT"}
+"""
+    for name, text in (("good", good), ("torn", "bronze: [")):
+        (tmp_path / "pipelines" / name).mkdir(parents=True)
+        (tmp_path / "pipelines" / name / "pipeline.yaml").write_text(f"name: {name}\n{text}")
+    write_deltalake(str(tmp_path / "lake" / "good" / "bronze" / "raw"), pa.table({"a": [1]}))
+    places = ["--lake", str(tmp_path / "lake"), "--pipelines", str(tmp_path / "pipelines"), "--json"]
+    done = CliRunner().invoke(cli.app, ["sql", "SELECT a FROM good.raw", *places])
+    assert (done.exit_code, json.loads(done.stdout)) == (0, [{"a": 1}])
+    assert done.stderr.startswith(
+        "warning: the tables of torn are not known here: the definition of torn has a mistake"
+    )
+    assert done.stderr.count("\n") == 1

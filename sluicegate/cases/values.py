@@ -1,0 +1,226 @@
+"""Values of a case and values of a table, brought into one form in which equal ones are equal, and how they are shown.
+
+The table's column says what an expected value is: ``2024-05-01`` is a text, a date or a midnight. One that cannot be a
+value of that type is a mistake in the case, and no difference between tables.
+"""
+
+from __future__ import annotations
+
+import json
+import struct
+from collections.abc import Callable, Mapping
+from datetime import UTC, date, datetime
+from decimal import Decimal, InvalidOperation
+from typing import Any, NamedTuple
+
+import pyarrow as pa
+
+Value = Any
+"""A value in the common form: it can be hashed, and is equal to what means the same."""
+
+
+class Unfit(Exception):
+    """What a case expects cannot be a value of the column: one sentence, and what to write instead (may be empty)."""
+
+    def __init__(self, message: str, hint: str = "") -> None:
+        super().__init__(message)
+        self.message, self.hint = message, hint
+
+
+class Fields(NamedTuple):
+    """A struct or a map: its names or keys with their values, in the type's order or sorted."""
+
+    pairs: tuple[tuple[Any, Value], ...]
+
+
+class _NotANumber:
+    """NaN: here it is equal to itself."""
+
+    def __repr__(self) -> str:
+        return "NaN"
+
+
+NAN = _NotANumber()
+
+
+def of_table(value: Any, kind: pa.DataType) -> Value:
+    """A value that a table has, as Arrow gives it to Python."""
+    if value is None:
+        return None
+    if pa.types.is_floating(kind):
+        return _number(value)
+    if pa.types.is_struct(kind):
+        return Fields(tuple((field.name, of_table(value.get(field.name), field.type)) for field in kind))
+    if pa.types.is_map(kind):
+        pairs = [(of_table(key, kind.key_type), of_table(one, kind.item_type)) for key, one in value]
+        return Fields(tuple(sorted(pairs, key=repr)))
+    if _is_list(kind):
+        return tuple(of_table(one, kind.value_type) for one in value)
+    if pa.types.is_timestamp(kind) and kind.tz is not None:
+        return value.astimezone(UTC)
+    return value
+
+
+def of_case(value: Any, kind: pa.DataType, *, text: bool = False) -> Value:
+    """A value that a case expects, as one of a column.
+
+    Args:
+        value: what YAML or CSV text has.
+        kind: type of the column.
+        text: whether it comes from CSV text, in which numbers and nested values are texts, too.
+
+    Raises:
+        Unfit: it cannot be a value of that type.
+    """
+    if value is None:
+        return None
+    if pa.types.is_struct(kind) or pa.types.is_map(kind) or _is_list(kind):
+        return _nested(_from_json(value, kind) if text else value, kind)
+    for fits, made in _PLAIN:
+        if fits(kind):
+            try:
+                return made(value, kind)
+            except (ValueError, TypeError, InvalidOperation, OverflowError, struct.error):
+                raise _unfit(value, kind) from None
+    raise Unfit(f"values of type {kind} cannot be compared", "leave the column out")
+
+
+def _nested(value: Any, kind: pa.DataType) -> Value:
+    if _is_list(kind):
+        if not isinstance(value, list):
+            raise _unfit(value, kind)
+        return tuple(of_case(one, kind.value_type) for one in value)
+    if not isinstance(value, Mapping):
+        raise _unfit(value, kind)
+    if pa.types.is_map(kind):
+        pairs = [(of_case(key, kind.key_type, text=True), of_case(one, kind.item_type)) for key, one in value.items()]
+        return Fields(tuple(sorted(pairs, key=repr)))
+    names = [field.name for field in kind]
+    for name in value:
+        if name not in names:
+            raise Unfit(f"there is no field {name} in it", f"its fields are {', '.join(names)}")
+    return Fields(tuple((field.name, of_case(value.get(field.name), field.type)) for field in kind))
+
+
+def _from_json(value: Any, kind: pa.DataType) -> Any:
+    try:
+        return json.loads(value)
+    except ValueError:
+        raise Unfit(f"a nested value is JSON in CSV text, and there is {value}") from None
+
+
+def _is_list(kind: pa.DataType) -> bool:
+    return bool(pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_fixed_size_list(kind))
+
+
+def _number(value: float) -> Value:
+    return NAN if value != value else value + 0.0  # of the two zeros one
+
+
+def _boolean(value: Any, _kind: pa.DataType) -> bool:
+    if isinstance(value, bool):
+        return value
+    return {"true": True, "false": False}[value] if value in ("true", "false") else _refuse()
+
+
+def _whole(value: Any, _kind: pa.DataType) -> int:
+    if isinstance(value, bool) or (isinstance(value, float) and not value.is_integer()):
+        _refuse()
+    return int(value)
+
+
+def _double(value: Any, kind: pa.DataType) -> Value:
+    if isinstance(value, bool):
+        _refuse()
+    number = float(value)
+    return _number(struct.unpack("f", struct.pack("f", number))[0] if pa.types.is_float32(kind) else number)
+
+
+def _decimal(value: Any, _kind: pa.DataType) -> Decimal:
+    if isinstance(value, bool):
+        _refuse()
+    number = Decimal(str(value))
+    return number if number.is_finite() else _refuse()
+
+
+def _text(value: Any, _kind: pa.DataType) -> str:
+    if not isinstance(value, str):
+        raise Unfit(f"the column has texts, and {shown(value)} is none", f'put it in quotes: "{shown(value)}"')
+    return value
+
+
+def _moment(value: Any, kind: pa.DataType) -> datetime:
+    found = datetime.fromisoformat(value)
+    if kind.tz is None:
+        return found if found.tzinfo is None else _refuse()
+    return found.replace(tzinfo=UTC) if found.tzinfo is None else found.astimezone(UTC)
+
+
+def _refuse() -> Any:
+    raise ValueError
+
+
+_PLAIN: list[tuple[Callable[[pa.DataType], bool], Callable[[Any, pa.DataType], Value]]] = [
+    (pa.types.is_boolean, _boolean),
+    (pa.types.is_integer, _whole),
+    (pa.types.is_floating, _double),
+    (pa.types.is_decimal, _decimal),
+    (pa.types.is_string, _text),
+    (pa.types.is_large_string, _text),
+    (pa.types.is_string_view, _text),
+    (pa.types.is_timestamp, _moment),
+    (pa.types.is_date, lambda value, _kind: date.fromisoformat(value)),
+    (pa.types.is_binary, lambda value, _kind: value.encode()),
+    (pa.types.is_large_binary, lambda value, _kind: value.encode()),
+]
+
+_WORDS: list[tuple[Callable[[pa.DataType], bool], str]] = [
+    (pa.types.is_boolean, "true or false"),
+    (pa.types.is_integer, "whole numbers"),
+    (pa.types.is_floating, "numbers"),
+    (pa.types.is_decimal, "decimal numbers"),
+    (pa.types.is_timestamp, "times, as 2024-05-01 12:00:00,"),
+    (pa.types.is_date, "dates, as 2024-05-01,"),
+    (_is_list, "lists"),
+    (pa.types.is_struct, "{field: value}"),
+    (pa.types.is_map, "{key: value}"),
+]
+
+
+def _unfit(value: Any, kind: pa.DataType) -> Unfit:
+    words = next((words for fits, words in _WORDS if fits(kind)), str(kind))
+    return Unfit(f"the column has {words} and there is {shown(value)}")
+
+
+def close(one: Value, other: Value, tolerance: float) -> bool:
+    """Whether two values are equal, or numbers with a fraction, also inside of nested ones, that differ by no more."""
+    if one == other:
+        return True
+    if isinstance(one, (float, Decimal)) and isinstance(other, type(one)):
+        # As they are written, and not as they are in binary: 0.1 and 0.2 differ by 0.1.
+        return abs(Decimal(str(one)) - Decimal(str(other))) <= Decimal(str(tolerance))
+    if isinstance(one, Fields) and isinstance(other, Fields):
+        return close(one.pairs, other.pairs, tolerance)
+    if type(one) is tuple and type(other) is tuple and len(one) == len(other):
+        return all(close(a, b, tolerance) for a, b in zip(one, other, strict=True))
+    return False
+
+
+def shown(value: Value) -> str:
+    """A value for people; a text is in quotes where it could be taken for something else."""
+    if value is None:
+        return "NULL"
+    if isinstance(value, str):
+        plain = value and value == value.strip() and value.isprintable() and value not in ("NULL", "NaN")
+        return value if plain else json.dumps(value, ensure_ascii=False)
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, datetime):
+        return value.replace(tzinfo=None).isoformat(" ")
+    if isinstance(value, Fields):
+        return "{" + ", ".join(f"{name}: {shown(one)}" for name, one in value.pairs) + "}"
+    if isinstance(value, Mapping):
+        return "{" + ", ".join(f"{name}: {shown(one)}" for name, one in value.items()) + "}"
+    if isinstance(value, (tuple, list)):
+        return "[" + ", ".join(map(shown, value)) + "]"
+    return value.decode(errors="replace") if isinstance(value, bytes) else str(value)

@@ -1,0 +1,122 @@
+"""What a source of Delta Live Tables declares, in whichever language it is written."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Literal
+
+Action = Literal["expect", "expect_or_drop", "expect_or_fail"]
+
+
+@dataclass(frozen=True, order=True)
+class Left:
+    """Something of a source that was not taken over.
+
+    Attributes:
+        line: its line in the source, counted from 1.
+        what: what it is, in words.
+        why: why not, or what to do instead.
+    """
+
+    line: int
+    what: str
+    why: str
+
+    def __str__(self) -> str:
+        return f"line {self.line}: {self.what}: {self.why}"
+
+
+@dataclass(frozen=True)
+class Rule:
+    """A condition of a dataset, and what happens to rows that break it."""
+
+    name: str
+    condition: str
+    action: Action
+    line: int
+
+
+@dataclass(frozen=True)
+class Files:
+    """Files that a dataset reads.
+
+    Attributes:
+        path: their folder, as the source has it.
+        format: their format, as the source has it.
+        options: options of the reader, as the source has them.
+        line: the line that says so.
+        infers: whether types are inferred unless an option says otherwise.
+    """
+
+    path: str
+    format: str
+    options: dict[str, str]
+    line: int
+    infers: bool = False
+
+
+@dataclass(frozen=True)
+class Changes:
+    """How records that tell of changes become rows; the fields are those of ``apply_changes``."""
+
+    target: str
+    source: str
+    fields: dict[str, object]
+    line: int
+
+
+@dataclass
+class Dataset:
+    """A table or a view of the source.
+
+    Attributes:
+        name: its name, in small letters, without a catalog and a schema.
+        line: the line that it begins on.
+        kind: a table that is filled from a stream, one that is made from tables, or a view.
+        query: its SELECT; None for a target of changes, and for files that are read as they are. What it reads stands
+            in it by plain names, ``STREAM(name)`` where it is a stream; files by ``FILES``.
+        query_line: the line that its query begins on.
+        files: the files that it reads.
+        comment: what it is for.
+        schema: its columns with their types.
+        rules: its expectations.
+    """
+
+    name: str
+    line: int
+    kind: Literal["streaming", "materialized", "view"]
+    query: str | None = None
+    query_line: int = 1
+    files: Files | None = None
+    comment: str = ""
+    schema: str = ""
+    rules: list[Rule] = field(default_factory=list)
+
+
+@dataclass
+class Source:
+    """What a source declares, and what of it could not be read.
+
+    Attributes:
+        datasets: the tables and views that could be read.
+        changes: flows of changes into tables.
+        left: what is not taken over.
+        declared: names of all tables and views, be they read or left: no other source makes them.
+    """
+
+    datasets: list[Dataset] = field(default_factory=list)
+    changes: list[Changes] = field(default_factory=list)
+    left: list[Left] = field(default_factory=list)
+    declared: set[str] = field(default_factory=set)
+
+    def leave(self, line: int, what: str, why: str) -> None:
+        """Notes something that is not taken over."""
+        self.left.append(Left(line, what, why))
+
+    def named(self, name: str) -> Dataset | None:
+        """The dataset of a name, if there is one."""
+        return next((dataset for dataset in self.datasets if dataset.name == name), None)
+
+
+FILES = "files__"
+"""In a query, the name of the files that its dataset reads."""

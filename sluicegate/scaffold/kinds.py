@@ -1,0 +1,163 @@
+"""What the values of a column are: numbers, times or text, and how their texts become values of that type."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, Literal
+
+Kind = Literal["BIGINT", "DOUBLE", "DECIMAL", "BOOLEAN", "DATE", "TIMESTAMP", "STRING", "NESTED", "OTHER"]
+
+NUMBERS: tuple[Kind, ...] = ("BIGINT", "DOUBLE", "DECIMAL")
+TIMES: tuple[Kind, ...] = ("DATE", "TIMESTAMP")
+
+_WHOLE = re.compile(r"-?(?:0|[1-9][0-9]*)")
+_NUMBER = re.compile(r"-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?")
+_COMMA = re.compile(r"-?(?:0|[1-9][0-9]*),[0-9]+")
+_DATE = re.compile(r"[12][0-9]{3}-[0-9]{2}-[0-9]{2}")
+_TIME = re.compile(r"[12][0-9]{3}-[0-9]{2}-[0-9]{2}[ T][0-9]{2}:[0-9]{2}:[0-9]{2}(?:\.[0-9]{1,6})?(?:Z|[+-]\d\d:\d\d)?")
+_OTHER_DATE = re.compile(r"[0-9]{1,4}[./-][0-9]{1,2}[./-][0-9]{1,4}(?:[ T].*)?")
+
+# What people write for "nothing". Only these words ever stand in the SQL that is made.
+_NOTHING = ("", "NA", "N/A", "n/a", "NULL", "null", "None", "-", "?")
+
+# Digits that a DOUBLE keeps, that a BIGINT holds for certain, and that a DECIMAL has.
+_EXACT, _LONG, _MOST = 15, 18, 38
+
+# Seconds since 1970 that stand for a time from 1990 to 2100; milliseconds are a thousand times that.
+_EPOCH = (631_152_000, 4_102_444_800)
+_TIME_WORDS = {"time", "timestamp", "ts", "date", "datetime", "epoch", "at", "created", "updated", "modified"}
+_TEXT_WORDS = {"phone", "mobile", "fax", "tel", "telephone", "zip", "zipcode", "postcode", "postal", "plz", "iban"}
+
+
+@dataclass(frozen=True)
+class Found:
+    """What the values of a column are.
+
+    Attributes:
+        kind: the type that silver gives them.
+        pattern: SQL that makes that type of the column, which stands in it as ``{}``.
+        nothing: words among them that stand for no value.
+        remark: what a reader should know of it (may be empty).
+        is_guess: whether the values alone do not say so.
+    """
+
+    kind: Kind
+    pattern: str = "{}"
+    nothing: tuple[str, ...] = ()
+    remark: str = ""
+    is_guess: bool = False
+
+
+def words(name: str) -> list[str]:
+    """The words of a name, in small letters: ``orderId`` and ``order_id`` have the same."""
+    return [word for word in re.split(r"[\W_]+", re.sub(r"([a-z0-9])([A-Z])", r"\1_\2", name).lower()) if word]
+
+
+def kind_of_text(text: str) -> Kind:
+    """The kind of one text."""
+    if _WHOLE.fullmatch(text):
+        return "BIGINT" if len(text.lstrip("-")) <= _LONG else "DECIMAL" if len(text) <= _MOST else "STRING"
+    if _NUMBER.fullmatch(text):
+        return _kind_of_fraction(text)
+    if _DATE.fullmatch(text) or _TIME.fullmatch(text):
+        return _kind_of_time(text)
+    return "BOOLEAN" if text.lower() in ("true", "false") else "STRING"
+
+
+def _kind_of_fraction(text: str) -> Kind:
+    digits = len(re.sub(r"[eE].*|\D", "", text).strip("0"))
+    if digits <= _EXACT:
+        return "DOUBLE"
+    return "STRING" if "e" in text.lower() or len(text) > _MOST else "DECIMAL"
+
+
+def _kind_of_time(text: str) -> Kind:
+    try:
+        datetime.fromisoformat(text)
+    except ValueError:
+        return "STRING"
+    return "DATE" if len(text) == 10 else "TIMESTAMP"
+
+
+def of_values(name: str, values: Sequence[Any], *, commas: bool) -> Found:
+    """What the values of a column of texts are.
+
+    Args:
+        name: the column's name, which tells times from numbers.
+        values: its values: text, bool, list, dict or None.
+        commas: whether a comma may stand for a decimal point.
+    """
+    there = [value for value in values if value is not None]
+    nested = [isinstance(value, (list, dict)) for value in there]
+    if any(nested):
+        mixed = not all(nested) or len({type(value) for value in there}) > 1
+        return Found("STRING", remark="values of several shapes: JSON as text") if mixed else Found("NESTED")
+    texts = [str(value).lower() if isinstance(value, bool) else str(value) for value in there]
+    full = [text.strip() for text in texts if text.strip() not in _NOTHING]
+    if not full:
+        return Found("STRING", remark="no value was seen")
+    found = _of_texts(name, full, commas=commas)
+    if found.kind == "STRING":
+        return found
+    present = {text for text in texts if text.strip() in _NOTHING}
+    if not present <= set(_NOTHING) or len(present) > 2:
+        return Found("STRING", remark="numbers or times with several words for nothing among them")
+    said = f"{_listed(present)} is taken for NULL" if present else ""
+    remark = "; ".join(filter(None, [found.remark, said]))
+    return Found(found.kind, found.pattern, tuple(sorted(present)), remark, found.is_guess or bool(present))
+
+
+def _listed(found: set[str]) -> str:
+    return " or ".join(repr(word) for word in sorted(found))
+
+
+def _of_texts(name: str, texts: Sequence[str], *, commas: bool) -> Found:
+    kinds = {kind_of_text(text) for text in texts}
+    if kinds <= set(NUMBERS) and not (_TEXT_WORDS & set(words(name))):
+        return _number(name, texts, kinds)
+    if kinds <= set(TIMES):
+        kind: Kind = "DATE" if kinds == {"DATE"} else "TIMESTAMP"
+        zoned = all(re.search(r"(?:Z|[+-]\d\d:\d\d)$", text) for text in texts)
+        return Found(kind, f"CAST({{}} AS {kind})", remark="" if kind == "DATE" or zoned else "times are in UTC")
+    if kinds == {"BOOLEAN"}:
+        return Found("BOOLEAN", "CAST({} AS BOOLEAN)")
+    if all(_COMMA.fullmatch(text) or _WHOLE.fullmatch(text) for text in texts):
+        return _with_commas(texts, commas=commas)
+    if all(_OTHER_DATE.fullmatch(text) for text in texts) and not kinds <= set(NUMBERS):
+        return Found("STRING", remark="looks like a date, but not as year-month-day: CAST does not read it")
+    if any(re.fullmatch(r"0[0-9]+", text) for text in texts) and all(text.isdigit() for text in texts):
+        return Found("STRING", remark="text, as a number would lose the zeros in front")
+    return Found("STRING")
+
+
+def _with_commas(texts: Sequence[str], *, commas: bool) -> Found:
+    thousands = all(len(text.rpartition(",")[2]) == 3 for text in texts if "," in text)
+    if thousands or not commas:
+        return Found("STRING", remark="a comma in numbers may be a decimal point or not: text")
+    return Found("DOUBLE", "CAST(replace({}, ',', '.') AS DOUBLE)", remark="with a decimal comma", is_guess=True)
+
+
+def _number(name: str, texts: Sequence[str], kinds: set[Kind]) -> Found:
+    if "DECIMAL" not in kinds and _TIME_WORDS & set(words(name)):
+        low, high = min(map(float, texts)), max(map(float, texts))
+        if _EPOCH[0] <= low and high <= _EPOCH[1]:
+            pattern = "CAST(CAST({} AS DOUBLE) AS TIMESTAMP)"
+            return Found("TIMESTAMP", pattern, remark="taken for seconds since 1970", is_guess=True)
+        if kinds == {"BIGINT"} and _EPOCH[0] * 1000 <= low and high <= _EPOCH[1] * 1000:
+            pattern = "timestamp_millis(CAST({} AS BIGINT))"
+            return Found("TIMESTAMP", pattern, remark="taken for milliseconds since 1970", is_guess=True)
+    if "DECIMAL" in kinds:
+        return _decimal(texts)
+    kind: Kind = "BIGINT" if kinds == {"BIGINT"} else "DOUBLE"
+    return Found(kind, f"CAST({{}} AS {kind})")
+
+
+def _decimal(texts: Sequence[str]) -> Found:
+    parts = [text.lstrip("-").partition(".") for text in texts]
+    scale = max(len(fraction) for _, _, fraction in parts)
+    if any("e" in text.lower() for text in texts) or max(len(whole) for whole, _, _ in parts) + scale > _MOST:
+        return Found("STRING", remark="numbers with more digits than a number keeps: text")
+    return Found("DECIMAL", f"CAST({{}} AS DECIMAL({_MOST}, {scale}))", remark="more digits than a DOUBLE keeps")

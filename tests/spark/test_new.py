@@ -1,0 +1,180 @@
+"""Pipelines that `sluicegate new` writes, run on the files that they were made from, against plain Python."""
+
+from __future__ import annotations
+
+import csv
+import gzip
+import json
+from collections import Counter, defaultdict
+from datetime import UTC, datetime
+from decimal import Decimal
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import pytest
+from pyarrow import parquet
+
+from sluicegate import status
+from sluicegate.scaffold.pipeline import create
+from tests.conftest import Workspace
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+pytestmark = pytest.mark.spark
+
+WORDS = ["plain", 'say "hi"', "a;b", "line\nbreak", "back\\slash", "ä, ö", "'quoted'"]
+
+
+def made(folder: Path, name: str, *sources: str) -> Workspace:
+    """A new pipeline, its files landed long enough ago."""
+    workspace = Workspace(folder, name)
+    create(name, sources, workspace.settings, land=True, header=None)
+    return workspace
+
+
+def run(spark: SparkSession, workspace: Workspace) -> dict[str, Any]:
+    workspace.edit("pipeline.yaml", "    format:", "    settleSeconds: 0\n    format:")
+    reports = workspace.run(spark)
+    assert status.verify(workspace.definition, workspace.settings) == []
+    return reports
+
+
+def readings(first: int, count: int) -> list[dict[str, str]]:
+    """Records of trackers, all values in quotes, as these send them."""
+    return [
+        {
+            "device_id": str(n % 3),
+            "mrn": str(70000 + n % 4),
+            "time": str(1_740_787_200.5 + n * 7_200),
+            "heartrate": str(60 + n % 9 + 0.25),
+        }
+        for n in range(first, first + count)
+    ]
+
+
+def test_readings_and_patients_reach_gold(spark: SparkSession, tmp_path: Path) -> None:
+    source = tmp_path / "mine"
+    for number in range(3):
+        file = source / "recordings" / f"{number:02d}.json"
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(json.dumps(readings(number * 40, 40)))
+    (source / "patients").mkdir()
+    (source / "patients" / "patient info.csv").write_text("mrn,name\n70000,Ann\n70001,Ben\n70002,Cem\n70003,Dee\n")
+
+    workspace = made(tmp_path, "mine", str(source))
+    reports = run(spark, workspace)
+
+    assert {name: reports[name].written for name in ("recordings", "patients")} == {"recordings": 120, "patients": 4}
+    assert workspace.definition.silver["recordings"].keys == ["device_id", "time"]
+    assert workspace.definition.silver["patients"].keys == ["mrn"]
+    assert workspace.definition.silver["patients"].pii == ["name"]
+    days: dict[Any, list[float]] = defaultdict(list)
+    for one in readings(0, 120):
+        days[datetime.fromtimestamp(float(one["time"]), UTC).date()].append(float(one["heartrate"]))
+    found = {row[0].date(): row[1:] for row in workspace.rows("recordings_by_day", "day", "records", "avg_heartrate")}
+    assert len(found) == 10
+    assert found == {day: (len(rates), sum(rates) / len(rates)) for day, rates in days.items()}
+
+
+def test_names_quotes_and_separators_come_through(spark: SparkSession, tmp_path: Path) -> None:
+    """Names that Delta refuses, values with all that CSV quotes, a byte-order mark, decimal commas, words for none."""
+    header = [
+        "Order ID",
+        "when?",
+        "select",
+        "a;b",
+        "größe",
+        "it's",
+        "note",
+        "Note",
+        "note",
+        "n.a",
+        " lead",
+        "drop table x; --",
+    ]
+    rows = [
+        [str(n), f"2024-05-{n % 3 + 1:02d} 10:00:00", f"s{n % 2}", f"{n},5", str(n), "y", WORDS[n % 7], "N", "second",
+         "NA" if n % 5 == 0 else str(n * 2), "x", f"007{n}"]
+        for n in range(1, 31)
+    ]  # fmt: skip
+    file = tmp_path / "Ödd Orders (1).csv"
+    with file.open("w", encoding="utf-8-sig", newline="") as out:
+        csv.writer(out, delimiter=";").writerows([header, *rows])
+
+    workspace = made(tmp_path, "odd", str(file))
+    table = next(iter(workspace.definition.silver))
+    reports = run(spark, workspace)
+
+    assert table == "odd_orders_1"
+    assert (reports[table].written, reports[table].quarantined) == (30, 0)
+    columns = [
+        "order_id",
+        "when",
+        "select",
+        "a_b",
+        "größe",
+        "it_s",
+        "note",
+        "Note_2",
+        "note_3",
+        "n.a",
+        "lead",
+        "drop_table_x",
+    ]
+    columns = [c if c != "n.a" else "n_a" for c in columns]
+    expected = [
+        (int(r[0]), datetime.fromisoformat(r[1]).replace(tzinfo=UTC), r[2], float(r[3].replace(",", ".")), int(r[4]),
+         *r[5:8], r[8], None if r[9] == "NA" else int(r[9]), *r[10:])
+        for r in rows
+    ]  # fmt: skip
+    assert sorted(workspace.rows(table, *columns)) == sorted(expected)
+    totals = Counter(r[1][:10] for r in rows)
+    assert {str(day)[:10]: n for day, n in workspace.rows(f"{table}_by_day", "day", "records")} == dict(totals)
+
+
+def test_what_does_not_fit_later_is_quarantined(spark: SparkSession, tmp_path: Path) -> None:
+    """The types are guesses from some rows: what comes later and is other is seen, not lost."""
+    (tmp_path / "sales.csv").write_text("id,amount,shop\n" + "".join(f"{n},{n}.5,s{n % 2}\n" for n in range(20)))
+    workspace = made(tmp_path, "shop", str(tmp_path / "sales.csv"))
+    run(spark, workspace)
+    workspace.land("shop/sales/more.csv", "id,amount,shop\n20,many,s0\n,3,s1\n21,1e2,s0\n")
+    done = workspace.run(spark)["sales"]
+    assert (done.read, done.written, done.quarantined) == (3, 1, 2)
+    amounts = {shop: total for shop, total in workspace.rows("sales_by_shop", "shop", "sum_amount")}
+    assert amounts == {s: sum(n + 0.5 for n in range(20) if f"s{n % 2}" == s) + 100 * (s == "s0") for s in ("s0", "s1")}
+
+
+def test_each_format_comes_through(spark: SparkSession, tmp_path: Path) -> None:
+    """Parquet, packed JSON lines with nested values, CSV without a header, and text that is no UTF-8."""
+    times = [datetime(2024, 1, n % 5 + 1, 12, tzinfo=UTC) for n in range(25)]
+    parquet.write_table(
+        pa.table({"id": range(25), "at": times, "price": [Decimal(n) / 4 for n in range(25)], "tags": [["a"]] * 25}),
+        tmp_path / "items.parquet",
+    )
+    lines = [
+        {"id": n, "deep": {"x": [n, n + 0.5]}, "big": 12345678901234567890123 + n, "ok": n % 2 == 0} for n in range(12)
+    ]
+    with gzip.open(tmp_path / "events.jsonl.gz", "wt") as out:
+        out.writelines(json.dumps(line) + "\n" for line in lines)
+    (tmp_path / "plain.tsv").write_text("".join(f"{n}\t2024-01-0{n % 9 + 1}\tx{n % 3}\n" for n in range(18)))
+    (tmp_path / "latin.csv").write_bytes("id|city\n1|Köln\n2|Århus\n".encode("iso-8859-1"))
+
+    names = ("items.parquet", "events.jsonl.gz", "plain.tsv", "latin.csv")
+    workspace = made(tmp_path, "mixed", *[str(tmp_path / name) for name in names])
+    reports = run(spark, workspace)
+
+    assert {n: reports[n].written for n in ("items", "events", "plain", "latin")} == {
+        "items": 25, "events": 12, "plain": 18, "latin": 2,
+    }  # fmt: skip
+    assert sorted(workspace.rows("latin", "id", "city")) == [(1, "Köln"), (2, "Århus")]
+    assert sorted(workspace.rows("events", "id", "deep", "big", "ok")) == [
+        (line["id"], {"x": [float(v) for v in line["deep"]["x"]]}, Decimal(line["big"]), line["ok"])  # type: ignore[index, attr-defined]
+        for line in lines
+    ]
+    assert (
+        sorted(str(day) for _, day, _ in workspace.rows("plain", "column_1", "column_2", "column_3"))[-1]
+        == "2024-01-09"
+    )
+    assert sum(n for _, n in workspace.rows("items_by_day", "day", "records")) == 25

@@ -1,0 +1,416 @@
+"""`sluicegate import`: what becomes of sources of Delta Live Tables, and that nothing is left in silence."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from typer.testing import CliRunner
+
+from sluicegate import definition
+from sluicegate.cli import app
+from sluicegate.definition import Pipeline
+from sluicegate.errors import UserError
+from sluicegate.imports import sql_source
+from sluicegate.imports.pipeline import Imported, create
+from sluicegate.settings import Settings
+
+pytestmark = pytest.mark.unit
+
+
+def at(folder: Path) -> Settings:
+    return Settings.of(str(folder / "lake"), str(folder / "landing"), folder / "pipelines")
+
+
+def imported(folder: Path, text: str, file: str = "source.sql") -> Imported:
+    (folder / file).write_text(text)
+    return create(folder / file, "mine", at(folder))
+
+
+def loaded(folder: Path, text: str, file: str = "source.sql") -> tuple[Pipeline, list[str]]:
+    """The definition, which has no mistake, and what is left."""
+    made = imported(folder, text, file)
+    assert made.error is None, made.error.for_people()
+    return definition.load("mine", at(folder)), [str(one) for one in made.left]
+
+
+RAW = "CREATE STREAMING TABLE raw AS SELECT * FROM STREAM read_files('s3://b/raw', format => 'json');\n"
+
+
+# --- SQL -------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "CREATE OR REFRESH STREAMING TABLE raw AS SELECT * FROM STREAM read_files('s3://b/raw', format => 'json')",
+        "CREATE STREAMING TABLE raw AS SELECT * FROM STREAM(read_files('s3://b/raw', format => 'json'))",
+        "create streaming live table raw as select * from cloud_files('s3://b/raw', 'json')",
+        "CREATE OR REFRESH STREAMING LIVE TABLE raw AS SELECT * FROM cloud_files('s3://b/raw', 'json', map())",
+        "CREATE MATERIALIZED VIEW raw AS SELECT * FROM read_files('s3://b/raw', format => 'json')",
+    ],
+)
+def test_files_that_are_read_as_they_are_make_a_bronze_table(tmp_path: Path, text: str) -> None:
+    found, left = loaded(tmp_path, text)
+    assert (list(found.bronze), found.silver, found.gold, left) == (["raw"], {}, {}, [])
+    assert found.bronze["raw"].path == "s3://b/raw"
+    assert found.bronze["raw"].inferColumnTypes == ("read_files" in text)
+
+
+def test_options_of_auto_loader_become_fields(tmp_path: Path) -> None:
+    options = {
+        "cloudFiles.schemaHints": "id BIGINT", "cloudFiles.maxFilesPerTrigger": "10", "pathGlobFilter": "*.json",
+        "cloudFiles.includeExistingFiles": "false", "multiLine": "true", "cloudFiles.schemaLocation": "/s",
+        "cloudFiles.partitionColumns": "year, month", "mode": "DROPMALFORMED", "cloudFiles.inferColumnTypes": "maybe",
+    }  # fmt: skip
+    pairs = ", ".join(f"'{name}', '{value}'" for name, value in options.items())
+    text = f"CREATE STREAMING TABLE raw AS SELECT * FROM cloud_files('s3://b/raw', 'json', map({pairs}))"
+    found, left = loaded(tmp_path, text)
+    table = found.bronze["raw"]
+    assert (table.schemaHints, table.maxFilesPerTrigger, table.pathGlobFilter) == ("id BIGINT", 10, "*.json")
+    assert (table.includeExistingFiles, table.options) == (False, {"multiLine": "true"})
+    assert table.partitionColumns == ["year", "month"]
+    assert [line.split(" of raw")[0] for line in left] == [
+        "line 1: option cloudFiles.inferColumnTypes", "line 1: option cloudFiles.schemaLocation", "line 1: option mode",
+    ]  # fmt: skip
+
+
+def test_expressions_over_files_make_a_bronze_and_a_silver_table(tmp_path: Path) -> None:
+    text = """CREATE STREAMING TABLE visits (CONSTRAINT ok EXPECT (id > 0) ON VIOLATION DROP ROW)
+AS SELECT CAST(id AS INT) AS id, _metadata.file_path AS file, _metadata.file_modification_time
+FROM STREAM read_files('/mnt/in/visits', format => 'csv', header => true)"""
+    made = imported(tmp_path, text)
+    assert list(made.made.bronze) == ["visits_landed"]
+    assert made.made.queries["visits"].splitlines()[-1] == "FROM STREAM(visits_landed)"
+    assert "source_file AS file" in made.made.queries["visits"]
+    assert "path /mnt/in/visits of visits_landed" in str(made.left[0])
+    assert made.error is None
+
+
+@pytest.mark.parametrize(
+    "read", ["STREAM(LIVE.raw)", "STREAM(raw)", "STREAM raw", "STREAM LIVE.raw", "STREAM(a.b.raw)"]
+)
+def test_a_stream_is_called_by_its_table(tmp_path: Path, read: str) -> None:
+    found, left = loaded(tmp_path, f"{RAW}CREATE STREAMING TABLE t AS SELECT id FROM {read} WHERE id > 1")
+    assert (found.silver["t"].stream, left) == ("raw", [])
+
+
+def test_rules_keep_their_fates(tmp_path: Path) -> None:
+    text = f"""{RAW}CREATE STREAMING TABLE t (
+      CONSTRAINT a EXPECT (id > 0),
+      CONSTRAINT `b c` EXPECT (id IS NOT NULL AND (x, 1) IS NOT NULL) ON VIOLATION DROP ROW,
+      CONSTRAINT d EXPECT (id < 9) ON VIOLATION FAIL UPDATE,
+      CONSTRAINT p PRIMARY KEY (id)
+    ) AS SELECT id, x FROM STREAM(raw)"""
+    found, left = loaded(tmp_path, text)
+    rules = found.silver["t"].expectations
+    assert {name: rule.action for name, rule in rules.items()} == {"a": "keep", "b_c": "drop", "d": "fail"}
+    assert [line.partition(":")[0] for line in left] == ["line 4", "line 6"]
+
+
+def test_aggregates_are_gold_and_a_gold_that_another_reads_is_part_of_its_query(tmp_path: Path) -> None:
+    text = f"""{RAW}
+    CREATE LIVE TABLE daily AS SELECT day, count(*) AS n FROM LIVE.raw GROUP BY day;
+    CREATE MATERIALIZED VIEW top AS WITH x AS (SELECT max(n) AS most FROM LIVE.daily) SELECT most FROM x;
+    CREATE STREAMING TABLE windowed AS SELECT id, count(*) AS n FROM STREAM(raw) GROUP BY id;"""
+    found, left = loaded(tmp_path, text)
+    assert list(found.gold) == ["daily", "top", "windowed"]
+    assert found.gold["top"].query.tables == ["raw"]
+    assert found.gold["windowed"].query.tables == ["raw"]
+    assert [line.partition(":")[0] for line in left] == ["line 5"]
+
+
+def test_a_materialized_view_without_aggregates_follows_record_by_record(tmp_path: Path) -> None:
+    other = RAW.replace("raw", "places")
+    text = f"{RAW}{other}CREATE MATERIALIZED VIEW v AS SELECT r.id, p.city FROM raw r LEFT JOIN places p ON r.p = p.id"
+    found, left = loaded(tmp_path, text)
+    assert (found.silver["v"].stream, found.silver["v"].reads, left) == ("raw", ["raw", "places"], [])
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "APPLY CHANGES INTO LIVE.t FROM STREAM(LIVE.raw)",
+        "CREATE FLOW f AS AUTO CDC INTO t FROM stream(raw)",
+        "CREATE STREAMING TABLE t FLOW AUTO CDC FROM STREAM raw",
+    ],
+)
+def test_changes(tmp_path: Path, text: str) -> None:
+    declared = "" if text.startswith("CREATE STREAMING") else "CREATE OR REFRESH STREAMING TABLE t;"
+    clauses = """KEYS (id, `k`) IGNORE NULL UPDATES APPLY AS DELETE WHEN op = 'DELETE' AND x IN (1, 2)
+      APPLY AS TRUNCATE WHEN op = 'T' SEQUENCE BY seq COLUMNS * EXCEPT (op, seq) STORED AS SCD TYPE 2
+      TRACK HISTORY ON * EXCEPT (city)"""
+    found, left = loaded(tmp_path, f"{RAW}{declared}\n{text} {clauses};")
+    changes = found.silver["t"].apply_changes
+    assert changes is not None
+    assert (changes.keys, changes.sequence_by, changes.stored_as_scd_type) == (["id", "k"], "seq", 2)
+    assert (changes.apply_as_deletes, changes.ignore_null_updates) == ("op = 'DELETE' AND x IN (1, 2)", True)
+    assert (changes.except_column_list, changes.track_history_except_column_list) == (["op", "seq"], ["city"])
+    assert len(left) == 1
+    assert "TRUNCATE" in left[0]
+
+
+def test_columns_with_types_are_declared(tmp_path: Path) -> None:
+    columns = "id BIGINT NOT NULL COMMENT 'x', d DECIMAL(10, 2)"
+    text = f"{RAW}CREATE STREAMING TABLE t ({columns}) AS SELECT id, d FROM STREAM(raw)"
+    found, left = loaded(tmp_path, text)
+    assert found.silver["t"].declared == {"id": "BIGINT", "d": "DECIMAL(10, 2)"}
+    assert found.silver["t"].schemaEvolutionMode == "failOnNewColumns"
+    assert len(left) == 1
+
+
+@pytest.mark.parametrize(
+    ("statement", "said"),
+    [
+        ("SET a = 1", "no statement that declares a table"),
+        ("USE x", "no statement that declares a table"),
+        ("CREATE FUNCTION f() RETURNS INT RETURN 1", "CREATE FUNCTION declares no table"),
+        ("CREATE FLOW f AS INSERT INTO raw BY NAME SELECT * FROM STREAM(y)", "one of several"),
+        ("CREATE STREAMING TABLE t", "nothing that is taken over fills it"),
+        ("CREATE STREAMING TABLE t AS SELECT FROM", "t"),
+        ("CREATE LIVE TABLE t AS SELECT * FROM (SELECT", "Expecting )"),
+        ("APPLY CHANGES INTO t FROM STREAM(raw) KEYS (id) SEQUENCE BY struct(a, b)", "is no column"),
+        ("APPLY CHANGES INTO t FROM STREAM(raw) KEYS (id)", "needs KEYS"),
+        ("APPLY CHANGES INTO t FROM STREAM(raw) KEYS (id) WHATEVER", "WHATEVER"),
+        ("CREATE STREAMING TABLE t AS SELECT _metadata.file_size FROM STREAM read_files('/x')", "_metadata.file_size"),
+        ("CREATE STREAMING TABLE t AS SELECT * FROM STREAM read_files(p)", "no text"),
+        ("CREATE", ""),
+    ],
+)
+def test_what_is_left_is_told_with_its_line(tmp_path: Path, statement: str, said: str) -> None:
+    made = imported(tmp_path, f"{RAW}-- a comment\n{statement};\n")
+    assert made.left
+    assert {one.line for one in made.left} == {3}
+    assert said in str(made.left[0])
+    assert f"(line {made.left[0].line})" in (made.folder / "pipeline.yaml").read_text()
+
+
+def test_a_query_that_cannot_be_read_is_told_with_its_own_line(tmp_path: Path) -> None:
+    made = imported(tmp_path, f"{RAW}CREATE STREAMING TABLE t\nCOMMENT 'x'\nAS SELECT a,\n  b,,\n  c FROM STREAM(raw)")
+    assert [(one.line, one.what) for one in made.left] == [(5, "the query of t")]
+
+
+@pytest.mark.parametrize(("file", "mark"), [("source.py", "#"), ("source.sql", "--")])
+def test_cells_of_a_notebook_in_another_language_are_told(tmp_path: Path, file: str, mark: str) -> None:
+    cells = f"{mark} Databricks notebook source\n{mark} MAGIC %md about\n{mark} MAGIC %scala\n{mark} MAGIC val x = 1\n"
+    made = imported(tmp_path, cells + (RAW if file.endswith("sql") else HEAD), file)
+    assert [(one.line, one.what) for one in made.left] == [(3, "a cell of %scala")]
+
+
+def test_a_table_that_is_made_elsewhere_is_a_todo(tmp_path: Path) -> None:
+    text = f"{RAW}CREATE MATERIALIZED VIEW v AS SELECT r.id, p.city FROM raw r JOIN other.places p ON r.p = p.id"
+    found, left = loaded(tmp_path, text)
+    assert found.bronze["places"].format == "delta"
+    assert "TODO" in left[0]
+    assert "TODO: other.places" in (found.folder / "pipeline.yaml").read_text()
+
+
+def test_mistakes_that_stay_are_told_and_the_definition_is_there_to_mend(tmp_path: Path) -> None:
+    text = f"""{RAW}CREATE LIVE TABLE sums AS SELECT id, count(*) AS n FROM raw GROUP BY id;
+    CREATE LIVE TABLE reader AS SELECT r.id, s.n FROM raw r JOIN sums s ON r.id = s.id"""
+    made = imported(tmp_path, text)
+    assert made.error is not None
+    assert made.error.exit_code == 2
+    assert "reader reads sums" in str(made.left)
+    assert (made.folder / "reader.sql").is_file()
+
+
+# --- Python ----------------------------------------------------------------------------------------------------------
+
+HEAD = """import dlt
+from pyspark.sql import functions as F
+from pyspark.sql.functions import col as c, sum
+PATH = "s3://b"
+
+@dlt.table
+def raw():
+    return spark.readStream.format("cloudFiles").option("cloudFiles.format", "json").load(f"{PATH}/raw")
+
+"""
+
+
+@pytest.mark.parametrize(
+    ("body", "query"),
+    [
+        ('dlt.read_stream("raw")', "SELECT * FROM STREAM(raw)"),
+        ('spark.readStream.table("LIVE.raw").select("a", c("b").alias("x"))', "SELECT a, b AS x FROM STREAM(raw)"),
+        (
+            'dlt.read_stream("raw").filter("a > 1").where(c("b") == "it\'s")',
+            "SELECT * FROM STREAM(raw) WHERE (a > 1) AND ((b = 'it\\'s'))",
+        ),
+        ('dlt.read_stream("raw").withColumn("n", F.lit(1))', "SELECT *, 1 AS n FROM STREAM(raw)"),
+        (
+            'dlt.read_stream("raw").withColumn("a", c("a").cast("int")).drop("b")',
+            "SELECT * EXCEPT (a, b), CAST(a AS INT) AS a FROM STREAM(raw)",
+        ),
+        (
+            'dlt.read_stream("raw").withColumn("n", F.lit(1)).filter(c("a").isin("x", 2))',
+            "SELECT *, 1 AS n FROM STREAM(raw) WHERE (a IN ('x', 2))",
+        ),
+        ('dlt.read_stream("raw").selectExpr("a", "b + 1 AS x")', "SELECT a, b + 1 AS x FROM STREAM(raw)"),
+        (
+            'dlt.read_stream("raw").join(dlt.read("places"), ["p"], "left")',
+            "SELECT * FROM STREAM(raw) LEFT JOIN places USING (p)",
+        ),
+        (
+            'dlt.read("raw").groupBy("a").agg(sum("b").alias("s"), F.count("*").alias("n"))',
+            "SELECT a, sum(b) AS s, count(*) AS n FROM raw GROUP BY a",
+        ),
+        ('dlt.read("raw").groupBy("a", "b").count()', "SELECT a, b, count(*) AS `count` FROM raw GROUP BY a, b"),
+        ('spark.sql("SELECT a FROM STREAM(LIVE.raw)")', "SELECT a FROM STREAM(raw)"),
+        (
+            'spark.read.table("raw").select((~c("a").isNull() & (F.col("b") >= 2)).alias("x"))',
+            "SELECT (NOT (a IS NULL) AND (b >= 2)) AS x FROM STREAM(raw)",
+        ),
+    ],
+)
+def test_a_chain_that_says_the_same_in_sql(tmp_path: Path, body: str, query: str) -> None:
+    places = '@dlt.table\ndef places():\n    return spark.read.format("parquet").load("s3://b/places")\n\n'
+    made = imported(tmp_path, f"{HEAD}{places}@dlt.table\ndef t():\n    df = {body}\n    return df\n", "source.py")
+    assert (" ".join(made.made.queries["t"].split()), made.left) == (query, [])
+    assert made.error is None
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        'dlt.read("raw").withColumn("x", my_udf("a"))',
+        'dlt.read("raw").dropDuplicates(["a"])',
+        'dlt.read("raw").select(c("a").alias("b")).filter("b > 1")',
+        'dlt.read("raw").withColumn("x", F.lit(1)).withColumn("y", c("x") + 1)',
+        'dlt.read("raw").join(dlt.read("o"), c("a") == c("b"))',
+        'dlt.read("raw").groupBy("a").agg(sum("b"))',
+        "dlt.read(some_name())",
+        "spark.sql(f'SELECT {x}')",
+        "helper(dlt.read('raw'))",
+        "spark.range(10)",
+        'dlt.read_stream("raw").withWatermark("t", "1 hour")',
+        "[x for x in y]",
+    ],
+)
+def test_a_chain_that_may_say_something_else_is_left(tmp_path: Path, body: str) -> None:
+    made = imported(tmp_path, f"{HEAD}@dlt.table\ndef t():\n    return {body}\n", "source.py")
+    assert "t" not in made.made.known
+    assert [one.what for one in made.left] == ["def t"]
+    assert made.left[0].line == 12
+
+
+def test_a_table_that_is_left_is_not_taken_for_one_made_elsewhere(tmp_path: Path) -> None:
+    text = (
+        HEAD
+        + """
+@dlt.table
+def left():
+    return dlt.read("raw").dropDuplicates()
+
+@dlt.table
+def reader():
+    return dlt.read_stream("left").select("id")
+"""
+    )
+    made = imported(tmp_path, text, "source.py")
+    assert "left" not in made.made.known
+    assert made.error is not None
+    assert "there is no table left" in str(made.error.mistakes[0])
+
+
+def test_decorators_rules_and_changes_of_python(tmp_path: Path) -> None:
+    text = (
+        HEAD
+        + """
+RULES = {"a": "id > 0", "b": "id < 9"}
+
+@dp.materialized_view(name="main.clinic.Sums", comment="sums", partition_cols=["x"])
+def anything():
+    return spark.read.table("t").groupBy("id").count()
+
+@dlt.table(schema="id BIGINT, x STRING")
+@dlt.expect_or_fail("c", "x IS NOT NULL")
+@dlt.expect_all_or_drop(RULES)
+@dlt.expect("d", "x <> ''")
+def t():
+    '''What it is.'''
+    return dlt.read_stream("raw").select("id", "x")
+
+dlt.create_streaming_table(name="people", expect_all={"e": "id IS NOT NULL"})
+dlt.create_auto_cdc_flow(target="people", source="t", keys=["id"], sequence_by=c("x"),
+    apply_as_deletes=F.expr("x = 'D'"), except_column_list=["x"], stored_as_scd_type="2", once=True)
+"""
+    )
+    found, left = loaded(tmp_path, text, "source.py")
+    assert {name: rule.action for name, rule in found.silver["t"].expectations.items()} == {
+        "a": "drop", "b": "drop", "c": "fail", "d": "keep",
+    }  # fmt: skip
+    changes = found.silver["people"].apply_changes
+    assert changes is not None
+    assert (changes.sequence_by, changes.apply_as_deletes, changes.stored_as_scd_type) == ("x", "x = 'D'", 2)
+    assert list(found.gold) == ["sums"]
+    assert [line.split(" of ")[0].split(": ")[1] for line in left] == ["partition_cols", "once"]
+
+
+def test_python_is_never_run(tmp_path: Path) -> None:
+    ran = tmp_path / "ran"
+    text = f"{HEAD}open({str(ran)!r}, 'w').write('x')\nimport os; os.mkdir({str(ran)!r})\n"
+    _, left = loaded(tmp_path, text, "source.py")
+    assert len(left) == 2
+    assert not ran.exists()
+
+
+# --- what is refused -------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("file", "text", "said"),
+    [
+        ("x.sql", "", "declares no table"),
+        ("x.sql", "SELECT 'open", "is not SQL"),
+        ("x.py", "def (", "is not Python"),
+        ("x.py", "x = 1", "declares no table"),
+        ("x.scala", "object X", "neither SQL nor Python"),
+    ],
+)
+def test_a_source_that_declares_nothing_is_refused(tmp_path: Path, file: str, text: str, said: str) -> None:
+    with pytest.raises(UserError, match=said):
+        imported(tmp_path, text, file)
+    assert not list((tmp_path / "pipelines").glob("*"))
+
+
+def test_a_pipeline_that_is_there_stays(tmp_path: Path) -> None:
+    loaded(tmp_path, RAW)
+    with pytest.raises(UserError, match="there is a pipeline mine already"):
+        imported(tmp_path, RAW)
+
+
+def test_the_command_tells_what_is_left_and_fails_where_mistakes_stay(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("my flights.sql").write_text(f"{RAW}SET a = 1;")
+    done = CliRunner().invoke(app, ["import", "my flights.sql"])
+    assert done.exit_code == 0, done.output
+    assert "  line 2: SET a = 1: no statement" in done.output
+    assert done.output.endswith("  sluicegate plan my_flights\n")
+    Path("bad.sql").write_text(f"{RAW}CREATE STREAMING TABLE t AS SELECT id + 1 FROM STREAM(raw)")
+    bad = CliRunner().invoke(app, ["import", "bad.sql", "--json"])
+    assert bad.exit_code == 2
+    facts: dict[str, Any] = json.loads(bad.output)
+    assert (facts["loads"], facts["mistakes"][0]["code"]) == (False, "sql")
+
+
+SOME = """CREATE OR REFRESH STREAMING LIVE TABLE MATERIALIZED VIEW t u ( ) AS SELECT * id , FROM STREAM ( raw ) ; LIVE
+. raw CONSTRAINT c EXPECT ( id > 0 ) ON VIOLATION DROP ROW COMMENT 'x' APPLY CHANGES INTO KEYS SEQUENCE BY WHERE ;
+_metadata read_files ( 's3://b/x' , format => 'json' ) GROUP BY JOIN WITH count ( * ) `b` 1 FLOW
+AUTO CDC ; cloud_files"""
+
+
+@given(st.lists(st.sampled_from(SOME.split()), max_size=30))
+def test_any_words_are_taken_over_or_told(tmp_path_factory: pytest.TempPathFactory, words: list[str]) -> None:
+    text = " ".join(words)
+    statements = [part for part in text.split(";") if part.strip()]
+    read = sql_source.read(text, "x.sql")
+    assert len(read.left) + len(read.datasets) + len(read.changes) >= len(statements)
+    imported(tmp_path_factory.mktemp("any"), RAW + text)

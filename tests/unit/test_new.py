@@ -1,0 +1,566 @@
+"""`sluicegate new`: what it sees in files, what it writes, and what it refuses."""
+
+from __future__ import annotations
+
+import csv
+import gzip
+import io
+import json
+import os
+import string
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from pyarrow import parquet
+from typer.testing import CliRunner
+
+from sluicegate import definition
+from sluicegate.cli import app
+from sluicegate.errors import SourceError, UserError
+from sluicegate.scaffold import kinds, looking, naming, pipeline
+from sluicegate.scaffold.pipeline import NewPipeline, create
+from sluicegate.settings import Settings
+
+pytestmark = pytest.mark.unit
+
+ORDERS = "order_id,ordered_at,email,region,quantity\n" + "".join(
+    f"{n},2024-01-{n % 28 + 1:02d} 10:00:00,a{n}@b.org,r{n % 3},{n % 7}\n" for n in range(40)
+)
+
+
+def at(folder: Path) -> Settings:
+    return Settings.of(str(folder / "lake"), str(folder / "landing"), folder / "pipelines")
+
+
+def write(folder: Path, name: str, content: str | bytes) -> str:
+    path = folder / name
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(content.encode() if isinstance(content, str) else content)
+    return str(path)
+
+
+def new(folder: Path, *sources: str, name: str = "mine", land: bool = False, header: bool | None = None) -> NewPipeline:
+    """Makes a pipeline, which must load."""
+    made = create(name, sources, at(folder), land, header)
+    definition.load(name, at(folder))
+    return made
+
+
+def columns(made: NewPipeline, table: int = 0) -> dict[str, str]:
+    """Kind of each column of a table."""
+    return {column.name: column.found.kind for column in made.tables[table].columns}
+
+
+def no_trace(folder: Path) -> bool:
+    """Whether neither a definition nor a file has been left behind."""
+    left = [path for place in ("pipelines", "landing") for path in (folder / place).rglob("*") if path.is_file()]
+    return not left and not [path for path in (folder / "pipelines").glob("*")]
+
+
+# --- what is seen ----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("values", "kind"),
+    [
+        (["1", "-20", "0"], "BIGINT"),
+        (["1", "2.5", "-3e4"], "DOUBLE"),
+        (["01", "10"], "STRING"),
+        (["1234567890123456789012"], "DECIMAL"),
+        (["0.12345678901234567"], "DECIMAL"),
+        (["1" * 39], "STRING"),
+        (["true", "FALSE"], "BOOLEAN"),
+        (["2024-02-29", "2023-01-31"], "DATE"),
+        (["2023-02-29"], "STRING"),
+        (["2024-02-29", "2024-02-29T10:00:00Z"], "TIMESTAMP"),
+        (["2024-02-29 10:00:00.123456+02:00"], "TIMESTAMP"),
+        (["31.12.2024"], "STRING"),
+        (["1,5", "2,25"], "DOUBLE"),
+        (["1,500", "2,250"], "STRING"),
+        (["1", "x"], "STRING"),
+        (["1", "NA"], "BIGINT"),
+        (["1", "NA", "-", "?"], "STRING"),
+        ([None, None], "STRING"),
+        ([], "STRING"),
+        ([{"a": 1}], "NESTED"),
+        ([[1], {"a": 1}], "STRING"),
+        ([True, None], "BOOLEAN"),
+    ],
+)
+def test_the_kind_of_values(values: list[Any], kind: str) -> None:
+    assert kinds.of_values("x", values, commas=True).kind == kind
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "kind"),
+    [
+        ("time", "1710000000", "TIMESTAMP"),
+        ("createdAt", "1710000000123", "TIMESTAMP"),
+        ("updated_ts", "1710000000.25", "TIMESTAMP"),
+        ("amount", "1710000000", "BIGINT"),
+        ("time", "12", "BIGINT"),
+        ("zip", "12345", "STRING"),
+        ("phone_number", "4912345", "STRING"),
+    ],
+)
+def test_a_name_tells_what_a_number_is(name: str, value: str, kind: str) -> None:
+    assert kinds.of_values(name, [value], commas=False).kind == kind
+
+
+@pytest.mark.parametrize(
+    ("text", "options", "names"),
+    [
+        ("a,b\n1,2\n", {"header": "true"}, ["a", "b"]),
+        ("a;b\n1,5;2\n", {"header": "true", "sep": ";"}, ["a", "b"]),
+        ("a\tb\n1\t2\n", {"header": "true", "sep": "\t"}, ["a", "b"]),
+        ("a|b\r\n1|2\r\n", {"header": "true", "sep": "|"}, ["a", "b"]),
+        ("\ufeffa,b\n1,2\n", {"header": "true"}, ["a", "b"]),
+        ("1,2\n3,4\n", {"header": "false"}, ["_c0", "_c1"]),
+        ('a,b\n"x ""y""",2\n', {"header": "true", "escape": '"'}, ["a", "b"]),
+        ('a,b\n"x \\"y\\"",2\n', {"header": "true"}, ["a", "b"]),
+        ('a,b\n"x\ny",2\n', {"header": "true", "escape": '"', "multiLine": "true"}, ["a", "b"]),
+        ("name,city\nAnn,Rome\nBen,Bonn\n", {"header": "true"}, ["name", "city"]),
+        ("Ann,Rome\nAnn,Bonn\n", {"header": "false"}, ["_c0", "_c1"]),
+        ("a,,b\n1,2,3\n", {"header": "true"}, ["a", "_c1", "b"]),
+        ("id\n1\n2\n", {"header": "true"}, ["id"]),
+    ],
+)
+def test_how_a_csv_text_is_written(tmp_path: Path, text: str, options: dict[str, str], names: list[str]) -> None:
+    found = looking.look(Path(write(tmp_path, "x.csv", text)))
+    assert (found.options, found.columns) == (options, names)
+
+
+def test_a_person_knows_better_whether_there_is_a_header(tmp_path: Path) -> None:
+    file = write(tmp_path, "years.csv", "2023,2024\n1,2\n")
+    assert columns(new(tmp_path, file, name="guessed")) == {"column_1": "BIGINT", "column_2": "BIGINT"}
+    assert columns(new(tmp_path, file, name="told", header=True)) == {"c_2023": "BIGINT", "c_2024": "BIGINT"}
+
+
+@pytest.mark.parametrize(
+    ("text", "options"),
+    [
+        ('{"a": 1}\n{"a": 2}\n', {}),
+        ('[{"a": 1}, {"a": 2}]', {"multiLine": "true"}),
+        ('[\n{"a": 1}\n,\n{"a": 2}\n]\n', {"multiLine": "true"}),
+        ('{\n "a": 1\n}', {"multiLine": "true"}),
+        ('{"a": 1}\r\n{"a": 2}', {}),
+    ],
+)
+def test_how_a_json_text_is_written(tmp_path: Path, text: str, options: dict[str, str]) -> None:
+    found = looking.look(Path(write(tmp_path, "x.json", text)))
+    assert (found.options, found.columns) == (options, ["a"])
+
+
+def test_only_the_beginning_of_a_large_file_is_read(tmp_path: Path) -> None:
+    record = json.dumps({"id": 1, "text": "x" * 1000})
+    array = write(tmp_path, "array.json", "[" + ",".join([record] * 8000) + ", this is not JSON")
+    lines = write(tmp_path, "lines.json", f"{record}\n" * 8000 + "this is not JSON\n")
+    table = write(tmp_path, "table.csv", "id,text\n" + f'1,"{"y" * 1000}"\n' * 8000 + '2,"open')
+    for file in (array, lines, table):
+        found = looking.look(Path(file))
+        assert 900 <= len(found.rows) <= looking.ROWS
+        assert all(len(row) == 2 for row in found.rows)
+
+
+def test_numbers_inside_of_nested_values_are_hinted(tmp_path: Path) -> None:
+    record = {"id": 1, "lines": [{"price": 1.5, "n": 2, "s": "x"}], "odd": {"a b": 1}, "by": {"select": 1}}
+    made = new(tmp_path, write(tmp_path, "x.json", json.dumps(record) + "\n"))
+    hints = definition.load("mine", at(tmp_path)).bronze["x_bronze"].inner_hints
+    assert hints == {
+        ("lines", "element", "price"): "DOUBLE",
+        ("lines", "element", "n"): "BIGINT",
+        ("by", "select"): "BIGINT",
+    }
+    assert columns(made)["lines"] == "NESTED"
+
+
+def test_what_parquet_says_of_its_columns_is_taken(tmp_path: Path) -> None:
+    table = pa.table(
+        {"id": [1, 2], "at": pa.array([0, 1], pa.timestamp("us", "UTC")), "code": ["001", "002"], "l": [[1], [2]]}
+    )
+    parquet.write_table(table, tmp_path / "x.parquet")
+    made = new(tmp_path, str(tmp_path / "x.parquet"))
+    assert columns(made) == {"id": "BIGINT", "at": "TIMESTAMP", "code": "STRING", "l": "NESTED"}
+    assert "CAST" not in (made.folder / "x.sql").read_text()
+
+
+# --- what is guessed -------------------------------------------------------------------------------------------------
+
+
+def test_what_is_guessed_of_orders(tmp_path: Path) -> None:
+    made = new(tmp_path, write(tmp_path, "orders.csv", ORDERS))
+    guess = made.tables[0].guess
+    assert (guess.keys, guess.event_time, guess.pii) == (["order_id"], "ordered_at", ["email"])
+    text = (made.folder / "pipeline.yaml").read_text()
+    assert "# a guess: by name, and unique in the 40 rows looked at" in text
+    assert made.gold == "orders_by_day"
+    loaded = definition.load("mine", at(tmp_path))
+    assert loaded.gold[made.gold].upkeep().way == "partial"
+    assert loaded.silver["orders"].expectations["quantity_not_negative"].action == "keep"
+
+
+@pytest.mark.parametrize(
+    ("header", "row", "keys"),
+    [
+        ("device_id,time,rate", lambda n: f"{n % 4},{1710000000 + n},7.5", ["device_id", "time"]),
+        ("city,country,people", lambda n: f"c{n},k{n % 3},{n}", ["city"]),
+        ("word,other,number", lambda n: f"w{n % 4},o{n % 5},{n % 2}", []),
+        ("day,shop,sold", lambda n: f"2024-01-{n % 5 + 1:02d},s{n // 5},{n}", ["day", "shop"]),
+        ("amount,customer_id,order_id", lambda n: f"{n},{n % 9},{n}", ["order_id"]),
+        ("a,b,price", lambda n: f"x,y,{n}.5", []),
+    ],
+)
+def test_keys_are_named_or_unique(tmp_path: Path, header: str, row: Any, keys: list[str]) -> None:
+    text = f"{header}\n" + "".join(f"{row(n)}\n" for n in range(20))
+    assert new(tmp_path, write(tmp_path, "t.csv", text)).tables[0].guess.keys == keys
+
+
+def test_a_few_rows_that_differ_make_no_keys(tmp_path: Path) -> None:
+    made = new(tmp_path, write(tmp_path, "t.csv", "day,shop\n2024-01-01,a\n2024-01-02,b\n"))
+    assert made.tables[0].guess.keys == []
+    assert "some_value" in definition.load("mine", at(tmp_path)).silver["t"].expectations
+
+
+def test_a_column_with_a_gap_is_no_key_and_no_event_time(tmp_path: Path) -> None:
+    made = new(tmp_path, write(tmp_path, "t.csv", "id,at\n1,2024-01-01\n,2024-01-02\n3,\n"))
+    assert (made.tables[0].guess.keys, made.tables[0].guess.event_time) == ([], None)
+
+
+@pytest.mark.parametrize("name", ["email", "Phone", "birth_date", "last_name", "name", "customerName", "home address"])
+def test_names_that_tell_of_people(tmp_path: Path, name: str) -> None:
+    assert len(new(tmp_path, write(tmp_path, "t.csv", f"id,{name}\n1,x\n2,y\n")).tables[0].guess.pii) == 1
+
+
+@pytest.mark.parametrize("name", ["product_name", "city", "filename", "shipping"])
+def test_names_that_do_not(tmp_path: Path, name: str) -> None:
+    assert new(tmp_path, write(tmp_path, "t.csv", f"id,{name}\n1,x\n2,y\n")).tables[0].guess.pii == []
+
+
+def test_no_value_of_a_file_stands_in_what_is_written(tmp_path: Path) -> None:
+    made = new(
+        tmp_path,
+        write(tmp_path, "t.csv", "id,name,group\n" + "".join(f"{n},Zebedee,Orion{n % 2}\n" for n in range(12))),
+    )
+    written = "".join(file.read_text() for file in made.folder.iterdir()) + json.dumps(made.facts())
+    assert "Zebedee" not in written
+    assert "Orion" not in written
+
+
+# --- names -----------------------------------------------------------------------------------------------------------
+
+ODD = [
+    "a;b", "drop table", "x); DROP TABLE y; --", "select", "from", "1st", "größe", "名前", "a.b", "a`b", "a'b", 'a"b',
+    "back\\slash", "Date", "_hidden", "_pos", "source_file", "", " lead", "per%", "a=b", "#no", "${landing}", "a: b",
+    "- c", "{x}", "a\xa0b", "interval", "values", "current_date", "true", "null", "on",
+]  # fmt: skip
+
+
+def test_odd_names_of_columns_are_all_there(tmp_path: Path) -> None:
+    text = io.StringIO()
+    csv.writer(text).writerows([ODD, *[[str(n)] * len(ODD) for n in range(3)]])
+    made = new(tmp_path, write(tmp_path, "odd.csv", text.getvalue()), header=True)
+    table = made.tables[0]
+    assert [column.field for column in table.columns] == [name or "_c17" for name in ODD]
+    assert table.left == []
+    query = definition.load("mine", at(tmp_path)).silver["odd"].query
+    assert query is not None
+    assert query.outputs == [column.name for column in table.columns]
+
+
+def test_a_name_that_is_there_twice_is_found_in_rescued_data(tmp_path: Path) -> None:
+    made = new(tmp_path, write(tmp_path, "t.csv", "a,a,A,a\n1,2,3,4\n5,6,7,8\n"))
+    table = made.tables[0]
+    assert [(c.field, c.name, table.rescued(c)) for c in table.columns] == [
+        ("a", "a", False),
+        ("a", "a_2", True),
+        ("A", "A_3", True),
+    ]
+    assert table.left == ["a"]
+    assert table.columns[1].values == ["2", "6"]
+    assert "# - a\n" in (made.folder / "pipeline.yaml").read_text()
+
+
+def test_a_name_with_a_line_break_is_told_and_left_out(tmp_path: Path) -> None:
+    made = new(tmp_path, write(tmp_path, "t.csv", 'a,"b\nbronze: {}"\n1,2\n3,4\n'))
+    assert list(columns(made)) == ["a"]
+    assert made.tables[0].left == ["b\nbronze: {}"]
+
+
+@pytest.mark.parametrize(
+    ("text", "name"),
+    [
+        ("Orders 2024", "orders_2024"), ("2024-orders", "orders"), ("2024", "t_2024"), ("Größe", "grosse"),
+        ("名前", ""),
+        ("x_quarantine", "x"), ("../../etc", "etc"), ("a;drop table b", "a_drop_table_b"), ("_", ""),
+    ],
+)  # fmt: skip
+def test_names_of_tables(text: str, name: str) -> None:
+    assert naming.table_name(text) == name
+
+
+@given(st.text())
+def test_a_text_in_a_comment_stays_in_its_line(text: str) -> None:
+    told = naming.told(text)
+    assert len(told.splitlines()) <= 1
+    assert "\\" not in told
+    assert len(told) <= 100
+
+
+# --- which files make which table ------------------------------------------------------------------------------------
+
+
+def test_a_folder_of_several_shapes_makes_several_tables(tmp_path: Path) -> None:
+    folder = tmp_path / "in"
+    for day in (1, 2):
+        write(folder, f"orders-2024-01-{day:02d}.csv", ORDERS)
+        write(folder, f"refunds_{day}.csv", "refund,why\n1,broken\n2,late\n")
+    write(folder, "clicks/a.json", '{"page": "x", "at": 1710000000}\n')
+    write(folder, ".DS_Store", b"\0\1")
+    write(folder, "orders.csv.tmp", "half")
+    made = new(tmp_path, str(folder))
+    assert {table.name: len(table.files) for table in made.tables} == {"orders": 2, "refunds": 2, "clicks": 1}
+
+
+def test_files_of_one_shape_given_one_by_one_make_one_table(tmp_path: Path) -> None:
+    files = [write(tmp_path, f"in/orders_{n}.csv", ORDERS) for n in range(3)]
+    made = new(tmp_path, *files)
+    assert [(table.name, len(table.files)) for table in made.tables] == [("orders", 3)]
+    assert made.tables[0].guess.keys == []  # each is in all three files
+
+
+def test_a_table_can_be_named_and_have_files_of_several_folders(tmp_path: Path) -> None:
+    files = [write(tmp_path, f"{place}/data.csv", ORDERS) for place in ("east", "west")]
+    made = new(tmp_path, *[f"sales={file}" for file in files], land=True)
+    assert [(table.name, len(table.files)) for table in made.tables] == [("sales", 2)]
+    assert sorted(path.name for path in made.landed) == ["2-data.csv", "data.csv"]
+
+
+def test_of_many_files_the_first_are_looked_at(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sluicegate.scaffold.gathering.LOOKED", 3)
+    for number in range(9):
+        write(tmp_path, f"in/f{number}.csv", ORDERS if number < 5 else "not looked at")
+    made = new(tmp_path, str(tmp_path / "in"), land=True)
+    assert (len(made.tables[0].looks), len(made.tables[0].files), len(made.landed)) == (3, 9, 9)
+    write(tmp_path, "in/f0.csv", "other,shape\n1,2\n")
+    with pytest.raises(UserError, match="the first 3 of them are of 2 shapes"):
+        new(tmp_path, str(tmp_path / "in"), name="other")
+
+
+# --- what is refused -------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "said"),
+    [
+        ("x.csv", "", "is empty"),
+        ("x.csv", " \n\n", "is empty"),
+        ("x.json", "[]", "has no record"),
+        ("x.json", "[1, 2]", "no objects"),
+        ("x.json", '[{"a": 1}, {"a"', "is not JSON"),
+        ("x.json", '{"a": 1}\n{"a": \n', "is not JSON"),
+        ("x.json", '{\n"a": 1}\n{\n"a": 2}', "more than one JSON value"),
+        ("x.json", "[" * 100_000, "is not JSON"),
+        ("x.xml", "<a/>", "no format that is known"),
+        ("x.docx", "hello", "no format that is known"),
+        ("x.txt", "dear reader\nhello\n", "does not look like a table"),
+        ("x.csv", b"a,b\n1,\0\n", "is no text"),
+        ("x.csv", b"\xff\xfea\0,\0", "looks like UTF-16"),
+        ("x.csv", "a,b\n1,5 €\n".encode("windows-1252"), "neither UTF-8 nor ISO-8859-1"),
+        ("x.zip", b"PK\x03\x04....", "looks like a zip"),
+        ("x.orc", b"ORC....", "looks like ORC"),
+        ("x.parquet", b"PAR1....", "cannot be read as Parquet"),
+        ("x.csv", gzip.compress(b"a,b\n1,2\n", mtime=0), "ends? in .gz"),
+        ("x.csv.gz", "a,b\n1,2\n", "is not packed"),
+        ("x.csv.gz", gzip.compress(b"a,b\n1,2\n" * 1000, mtime=0)[:-20], "cannot be read"),
+        ("名前.csv", "a,b\n1,2\n", "no name of a table"),
+    ],
+)
+def test_a_file_that_says_nothing_is_refused(tmp_path: Path, name: str, content: str | bytes, said: str) -> None:
+    file = write(tmp_path, f"名/{name}", content)
+    with pytest.raises(UserError, match=said) as raised:
+        new(tmp_path, file, land=True)
+    assert raised.value.exit_code == 2
+    assert no_trace(tmp_path)
+
+
+@pytest.mark.parametrize("name", ["", "Sales", "../x", "a b", "1x", "x;y", ".x", "a/b", "-x"])
+def test_a_name_that_is_none_is_refused(tmp_path: Path, name: str) -> None:
+    with pytest.raises(UserError):
+        new(tmp_path, write(tmp_path, "x.csv", ORDERS), name=name)
+    assert no_trace(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("sources", "said"),
+    [
+        (["a/x.csv", "b/x.csv"], "two tables would have the name x"),
+        (["a/x.csv", "a/x_bronze.csv"], "two tables would have the name x_bronze"),
+        (["a/x.csv", "x_by_day=b/x.csv"], "two tables would have the name x_by_day"),
+        (["t=a/x.csv", "t=a/other.csv"], "of 2 shapes"),
+        (["Bad=a/x.csv"], "is not a name"),
+        (["x_quarantine=a/x.csv"], "ends in _quarantine"),
+        (["missing.csv"], "there is no file"),
+        (["empty"], "there is no file in"),
+    ],
+)
+def test_tables_that_cannot_be_are_refused(tmp_path: Path, sources: list[str], said: str) -> None:
+    for name in ("a/x.csv", "b/x.csv"):
+        write(tmp_path, name, ORDERS)
+    write(tmp_path, "a/x_bronze.csv", "some,thing\n1,2\n")
+    write(tmp_path, "a/other.csv", "other,shape\n1,2\n")
+    (tmp_path / "empty").mkdir()
+    given_ = [source.replace("=", f"={tmp_path}/") if "=" in source else f"{tmp_path}/{source}" for source in sources]
+    with pytest.raises(UserError, match=said):
+        new(tmp_path, *given_)
+    assert no_trace(tmp_path)
+
+
+def test_a_pipeline_that_is_there_stays_as_it_is(tmp_path: Path) -> None:
+    (tmp_path / "pipelines" / "mine").mkdir(parents=True)
+    with pytest.raises(UserError, match="there is a pipeline mine already"):
+        new(tmp_path, write(tmp_path, "x.csv", ORDERS), land=True)
+    assert not list((tmp_path / "pipelines" / "mine").iterdir())
+    assert not (tmp_path / "landing").exists()
+
+
+# --- what is landed --------------------------------------------------------------------------------------------------
+
+
+def test_files_land_whole_with_their_time_under_names_that_spark_reads(tmp_path: Path) -> None:
+    file = Path(write(tmp_path, "_odd {name}: [1]*.csv", ORDERS))
+    os.utime(file, (1_700_000_000, 1_700_000_000))
+    made = new(tmp_path, f"t={file}", land=True)
+    [landed] = made.landed
+    assert landed == tmp_path / "landing" / "mine" / "t" / "odd -name-- -1--.csv"
+    assert landed.read_text() == ORDERS
+    assert landed.stat().st_mtime == 1_700_000_000
+
+
+def test_without_landing_the_folders_are_there_and_the_copy_is_told(tmp_path: Path) -> None:
+    made = new(tmp_path, write(tmp_path, "my orders.csv", ORDERS))
+    assert (tmp_path / "landing" / "mine" / "my_orders").is_dir()
+    assert made.commands()[0] == f"cp -- '{tmp_path}/my orders.csv' {tmp_path}/landing/mine/my_orders/"
+
+
+def test_no_file_is_written_over_and_none_is_read_besides(tmp_path: Path) -> None:
+    file = write(tmp_path, "orders.csv", ORDERS)
+    there = Path(write(tmp_path, "landing/mine/orders/orders.csv", "mine, and other"))
+    with pytest.raises(UserError, match="would be written over"):
+        new(tmp_path, file, land=True)
+    assert there.read_text() == "mine, and other"
+    there.rename(there.with_name("another.csv"))
+    with pytest.raises(UserError, match="would be read as well"):
+        new(tmp_path, file, land=True)
+    assert not list((tmp_path / "pipelines").iterdir())
+
+
+def test_a_copy_that_fails_leaves_nothing_behind(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    files = [write(tmp_path, name, ORDERS) for name in ("a.csv", "b/b.csv")]
+    copy = pipeline._copy
+
+    def full(source: Path, target: Path) -> None:
+        if source.name == "b.csv":
+            raise OSError(28, "No space left on device")
+        copy(source, target)
+
+    monkeypatch.setattr(pipeline, "_copy", full)
+    with pytest.raises(SourceError, match="could not be copied"):
+        new(tmp_path, *files, land=True)
+    assert no_trace(tmp_path)
+
+
+def test_land_is_for_folders(tmp_path: Path) -> None:
+    settings = Settings.of(str(tmp_path / "lake"), "s3a://bucket/landing", tmp_path / "pipelines")
+    with pytest.raises(UserError, match="copies to a folder"):
+        create("mine", [write(tmp_path, "x.csv", ORDERS)], settings, land=True, header=None)
+    made = create("mine", [write(tmp_path, "x.csv", ORDERS)], settings, land=False, header=None)
+    assert made.landing == {"x": "s3a://bucket/landing/mine/x"}
+
+
+# --- the command -----------------------------------------------------------------------------------------------------
+
+
+def test_the_command_says_what_it_saw_and_what_comes_next(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    write(tmp_path, "orders.csv", ORDERS)
+    write(tmp_path, "x.json", '{"a": 1}\n')
+    done = CliRunner().invoke(app, ["new", "sales", "--from", "orders.csv", "x.json", "--land"])
+    assert done.exit_code == 0, done.output
+    assert "keys: order_id (a guess)" in done.output
+    assert done.output.endswith(
+        '  sluicegate run sales\n  sluicegate sql "SELECT * FROM sales.orders_by_day LIMIT 10"\n'
+    )
+    assert CliRunner().invoke(app, ["plan", "sales"]).exit_code == 0
+
+
+def test_the_command_says_it_to_programs_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    write(tmp_path, "orders.csv", ORDERS)
+    facts = json.loads(CliRunner().invoke(app, ["new", "sales", "--from", "orders.csv", "--json"]).output)
+    assert facts["tables"][0]["keys"] == ["order_id"]
+    assert facts["tables"][0]["columns"][4] == {
+        "field": "quantity", "column": "quantity", "type": "BIGINT", "guess": False, "remark": "",
+    }  # fmt: skip
+    assert facts["next"][-2] == "sluicegate run sales"
+
+
+# --- any file at all -------------------------------------------------------------------------------------------------
+
+CELLS = st.one_of(
+    st.text(max_size=8),
+    st.sampled_from(
+        ["1", "007", "2.5", "1,5", "NA", "", "true", "2024-01-01", "2024-01-01 00:00:00", "a@b.org", "-", "x y"]
+    ),
+    st.integers().map(str),
+    st.floats().map(str),
+    st.sampled_from(ODD),
+)
+NAMES = st.one_of(
+    st.text(max_size=6), st.sampled_from([*ODD, "id", "name", "time", "a", "A"]), st.text(string.printable, max_size=6)
+)
+
+
+@given(
+    header=st.lists(NAMES, min_size=1, max_size=6),
+    rows=st.lists(st.lists(CELLS, min_size=1, max_size=6), max_size=14),
+    separator=st.sampled_from(",;\t|"),
+    told=st.sampled_from([None, True, False]),
+)
+def test_any_csv_file_is_refused_or_makes_a_definition_that_loads(
+    tmp_path_factory: pytest.TempPathFactory,
+    header: list[str],
+    rows: list[list[str]],
+    separator: str,
+    told: bool | None,
+) -> None:
+    folder = tmp_path_factory.mktemp("any")
+    text = io.StringIO()
+    csv.writer(text, delimiter=separator, lineterminator="\n").writerows([header, *rows])
+    file = write(folder, "any.csv", text.getvalue().encode("utf-8", "surrogatepass"))
+    try:
+        new(folder, file, land=True, header=told)
+    except UserError:
+        assert no_trace(folder)
+
+
+VALUES = st.recursive(
+    st.one_of(st.none(), st.booleans(), st.integers(), st.floats(), CELLS),
+    lambda inner: st.one_of(st.lists(inner, max_size=3), st.dictionaries(NAMES, inner, max_size=3)),
+    max_leaves=5,
+)
+
+
+@given(st.lists(st.dictionaries(NAMES, VALUES, max_size=5), min_size=1, max_size=6), st.booleans())
+def test_any_json_file_is_refused_or_makes_a_definition_that_loads(
+    tmp_path_factory: pytest.TempPathFactory, records: list[dict[str, Any]], lines: bool
+) -> None:
+    folder = tmp_path_factory.mktemp("any")
+    text = "\n".join(json.dumps(one) for one in records) if lines else json.dumps(records)
+    try:
+        new(folder, write(folder, "any.json", text), land=True)
+    except UserError:
+        assert no_trace(folder)
