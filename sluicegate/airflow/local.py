@@ -14,6 +14,7 @@ import signal
 import socket
 import subprocess
 import sys
+import threading
 import time
 import urllib.error
 import urllib.request
@@ -34,6 +35,7 @@ USER = "admin"
 PORT = 8080
 LOCKED_FOR = 60.0  # seconds that a process waits for others to have written to the database
 STARTS_WITHIN = 180.0  # seconds; some 8 on two cores that are free
+LOOKS_EVERY = 2.0  # seconds between two looks at whether the processes run
 
 
 class LocalAirflow:
@@ -54,7 +56,10 @@ class LocalAirflow:
         self.password_file = self.home / "simple_auth_manager_passwords.json.generated"
         self.url = ""
         self._processes: dict[str, subprocess.Popen[bytes]] = {}
+        self._arguments: dict[str, tuple[str, ...]] = {}
         self._lock: TextIO | None = None
+        self._stopping = threading.Event()
+        self._keeper: threading.Thread | None = None
         self._token = ""
         # Never by way of a proxy.
         self._web = urllib.request.build_opener(urllib.request.ProxyHandler({}))
@@ -85,6 +90,7 @@ class LocalAirflow:
         return self
 
     def _start(self, name: str, *arguments: str) -> None:
+        self._arguments[name] = arguments
         if self._lock is None:
             raise RuntimeError("Airflow is started by `with`")
         with self.log.open("ab") as log:
@@ -108,6 +114,10 @@ class LocalAirflow:
 
     def stop(self, patience: float = 1.0) -> None:
         """Asks the processes to end, and ends what is left after ``patience`` seconds: jobs and their JVMs too."""
+        if self._keeper is not None:
+            self._stopping.set()
+            self._keeper.join()
+            self._keeper = None
         family: list[Any] = []
         for process in self._processes.values():
             with suppress(psutil.NoSuchProcess):
@@ -125,6 +135,19 @@ class LocalAirflow:
         if self._lock is not None:
             self._lock.close()
             self._lock = None
+
+    def _keep(self) -> None:
+        """Starts again what failed, until ``stop``, as whatever runs Airflow in earnest does.
+
+        Airflow 3.3.2's scheduler ends if another process was writing to SQLite while it made a scheduled run: its retry
+        asks for the run that was rolled back. Without it, runs stay queued for ever.
+        """
+        while not self._stopping.wait(LOOKS_EVERY):
+            for name, process in list(self._processes.items()):
+                if code := process.poll():  # after 0 it has done what it was started for
+                    with self.log.open("a") as log:
+                        print(f"{datetime.now(UTC)} {name} ended with exit code {code}; it is started again", file=log)
+                    self._start(name, *self._arguments[name])
 
     def _locked(self) -> TextIO:
         lock = (self.home / "lock").open("a+")
@@ -195,6 +218,8 @@ class LocalAirflow:
     def wait(self, dag: str) -> None:
         """Waits until Airflow answers, its scheduler is at work, and ``dag`` has been read since the start.
 
+        From then on what ends by itself is started again.
+
         Raises:
             SluicegateError: a process ended, the DAG file cannot be imported, or it takes too long.
         """
@@ -210,6 +235,10 @@ class LocalAirflow:
                 log = f"its log is {self.log}"
                 raise SluicegateError(f"Airflow did not start: {problem}", cause=self._last_lines(), hint=log)
             time.sleep(0.2)
+        if self._keeper is None:
+            self._stopping.clear()
+            self._keeper = threading.Thread(target=self._keep, name="airflow-keeper", daemon=True)
+            self._keeper.start()
 
     def _ready(self, dag: str) -> bool:
         try:
