@@ -215,6 +215,8 @@ def _wait(command: Sequence[str], started: float) -> None:
     told: set[str] = set()
     while True:
         states = _states()
+        if not states and not _quiet(["docker", "info"]):
+            raise Stop("Docker does not answer any more: start it again, and then `make up`.", exit_code=1)
         for name in sorted(name for name, state in states.items() if state == "healthy" and name not in told):
             print(f"  {name:<40} healthy after {time.monotonic() - started:4.0f} s", flush=True)
             told.add(name)
@@ -233,9 +235,9 @@ def _states() -> dict[str, str]:
     """healthy, done, or what else a container is, by its name."""
     if not (found := _of_project(["docker", "ps", "-a", "-q", "--filter", "label=com.docker.compose.oneoff=False"])):
         return {}
-    told = subprocess.run(["docker", "inspect", *found], capture_output=True, text=True, check=True)
+    told = subprocess.run(["docker", "inspect", *found], capture_output=True, text=True, check=False)
     states = {}
-    for one in json.loads(told.stdout):
+    for one in json.loads(told.stdout or "[]"):  # nothing where Docker ended in between
         state = one["State"]
         said = state.get("Health", {}).get("Status") or state["Status"]
         if state["Status"] == "exited":

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 import socket
+import time
 from pathlib import Path
 from typing import Any
 
@@ -209,3 +210,12 @@ def test_the_image_is_built_with_care() -> None:
     sent = {line[1:] for line in ignored if line.startswith("!")}
     copies = [line.split()[1:-1] for line in DOCKERFILE.splitlines() if re.match("COPY (?!--from)", line)]
     assert sent == {part.split("/")[0] for parts in copies for part in parts}
+
+
+def test_that_docker_has_ended_is_told_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    docker = tmp_path / "docker"
+    docker.write_text("#!/bin/sh\necho Cannot connect to the Docker daemon >&2\nexit 1\n")
+    docker.chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(compose.Stop, match="Docker does not answer any more"):
+        compose._wait(["docker", "compose"], time.monotonic())
