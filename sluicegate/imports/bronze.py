@@ -26,7 +26,7 @@ _FIELDS = {
     "schemahints": "schemaHints", "inferschema": "inferColumnTypes", "infercolumntypes": "inferColumnTypes",
     "schemaevolutionmode": "schemaEvolutionMode", "singlevariantcolumn": "singleVariantColumn",
     "readercasesensitive": "readerCaseSensitive", "partitioncolumns": "partitionColumns",
-    "pathglobfilter": "pathGlobFilter", "fileNamePattern": "pathGlobFilter", "modifiedafter": "modifiedAfter",
+    "pathglobfilter": "pathGlobFilter", "filenamepattern": "pathGlobFilter", "modifiedafter": "modifiedAfter",
     "modifiedbefore": "modifiedBefore", "includeexistingfiles": "includeExistingFiles",
     "allowoverwrites": "allowOverwrites", "maxfilespertrigger": "maxFilesPerTrigger",
     "maxbytespertrigger": "maxBytesPerTrigger", "schema": "schema", "cleansource": "cleanSource",

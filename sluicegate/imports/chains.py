@@ -18,6 +18,10 @@ from sluicegate.scaffold.naming import ident
 from sluicegate.sql_tokens import QuerySyntax, Tokens
 
 _READERS = ("json", "csv", "parquet", "orc", "text")
+_ARGUMENTS = {"format": 1, "option": 2, "schema": 1}
+"""How many arguments methods of a reader have."""
+_STEPS = {"filter": (1,), "where": (1,), "withColumn": (2,), "join": (2, 3)}
+"""How many arguments methods of a DataFrame may have; of the others any number."""
 
 
 @dataclass
@@ -136,7 +140,7 @@ class Chain:
 
     def _begin(self, calls: list[tuple[str, ast.Call | None, int]]) -> list[tuple[str, ast.Call | None, int]]:
         """Reads what the chain begins with; gives the steps behind that."""
-        first = calls[0][0]
+        first = calls[0][0] if calls else "nothing"
         if first == "sql" and calls[0][1]:
             self._sql_text(calls[0][1])
             return calls[1:]
@@ -154,7 +158,7 @@ class Chain:
             raise self._no("the SQL is no text that stands there whole")
         try:
             found = rewritten(Tokens(text), 0, self.line - 1)
-        except QuerySyntax as error:
+        except (QuerySyntax, NotTaken) as error:
             raise self._no(error.message) from None
         self._whole, self.files, self._closed = found.query or "", found.files, True
         self.streams = "STREAM(" in self._whole
@@ -163,7 +167,10 @@ class Chain:
         name = self._constant(call.args[0]) if call.args else None
         if not isinstance(name, str) or not re.fullmatch(r"[\w.`]+", name):
             raise self._no("the name of the table is no text")
-        plain = ident(name.replace("`", "").rpartition(".")[2].lower())
+        last = name.replace("`", "").rpartition(".")[2].lower()
+        if not last:
+            raise self._no("the table has no name")
+        plain = ident(last)
         self._from = f"STREAM({plain})" if self.streams else plain
 
     def _reader(self, steps: list[tuple[str, ast.Call | None, int]]) -> list[tuple[str, ast.Call | None, int]]:
@@ -172,9 +179,7 @@ class Chain:
         line = self.line
         while steps and path is None:
             name, call, self.line = steps.pop(0)
-            values = [self._constant(one) for one in call.args] if call else []
-            if call is None or None in values:
-                raise self._no(f"an argument of {name} is no text")
+            values, call = self._arguments(name, call)
             options |= {str(key.arg): _text(self._constant(key.value)) for key in call.keywords if name != "load"}
             if name == "table":
                 self._read_table(call)
@@ -187,7 +192,7 @@ class Chain:
                 options["schema"] = values[0]
             elif name == "load" or name in _READERS:
                 form = form if name == "load" else name
-                path = str(values[0]) if values else options.pop("path", "")
+                path = self._one_path(values, options)
             elif name != "options":
                 raise self._no(f"{name} of the reader is not known")
         if not path:
@@ -196,6 +201,21 @@ class Chain:
         self.files = Files(path, form.lower(), options, line)
         self._from = f"STREAM({FILES})" if self.streams else FILES
         return steps
+
+    def _arguments(self, name: str, call: ast.Call | None) -> tuple[list[Any], ast.Call]:
+        """The values that a method of the reader is called with."""
+        values = [self._constant(one) for one in call.args] if call else []
+        if call is None or None in values:
+            raise self._no(f"an argument of {name} is no text")
+        if len(values) != (wanted := _ARGUMENTS.get(name, len(values))):
+            raise self._no(f"{name} of the reader has {len(values)} arguments, and {wanted} are expected")
+        return values, call
+
+    def _one_path(self, values: list[Any], options: dict[str, str]) -> str:
+        path = values[0] if values else options.pop("path", "")
+        if len(values) > 1 or not isinstance(path, str):
+            raise self._no("it reads files in several places: declare a table for each")
+        return path
 
     # --- its steps ---------------------------------------------------------------------------------------------------
 
@@ -207,6 +227,8 @@ class Chain:
             raise self._no(f"{name} behind a query that is whole, or behind an aggregation")
         if call.keywords:
             raise self._no(f"{name} with named arguments")
+        if len(call.args) not in _STEPS.get(name, (len(call.args),)):
+            raise self._no(f"{name} with {len(call.args)} arguments")
         step(call)
 
     def _do_select(self, call: ast.Call) -> None:
@@ -235,9 +257,8 @@ class Chain:
         return sql
 
     def _do_filter(self, call: ast.Call) -> None:
-        [node] = call.args
-        value = self._constant(node)
-        condition = value if isinstance(value, str) else self._sql_of(node)
+        value = self._constant(call.args[0])
+        condition = value if isinstance(value, str) else self._sql_of(call.args[0])
         if "*" in self._made or self._made & _words(condition):
             raise self._no("filter by columns that are made: filter first, or make a table of each step")
         self._where.append(f"({condition})")
@@ -266,8 +287,8 @@ class Chain:
             self._items[0] = self._except(name)
 
     def _do_join(self, call: ast.Call) -> None:
-        if self._items != ["*"] or self._where or len(call.args) < 2:
-            raise self._no("join behind other steps, or without the columns that both sides have")
+        if self._items != ["*"] or self._where:
+            raise self._no("join behind other steps")
         other = Chain.of(call.args[0], self.names, {})
         on = self._constant(call.args[1])
         columns = [on] if isinstance(on, str) else on

@@ -161,7 +161,7 @@ class _Mapping:
         return name
 
     def _gold(self, dataset: Dataset, text: str, streams: bool) -> None:
-        text = re.sub(r"\bSTREAM\(([^()]*)\)", r"\1", self._plain_names(text))
+        text = re.sub(r"\bSTREAM\(([^()]*)\)(?=(\w?))", lambda at: at[1] + " " * len(at[2]), self._plain_names(text))
         if streams:
             why = "it is gold here, kept over all rows and not over those of a stream: watermarks have no effect"
             self.source.leave(dataset.line, f"STREAM in {dataset.name}", why)

@@ -62,6 +62,8 @@ def rewritten(tokens: Tokens, first: int, lines_before: int, *, only_table: bool
     Raises:
         NotTaken: it reads files in several places, or in a way that is not known.
     """
+    if not len(tokens):
+        raise NotTaken("there is no query")
     spans: list[Span] = []
     files: list[Files] = []
     end = first

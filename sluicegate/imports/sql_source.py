@@ -208,7 +208,7 @@ class _Statement:
         """Reads what stands between the columns and the query; where the query begins, if there is one."""
         while self.at < len(self.tokens):
             if self._take("AS"):
-                return self.at
+                return self.at if self.at < len(self.tokens) else None
             if self._take("COMMENT"):
                 dataset.comment = unquoted(self.tokens.raw(self.at))
                 self.at += 1
@@ -277,12 +277,17 @@ class _Statement:
         elif self._take("COLUMNS"):
             self._listed(fields, "column_list", "except_column_list")
         elif self._take("STORED", "AS", "SCD", "TYPE"):
-            fields["stored_as_scd_type"] = int(self.tokens.raw(self.at))
-            self.at += 1
+            fields["stored_as_scd_type"] = self._scd_type()
         elif self._take("TRACK", "HISTORY", "ON"):
             self._listed(fields, "track_history_column_list", "track_history_except_column_list")
         else:
             raise self._not_taken(f"{self.tokens.raw(self.at)} is not known in AUTO CDC")
+
+    def _scd_type(self) -> int:
+        if (kind := self.tokens.raw(self.at)) not in ("1", "2"):
+            raise self._not_taken(f"SCD TYPE {kind} is neither 1 nor 2")
+        self.at += 1
+        return int(kind)
 
     def _listed(self, fields: dict[str, object], chosen: str, others: str) -> None:
         if self.tokens.raw(self.at) == "*":

@@ -63,7 +63,7 @@ def test_files_that_are_read_as_they_are_make_a_bronze_table(tmp_path: Path, tex
 
 def test_options_of_auto_loader_become_fields(tmp_path: Path) -> None:
     options = {
-        "cloudFiles.schemaHints": "id BIGINT", "cloudFiles.maxFilesPerTrigger": "10", "pathGlobFilter": "*.json",
+        "cloudFiles.schemaHints": "id BIGINT", "cloudFiles.maxFilesPerTrigger": "10", "fileNamePattern": "*.json",
         "cloudFiles.includeExistingFiles": "false", "multiLine": "true", "cloudFiles.schemaLocation": "/s",
         "cloudFiles.partitionColumns": "year, month", "mode": "DROPMALFORMED", "cloudFiles.inferColumnTypes": "maybe",
     }  # fmt: skip
@@ -116,7 +116,7 @@ def test_aggregates_are_gold_and_a_gold_that_another_reads_is_part_of_its_query(
     text = f"""{RAW}
     CREATE LIVE TABLE daily AS SELECT day, count(*) AS n FROM LIVE.raw GROUP BY day;
     CREATE MATERIALIZED VIEW top AS WITH x AS (SELECT max(n) AS most FROM LIVE.daily) SELECT most FROM x;
-    CREATE STREAMING TABLE windowed AS SELECT id, count(*) AS n FROM STREAM(raw) GROUP BY id;"""
+    CREATE STREAMING TABLE windowed AS SELECT id, count(*) AS n FROM STREAM(raw)GROUP BY id;"""
     found, left = loaded(tmp_path, text)
     assert list(found.gold) == ["daily", "top", "windowed"]
     assert found.gold["top"].query.tables == ["raw"]
@@ -171,11 +171,13 @@ def test_columns_with_types_are_declared(tmp_path: Path) -> None:
         ("CREATE FUNCTION f() RETURNS INT RETURN 1", "CREATE FUNCTION declares no table"),
         ("CREATE FLOW f AS INSERT INTO raw BY NAME SELECT * FROM STREAM(y)", "one of several"),
         ("CREATE STREAMING TABLE t", "nothing that is taken over fills it"),
+        ("CREATE STREAMING TABLE t AS", "nothing that is taken over fills it"),
         ("CREATE STREAMING TABLE t AS SELECT FROM", "t"),
         ("CREATE LIVE TABLE t AS SELECT * FROM (SELECT", "Expecting )"),
         ("APPLY CHANGES INTO t FROM STREAM(raw) KEYS (id) SEQUENCE BY struct(a, b)", "is no column"),
         ("APPLY CHANGES INTO t FROM STREAM(raw) KEYS (id)", "needs KEYS"),
         ("APPLY CHANGES INTO t FROM STREAM(raw) KEYS (id) WHATEVER", "WHATEVER"),
+        ("APPLY CHANGES INTO t FROM STREAM(raw) KEYS (id) STORED AS SCD TYPE two", "neither 1 nor 2"),
         ("CREATE STREAMING TABLE t AS SELECT _metadata.file_size FROM STREAM read_files('/x')", "_metadata.file_size"),
         ("CREATE STREAMING TABLE t AS SELECT * FROM STREAM read_files(p)", "no text"),
         ("CREATE", ""),
@@ -290,6 +292,15 @@ def test_a_chain_that_says_the_same_in_sql(tmp_path: Path, body: str, query: str
         "spark.range(10)",
         'dlt.read_stream("raw").withWatermark("t", "1 hour")',
         "[x for x in y]",
+        "spark",
+        'spark.sql("")',
+        'dlt.read_stream(".")',
+        'spark.read.format("json").option("multiLine").load("/x")',
+        'spark.read.json(["/x", "/y"])',
+        'spark.read.format("json").load("/x", "/y")',
+        'dlt.read("raw").filter()',
+        'dlt.read("raw").withColumn("x")',
+        'dlt.read("raw").join(dlt.read("o"))',
     ],
 )
 def test_a_chain_that_may_say_something_else_is_left(tmp_path: Path, body: str) -> None:
