@@ -115,7 +115,8 @@ def _settled(pipeline: Pipeline, settings: Settings, tell: Callable[[str], None]
     waiting = plan.pending(pipeline, settings)
     seconds = max((pipeline.bronze[t.table].settleSeconds for t in waiting.tables if t.settling), default=0.0)
     if 0 < seconds <= LONGEST_WAIT:
-        tell(f"waiting {seconds:g} s: {waiting.settling:,} files landed a moment ago and may still be being written")
+        files = "1 file" if waiting.settling == 1 else f"{waiting.settling:,} files"
+        tell(f"waiting {seconds:g} s: {files} landed a moment ago and may still be being written")
         time.sleep(seconds)
         waiting = plan.pending(pipeline, settings)
     return waiting
