@@ -131,6 +131,7 @@ class LocalAirflow:
                 process.kill()
         for child in self._processes.values():
             child.wait()
+            _end_group(child)
         self._processes = {}
         if self._lock is not None:
             self._lock.close()
@@ -147,6 +148,7 @@ class LocalAirflow:
                 if code := process.poll():  # after 0 it has done what it was started for
                     with self.log.open("a") as log:
                         print(f"{datetime.now(UTC)} {name} ended with exit code {code}; it is started again", file=log)
+                    _end_group(process)  # workers of a scheduler that was killed would wait for it for ever
                     self._start(name, *self._arguments[name])
 
     def _locked(self) -> TextIO:
@@ -339,6 +341,12 @@ def not_found() -> Iterator[None]:
     except urllib.error.HTTPError as error:
         if error.code != 404:
             raise
+
+
+def _end_group(leader: subprocess.Popen[bytes]) -> None:
+    """Kills what is left of the processes that one which has ended had started."""
+    with suppress(ProcessLookupError, PermissionError):  # none is left; macOS says the second
+        os.killpg(leader.pid, signal.SIGKILL)
 
 
 def _alive(process: Any) -> bool:

@@ -11,7 +11,7 @@ from typing import Any
 import psutil
 import pytest
 
-from sluicegate.airflow.local import LocalAirflow
+from sluicegate.airflow.local import LocalAirflow, _alive
 from tests.conftest import Workspace
 
 pytestmark = pytest.mark.e2e
@@ -136,8 +136,11 @@ def test_runs_of_every_kind(airflow: LocalAirflow, workspace: Workspace) -> None
 
     # A scheduler that fails is started again, and goes on with what waits.
     [scheduler] = [one for one in psutil.Process().children() if "scheduler" in one.cmdline()]
+    workers = scheduler.children()
     scheduler.kill()
     until(lambda: "scheduler ended with exit code -9; it is started again" in airflow.log.read_text())
+    assert workers
+    until(lambda: not any(map(_alive, workers)))
 
     # A backfill gets as far as silver, which it makes again though no record waits.
     workspace.edit("pipeline.yaml", "0 0 1 1 *", "0 0 * * *")
