@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -55,8 +56,9 @@ class NewTable:
 def make(name: str, looks: list[Look], files: list[Path]) -> NewTable:
     """What is made of some files that are to be one table."""
     each = max(50, ROWS // len(looks))
-    rows = [(one, row) for one in looks for row in one.rows[:each]]
-    fields = list(dict.fromkeys((field, at) for one in looks for field, at in _numbered(one.columns)))
+    places = [{field: place for place, field in enumerate(_numbered(one.columns))} for one in looks]
+    rows = [(where, row) for one, where in zip(looks, places, strict=True) for row in one.rows[:each]]
+    fields = dict.fromkeys(field for where in places for field in where)
     columns: list[Column] = []
     left = []
     for number, (field, at) in enumerate(fields, 1):
@@ -64,7 +66,7 @@ def make(name: str, looks: list[Look], files: list[Path]) -> NewTable:
             left.append(field)
             continue
         taken = {column.name.lower() for column in columns}
-        values = [_value(one, row, field, at) for one, row in rows]
+        values = [row[where[field, at]] if (field, at) in where else None for where, row in rows]
         found = _found(looks, field, values)
         columns.append(Column(field, column_name(field, number, taken), found, [_plain(found, v) for v in values]))
     return NewTable(name, looks, files, columns, left, guess(name, columns, len(rows)))
@@ -72,12 +74,12 @@ def make(name: str, looks: list[Look], files: list[Path]) -> NewTable:
 
 def _numbered(names: Sequence[str]) -> list[tuple[str, int]]:
     """Each name with how many of the same stand before it: the second is in rescued data, a third is lost there."""
-    return [(name, names[:at].count(name)) for at, name in enumerate(names)]
-
-
-def _value(one: Look, row: list[Any], field: str, at: int) -> Any:
-    places = [place for place, name in enumerate(one.columns) if name == field]
-    return row[places[at]] if at < len(places) else None
+    seen = Counter[str]()
+    found = []
+    for name in names:
+        found.append((name, seen[name]))
+        seen[name] += 1
+    return found
 
 
 def _found(looks: Sequence[Look], field: str, values: list[Any]) -> Found:
