@@ -6,6 +6,7 @@ same query. So the tree decides, and what Spark runs is the user's own text with
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
@@ -17,6 +18,7 @@ from sqlglot.tokenizer_core import Token, TokenType
 
 _OPENING = {TokenType.L_PAREN, TokenType.L_BRACKET, TokenType.L_BRACE}
 _CLOSING = {TokenType.R_PAREN, TokenType.R_BRACKET, TokenType.R_BRACE}
+_WORDS = re.compile(r"\w\w")
 _NOT_WORDS = {TokenType.IDENTIFIER, TokenType.STRING, TokenType.RAW_STRING, TokenType.NUMBER}
 
 
@@ -125,6 +127,8 @@ class Tokens(Sequence[Token]):
             first: first token to take.
             end: token to stop before; all by default.
             compact: a single space wherever there is white space or a comment, instead of what stands there.
+
+        What is exchanged may be a word where there was a parenthesis, as in ``STREAM(t)WHERE``: it gets a space then.
         """
         end = len(self._items) if end is None else end
         starts = {span.first: span for span in spans}
@@ -134,10 +138,12 @@ class Tokens(Sequence[Token]):
         while index < end:
             span = starts.get(index, Span(index, index, self.raw(index)))
             parts.append(span.text)
-            if span.last + 1 < end:
-                gap = self.text[self._items[span.last].end + 1 : self._items[span.last + 1].start]
-                parts.append(gap if not compact else " " if gap else "")
-            index = span.last + 1
+            behind = span.last + 1
+            if behind < end:
+                gap = self.text[self._items[span.last].end + 1 : self._items[behind].start]
+                runs_on = index in starts and _WORDS.fullmatch(span.text[-1:] + self.raw(behind)[0])
+                parts.append(gap if gap and not compact else " " if gap or runs_on else "")
+            index = behind
         return "".join(parts)
 
     def _step(self, index: int) -> int:

@@ -49,6 +49,13 @@ def test_rewrites_the_places_and_leaves_the_rest_as_it_is() -> None:
     )
 
 
+def test_what_is_exchanged_does_not_run_into_the_next_word() -> None:
+    assert (
+        Query.parse("SELECT a FROM STREAM(t)WHERE a > 1").with_views({"t": "v"}) == "SELECT a FROM v AS t WHERE a > 1"
+    )
+    assert Query.parse("SELECT a FROM STREAM(t)r").with_views({"t": "v"}) == "SELECT a FROM v r"
+
+
 def test_with_views_changes_tables_only() -> None:
     query = Query.parse(
         "SELECT CAST(a.x AS INT) AS x, b FROM a JOIN other AS o USING (k) WHERE a.y = 'a' GROUP BY ALL;"
