@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -15,7 +16,7 @@ from sluicegate.imports.model import FILES, Changes, Dataset, Rule, Source
 from sluicegate.query import Query
 from sluicegate.scaffold.naming import ident, table_name
 from sluicegate.sql_clauses import select_list
-from sluicegate.sql_tokens import QuerySyntax, Tokens, parsed
+from sluicegate.sql_tokens import QuerySyntax, Span, Tokens, parsed
 
 _AGGREGATING = (
     exp.AggFunc, exp.Group, exp.Distinct, exp.Limit, exp.Order, exp.Window, exp.SetOperation, exp.Having,
@@ -111,8 +112,8 @@ class _Mapping:
     # --- queries -----------------------------------------------------------------------------------------------------
 
     def _query(self, dataset: Dataset) -> None:
-        text = self._plain_names(str(dataset.query))
         try:
+            text = self._plain_names(str(dataset.query))
             tree = parsed(Tokens(text).compose([]))
             streams = Query.parse(text).stream is not None
         except QuerySyntax as error:
@@ -136,11 +137,11 @@ class _Mapping:
         """A query with its datasets by their own names, without a catalog and a schema."""
         names = {dataset.name for dataset in self.source.datasets}
 
-        def plain(match: re.Match[str]) -> str:
-            last = match["name"].strip("`").lower()
-            return f"{match['before']}{ident(last)}" if last in names else match[0]
+        def plain(name: str) -> str | None:
+            before, _, last = name.rpartition(".")
+            return ident(last) if before and last in names else None
 
-        return re.sub(r"(?i)(?P<before>\b(?:FROM|JOIN)\s+|\bSTREAM\()(?:[\w`]+\.){1,2}(?P<name>[\w`]+)", plain, text)
+        return _with_names(text, plain)
 
     def _silver(self, dataset: Dataset, fields: dict[str, Any]) -> None:
         if dataset.schema and "__" in dataset.schema:
@@ -161,7 +162,7 @@ class _Mapping:
         return name
 
     def _gold(self, dataset: Dataset, text: str, streams: bool) -> None:
-        text = re.sub(r"\bSTREAM\(([^()]*)\)(?=(\w?))", lambda at: at[1] + " " * len(at[2]), self._plain_names(text))
+        text = _without_stream(self._plain_names(text))
         if streams:
             why = "it is gold here, kept over all rows and not over those of a stream: watermarks have no effect"
             self.source.leave(dataset.line, f"STREAM in {dataset.name}", why)
@@ -227,7 +228,8 @@ class _Mapping:
                     self.source.leave(line, f"{read}, which {name} reads", "it is not made here")
                     continue
                 if text and plain != read:
-                    self.made.queries[name] = _exchanged(self.made.queries[name], read, plain)
+                    changed = {read.lower(): ident(plain)}
+                    self.made.queries[name] = _with_names(self.made.queries[name], changed.get)
                 self._elsewhere(read, plain, name, line)
 
     def _elsewhere(self, read: str, plain: str, reader: str, line: int) -> None:
@@ -237,15 +239,36 @@ class _Mapping:
         self.source.leave(line, f"{read}, which {reader} reads", f"made elsewhere: a Delta table at {where}, TODO")
 
 
-def _exchanged(text: str, read: str, plain: str) -> str:
-    """A query with another name in the place of a table's."""
-    parts = r"\s*\.\s*".join(f"`?{re.escape(part)}`?" for part in read.split("."))
-    return re.sub(rf"(?i)(\b(?:FROM|JOIN)\s+|\bSTREAM\(){parts}", lambda match: f"{match[1]}{ident(plain)}", text)
+def _with_names(text: str, other: Callable[[str], str | None]) -> str:
+    """A query with other names of tables: what ``other`` gives, as SQL, for one in small letters; None lets it be."""
+    tokens = Tokens(text)
+    spans = []
+    for at in range(1, len(tokens)):
+        in_stream = tokens.word(at - 2) == "STREAM" and tokens.is_type(at - 1, TokenType.L_PAREN)
+        if not in_stream and tokens.word(at - 1) not in ("FROM", "JOIN"):
+            continue
+        last = at
+        while tokens.is_type(last + 1, TokenType.DOT) and last + 2 < len(tokens):
+            last += 2
+        name = other(".".join(tokens.name(part) for part in range(at, last + 1, 2)).lower())
+        spans += [] if name is None else [Span(at, last, name)]
+    return tokens.compose(spans)
 
 
 def _aggregates(tree: exp.Expr) -> bool:
     """Whether rows of a query are made of several rows, or depend on others."""
     return any(isinstance(node, _AGGREGATING) for node in tree.walk())
+
+
+def _without_stream(text: str) -> str:
+    """A query with each ``STREAM(table)`` as the table."""
+    tokens = Tokens(text)
+    spans = [
+        Span(at, close := tokens.closing(at + 1), tokens.compose([], at + 2, close))
+        for at in range(len(tokens))
+        if tokens.word(at) == "STREAM" and tokens.is_type(at + 1, TokenType.L_PAREN)
+    ]
+    return tokens.compose(spans)
 
 
 def _with_stream(text: str) -> str | None:

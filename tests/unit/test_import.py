@@ -99,6 +99,15 @@ def test_a_stream_is_called_by_its_table(tmp_path: Path, read: str) -> None:
     assert (found.silver["t"].stream, left) == ("raw", [])
 
 
+def test_texts_in_a_query_stay_as_they_are(tmp_path: Path) -> None:
+    said = "'FROM a.b.raw, FROM x.y.other and STREAM(raw)' AS said"
+    text = f"{RAW}CREATE STREAMING TABLE t AS SELECT id, {said} FROM STREAM(a.b.raw) JOIN x.y.other USING (id);"
+    text += f"CREATE STREAMING TABLE n AS SELECT {said}, count(*) AS n FROM STREAM(a.b.raw)GROUP BY 1"
+    made = imported(tmp_path, text)
+    assert made.made.queries["t"].split("SELECT ")[1] == f"id, {said} FROM STREAM(raw) JOIN other USING (id)"
+    assert made.made.queries["n"] == f"SELECT {said}, count(*) AS n FROM raw GROUP BY 1"
+
+
 def test_rules_keep_their_fates(tmp_path: Path) -> None:
     text = f"""{RAW}CREATE STREAMING TABLE t (
       CONSTRAINT a EXPECT (id > 0),
