@@ -17,6 +17,7 @@ UNNAMED = "_sluicegate_unnamed"
 # Characters that Delta refuses in a column's name (Parquet gave them a meaning of their own), and the one that it does
 # not double where it replaces rows of a table with a change data feed (INVALID_ATTRIBUTE_NAME_SYNTAX: packedData.…).
 REFUSED = frozenset(" ,;{}()\n\t=`")
+REFUSED_IN_WORDS = "no blank, nor any of ,;{}()=`"
 
 
 def merge(known: DataType, found: DataType) -> DataType:

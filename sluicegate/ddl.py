@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from sqlglot.tokenizer_core import TokenType
 
-from sluicegate.data_types import REFUSED
+from sluicegate.data_types import REFUSED, REFUSED_IN_WORDS
 from sluicegate.sql_tokens import QuerySyntax, Tokens
 
 _SIMPLE = {
@@ -114,7 +114,7 @@ class _Reader:
         if not quoted and not name.isidentifier():
             raise self._error(f"{name} is not a name; write a name that has other signs in backticks")
         if not name or REFUSED & set(name):
-            raise self._error(f"{raw} cannot be the name of a column: Delta takes no blank, nor any of ,;{{}}()=`")
+            raise self._error(f"{raw} cannot be the name of a column: Delta takes {REFUSED_IN_WORDS}")
         self.at += 1
         return name
 

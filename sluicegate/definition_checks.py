@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
 from sluicegate import reader_options, streaming_query
-from sluicegate.data_types import REFUSED
+from sluicegate.data_types import REFUSED, REFUSED_IN_WORDS
 from sluicegate.definition_changes import END_AT, START_AT, TRACKED, ApplyChanges, ApplyChangesFromSnapshot
 from sluicegate.definition_fields import RESERVED, nearest
 from sluicegate.definition_model import BronzeTable, GoldTable, Layer, SilverTable
@@ -222,7 +222,7 @@ def _read(tables: Tables, path: Path, read: str, line: int | None) -> Iterator[F
 def _delta_names(path: Path, query: Query) -> Iterator[Finding]:
     for output in query.outputs or []:
         if REFUSED & set(output):
-            message = f"Delta has no column {output}: it takes no blank, nor any of ,;{{}}()=` in a name"
+            message = f"Delta has no column {output}: it takes {REFUSED_IN_WORDS} in a name"
             yield Finding("name", path, message, "give it another, AS name", query.line_of_output(output))
 
 

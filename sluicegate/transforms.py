@@ -15,7 +15,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
-from sluicegate.data_types import REFUSED
+from sluicegate.data_types import REFUSED, REFUSED_IN_WORDS
 from sluicegate.definition_python import NoTransform, PythonTransform
 from sluicegate.errors import TransformError, Where
 
@@ -173,10 +173,8 @@ def _name_fault(made: DataFrame) -> tuple[str, str] | None:
         if column.startswith("_"):
             return f"a column {column}", "give it a name that does not begin with _, as the engine's own do"
         if REFUSED & set(column):
-            return (
-                f"a column {column}",
-                "Delta takes no blank, nor any of ,;{}()= in a name: give it another, by alias()",
-            )
+            hint = f"Delta takes {REFUSED_IN_WORDS} in a name: give it another, by alias()"
+            return f"a column {column}", hint
     return None
 
 
