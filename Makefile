@@ -1,6 +1,6 @@
 # Each target says in its `##` comment what it does; `make` alone lists them.
 .DEFAULT_GOAL := help
-.PHONY: help setup demo ui up down test test-unit test-spark test-e2e test-chaos test-compose check fmt docs bench clean
+.PHONY: help setup demo ui up down test test-unit test-spark test-e2e test-chaos test-scale test-compose check fmt docs bench clean
 
 # The first Python of a version that fits, so that a machine whose python3 is newer or older needs no option.
 # If none fits, scripts/setup.py says what to install.
@@ -34,15 +34,18 @@ down: ## stop that stack; its data stay
 	@$(PYTHON) -m scripts.compose down
 
 # The tests run a lake on S3, too. What is set for a target is set for those that it needs: for setup.
-test test-spark test-e2e test-chaos: S3 = 1
+test test-spark test-e2e test-chaos test-scale: S3 = 1
 
 # Two processes, each with a Spark of its own: one Spark keeps little more than one core busy. Files are not split, and
 # come in their order, the long ones first.
-test: setup ## every test that needs no Docker, but for the long ones of test-chaos (ARGS="-k word" for some)
-	@$(RUN) -m pytest -m "not chaos and not compose" -n 2 --dist loadfile --no-loadscope-reorder $(ARGS)
+test: setup ## every test that needs no Docker, but for the long ones of test-chaos and test-scale (ARGS="-k word" for some)
+	@$(RUN) -m pytest -m "not chaos and not compose and not scale" -n 2 --dist loadfile --no-loadscope-reorder $(ARGS)
 
 test-chaos: setup ## the long runs of stops and changes: by hand, before a change to how records are applied goes in
 	@$(RUN) -m pytest -m chaos $(ARGS)
+
+test-scale: setup ## what only shows with thousands of files, commits and chunks: by hand, before a release
+	@$(RUN) -m pytest -m scale --durations=0 --durations-min=1 $(ARGS)
 
 test-compose: setup ## the stack, with real files and services that are killed; needs Docker
 	@$(RUN) -m pytest -m compose -s $(ARGS)
@@ -51,7 +54,7 @@ test-unit: setup ## the tests without Spark: seconds
 	@$(RUN) -m pytest -m unit $(ARGS)
 
 test-spark: setup ## the tests of the layers, in Spark
-	@$(RUN) -m pytest -m spark $(ARGS)
+	@$(RUN) -m pytest -m "spark and not scale" $(ARGS)
 
 test-e2e: setup ## the tests of whole commands: spark-submit, Airflow, kills
 	@$(RUN) -m pytest -m "e2e and not compose" $(ARGS)

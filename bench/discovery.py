@@ -121,7 +121,7 @@ def measure(folder: Path, new: int) -> dict[str, float]:
     """Seconds of each part of a bronze run before Spark, and the memory at its highest, with ``new`` files landed."""
     parts: dict[str, float] = {}
     listed = stores.files
-    stores.files = lambda address: timed(parts, "listing", lambda: listed(address))
+    stores.files = lambda *how: timed(parts, "listing", lambda: listed(*how))
     where = settings(folder)
     pipeline = load("discovery", where)
     at, table = lake.Lake(where.lake, "discovery"), pipeline.bronze["things"]
@@ -154,7 +154,7 @@ def one_run(folder: Path, spark: SparkSession) -> dict[str, float]:
     """Seconds of one bronze run, and of the listing in it."""
     parts: dict[str, float] = {}
     listed = stores.files
-    stores.files = lambda address: timed(parts, "listing", lambda: listed(address))
+    stores.files = lambda *how: timed(parts, "listing", lambda: listed(*how))
     try:
         at = lake.Lake(settings(folder).lake, "discovery")
         job = Job(load("discovery", settings(folder)), at, "bronze", {"run_id": "bench"}, spark)

@@ -29,7 +29,18 @@ from scripts.reference_text import slug as slug
 from scripts.reference_text import summary as _summary
 from scripts.reference_text import table as _table
 from scripts.variables import VARIABLES
-from sluicegate import catalog, cli, definition_fields, definition_model, errors, job, maintain, report
+from sluicegate import (
+    catalog,
+    cli,
+    definition_fields,
+    definition_header,
+    definition_model,
+    errors,
+    job,
+    maintain,
+    report,
+    verify,
+)
 from sluicegate import continuous as of_runs
 from sluicegate import copy_into as of_copies
 from sluicegate import replay as of_replays
@@ -150,6 +161,12 @@ def _jobs() -> Iterator[str]:
         "replay": ("--table TABLE", "What `sluicegate replay` submits, before gold follows.", of_replays.parser()),
         "reload": ("--table TABLE", "What `sluicegate reload` submits; this does not ask.", of_resets.parser("reload")),
         "maintain": ("", "What `sluicegate maintain` submits.", maintain.parser()),
+        "verify": (
+            "",
+            f"What `sluicegate status --verify` submits for gold, and the DAG `NAME_verify` for all. A line"
+            f" `{report.FINDING} {{json}}` tells of each finding. Exit code 3 if something is not right.",
+            verify.parser(),
+        ),
         "catalog": ("", "What `sluicegate catalog` submits.", catalog.parser()),
         "cases": (
             "",
@@ -203,7 +220,7 @@ def schema() -> dict[str, Any]:
     made = definition_model.Pipeline.model_json_schema(schema_generator=_Inputs)
     parts = made["$defs"]
     for name, part in [("Pipeline", made), *parts.items()]:
-        model = getattr(definition_model, name)
+        model = getattr(definition_model, name, None) or getattr(definition_header, name)
         part["description"] = _summary(model)
         part["properties"] = dict(_described(model, part["properties"]))
     head = {"$schema": _Inputs.schema_dialect, "title": "pipeline.yaml of Sluicegate"}
@@ -299,7 +316,7 @@ def _exit_codes() -> Iterator[str]:
     yield _table(["exit code", "meaning", "errors"], rows)
     yield (
         "A command line that does not parse exits with 2 too. `sluicegate status --verify` exits with 1 if something"
-        " does not add up."
+        " does not add up. `sluicegate import` exits with 3 if a table or a rule of the source was not imported."
     )
 
 

@@ -15,6 +15,10 @@ VARIABLES = {
     "SLUICEGATE_METASTORE": ("JDBC address of the PostgreSQL database that is the catalog.", "no catalog"),
     "SLUICEGATE_METASTORE_USER": ("Its user.", ""),
     "SLUICEGATE_METASTORE_PASSWORD": ("Its password.", ""),
+    "SLUICEGATE_ONLY_WRITER": (
+        "Set to 1 to use a lake on a mount whose file locks other machines may not see: none of them writes to it.",
+        "such a lake is refused",
+    ),
     "SLUICEGATE_FAULT": (f"For tests: kills the job at this point, one of `{'`, `'.join(fault.POINTS)}`.", ""),
     "JAVA_HOME": ("The Java that Spark runs on.", "`java` on `PATH`"),
     "SPARK_CONF_DIR": ("Folder of Spark's settings; they win over most of ours.", "none"),

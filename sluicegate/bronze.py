@@ -7,30 +7,27 @@ read again when it has landed anew under its name.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from itertools import groupby
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-import fsspec
-import pyarrow.compute as pc
-from py4j.protocol import Py4JError  # type: ignore[import-untyped]
-from pyspark.errors import PySparkException
 from pyspark.sql import functions as F
 
-from sluicegate import arrivals, copy_reader, fault, lake, marks, restaged
+from sluicegate import copy_reader, fault, lake, marks, outcome, restaged, roots
 from sluicegate.copy_options import CopyOptions, of_chunks
-from sluicegate.errors import QueryError, SchemaMismatch, SluicegateError, UserError
+from sluicegate.errors import QueryError, SchemaMismatch, UserError
 from sluicegate.flow import Batch
-from sluicegate.landing import DROP, REPLACE, RESET, SKIP
+from sluicegate.halving import Failure, unreadable
+from sluicegate.landing import DROP, REPLACE, RESET, UNREAD
 from sluicegate.reader import Reader
 from sluicegate.report import files, human_bytes, say
 from sluicegate.schema import Schema, data_columns
 from sluicegate.session import configured
-from sluicegate.spark_errors import file_trouble, root_cause
-from sluicegate.values import literal, quoted
+from sluicegate.spark_errors import root_cause
+from sluicegate.values import quoted
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -54,11 +51,11 @@ ANEW = (RESET, DROP)
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
+# Of so many newer chunks a file is looked at to know whether trouble with a whole chunk is of the machines.
+WITNESSES = 3
+
 # A row of the ledger.
 Entry = dict[str, Any]
-
-# Why a file could not be read, and whether to try it again though it has not changed.
-Failure = tuple[str, bool]
 
 
 def apply(batch: Batch, name: str, table: BronzeTable, at: lake.Lake) -> None:
@@ -76,15 +73,16 @@ def apply(batch: Batch, name: str, table: BronzeTable, at: lake.Lake) -> None:
     newest = _newest_redone(batch)
     pending = list(_chunks(batch))
     copies = of_chunks(lake.delta_table(batch.flow.source), [number for number, _ in pending])
-    places = restaged.Places(at, name)
+    places = restaged.Places(at, name, roots.home(at, name, table.path).folder)
     anew = {entry["path"]: number for number, entries in pending for entry in entries if entry["action"] in ANEW}
     # What a reset is about to read or drop need not be read before: most often that is what cannot be.
     pending = [(n, [entry for entry in entries if anew.get(entry["path"], n) <= n]) for n, entries in pending]
     left = Left.of(entry for _, entries in pending for entry in entries)
-    for number, entries in pending:
+    for at_chunk, (number, entries) in enumerate(pending, 1):
         started = time.monotonic()
         copy = copies.get(number, AS_DEFINED)
-        _Chunk(batch, name, copy.table(name, table), number, entries, number <= newest, places, copy).commit()
+        newer = [one["path"] for _, others in pending[at_chunk : at_chunk + WITNESSES] for one in _read_of(others)[:1]]
+        _Chunk(batch, name, copy.table(name, table), number, entries, number <= newest, places, copy, newer).commit()
         taken = Left.of(entries)
         left = Left(left.files - taken.files, left.bytes - taken.bytes)
         batch.report.files += taken.files
@@ -172,9 +170,15 @@ def _frame(
     *,
     strict: bool = False,
     damaged: dict[str, str] | None = None,
+    sizes: Mapping[str, int] | None = None,
+    records: dict[str, int] | None = None,
 ) -> DataFrame:
-    """The records of some files; ``damaged`` gets those of which only a part is read, and why."""
-    reader = Reader(session, schema, {} if damaged is None else damaged)
+    """The records of some files.
+
+    ``damaged`` gets those of which only a part or nothing is read, and why; ``records`` how many files say to have.
+    """
+    about = {} if damaged is None else damaged, sizes or {}, {} if records is None else records
+    reader = Reader(session, schema, *about)
     if copy.selects and paths:
         return copy_reader.read(reader, copy, paths, strict=strict)
     return reader.read(paths) if paths else reader.nothing()
@@ -190,34 +194,6 @@ def _schema(session: SparkSession, name: str, table: BronzeTable, target: str) -
     return partial(Schema, name, table, known, lake.rows(there) == 0)
 
 
-def unreadable(
-    read: Callable[[Sequence[str]], DataFrame], paths: list[str], error: Exception, *, private: bool
-) -> dict[str, Failure]:
-    """The files that cannot be read, and why, of files that could not be read and written together.
-
-    Raises:
-        Exception: ``error``, if it is not the files: all can be read, or none can and Spark blames no file.
-    """
-    failed = {} if isinstance(error, (SchemaMismatch, QueryError)) else _bad_among(read, paths, private)
-    if not failed or (len(failed) == len(paths) > 1 and not file_trouble(error)):
-        raise error
-    return failed
-
-
-def _bad_among(read: Callable[[Sequence[str]], DataFrame], paths: list[str], private: bool) -> dict[str, Failure]:
-    """The files that cannot be read, found by halving; reads them all again, so a passing trouble is no file's."""
-    try:
-        read(paths).write.format("noop").mode("overwrite").save()
-    except (SchemaMismatch, QueryError):
-        raise
-    except (SluicegateError, PySparkException, Py4JError, OSError) as trouble:  # a mistake of ours is no file's
-        if len(paths) == 1:
-            return {paths[0]: (root_cause(trouble, private=private), _out_of_reach(paths[0]))}
-        half = len(paths) // 2
-        return _bad_among(read, paths[:half], private) | _bad_among(read, paths[half:], private)
-    return {}
-
-
 class Left(NamedTuple):
     """How many files of how many bytes are to be read."""
 
@@ -227,11 +203,16 @@ class Left(NamedTuple):
     @classmethod
     def of(cls, entries: Iterable[Entry]) -> Left:
         """Those of some entries of the ledger."""
-        sizes = [entry["size"] for entry in entries if entry["action"] not in (SKIP, DROP)]
+        sizes = [entry["size"] for entry in _read_of(entries)]
         return cls(len(sizes), sum(sizes))
 
     def __str__(self) -> str:
         return f"{files(self.files)}, {human_bytes(self.bytes)}"
+
+
+def _read_of(entries: Iterable[Entry]) -> list[Entry]:
+    """Those of some entries whose files are read."""
+    return [entry for entry in entries if entry["action"] not in UNREAD]
 
 
 def _chunks(batch: Batch) -> Iterator[tuple[int, list[Entry]]]:
@@ -254,16 +235,6 @@ def _newest_redone(batch: Batch) -> int:
     return -1 if newest is None else newest
 
 
-def _out_of_reach(path: str) -> bool:
-    """Whether it is not a file's content that keeps it from being read: it is gone, or rights are lacking, or a way."""
-    try:
-        with fsspec.open(path, "rb", compression=None) as file:
-            file.read(1)
-    except OSError:
-        return True
-    return False
-
-
 @dataclass
 class _Chunk:
     """The files of one chunk on their way into one commit.
@@ -271,6 +242,7 @@ class _Chunk:
     Attributes:
         again: whether the table may have rows of this very chunk, which give way.
         places: where files lie that were taken away from landing.
+        newer: files of chunks behind this one, a few.
     """
 
     batch: Batch
@@ -281,13 +253,14 @@ class _Chunk:
     again: bool
     places: restaged.Places
     copy: CopyOptions = AS_DEFINED
+    newer: Sequence[str] = ()
 
     def commit(self) -> None:
         """Commits the records of all files that can be read, and the names of those that cannot."""
         self.anew = any(entry["action"] in ANEW for entry in self.entries)
         known = _schema(self.batch.session, self.name, self.table, self.batch.flow.target)
         self.schema = partial(Schema, self.name, self.table, {}, True) if self.anew else known
-        read = [entry for entry in self.entries if entry["action"] not in (SKIP, DROP)]
+        read = _read_of(self.entries)
         lost = self.places.find(read)
         paths = [entry["path"] for entry in read if entry["path"] not in lost]
         with configured(self.batch.session, CASE_SENSITIVE):
@@ -296,6 +269,11 @@ class _Chunk:
             except Exception as error:
                 failed = lost | self._failed(paths, error)
                 self._write([path for path in paths if path not in failed], failed)
+            # What is read anew may differ anew. Each time there are fewer files, so this ends.
+            while differing := self._differing():
+                say(f"  bronze {self.name:<28} {files(len(differing))} did not give what they say to have")
+                self.again, failed = True, self.failed | differing
+                self._write([path for path in paths if path not in failed], failed, mark=False)
         fault.point("bronze.after_commit")
 
     def _failed(self, paths: list[str], error: Exception) -> dict[str, Failure]:
@@ -304,24 +282,50 @@ class _Chunk:
         Nobody can correct that any more, and later chunks must not wait for it: the next copy reads these files.
         """
         try:
-            return unreadable(self._read, paths, error, private=self.batch.flow.private)
+            private = self.batch.flow.private
+            return unreadable(self._read, paths, error, private=private, tried=self._tried, others=self.newer)
         except UserError as mistake:
             if not self.copy.facts:
                 raise
             why = f"{mistake.message} ({mistake.cause})" if mistake.cause else mistake.message
             return dict.fromkeys(paths, (why, False))
 
+    def _tried(self) -> set[str]:
+        """The files that are read because an earlier chunk could not read them."""
+        again = outcome.failed(self.places.at, self.name, self.table.fingerprint)
+        return {e["path"] for e in self.entries if e["action"] == REPLACE and again.get(e["path"])}
+
     def _read(self, paths: Sequence[str]) -> DataFrame:
         return self._frame(paths, {})
 
-    def _frame(self, paths: Sequence[str], damaged: dict[str, str]) -> DataFrame:
+    def _frame(self, paths: Sequence[str], damaged: dict[str, str], records: dict[str, int] | None = None) -> DataFrame:
         places = [self.places.of(path) for path in paths]
-        frame = _frame(self.batch.session, self.schema(), places, self.copy, damaged=damaged)
+        sizes = {self.places.of(entry["path"]): entry["size"] for entry in self.entries}
+        frame = _frame(
+            self.batch.session, self.schema(), places, self.copy, damaged=damaged, sizes=sizes, records=records
+        )
         return self.places.named(frame, paths).withColumn("_chunk", F.lit(self.number).cast("bigint"))
 
-    def _write(self, paths: list[str], failed: dict[str, Failure]) -> None:
+    def _differing(self) -> dict[str, Failure]:
+        """The files of which other numbers of records came than they say to have, as one that changes while it is read.
+
+        Their rows are counted in the table only if all together are not as many as they should be.
+        """
+        table = lake.table_at(self.batch.flow.target)
+        only = not self.anew and self.manifest.keys() == self.read
+        if not self.manifest or (only and next(lake.commits(table, 1)).rows_written == sum(self.manifest.values())):
+            return {}
+        counted = outcome.rows_of(table, self.number)
+        said = {path: (records, counted.get(path, 0)) for path, records in self.manifest.items()}
+        why = "it says that it has {:,} records, and {:,} were read: it is tried again by the next run"
+        return {path: (why.format(*both), True) for path, both in said.items() if both[0] != both[1]}
+
+    def _write(self, paths: list[str], failed: dict[str, Failure], *, mark: bool = True) -> None:
         damaged: dict[str, str] = {}
-        frame = self._frame(paths, damaged)
+        records: dict[str, int] = {}
+        frame = self._frame(paths, damaged, records)
+        self.manifest = {path: records[place] for path in paths if (place := self.places.of(path)) in records}
+        self.read, self.failed = set(paths), failed
         failed |= {path: (damaged[place], False) for path in paths if (place := self.places.of(path)) in damaged}
         giving_way = {e["path"] for e in self.entries if e["action"] in (REPLACE, *ANEW)} & {*paths, *self._dropped}
         former = self._former(giving_way)
@@ -330,17 +334,17 @@ class _Chunk:
             writer = self._with_kept(frame, former).write.mode("overwrite").option("overwriteSchema", "true")
         elif widened:
             writer = self._whole(frame, former, widened).write.mode("overwrite").option("overwriteSchema", "true")
-        elif former or self.again:
-            condition = f"_chunk = {self.number}" + (f" OR ({former})" if former else "")
+        elif condition := self._replaced(former):
             writer = frame.write.mode("overwrite").option("replaceWhere", condition).option("mergeSchema", "true")
         else:
             writer = frame.write.mode("append").option("mergeSchema", "true")
         writer = writer.format("delta").option("delta.dataSkippingStatsColumns", STATISTICS)
         size = sum(entry["size"] for entry in self.entries)
         facts = {"chunk": self.number, "files": len(self.entries), "bytes": size, "failed": failed,
-                 "definition": self.table.fingerprint, "seen": self.batch.target_version()}  # fmt: skip
+                 "manifest": self.manifest, "definition": self.table.fingerprint,
+                 "seen": self.batch.target_version()}  # fmt: skip
         fault.point("bronze.before_commit")
-        with self.batch.commit(mark=self.number, **facts):
+        with self.batch.commit(mark=self.number, fenced=mark, **facts):
             writer.save(self.batch.flow.target)
 
     @property
@@ -355,7 +359,7 @@ class _Chunk:
         kinds = {field.name: field.dataType for field in frame.schema}
         return [name for name, kind in known.items() if isinstance(kind, AtomicType) and kinds.get(name, kind) != kind]
 
-    def _whole(self, frame: DataFrame, former: str, widened: list[str]) -> DataFrame:
+    def _whole(self, frame: DataFrame, former: restaged.Former | None, widened: list[str]) -> DataFrame:
         """All records of the table, with these, in the wider types.
 
         Delta could widen a column without writing the table anew, but then only readers that know this feature could
@@ -368,31 +372,25 @@ class _Chunk:
             frame, allowMissingColumns=True
         )
 
-    def _former(self, paths: set[str]) -> str:
-        """Which rows are of former versions of some files, as a condition; empty if none are in the table."""
-        table, ledger = lake.delta_table(self.batch.flow.target), lake.delta_table(self.batch.flow.source)
-        if table is None or ledger is None or not paths:
-            return ""
-        entered = pc.field("path").isin(sorted(paths)) & (pc.field("chunk") < self.number)
-        chunks = sorted(set(lake.dataset(ledger).to_table(["chunk"], filter=entered)["chunk"].to_pylist()))
-        rows = lake.dataset(table).to_table(["source_file"], filter=pc.field("_chunk").isin(chunks))
-        names = rows["source_file"].unique().to_pylist()
-        former = {name: lake.canonical(name) for name in names if lake.canonical(name or "") in paths}
-        begun = arrivals.begun(ledger, set(former.values()), self.number) if former else {}
-        parts = [f"(source_file = {literal(n)} AND _chunk >= {begun[p]})" for n, p in former.items() if p in begun]
-        alone = [literal(name) for name, path in former.items() if path not in begun]
-        if alone:
-            parts.append(f"source_file IN ({', '.join(alone)})")
-        return f"_chunk BETWEEN {min(chunks)} AND {max(chunks)} AND ({' OR '.join(parts)})" if parts else ""
+    def _former(self, paths: set[str]) -> restaged.Former | None:
+        """The rows that some files gave when they were read before."""
+        return restaged.Former.of(lake.delta_table(self.batch.flow.source), paths, self.number)
 
-    def _with_kept(self, frame: DataFrame, former: str) -> DataFrame:
+    def _replaced(self, former: restaged.Former | None) -> str:
+        """Which rows of the table give way to this chunk's, as a condition; empty if there are none."""
+        table = lake.delta_table(self.batch.flow.target)
+        gone = former.condition(table) if former and table else ""
+        own = [f"_chunk = {self.number}"] if gone or self.again else []
+        return " OR ".join([*own, *([f"({gone})"] if gone else [])])
+
+    def _with_kept(self, frame: DataFrame, former: restaged.Former | None) -> DataFrame:
         """New rows, and those of the table so far that do not give way to them, fitted into the new columns."""
         if lake.delta_table(self.batch.flow.target) is None:
             return frame
         rows = self._kept(former)
         return frame if rows.isEmpty() else restaged.union(frame, rows)  # no rows, no columns of theirs either
 
-    def _kept(self, former: str) -> DataFrame:
-        gone = f"_chunk <=> {self.number}" + (f" OR ({former})" if former else "")
+    def _kept(self, former: restaged.Former | None) -> DataFrame:
         there = self.batch.session.read.format("delta").load(self.batch.flow.target)
-        return there.where(f"NOT coalesce({gone}, false)")
+        there = there.where(f"NOT (_chunk <=> {self.number})")
+        return former.staying(there) if former else there

@@ -7,10 +7,14 @@ there once it is done.
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from sluicegate import stores
 from sluicegate.lake import is_local, local_path
+
+# Delta's index of an offset before all files of a version: everything before that version, nothing of it yet.
+BASE = -1
 
 
 @dataclass(frozen=True)
@@ -36,11 +40,15 @@ class Checkpoint:
             return None
 
     def end(self, batch: int) -> int | None:
-        """The version of the source that a batch ends at; None if it is not known."""
+        """The version of the source that a batch ends at; None if it is not known, or none that it has whole."""
         try:
             return covered(self._text(f"offsets/{batch}") or "")
         except (ValueError, KeyError, TypeError, IndexError):
             return None
+
+    def is_begun(self, batch: int) -> bool:
+        """Whether Spark knows where a batch is to end."""
+        return self._text(f"offsets/{batch}") is not None
 
     def is_done(self, batch: int) -> bool:
         """Whether Spark knows that a batch is done."""
@@ -60,8 +68,19 @@ class Checkpoint:
             return None
 
 
-def covered(offsets: str) -> int:
-    """The version of a Delta source that a batch ends at, by the text of its offsets."""
+def covered(offsets: str, files: Callable[[int], int] | None = None) -> int | None:
+    """The version of a Delta source that a batch ends at, by the text of its offsets.
+
+    Args:
+        offsets: what Spark wrote.
+        files: how many files a version delivers. Behind the last of them Delta writes the next version, but behind the
+            last file of changes it may write that file's index.
+
+    Returns:
+        None if the batch ends in the middle of a version.
+    """
     ends = json.loads(offsets.splitlines()[2])
-    # Version v with index -1 (the base) means: everything before v, nothing of v yet.
-    return int(ends["reservoirVersion"]) - (1 if int(ends["index"]) < 0 else 0)
+    version, index = int(ends["reservoirVersion"]), int(ends["index"])
+    if index == BASE:
+        return version - 1
+    return version if files is not None and index + 1 == files(version) else None

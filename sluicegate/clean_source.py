@@ -9,10 +9,11 @@ https://docs.databricks.com/aws/en/ingestion/cloud-object-storage/auto-loader/op
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import os
 import shutil
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Container, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
@@ -22,7 +23,7 @@ import fsspec
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from sluicegate import archive, fault, known, lake, landing, outcome, stores
+from sluicegate import archive, fault, known, lake, landing, outcome, roots, stores
 from sluicegate.report import files
 
 if TYPE_CHECKING:
@@ -30,6 +31,8 @@ if TYPE_CHECKING:
 
 # Files whose removal one commit of the archive tells of.
 BATCH = 500
+
+DUE = pa.schema([*stores.FILES, ("chunk", pa.int64())])
 
 
 @dataclass
@@ -63,40 +66,61 @@ def clean(name: str, table: BronzeTable, at: lake.Lake, now: datetime | None = N
         now: the time (UTC; the clock's by default).
     """
     done = Cleaned()
-    waiting = due(name, table, at, now).to_pylist()
-    taken = {row["place"] for row in archive.by_facts(at, name).values()} if waiting else set()
+    found = due(name, table, at, now)
+    waiting = found.select(stores.FILES.names).to_pylist()
+    chunks = found["chunk"].to_pylist()
+    folder = roots.home(at, name, table.path).folder
+    taken = archive.Places(at, name)
     for start in range(0, len(waiting), BATCH):
-        told = [row for file in waiting[start : start + BATCH] if (row := _take_away(table, file, taken, done))]
-        archive.note(at, name, told)
+        told = [row for file in waiting[start : start + BATCH] if (row := _take_away(table, folder, file, taken, done))]
+        last = start + BATCH >= len(waiting)
+        left = [chunk for file, chunk in zip(waiting, chunks, strict=True) if file["path"] in done.kept]
+        upto = min(max(chunks), *(chunk - 1 for chunk in left), _before_the_young(name, table, at, now)) if last else -1
+        archive.note(at, name, told, (folder, upto) if last else None)
     return done
 
 
+def _until(table: BronzeTable, now: datetime | None) -> pa.Scalar:
+    """Whose rows were committed until then may go."""
+    return pa.scalar((now or datetime.now(UTC)) - table.cleanSourceRetentionDuration, archive.TIME)
+
+
+def _before_the_young(name: str, table: BronzeTable, at: lake.Lake, now: datetime | None) -> int:
+    """The last chunk before those whose files' time has not come yet."""
+    young = outcome.read(at, name, ["chunk"], pc.field("ingested") > _until(table, now))["chunk"]
+    return pc.min(young).as_py() - 1 if len(young) else 2**62
+
+
 def due(name: str, table: BronzeTable, at: lake.Lake, now: datetime | None = None) -> pa.Table:
-    """The files whose rows were committed long enough ago, and that were not taken away yet (schema ``FILES``)."""
+    """The files whose rows were committed long enough ago, and that were not taken away yet (``FILES`` and chunk).
+
+    Chunks of which nothing is left to be done are not looked at again: see ``archive.done``.
+    """
     ledger = lake.delta_table(at.ledger(name)) if table.cleanSource != "OFF" else None
     if ledger is None:
-        return stores.FILES.empty_table()
-    until = (now or datetime.now(UTC)) - table.cleanSourceRetentionDuration
-    whole = pc.field("error").is_null() & (pc.field("ingested") <= pa.scalar(until, archive.TIME))
+        return DUE.empty_table()
+    folder = roots.home(at, name, table.path).folder
+    since = archive.done(at, name, ledger, folder)
+    whole = pc.field("error").is_null() & (pc.field("ingested") <= _until(table, now)) & (pc.field("chunk") > since)
     read = outcome.read(at, name, ["path", "chunk"], whole)
-    folder, _ = landing.folder_of(table.path)
-    entries = known.entries(at, name, ledger, *known.below(folder))
+    if not read.num_rows:
+        return DUE.empty_table()
+    entries = known.since(ledger, since, *known.below(folder))
     # Of the entries of a path, which come newest first, only the last one can be of the file that is there.
     paths = entries["path"].unique()
     last = entries.take(pc.index_in(paths, value_set=entries["path"]))
     last = last.filter(pc.is_in(last["action"], pa.array([landing.READ, landing.REPLACE, landing.RESET])))
-    found = last.join(read, keys=["path", "chunk"], join_type="left semi").select(stores.FILES.names)
-    gone = archive.table(at, name, ledger)
+    found = last.join(read, keys=["path", "chunk"], join_type="left semi").select(DUE.names)
+    gone = archive.among(at, name, ledger, found)
     found = found.join(gone, keys=stores.FILES.names, join_type="left anti") if gone.num_rows else found
-    return landing.in_order(found.cast(stores.FILES))
+    return landing.in_order(found.select(DUE.names).cast(DUE))
 
 
 def _take_away(
-    table: BronzeTable, file: dict[str, Any], taken: set[str | None], done: Cleaned
+    table: BronzeTable, folder: str, file: dict[str, Any], taken: archive.Places, done: Cleaned
 ) -> dict[str, Any] | None:
     """Moves or deletes a file, and returns what is to be noted of it; None if it stays."""
     path = file["path"]
-    folder, _ = landing.folder_of(table.path)
     relative = path[len(folder) :].lstrip("/")
     try:
         found = stores.file(path)
@@ -125,7 +149,7 @@ class _Changed(Exception):
     """The file was written again while it was being moved."""
 
 
-def _move(file: Mapping[str, Any], wanted: str, taken: Iterable[str | None]) -> str | None:
+def _move(file: Mapping[str, Any], wanted: str, taken: Container[str]) -> str | None:
     """Moves a file, never over another one, and returns its new address; None if there is none to move.
 
     A kill may leave the file at both places, or at the new one only: such a file is known by its content or, where
@@ -139,7 +163,7 @@ def _move(file: Mapping[str, Any], wanted: str, taken: Iterable[str | None]) -> 
         size = _size(place)
         if size is None:
             break
-        if place not in taken and size == file["size"] and _is_it(file, place):
+        if size == file["size"] and place not in taken and _is_it(file, place):
             _remove(file)
             return place
     if gone:
@@ -176,15 +200,21 @@ def _copy(path: str, place: str) -> None:
     """Puts a file's content at another place as a whole or not at all; a local one keeps its modification time."""
     if lake.is_local(path) and lake.is_local(place):
         target = Path(lake.local_path(place))
+        made = [folder for folder in target.parents if not folder.exists()]
         target.parent.mkdir(parents=True, exist_ok=True)
         try:
+            if os.path.islink(path):
+                raise OSError(errno.ELOOP, "the content is to be kept, not the link")
             os.link(path, target)  # at once, and never over another file
         except FileExistsError:
             raise
         except OSError:  # another disk, or one without links
             half = target.with_name(f".{target.name}.part")
             shutil.copy2(path, half)
+            _settle(half)
             half.rename(target)
+        for folder in {target.parent, *(one.parent for one in made)}:
+            _settle(folder)
         return
     (here, source), (away, root) = fsspec.core.url_to_fs(path), fsspec.core.url_to_fs(place)
     away.makedirs(away._parent(root), exist_ok=True)
@@ -193,6 +223,18 @@ def _copy(path: str, place: str) -> None:
     else:
         with here.open(source, "rb") as read, away.open(root, "wb") as write:
             shutil.copyfileobj(read, write, 1 << 20)
+        if lake.is_local(place):
+            _settle(Path(lake.local_path(place)))
+            _settle(Path(lake.local_path(place)).parent)
+
+
+def _settle(path: Path) -> None:
+    """Has the disk keep a file's content, or a folder's names, before what it was made from is removed."""
+    opened = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(opened)
+    finally:
+        os.close(opened)
 
 
 def _whole(file: Mapping[str, Any], place: str) -> bool:

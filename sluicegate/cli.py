@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Callable
-from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -22,6 +21,7 @@ from sluicegate import (
     cli_maintain,
     cli_new,
     cli_simulate,
+    cli_status,
     cli_streams,
     store_errors,
 )
@@ -85,6 +85,12 @@ def run(
     every: Annotated[
         str | None, typer.Option("--every", help="Time between two looks for work, as 4s; 10 seconds if not given.")
     ] = None,
+    full_refresh: Annotated[
+        str | None,
+        typer.Option(
+            "--full-refresh", help="Make these tables again whole, as a,b, and what follows them; not files'."
+        ),
+    ] = None,
     lake: LakeOption = None,
     landing: LandingOption = None,
     pipelines: PipelinesOption = None,
@@ -99,17 +105,21 @@ def run(
     from sluicegate.request import Request
 
     settings = Settings.of(lake, landing, pipelines, master)
-    if continuous and not (since or until):
+    if continuous and not (since or until or full_refresh):
         return cli_streams.run_continuously(pipeline, settings, layer, every, as_json)
     if continuous or every:
-        raise UserError("--continuous goes with --every, and not with an interval of event times")
+        raise UserError("--continuous goes with --every, and not with an interval or a full refresh")
     tell: Callable[[str], None] = (
         (lambda line: print(line, file=sys.stderr, flush=True)) if as_json else (lambda line: print(line, flush=True))
     )
     definition = load_pipeline(pipeline, settings)
-    mode = "interval" if since or until else "incremental"
-    asked = Request.of(definition, mode, since, until)
-    reports = of.run(definition, settings, layer, tell, asked.interval)
+    mode = "full-refresh" if full_refresh else "interval" if since or until else "incremental"
+    tables = [name.strip() for name in (full_refresh or "").split(",") if name.strip()]
+    asked = Request.of(definition, mode, since, until, tables)
+    if mode == "full-refresh":
+        reports = of.refresh(definition, settings, layer, tell, asked)
+    else:
+        reports = of.run(definition, settings, layer, tell, asked.interval)
     if as_json:
         show_json([report.as_dict() for report in reports])
 
@@ -202,7 +212,8 @@ def _kept(found: Upkeep) -> str:
         "whole": "made again whole whenever silver changes, in one commit",
         "stream": "a streaming aggregation with a checkpoint",
     }[found.way]
-    return "; ".join(filter(None, [f"{way}: {found.why}", found.cheaper and f"cheaper: {found.cheaper}"]))
+    asked = "by its text; its first run asks Spark" if found.expected else ""
+    return "; ".join(filter(None, [f"{way}: {found.why}", asked, found.cheaper and f"cheaper: {found.cheaper}"]))
 
 
 def _joined(table: SilverTable) -> list[str]:
@@ -221,47 +232,7 @@ def _joined(table: SilverTable) -> list[str]:
     return found
 
 
-@app.command()
-def status(
-    pipeline: PipelineName,
-    verify: Annotated[
-        bool, typer.Option("--verify", help="Prove by identity that every record is in exactly one place.")
-    ] = False,
-    lake: LakeOption = None,
-    landing: LandingOption = None,
-    pipelines: PipelinesOption = None,
-    as_json: JsonOption = False,
-) -> None:
-    """Show rows, version, freshness and quarantine of each table, and the files that wait.
-
-    Example: sluicegate status heart_rate --verify
-    """
-    from sluicegate import status as of
-
-    settings = Settings.of(lake, landing, pipelines)
-    definition = load_pipeline(pipeline, settings)
-    now = of.status(definition, settings)
-    if verify:
-        now.problems, now.verified = of.verify(definition, settings), True
-    if as_json:
-        facts = {"pipeline": now.pipeline, "tables": [asdict(t) for t in now.tables], "waiting": now.waiting.sentence()}
-        show_json(facts | ({"problems": now.problems} if verify else {}))
-    else:
-        columns = ["layer", "table", "rows", "version", "changed (UTC)", "quarantined", "set aside", "state"]
-        show_table(
-            columns,
-            [list(asdict(t).values()) for t in now.tables],
-            right=["rows", "version", "quarantined", "set aside"],
-        )
-        print(f"\n{now.waiting.sentence()}")
-        if verify:
-            print(
-                "\n".join(f"NOT RIGHT: {p}" for p in now.problems) or "verified: every record is in exactly one place"
-            )
-    if now.problems:
-        raise typer.Exit(1)
-
-
+app.command()(cli_status.status)
 app.command("test")(cli_cases.run_cases)
 app.command()(cli_files.files)
 app.command()(cli_files.schema)
@@ -317,16 +288,18 @@ def copy_into(
     how = CopyOptions(select, of.names(columns), format_, of.options(option or []), merge_schema)
     after, before = (of.moment(text) if text else None for text in (modified_after, modified_before))
     copy = of.Copy(source, tuple(files or ()), pattern, force, after, before, how)
-    found = copy.look(table, of.bronze_table(definition, table), Lake(settings.lake, definition.name))
+    at = Lake(settings.lake, definition.name)
+    found = copy.look(table, of.bronze_table(definition, table), at)
+    work = found.new.num_rows or (validate is None and copy.unfinished(table, at))
     facts: dict[str, Any] = dict.fromkeys(of.RESULT, 0)
-    if found.new.num_rows:
+    if work:
         tell = (lambda _line: None) if as_json else (lambda line: print(line, flush=True))
         extra = copy.arguments(table, validate)
         done = run.submit("copy_into", pipeline, settings, {"run_id": "command line"}, tell, extra).tables[0]
         facts = done.as_dict() if validate is not None else of.result(done)
     if as_json:
         show_json(facts)
-    elif not found.new.num_rows:
+    elif not work:
         print("nothing to copy: the ledger knows every such file; Spark was not started")
     elif validate is None:
         show_table(list(facts), [list(facts.values())], right=list(facts))

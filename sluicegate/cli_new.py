@@ -48,6 +48,8 @@ def _show(made: NewPipeline) -> None:
         print(f"{table.name}: {files}, {table.rows:,} {'row' if table.rows == 1 else 'rows'} looked at")
         rows = [[column.field, column.name, column.found.kind.lower(), column.found.remark] for column in table.columns]
         show_table(["  field", "column", "type", "remark"], [[f"  {row[0]}", *row[1:]] for row in rows])
+        for text in dict.fromkeys(text for one in table.looks for text in one.guessed):
+            print(f"  {text} (a guess)")
         guess = table.guess
         guesses = {
             "keys": ", ".join(guess.keys) or "none: each record is a row",
@@ -58,6 +60,8 @@ def _show(made: NewPipeline) -> None:
         for what, value in guesses.items():
             if value:
                 print(f"  {what}: {value}{'' if what == 'keys' and not guess.keys else ' (a guess)'}")
+        for names, why in guess.no_keys.items():
+            print(f"  no keys: {', '.join(names)}: {why}")
         if table.left:
             print(
                 f"  left out: {len(table.left):,} fields whose names cannot be written in SQL, or stand twice and more"

@@ -19,7 +19,7 @@ from datetime import UTC, datetime
 from types import FrameType
 from typing import TYPE_CHECKING, Any
 
-from sluicegate import job, lake, plan, report, session, streams
+from sluicegate import job, lake, plan, process, report, session, streams
 from sluicegate.definition import load
 from sluicegate.errors import (
     AccountingError,
@@ -141,7 +141,7 @@ def _run(arguments: argparse.Namespace) -> RunReport:
     every = interval(arguments.every)
     pipeline, at, facts = job.subject(arguments)
     settings = Settings.of(arguments.lake, arguments.landing, arguments.pipelines)
-    stream = streams.Stream(pipeline.name, identity, arguments.every, arguments.layer)
+    stream = streams.Stream(pipeline.name, identity, arguments.every, arguments.layer, world=process.world())
     with streams.Registration(at, stream) as known:
         return Continuous(settings, at, stream, facts, known).run(every)
 
@@ -233,7 +233,7 @@ class Continuous:
 
     def _work(self) -> None:
         pipeline = self.definition()
-        found = plan.pending(pipeline, self.settings).layers
+        found = plan.pending(pipeline, self.settings).late
         layers = [layer for layer in found if self.stream.layer in (None, layer)]
         if layers:
             with pipeline_lock(self.at, f"continuous run {self.stream.id}", wait=0):

@@ -19,7 +19,8 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from sluicegate import job, lake, landing, outcome
+from sluicegate import job, lake, landing, once, outcome, roots
+from sluicegate import names as naming
 from sluicegate.copy_options import CopyOptions
 from sluicegate.errors import LandingMissing, PipelineMissing, SourceError, UserError, Where
 from sluicegate.lock import pipeline_lock
@@ -67,17 +68,40 @@ class Copy:
             UserError: the files cannot be read in the way that the copy says.
         """
         effective = self.how.table(name, table)
-        chosen, how = self.chosen(name, effective), self.how.settled(effective).facts
+        refused: dict[str, str] = {}
+        chosen, how = self.chosen(name, effective, refused), self.how.settled(effective).facts
+        nothing = chosen.slice(0, 0)
+        if self.force:
+            return replace(self._forced(name, chosen, at, how), refused=refused)
         ledger = lake.delta_table(at.ledger(name))
         read = pc.field("action") != landing.SKIP
         known = [] if ledger is None else lake.dataset(ledger).to_table(["path"], filter=read)["path"]
         seen = pc.is_in(chosen["path"], value_set=pa.array(known, pa.string()))
         bad = sorted(outcome.failed(at, name, table.fingerprint))
         failed = pc.is_in(chosen["path"], value_set=pa.array(bad, pa.string()))
-        new = chosen.filter(pc.or_(pc.invert(seen), pa.scalar(self.force)))
-        again = chosen.slice(0, 0) if self.force else chosen.filter(failed)
+        new, again = chosen.filter(pc.invert(seen)), chosen.filter(failed)
         entered = pa.concat_tables([landing.to(landing.READ, new), landing.to(landing.REPLACE, again)])
-        return landing.Discovery(landing.in_order(entered), chosen.slice(0, 0), chosen.slice(0, 0), how)
+        return landing.Discovery(landing.in_order(entered), nothing, nothing, how, refused=refused)
+
+    def _forced(self, name: str, chosen: pa.Table, at: lake.Lake, how: Mapping[str, Any]) -> landing.Discovery:
+        """All files in one chunk, so that there is nothing between none and all of them, but for what a try entered.
+
+        Of files that the ledger knows it cannot be seen whether they have been entered for this copy: it says so.
+        """
+        command = once.begun(at, name, self.name)
+        new = landing.in_order(landing.to(landing.READ, once.without_entered(chosen, command, at, name)))
+        nothing = chosen.slice(0, 0)
+        return landing.Discovery(new, nothing, nothing, how, whole=True, command=command)
+
+    @property
+    def name(self) -> str:
+        """What tells this copy from another one; the same for the same words."""
+        said = [[key, value] for key, value in vars(self).items() if key != "how"]
+        return once.name_of({"copy": said, "how": replace(self.how, fields=None).facts})
+
+    def unfinished(self, name: str, at: lake.Lake) -> bool:
+        """Whether it has work though no file is new: some wait to be read, or a try of it, forced, did not end."""
+        return once.waits(at, name) or (self.force and bool(once.begun(at, name, self.name).chunks))
 
     def arguments(self, table: str, validate: int | None) -> list[str]:
         """The copy as arguments of ``spark_jobs/copy_into.py``."""
@@ -91,17 +115,23 @@ class Copy:
         arguments += [f"--how={json.dumps(self.how.facts)}"] if self.how.facts else []
         return arguments if validate is None else [*arguments, f"--validate={validate}"]
 
-    def chosen(self, name: str, table: BronzeTable) -> pa.Table:
+    def chosen(self, name: str, table: BronzeTable, refused: dict[str, str] | None = None) -> pa.Table:
         """All files that the copy speaks of, known or not (schema ``landing.FILES``).
+
+        Args:
+            name: the bronze table.
+            table: its definition.
+            refused: gets what is passed over, and why.
 
         Raises:
             LandingMissing: there is no such folder, or no such file in it.
             SourceError: a file is named that Spark does not read.
         """
-        folder, only = landing.folder_of(self.source)
+        folder, only = roots.folder_of(self.source)
         wanted = only or self.files
-        every = landing.below(name, folder)
-        names = landing.relative(every, folder)
+        admits = (lambda own: own in wanted) if wanted else naming.admitting(table.pathGlobFilter)
+        every = landing.below(name, folder, admits=admits, left=refused)
+        names = roots.relative(every, folder)
         missing = sorted(set(wanted) - set(names.to_pylist()))
         if missing:
             raise LandingMissing(
@@ -121,7 +151,7 @@ class Copy:
         keep = (
             pc.is_in(names, value_set=pa.array(wanted, pa.string()))
             if wanted
-            else pc.and_(landing.finished(names), landing.matching(names, table.pathGlobFilter))
+            else pc.and_(naming.finished(names), naming.matching(names, table.pathGlobFilter))
         )
         if self.pattern is not None:
             matches = [fnmatch.fnmatchcase(own, self.pattern) for own in names.to_pylist()]
@@ -200,7 +230,15 @@ def run(
         copy = replace(
             copy, how=bronze.looked_at(spark, name, effective, target, entered, copy.how, private=bool(pipeline.pii))
         )
-    return job.Job(pipeline, at, "bronze", facts, spark, only=name, look=copy.look).run()
+    if copy.force and (tries := once.begun(at, name, copy.name).chunks):
+        say(
+            f"{name}: this copy was begun before and did not end; what it entered then (chunk "
+            f"{', '.join(map(str, tries))}) is not read a second time. To copy the files once more, repeat it."
+        )
+    done = job.Job(pipeline, at, "bronze", facts, spark, only=name, look=copy.look).run()
+    if copy.force:
+        once.ended(at, name, copy.name)
+    return done
 
 
 def names(text: str | None) -> tuple[str, ...]:

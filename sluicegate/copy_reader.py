@@ -17,7 +17,7 @@ from sluicegate.errors import QueryError, SchemaMismatch, Where
 from sluicegate.reader import Reader
 from sluicegate.schema import CORRUPT, PROVENANCE, RESCUED, Schema
 from sluicegate.sql_tokens import QuerySyntax
-from sluicegate.values import Value, quoted
+from sluicegate.values import MICROSECONDS, Value, quoted
 
 if TYPE_CHECKING:
     from pyspark.sql import Column as Expression
@@ -122,7 +122,7 @@ def _failed(outputs: Sequence[Output]) -> Expression:
     if not any_of:
         return F.lit(None).cast("string")
     values = [F.when(flag, F.col(quoted(field))).alias(field) for field, flag in any_of.items()]
-    return F.when(reduce(lambda a, b: a | b, any_of.values()), F.to_json(F.struct(*values)))
+    return F.when(reduce(lambda a, b: a | b, any_of.values()), F.to_json(F.struct(*values), MICROSECONDS))
 
 
 def _fitted(made: DataFrame, names: Sequence[str], schema: Schema) -> DataFrame:
@@ -153,7 +153,9 @@ def _rescued(values: Sequence[Value]) -> Expression:
     misfit = F.lit(None).cast("string")
     if lost:
         kept = [F.when(fails, value.raw).alias(value.column.field) for value, fails in lost]
-        misfit = F.when(reduce(lambda a, b: a | b, [fails for _, fails in lost]), F.to_json(F.struct(*kept)))
+        misfit = F.when(
+            reduce(lambda a, b: a | b, [fails for _, fails in lost]), F.to_json(F.struct(*kept), MICROSECONDS)
+        )
     path = F.to_json(F.struct(F.col("source_file").alias("_file_path")))
     # What the reader rescued ends with the path of the file.
     parts = [_inner(misfit), _inner(F.col("_failed")), _inner(F.coalesce(F.col(RESCUED), path))]

@@ -52,13 +52,13 @@ def fits(target: DataType, found: DataType) -> bool:
 
     A record with a single value that it could not give would come in as a corrupt one.
     """
-    from pyspark.sql.types import BooleanType, DecimalType, DoubleType, LongType, StringType, VariantType
+    from pyspark.sql.types import BooleanType, DoubleType, LongType, StringType, VariantType
 
     def leaf(target: DataType, found: DataType) -> bool:
         if isinstance(target, (StringType, VariantType)):
             return True
-        if isinstance(target, DoubleType):
-            return isinstance(found, (LongType, DoubleType, DecimalType))
+        if isinstance(target, DoubleType):  # a decimal is a whole number that is too great for 64 bits
+            return isinstance(found, (LongType, DoubleType))
         return isinstance(target, (LongType, BooleanType)) and target == found
 
     return _within(target, found, leaf)
@@ -116,6 +116,39 @@ def without_lengths(kind: DataType) -> DataType:
 def unnamed(kind: DataType) -> DataType:
     """A type as it is in the files: without the name that we gave to a field that has none."""
     return _mapped(kind, lambda kind: kind, lambda name: "" if name == UNNAMED else name)
+
+
+def once(kind: DataType) -> DataType:
+    """A type of JSON values with each field once, of a type for all its values, also where a key stood twice."""
+    from pyspark.sql.types import ArrayType, StructField, StructType
+
+    if isinstance(kind, ArrayType):
+        return ArrayType(once(kind.elementType))
+    if not isinstance(kind, StructType):
+        return kind
+    kinds: dict[str, DataType] = {}
+    for field in kind:
+        kinds[field.name] = _either(kinds.get(field.name, field.dataType), field.dataType)
+    return StructType([StructField(name, once(found)) for name, found in kinds.items()])
+
+
+def _either(one: DataType, other: DataType) -> DataType:
+    """The type that Spark finds in JSON for values of two such types."""
+    from pyspark.sql.types import ArrayType, NullType, NumericType, StringType, StructType
+
+    if one == other or isinstance(other, NullType):
+        return one
+    if isinstance(one, NullType):
+        return other
+    if isinstance(one, ArrayType) and isinstance(other, ArrayType):
+        return ArrayType(_either(one.elementType, other.elementType))
+    if isinstance(one, StructType) and isinstance(other, StructType):
+        return once(StructType([*one, *other]))
+    if isinstance(one, NumericType) and isinstance(other, NumericType):
+        from pyspark.sql.types import DoubleType
+
+        return DoubleType()
+    return StringType()
 
 
 def nameable(kind: DataType) -> bool:
@@ -179,13 +212,6 @@ def agree(known: DataType, wanted: DataType) -> bool:
     if isinstance(known, MapType) and isinstance(wanted, MapType):
         return agree(known.keyType, wanted.keyType) and agree(known.valueType, wanted.valueType)
     return known == wanted
-
-
-def is_nested(kind: DataType) -> bool:
-    """Whether a value of the type has parts."""
-    from pyspark.sql.types import ArrayType, MapType, StructType, VariantType
-
-    return isinstance(kind, (ArrayType, MapType, StructType, VariantType))
 
 
 def has_odd_parts(kind: DataType) -> bool:

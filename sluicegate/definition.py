@@ -141,6 +141,11 @@ class _Loader:
         if isinstance(header, Header) and self.expected not in (None, header.name):
             message = f"the pipeline is called {header.name}, and its folder {self.expected}: both have the same name"
             self._add("name-and-folder", ("name",), message)
+        for field in ("maintenance", "verify"):
+            if getattr(header, field, None) and (self.folder.parent / f"{self.folder.name}_{field}" / FILE).is_file():
+                other = f"{self.folder.name}_{field}"
+                message = f"its DAG would be called {other}, and there is a pipeline of that name"
+                self._add("duplicate-name", (field,), message, f"give the pipeline {other} another name")
         return header if isinstance(header, Header) else None
 
     def _tables(self, data: dict[str, Any]) -> Tables:

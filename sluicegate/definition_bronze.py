@@ -33,6 +33,9 @@ _FOR_EDITORS: JsonDict = {
     "then": {"propertyNames": {"enum": [*sorted(_OF_DELTA)]}},
 }
 
+# Java has no longer array.
+LARGEST_RECORD = (2 << 30) - 1
+
 # As Auto Loader has it.
 DELETE_AT_LEAST = timedelta(days=7)
 
@@ -79,6 +82,9 @@ class BronzeTable(Part):
         allowOverwrites: whether a file that changed is read again, its rows replacing those that it gave before.
         maxFilesPerTrigger: most files that one commit takes in.
         maxBytesPerTrigger: most bytes that one commit takes in, as 4096 or ``512m``, but for a single larger file.
+        maxRecordBytes: most bytes that may be held in memory as one: a line, or a whole file of multi-line JSON, of
+            ``wholetext`` or of ``binaryFile``; as 4096 or ``512m``. A file with more fails, and the others go in.
+        maxFileBytes: most bytes of a file, unpacked if it is packed; a file with more fails, and the others go in.
         settleSeconds: files that changed in the last so many seconds are left for the next run.
         cleanSource: what becomes of a file once its rows are committed and the retention has passed: ``OFF``, it stays;
             ``MOVE``, it goes to ``cleanSourceMoveDestination``; ``DELETE``.
@@ -108,6 +114,8 @@ class BronzeTable(Part):
     allowOverwrites: bool = False
     maxFilesPerTrigger: int = Field(1000, ge=1)
     maxBytesPerTrigger: Annotated[Bytes, Field(ge=1)] | None = None
+    maxRecordBytes: Annotated[Bytes, Field(ge=1, le=LARGEST_RECORD)] = 512 << 20
+    maxFileBytes: Annotated[Bytes, Field(ge=1)] = 64 << 30
     settleSeconds: float = Field(5.0, ge=0, le=86_400)
     cleanSource: Clean = "OFF"
     cleanSourceRetentionDuration: Duration = Field("30 days", validate_default=True)

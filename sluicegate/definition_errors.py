@@ -13,6 +13,7 @@ from sluicegate.definition_fields import Part, nearest
 from sluicegate.definition_maintenance import Maintenance
 from sluicegate.definition_model import ApplyChanges, ApplyChangesFromSnapshot, Database, Expectation, Header, Pipeline
 from sluicegate.definition_notify import Notify
+from sluicegate.definition_verify import Verify
 from sluicegate.definition_yaml import Path
 
 _EXPECTED = {
@@ -34,6 +35,7 @@ _INNER: dict[str, type[Part]] = {
     "expectations": Expectation,
     "notify": Notify,
     "maintenance": Maintenance,
+    "verify": Verify,
 }
 
 

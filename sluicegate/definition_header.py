@@ -10,6 +10,7 @@ from pydantic import ValidationInfo, field_validator
 from sluicegate.definition_fields import IDENTIFIER, Part, Text, cron, name_fault, wrong
 from sluicegate.definition_maintenance import Maintenance
 from sluicegate.definition_notify import Notify
+from sluicegate.definition_verify import Verify as Verify
 
 
 class Database(Part):
@@ -45,6 +46,7 @@ class Header(Part):
     tags: list[str] = []
     notify: list[Notify] = []
     maintenance: Maintenance | None = None
+    verify: Verify | None = None
     database: Database | None = None
 
     @field_validator("name")

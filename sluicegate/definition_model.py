@@ -10,7 +10,7 @@ What editors should know of fields that exclude each other stands in ``json_sche
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
@@ -283,13 +283,13 @@ class GoldTable(_Made, definition_streaming.Streamed):
             raise wrong("one-of", f"refresh: {self.refresh} and mode: {self.mode} are two ways to keep it: give one")
         return self
 
-    def upkeep(self, columns: Sequence[str] | None = None) -> Upkeep:
-        """How it is kept up to date; see ``aggregate.upkeep``."""
+    def upkeep(self, schemas: Mapping[str, Sequence[str]] | None = None) -> Upkeep:
+        """How it is kept up to date, as far as its text tells; see ``aggregate.upkeep``."""
         if self.mode:
             return Upkeep("stream", definition_streaming.kept(self.mode))
         if self.is_python:
             return Upkeep("whole", "a Python function makes it, which does not tell what a change does", "a query")
-        found = upkeep(self.query.text, columns)
+        found = upkeep(self.query.text, schemas)
         if self.refresh == "full":
             return replace(found, way="whole", why="refresh is full", cheaper="refresh: auto")
         return found
@@ -339,6 +339,7 @@ class Pipeline(Header):
         tags: words to find it by.
         notify: who is told when a run in Airflow fails, or succeeds.
         maintenance: when small files are put together and old ones deleted, and how old.
+        verify: when the tables are proved to be what they should be, and how much of gold.
         database: where a catalog shows its tables.
         bronze: tables of files as they came.
         silver: tables of judged records.

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from delta.tables import DeltaTable
 from pyspark.sql import functions as F
 
-from sluicegate.data_types import has_odd_parts, is_nested
+from sluicegate.comparison import grouped, is_loose, is_plain, together
 from sluicegate.judging import IDENTITY
 from sluicegate.nearby import of_chunks
 from sluicegate.session import configured
@@ -43,16 +43,17 @@ def difference(new: DataFrame, old: DataFrame | None, keys: Sequence[str] = IDEN
     kinds = {field.name: field.dataType for field in new.schema}
     absent = {c: F.lit(None).cast(kind) for c, kind in kinds.items() if c not in old.columns}
     old = old.withColumns(absent)
-    held, made = _comparable(old, new, [c for c in kinds if c not in (*keys, *WRITTEN)])
-    key = F.struct(*[quoted(c) for c in keys])
-    now = new.select(key.alias("key"), F.struct(*[quoted(c) for c in kinds]).alias("new"), made.alias("is"))
-    before = old.select(key.alias("held"), held.alias("was"))
+    values = [c for c in kinds if c not in (*keys, *WRITTEN) or (c in keys and is_loose(kinds[c]))]
+    held, made = _comparable(old, new, values)
+    own = F.struct(*[quoted(c) for c in keys])
+    now = new.select(_key(new, keys).alias("key"), F.struct(*[quoted(c) for c in kinds]).alias("new"), made.alias("is"))
+    before = old.select(_key(old, keys).alias("held"), own.alias("old"), held.alias("was"))
     both = now.join(before, F.col("key").eqNullSafe(F.col("held")), "full_outer")
     kind = F.when(F.col("was").isNull(), "insert").when(F.col("is").isNull(), "delete").otherwise("update")
-    other = both.where("NOT (`is` <=> `was`)").withColumn(OP, kind).withColumn("key", F.coalesce("key", "held"))
-    own = [F.col(f"key.{quoted(c)}").alias(c) for c in keys]
+    other = both.where("NOT (`is` <=> `was`)").withColumn(OP, kind)
+    its = [F.when(F.col("is").isNull(), F.col(f"old.{quoted(c)}")).otherwise(F.col(f"new.{quoted(c)}")) for c in keys]
     rest = [F.col(f"new.{quoted(c)}").alias(c) for c in kinds if c not in keys]
-    return other.select(*own, *rest, OP)
+    return other.select(*[one.alias(c) for one, c in zip(its, keys, strict=True)], *rest, OP)
 
 
 def merge(uri: str, changes: DataFrame, records: Identities, kinds: Sequence[str] = KINDS) -> None:
@@ -79,7 +80,8 @@ def merge_by(uri: str, changes: DataFrame, keys: Sequence[str], *, few: bool) ->
         keys: the columns by which a row is known, NULL being the same as NULL.
         few: whether to send the rows to the tasks that read the table.
     """
-    pairs = [F.col(f"held.{quoted(key)}").eqNullSafe(F.col(f"new.{quoted(key)}")) for key in keys]
+    sides = [[_grouped(changes, key, f"{side}.{quoted(key)}") for side in ("held", "new")] for key in keys]
+    pairs = [held.eqNullSafe(made) for held, made in sides]
     _merge(uri, changes, reduce(and_, pairs), few=few, kinds=KINDS)
 
 
@@ -99,23 +101,21 @@ def _merge(uri: str, changes: DataFrame, same: Column, *, few: bool, kinds: Sequ
         work.execute()
 
 
-def _comparable(old: DataFrame, new: DataFrame, columns: Sequence[str]) -> tuple[Column, Column]:
-    """The values of old and of new rows so that Spark compares them.
+def _key(frame: DataFrame, keys: Sequence[str]) -> Column:
+    """What rows are known by, so that Spark compares it, without a NULL to look after."""
+    return F.struct(*[_grouped(frame, c, quoted(c)) for c in keys])
 
-    Maps and variants, which it does not compare, and structs of which one has more fields are compared by their JSON,
-    where a field that is NULL is as one that is not there. A value of another type is compared as the table keeps it.
-    """
+
+def _grouped(frame: DataFrame, key: str, name: str) -> Column:
+    """A key column as it is compared; as it stands, where it can be, so that files are left out by it."""
+    kind = frame.schema[key].dataType
+    return F.col(name) if is_plain(kind) else grouped(F.col(name), kind).alias(key)
+
+
+def _comparable(old: DataFrame, new: DataFrame, columns: Sequence[str]) -> tuple[Column, Column]:
+    """The values of old and of new rows so that Spark compares them; neither is NULL."""
     was, now = ({one.name: one.dataType for one in frame.schema} for frame in (old, new))
-    pairs = []
-    for column in columns:
-        kind = now[column]
-        held, made = F.col(quoted(column)), F.col(quoted(column))
-        same = was[column].simpleString() == kind.simpleString()
-        if has_odd_parts(kind) or not (same or not (is_nested(kind) or is_nested(was[column]))):
-            held = made = F.to_json(F.struct(held))
-        elif not same:
-            made = made.try_cast(was[column])
-        pairs.append((held, made))
+    pairs = [together(F.col(quoted(c)), was[c], F.col(quoted(c)), now[c]) for c in columns]
     return _together([held for held, _ in pairs]), _together([made for _, made in pairs])
 
 

@@ -22,6 +22,7 @@
     │   └── CaseError          SG216           a mistake in the cases that test a pipeline
     ├── ExpectationFailed      SG300  exit 3   data broke an expect_or_fail
     ├── CasesFailed            SG301  exit 3   tables are not what the cases of a pipeline expect
+    ├── NotVerified            SG302  exit 3   a verification found rows that are lost, doubled or other
     ├── AccountingError        SG400  exit 1   read != written + quarantined + dropped + duplicates
     ├── LakeLocked             SG401  exit 1   another run holds the pipeline's lock
     ├── JobFailed              SG402  exit 1   a spark-submit job ended without a report
@@ -257,6 +258,13 @@ class CasesFailed(SluicegateError):
     """Raised when tables are not what the cases that test a pipeline expect."""
 
     code = "SG301"
+    exit_code = 3
+
+
+class NotVerified(SluicegateError):
+    """Raised when a verification finds tables that are not what they should be."""
+
+    code = "SG302"
     exit_code = 3
 
 

@@ -14,8 +14,10 @@ Places of the numbers of one aggregate function lie between ``PLACES`` times its
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import math
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from fractions import Fraction
 from itertools import count
 from typing import TYPE_CHECKING, Literal
 
@@ -32,6 +34,10 @@ COUNT = 0
 
 _NAN, _INFINITE, _MINUS_INFINITE = 1, 2, 3
 _WHOLE, _DECIMAL, _DOUBLE = 10, 20, 500
+
+# The squares of doubles are two doubles each, and are made of greater or less ones where these would have no full
+# precision: so many places on stand the first, the second, and those of terms that were divided by 2^_SCALE.
+_SQUARE, _REST, _SCALED, _SCALE = 1_000_000, 2_000_000, 10_000_000, 600
 
 # A decimal has up to 38 digits; so many places of nine hold them.
 _NINES = 5
@@ -100,8 +106,66 @@ def _of_doubles(rows: DataFrame, number: int, term: str) -> tuple[DataFrame, lis
     return rows, [*limbs, (odd, f"CASE WHEN {finite} OR {term} IS NULL THEN 0 ELSE 1 END")]
 
 
+def with_squares(rows: DataFrame, number: int, term: str) -> tuple[DataFrame, list[tuple[str, str]]]:
+    """Cuts the square of each row's double into limbs; the arguments and what is returned are those of ``with_limbs``.
+
+    The square is the sum of two doubles, the rounded one and what that lost, without an error (Dekker, "A
+    Floating-Point Technique for Extending the Available Precision", 1971).
+    """
+    n, size = number, f"abs({term})"
+    for step in (
+        f"CASE WHEN {size} >= {_power(500)} THEN 1 WHEN {size} < {_power(-450)} THEN -1 ELSE 0 END AS _size_{n}",
+        f"{term} * CASE _size_{n} WHEN 1 THEN {_power(-_SCALE)} WHEN -1 THEN {_power(_SCALE)} ELSE 1D END AS _side_{n}",
+        f"_side_{n} * {_power(27)} + _side_{n} AS _wide_{n}",
+        f"_wide_{n} - (_wide_{n} - _side_{n}) AS _upper_{n}",
+        f"_side_{n} - _upper_{n} AS _lower_{n}",
+        f"_side_{n} * _side_{n} AS _square_{n}",
+        f"(_upper_{n} * _upper_{n} - _square_{n}) + 2D * _upper_{n} * _lower_{n} AS _lost_{n}",
+        f"_lost_{n} + _lower_{n} * _lower_{n} AS _rest_{n}",
+    ):
+        rows = rows.selectExpr("*", step)
+    found: list[tuple[str, str]] = []
+    for part, base in (("square", _SQUARE), ("rest", _REST)):
+        rows, limbs = _of_doubles(rows, base // PLACES + n, f"_{part}_{n}")
+        found += [(f"{base} + {_SCALED} * _size_{n} + {place}", value) for place, value in limbs]
+    return rows, found
+
+
+def variance(sums: Mapping[int, int] | None, number: int, function: str) -> float | None:
+    """A variance, or a standard deviation, of the exact sums of terms and of their squares, rounded once (or twice).
+
+    Args:
+        sums: the map.
+        number: number of the aggregate function.
+        function: which one, by its plain name.
+    """
+    sums, base = sums or {}, number * PLACES
+    many = sums.get(base + COUNT, 0)
+    free = 0 if function.endswith("pop") else 1
+    if many <= free:
+        return None
+    if any(sums.get(base + odd, 0) for odd in (_NAN, _INFINITE, _MINUS_INFINITE)):
+        return math.nan
+    total, squares = _whole_sum(sums, base), Fraction(0)
+    for scaled in (-1, 0, 1):
+        parts = (_whole_sum(sums, base + part + scaled * _SCALED) for part in (_SQUARE, _REST))
+        squares += sum(parts, Fraction(0)) * Fraction(4) ** (_SCALE * scaled)
+    try:
+        found = float((many * squares - total * total) / (many * (many - free)))
+    except OverflowError:
+        found = math.inf
+    return math.sqrt(found) if function.startswith("stddev") else found
+
+
+def _whole_sum(sums: Mapping[int, int], base: int) -> Fraction:
+    """What a sum of doubles is, without rounding."""
+    first = base + _DOUBLE
+    limbs = (sums.get(first + place, 0) << 32 * (place - _LEAST) for place in range(_LEAST, _MOST + 1))
+    return Fraction(sum(limbs), 1 << -32 * _LEAST)
+
+
 def _power(bits: int) -> str:
-    return f"{float(2**bits)!r}D"
+    return f"{2.0**bits!r}D"
 
 
 @dataclass(frozen=True)

@@ -17,8 +17,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from sluicegate import delta_source, lake, marks
+from sluicegate import delivery, delta_source, lake, marks
 from sluicegate.checkpoints import covered
+from sluicegate.delivery import Delivery, Told, cut_short
 from sluicegate.errors import SluicegateError, UserError, Where
 from sluicegate.foreach_batch import run_available
 from sluicegate.progress import Flow, Progress, name_of, progress
@@ -32,12 +33,12 @@ if TYPE_CHECKING:
     from sluicegate.choice import Choice
 
 # Columns by which we know a row; a query does not see those of its lookups.
-ENGINE_COLUMNS = ("_chunk", "_pos", "_sequence")
+ENGINE_COLUMNS = lake.ENGINE_COLUMNS
 
 # How Spark says that a part of the source's history is gone: log files or change files that were cleaned away.
 GAP = ("DELTA_LOG_FILE_NOT_FOUND", "DELTA_VERSION_NOT_FOUND", "DELTA_CHANGE_DATA_FILE_NOT_FOUND",
        "DELTA_MISSING_CHANGE_DATA", "DELTA_CDC_START_VERSION_AFTER_LATEST", "DELTA_TRUNCATED_TRANSACTION_LOG",
-       "DELTA_TIMESTAMP_EARLIER_THAN_COMMIT_RETENTION", "FAILED_READ_FILE.FILE_NOT_EXIST")  # fmt: skip
+       "DELTA_TIMESTAMP_EARLIER_THAN_COMMIT_RETENTION", "FAILED_READ_FILE.FILE_NOT_EXIST", delivery.GONE)  # fmt: skip
 
 
 @dataclass
@@ -45,10 +46,8 @@ class Batch:
     """What a layer is given: rows to apply, and the means to commit what it makes of them.
 
     Attributes:
-        rows: rows that the source gained after the mark, or all of its rows when ``whole``; with the source's columns.
-            When ``again``, rows of any change after the mark, gone ones too. Of a flow that is ``signed`` all changes,
-            with Delta's columns of a change, unless ``whole``.
-        read: number of these rows, as the source's own log counts them; 0 where the source is foreign.
+        delivery: the rows, and the proof that they are all.
+        read: number of these rows, as the source's own log counts them; 0 where the source is foreign and ``whole``.
         whole: whether the target is to be replaced by what these rows give.
         again: whether records are among the batch's that may have been applied before.
         progress: the marks.
@@ -58,7 +57,7 @@ class Batch:
         choice: records that a person chose to apply again; None without.
     """
 
-    rows: DataFrame
+    delivery: Delivery
     read: int
     whole: bool
     again: bool
@@ -69,9 +68,18 @@ class Batch:
     choice: Choice | None = None
 
     @property
+    def rows(self) -> DataFrame:
+        """The rows that the source gained after the mark, or all of its rows when ``whole``; with the source's columns.
+
+        When ``again``, rows of any change after the mark, gone ones too. Of a flow that is ``signed`` all changes, with
+        Delta's columns of a change, unless ``whole``.
+        """
+        return self.delivery.rows
+
+    @property
     def session(self) -> SparkSession:
         """The batch's own session: what is set on it does not leak to other streams."""
-        return self.rows.sparkSession
+        return self.delivery.frame.sparkSession
 
     def pinned(self, name: str, version: int | None = None) -> DataFrame:
         """Another input, at the version that the batch is computed with (a lazy Delta read is not pinned by itself).
@@ -93,7 +101,8 @@ class Batch:
     def of_everything(self) -> Batch:
         """The same batch over all rows of the source, to replace the target."""
         count = lake.rows(lake.delta_table(self.flow.source, self.progress.until))
-        return replace(self, rows=self.records(), read=count, whole=True, again=False)
+        everything = Delivery(self.records(), self.flow)
+        return replace(self, delivery=everything, read=count, whole=True, again=False)
 
     def changes_of(self, name: str, since: int | None = None) -> DataFrame:
         """What another input gained and lost, row by row, with Delta's columns of a change.
@@ -113,14 +122,18 @@ class Batch:
 
     @contextmanager
     def commit(self, *, mark: int | None = None, fenced: bool = True, **facts: Any) -> Iterator[None]:
-        """Within it, each Delta write carries the mark and the facts.
+        """Within it, each Delta write carries the mark and the facts; a batch that lacks rows enters it not.
 
         Args:
             mark: the mark to set; by default the batch's end. Where the target has that mark already (a rebuild from
                 an unchanged source) none is written, since Delta skips a write whose mark is not higher.
             fenced: whether to set a mark at all. Not where a write must happen even if one with this mark did.
             facts: what this commit should say besides (rows by disposition, …).
+
+        Raises:
+            AccountingError: Spark delivered other rows to the batch than the source's log tells of.
         """
+        self.delivery.prove()
         mark = self.progress.until if mark is None else mark
         ours = {**self.describe(), "until": mark, **facts}
         settings = {"commitInfo.userMetadata": json.dumps({lake.METADATA: ours}, default=str)}
@@ -253,17 +266,19 @@ class _Loop:
         applied: list[int] = []
 
         def take(rows: DataFrame, batch_id: int) -> None:
-            end = _demand_all(Path(scratch), batch_id, now)
+            if applied:
+                raise cut_short(self.flow, f"batch {batch_id} came after the one that was to hold everything")
+            applied.append(batch_id)
+            told, end = _demand_all(Path(scratch), batch_id, self.flow, now)
             if self.flow.foreign:
                 # Rows of a feed say which commit they are of; without one, all that came is taken in.
                 delta_source.demand_additive(self.flow, now.until, end)
-                self._apply(rows, replace(now, until=end))
+                self._apply(rows, replace(now, until=end), told)
             else:
-                self._apply(self._of_feed(rows, now), now)
-            applied.append(batch_id)
+                self._apply(self._of_feed(rows, now), now, told)
 
         with tempfile.TemporaryDirectory(prefix="sluicegate-", ignore_cleanup_errors=True) as scratch:
-            how = delta_source.STREAM if self.flow.foreign else {"readChangeFeed": "true"}
+            how = dict(delta_source.STREAM) if self.flow.foreign else {"readChangeFeed": "true", **delta_source.STREAM}
             starting = self.session.readStream.format("delta").option("startingVersion", now.since + 1)
             changes = starting.options(**how).load(self.flow.source)
             try:
@@ -276,7 +291,8 @@ class _Loop:
                     return f"{name_of(self.flow.source)} was changed while it was read"
                 raise_readable(error, self.flow)
         if not applied:  # commits without any change in them, an OPTIMIZE for instance: only the mark moves
-            self._apply(self._of_feed(self.session.createDataFrame([], changes.schema), now), now)
+            told = delivery.told(self.flow.source, now.since, now.until, feed=not self.flow.foreign)
+            self._apply(self._of_feed(self.session.createDataFrame([], changes.schema), now), now, told)
         return ""
 
     def _no_rows(self, now: Progress) -> DataFrame:
@@ -299,39 +315,46 @@ class _Loop:
         except Exception as error:
             raise_readable(error, self.flow)
 
-    def _apply(self, rows: DataFrame, now: Progress) -> None:
+    def _apply(self, rows: DataFrame, now: Progress, told: Told | None = None) -> None:
         whole = now.kind == "whole"
         choice = None if whole else self.choice
         again = not whole and (now.again or choice is not None)
+        given = Delivery(rows, self.flow, told)
         # What others write of their rows need not be so, and is not there in every commit.
-        count = not self.flow.foreign and (self.flow.signed or not again)
-        read = _rows_between(self.flow.source, now.since, now.until, whole=whole) if count else 0
-        self.apply(Batch(rows, read, whole, again, now, self.flow, self.report, self.facts, choice))
+        counted = whole and not self.flow.foreign
+        read = lake.rows(lake.delta_table(self.flow.source, now.until)) if counted else given.read
+        self.apply(Batch(given, read, whole, again, now, self.flow, self.report, self.facts, choice))
 
 
 def _as_of(session: SparkSession, uri: str, version: int) -> DataFrame:
     return session.read.format("delta").option("versionAsOf", version).load(uri)
 
 
-def _rows_between(source: str, since: int, until: int, *, whole: bool) -> int:
-    """Rows that the source's own log says it gained after ``since``, or has as of ``until``."""
-    if whole or since < 0:
-        return lake.rows(lake.delta_table(source, until))
-    table = lake.delta_table(source)  # delta-rs numbers the history of an older version wrongly
-    between = lake.commits(table, table.version() - since) if table else ()
-    return sum(commit.rows_written or 0 for commit in between if since < commit.version <= until)
-
-
-def _demand_all(checkpoint: Path, batch_id: int, now: Progress) -> int:
-    """Makes sure that the batch holds every change up to the mark that it is going to set; returns where it ends.
+def _demand_all(checkpoint: Path, batch_id: int, flow: Flow, now: Progress) -> tuple[Told, int]:
+    """Makes sure that the batch ends behind every change up to the mark that it is going to set.
 
     The stream has no limit, so Spark delivers all at once; were it ever to deliver less, setting the mark would lose
-    the rest in silence. Spark writes where a batch ends before it runs it.
+    the rest in silence. Spark writes where a batch ends before it runs it. Whether all rows are there is counted later.
+
+    Returns:
+        what the source's log tells of the rows of the batch, and the version that the batch ends at.
+
+    Raises:
+        AccountingError: the batch ends before, or in the middle of a version.
     """
-    end = covered((checkpoint / "offsets" / str(batch_id)).read_text())
-    if end < now.until:
-        raise SluicegateError(
-            f"Spark cut the changes up to version {now.until} short at version {end}",
-            hint="please report this: the run stopped before anything was written, so nothing is lost",
-        )
-    return end
+    until = now.until
+    told = delivery.told(flow.source, now.since, until, feed=not flow.foreign)
+
+    def files(version: int) -> int:
+        if version in told.files:
+            return told.files[version]
+        return delivery.told(flow.source, version - 1, version, feed=True).files[version]
+
+    end = covered((checkpoint / "offsets" / str(batch_id)).read_text(), None if flow.foreign else files)
+    if end is None:
+        raise cut_short(flow, f"the changes up to version {until} end in the middle of a version")
+    if end < until and not told.nothing_after(end):
+        raise cut_short(flow, f"the changes up to version {until} end at version {end}")
+    if flow.foreign and end > until:
+        return delivery.told(flow.source, now.since, end, feed=False), end
+    return told, max(end, until)

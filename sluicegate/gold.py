@@ -1,7 +1,8 @@
 """Gold: the user's own query over silver, kept up to date by what has changed there, as if it were run over everything.
 
-How a query is kept up to date is decided by aggregate.py; what is kept of groups is in partials.py. The table changes
-in one commit, and only rows that are other than before are written: others can follow its change feed.
+How a query is kept up to date is found by aggregate.py and proved by meaning.py; what is kept of groups is in
+partials.py. The table changes in one commit, and only rows that are other than before are written: others can follow
+its change feed.
 """
 
 from __future__ import annotations
@@ -10,9 +11,10 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any
 
+from pyspark.errors import AnalysisException
 from pyspark.sql import functions as F
 
-from sluicegate import clustering, cost, fault, lake, transforms
+from sluicegate import clustering, cost, fault, lake, meaning, partials, transforms
 from sluicegate.aggregate import Upkeep
 from sluicegate.data_types import columns_of
 from sluicegate.difference import OP, difference, merge_by
@@ -20,8 +22,10 @@ from sluicegate.errors import QueryError, Where
 from sluicegate.flow import Batch
 from sluicegate.grouped import outputs_sql
 from sluicegate.identities import cut
+from sluicegate.joined import ROWS
 from sluicegate.kept import Kept
 from sluicegate.partials import SIGN, NotPartial, Partials, group_columns, groups_of, rows_of, same_groups
+from sluicegate.same_rows import same_rows
 from sluicegate.signed import Changes, join
 from sluicegate.sql_tokens import Span
 
@@ -37,6 +41,9 @@ if TYPE_CHECKING:
 # View of the exact sums of groups.
 _EXACT = "_sluicegate_exact"
 
+# View of the values of groups and aggregate functions.
+_VALUES = "_sluicegate_values"
+
 
 def apply(batch: Batch, name: str, table: GoldTable, at: lake.Lake) -> None:
     """Brings a gold table up to its source's version.
@@ -48,6 +55,19 @@ def apply(batch: Batch, name: str, table: GoldTable, at: lake.Lake) -> None:
     gold = _Gold(batch, name, table, at)
     {"partial": gold.by_partials, "groups": gold.by_groups, "whole": gold.whole}[gold.upkeep.way]()
     batch.report.written = lake.rows(lake.delta_table(batch.flow.target))
+
+
+def plainly(batch: Batch, name: str, table: GoldTable, at: lake.Lake) -> DataFrame:
+    """What the user's own query, or function, gives over the batch's versions; nothing else is looked at."""
+    return _Gold(batch, name, table, at).everything
+
+
+def rounded_once(batch: Batch, name: str, table: GoldTable, at: lake.Lake) -> tuple[DataFrame, set[str] | None] | None:
+    """The same with sums rounded once, and the columns made of them (None: not known which); None if it is no other."""
+    gold = _Gold(batch, name, table, at)
+    if gold.upkeep.way == "partial":
+        return (gold._of_all, gold._partials.rounded_outputs) if gold._partials.rounded else None
+    return (gold._exactly(gold._rows), None) if gold._rounded is not None else None
 
 
 @dataclass
@@ -89,18 +109,42 @@ class _Gold:
         return found
 
     def _upkeep(self) -> Upkeep:
-        joined = [column for name in self.batch.flow.inputs for column in self.batch.pinned(name).columns]
-        found = self.table.upkeep([*self._rows.columns, *joined])
+        tables = {name: self._rows if name == self.source else self.batch.pinned(name) for name in self.table.reads}
+        found = self.table.upkeep({name: table.columns for name, table in tables.items()})
+        if self.table.transform is not None:
+            return found
+        session, query = self.batch.session, self.table.query
+        _ = self.everything  # Spark reads the user's own query first: it may refuse it
+        read = meaning.Analysis(session, query, {name: table.schema for name, table in tables.items()})
+        if moment := read.of_the_run:
+            return Upkeep("whole", f"it depends on when it is run: {moment}", of_the_run=moment)
+        if meaning.by_chance(session, query.with_views(self._views(self._rows))):
+            return Upkeep("whole", "Spark says that it may have another value with each run")
         if found.grouped is None:
             return found
+        if read.makes_rows:
+            return Upkeep("whole", "a function in its SELECT list makes several rows of one")
+        self._rows.createOrReplaceTempView(ROWS)
         join(self.batch, found.grouped.joins)
-        if not _deterministic(self.everything):
-            return Upkeep("whole", "Spark says that it may have another value with each run")
+        return self._proved(found, found.grouped)
+
+    def _proved(self, found: Upkeep, grouped: Grouped) -> Upkeep:
+        """The way that can be gone, now that Spark is asked about the parts that it goes by."""
+        reason = meaning.disproved(self.batch.session, self.table.query, grouped)
+        if reason:
+            return Upkeep("whole", reason)
+        try:
+            with meaning.unlogged():
+                odd = partials.odd_groups(grouped, self._rows) if found.way != "whole" else ""
+        except AnalysisException:
+            return Upkeep("whole", "what it groups by has the name of an output in it")
+        if odd:
+            return Upkeep("whole", f"rows of a table cannot be found by {odd}, which it groups by")
         if found.way == "partial":
             try:
-                self._demand_same(found.grouped)
+                self._demand_same(grouped)
             except NotPartial as reason:
-                return replace(found, way="groups" if found.grouped.located else "whole", why=str(reason))
+                return replace(found, way="groups" if grouped.located else "whole", why=str(reason))
         return found
 
     @property
@@ -117,13 +161,14 @@ class _Gold:
 
     def _demand_same(self, grouped: Grouped) -> None:
         """A last look with other eyes: what is made of partials must have the types that the user's query has."""
-        from pyspark.errors import AnalysisException
-
         try:
             self._partials = Partials.of(grouped, self._rows)
             self._of_all = self._outputs(self._partials, self._all(self._partials))
         except AnalysisException as error:
             raise NotPartial("its SELECT list asks for more than its groups and aggregate functions") from error
+        texts = [text for text, _ in grouped.outputs] + ([grouped.having] if grouped.having else [])
+        if not meaning.row_for_row(self.batch.session, texts, _VALUES):
+            raise NotPartial("its SELECT list asks for more than one value of each group")
         if columns_of(self._of_all.schema) != columns_of(self.everything.schema):
             raise NotPartial("what can be kept of its groups is of other types")
 
@@ -131,7 +176,13 @@ class _Gold:
 
     def whole(self) -> None:
         """Runs the query over everything and replaces the table's rows."""
-        self._replace(self._exactly(self._rows), read=self._all_rows)
+        rows = self._exactly(self._rows)
+        if self.batch.progress.of_the_run:
+            rows = cut(rows, few=False)
+            if same_rows(rows, self.batch.session.read.format("delta").load(self.batch.flow.target)):
+                self.batch.report.read = self._all_rows  # it is what it was, and no commit has to say so
+                return
+        self._replace(rows, read=self._all_rows)
 
     def by_groups(self) -> None:
         """Runs the query over all rows of the groups that changed."""
@@ -237,8 +288,8 @@ class _Gold:
         return F.broadcast(frame) if self._few else frame
 
     def _outputs(self, partials: Partials, kept: DataFrame) -> DataFrame:
-        partials.values(kept).createOrReplaceTempView("_sluicegate_values")
-        return self.batch.session.sql(outputs_sql(partials.grouped, "_sluicegate_values"))
+        partials.values(kept).createOrReplaceTempView(_VALUES)
+        return self.batch.session.sql(outputs_sql(partials.grouped, _VALUES))
 
     def _exactly(self, rows: DataFrame, touched: DataFrame | None = None) -> DataFrame:
         """The user's own query, with sums and averages that do not depend on the order in which Spark adds.
@@ -247,8 +298,6 @@ class _Gold:
             rows: rows of the table that it follows.
             touched: the groups that are asked for; all by default.
         """
-        from pyspark.errors import AnalysisException
-
         plain, exact = self._query(rows), self._rounded
         if exact is None:
             return plain
@@ -274,8 +323,9 @@ class _Gold:
         if grouped is None or not grouped.sums:
             return None
         try:
-            sums = Partials.of(replace(grouped, calls=tuple(call for call, _ in grouped.sums)), self._rows)
-        except NotPartial:
+            with meaning.unlogged():
+                sums = Partials.of(replace(grouped, calls=tuple(call for call, _ in grouped.sums)), self._rows)
+        except (NotPartial, AnalysisException):
             return None
         rounded = tuple(call for call, _ in grouped.sums if sums.is_rounded(call))
         return replace(sums, grouped=replace(grouped, calls=rounded)) if rounded else None
@@ -284,11 +334,15 @@ class _Gold:
         """The user's own query, over some rows of the table that it follows; see ``Query.with_views``."""
         if self.table.transform is not None:
             return self._called(self.table.transform)
+        return self.batch.session.sql(self.table.query.with_views(self._views(source), others, join))
+
+    def _views(self, source: DataFrame) -> dict[str, str]:
+        """Makes views of the tables that the query reads, with some rows of the table that it follows; their names."""
         views = {}
         for other in self.table.query.tables:
             views[other] = f"_sluicegate_{self.name}_{other.replace('.', '_')}"
             (source if other == self.source else self.batch.pinned(other)).createOrReplaceTempView(views[other])
-        return self.batch.session.sql(self.table.query.with_views(views, others, join))
+        return views
 
     def _called(self, transform: PythonTransform) -> DataFrame:
         """What the user's function makes of the tables that it reads, as of the batch's end."""
@@ -305,9 +359,15 @@ class _Gold:
         else:
             self._change(rows, None, read=self._changes)
 
+    @property
+    def _said(self) -> dict[str, Any]:
+        """What each commit says of how the table is kept up to date, and why."""
+        moment = {"of_the_run": self.upkeep.of_the_run} if self.upkeep.of_the_run else {}
+        return {"strategy": self.upkeep.way, "because": self.upkeep.why, **moment}
+
     def _replace(self, rows: DataFrame, read: int) -> None:
         fault.point("gold.before_commit")
-        commit = self.batch.commit(read=read, strategy=self.upkeep.way, because=self.upkeep.why, all=True)
+        commit = self.batch.commit(read=read, all=True, **self._said)
         by = clustering.columns(self.table.ordering, rows.schema)
         clustering.replace(rows, self.batch.flow.target, by, commit, anew=self.batch.whole)
         fault.point("gold.after_commit")
@@ -326,13 +386,7 @@ class _Gold:
         counts = {kind: count for kind, count in tally.collect()}
         looked_at = counts.pop("groups", 0) if touched is not None else None
         fault.point("gold.before_commit")
-        facts: dict[str, Any] = {
-            "strategy": self.upkeep.way,
-            "because": self.upkeep.why,
-            "changed": counts,
-            "groups": looked_at,
-            "all": touched is None,
-        }
+        facts: dict[str, Any] = {**self._said, "changed": counts, "groups": looked_at, "all": touched is None}
         with self.batch.commit(read=read, **facts):
             if counts:
                 merge_by(self.batch.flow.target, changes, self.keys, few=self._few)
@@ -342,9 +396,3 @@ class _Gold:
         report = self.batch.report
         report.read, report.inserted = read, counts.get("insert", 0)
         report.updated, report.deleted = counts.get("update", 0), counts.get("delete", 0)
-
-
-def _deterministic(frame: DataFrame) -> bool:
-    """Whether Spark, which has read the query as well, says the same of its functions."""
-    plan = frame._jdf.queryExecution().analyzed()
-    return bool(plan.deterministic())

@@ -9,8 +9,18 @@ from sluicegate.sql_tokens import Span
 from sluicegate.ties import Tie
 from sluicegate.values import quoted
 
+PARTIAL = {
+    "count": "count", "count_if": "count_if", "sum": "sum", "avg": "avg", "mean": "avg", "min": "min", "max": "max",
+    "stddev": "stddev_samp", "std": "stddev_samp", "stddev_samp": "stddev_samp", "stddev_pop": "stddev_pop",
+    "variance": "var_samp", "var_samp": "var_samp", "var_pop": "var_pop",
+}  # fmt: skip
+"""The aggregate functions that it is known here how to add to and to take away from, each with its plain name."""
+
 SUMS = {"sum", "avg"}
 """The functions whose value Spark makes of doubles in the order in which it meets them."""
+
+MOMENTS = {"var_pop", "var_samp", "stddev_pop", "stddev_samp"}
+"""Those of whose value the same is true for any term."""
 
 ONE_ROW = ("TRUE",)
 """What a query without GROUP BY groups by: all of its rows are one group, which is there without rows, too."""
@@ -37,6 +47,16 @@ class Call:
         """Name of the column that stands for its value in ``Grouped.outputs``."""
         return f"_value_{self.number}"
 
+    def sql(self, qualified: Call | None = None) -> str:
+        """The call as it is made of its parts.
+
+        Args:
+            qualified: the same call with other texts of its parts.
+        """
+        its = qualified or self
+        condition = f" FILTER (WHERE {its.condition})" if its.condition else ""
+        return f"{self.function}({', '.join(its.arguments) or '*'}){condition}"
+
 
 @dataclass(frozen=True)
 class Grouped:
@@ -54,6 +74,8 @@ class Grouped:
         outputs: SQL of each output over the values of groups and calls, with its name.
         having: SQL of its HAVING over these values and outputs; empty without.
         sums: those of its calls that are sums or averages of each row's value, and the tokens that they stand at.
+        again: the query put together again from all these parts, over the views of its FROM (see meaning.py).
+        one_row: whether it has no GROUP BY: its result is one row.
     """
 
     table: str
@@ -67,11 +89,13 @@ class Grouped:
     outputs: tuple[tuple[str, str], ...]
     having: str
     sums: tuple[tuple[Call, Span], ...] = ()
+    again: str = ""
+    one_row: bool = False
 
     @property
-    def one_row(self) -> bool:
-        """Whether it has no GROUP BY: its result is one row."""
-        return self.groups == ONE_ROW
+    def once(self) -> dict[int, Call]:
+        """Each of its aggregate functions once, by its number."""
+        return {call.number: call for call in reversed(self.calls)}
 
     @property
     def located(self) -> bool:

@@ -20,6 +20,7 @@ from sluicegate import (
     landing,
     outcome,
     plan,
+    process,
     report,
     s3,
     schemas,
@@ -63,6 +64,7 @@ def main(layer: Layer, argv: Sequence[str] | None = None) -> int:
 
 def guarded(work: Callable[[], RunReport]) -> int:
     """Does a job's work, ends its output with the report or the error, and returns the exit code."""
+    process.end_with_parent()
     try:
         done = work()
     except SluicegateError as error:
@@ -222,11 +224,11 @@ class Job:
             raise
 
     def _table(self, name: str, way: Flow) -> None:
-        changed = 0
+        found: landing.Discovery | None = None
         files = self.layer == "bronze" and self.pipeline.bronze[name].of_files
         if files:
             outcome.copy(self.at, name)  # of a run that was killed before it could: discovery asks what failed
-            changed = landing.enter(name, self.pipeline.bronze[name], self.at, self._look).changed.num_rows
+            found = landing.enter(name, self.pipeline.bronze[name], self.at, self._look)
         now = progress(way)
         choice = self._choice if self._choice and self._choice.of(name, self.pipeline) else None
         anew = self._anew and not files and now.kind != "blocked"
@@ -243,7 +245,9 @@ class Job:
         if files and done.state == "written":
             done.read = done.written = taken.rows
             done.corrupt, done.rescued, done.failed = taken.corrupt, taken.rescued, taken.failed
-        done.changed_files = changed
+        if found is not None:
+            done.changed_files, done.moved_files = found.changed.num_rows, found.moved.num_rows
+            done.refused = dict(found.refused)
         self.done.tables.append(done)
         remarks = done.remarks()
         if self.layer == "bronze":

@@ -8,12 +8,13 @@ table touches.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from sqlglot import exp
 
 from sluicegate.query import Query
+from sluicegate.scopes import Scope, Source, columns_of
 from sluicegate.ties import Tie, ties
 from sluicegate.values import quoted
 
@@ -38,15 +39,14 @@ class From:
         alias: what the query calls it.
         joins: the others by name, each with how it is tied to the first one's rows.
         text: SQL of the FROM over the view ``ROWS`` and those of ``view``.
-        aliases: what the query calls its tables, in small letters, each with the columns that mean something else
-            without that name before them.
+        scope: what names in the other clauses mean.
     """
 
     table: str
     alias: str
     joins: Mapping[str, tuple[Tie, ...]]
     text: str
-    aliases: Mapping[str, frozenset[str]]
+    scope: Scope
 
 
 def view(table: str) -> str:
@@ -54,8 +54,13 @@ def view(table: str) -> str:
     return f"_sluicegate_joined_{table.replace('.', '_')}"
 
 
-def read_from(tree: exp.Select, text: str) -> From:
+def read_from(tree: exp.Select, text: str, schemas: Mapping[str, Sequence[str]] | None = None) -> From:
     """Reads the FROM of a query without subqueries.
+
+    Args:
+        tree: the query.
+        text: the same as it is written.
+        schemas: the columns of its tables, where they are known.
 
     Raises:
         CannotFollow: it joins in a way of which it is not known what a change touches.
@@ -67,22 +72,28 @@ def read_from(tree: exp.Select, text: str) -> From:
         raise CannotFollow("it is made of several queries")
     if any(table.args.get(part) for table in tables for part in _ODD):
         raise CannotFollow("it reads a table in a way that cannot be followed")
+    if any(table.args["alias"].columns for table in tables if table.args.get("alias")):
+        raise CannotFollow("it gives the columns of a table other names")
     names, alias = [_name(table) for table in tables], str(first.alias or first.name)
-    aliases = {_alias(table): frozenset[str]() for table in tables}
+    sources = [Source(_alias(first), columns_of(schemas, names[0]))]
+    sources += [_joined(join, columns_of(schemas, name)) for join, name in zip(joins, names[1:], strict=True)]
+    scope = Scope(sources, tree)
     if not joins:
-        return From(names[0], alias, {}, f"{ROWS} AS {quoted(alias)}", aliases)
+        return From(names[0], alias, {}, f"{ROWS} AS {quoted(alias)}", scope)
     if any(join.side not in _SIDES or join.kind not in _KINDS or join.method for join in joins):
         raise CannotFollow("it has a join that is no inner, left, semi or anti join")
     tied = ties(tree, alias, Counter(names[1:]))
     for name in names[1:]:
         if name not in tied or name == names[0]:
             raise CannotFollow(f"no equality with a column of {names[0]} says which rows a row of {name} touches")
-    for join in joins:
-        shared = {column.name.lower() for column in join.args.get("using") or []}
-        aliases[_alias(join.this)] = frozenset(shared)  # of a row that finds none they are NULL there
     views = {names[0]: ROWS, **{name: view(name) for name in names[1:]}}
     joined = {name: tuple(its) for name, its in tied.items()}
-    return From(names[0], alias, joined, Query.parse(text).from_clause(views), aliases)
+    return From(names[0], alias, joined, Query.parse(text).from_clause(views), scope)
+
+
+def _joined(join: exp.Join, columns: frozenset[str] | None) -> Source:
+    shared = frozenset(column.name.lower() for column in join.args.get("using") or [])
+    return Source(_alias(join.this), columns, shared, hidden=join.kind in ("SEMI", "ANTI"))
 
 
 def _name(table: exp.Table) -> str:

@@ -19,7 +19,7 @@ from sluicegate.expectations import BROKEN, FATE, Rules, unique
 from sluicegate.scd import DELETES, History
 from sluicegate.schema import PROVENANCE, data_columns
 from sluicegate.session import configured
-from sluicegate.values import quoted
+from sluicegate.values import MICROSECONDS, quoted
 
 if TYPE_CHECKING:
     from deltalake import DeltaTable
@@ -188,7 +188,7 @@ class Judge:
         return [
             F.struct(*stamps).alias(ARRIVED) if stamps else nothing.alias(ARRIVED),
             F.col(f"{RECORD}.source_file").alias(SOURCE) if "source_file" in has else nothing.alias(SOURCE),
-            F.when(F.col(FATE).isin(*fates), F.to_json(_as_it_came(has))).alias(RECORD),
+            F.when(F.col(FATE).isin(*fates), F.to_json(_as_it_came(has), MICROSECONDS)).alias(RECORD),
         ]
 
     @property

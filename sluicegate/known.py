@@ -1,4 +1,4 @@
-"""The ledger's entries put together in one file, so that a look at landing does not open one for each chunk.
+"""The ledger's entries put together in few files, so that a look at landing does not open one for each chunk.
 
 It is a copy: where it is missing, or does not fit the ledger, the ledger itself is read. It is not made by OPTIMIZE of
 the ledger: two of those at once double every row (delta-rs 1.6.6 takes the second for no conflict, without retries
@@ -13,10 +13,10 @@ from itertools import pairwise
 
 import pyarrow as pa
 import pyarrow.compute as pc
-from deltalake import DeltaTable, Transaction, WriterProperties
+from deltalake import CommitProperties, DeltaTable, Transaction, WriterProperties
 from deltalake.exceptions import DeltaError
 
-from sluicegate import lake
+from sluicegate import lake, tiers
 from sluicegate.stores import FILES
 
 # Files that are compared at a time.
@@ -24,8 +24,9 @@ AT_ONCE = 125_000
 
 COLUMNS = [*FILES.names, "action", "chunk"]
 
-# Rows that are read or left out together, by the range of their paths.
-ROWS = WriterProperties(max_row_group_size=16_384)
+
+# Rows that are read or left out together.
+ROWS = WriterProperties(max_row_group_size=tiers.ROW_GROUP)
 
 
 def compare(at: lake.Lake, name: str, ledger: DeltaTable, files: pa.Table) -> tuple[pa.Table, pa.Table, pa.Table]:
@@ -72,31 +73,43 @@ def entries(at: lake.Lake, name: str, ledger: DeltaTable, first: str | None, las
         return pa.schema([*FILES, ("action", pa.string()), ("chunk", pa.int64())]).empty_table()
     span = (pc.field("path") >= first) & (pc.field("path") <= last)
     copy, upto = _copy(at, name, ledger)
-    later = _in_order(lake.above(ledger, "chunk", upto).to_table(COLUMNS, filter=span))
+    later = _in_order(lake.where(lake.above(ledger, "chunk", upto), span, COLUMNS))
     return (
         later
         if copy is None
-        else pa.concat_tables([later, _in_order(lake.dataset(copy).to_table(COLUMNS, filter=span))])
+        else pa.concat_tables([later, _in_order(lake.where(lake.above(copy, "chunk", -1), span, COLUMNS))])
     )
 
 
 def keep(at: lake.Lake, name: str, ledger: DeltaTable) -> None:
-    """Makes the copy again when the ledger has gained many chunks since."""
+    """Adds to the copy what the ledger has gained, when these are many chunks; what is in it is not written anew."""
     copy, upto = _copy(at, name, ledger)
     number = ledger.version()
     if number - upto < lake.MANY_FILES:
         return
-    parts = [_in_order(lake.above(ledger, "chunk", upto).to_table(COLUMNS))]
-    parts += [lake.dataset(copy).to_table(COLUMNS)] if copy is not None else []
+    gained = _in_order(lake.above(ledger, "chunk", upto).to_table(COLUMNS))
+    mark = Transaction(_app_id(ledger), number)
     with suppress(DeltaError):  # another run does the same at this moment
-        lake.replace(
-            lake.delta_table(at.known(name)), at.known(name), pa.concat_tables(parts),
-            writer_properties=ROWS, transaction=Transaction(_app_id(ledger), number),
-        )  # fmt: skip
+        if copy is None:
+            lake.replace(
+                lake.delta_table(at.known(name)), at.known(name), gained, writer_properties=ROWS, transaction=mark
+            )
+            return
+        once = CommitProperties(max_commit_retries=0, app_transactions=[mark])
+        lake.write(copy, gained, mode="append", writer_properties=ROWS, commit_properties=once)
+        copy = lake.table_at(at.known(name))
+        if tiers.put_together(copy, "chunk"):
+            copy.vacuum(retention_hours=1, dry_run=False, enforce_retention_duration=False)
+
+
+def since(ledger: DeltaTable, chunk: int, first: str, last: str) -> pa.Table:
+    """The same, of the chunks after one."""
+    span = (pc.field("path") >= first) & (pc.field("path") <= last)
+    return _in_order(lake.where(lake.above(ledger, "chunk", chunk), span, COLUMNS))
 
 
 def _in_order(found: pa.Table) -> pa.Table:
-    """The newest first. The copy is written so, and to sort a million paths takes as much memory again as they do."""
+    """The newest first. They mostly lie so, and to sort a million paths takes as much memory again as they do."""
     chunk = found["chunk"].combine_chunks()
     if pc.all(pc.less_equal(chunk[1:], chunk[:-1]), min_count=0).as_py():
         return found

@@ -23,6 +23,9 @@ LAYERS = ("bronze", "silver", "gold")
 METADATA = "sluicegate"
 
 # Columns that Delta's change data feed adds.
+ENGINE_COLUMNS = ("_chunk", "_pos", "_sequence")
+"""Columns by which we know a row; a query over whole tables does not see them."""
+
 CHANGE_COLUMNS = ("_change_type", "_commit_version", "_commit_timestamp")
 
 # So many data files of a small table are put into one: opening them costs more than what is in them.
@@ -195,28 +198,47 @@ def dataset(table: DeltaTable) -> Any:
     Files on local disk and S3 are read by Arrow itself. Through delta-rs, as by default, Arrow's reader threads call
     back into Python, and a process that ends before they have come to rest is sometimes aborted ("terminate called").
     """
-    return table.to_pyarrow_dataset(filesystem=_filesystem(table), parquet_read_options=_read_options())
+    return table.to_pyarrow_dataset(filesystem=filesystem(table), parquet_read_options=_read_options())
 
 
 def above(table: DeltaTable, column: str, value: int) -> Any:
     """The rows whose ``column`` is greater, as a pyarrow dataset, without opening files that have none of them.
 
-    For tables of thousands of files: to describe them all to Arrow takes longer than to read a few.
+    For tables of thousands of files: to describe them all to Arrow takes longer than to read a few. The files with the
+    greatest values come first.
     """
     import pyarrow.dataset as ds
 
-    filesystem = _filesystem(table)
     greater = ds.field(column) > value
-    if filesystem is None or not _plain(table):
+    if filesystem(table) is None or not is_plain(table):
         return dataset(table).filter(greater)
     files = statistics(table, "path", f"max.{column}")
-    newest = files.filter(pc.fill_null(pc.greater(files[1], value), True))["path"].to_pylist()
+    newest = files.filter(pc.fill_null(pc.greater(files[1], value), True)).sort_by([(f"max.{column}", "descending")])
+    return files_of(table, newest["path"].to_pylist()).filter(greater)
+
+
+def files_of(table: DeltaTable, paths: list[str]) -> Any:
+    """Some data files of a table, as a pyarrow dataset that reads them in this order; only if it ``is_plain``."""
+    import pyarrow.dataset as ds
+
     schema = pa.schema(table.schema().to_arrow())
     form = ds.ParquetFileFormat(read_options=_read_options())
-    return ds.dataset(newest, schema=schema, filesystem=filesystem, format=form).filter(greater)
+    return ds.dataset(paths, schema=schema, filesystem=filesystem(table), format=form)
 
 
-def _plain(table: DeltaTable) -> bool:
+def where(found: Any, condition: Any, columns: list[str] | None = None) -> pa.Table:
+    """The rows of a pyarrow dataset that meet a condition.
+
+    Files that delta-rs has rewritten (a DELETE of somebody's, say) hold texts of a type that Arrow cannot compare yet.
+    """
+    try:
+        return found.to_table(columns, filter=condition)
+    except pa.ArrowNotImplementedError:
+        rows = found.to_table().filter(condition)
+        return rows if columns is None else rows.select(columns)
+
+
+def is_plain(table: DeltaTable) -> bool:
     """Whether the data files alone say what the rows are: no deletions, renamed columns or partitions beside them."""
     protocol = table.protocol()
     beside = {"deletionVectors", "columnMapping"} & set(protocol.reader_features or ())
@@ -240,7 +262,8 @@ def replace(
     table_at(uri).vacuum(retention_hours=1, dry_run=False, enforce_retention_duration=False)
 
 
-def _filesystem(table: DeltaTable) -> Any:
+def filesystem(table: DeltaTable) -> Any:
+    """The folder of a table as Arrow opens it; None where it cannot."""
     from pyarrow import fs
 
     uri = table.table_uri

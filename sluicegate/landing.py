@@ -6,9 +6,7 @@ A chunk's number is the version of the commit that entered it, so chunks have an
 
 from __future__ import annotations
 
-import fnmatch
 import json
-import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
@@ -20,8 +18,12 @@ import pyarrow.compute as pc
 from deltalake import CommitProperties, DeltaTable
 from deltalake.exceptions import CommitFailedError, DeltaError
 
-from sluicegate import archive, fault, known, lake, outcome, store_errors, stores
+from sluicegate import archive, fault, known, lake, once, outcome, roots, store_errors, stores
+from sluicegate.disk import Admits
 from sluicegate.errors import LandingMissing, StoreUnreachable, Where
+from sluicegate.names import UNFINISHED_NAME, admitting, finished, matching
+from sluicegate.roots import MOVED
+from sluicegate.roots import relative as relative
 from sluicegate.stores import FILES
 
 if TYPE_CHECKING:
@@ -37,12 +39,12 @@ LEDGER = pa.schema(
 )
 
 # What bronze is to do with a file of the ledger: READ it, REPLACE the rows that it gave before, or SKIP it. In a chunk
-# with RESET or DROP the table is made anew: RESET files are read again, and of DROP files the rows go.
+# with RESET or DROP the table is made anew: RESET files are read again, and of DROP files the rows go. MOVED is one
+# that was known below a former landing folder (see roots.py).
 READ, REPLACE, SKIP, RESET, DROP = "read", "replace", "skip", "reset", "drop"
 
-# Names that programs give to what they have not finished writing.
-TEMPORARY = ("*.tmp", "*.temp", "*.part", "*.partial", "*.crdownload", "*.filepart", "*.swp", "*~", "*._COPYING_")
-UNFINISHED = "(^|/)[._]|(" + "|".join(re.escape(pattern[1:]) for pattern in TEMPORARY) + r")\z"
+# Entries whose files are not to be opened.
+UNREAD = (SKIP, DROP, MOVED)
 
 # Another run may enter files between our look at the ledger and our commit; each time we look again.
 ATTEMPTS = 20
@@ -63,6 +65,11 @@ class Discovery:
             say to read them again; they are reported.
         how: how they are to be read where not as the definition says (``CopyOptions.facts``), for the ledger's commits.
         whole: whether ``new`` is to be one chunk, however many files it has.
+        command: what enters them, where its repetition must know what it has entered already.
+        refused: what was passed over, and why: folders (ending in ``/``) and files that cannot be looked at, and links
+            that lead out of the landing folder.
+        moved: entries for files that were known below a former landing folder, and are not read.
+        folders: the landing folders that there were, the newest first; empty if none was looked at.
     """
 
     new: pa.Table
@@ -70,6 +77,10 @@ class Discovery:
     changed: pa.Table
     how: Mapping[str, Any] = field(default_factory=dict)
     whole: bool = False
+    command: once.Command | None = None
+    refused: Mapping[str, str] = field(default_factory=dict)
+    moved: pa.Table = field(default_factory=roots.ENTERED.empty_table)
+    folders: tuple[str, ...] = ()
 
     @property
     def bytes(self) -> int:
@@ -77,32 +88,28 @@ class Discovery:
         return pc.sum(self.new["size"]).as_py() or 0
 
 
-def folder_of(address: str) -> tuple[str, tuple[str, ...]]:
-    """A folder as the paths of its files begin, and the one file in it if the address is that of a file."""
-    try:
-        fs, root = stores.opened(address)
-    except (OSError, ValueError, ImportError):
-        return address, ()  # what is wrong with it is said when it is listed
-    if fs.isfile(root):
-        above, _, file = root.rpartition("/")
-        return stores.uri(fs, above), (file,)
-    return stores.uri(fs, root), ()
-
-
-def below(name: str, folder: str, emptied: Callable[[], bool] = lambda: False) -> pa.Table:
+def below(
+    name: str,
+    folder: str,
+    emptied: Callable[[], bool] = lambda: False,
+    admits: Admits = lambda _: True,
+    left: dict[str, str] | None = None,
+) -> pa.Table:
     """All files in a folder and the folders below it, finished or not (schema ``FILES``).
 
     Args:
         name: the bronze table, for messages.
         folder: path or URI.
         emptied: whether files of a folder that is not there have been read; asked only of stores without folders.
+        admits: which names are asked for (see ``stores.files``).
+        left: gets what is passed over, and why.
 
     Raises:
         LandingMissing: the folder does not exist, or cannot be listed.
         StoreUnreachable: its store does not answer.
     """
     try:
-        return stores.files(folder)
+        return stores.files(folder, admits, left)
     except FileNotFoundError as error:
         if not stores.has_folders(folder) and emptied():
             return FILES.empty_table()
@@ -124,25 +131,6 @@ def below(name: str, folder: str, emptied: Callable[[], bool] = lambda: False) -
         ) from error
 
 
-def relative(files: pa.Table, folder: str) -> pa.ChunkedArray:
-    """The names of files below their folder."""
-    return pc.utf8_ltrim(pc.utf8_slice_codeunits(files["path"], len(folder)), "/")
-
-
-def finished(names: pa.ChunkedArray) -> pa.ChunkedArray:
-    """Which files are whole, by their names below the folder: neither hidden nor temporary."""
-    return pc.invert(pc.match_substring_regex(names, UNFINISHED))
-
-
-def matching(names: pa.ChunkedArray, glob: str | None) -> pa.ChunkedArray:
-    """Which files, by their names below the folder, have a last part that matches the pattern; all without one."""
-    if glob is None:
-        return pc.is_valid(names)
-    matches = re.compile(fnmatch.translate(glob)).match
-    found = [[matches(name.rpartition("/")[2]) is not None for name in part.to_pylist()] for part in names.chunks]
-    return pa.chunked_array(found, pa.bool_())
-
-
 def discover(name: str, table: BronzeTable, at: lake.Lake, now: datetime | None = None) -> Discovery:
     """Looks at the landing folder and takes away what the ledger knows; writes nothing.
 
@@ -160,47 +148,63 @@ def discover(name: str, table: BronzeTable, at: lake.Lake, now: datetime | None 
         LandingMissing: the folder does not exist, or cannot be listed.
     """
     ledger = lake.delta_table(at.ledger(name))
-    folder, only = folder_of(table.path)
-    landed = below(name, folder, lambda: ledger is not None and _has_of(at, name, ledger, folder))
-    landed = _only(landed, folder, only)
+    place = roots.home(at, name, table.path)
+    folder = place.folder
+    landed, refused = _landed(name, table, place, lambda: ledger is not None and _has_of(at, name, ledger, folder))
     admitted = partial(_admitted, table=table, folder=folder)
     settled, settling = by_age(landed, table, now)
     settling = admitted(settling)
     nothing = FILES.empty_table()
+    told: dict[str, Any] = {"refused": refused, "folders": place.folders}
     if ledger is None:
         if table.includeExistingFiles:
-            return Discovery(in_order(to(READ, admitted(settled))), settling, nothing)
-        return Discovery(in_order(to(SKIP, admitted(landed))), nothing, nothing)
+            return Discovery(in_order(to(READ, admitted(settled))), settling, nothing, **told)
+        return Discovery(in_order(to(SKIP, admitted(landed))), nothing, nothing, **told)
     # Names are looked at last: of very many files that landed some time, nearly all are known.
     new, changed, former = known.compare(at, name, ledger, settled)
     new, changed = admitted(new), admitted(changed)
     # What has landed where a file was taken away is another file, not that one changed.
-    if not table.allowOverwrites and (away := archive.table(at, name, ledger)).num_rows:
-        others = former.join(away, keys=FILES.names, join_type="left semi")
+    if not table.allowOverwrites and changed.num_rows:
+        others = archive.among(at, name, ledger, former)
         new = pa.concat_tables([new, _among(changed, others["path"].to_pylist())])
         changed = _without(changed, others)
     failed = outcome.failed(at, name, table.fingerprint)
+    moved = roots.adopted(at, name, ledger, place, new, failed)
+    new = _without(new, moved) if moved.num_rows else new
     # A file that could not be read is read when it is repaired, or when what kept us from it may have gone.
     again = changed if table.allowOverwrites else _among(changed, failed)
     left = _without(changed, again)
     retried = _without(admitted(_among(settled, [path for path, retry in failed.items() if retry])), again)
     entered = [to(READ, new), to(REPLACE, again), to(REPLACE, retried)]
-    return Discovery(in_order(pa.concat_tables(entered)), settling, left)
+    return Discovery(in_order(pa.concat_tables(entered)), settling, left, moved=moved, **told)
 
 
-def listing(name: str, table: BronzeTable) -> pa.Table:
+def listing(name: str, table: BronzeTable, at: lake.Lake) -> pa.Table:
     """All files of the landing folder that the definition lets in (schema ``FILES``).
 
     Raises:
         LandingMissing: the folder does not exist, or cannot be listed.
     """
-    folder, only = folder_of(table.path)
-    return _admitted(_only(below(name, folder, lambda: True), folder, only), table, folder)
+    place = roots.home(at, name, table.path)
+    return _admitted(_landed(name, table, place, lambda: True)[0], table, place.folder)
 
 
-def _only(files: pa.Table, folder: str, names: Sequence[str]) -> pa.Table:
-    wanted = pa.array([f"{folder}/{name}" for name in names], pa.string())
-    return files.filter(pc.is_in(files["path"], value_set=wanted)) if names else files
+def _landed(
+    name: str, table: BronzeTable, place: roots.Home, emptied: Callable[[], bool]
+) -> tuple[pa.Table, dict[str, str]]:
+    """The files of a landing folder, and what in it was passed over though it may have been for the table."""
+    left: dict[str, str] = {}
+    admits = admitting(table.pathGlobFilter, place.only)
+    files = below(name, place.folder, emptied, admits, left)
+    if place.only:
+        wanted = pa.array([f"{place.folder}/{one}" for one in place.only], pa.string())
+        files = files.filter(pc.is_in(files["path"], value_set=wanted))
+    return files, {path: why for path, why in left.items() if _concerns(path, place, admits)}
+
+
+def _concerns(path: str, place: roots.Home, admits: Admits) -> bool:
+    name = path[len(place.folder) :].strip("/")
+    return admits(name) if not path.endswith("/") else not place.only and UNFINISHED_NAME.search(name) is None
 
 
 def by_age(files: pa.Table, table: BronzeTable, now: datetime | None = None) -> tuple[pa.Table, pa.Table]:
@@ -267,15 +271,18 @@ def enter(name: str, table: BronzeTable, at: lake.Lake, look: Look | None = None
         ledger = lake.delta_table(uri)  # before the look: of what it does not have yet, the commit would fail
         found = (look or discover)(name, table, at)
         first = ledger is None and not table.includeExistingFiles
-        if not found.new.num_rows and not first:
+        if not found.new.num_rows and not found.moved.num_rows and not first:
             return found
         try:
             if ledger is None:
-                ledger = _create(uri, _baseline(name, table, at))
+                ledger = _create(uri, _baseline(name, table, at), found.folders)
                 found = found if table.includeExistingFiles else (look or discover)(name, table, at)
+            folders = found.folders or roots.told(ledger)
+            if found.moved.num_rows:
+                _append(ledger, found.moved, {}, None, folders)
             limits = (found.new.num_rows, None) if found.whole else (table.maxFilesPerTrigger, table.maxBytesPerTrigger)
             for chunk in chunks(found.new, *limits):
-                _append(ledger, chunk, found.how)
+                _append(ledger, chunk, found.how, found.command, folders)
             known.keep(at, name, ledger)
             return found
         except CommitFailedError:
@@ -290,7 +297,7 @@ def _baseline(name: str, table: BronzeTable, at: lake.Lake) -> pa.Table:
     return _stamped(found, 0)
 
 
-def _create(ledger_uri: str, files: pa.Table) -> DeltaTable:
+def _create(ledger_uri: str, files: pa.Table, folders: Sequence[str] = ()) -> DeltaTable:
     """A new ledger, in one commit with the files that it has from the start.
 
     Raises:
@@ -304,7 +311,7 @@ def _create(ledger_uri: str, files: pa.Table) -> DeltaTable:
             mode="error",
             # The ledger is read as a stream of changes, and its history is never cleaned away: chunks are its versions.
             configuration={"delta.enableChangeDataFeed": "true", "delta.logRetentionDuration": "interval 36500 days"},
-            commit_properties=CommitProperties(max_commit_retries=0),
+            commit_properties=CommitProperties(max_commit_retries=0, custom_metadata=_said({roots.KEY: folders})),
         )
     except DeltaError as error:
         raise CommitFailedError(str(error)) from error
@@ -327,7 +334,13 @@ def chunks(files: pa.Table, max_files: int, max_bytes: int | None) -> list[pa.Ta
     return cut
 
 
-def _append(ledger: DeltaTable, files: pa.Table, how: Mapping[str, Any]) -> None:
+def _append(
+    ledger: DeltaTable,
+    files: pa.Table,
+    how: Mapping[str, Any],
+    command: once.Command | None = None,
+    folders: Sequence[str] = (),
+) -> None:
     """Enters a chunk, as exactly the version after the one that the ledger is loaded at.
 
     Raises:
@@ -335,14 +348,21 @@ def _append(ledger: DeltaTable, files: pa.Table, how: Mapping[str, Any]) -> None
     """
     number = ledger.version() + 1
     fault.point("ledger.before_commit")
-    said = {"userMetadata": json.dumps({lake.METADATA: {"copy": how}})} if how else None
+    said_of = {"copy": how, once.KEY: command.facts() if command else None, roots.KEY: folders}
+    marked = [command.transaction(ledger, number)] if command else None
     # With retries the chunk would be given another version.
-    properties = CommitProperties(max_commit_retries=0, custom_metadata=said)
+    properties = CommitProperties(max_commit_retries=0, custom_metadata=_said(said_of), app_transactions=marked)
     lake.write(ledger, _stamped(files, number), mode="append", commit_properties=properties)
     fault.point("ledger.after_commit")
     # Exactly our own commit, not the newest: if another run has entered files, the next compare-and-set must fail.
     if ledger.version() != number:
         ledger.load_as_version(number)
+
+
+def _said(facts: Mapping[str, Any]) -> dict[str, str] | None:
+    """What a commit of the ledger is to tell, without what there is nothing of."""
+    there = {key: said for key, said in facts.items() if said}
+    return {"userMetadata": json.dumps({lake.METADATA: there})} if there else None
 
 
 def _stamped(files: pa.Table, chunk: int) -> pa.Table:

@@ -17,15 +17,15 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, field, fields, replace
+from types import FrameType
 
 import pyarrow as pa
 from deltalake import CommitProperties, DeltaTable
 from deltalake.exceptions import CommitFailedError, DeltaError
 
-from sluicegate import aws, lake, stores
+from sluicegate import aws, lake, process, stores
 from sluicegate.errors import LakeLocked, Where
-from sluicegate.streams import is_there
 from sluicegate.time_spans import utc_now
 
 # Seconds that a lease lasts without being renewed, and after which it is renewed.
@@ -33,6 +33,9 @@ LASTS = 60.0
 RENEWED_AFTER = 15.0
 
 KEY = "lease"
+
+# Stops the main thread's work. Not SIGINT, which a shell lets its background jobs ignore.
+STOPS = signal.SIGUSR1
 
 # Renewals are commits; their log is cut short often.
 SETTINGS = {"delta.checkpointInterval": "10", "delta.logRetentionDuration": "interval 1 hours"}
@@ -49,6 +52,7 @@ class Claim:
         pid: number of its process there.
         since: when it began (UTC, ISO 8601).
         token: tells this holder from all others.
+        world: where the number means this process (see ``process.world``); empty where that is not known.
     """
 
     owner: str
@@ -57,12 +61,12 @@ class Claim:
     pid: int = field(default_factory=os.getpid)
     since: str = field(default_factory=utc_now)
     token: str = field(default_factory=lambda: secrets.token_hex(8))
+    world: str = ""
 
     @property
     def stands(self) -> bool:
-        """Whether somebody holds it: not if its time is over, or its process on this very machine is gone."""
-        dead = self.host == socket.gethostname() and not is_there(self.pid)
-        return bool(self.owner) and time.time() < self.until and not dead
+        """Whether somebody holds it: not if its time is over, or its process is gone for certain."""
+        return bool(self.owner) and time.time() < self.until and not process.is_gone(self.world, self.pid)
 
     def __str__(self) -> str:
         return f"{self.owner} (pid {self.pid} on {self.host}, since {self.since})"
@@ -85,7 +89,7 @@ def taken(address: str, owner: str) -> Claim | str:
         last = _last(table)
         if last and last.stands:
             return str(last)
-        mine = Claim(owner, time.time() + LASTS)
+        mine = Claim(owner, time.time() + LASTS, world=process.world())
         if _committed(table, mine):
             return mine
 
@@ -103,7 +107,9 @@ def held(address: str, claim: Claim, *, stops: bool) -> Iterator[None]:
     Raises:
         LakeLocked: it was lost, since it could not be renewed in time, and work was stopped.
     """
-    keeper = _Keeper(address, claim, stops and threading.current_thread() is threading.main_thread())
+    stops = stops and threading.current_thread() is threading.main_thread()
+    keeper = _Keeper(address, claim, stops)
+    former = signal.signal(STOPS, _interrupted) if stops else None
     keeper.start()
     try:
         yield
@@ -118,6 +124,16 @@ def held(address: str, claim: Claim, *, stops: bool) -> Iterator[None]:
         ) from None
     finally:
         keeper.end()
+        if stops:
+            signal.signal(STOPS, former)
+
+
+def _interrupted(_number: int, frame: FrameType | None) -> None:
+    """Does what Ctrl-C does, which ends Spark's jobs, too; also where that is ignored, as in a shell's background."""
+    usual = signal.getsignal(signal.SIGINT)
+    if callable(usual):
+        usual(signal.SIGINT, frame)
+    raise KeyboardInterrupt
 
 
 class _Keeper(threading.Thread):
@@ -136,7 +152,7 @@ class _Keeper(threading.Thread):
                 with suppress(OSError, DeltaError):
                     self._put(time.time() + LASTS)
         if self.lost and self._stops and not self._over.is_set():
-            signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGINT)
+            signal.pthread_kill(threading.main_thread().ident or 0, STOPS)
 
     def end(self) -> None:
         """Lets go of the lease."""
@@ -162,7 +178,10 @@ def _last(table: DeltaTable) -> Claim | None:
     said = next(
         action["commitInfo"] for action in lake.actions(table.table_uri, table.version()) if "commitInfo" in action
     )
-    return Claim(**json.loads(said[KEY])) if KEY in said else None
+    if KEY not in said:
+        return None
+    known = {part.name for part in fields(Claim)}  # another version of ours may say more
+    return Claim(**{name: value for name, value in json.loads(said[KEY]).items() if name in known})
 
 
 def _committed(table: DeltaTable, claim: Claim) -> bool:

@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import IO
 
-from sluicegate import aws, lease
+from sluicegate import aws, lease, mounts
 from sluicegate.errors import LakeLocked, LakeUnsupported, Where
 from sluicegate.lake import Lake, is_local, local_path
 from sluicegate.report import say
@@ -37,7 +37,7 @@ def pipeline_lock(lake: Lake, owner: str, wait: float = 600.0) -> Iterator[None]
 
     Raises:
         LakeLocked: somebody else held the lock all that time, or took over a lease that was not renewed.
-        LakeUnsupported: the lake is on a store on which this version cannot keep writers apart.
+        LakeUnsupported: the lake is on a store or a mount on which this version cannot keep writers apart.
     """
     address = lake.lock("pipeline")
     if aws.on_s3(lake.root):
@@ -47,6 +47,7 @@ def pipeline_lock(lake: Lake, owner: str, wait: float = 600.0) -> Iterator[None]
     _demand_local(lake)
     with _file(address) as file:
         _waited(lambda: None if _locked(file) else _holder(file), address, lake, wait, FREED)
+        _demand_that_it_keeps_out(address)
         _sign(file, owner)
         yield
 
@@ -87,6 +88,25 @@ def _demand_local(lake: Lake) -> None:
             hint="this version keeps writers apart by a file lock or by S3's conditional writes; use a local or mounted"
             " folder, or s3a://, for --lake",
         )
+    if not mounts.vouched() and (doubt := mounts.doubt(local_path(lake.locks))):
+        raise _unsafe(lake.root, doubt)
+
+
+def _demand_that_it_keeps_out(address: str) -> None:
+    """Tries the lock out, which we hold: some mounts grant it to everybody."""
+    with _file(address) as other:
+        if _locked(other) and not mounts.vouched():
+            raise _unsafe(address, "a lock that is held was granted a second time")
+
+
+def _unsafe(place: str, cause: str) -> LakeUnsupported:
+    return LakeUnsupported(
+        f"a file lock at {place} may not keep out writers on other machines",
+        where=Where(file=place),
+        cause=f"{cause}; without a lock, of two commits at once one is lost",
+        hint="put the lake on a local disk, on a mount with locks or on S3; or set "
+        f"{mounts.VOUCHED}=1 if no other machine, and no host of this one, ever writes to it",
+    )
 
 
 def _leased(address: str, lake: Lake, owner: str, wait: float) -> lease.Claim:
@@ -135,6 +155,9 @@ def _locked(file: IO[str], how: int = fcntl.LOCK_EX) -> bool:
         fcntl.flock(file, how | fcntl.LOCK_NB)
     except BlockingIOError:
         return False
+    except OSError as error:  # the mount has no locks at all
+        if not mounts.vouched():
+            raise _unsafe(file.name, str(error)) from error
     return True
 
 

@@ -9,6 +9,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from sluicegate import lake
+from sluicegate.comparison import exact
 from sluicegate.judging import IDENTITY
 from sluicegate.session import configured
 from sluicegate.ties import Tie
@@ -53,10 +54,11 @@ def net(changes: DataFrame, keys: Sequence[str], ours: Sequence[str]) -> DataFra
         keys: the columns that the keys are made of.
         ours: columns of the lookup that queries do not see.
     """
-    theirs = [F.col(quoted(c)) for c in changes.columns if c not in {*ours, *lake.CHANGE_COLUMNS}]
+    # By the rows themselves: of a table that was written anew each goes and comes, and none may be taken for another.
+    theirs = [one for one in changes.schema if one.name not in {*ours, *lake.CHANGE_COLUMNS}]
+    row = F.struct(*[exact(F.col(quoted(one.name)), one.dataType).alias(f"c{n}") for n, one in enumerate(theirs)])
     sign = F.when(F.col("_change_type").isin("insert", "update_postimage"), 1).otherwise(-1)
-    rows = changes.select(*[F.col(quoted(key)) for key in keys], F.xxhash64(F.to_json(F.struct(*theirs))).alias("_row"),
-                          sign.alias("_sign"))  # fmt: skip
+    rows = changes.select(*[F.col(quoted(key)) for key in keys], row.alias("_row"), sign.alias("_sign"))
     net = rows.groupBy(*[quoted(key) for key in keys], "_row").agg(F.sum("_sign").alias("_sign")).where("_sign != 0")
     return net.select(*[quoted(key) for key in keys]).distinct()
 

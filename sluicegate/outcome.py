@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 from deltalake import DeltaTable
 from deltalake.exceptions import DeltaError
 
-from sluicegate import archive, lake, marks
+from sluicegate import archive, lake, marks, tiers
 
 TIME = pa.timestamp("us", "UTC")
 OUTCOME = pa.schema(
@@ -104,11 +104,11 @@ def _rows(bronze: DeltaTable, ledger: DeltaTable, commits: dict[int, lake.Commit
 
 
 def _compact(uri: str) -> None:
-    """Puts the many small files of the log into one, row for row (see known.py why not by OPTIMIZE)."""
+    """Puts the many small files of the log together, row for row."""
     log = lake.table_at(uri)
-    if len(log.file_uris()) >= lake.MANY_FILES:
-        with suppress(DeltaError):  # another run wrote at this moment: the next one does it
-            lake.replace(log, uri, lake.dataset(log).scanner().to_reader())
+    with suppress(DeltaError):  # another run wrote at this moment: the next one does it
+        if tiers.put_together(log, "chunk", ("table_id",)):
+            log.vacuum(retention_hours=1, dry_run=False, enforce_retention_duration=False)
 
 
 def read(at: lake.Lake, name: str, columns: list[str] | None = None, where: Any = None) -> pa.Table:
@@ -128,9 +128,9 @@ def read(at: lake.Lake, name: str, columns: list[str] | None = None, where: Any 
     mine = pc.field("table_id") == lake.table_id(bronze)
     past = marks.lineage(bronze)
     if not past.restores:
-        return lake.dataset(log).to_table(columns or OUTCOME.names, filter=mine if where is None else mine & where)
+        return lake.where(lake.dataset(log), mine if where is None else mine & where, columns or OUTCOME.names)
     mark = marks.reach(bronze, marks.app_id("bronze", name, ledger), past).mark
-    rows = marks.standing(lake.dataset(log).to_table(filter=mine).to_pylist(), past, mark)
+    rows = marks.standing(lake.where(lake.dataset(log), mine).to_pylist(), past, mark)
     standing = pa.Table.from_pylist(list(rows), schema=OUTCOME)
     return (standing if where is None else standing.filter(where)).select(columns or OUTCOME.names)
 
@@ -196,7 +196,8 @@ def fates(at: lake.Lake, name: str) -> pa.Table:
     To the columns of ledger and outcome comes ``state``: ``waiting``; ``ingested``; ``failed`` (see ``error``);
     ``skipped`` (it was there before the table was, and ``includeExistingFiles`` is false); ``replaced`` (its rows gave
     way to those of a later reading, or were dropped); ``dropped`` (by a reset, as the file was gone); ``archived``: its
-    rows are in the table, and the file was taken away, at ``archived`` and to ``place``.
+    rows are in the table, and the file was taken away, at ``archived`` and to ``place``; ``moved``: it was read from a
+    former landing folder, where its rows stand.
     """
     ledger = lake.delta_table(at.ledger(name))
     if ledger is None:
@@ -209,7 +210,11 @@ def fates(at: lake.Lake, name: str) -> pa.Table:
     row = pc.index_in(_identity(entries, "chunk"), value_set=_identity(became, "chunk"))
     for column in BECAME:
         entries = entries.append_column(column, pc.take(became[column], row))
-    return _with_archive(_with_states(entries), archive.table(at, name, ledger)).select(FATES.names).cast(FATES)
+    return (
+        _with_archive(_with_states(entries, _renamed(entries)), archive.table(at, name, ledger))
+        .select(FATES.names)
+        .cast(FATES)
+    )
 
 
 def _identity(files: pa.Table, *columns: str) -> pa.ChunkedArray:
@@ -218,20 +223,35 @@ def _identity(files: pa.Table, *columns: str) -> pa.ChunkedArray:
     return pc.binary_join_element_wise(*texts, files["path"], "/")
 
 
-def _with_states(entries: pa.Table) -> pa.Table:
+def _renamed(entries: pa.Table) -> pa.Table:
+    """The entries with the paths by which the rows of files are known that came again after their folder was moved."""
+    from sluicegate import roots
+
+    moved = entries.filter(pc.equal(entries["action"], roots.MOVED))["path"]
+    again = entries.filter(pc.is_in(entries["action"], pa.array(["replace", "reset", "drop"])))["path"]
+    names = roots.aliases(entries, set(moved.to_pylist()) & set(again.to_pylist())) if len(moved) else {}
+    if not names:
+        return entries
+    known = pc.index_in(entries["path"], value_set=pa.array(list(names), pa.string()))
+    paths = pc.coalesce(pc.take(pa.array(list(names.values()), pa.string()), known), entries["path"])
+    return entries.set_column(entries.schema.get_field_index("path"), "path", paths)
+
+
+def _with_states(entries: pa.Table, renamed: pa.Table) -> pa.Table:
+    moved = pc.equal(entries["action"], "moved")
     skipped, dropped = pc.equal(entries["action"], "skip"), pc.equal(entries["action"], "drop")
     waiting = pc.is_null(entries["version"])
-    read = pc.and_(pc.invert(pc.or_(pc.or_(skipped, waiting), dropped)), pc.is_null(entries["error"]))
+    read = pc.and_(pc.invert(pc.or_(pc.or_(pc.or_(skipped, moved), waiting), dropped)), pc.is_null(entries["error"]))
     # Of a damaged file that failed, the whole records are in the table all the same.
     gave = pc.or_(read, pc.fill_null(pc.greater(entries["rows"], 0), False))
-    entries = entries.append_column("arrival", _arrivals(entries))
+    renamed = renamed.append_column("arrival", _arrivals(renamed))
     renews = pc.is_in(entries["action"], value_set=pa.array(["replace", "reset", "drop"]))
     ends = pc.and_(renews, pc.or_(gave, pc.and_(dropped, pc.invert(waiting))))
-    new = entries.filter(ends).sort_by([("chunk", "descending")])
-    heir = pc.take(new["chunk"], pc.index_in(_identity(entries, "arrival"), value_set=_identity(new, "arrival")))
+    new = renamed.filter(ends).sort_by([("chunk", "descending")])
+    heir = pc.take(new["chunk"], pc.index_in(_identity(renamed, "arrival"), value_set=_identity(new, "arrival")))
     replaced = pc.and_(gave, pc.fill_null(pc.greater(heir, entries["chunk"]), False))
-    kinds = pc.make_struct(skipped, waiting, dropped, replaced, read)
-    words = ("skipped", "waiting", "dropped", "replaced", "ingested", "failed")
+    kinds = pc.make_struct(skipped, moved, waiting, dropped, replaced, read)
+    words = ("skipped", "moved", "waiting", "dropped", "replaced", "ingested", "failed")
     return entries.append_column("state", pc.case_when(kinds, *words))
 
 
@@ -263,6 +283,15 @@ def _with_archive(entries: pa.Table, away: pa.Table) -> pa.Table:
     return entries
 
 
+def manifests(bronze: DeltaTable, ledger: DeltaTable, name: str) -> dict[tuple[int, str], int]:
+    """How many records files themselves say that they have, by chunk and path, as far as bronze's log tells it."""
+    found: dict[tuple[int, str], int] = {}
+    for chunk, commit in _chunk_commits(bronze, ledger, name, -1).items():
+        said = (commit.ours or {}).get("manifest") or {}
+        found |= {(chunk, path): int(records) for path, records in said.items()}
+    return found
+
+
 def _chunk_commits(bronze: DeltaTable, ledger: DeltaTable, name: str, told: int) -> dict[int, lake.Commit]:
     """The commit of each chunk in versions of bronze after ``told``, but for what a RESTORE has undone."""
     behind = bronze.version() - told
@@ -277,6 +306,11 @@ def _chunk_commits(bronze: DeltaTable, ledger: DeltaTable, name: str, told: int)
         if chunk is not None and not undone:
             found.setdefault(int(chunk), commit)
     return found
+
+
+def rows_of(bronze: DeltaTable, chunk: int) -> dict[str, int]:
+    """How many rows of a chunk each file gave."""
+    return {path: group["rows"] for (_, path), group in _count(bronze, chunk, chunk).items()}
 
 
 def _count(bronze: DeltaTable, first: int, last: int) -> dict[tuple[int, str], dict[str, int]]:

@@ -1,22 +1,22 @@
 """What is kept of each group of a gold table, so that a run need not read its rows again.
 
 ``_state/{table}_groups`` has one row for each group: what it groups by, a map of limbs with the exact counts and sums
-of all its aggregate functions (see exact.py), and for each ``min``, ``max`` or variance what they are so far. Counts
-and sums can be taken back. An extreme that goes, and a row that leaves a variance, cannot: then the rows of that group
-are read again, of that group alone.
+of all its aggregate functions (see exact.py), and for each ``min`` or ``max`` what it is so far. Counts and sums can be
+taken back. An extreme that goes cannot: then the rows of that group are read again, of that group alone.
 
-Variances are put together as in Chan, Golub and LeVeque, "Updating Formulae and a Pairwise Algorithm for Computing
-Sample Variances" (1979), which loses no digits where sums of squares would.
+A variance is made of the exact sums of its terms and of their squares, so it is one value however the rows came.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property, reduce
 from operator import and_
 from typing import TYPE_CHECKING
 
+from pyspark import cloudpickle
 from pyspark.sql import functions as F
 from pyspark.sql.types import (
     BooleanType,
@@ -33,8 +33,10 @@ from pyspark.sql.types import (
     TimestampType,
 )  # fmt: skip
 
-from sluicegate.exact import COUNT, PLACES, Sum, entry, with_limbs
-from sluicegate.grouped import SUMS
+from sluicegate import exact
+from sluicegate.data_types import has_odd_parts
+from sluicegate.exact import COUNT, PLACES, Sum, entry, variance, with_limbs, with_squares
+from sluicegate.grouped import MOMENTS, SUMS
 from sluicegate.joined import ROWS
 from sluicegate.values import quoted
 
@@ -48,14 +50,13 @@ if TYPE_CHECKING:
 SIGN = "_sluicegate_sign"
 """1 for a row that comes, -1 for one that goes."""
 
-LAYOUT = 1
+LAYOUT = 2
 """Changes with the meaning of what is kept, which is then made again."""
 
 _ROWS = f"coalesce(try_element_at(_sums, {COUNT}), 0L)"
 _WHOLE_NUMBERS = (ByteType, ShortType, IntegerType, LongType)
 _PLAIN = (*_WHOLE_NUMBERS, FloatType, DoubleType, DecimalType, StringType, BooleanType, DateType, TimestampType,
           TimestampNTZType)  # fmt: skip
-_MOMENTS = {"var_pop", "var_samp", "stddev_pop", "stddev_samp"}
 
 
 class NotPartial(Exception):
@@ -100,7 +101,7 @@ class Partials:
     @cached_property
     def calls(self) -> list[Call]:
         """Each aggregate function once."""
-        return list({call.number: call for call in self.grouped.calls}.values())
+        return [self.grouped.once[number] for number in sorted(self.grouped.once)]
 
     @property
     def groups(self) -> list[str]:
@@ -110,7 +111,7 @@ class Partials:
     @property
     def kept(self) -> list[Call]:
         """The functions of which more is kept than counts and sums."""
-        return [call for call in self.calls if call.function in ("min", "max") or call.function in _MOMENTS]
+        return [call for call in self.calls if call.function in ("min", "max")]
 
     @property
     def rounded(self) -> bool:
@@ -120,8 +121,18 @@ class Partials:
         """
         return any(self.is_rounded(call) for call in self.calls)
 
+    @property
+    def rounded_outputs(self) -> set[str]:
+        """The outputs that depend on such a function; with a HAVING that does, all, as it says which rows there are."""
+        names = "|".join(call.value for call in self.calls if self.is_rounded(call))
+        found = re.compile(rf"\b({names})\b")
+        having = bool(names and found.search(self.grouped.having))
+        return {name for text, name in self.grouped.outputs if names and (having or found.search(text))}
+
     def is_rounded(self, call: Call) -> bool:
         """Whether Spark does so for one of them."""
+        if call.function in MOMENTS:
+            return True
         if call.function not in SUMS:
             return False
         kind = self.types[_argument(call)]
@@ -165,11 +176,14 @@ class Partials:
                 continue  # the number of rows
             counted = f"CASE WHEN {argument} IS NULL THEN 0 ELSE {SIGN} END"
             entries.append(entry(number, COUNT, counted))
-            if call.function in SUMS:
-                kind = self.kind(call) or "double"
+            if call.function in SUMS | MOMENTS:
+                kind = "double" if call.function in MOMENTS else self.kind(call) or "double"
                 if kind == "double":
                     prepared = prepared.withColumn(argument, F.col(argument).cast("double"))
                 prepared, limbs = with_limbs(prepared, number, argument, kind)
+                if call.function in MOMENTS:
+                    prepared, squares = with_squares(prepared, number, argument)
+                    limbs = [*limbs, *squares]
                 entries += [entry(number, place, f"({value}) * {SIGN}") for place, value in limbs]
         values = [_argument(call) for call in self.kept]
         first = F.col("place") == COUNT  # one such entry is of each row
@@ -184,20 +198,12 @@ class Partials:
         )
 
     def _extremes(self, call: Call, first: Column) -> list[Column]:
-        """What comes and what goes of an extreme or a variance."""
+        """What comes and what goes of an extreme."""
         value = F.col(_argument(call))
         came = F.when(first & (F.col(SIGN) > 0), value)
         gone = F.when(first & (F.col(SIGN) < 0), value)
-        names = f"_came_{call.number}", f"_gone_{call.number}"
-        if call.function in ("min", "max"):
-            extreme = F.min if call.function == "min" else F.max
-            return [extreme(came).alias(names[0]), extreme(gone).alias(names[1])]
-        came, gone = came.cast("double"), gone.cast("double")
-        count = F.count(came)
-        moments = F.struct(
-            count.alias("n"), F.avg(came).alias("mean"), (F.var_pop(came) * count).alias("m2")
-        )  # fmt: skip
-        return [F.when(count > 0, moments).alias(names[0]), F.when(F.count(gone) > 0, 1).alias(names[1])]
+        extreme = F.min if call.function == "min" else F.max
+        return [extreme(came).alias(f"_came_{call.number}"), extreme(gone).alias(f"_gone_{call.number}")]
 
     # --- from what was kept to what is to be kept --------------------------------------------------------------------
 
@@ -250,21 +256,11 @@ class Partials:
 
     def _held(self, call: Call) -> Column:
         held, came = F.col(f"_held_{call.number}"), F.col(f"_came_{call.number}")
-        if call.function in ("min", "max"):
-            return (F.least if call.function == "min" else F.greatest)(held, came)
-        a, b = f"_held_{call.number}", f"_came_{call.number}"
-        together = (
-            f"transform(array(struct({a}.n + {b}.n AS n, {b}.mean - {a}.mean AS d)), x -> struct(x.n AS n, "
-            f"{a}.mean + x.d * ({b}.n / x.n) AS mean, "
-            f"{a}.m2 + {b}.m2 + x.d * x.d * (CAST({a}.n AS DOUBLE) * {b}.n / x.n) AS m2))[0]"
-        )
-        return F.expr(f"CASE WHEN {a} IS NULL THEN {b} WHEN {b} IS NULL THEN {a} ELSE {together} END")
+        return (F.least if call.function == "min" else F.greatest)(held, came)
 
     def _lost(self, call: Call) -> Column:
-        """Whether an extreme may have gone, or a row has left a variance."""
+        """Whether an extreme may have gone."""
         gone = F.col(f"_gone_{call.number}")
-        if call.function in _MOMENTS:
-            return gone.isNotNull()
         best = self._held(call)
         beyond = gone <= best if call.function == "min" else gone >= best
         return gone.isNotNull() & F.coalesce(beyond, F.lit(True))
@@ -273,11 +269,21 @@ class Partials:
 
     def values(self, kept: DataFrame) -> DataFrame:
         """The values of groups and aggregate functions, ``_group_n`` and ``_value_n``, of groups that have rows."""
-        values = [F.expr(self._value(call)).alias(call.value) for call in self.calls]
+        values = [self._made(call).alias(call.value) for call in self.calls]
         there = kept.where(f"{_ROWS} > 0")
         if self.grouped.one_row:  # it is there without rows, too
             there = there.agg(*[F.first(column).alias(column) for column in there.columns])
         return there.select(*self.groups, *values)
+
+    def _made(self, call: Call) -> Column:
+        if call.function not in MOMENTS:
+            return F.expr(self._value(call))
+        number, function = call.number + 1, call.function
+        cloudpickle.register_pickle_by_value(exact)  # type: ignore[no-untyped-call]
+        try:  # executors need not have this package, nor Arrow
+            return F.udf(lambda sums: variance(sums, number, function), "double", useArrow=False)(F.col("_sums"))
+        finally:
+            cloudpickle.unregister_pickle_by_value(exact)  # type: ignore[no-untyped-call]
 
     def _value(self, call: Call) -> str:
         held, number = f"_held_{call.number}", call.number + 1
@@ -286,10 +292,6 @@ class Partials:
             return f"coalesce(try_element_at(_sums, {number * PLACES + COUNT}), 0L)"
         if call.function in ("min", "max"):
             return held
-        if call.function in _MOMENTS:
-            least, by = (0, f"{held}.n") if call.function.endswith("pop") else (1, f"({held}.n - 1)")
-            variance = f"CASE WHEN {held}.n > {least} THEN {held}.m2 / {by} END"
-            return f"sqrt({variance})" if call.function.startswith("stddev") else variance
         kind, type_ = self.kind(call) or "double", self.types[_argument(call)]
         scale = type_.scale if isinstance(type_, DecimalType) else 0
         total = Sum("_sums", number, kind, scale)
@@ -314,6 +316,14 @@ def groups_of(grouped: Grouped, rows: DataFrame) -> DataFrame:
     """What each row is grouped by, each once."""
     groups = [f"({text}) AS _group_{number}" for number, text in enumerate(grouped.groups)]
     return _selected(grouped, rows, groups).distinct()
+
+
+def odd_groups(grouped: Grouped, rows: DataFrame) -> str:
+    """What it groups by that Spark does not compare, as maps, so that no row can be found by it; empty if nothing."""
+    groups = [f"({text}) AS _group_{number}" for number, text in enumerate(grouped.groups)]
+    kinds = _selected(grouped, rows, groups).schema
+    odd = [text for text, one in zip(grouped.groups, kinds, strict=True) if has_odd_parts(one.dataType)]
+    return ", ".join(odd)
 
 
 def rows_of(grouped: Grouped, rows: DataFrame, groups: DataFrame) -> DataFrame:
@@ -341,7 +351,7 @@ def _argument(call: Call) -> str:
 def _prepared(grouped: Grouped, rows: DataFrame) -> DataFrame:
     """For each row that the query's WHERE lets through: what it is grouped by, each function's argument, ``SIGN``."""
     groups = [f"({text}) AS _group_{number}" for number, text in enumerate(grouped.groups)]
-    arguments = [f"{_value_of(call)} AS {_argument(call)}" for call in {c.number: c for c in grouped.calls}.values()]
+    arguments = [f"{_value_of(call)} AS {_argument(call)}" for _, call in sorted(grouped.once.items())]
     return _selected(grouped, rows, [*groups, *arguments, SIGN])
 
 
@@ -354,7 +364,9 @@ def _value_of(call: Call) -> str:
         conditions, value = [*conditions, *[f"({argument}) IS NOT NULL" for argument in call.arguments]], "1"
     else:
         value = f"({call.arguments[0]})"
-    return f"CASE WHEN {' AND '.join(conditions)} THEN {value} END" if conditions else value
+    for condition in reversed(conditions):  # an AND would ask for what follows where the first is NULL
+        value = f"CASE WHEN {condition} THEN {value} END"
+    return value
 
 
 def _selected(grouped: Grouped, rows: DataFrame, items: Sequence[str]) -> DataFrame:

@@ -11,11 +11,13 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from sluicegate import lake, landing, outcome, pseudonyms
+from sluicegate.aggregate import READING
 from sluicegate.progress import Flow, Progress, progress
 from sluicegate.report import files as files_
 from sluicegate.report import human_bytes
 
 if TYPE_CHECKING:
+    from sluicegate.aggregate import Upkeep
     from sluicegate.definition import BronzeTable, GoldTable, Pipeline, SilverTable
     from sluicegate.settings import Settings
 
@@ -31,6 +33,7 @@ class TableWork:
         bytes: their size.
         settling: files too young to be read.
         changed: files that changed after they were read.
+        refused: files and folders in landing that are passed over: links that lead out of it, and what is unreadable.
         failed: files whose last reading failed, and that the next run does not try again.
         behind: whether it is not on record yet what became of files that a killed run read.
         versions: versions that its source has and it has not taken in, where that is a Delta table.
@@ -42,6 +45,7 @@ class TableWork:
     bytes: int = 0
     settling: int = 0
     changed: int = 0
+    refused: int = 0
     failed: int = 0
     behind: bool = False
     versions: int = 0
@@ -61,6 +65,11 @@ class TableWork:
         """Whether a run would do anything for this table."""
         return bool(self.files) or self.progress.work or self.behind
 
+    @property
+    def waits(self) -> bool:
+        """Whether something came or changed that it has not taken in."""
+        return bool(self.files) or self.progress.waits or self.behind
+
 
 @dataclass
 class Pending:
@@ -70,13 +79,21 @@ class Pending:
 
     @property
     def nothing(self) -> bool:
-        """Whether a run would do nothing."""
-        return not self.layers
+        """Whether nothing came or changed that is not in every table."""
+        return not self.late
 
     @property
     def layers(self) -> list[str]:
         """The layers that a run would have to start; work in one layer makes work in the next."""
-        first = next((index for index, layer in enumerate(lake.LAYERS) if any(t.work for t in self._of(layer))), None)
+        return self._from(lambda table: table.work)
+
+    @property
+    def late(self) -> list[str]:
+        """Those of them that something waits for, which is reason enough to begin a run."""
+        return self._from(lambda table: table.waits)
+
+    def _from(self, has: Callable[[TableWork], bool]) -> list[str]:
+        first = next((index for index, layer in enumerate(lake.LAYERS) if any(map(has, self._of(layer)))), None)
         return [] if first is None else [layer for layer in lake.LAYERS[first:] if self._of(layer)]
 
     def only(self, wanted: Callable[[str], bool]) -> Pending:
@@ -110,7 +127,7 @@ class Pending:
         """What waits, in a sentence."""
         parts = [f"{files_(t.files)} of {human_bytes(t.bytes)} for {t.table}" for t in self.tables if t.files]
         parts += [f"{versions_(t.versions)} of a Delta table for {t.table}" for t in self.tables if t.versions]
-        behind = [t.table for t in self.tables if t.work and not (t.files or t.versions)]
+        behind = [t.table for t in self.tables if t.waits and not (t.files or t.versions)]
         if behind:
             parts.append(f"{', '.join(behind)} {'is' if len(behind) == 1 else 'are'} behind")
         if self.nothing:  # else what is read now may well be what they wait for
@@ -121,6 +138,8 @@ class Pending:
         text = "waiting: " + "; ".join(parts) if parts else "nothing new: every landed file is in every table"
         but = [f"{files_(self.changed)} changed after being read"] if self.changed else []
         but += [f"{files_(failed)} could not be read"] if failed else []
+        refused = sum(table.refused for table in self.tables)
+        but += [f"{refused:,} in landing {'was' if refused == 1 else 'were'} passed over"] if refused else []
         return f"{text}, but {' and '.join(but)} (see `sluicegate files`)" if but else text
 
 
@@ -188,12 +207,13 @@ def _bronze_flow(name: str, table: BronzeTable, at: lake.Lake) -> Flow:
 def _gold_flow(name: str, table: GoldTable, at: lake.Lake, address: Mapping[str, str]) -> Flow:
     """It follows the first table that it reads, and those that are joined to its rows."""
     source, *others = table.reads
-    # Its columns count if all tables are there.
-    known = [lake.delta_table(address[name]) for name in table.reads]
-    found = table.upkeep(None if None in known else [f.name for one in known if one for f in one.schema().fields])
-    # What a name in GROUP BY means depends on the columns that there are.
-    asked = [table.fingerprint, *(found.grouped.groups if found.grouped else ()), *table.of_stream]
-    return Flow(
+    # Their columns count if all tables are there: what a name means depends on them.
+    known = {name: lake.delta_table(address[name]) for name in table.reads}
+    schemas = {name: [f.name for f in one.schema().fields if f.name not in lake.ENGINE_COLUMNS]
+               for name, one in known.items() if one is not None}  # fmt: skip
+    found = table.upkeep(schemas if len(schemas) == len(known) else None)
+    asked = [table.fingerprint, *_parts(found), *table.of_stream]
+    flow = Flow(
         "gold", name, address[source], at.table("gold", name),
         inputs={read: address[read] for read in others},
         followed=frozenset(found.grouped.joins if found.grouped and found.way != "whole" else ()),
@@ -202,6 +222,28 @@ def _gold_flow(name: str, table: GoldTable, at: lake.Lake, address: Mapping[str,
         added=found.way == "stream",
         upkeep=found,
     )  # fmt: skip
+    return replace(flow, upkeep=_decided(flow, found))
+
+
+def _decided(flow: Flow, found: Upkeep) -> Upkeep:
+    """How the table is kept up to date: as its last run found it with Spark's help, else as the query's text tells."""
+    last = lake.last_commit_of_ours(lake.delta_table(flow.target))
+    said = last.ours if last is not None and last.ours is not None else {}
+    if said.get("fingerprint") != flow.fingerprint or "strategy" not in said:
+        return replace(found, expected=found.grouped is not None and found.way in ("partial", "groups"))
+    if said["strategy"] == found.way:
+        return found
+    return replace(found, way=said["strategy"], why=str(said.get("because", "")), cheaper="")
+
+
+def _parts(found: Upkeep) -> list[str]:
+    """What a query is taken apart into, and by which rules: all of it is made again when any of this is other."""
+    grouped = found.grouped
+    if grouped is None:
+        return [READING]
+    calls = [call.sql() for call in grouped.calls]
+    outputs = [part for output in grouped.outputs for part in output]
+    return [READING, found.way, *grouped.groups, str(grouped.keys), *calls, *outputs, grouped.having]
 
 
 def _left(failed: Mapping[str, bool], new: pa.Table) -> int:
@@ -229,7 +271,7 @@ def pending(pipeline: Pipeline, settings: Settings) -> Pending:
                 seen = landing.discover(name, table, at)
                 counts = (seen.new.num_rows, seen.bytes, seen.settling.num_rows, seen.changed.num_rows)
                 failed = _left(outcome.failed(at, name, table.fingerprint), seen.new)
-                found.tables.append(TableWork(flow, now, *counts, failed, outcome.behind(at, name)))
+                found.tables.append(TableWork(flow, now, *counts, len(seen.refused), failed, outcome.behind(at, name)))
             else:
                 found.tables.append(TableWork(flow, now))
     return found

@@ -92,6 +92,7 @@ class Progress:
         changed: the followed inputs that changed, each with the version that was read last.
         retry: whether an input changed for which quarantined records are to be judged again.
         repair: whether a run was stopped between two of its commits, so that records may stand in two places.
+        of_the_run: whether nothing changed, and a run makes the target again only since it depends on when that is.
     """
 
     kind: Literal["idle", "blocked", "incremental", "whole"]
@@ -107,6 +108,7 @@ class Progress:
     changed: Mapping[str, int] = field(default_factory=dict)
     retry: bool = False
     repair: bool = False
+    of_the_run: bool = False
 
     @property
     def again(self) -> bool:
@@ -117,6 +119,11 @@ class Progress:
     def work(self) -> bool:
         """Whether a run would do anything."""
         return self.kind in ("incremental", "whole")
+
+    @property
+    def waits(self) -> bool:
+        """Whether something came or changed that it has not taken in: a run that began only for time begins forever."""
+        return self.work and not self.of_the_run
 
     def anew(self) -> Progress:
         """The same where a person asked for the target to be made again whole."""
@@ -166,6 +173,8 @@ def progress(flow: Flow) -> Progress:
         changed = {name: was for name, was in _changed(stamps, past.ours).items() if name in flow.followed}
         why = f"{', '.join(sorted(changed))} changed" if changed else ""
         work = since < until or bool(changed)
+        if moment := past.ours.ours.get("of_the_run") if past.ours.ours else None:
+            return replace(now, kind="whole", why=f"it depends on when it is run: {moment}", of_the_run=not work)
         return replace(now, kind="incremental" if work else "idle", changed=changed, why=why)
     return _by_record(flow, now, source, past.ours)
 

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from sqlglot import exp
 from sqlglot.tokenizer_core import TokenType
 
-from sluicegate import query_shape, sql_casts
+from sluicegate import query_shape, sql_casts, sql_where
 from sluicegate.ordering import Ordering, ordering
 from sluicegate.sql_clauses import from_end, sample_end, select_list
 from sluicegate.sql_tokens import QuerySyntax, Span, Tokens, line_at, parsed
@@ -71,6 +71,7 @@ class Query:
     _tree: exp.Query = field(repr=False, compare=False)
     _read: list[_Table] = field(repr=False, compare=False)
     _casts: list[sql_casts.Cast] = field(repr=False, compare=False)
+    _where: list[sql_where.Part] = field(repr=False, compare=False)
 
     @classmethod
     def parse(cls, text: str) -> Query:
@@ -86,21 +87,26 @@ class Query:
         stream = _stream(tree, read, tokens)
         casts = sql_casts.find(tokens)
         watched: list[sql_casts.Cast] = []
+        where: list[sql_where.Part] = []
+        select = query_shape.first_select(tree)
         if stream:
             watched = sql_casts.watched(tokens, casts, *select_list(tokens))
-        names = query_shape.output_names(query_shape.first_select(tree))
+            where = sql_where.parts(tokens, casts, select.args.get("where"))
+        told = [*watched, *(cast for part in where for cast in part.casts)]
+        names = query_shape.output_names(select)
         return cls(
             text=tokens.compose([]),
             stream=stream.name if stream else None,
             stream_alias=(stream.alias or stream.own_name) if stream else None,
             lookups=list(dict.fromkeys(table.name for table in read if not table.streamed)),
             outputs=None if None in names else [name for name in names if name is not None],
-            casts=[tokens.compose([], cast.index, cast.close + 1, compact=True) for cast in watched],
+            casts=[tokens.compose([], cast.index, cast.close + 1, compact=True) for cast in told],
             keeps_every_record=bool(stream) and query_shape.keeps_every_record(tree, stream.node if stream else None),
             _tokens=tokens,
             _tree=tree,
             _read=read,
             _casts=watched,
+            _where=where,
         )
 
     @property
@@ -172,7 +178,8 @@ class Query:
         """The text over views, with ``TRY_CAST`` for ``CAST``, and hidden columns at the end of its SELECT list.
 
         The hidden columns are those of ``identity`` (but for what a star brings already) and a boolean
-        ``_cast_<n>`` for each of ``casts``, true where a value was given and did not cast.
+        ``_cast_<n>`` for each of ``casts``, true where a value was given and did not cast. Where that alone would make
+        its WHERE leave a record out, the record stays.
 
         Args:
             views: name of the view, as SQL, for each of ``tables``; the stream's has the columns of ``identity``.
@@ -233,9 +240,10 @@ class Query:
         added = [
             f"{_name(self.stream_alias or '')}.{_name(column)} AS {_name(column)}" for column in self._missing(identity)
         ]
-        for number, cast in enumerate(self._casts):
-            told = sql_casts.failure(self._tokens, cast, spans, first, end)
-            added.append(f"{told} AS {CAST_PREFIX}{number}")
+        told = [sql_casts.failure(self._tokens, cast, spans, first, end) for cast in self._casts]
+        told += [failed for part in self._where for failed in sql_where.failures(self._tokens, part, spans)]
+        added += [f"{failed} AS {CAST_PREFIX}{number}" for number, failed in enumerate(told)]
+        spans = sql_where.rewritten(self._tokens, self._where, spans)
         head, tail = self._tokens.compose(spans, 0, end), self._tokens.compose(spans, end)
         gap = self._tokens.text[self._tokens[end - 1].end + 1 : self._tokens[end].start]
         return "".join([head, *(f", {column}" for column in added), gap, tail])
@@ -248,7 +256,7 @@ class Query:
         identity = IDENTITY
         text = self._with_identity({name: f"_view_{number}" for number, name in enumerate(self.tables)}, identity)
         before = query_shape.output_names(query_shape.first_select(self._tree))
-        hidden = [*self._missing(identity), *(f"{CAST_PREFIX}{number}" for number in range(len(self._casts)))]
+        hidden = [*self._missing(identity), *(f"{CAST_PREFIX}{number}" for number in range(len(self.casts)))]
         try:
             again = Query.parse(text)
         except QuerySyntax as error:

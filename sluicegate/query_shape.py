@@ -12,6 +12,9 @@ _AGGREGATES = {
     "hll_union_agg", "listagg", "string_agg", "bool_and", "bool_or", "percentile", "regr_count", "mode",
 }  # fmt: skip
 
+# Functions that make rows of one row, of those that sqlglot does not know for what they are.
+_GENERATORS = {"inline_outer", "stack", "variant_explode", "variant_explode_outer", "posexplode_outer"}
+
 # Parts of a SELECT that take no record away.
 _KEEPING = {"expressions", "from_", "joins", "laterals", "with_", "hint", "order", "sort", "cluster", "distribute"}
 
@@ -157,6 +160,8 @@ def by_record(tree: exp.Select, stream: exp.Table) -> Iterator[Objection]:
             yield "a window function looks at other records, which is for gold: a silver row is made of one", node
         elif (name := aggregate(node)) and not isinstance(node.parent, exp.Window):
             yield f"{name} takes several records together, which is for gold: a silver row is made of one record", node
+    for node, name in _own_generators(tree):
+        yield f"{name} makes several rows of one record, which is for gold: a silver row is made of one record", node
     if stream.args.get("pivots") or (stream.parent and stream.parent.args.get("pivots")):
         yield "PIVOT and UNPIVOT cannot be followed record by record", stream
     alias = stream.args.get("alias")
@@ -170,6 +175,22 @@ def aggregate(node: exp.Expr) -> str:
     if isinstance(node, exp.AggFunc):
         return node.sql_name().upper()
     return node.name.upper() if isinstance(node, exp.Anonymous) and node.name.lower() in _AGGREGATES else ""
+
+
+def generator(node: exp.Expr) -> str:
+    """Name of the function that makes several rows of one, if a node is one; else the empty text."""
+    if isinstance(node, exp.Anonymous):
+        return node.name.upper() if node.name.lower() in _GENERATORS else ""
+    return node.sql_name().upper() if isinstance(node, (exp.Explode, exp.Inline, exp.Stack)) else ""
+
+
+def _own_generators(select: exp.Select) -> Iterator[tuple[exp.Expr, str]]:
+    """The generators over a SELECT's own rows, without those in queries of its own."""
+    others = [*(select.args.get("laterals") or []), *(join.this for join in select.args.get("joins") or [])]
+    nodes = [node for one in others for node in one.walk(prune=lambda found: isinstance(found, exp.Query))]
+    for node in (*_own_nodes(select), *nodes):
+        if name := generator(node):
+            yield node, name
 
 
 def _own_nodes(select: exp.Select) -> Iterator[exp.Expr]:

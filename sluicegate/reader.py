@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import csv
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, reduce
 from typing import TYPE_CHECKING, Any
 
-import fsspec
-
-from sluicegate import avro
+from sluicegate import avro, executors, heads
 from sluicegate.errors import SourceError, Where
 from sluicegate.json_files import ABOUT, CORRUPT_AS, Group, JsonFiles, escape_glob
 from sluicegate.schema import CORRUPT, PROVENANCE, RESCUED, Column, Schema
+from sluicegate.sizes import too_large
 from sluicegate.values import Value, exact_digits, from_path, quoted, rescued
 
 if TYPE_CHECKING:
@@ -24,6 +22,9 @@ if TYPE_CHECKING:
 
 # A field that no record has.
 COMPANY = "_sluicegate_no_such_field"
+
+# Whether Spark's JSON reader keeps the digits of numbers that become texts; it has no such option for one read.
+EXACT = "spark.sql.json.enableExactStringParsing"
 
 # Compressions that Hadoop reads by a file's suffix and Python does not.
 HADOOP_ONLY = (".deflate", ".snappy", ".lz4", ".zst")
@@ -39,12 +40,16 @@ class Reader:
     Attributes:
         session: the Spark session.
         schema: what is known of the table's columns.
-        damaged: files of which a part was read and the rest is not JSON, and why; filled in by ``read``.
+        damaged: files of which a part or nothing was read, and why; filled in by ``read``.
+        sizes: bytes of files, as listed.
+        records: how many records files say that they have; filled in by ``read``.
     """
 
     session: SparkSession
     schema: Schema
     damaged: dict[str, str] = field(default_factory=dict)
+    sizes: Mapping[str, int] = field(default_factory=dict)
+    records: dict[str, int] = field(default_factory=dict)
 
     @property
     def _table(self) -> BronzeTable:
@@ -54,6 +59,12 @@ class Reader:
     def _options(self) -> dict[str, str]:
         """The reader's options by their names in small letters, as Spark takes them."""
         return {name.lower(): value for name, value in self._table.options.items()}
+
+    @property
+    def _given(self) -> dict[str, str]:
+        """The reader's options, and that a text of JSON may be as long as a record: by itself Spark stops at 20 MB."""
+        longest = {"maxStringLen": str(self._table.maxRecordBytes)} if self._table.format == "json" else {}
+        return {**self._table.options, **longest}
 
     def _true(self, option: str) -> bool:
         return self._options.get(option.lower(), "false").lower() == "true"
@@ -75,7 +86,14 @@ class Reader:
         from pyspark.sql import functions as F
 
         self._demand_unpacked(paths)
-        parts = [self._read_alike(group) for group in self._groups(paths)]
+        large = too_large(self.session, self._table, paths, self.sizes)
+        self.damaged.update(large)
+        paths = [path for path in paths if path not in large]
+        # Spark looks at it when it reads, which is when all parts are: it holds for all, if it does for one.
+        self.session.conf.set(EXACT, "false")
+        parts = [self._read_alike(group) for group in self._groups(paths)] if paths else []
+        if not parts:
+            return self.nothing()
         frame = reduce(lambda a, b: a.unionByName(b, allowMissingColumns=True), parts)
         # Above the union, so that no two of its parts number their records alike.
         frame = frame.withColumn("_pos", F.monotonically_increasing_id())
@@ -109,14 +127,16 @@ class Reader:
             case "xml":
                 yield Group(self._found("xml", paths), list(paths))
             case "csv" if self._true("header"):
-                for names, group in _alike(paths, self._header):
+                headers = self._headers(paths)
+                for names, group in _alike(paths, headers.__getitem__):
                     yield Group(self._csv_fields(names, group), group)
             case "csv":
                 own = [name for name in self._table.declared or {} if name not in self._table.partitionColumns]
                 names = own or self._load("csv", paths).columns
                 yield Group(self._csv_fields(names, paths), list(paths))
             case "parquet" | "orc" | "avro":
-                for _, group in _alike(paths, self._footer):
+                footers = self._footers(paths)
+                for _, group in _alike(paths, footers.__getitem__):
                     yield Group([*self._load(self._table.format, group[:1]).schema], group)
             case _:
                 yield Group([*self._load(self._table.format, paths).schema], list(paths))
@@ -124,7 +144,7 @@ class Reader:
     def _json_groups(self, paths: Sequence[str]) -> Iterator[Group]:
         if self._multi_line:
             yield from self._json.documents(paths)
-        elif {"encoding", "charset"} & set(self._options):
+        elif not self._json.has_texts:
             yield Group(self._found("json", paths), list(paths))
         elif self._as_declared and self._json.all_flat(paths):
             yield Group(self._declared, list(paths))
@@ -133,7 +153,7 @@ class Reader:
 
     @cached_property
     def _json(self) -> JsonFiles:
-        return JsonFiles(self.session, self.schema.table, self._table.options, self.damaged)
+        return JsonFiles(self.session, self.schema.table, self._given, self.damaged)
 
     def _found(self, form: str, paths: Sequence[str]) -> list[StructField]:
         """The fields that occur anywhere in JSON or XML files: a pass of its own, so that none is missed."""
@@ -186,28 +206,28 @@ class Reader:
         inferred = self._load("csv", paths, extra={"inferSchema": "true"}).schema
         return [StructField(name, field.dataType) for name, field in zip(names, inferred, strict=True)]
 
-    def _footer(self, path: str) -> str:
-        """What a Parquet, ORC or Avro file says of its columns, without a Spark job."""
-        import pyarrow as pa
-        from pyarrow import orc, parquet
+    def _footers(self, paths: Sequence[str]) -> dict[str, str]:
+        """What Parquet, ORC or Avro files say of their columns; how many records, they say besides."""
+        form = self._table.format
+        found = self._whole(executors.each(self.session, heads.footer, paths, form), f"a {form} file cannot be read")
+        self.records.update({path: told["records"] for path, told in found.items() if told["records"] is not None})
+        return {path: told["fields"] for path, told in found.items()}
 
-        try:
-            with fsspec.open(path, "rb") as file:
-                if self._table.format == "avro":
-                    return avro.schema(file)
-                found = parquet.read_schema(file) if self._table.format == "parquet" else orc.ORCFile(file).schema
-                # Not what else it says of itself, which may be another word in each file.
-                return str(found.to_string(show_field_metadata=False, show_schema_metadata=False))
-        except (OSError, ValueError, pa.ArrowException) as error:
-            raise self._bad_file(path, f"a {self._table.format} file cannot be read", error) from error
+    def _whole(self, found: dict[str, Any], what: str) -> dict[str, Any]:
+        """What files say of themselves.
 
-    def _bad_file(self, path: str, what: str, error: Exception, line: int | None = None) -> SourceError:
-        return SourceError(
-            f"{what}: {path}",
-            where=Where(table=self.schema.table, file=path, line=line),
-            cause=f"{type(error).__name__}: {str(error).splitlines()[0] if str(error) else ''}",
-            hint="land a whole file under this name again, then run again",
-        )
+        Raises:
+            SourceError: one of them is broken.
+        """
+        for path, told in found.items():
+            if "error" in told:
+                raise SourceError(
+                    f"{what}: {path}",
+                    where=Where(table=self.schema.table, file=path),
+                    cause=told["error"],
+                    hint="land a whole file under this name again, then run again",
+                )
+        return found
 
     @staticmethod
     def _texts(names: Sequence[str]) -> list[StructField]:
@@ -215,31 +235,16 @@ class Reader:
 
         return [StructField(name, StringType()) for name in names]
 
-    def _header(self, path: str) -> tuple[str, ...]:
-        """The names in the first line of a CSV file; one without a name is called as Spark calls it."""
+    def _headers(self, paths: Sequence[str]) -> dict[str, tuple[str, ...]]:
+        """The names in the first lines of CSV files; one without a name is called as Spark calls it."""
         separator = self._options.get("sep", self._options.get("delimiter", ",")).replace("\\t", "\t")
-        odd = len(separator) != 1 or path.endswith(HADOOP_ONLY) or {"linesep", "escape"} & set(self._options)
-        names = self._header_by_spark(path) if odd else self._header_by_python(path, separator)
-        return tuple(name or f"_c{number}" for number, name in enumerate(names))
-
-    def _header_by_python(self, path: str, separator: str) -> list[str]:
-        """Reads the line without a Spark job, of which many files would need many."""
-        encoding = self._options.get("encoding", self._options.get("charset", "utf-8")).lower()
-        comment, quote = self._options.get("comment"), self._options.get("quote", '"')
-        try:
-            with fsspec.open(
-                path, "rt", encoding="utf-8-sig" if encoding in ("utf-8", "utf8") else encoding,
-                compression="infer", newline="",
-            ) as file:  # fmt: skip
-                lines = (line for line in file if not (comment and line.startswith(comment)))
-                style: dict[str, Any] = {"quotechar": quote} if quote else {"quoting": csv.QUOTE_NONE}
-                rows = csv.reader(lines, delimiter=separator, **style)
-                names = next((row for row in rows if any(name.strip() for name in row)), [])
-                front, back = (self._true(f"ignore{side}WhiteSpace") for side in ("Leading", "Trailing"))
-                names = [name.lstrip() if front else name for name in names]
-                return [name.rstrip() if back else name for name in names]
-        except (OSError, EOFError, ValueError, LookupError, TypeError, csv.Error) as error:
-            raise self._bad_file(path, "the header of a CSV file cannot be read", error, line=1) from error
+        hard = len(separator) != 1 or bool({"linesep", "escape"} & set(self._options))
+        odd = [path for path in paths if hard or path.endswith(HADOOP_ONLY)]
+        plain = [path for path in paths if path not in set(odd)]
+        told = executors.each(self.session, heads.header, plain, self._options, separator)
+        names = {p: t["fields"] for p, t in self._whole(told, "the header of a CSV file cannot be read").items()}
+        names |= {path: self._header_by_spark(path) for path in odd}
+        return {path: tuple(name or f"_c{n}" for n, name in enumerate(names[path])) for path in paths}
 
     def _header_by_spark(self, path: str) -> list[str]:
         rows = self._load("csv", [path], extra={"header": "false", "inferSchema": "false"}).limit(1).collect()
@@ -251,7 +256,7 @@ class Reader:
         self, form: str, paths: Sequence[str], *, schema: StructType | None = None,
         extra: Mapping[str, str] | None = None,
     ) -> DataFrame:  # fmt: skip
-        reader = self.session.read.options(**{**self._table.options, **(extra or {})})
+        reader = self.session.read.options(**{**self._given, **(extra or {})})
         if schema is not None:
             reader = reader.schema(schema)
         return reader.format(avro.PROVIDER if form == "avro" else form).load([escape_glob(path) for path in paths])
@@ -298,8 +303,8 @@ class Reader:
         # Spark refuses to read the corrupt text alone, as it must where no record has a field: it gets company.
         company = [] if columns else [StructField(COMPANY, StringType())]
         schema = StructType([*read, *company, StructField(CORRUPT_AS, StringType())])
-        exact = form == "json" and (not self._multi_line or exact_digits(columns))
-        self.session.conf.set("spark.sql.json.enableExactStringParsing", str(exact).lower())
+        if form == "json" and (not self._multi_line or exact_digits(columns)):
+            self.session.conf.set(EXACT, "true")
         if form == "json" and group.way == "variant":
             raw = self._json.variants(group, names[0])
         elif group.way in ("lines", "elements"):

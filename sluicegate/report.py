@@ -22,6 +22,9 @@ BATCH = "SLUICEGATE_BATCH"
 # What a job that tests a pipeline says of each case for programs.
 CASE = "SLUICEGATE_CASE"
 
+# What a job that verifies tables says of each finding for programs.
+FINDING = "SLUICEGATE_FINDING"
+
 # Where Spark shows the job, as far as it does: by these lines a task in Airflow links there.
 PAGE = "Spark's page:"
 LOGGED = "in Spark's event log:"
@@ -74,6 +77,8 @@ class TableReport:
         failed: files that could not be read, with the reason (bronze).
         late: rows, or groups of them, that came too late for the watermark and are not in the table (gold with a mode).
         changed_files: files that changed after they were read, and were not read again (bronze).
+        moved_files: files that were known below a former landing folder, and were not read again (bronze).
+        refused: what in the landing folder was passed over, with the reason (bronze).
         total: rows in the table after the run.
         samples: a few quarantined rows with the rules they broke.
     """
@@ -101,6 +106,8 @@ class TableReport:
     rescued: int = 0
     failed: dict[str, str] = field(default_factory=dict)
     changed_files: int = 0
+    moved_files: int = 0
+    refused: dict[str, str] = field(default_factory=dict)
     late: int = 0
     total: int = 0
     samples: list[dict[str, Any]] = field(default_factory=list)
@@ -172,6 +179,14 @@ class TableReport:
                 f"         {files(self.changed_files)} changed after being read, and not read again: "
                 f"`sluicegate files` names them; land them under a new name, or set allowOverwrites"
             )
+        if self.moved_files:
+            lines.append(
+                f"         the landing folder was moved: {files(self.moved_files)} with names and sizes of files that "
+                f"were read from the former one not read again"
+            )
+        if self.refused:
+            lines.append(f"         passed over in the landing folder: {len(self.refused):,}")
+            lines += [f"           {path}: {why}" for path, why in list(self.refused.items())[:SHOWN]]
         return lines
 
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Literal
 
 import pyarrow.compute as pc
 
-from sluicegate import lake, landing, marks
+from sluicegate import lake, landing, marks, roots
 from sluicegate.choice import Interval
 from sluicegate.definition_model import DEIDENTIFIED
 from sluicegate.errors import UserError
@@ -155,7 +155,7 @@ def _entered(name: str, at: lake.Lake) -> int:
         return 0
     app_id = marks.app_id("bronze", name, ledger)
     mark = marks.reach(bronze, app_id, marks.lineage(bronze)).mark if bronze is not None else None
-    waits = (pc.field("chunk") > (0 if mark is None else mark)) & (pc.field("action") != landing.SKIP)
+    waits = (pc.field("chunk") > (0 if mark is None else mark)) & ~pc.field("action").isin([landing.SKIP, roots.MOVED])
     return int(lake.dataset(ledger).to_table(["chunk", "action"]).filter(waits).num_rows)
 
 

@@ -11,17 +11,18 @@ from __future__ import annotations
 import argparse
 import fnmatch
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from sluicegate import archive, job, lake, landing, outcome, stores
+from sluicegate import archive, job, lake, landing, outcome, roots, stores
 from sluicegate.copy_into import bronze_table
 from sluicegate.errors import LandingMissing, UserError, Where
 from sluicegate.lock import pipeline_lock
 from sluicegate.report import RunReport, files
+from sluicegate.side_by_side import each
 
 if TYPE_CHECKING:
     from sluicegate.definition import BronzeTable
@@ -70,7 +71,7 @@ class Reload:
 
     def _chosen(self, name: str, table: BronzeTable, at: lake.Lake) -> tuple[_Known, dict[str, Entry | None]]:
         known = _Known.of(name, table, at)
-        chosen = {path: known.now(path) for path in known.paths if self._wants(path, known.relative(path))}
+        chosen = known.all_now([path for path in known.paths if self._wants(path, known.relative(path))])
         _demand_named(self.files, {*chosen, *map(known.relative, chosen)}, name, table)
         return known, chosen
 
@@ -191,14 +192,19 @@ class _Known:
         if ledger is None:
             raise UserError(f"{name} has not read any file yet", hint="sluicegate run reads what has landed")
         entries = lake.dataset(ledger).to_table([*stores.FILES.names, "action", "chunk"]).sort_by("chunk").to_pylist()
-        return cls(
+        landed = {file["path"]: file for file in landing.listing(name, table, at).to_pylist()}
+        known = cls(
             name,
             table,
-            landing.folder_of(table.path)[0],
-            {file["path"]: file for file in landing.listing(name, table).to_pylist()},
+            roots.home(at, name, table.path).folder,
+            landed,
             {entry["path"]: entry for entry in entries},
             archive.by_facts(at, name),
         )
+        # Of a file whose folder was moved, the name that it has now counts.
+        moved = {path for path, entry in known.ledger.items() if entry["action"] == roots.MOVED}
+        former = {*roots.aliases(ledger, moved).values(), *(path for path in moved if not known.is_below(path))}
+        return replace(known, ledger={path: entry for path, entry in known.ledger.items() if path not in former})
 
     @property
     def paths(self) -> list[str]:
@@ -222,6 +228,12 @@ class _Known:
         found = stores.file(path)
         return None if found is None else {"path": path, "size": found[0], "modification_time": found[1]}
 
+    def all_now(self, paths: Sequence[str]) -> dict[str, Entry | None]:
+        """As ``now``, of many: what is not in landing is looked for many at a time."""
+        away = [path for path in paths if path not in self.landed]
+        found = dict(zip(away, each(self.now, away), strict=True))
+        return {path: found[path] if path in found else self.landed[path] for path in paths}
+
     def action(self, file: Entry) -> str:
         """Whether reading it gives new rows, or takes the place of those that it gave."""
         last = self.ledger.get(file["path"])
@@ -233,11 +245,9 @@ class _Known:
     def sorted_out(self) -> tuple[list[Entry], list[Entry]]:
         """The files that a reset reads, and the entries of those that it cannot."""
         there, missing = [], []
-        for path in self.paths:
+        skipped = {path for path, last in self.ledger.items() if last["action"] == landing.SKIP}
+        for path, file in self.all_now([path for path in self.paths if path not in skipped]).items():
             last = self.ledger.get(path)
-            if last is not None and last["action"] == landing.SKIP:
-                continue
-            file = self.now(path)
             if file is not None:
                 there.append(file)
             elif last is not None:

@@ -4,20 +4,23 @@ from __future__ import annotations
 
 import json
 import os
-import signal
 import subprocess
 import time
 from collections.abc import Callable, Mapping, Sequence
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
-from sluicegate import catalog, clean_source, lake, metastore, plan, report, session
-from sluicegate.errors import JobFailed, PipelineMissing, SluicegateError
+from sluicegate import behind, catalog, clean_source, lake, metastore, plan, process, report, session
+from sluicegate.definition import LAYERS
+from sluicegate.errors import AccountingError, JobFailed, PipelineMissing, SluicegateError, UserError
 from sluicegate.lock import pipeline_lock
+from sluicegate.progress import progress
 from sluicegate.report import RunReport
 
 if TYPE_CHECKING:
     from sluicegate.choice import Interval
     from sluicegate.definition import Pipeline
+    from sluicegate.request import Request
     from sluicegate.settings import Settings
 
 # Seconds; files that need longer to settle are left to a later run.
@@ -61,17 +64,80 @@ def run(
         return _rebuild(pipeline, settings, layer, tell, waiting, interval)
     tell(waiting.sentence())
     if not layers:
-        tell(f"{pipeline.name} is up to date; Spark was not started")
+        blocked = any(one.progress.kind == "blocked" for one in waiting.tables)
+        tell(f"{'there is nothing to do' if blocked else f'{pipeline.name} is up to date'}; Spark was not started")
         if layer in (None, "bronze"):  # the job does it otherwise
             at = lake.Lake(settings.lake, pipeline.name)
             clean_source.sweep(pipeline.bronze, at, lambda: pipeline_lock(at, "command line"), tell)
         return []
-    started = time.monotonic()
+    started, began = time.monotonic(), datetime.now(UTC)
     reports = [submit(one, pipeline.name, settings, RUN_INFO, tell) for one in layers]
     tell(f"done in {time.monotonic() - started:.1f} s")
+    if layer is None:
+        _demand_up_to_date(pipeline, settings, reports, began, tell)
     reports += registered(pipeline, settings, tell)
     for line in _next(pipeline, reports):
         tell(line)
+    return reports
+
+
+def _demand_up_to_date(
+    pipeline: Pipeline, settings: Settings, reports: Sequence[RunReport], began: datetime, tell: Callable[[str], None]
+) -> None:
+    """Makes sure that no table is behind which these jobs should have brought up to date, and tells what waits.
+
+    Raises:
+        AccountingError: one is.
+    """
+    made = {table.table: table.version for report in reports for table in report.tables}
+
+    def own(table: str, commit: lake.Commit) -> bool:
+        version = made.get(table)
+        return version is not None and commit.version <= version
+
+    waiting = behind.waiting(pipeline, settings)
+    late = behind.overdue(waiting, began, own)
+    if late:
+        raise AccountingError(
+            f"the run has ended, and {', '.join(one.table for one in late)} did not take in what was there",
+            cause="\n    ".join(f"{one.table}: {one.what}" for one in late),
+            hint=f"run it again; if it stays so, sluicegate status {pipeline.name} --verify tells more",
+        )
+    for one in waiting:
+        tell(f"{one.table}: {one.what}")
+
+
+def refresh(
+    pipeline: Pipeline, settings: Settings, layer: str | None, tell: Callable[[str], None], asked: Request
+) -> list[RunReport]:
+    """Makes tables again whole, and brings gold up to them.
+
+    Args:
+        pipeline: the definition.
+        settings: where things are.
+        layer: must be None, as the tables say which layers are to be run.
+        tell: takes each line for people.
+        asked: which tables.
+
+    Raises:
+        UserError: a layer is given besides, or a table is made of files.
+        SluicegateError: a job failed; the layers after it were not run.
+    """
+    if layer is not None:
+        raise UserError("a full refresh of tables says itself which layers are run", hint="leave out --layer")
+    for name in asked.tables:
+        if name in pipeline.bronze and pipeline.bronze[name].of_files:
+            raise UserError(
+                f"{name} is made of files", hint=f"sluicegate reset {pipeline.name} {name} reads them again"
+            )
+    at = lake.Lake(settings.lake, pipeline.name)
+    reports: list[RunReport] = []
+    for one in LAYERS:
+        if asked.names(pipeline, one):
+            reports.append(submit(one, pipeline.name, settings, RUN_INFO, tell, asked.arguments(one)))
+        # What is made of these tables follows, also in their own layer.
+        if reports and one != "bronze" and any(progress(flow).waits for flow in plan.flows(pipeline, at, one).values()):
+            reports.append(submit(one, pipeline.name, settings, RUN_INFO, tell))
     return reports
 
 
@@ -155,12 +221,13 @@ def submit(
     Raises:
         SluicegateError: what the job says went wrong, with its code and exit code.
         JobFailed: the job ended without saying why.
+        Stopped: this process was told to end, and the job has ended.
     """
     command = session.submit_command(layer, pipeline, settings, ["--run-info", json.dumps(dict(facts)), *extra])
     # A process group of its own, so that Ctrl-C and a kill reach the JVM and its Python alike.
-    process = subprocess.Popen(
+    job = subprocess.Popen(
         command,
-        env=session.submit_env(),
+        env={**(session.submit_env() or os.environ), **process.named_parent()},
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
@@ -169,8 +236,8 @@ def submit(
     last = ""
     error: list[str] = []  # the job's own words for a person; the command says them again, so they are not passed on
     tail: list[str] = []
-    try:
-        for line in process.stdout or ():
+    with process.ended_with_us(job):
+        for line in job.stdout or ():
             line = line.rstrip("\n")
             if line.startswith((report.REPORT, report.ERROR)):
                 last = line
@@ -179,11 +246,7 @@ def submit(
             elif not line.startswith(JVM_CHATTER):
                 tail = [*tail, line][-20:]
                 tell(line)
-        code = process.wait()
-    except BaseException:
-        os.killpg(process.pid, signal.SIGKILL)
-        process.wait()
-        raise
+        code = job.wait()
     if last.startswith(report.REPORT) and code == 0:
         return RunReport.from_dict(json.loads(last[len(report.REPORT) :]))
     raise _error_of(last, code, layer, tail + error)

@@ -22,10 +22,10 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql import Window
 from pyspark.sql import functions as F
-from pyspark.sql.types import ArrayType, DataType, MapType, StructType, VariantType
+from pyspark.sql.types import DataType, StructType
 
 from sluicegate.changes import ARRIVAL, SEQUENCE
-from sluicegate.data_types import has_odd_parts
+from sluicegate.comparison import grouped
 from sluicegate.definition_changes import END_AT, START_AT, ApplyChanges, ApplyChangesFromSnapshot
 from sluicegate.errors import ChangesError
 from sluicegate.expectations import FATE
@@ -193,7 +193,7 @@ class History:
     def _begins(self, frame: DataFrame, values: list[str]) -> DataFrame:
         """Adds whether a record begins a version: it counts, and differs from the one before that counts."""
         types = frame.schema
-        tracked = {name: _comparable(F.col(_VALUES)[name], types[name].dataType) for name in self._tracked(values)}
+        tracked = {name: grouped(F.col(_VALUES)[name], types[name].dataType) for name in self._tracked(values)}
         state = [F.col(_DELETE), _struct(tracked).alias(_VALUES), *([F.col(_GONE_AT)] if self.snapshots else [])]
         frame = frame.withColumn(_STATE, F.when(_counts(), F.struct(*state)))
         earlier = self._window().rowsBetween(Window.unboundedPreceding, -1)
@@ -247,22 +247,6 @@ def _last_known(value: Column, kind: DataType, window: WindowSpec) -> Column:
         return last
     fields = [_last_known(value.getField(f.name), f.dataType, window).alias(f.name) for f in kind.fields]
     return F.when(last.isNotNull(), F.struct(*fields))
-
-
-def _comparable(value: Column, kind: DataType) -> Column:
-    """The same value in a type that Spark compares: it does not compare maps and variants."""
-    if isinstance(kind, VariantType):
-        return value.cast("string")
-    if isinstance(kind, MapType):
-        entries = F.map_entries(value)
-        pair = StructType().add("key", kind.keyType).add("value", kind.valueType)
-        return F.array_sort(_comparable(entries, ArrayType(pair)))
-    if isinstance(kind, ArrayType) and has_odd_parts(kind):
-        return F.transform(value, lambda one: _comparable(one, kind.elementType))
-    if isinstance(kind, StructType) and has_odd_parts(kind):
-        fields = [_comparable(value.getField(f.name), f.dataType).alias(f.name) for f in kind.fields]
-        return F.when(value.isNotNull(), F.struct(*fields))
-    return value
 
 
 def _so_far(window: WindowSpec) -> WindowSpec:

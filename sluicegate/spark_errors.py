@@ -36,6 +36,12 @@ OF_BYTES = {"EOFException", "FileNotFoundException", "NoSuchFileException", "Zip
 
 NOT_SHOWN = "its text is not shown, since it may quote personal data"
 
+_IN_SILVER = "write CAST, or try_divide and its like, where the query converts: then the row is quarantined"
+_IN_GOLD = (
+    "gold quarantines no rows: write try_cast, try_divide and their like, which give NULL, or convert in silver, where "
+    "CAST quarantines the row; the table is as its last run left it"
+)
+
 FILE_NAMED = re.compile(r"(?:file:/|[a-z0-9]+://)[^\s'\"]+?(?=[.,;:]?(?:[\s'\"]|$))")
 CAUSED_BY = re.compile(r"^Caused by: (?:[\w.$]+\.)?([\w$]+(?:: .*)?)$", re.MULTILINE)
 
@@ -68,7 +74,7 @@ def readable(error: BaseException, layer: str, table: str, *, private: bool = Fa
             f"a value stops the query of {table}",
             where=Where(table=table),
             cause=unquoted(error) if private else _misfit(cause),
-            hint="write CAST, or try_divide and its like, where the query converts: then the row is quarantined",
+            hint=_IN_GOLD if layer == "gold" else _IN_SILVER,
         )
     if isinstance(error, (AnalysisException, ParseException)):
         what = "the rows" if layer == "bronze" else "the query"

@@ -17,7 +17,7 @@ from sluicegate.sql_tokens import QuerySyntax, Span, Tokens
 _Text = Callable[[int, int], str]
 
 # Spark's other spellings of a cast, which fail in the same way. `string(x)` and `binary(x)` cannot.
-_CAST_FUNCTIONS = {"BOOLEAN", "TINYINT", "SMALLINT", "INT", "BIGINT", "FLOAT", "DOUBLE", "DATE", "TIMESTAMP", "DECIMAL"}
+CAST_FUNCTIONS = {"BOOLEAN", "TINYINT", "SMALLINT", "INT", "BIGINT", "FLOAT", "DOUBLE", "DATE", "TIMESTAMP", "DECIMAL"}
 # Functions that take a lambda over the elements of an array or the entries of a map: how to look at each of them.
 _EACH_ELEMENT = {"TRANSFORM", "FILTER", "EXISTS", "FORALL"}
 _EACH_ENTRY = {"TRANSFORM_VALUES", "TRANSFORM_KEYS", "MAP_FILTER"}
@@ -69,13 +69,13 @@ def refused(tokens: Tokens) -> list[QuerySyntax]:
         word = tokens.word(index)
         if tokens.raw(index) == "::":
             found.append(QuerySyntax("write CAST(value AS TYPE) instead of value::TYPE", tokens.line(index)))
-        elif word in _CAST_FUNCTIONS and _is_call(tokens, index):
+        elif word in CAST_FUNCTIONS and is_call(tokens, index):
             what = f"write CAST(value AS {word}) instead of {tokens.raw(index)}(value)"
             found.append(QuerySyntax(what, tokens.line(index)))
     return found
 
 
-def _is_call(tokens: Tokens, index: int) -> bool:
+def is_call(tokens: Tokens, index: int) -> bool:
     """Whether a type's name is called as a function; ``DECIMAL(10, 2)`` has but numbers in its parentheses."""
     if not tokens.is_type(index + 1, TokenType.L_PAREN):
         return False

@@ -2,19 +2,46 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
 from typing import TYPE_CHECKING
 
+from sqlglot import exp
 from sqlglot.tokenizer_core import TokenType
 
-from sluicegate.sql_tokens import Span, Tokens
+from sluicegate import query_shape
+from sluicegate.sql_tokens import QuerySyntax, Span, Tokens, parsed
+from sluicegate.values import quoted
 
 if TYPE_CHECKING:
     from sluicegate.grouped import Call
+    from sluicegate.scopes import Scope
 
-_NO_NAMES = {"null", "true", "false", "case", "when", "then", "else", "end", "and", "or", "not", "in", "is", "as"}
+# Stands for a part of an expression, to see what the rest of it makes of that part.
+_PART = "_sluicegate_part"
+
+_WORDS = {
+    "AND", "OR", "NOT", "IN", "WHEN", "THEN", "ELSE", "ON", "BY", "SELECT", "WHERE", "HAVING", "BETWEEN", "FILTER",
+    "OVER", "AS", "LIKE", "RLIKE", "ILIKE", "DISTINCT", "ALL", "INTERVAL", "CASE", "EXISTS", "FROM", "GROUP", "ORDER",
+    "WITHIN", "IS", "END", "USING", "VALUES", "ESCAPE", "TO", "FOR",
+}  # fmt: skip
+"""Words of the language that a parenthesis may stand behind, and that call nothing."""
+
+
+@dataclass(frozen=True)
+class Name:
+    """A column's name in a query.
+
+    Attributes:
+        last: its last token.
+        parts: its parts, in small letters.
+        meaning: the table, the column and its fields (see scopes.py); None if no table of the FROM has it.
+    """
+
+    last: int
+    parts: tuple[str, ...]
+    meaning: tuple[str, ...] | None
 
 
 @dataclass(frozen=True)
@@ -23,12 +50,26 @@ class Expressions:
 
     Attributes:
         tokens: all of them.
-        tables: what the query calls its tables, in small letters, each with the columns that mean something else
-            without that name before them.
+        tree: what they mean.
+        scope: what names mean in it.
     """
 
     tokens: Tokens
-    tables: Mapping[str, frozenset[str]]
+    tree: exp.Select
+    scope: Scope
+    _parsed: dict[str, exp.Expr | None] = field(default_factory=dict, repr=False, compare=False)
+
+    @cached_property
+    def columns(self) -> Mapping[int, Name]:
+        """The names of columns, by their first tokens."""
+        at = {token.start: index for index, token in enumerate(self.tokens)}
+        found = {}
+        for column in self.tree.find_all(exp.Column):
+            places = [at[part.meta["start"]] for part in column.parts if part.meta.get("start") in at]
+            if len(places) == len(column.parts):
+                parts = tuple(part.name.lower() for part in column.parts)
+                found[places[0]] = Name(places[-1], parts, self.scope.meaning(parts))
+        return found
 
     def parts(self, first: int, end: int) -> list[tuple[int, int]]:
         """What stands between the commas of a list."""
@@ -46,7 +87,7 @@ class Expressions:
         word = self.tokens.word(index)
         if self.tokens.is_type(index, TokenType.GROUP_BY, TokenType.ORDER_BY):
             return False
-        if word in ("ANY", "SOME", "ALL") and self.tokens.word(index - 1) in ("LIKE", "ILIKE"):
+        if word in _WORDS or (word in ("ANY", "SOME") and self.tokens.word(index - 1) in ("LIKE", "ILIKE")):
             return False
         return bool(word) and (word[0].isalpha() or word[0] == "_") and self.opens(index + 1)
 
@@ -58,69 +99,147 @@ class Expressions:
         """The tokens ``[start, end)`` as they are written, on one line."""
         return self.tokens.compose([], start, end, compact=True) if end > start else ""
 
-    def over_groups(
-        self, start: int, end: int, groups: Sequence[tuple[int, int]], calls: Sequence[tuple[Call, Span]]
-    ) -> str:
-        """An expression with names of values for what it groups by and for its aggregate functions."""
-        spans = [span for _, span in calls if start <= span.first < end]
+    def meant(self, first: int, end: int) -> Iterator[tuple[int, Name]]:
+        """The names of columns among some tokens."""
+        return ((index, self.columns[index]) for index in range(first, end) if index in self.columns)
+
+    def exchanged(
+        self, start: int, end: int, groups: Sequence[tuple[int, int]], calls: Sequence[tuple[Call, Span]],
+        of: Exchange,
+    ) -> str:  # fmt: skip
+        """An expression with other texts for what it groups by and for its aggregate functions.
+
+        Args:
+            start: its first token.
+            end: the token behind it.
+            groups: what the query groups by.
+            calls: the aggregate functions that are exchanged.
+            of: what is to stand for them.
+
+        Raises:
+            Left: a column is left that is neither, or another text would give a field another name.
+        """
+        spans = [Span(span.first, span.last, of.call(call)) for call, span in calls if start <= span.first < end]
         taken = {index for span in spans for index in range(span.first, span.last + 1)}
         longest = sorted(enumerate(groups), key=lambda group: group[1][0] - group[1][1])
         for number, group in longest:
-            for span in self._occurrences(group, start, end, f"_group_{number}"):
+            for span in self._occurrences(group, start, end, of.groups[number]):
                 inside = set(range(span.first, span.last + 1))
                 if not inside & taken:
                     spans.append(span)
                     taken |= inside
+        others = {span.first for span in spans} | {index for index, _ in self.meant(start, end) if index not in taken}
+        for first, behind in self._naming(start, end) if of.outputs is not None else ():
+            if any(first <= index < behind for index in others):
+                raise Left("a struct whose fields are named after what stands in it")
+        for index, name in self.meant(start, end):
+            if index not in taken:
+                if of.outputs is None:
+                    continue
+                if name.parts[0] not in of.outputs or (name.meaning is not None and self.scope.known):
+                    raise Left(f"{self.text(index, name.last + 1)} outside of what it groups by and of the aggregate "
+                               f"functions known here")  # fmt: skip
+                spans.append(Span(index, index, of.outputs[name.parts[0]]))
         return self.tokens.compose(spans, start, end, compact=True)
 
-    def _occurrences(self, group: tuple[int, int], start: int, end: int, name: str) -> Iterator[Span]:
+    def qualified(self, start: int, end: int) -> str:
+        """An expression with each of its columns called by its table and its name."""
+        spans = []
+        for index, name in self.meant(start, end):
+            if name.meaning is not None and name.meaning != name.parts:
+                table = quoted(name.meaning[0])
+                spans.append(Span(index, index, f"{table}.{quoted(name.parts[0])}"))
+        return self.tokens.compose(spans, start, end, compact=True)
+
+    def _naming(self, start: int, end: int) -> Iterator[tuple[int, int]]:
+        """The arguments after which Spark names a field, as x in ``struct(x)``, ``arrays_zip(x)`` and ``(x, y)``."""
+        for index in filter(self.opens, range(start, end)):
+            parts = self.parts(index + 1, self.tokens.closing(index))
+            before = self.tokens.name(index - 1).lower() if index else ""
+            called = self.is_call(index - 1) or self.tokens.is_type(index - 1, TokenType.IDENTIFIER)
+            called = called or self.tokens.is_type(index - 2, TokenType.DOT)
+            if before == "arrays_zip":
+                yield from parts
+            elif before == "struct" or (not called and before != "in" and len(parts) > 1):
+                yield from (part for part in parts if self.tokens.word(part[1] - 2) != "AS")
+
+    def _occurrences(self, group: tuple[int, int], start: int, end: int, text: str) -> Iterator[Span]:
         its = self.names(*group)
         for first in range(start, end):
             if first and self.tokens.is_type(first - 1, TokenType.DOT):
                 continue  # a part of a longer name is not this one
             for last in range(first, end):
+                if self._inside_a_name(first, last):
+                    continue
                 names = self.names(first, last + 1)
                 if names == its:
-                    goes_on = self.tokens.is_type(last + 1, TokenType.DOT, TokenType.L_PAREN, TokenType.L_BRACKET)
-                    if not goes_on and (self._is_one(*group) or self._fills(first, last, start, end)):
-                        yield Span(first, last, name)
+                    if self._is_one(first, last, start, end):
+                        yield Span(first, last, text)
                     break
                 if names != its[: len(names)]:
                     break
 
-    def _is_one(self, start: int, end: int) -> bool:
-        """Whether an expression is one name or one call, which no operator beside it can take apart."""
-        if all(self.tokens.is_type(index, TokenType.DOT) for index in range(start + 1, end, 2)) and (end - start) % 2:
-            return True
-        return self.is_call(start) and self.tokens.closing(start + 1) == end - 1
+    def _inside_a_name(self, first: int, last: int) -> bool:
+        """Whether a column's name goes on behind a token."""
+        return any(i <= last < name.last for i, name in self.meant(first, last + 1))
 
-    def _fills(self, first: int, last: int, start: int, end: int) -> bool:
-        """Whether nothing stands beside some tokens but parentheses, commas and the ends of the expression."""
-        opened = first == start or self.tokens.is_type(first - 1, TokenType.L_PAREN, TokenType.COMMA)
-        return opened and (last + 1 == end or self.tokens.is_type(last + 1, TokenType.R_PAREN, TokenType.COMMA))
+    def _is_one(self, first: int, last: int, start: int, end: int) -> bool:
+        """Whether these tokens are an operand of the expression, which no operator beside them takes apart."""
+        whole = self._expression(self.tokens.compose([], start, end, compact=True))
+        around = self._expression(self.tokens.compose([Span(first, last, _PART)], start, end, compact=True))
+        part = self._expression(self.tokens.compose([], first, last + 1, compact=True))
+        if whole is None or around is None or part is None:
+            return False
+
+        def put_back(node: exp.Expr) -> exp.Expr:
+            return part.copy() if isinstance(node, exp.Column) and node.sql() == _PART else node
+
+        return bool(around.transform(put_back) == whole)
+
+    def _expression(self, text: str) -> exp.Expr | None:
+        if text not in self._parsed:
+            try:
+                [self._parsed[text]] = parsed(f"SELECT {text}").expressions
+            except (QuerySyntax, ValueError):
+                self._parsed[text] = None
+        return self._parsed[text]
 
     def names(self, start: int, end: int) -> list[str]:
         """Tokens so that what is the same but for capitals, quotes and the table's name is the same."""
         found: list[str] = []
         index = start
         while index < end:
-            raw = self.tokens.raw(index)
-            quotes = self.tokens.is_type(index, TokenType.IDENTIFIER)
-            plain = raw
-            if not self.tokens.is_type(index, TokenType.STRING, TokenType.RAW_STRING):
-                plain = raw.lower()
-            if quotes and re.fullmatch(r"[a-z_]\w*", plain[1:-1]) and plain[1:-1] not in _NO_NAMES:
-                plain = plain[1:-1]  # any other is only the same in its quotes
-            if self._only_qualifies(index, plain):
-                index += 2
+            name = self.columns.get(index)
+            if name is not None:
+                meaning = name.meaning or ("", *name.parts)
+                found.append("\0".join(("column", *meaning)))
+                index = name.last + 1
                 continue
-            found.append(plain)
+            text = self.tokens.is_type(index, TokenType.STRING, TokenType.RAW_STRING, TokenType.IDENTIFIER)
+            found.append(self.tokens.raw(index) if text else self.tokens.raw(index).lower())
             index += 1
         return found
 
-    def _only_qualifies(self, index: int, plain: str) -> bool:
-        """Whether a token is a table's name in front of a column that is the same without it."""
-        if not self.tokens.is_type(index + 1, TokenType.DOT) or self.tokens.is_type(index - 1, TokenType.DOT):
-            return False
-        others = self.tables.get(plain)
-        return others is not None and self.tokens.name(index + 2).lower() not in others
+    def is_aggregate(self, index: int) -> bool:
+        """Whether the call at ``index`` is, as far as it is known here, of an aggregate function."""
+        found = self._expression(self.text(index, self.tokens.closing(index + 1) + 1))
+        return found is not None and any(query_shape.aggregate(node) for node in [found.unalias()])
+
+
+class Left(Exception):
+    """An expression asks for more than the values of groups: for what."""
+
+
+@dataclass(frozen=True)
+class Exchange:
+    """What is to stand in an expression over groups.
+
+    Attributes:
+        groups: for each of what the query groups by.
+        call: for an aggregate function.
+        outputs: for the name of an output, in small letters, that is no column's; None to leave all names as they are.
+    """
+
+    groups: Sequence[str]
+    call: Callable[[Call], str]
+    outputs: Mapping[str, str] | None

@@ -1,28 +1,25 @@
-"""What is in a pipeline's tables, and the proof that all of it adds up. Read by delta-rs; no JVM."""
+"""What is in a pipeline's tables, and what became of the files. Read by delta-rs; no JVM."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
-from deltalake import DeltaTable
 
-from sluicegate import delta_source, lake, landing, marks, outcome
+from sluicegate import delta_source, lake, landing, outcome, proof
 from sluicegate.plan import Pending, pending
 
 if TYPE_CHECKING:
     from sluicegate.definition import Pipeline
     from sluicegate.settings import Settings
 
-NO_IDS = pa.schema([("_chunk", pa.int64()), ("_pos", pa.int64())])
-
-
 # Of a file: what ``outcome.fates`` says of those in the ledger, and ``files`` of the others.
-STATES = ("waiting", "settling", "changed", "ingested", "archived", "failed", "replaced", "dropped", "skipped")
+STATES = ("waiting", "settling", "changed", "ingested", "archived", "failed", "replaced", "dropped", "skipped", "moved",
+          "refused")  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -52,13 +49,11 @@ class TableStatus:
 
 @dataclass
 class Status:
-    """A pipeline now: its tables, what waits for it, and what a verification found."""
+    """A pipeline now: its tables, and what waits for it."""
 
     pipeline: str
     tables: list[TableStatus]
     waiting: Pending
-    problems: list[str] = field(default_factory=list)
-    verified: bool = False
 
 
 def status(pipeline: Pipeline, settings: Settings) -> Status:
@@ -76,7 +71,7 @@ def status(pipeline: Pipeline, settings: Settings) -> Status:
         last = lake.last_commit_of_ours(table)
         beside = [at.quarantine(work.table), at.set_aside(work.table)] if work.layer == "silver" else []
         quarantined, aside = [lake.rows(lake.delta_table(uri)) for uri in beside] or [0, 0]
-        state = work.progress.why if work.progress.kind == "blocked" else "behind" if work.work else "up to date"
+        state = work.progress.why if work.progress.kind == "blocked" else "behind" if work.waits else "up to date"
         tables.append(
             TableStatus(
                 work.layer, work.table, lake.rows(table), table.version() if table else None,
@@ -87,101 +82,8 @@ def status(pipeline: Pipeline, settings: Settings) -> Status:
 
 
 def verify(pipeline: Pipeline, settings: Settings, limit: int | None = None) -> list[str]:
-    """Proves by identity that nothing is lost or doubled, and returns what does not hold; empty when all does.
-
-    Every file of the ledger that bronze has passed has an outcome, and as many rows in bronze as it says. Every
-    record of a silver table's source, up to that table's mark, is in exactly one of silver, quarantine and set-aside.
-    A de-identified table has exactly the records that its silver table had at its mark.
-
-    Args:
-        pipeline: the definition.
-        settings: where things are.
-        limit: tables of more rows are not read; what their logs say of their rows has to add up. None: all are read.
-    """
-    at = lake.Lake(settings.lake, pipeline.name)
-    problems = []
-    for name, bronze in pipeline.bronze.items():
-        problems += _verify_files(at, name, limit) if bronze.of_files else delta_source.verify(at, name, bronze.path)
-    for name, table in pipeline.silver.items():
-        source = table.stream
-        layer = "bronze" if source in pipeline.bronze else "silver"
-        problems += _verify_records(at, name, at.table(layer, source), limit)
-    for name, of in pipeline.deidentified_tables.items():
-        problems += _verify_records(at, name, at.table("silver", of), limit)
-    return problems
-
-
-def _verify_files(at: lake.Lake, name: str, limit: int | None) -> list[str]:
-    ledger, bronze = lake.delta_table(at.ledger(name)), lake.delta_table(at.table("bronze", name))
-    if ledger is None:
-        return []
-    if bronze is None:
-        gone = lake.rows(lake.delta_table(at.outcome(name)))
-        return (
-            [f"{name}: the table is gone, into which {gone:,} files were read; a run reads them again"] if gone else []
-        )
-    mark = marks.reach(bronze, marks.app_id("bronze", name, ledger), marks.lineage(bronze)).mark or 0
-    passed = [entry for entry in outcome.fates(at, name).to_pylist() if entry["chunk"] <= mark]
-    if limit is not None and (there := lake.rows(bronze)) > limit:
-        gave = sum(_gave(entry) or 0 for entry in passed)
-        return [f"{name}: its files gave {gave:,} rows, and {there:,} are in the table"] if gave != there else []
-    rows = lake.dataset(bronze).to_table(["_chunk", "_pos", "source_file"])
-    identities = rows.group_by(["_chunk", "_pos"]).aggregate([([], "count_all")])
-    found, problems = {}, []
-    if identities.num_rows != rows.num_rows:
-        problems.append(f"{name}: {rows.num_rows - identities.num_rows:,} records have the identity of another")
-    for group in rows.group_by(["_chunk", "source_file"]).aggregate([([], "count_all")]).to_pylist():
-        found[(group["_chunk"], lake.canonical(group["source_file"] or ""))] = group["count_all"]
-    for entry in passed:
-        there = found.pop((entry["chunk"], entry["path"]), 0)
-        told = _gave(entry)
-        if told is None:
-            problems.append(f"{name}: nothing is known of what became of {entry['path']}")
-        elif told != there:
-            problems.append(f"{name}: {entry['path']} gave {told} rows, and {there} are in the table")
-    return problems + [f"{name}: rows of {path} are in the table, but not the file in the ledger" for _, path in found]
-
-
-def _gave(entry: Mapping[str, Any]) -> int | None:
-    """Rows that a file of the ledger gave and that are still its own; None if nothing is known of it."""
-    return entry["rows"] if entry["state"] not in ("replaced", "skipped") else 0
-
-
-def _verify_records(at: lake.Lake, name: str, source_uri: str, limit: int | None) -> list[str]:
-    target, source = lake.delta_table(at.table("silver", name)), lake.delta_table(source_uri)
-    if target is None or source is None:
-        return []
-    mark = lake.mark(target, marks.app_id("silver", name, source))
-    asked, places = lake.table_at(source_uri, version=mark), [target, *_beside(at, name)]
-    if limit is not None and (read := lake.rows(asked)) > limit:
-        there = sum(lake.rows(place) for place in places)
-        return [f"{name}: {read:,} records were read, and {there:,} are in its tables"] if read != there else []
-    came = _identities(asked)
-    went = pa.concat_tables([_identities(place) for place in places])
-    problems = []
-    twice = went.group_by(NO_IDS.names).aggregate([([], "count_all")]).filter(pc.field("count_all") > 1)
-    if twice.num_rows:
-        problems.append(f"{name}: {twice.num_rows:,} records are in more than one place, such as {_first(twice)}")
-    lost = came.join(went, keys=NO_IDS.names, join_type="left anti")
-    if lost.num_rows:
-        problems.append(f"{name}: {lost.num_rows:,} records are in no place, such as {_first(lost)}")
-    strange = went.join(came, keys=NO_IDS.names, join_type="left anti")
-    if strange.num_rows:
-        problems.append(f"{name}: {strange.num_rows:,} records have no source, such as {_first(strange)}")
-    return problems
-
-
-def _beside(at: lake.Lake, name: str) -> list[DeltaTable | None]:
-    return [lake.delta_table(at.quarantine(name)), lake.delta_table(at.set_aside(name))]
-
-
-def _identities(table: DeltaTable | None) -> pa.Table:
-    return NO_IDS.empty_table() if table is None else lake.dataset(table).to_table(NO_IDS.names).cast(NO_IDS)
-
-
-def _first(records: pa.Table) -> str:
-    row = records.select(NO_IDS.names).slice(0, 1).to_pylist()[0]
-    return f"{row['_chunk']}/{row['_pos']} (chunk/position)"
+    """What does not hold of files and records, by identity; empty when all does. See ``proof.findings``."""
+    return [str(one) for one in proof.findings(pipeline, settings, limit) if one.kind == "wrong"]
 
 
 def files(
@@ -191,8 +93,9 @@ def files(
 
     Each entry has path, size, modification_time, chunk, discovered, rows, corrupt, rescued, error, version and ingested
     of the commit, and state: that of ``outcome.fates``, and for files that are not in the ledger ``settling``,
-    ``waiting`` or ``changed`` (since it was read). Of a table that reads a Delta table there is an entry for each run's
-    versions, see ``delta_source.entries``.
+    ``waiting``, ``changed`` (since it was read) or ``refused``: passed over, for the reason in ``error`` (a link that
+    leads out of the folder, what cannot be looked at). Of a table that reads a Delta table there is an entry for
+    each run's versions, see ``delta_source.entries``.
 
     Args:
         name: the bronze table.
@@ -213,6 +116,8 @@ def files(
     parts = [outcome.fates(at, name)]
     for state, table in (("changed", found.changed), ("waiting", found.new), ("settling", found.settling)):
         parts.append(table.append_column("state", pa.repeat(pa.scalar(state), table.num_rows)))
+    refused = [{"path": path, "state": "refused", "error": why} for path, why in found.refused.items()]
+    parts.append(pa.Table.from_pylist(refused, pa.schema([(n, pa.string()) for n in ("path", "state", "error")])))
     entries = pa.concat_tables(parts, promote_options="default")
     if states:
         entries = entries.filter(pc.is_in(entries["state"], value_set=pa.array(states)))

@@ -1,8 +1,8 @@
 """The stores that files land on: local disk, S3, and whatever fsspec opens; how each is listed. No Spark.
 
-Local disk is walked with ``os.scandir`` and S3 listed by Arrow, since a landing folder may hold a million files and
-fsspec makes a dictionary of each. S3 is Arrow's as well because fsspec's own, s3fs, pins its dependencies so tightly
-that beside others of AWS an ancient version is installed.
+Local disk is walked with ``os.scandir`` (see disk.py) and S3 listed by Arrow, since a landing folder may hold a million
+files and fsspec makes a dictionary of each. S3 is Arrow's as well because fsspec's own, s3fs, pins its dependencies so
+tightly that beside others of AWS an ancient version is installed.
 """
 
 from __future__ import annotations
@@ -20,10 +20,13 @@ from urllib.parse import urlsplit
 
 import fsspec
 import pyarrow as pa
+from fsspec import AbstractFileSystem
+from fsspec.asyn import AsyncFileSystem
 from fsspec.implementations.arrow import ArrowFSWrapper
 from pyarrow import fs as arrow
 
 from sluicegate import aws
+from sluicegate.disk import Admits, Entry, Walk
 
 FILES = pa.schema(
     [
@@ -39,12 +42,11 @@ AT_ONCE = 50_000
 # How stores name the time of an object's last change. Not "created": an object may be written again.
 CHANGED = ("mtime", "LastModified", "last_modified", "updated", "modified")
 
+# Why a link is passed over on a store that does not tell where it leads.
+LINK = "it is a link, and nobody can tell whether it leads out of the landing folder: land the file itself"
+
 # The end of the empty objects by which older Hadoop and EMR mark folders.
 FOLDER_MARKER = "_$folder$"
-
-# Path, size, and microseconds since 1970 UTC.
-Entry = tuple[str, int, int]
-
 
 # Arrow's options and the variables that stand for them, where it is not to look for them itself.
 KEYS = {
@@ -143,31 +145,84 @@ def uri(fs: Any, path: str) -> str:
     return path if "file" in fs.protocol else str(fs.unstrip_protocol(path))
 
 
+def is_same(one: str, other: str) -> bool:
+    """Whether two addresses are of one folder: of S3 by both of its schemes, of the disk by links and mounts."""
+    (scheme, there, one_of_s3), (other_scheme, _, other_of_s3) = one.partition("://"), other.partition("://")
+    if one == other or (scheme in OURS and other_scheme in OURS and one_of_s3 == other_of_s3):
+        return True
+    try:
+        return not there and "://" not in other and os.path.samefile(one, other)
+    except OSError:
+        return False
+
+
 def has_folders(address: str) -> bool:
     """Whether a folder can be there without a file in it; on S3 it goes with its last object."""
     return address.partition("://")[0] not in OURS
 
 
-def files(address: str) -> pa.Table:
-    """All files in a folder and the folders below it (schema ``FILES``); with links followed, folders' markers not.
+def files(address: str, admits: Admits = lambda _: True, left: dict[str, str] | None = None) -> pa.Table:
+    """All files in a folder and the folders below it (schema ``FILES``); folders' markers are none.
 
     What is no file (a pipe, a link to nothing) is left out. A name that is not UTF-8 has U+FFFD in it.
 
+    Args:
+        address: the folder.
+        admits: which names below it are asked for, to know by which name a file goes that a link leads to. Files with
+            other names are there all the same.
+        left: gets what is passed over as it cannot be looked at or leads out of the folder, and why; the name of a
+            folder ends in ``/``.
+
     Raises:
         FileNotFoundError: there is no such folder.
-        OSError: the folder, or one below it, cannot be listed.
+        OSError: the folder cannot be listed.
     """
     fs, root = opened(address)
+    passed: dict[str, str] = {}
     if "file" in fs.protocol:
-        return _table(_on_disk(root))
-    if isinstance(fs, S3):
-        return _table(_on_s3(fs, root))
-    fs.invalidate_cache(root)  # a long-lived process, a sensor's, must not look at an old listing
-    if not fs.isdir(root):
-        raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), address)
-    # By default fsspec leaves out in silence what it may not look into.
-    found = fs.find(root, detail=True, on_error="raise")
-    return _table((uri(fs, path), int(info["size"]), _changed(fs, path, info)) for path, info in found.items())
+        found = _table(Walk(root, admits, passed).files())
+    elif isinstance(fs, S3):
+        found = _table(_on_s3(fs, root))
+    else:
+        fs.invalidate_cache(root)  # a long-lived process, a sensor's, must not look at an old listing
+        if not fs.isdir(root):
+            raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), address)
+        found = _table(_on(fs, root, passed))
+    if left is not None:
+        left |= {_shown(path): why for path, why in passed.items()}
+    return found
+
+
+def _on(fs: Any, root: str, left: dict[str, str]) -> Iterator[Entry]:
+    """The files of a store that fsspec opens."""
+    if type(fs).find is not AbstractFileSystem.find and getattr(type(fs), "_find", None) is not AsyncFileSystem._find:
+        found = fs.find(root, detail=True).items()  # a store that lists all of it at once
+    else:
+        found = _walked(fs, root, left)
+    return ((uri(fs, path), int(info["size"]), _changed(fs, path, info)) for path, info in found)
+
+
+def _walked(fs: Any, root: str, left: dict[str, str]) -> Iterator[tuple[str, dict[str, Any]]]:
+    """The files, folder by folder: fsspec's own walk leaves out in silence what it may not look into."""
+    folders = [root]
+    while folders:
+        folder = folders.pop()
+        try:
+            inside = fs.ls(folder, detail=True)
+        except (FileNotFoundError, PermissionError) as error:
+            if folder == root:
+                raise
+            if isinstance(error, PermissionError):  # else it was moved away since its name was read
+                left[f"{uri(fs, folder)}/"] = error.strerror or str(error)
+            continue
+        for info in inside:
+            path = info["name"].rstrip("/")
+            if info["type"] == "directory":
+                folders += [path] if path != folder else []
+            elif info.get("islink") or info["type"] == "link":
+                left[uri(fs, path)] = LINK
+            else:
+                yield path, info
 
 
 def file(address: str) -> tuple[int, datetime] | None:
@@ -213,41 +268,11 @@ def _texts(paths: tuple[str, ...]) -> pa.Array:
     try:
         return pa.array(paths, pa.string())
     except UnicodeEncodeError:  # names of the disk that are not UTF-8: no reader can open them, and each fails alone
-        return pa.array([os.fsencode(path).decode("utf-8", "replace") for path in paths], pa.string())
+        return pa.array([_shown(path) for path in paths], pa.string())
 
 
-def _on_disk(root: str) -> Iterator[Entry]:
-    folders = [root]
-    while folders:
-        folder = folders.pop()
-        try:
-            entries = os.scandir(folder)
-        except FileNotFoundError:
-            if folder == root:
-                raise
-            continue  # moved away since its name was read
-        except NotADirectoryError as error:
-            raise FileNotFoundError(errno.ENOENT, "it is not a folder", folder) from error
-        with entries:
-            for entry in entries:
-                try:
-                    about = entry.stat()
-                except OSError as error:
-                    if error.errno in (errno.ENOENT, errno.ELOOP):
-                        continue  # a link to nothing, or a file that was moved away a moment ago
-                    raise
-                if stat.S_ISREG(about.st_mode):
-                    yield entry.path, about.st_size, about.st_mtime_ns // 1000
-                elif stat.S_ISDIR(about.st_mode) and not _leads_back(entry):
-                    folders.append(entry.path)
-
-
-def _leads_back(entry: os.DirEntry[str]) -> bool:
-    """Whether a folder is a link to one that it lies in: it would be walked for ever."""
-    if not entry.is_symlink():
-        return False
-    target = os.path.realpath(entry.path)
-    return os.path.commonpath([target, os.path.realpath(os.path.dirname(entry.path))]) == target
+def _shown(path: str) -> str:
+    return os.fsencode(path).decode("utf-8", "replace")
 
 
 def _on_s3(fs: S3, root: str) -> Iterator[Entry]:

@@ -7,6 +7,9 @@ again whole, of all that the source has now.
 
 Spark writes where a batch ends before it runs it, and that it is done behind it; between the two the table has its
 commit. A batch that is run again after that is only computed, since its state must be written, and changes nothing.
+
+What a batch writes is computed before it is written: by then Spark has counted the rows that it was given, and these
+must be as many as the source's log tells of (see delivery.py).
 https://spark.apache.org/docs/latest/streaming/apis-on-dataframes-and-datasets.html#output-modes
 """
 
@@ -20,8 +23,9 @@ from typing import TYPE_CHECKING, Any
 
 from pyspark.sql import functions as F
 
-from sluicegate import cost, delta_source, fault, lake
+from sluicegate import cost, delivery, delta_source, fault, lake
 from sluicegate.checkpoints import Checkpoint
+from sluicegate.delivery import Delivery
 from sluicegate.difference import difference, merge_by
 from sluicegate.errors import QueryError, SluicegateError, Where
 from sluicegate.flow import ENGINE_COLUMNS, GAP, Batch
@@ -39,6 +43,9 @@ if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
     from sluicegate.definition import GoldTable
+
+# Under this name Spark counts the rows that a batch is given.
+DELIVERED = "sluicegate_delivered"
 
 # How Spark says that what a checkpoint kept is damaged, or is not of this query and this table.
 STALE = ("CANNOT_LOAD_STATE_STORE", "STATE_STORE_", "STATEFUL_OPERATOR", "MALFORMED_STATE", "MALFORMED_CHECKPOINT",
@@ -124,6 +131,8 @@ class _Stream:
             if self.table.mode == "append" or self.checkpoint.end(number) != self.done.until:
                 return "its checkpoint is newer than the table"
             number += 1
+        if self.checkpoint.is_begun(number) and self.checkpoint.end(number) is None:
+            return "its checkpoint ends a batch in the middle of a version"
         return ""
 
     # --- runs --------------------------------------------------------------------------------------------------------
@@ -166,7 +175,7 @@ class _Stream:
         """The user's own query over the source as a stream, with its watermark."""
         name = self.table.query.tables[0]
         rows = self.session.readStream.format("delta").options(**delta_source.STREAM).load(self.flow.source)
-        rows = rows.drop(*ENGINE_COLUMNS)
+        rows = rows.observe(DELIVERED, F.count(F.lit(1)).alias("rows")).drop(*ENGINE_COLUMNS)
         if self.table.mode == "update":
             try:
                 self.keys = keys(self.table.query, rows.columns)
@@ -182,33 +191,54 @@ class _Stream:
 
     def _batch(self, rows: DataFrame, number: int, *, now: Progress) -> None:
         query, until = self.checkpoint.query(), self.checkpoint.end(number)
+        if query is not None and until is None:
+            raise delivery.cut_short(self.flow, f"batch {number} ends in the middle of a version")
         if query is None or until is None:
             raise SluicegateError(
                 f"the checkpoint of {self.flow.table} was taken away while it was being used",
                 where=Where(table=self.flow.table, file=self.checkpoint.address),
                 hint="run again: the table is made again whole",
             )
-        without_data = number > 0 and self.checkpoint.end(number - 1) == until
+        before = self.checkpoint.end(number - 1) if number > 0 else None
+        without_data = before == until
         self.last = _Done(query, number, until)
         if (self.done is not None and self.done.batch >= number) or (without_data and self.table.mode == "update"):
             # Only for its state: the table has what it makes, or there is nothing that it could make.
             rows.write.format("noop").mode("overwrite").save()
             return
+        rows = cut(rows, few=False)
+        self._demand_given(self._delivered(query), -1 if before is None else before, until)
         batch = self._as_batch(rows, now, until)
         if self.table.mode == "append":
-            found = cut(rows, few=False)
-            if self.anew and found.isEmpty():  # its rows come with a later batch, and are to come in one commit
+            if self.anew and rows.isEmpty():  # its rows come with a later batch, and are to come in one commit
                 return
             # The batch without data writes what the watermark has passed: a mark before that would leave it out.
-            self._write(found, batch, "overwrite" if self.anew else "append", fenced=without_data)
+            self._write(rows, batch, "overwrite" if self.anew else "append", fenced=without_data)
         elif self.table.mode == "complete" or self.anew:
             self._write(rows, batch, "overwrite")
         else:
-            self._merge(cut(rows, few=False), batch)
+            self._merge(rows, batch)
+
+    def _demand_given(self, came: int, since: int, until: int) -> None:
+        """Makes sure that Spark gave as many rows as the source has between two versions; -1 for before the first.
+
+        Raises:
+            AccountingError: it did not.
+        """
+        # Only the first batch begins with all that the source has; others get what commits added.
+        source = self.flow.source
+        told = delivery.told(source, since, until, feed=False).count if since >= 0 else delivery.rows_at(source, until)
+        delivery.demand_same(self.flow, came, told or 0)
+
+    def _delivered(self, query: str) -> int:
+        """Rows that the running batch was given. Spark tells them after the batch; that is too late, so it is asked."""
+        running: Any = self.session.streams.get(query)
+        metrics = running._jsq.streamingQuery().lastExecution().observedMetrics()
+        return int(metrics.apply(DELIVERED).getLong(0)) if metrics.contains(DELIVERED) else 0
 
     def _as_batch(self, rows: DataFrame, now: Progress, until: int) -> Batch:
         whole, now = now.kind == "whole", replace(now, until=until)
-        return Batch(rows, 0, whole, False, now, self.flow, self.report, self.facts)
+        return Batch(Delivery(rows, self.flow), 0, whole, False, now, self.flow, self.report, self.facts)
 
     def _write(self, rows: DataFrame, batch: Batch, how: str, *, fenced: bool = True) -> None:
         """Writes rows in one commit, with the mark if it is to be ``fenced``."""
@@ -245,6 +275,7 @@ class _Stream:
         if self.marked >= now.until and not self.anew:
             return
         self.last = self.last or self.done or _Done(self.checkpoint.query() or "", -1, -1)
+        self._demand_given(0, self.last.until, now.until)  # no batch ended there: then nothing can have come since
         rows = self.session.createDataFrame([], schema)
         batch = self._as_batch(rows, now, max(now.until, self.last.until))
         self._write(rows, batch, "overwrite" if self.anew else "append")

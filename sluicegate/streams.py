@@ -18,7 +18,7 @@ from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from sluicegate import stores
+from sluicegate import process, stores
 from sluicegate.definition_fields import name_fault
 from sluicegate.errors import UserError
 from sluicegate.lake import Lake
@@ -49,6 +49,7 @@ class Stream:
         host: the machine that it runs on.
         pid: number of its Python process there.
         beat: its last sign of life.
+        world: where that number means this process (see ``process.world``); empty where that is not known.
     """
 
     pipeline: str
@@ -64,24 +65,14 @@ class Stream:
     host: str = field(default_factory=socket.gethostname)
     pid: int = field(default_factory=os.getpid)
     beat: str = field(default_factory=utc_now)
+    world: str = ""
 
     @property
     def dead(self) -> bool:
         """Whether it gives no sign of life any more: by its file's age, or by the processes of this machine."""
         if datetime.now(UTC) - datetime.fromisoformat(self.beat) > SILENCE:
             return True
-        return self.host == socket.gethostname() and not is_there(self.pid)
-
-
-def is_there(pid: int) -> bool:
-    """Whether there is a process of this number on this machine."""
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return False
-    except PermissionError:
-        return True
-    return True
+        return process.is_gone(self.world, self.pid)
 
 
 def new_id() -> str:

@@ -23,6 +23,12 @@ MICROSECONDS = {
     "timestampNTZFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSSSS",
 }
 
+# A time with no more letters has no more than six digits of a second.
+_SHORT = 21
+
+# A whole number without an exponent, and a number that is not zero.
+_WHOLE, _NOT_ZERO = r"^\s*[+-]?[0-9]+([.]0*)?\s*$", r"^[^eE]*[1-9]"
+
 # Where a text goes that does not fit.
 MISFIT = "_sluicegate_misfit"
 
@@ -43,7 +49,7 @@ class Value:
 
     @property
     def typed(self) -> Expression:
-        """The value as the column's type; NULL where it does not fit."""
+        """The value as the column's type; NULL where it does not fit, or would become one that was never said."""
         from pyspark.sql import functions as F
 
         match self.column.way:
@@ -56,10 +62,32 @@ class Value:
             case "json" | "exact_json":
                 # In an object of its own, since not every type is one that from_json takes by itself.
                 return self._parsed(self._wrapped)["v"]
-        pattern = self.options.get(FORMATS.get(self.column.type.typeName(), ""))
-        if pattern is not None:
-            return F.try_to_timestamp(self.raw, F.lit(pattern)).try_cast(self.column.type)
-        return self.raw.try_cast(self.column.type)
+        if self._pattern is not None:
+            return F.try_to_timestamp(self.raw, F.lit(self._pattern)).try_cast(self.column.type)
+        return self._said(self.raw.try_cast(self.column.type))
+
+    @property
+    def _pattern(self) -> str | None:
+        return self.options.get(FORMATS.get(self.column.type.typeName(), ""))
+
+    def _said(self, value: Expression) -> Expression:
+        """What the cast makes of the text, without what it would make up.
+
+        A time of day alone would become one of today, a number that is too great infinity, and of a text with another
+        zone than UTC a TIMESTAMP_NTZ would be its local time, as if the zone did not stand there.
+        """
+        from pyspark.sql import functions as F
+        from pyspark.sql.types import DoubleType, FloatType, TimestampNTZType, TimestampType
+
+        match self.column.type:
+            case TimestampType():
+                return F.when(self.raw.try_cast("timestamp_ntz").isNotNull(), value)
+            case TimestampNTZType():  # the session's zone is UTC
+                return F.when(self.raw.try_cast("timestamp").try_cast("timestamp_ntz") == value, value)
+            case FloatType() | DoubleType():
+                infinite = (F.abs(value) == F.lit(float("inf"))) & self.raw.rlike("[0-9]")
+                return F.when(~infinite, value)
+        return value
 
     @property
     def lost(self) -> Expression | None:
@@ -83,18 +111,39 @@ class Value:
 
     @property
     def _cut(self) -> Expression:
-        """Whether the cast has left out a part of the value: digits of a decimal, or the time of a day."""
-        from pyspark.sql import functions as F
-        from pyspark.sql.types import DateType, DecimalType
+        """Whether the cast has left out a part of the value: digits of a number or of a second, or the time of a day.
 
-        kind = self.column.type
-        if isinstance(kind, DecimalType):
-            finer = DecimalType(38, min(kind.scale + 10, 38))
-            return ~self.raw.try_cast(finer).eqNullSafe(self.typed.cast(finer))
-        if isinstance(kind, DateType) and "dateformat" not in self.options:
-            time = self.raw.try_cast("timestamp_ntz")
-            return time.isNotNull() & ~time.eqNullSafe(self.typed.cast("timestamp_ntz"))
+        Behind its point a FLOAT or DOUBLE has as many digits as it holds: what it rounds there was measured. A whole
+        number that it does not hold is another one, perhaps somebody else's.
+        """
+        from pyspark.sql import functions as F
+        from pyspark.sql.types import DateType, DecimalType, DoubleType, FloatType, TimestampNTZType, TimestampType
+
+        match self.column.type:
+            case DecimalType() as kind:
+                return self._digits_behind(kind.scale)
+            case TimestampType() | TimestampNTZType() if self._pattern is None or "SSSSSSS" in self._pattern:
+                return (F.length(self.raw) > _SHORT) & self.raw.rlike(r"[.][0-9]{6}[0-9]*[1-9]")
+            case DateType() if self._pattern is None:
+                time = self.raw.try_cast("timestamp_ntz")
+                return time.isNotNull() & ~time.eqNullSafe(self.typed.cast("timestamp_ntz"))
+            case FloatType() | DoubleType() as kind:
+                value, exactly = self.typed, 2**24 if isinstance(kind, FloatType) else 2**53
+                whole = DecimalType(38, 0)
+                other = ~F.coalesce(self.raw.try_cast(whole) == value.try_cast(whole), F.lit(False))
+                great = (F.abs(value) >= F.lit(float(exactly))) & self.raw.rlike(_WHOLE) & other
+                return great | ((value == 0) & self.raw.rlike(_NOT_ZERO))
         return F.lit(False)
+
+    def _digits_behind(self, scale: int) -> Expression:
+        """Whether a number has digits behind so many decimal places."""
+        from pyspark.sql import functions as F
+        from pyspark.sql.types import DecimalType
+
+        finer = DecimalType(38, min(scale + 10, 38))
+        written_out = ~self.raw.try_cast(finer).eqNullSafe(self.typed.try_cast(finer))
+        plain = self.raw.rlike(rf"[.][0-9]{{{scale}}}[0-9]*[1-9]")
+        return F.when(self.raw.rlike("[eE]"), written_out).otherwise(plain)
 
     @property
     def _wrapped(self) -> Expression:

@@ -130,6 +130,8 @@ def comparable(value: Any) -> Any:
         return str(value)
     if isinstance(value, (list, tuple)):
         return tuple(map(comparable, value))
+    if isinstance(value, dict):
+        return frozenset((comparable(key), comparable(one)) for key, one in value.items())
     return value
 
 

@@ -1,13 +1,13 @@
-"""The last task of a run: it proves that what was read is accounted for, and says how good the data was."""
+"""The last task of a run: it proves that what was read is accounted for, and tells what waits, and how good it was."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
 from airflow.sdk import BaseOperator
-from airflow.sdk.exceptions import AirflowFailException
+from airflow.sdk.exceptions import AirflowException, AirflowFailException
 
-from sluicegate.airflow.asked import failure, who
+from sluicegate.airflow.asked import asked, failure, who
 from sluicegate.airflow.operator import alone
 from sluicegate.airflow.store import with_store
 from sluicegate.definition import LAYERS, load
@@ -16,7 +16,9 @@ from sluicegate.errors import SluicegateError
 if TYPE_CHECKING:
     from airflow.sdk import Context
 
+    from sluicegate.behind import Waiting
     from sluicegate.definition import Pipeline
+    from sluicegate.lake import Commit
     from sluicegate.settings import Settings
 
 # Rows of a table up to which each of its records is looked for by its identity: some seconds, and a few hundred MB.
@@ -25,7 +27,10 @@ RECORDS = 5_000_000
 
 
 class Account(BaseOperator):
-    """Proves that every landed file and every record of it is in exactly one place, and fails if not. No Spark.
+    """Proves that every file and record that was taken in is in exactly one place, and fails if not. No Spark.
+
+    It fails, too, if a run that was to take in all that is new ends with a table that did not: its job may have been
+    ended, or marked as done by hand. What came while the run went on is not its own, and is only told.
 
     Args:
         pipeline: name of the pipeline.
@@ -43,34 +48,62 @@ class Account(BaseOperator):
         """Looks at all tables, while no other run changes them.
 
         Returns:
-            for each table its rows, what stands beside it, and how many rows broke each rule in this run.
+            for each table its rows, what stands beside it, what waits for it, and how many rows broke each rule in this
+            run.
 
         Raises:
             AirflowFailException: something does not add up; no retry changes that.
+            AirflowException: a table is behind that this run should have brought up to date.
         """
-        from sluicegate.lake import Lake  # not above: parsing a DAG file needs neither pyarrow nor deltalake
+        from sluicegate import behind, proof  # not above: parsing a DAG file needs neither pyarrow nor deltalake
+        from sluicegate.lake import Lake
         from sluicegate.lock import pipeline_lock
-        from sluicegate.status import verify
 
+        run = context["dag_run"]
         try:
             pipeline = load(self.pipeline, self.settings)
             at = Lake(self.settings.lake, self.pipeline)
             with alone(self.pipeline, self.settings, context), pipeline_lock(at, f"account of {who(context)}"):
-                problems = verify(pipeline, self.settings, RECORDS)
-                tables = _tables(pipeline, self.settings, context["dag_run"].run_id)
+                problems = proof.findings(pipeline, self.settings, RECORDS)
+                waiting = behind.waiting(pipeline, self.settings)
+                tables = _tables(pipeline, self.settings, run.run_id, waiting)
+                overdue = self._overdue(pipeline, context, waiting)
         except SluicegateError as error:
             raise failure(error) from None
         for line in _lines(tables):
             self.log.info(line)
         if problems:
-            raise AirflowFailException("\n".join(["this does not add up:", *(f"  {problem}" for problem in problems)]))
-        self.log.info("every landed file and every record is accounted for")
+            lines = [f"  {line}" for problem in problems for line in problem.lines()]
+            raise AirflowFailException("\n".join(["this does not add up:", *lines]))
+        if overdue:
+            raise AirflowException("\n".join(["this run was to take in all that is new, and has not:", *overdue]))
+        self.log.info("every file and every record that was taken in is accounted for")
         return tables
 
+    def _overdue(self, pipeline: Pipeline, context: Context, waiting: list[Waiting]) -> list[str]:
+        """What waits that this run should have taken in, and what to do; nothing of a run for a part of the tables."""
+        from sluicegate import behind
 
-def _tables(pipeline: Pipeline, settings: Settings, run_id: str) -> list[dict[str, Any]]:
+        run, request = context["dag_run"], asked(pipeline, context)
+        if request.mode != "incremental" or request.tables or request.max_files is not None or not run.start_date:
+            return []
+
+        def own(_table: str, commit: Commit) -> bool:
+            return (commit.ours or {}).get("run_id") == run.run_id
+
+        late = [f"  {one.table}: {one.what}" for one in behind.overdue(waiting, run.start_date, own)]
+        unread = behind.unread(pipeline, self.settings, run.start_date)
+        # Files that came later may look old. These wait if this run was begun for files, and none has been entered.
+        if unread and (context["ti"].xcom_pull(task_ids="wait_for_files") or {}).get("files"):
+            late += [f"  {table}: {what}" for table, what in unread.items()]
+        again = f"  trigger {pipeline.name} again, or run: sluicegate run {pipeline.name}"
+        return [*late, again] if late else []
+
+
+def _tables(pipeline: Pipeline, settings: Settings, run_id: str, waiting: list[Waiting]) -> list[dict[str, Any]]:
     from sluicegate import lake
 
+    waits = {one.table: one.what for one in waiting}
     at = lake.Lake(settings.lake, pipeline.name)
     found = []
     for layer in LAYERS:
@@ -81,6 +114,7 @@ def _tables(pipeline: Pipeline, settings: Settings, run_id: str) -> list[dict[st
             beside = {"quarantined": at.quarantine(name), "set aside": at.set_aside(name)} if layer == "silver" else {}
             counts = {what: lake.rows(lake.delta_table(uri)) for what, uri in beside.items()}
             facts = {"layer": layer, "table": name, "rows": lake.rows(table), **counts}
+            facts |= {"waits": waits[name]} if name in waits else {}
             found.append({**facts, "expectations": said.get("expectations") or {}})
     return found
 
@@ -91,6 +125,7 @@ def _lines(tables: list[dict[str, Any]]) -> list[str]:
     for table in tables:
         beside = "".join(f", {table[what]:,} {what}" for what in ("quarantined", "set aside") if what in table)
         lines.append(f"{table['layer']:<6} {table['table']:<28} {table['rows']:>9,} rows{beside}")
+        lines += [f"         behind: {table['waits']}"] if "waits" in table else []
         for rule, counts in table["expectations"].items():
             if counts["failed"]:
                 lines.append(

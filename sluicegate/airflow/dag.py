@@ -22,7 +22,7 @@ from sluicegate.airflow.form import form
 from sluicegate.airflow.notify import callbacks, readable_callbacks
 from sluicegate.airflow.operator import SluicegateJob
 from sluicegate.airflow.sensor import LandedFilesSensor
-from sluicegate.airflow.upkeep import Catalog, Maintenance
+from sluicegate.airflow.upkeep import Catalog, Maintenance, Verification
 from sluicegate.errors import DefinitionError, PipelineMissing
 from sluicegate.settings import Settings
 
@@ -103,6 +103,25 @@ def _of_maintenance(pipeline: definition.Pipeline, settings: Settings) -> Iterat
     yield dag
 
 
+def _of_verification(pipeline: definition.Pipeline, settings: Settings) -> Iterator[DAG]:
+    """The DAG that proves the tables of a pipeline, if its definition asks for that."""
+    if pipeline.verify is None:
+        return
+    about = {"doc_md": docs.VERIFY, **_of_pipeline(pipeline, settings)}
+    said = f"Proves the tables of {pipeline.name}."
+    with _dag(f"{pipeline.name}_verify", pipeline.verify.schedule, None, description=said, **about) as dag:
+        Verification(
+            task_id="verify",
+            doc_md=docs.VERIFY,
+            pipeline=pipeline.name,
+            settings=settings,
+            percent=pipeline.verify.percent,
+            execution_timeout=ENDS_WITHIN,
+            **RETRIES,
+        )
+    yield dag
+
+
 def _of_pipeline(pipeline: definition.Pipeline, settings: Settings) -> dict[str, Any]:
     """What all DAGs of a pipeline have."""
     about = {"tags": pipeline.tags, "default_args": {"owner": pipeline.owner}}
@@ -175,6 +194,7 @@ def medallion_dags(settings: Settings) -> dict[str, DAG]:
         try:
             pipeline = definition.load(name, settings)
             made = [_of_runs(pipeline, settings), *_of_maintenance(pipeline, settings)]
+            made += _of_verification(pipeline, settings)
             dags |= {dag.dag_id: dag for dag in made}
         except DefinitionError as error:
             log.error("%s", error.for_people())

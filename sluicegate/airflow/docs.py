@@ -24,13 +24,18 @@ bytes wait."""
 MAINTENANCE = """\
 Puts small files of the tables together, and deletes files that no version of the last days needs. Rows stay as they
 are. Starts Spark only if there is something to gain, and never meets a run of the pipeline."""
+VERIFY = """\
+Proves anew, with Spark, that files, records and gold are what they should be: each query of gold is run again over
+silver as it was, and the rows are compared. Fails with what is other, by key, and with what mends it. Never meets a run
+of the pipeline."""
 CATALOG = """\
 Enters tables that are new into the catalog, so that `spark-sql` finds them by their names. Starts Spark only if there
 is one."""
 
 ACCOUNT = """\
-Proves that every landed file and every record of it is in exactly one place, and fails if not. Its result tells the
-rows of each table, and how many broke which rule in this run."""
+Proves that every file and record that was taken in is in exactly one place, and fails if not; also if a table is behind
+that this run should have brought up to date. Its result tells the rows of each table, and how many broke which rule in
+this run."""
 
 
 def of_dag(pipeline: Pipeline) -> str:

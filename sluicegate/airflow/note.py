@@ -74,7 +74,7 @@ def note(results: Mapping[str, Any], kinds: Mapping[str, str]) -> str:
         elif kind == "SluicegateJob" and results.get(task):
             parts += _did(RunReport.from_dict(results[task]))
         elif kind == "Account" and task in results:
-            parts += [*_stands(results[task]), "", "Every file and every record is accounted for."]
+            parts += [*_stands(results[task]), "", "Every file and every record that was taken in is accounted for."]
     return _short(parts) if parts and parts[0].startswith(BEGINS) else ""
 
 
@@ -95,10 +95,12 @@ def _did(report: RunReport) -> Iterator[str]:
 
 
 def _stands(tables: list[dict[str, Any]]) -> Iterator[str]:
-    """What stands beside tables of good rows."""
+    """What stands beside tables of good rows, and what has yet to come into them."""
     for table in tables:
         if table.get("quarantined"):
             yield f"- {table['table']}: {table['quarantined']:,} rows stand in quarantine"
+        if table.get("waits"):
+            yield f"- {table['table']} is behind: {table['waits']}"
 
 
 def _short(parts: list[str]) -> str:

@@ -50,6 +50,22 @@ class Maintenance(Upkeep):
         return "" if any(table.due for table in tables) else "has nothing to gain"
 
 
+class Verification(Upkeep):
+    """Runs ``spark_jobs/verify.py``, whatever there is: what is proved is what nobody expects.
+
+    Args:
+        percent: how much of the rows of gold is compared.
+        kwargs: what Upkeep takes, but for the job.
+    """
+
+    def __init__(self, *, percent: float = 100, **kwargs: Any) -> None:
+        super().__init__(job="verify", **kwargs)
+        self.application_args = [*(self.application_args or ()), f"--sample={percent:g}"]
+
+    def _idle(self, pipeline: Pipeline, request: object) -> str:
+        return ""
+
+
 class Catalog(Upkeep):
     """Runs ``spark_jobs/catalog.py``, unless the catalog knows all tables.
 

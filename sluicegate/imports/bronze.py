@@ -44,6 +44,8 @@ def fields(files: Files, name: str, schema: str, source: Source) -> dict[str, An
         source: takes what is not taken over.
     """
     found: dict[str, Any] = {"path": _path(files, name, source), "format": files.format or "json"}
+    if glob := _glob(files.path):
+        found["pathGlobFilter"] = glob
     if files.format not in get_args(Format):
         source.leave(files.line, f"format {files.format or '(none)'} of {name}", "json is a guess: say which it is")
         found["format"] = "json"
@@ -59,12 +61,23 @@ def fields(files: Files, name: str, schema: str, source: Source) -> dict[str, An
     return found
 
 
+def _glob(path: str) -> str:
+    """The pattern of names that a path ends in; empty if it ends in a folder or a file."""
+    last = re.split(r"[/\\]", path)[-1]
+    return last if re.search(r"[*?\[{]", last) and "${" not in last else ""
+
+
 def _path(files: Files, name: str, source: Source) -> str:
     """A path of an object store as it is; of another, a folder below the landing folder."""
+    whole = files.path.removesuffix(_glob(files.path)) or "/"
     if files.path.startswith(_STORES) and "${" not in files.path:
-        return files.path
-    last = next((part for part in reversed(re.split(r"[/\\]", files.path)) if table_name(part)), name)
-    path = f"${{landing}}/{table_name(last)}"
+        return whole.rstrip("/") if whole != files.path else whole
+    parts = [table_name(part) for part in re.split(r"[/\\]", whole) if table_name(part) and not _glob(part)] or [name]
+    # Two folders of the source never become one here.
+    folders = ["_".join(parts[-count:]) for count in range(1, len(parts) + 1)]
+    folders += [f"{folders[-1]}_{name}", *(f"{folders[-1]}_{count}" for count in range(2, 1000))]
+    folder = next(one for one in folders if source.folders.setdefault(one, whole) == whole)
+    path = f"${{landing}}/{folder}"
     source.leave(
         files.line, f"path {files.path} of {name}", f"it is {path} here: land the files there, or write another"
     )

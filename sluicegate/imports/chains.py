@@ -13,7 +13,7 @@ from typing import Any
 
 from sluicegate.imports.expressions import Expressions
 from sluicegate.imports.model import FILES, Files
-from sluicegate.imports.queries import NotTaken, rewritten
+from sluicegate.imports.queries import NotTaken, address, rewritten
 from sluicegate.scaffold.naming import ident
 from sluicegate.sql_tokens import QuerySyntax, Tokens
 
@@ -26,10 +26,19 @@ _STEPS = {"filter": (1,), "where": (1,), "withColumn": (2,), "join": (2, 3)}
 
 @dataclass
 class Names:
-    """What names of the module stand for: constants, and functions of ``pyspark.sql.functions``."""
+    """What names of the module stand for.
+
+    Attributes:
+        constants: values.
+        functions: functions of ``pyspark.sql.functions``.
+        modules: names of that module itself.
+        pipelines: names of the module that declares tables.
+    """
 
     constants: dict[str, Any] = field(default_factory=dict)
     functions: dict[str, str] = field(default_factory=dict)
+    modules: set[str] = field(default_factory=lambda: {"F", "f", "functions"})
+    pipelines: set[str] = field(default_factory=lambda: {"dlt", "dp"})
 
 
 def constant(node: ast.expr, names: Names) -> Any:
@@ -103,7 +112,7 @@ class Chain:
                 break
             calls.insert(0, (inner.attr, call, node.end_lineno or node.lineno))
             node = inner.value
-        if not isinstance(node, ast.Name) or node.id not in ("spark", "dlt", "dp"):
+        if not isinstance(node, ast.Name) or node.id not in {"spark", *names.pipelines}:
             raise NotTaken(f"{ast.unparse(node)[:40]} is not read: a chain begins with spark or dlt", node.lineno)
         rest = chain._begin(calls)
         for name, called, line in rest:
@@ -114,7 +123,7 @@ class Chain:
     @staticmethod
     def expression_of(node: ast.expr, names: Names) -> str:
         """The SQL of an expression of columns."""
-        return Expressions(names.functions, names.constants).sql(node)
+        return Expressions(names.functions, names.constants, names.modules).sql(node)
 
     @property
     def sql(self) -> str | None:
@@ -167,10 +176,10 @@ class Chain:
         name = self._constant(call.args[0]) if call.args else None
         if not isinstance(name, str) or not re.fullmatch(r"[\w.`]+", name):
             raise self._no("the name of the table is no text")
-        last = name.replace("`", "").rpartition(".")[2].lower()
-        if not last:
+        parts = name.replace("`", "").split(".")
+        if not all(parts):
             raise self._no("the table has no name")
-        plain = ident(last)
+        plain = ".".join(ident(part) for part in address(parts).split("."))
         self._from = f"STREAM({plain})" if self.streams else plain
 
     def _reader(self, steps: list[tuple[str, ast.Call | None, int]]) -> list[tuple[str, ast.Call | None, int]]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any
 
 from sluicegate.imports.queries import NotTaken
@@ -23,6 +23,9 @@ _SAME = {
 }  # fmt: skip
 _OTHER = {"mean": "avg", "countDistinct": "count", "count_distinct": "count"}
 
+KNOWN = {*_SAME, *_OTHER, "col", "column", "lit", "expr", "input_file_name"}
+"""The functions that are understood."""
+
 # Arguments that are texts in SQL too, by their places; elsewhere a text names a column.
 _TEXTS = {"to_date": {1}, "to_timestamp": {1}, "date_trunc": {0}, "from_unixtime": {1}}
 
@@ -35,10 +38,11 @@ class Expressions:
     Args:
         functions: functions of ``pyspark.sql.functions`` by the names that they have in the module.
         constants: values that names stand for.
+        modules: names of the module ``pyspark.sql.functions`` itself.
     """
 
-    def __init__(self, functions: Mapping[str, str], constants: Mapping[str, Any]) -> None:
-        self.functions, self.constants = functions, constants
+    def __init__(self, functions: Mapping[str, str], constants: Mapping[str, Any], modules: Collection[str]) -> None:
+        self.functions, self.constants, self.modules = functions, constants, modules
 
     def sql(self, node: ast.expr) -> str:
         """The SQL of an expression.
@@ -98,7 +102,7 @@ class Expressions:
         if isinstance(node.func, ast.Name):
             return self.functions.get(node.func.id, "")
         base = node.func.value if isinstance(node.func, ast.Attribute) else None
-        if isinstance(node.func, ast.Attribute) and isinstance(base, ast.Name) and base.id in ("F", "f", "functions"):
+        if isinstance(node.func, ast.Attribute) and isinstance(base, ast.Name) and base.id in self.modules:
             return node.func.attr
         return ""
 

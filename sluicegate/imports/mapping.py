@@ -3,24 +3,17 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
-from sqlglot import exp
-from sqlglot.tokenizer_core import TokenType
-
-from sluicegate.definition_fields import IDENTIFIER, name_fault
-from sluicegate.imports import bronze
+from sluicegate.definition_fields import IDENTIFIER
+from sluicegate.imports import bronze, casts, layers, underscores
+from sluicegate.imports.addresses import Ambiguous, addresses
 from sluicegate.imports.model import FILES, Changes, Dataset, Rule, Source
+from sluicegate.imports.rewriting import places, tables_of, with_names, with_query, with_stream, without_stream
 from sluicegate.query import Query
-from sluicegate.scaffold.naming import ident, table_name
-from sluicegate.sql_clauses import select_list
-from sluicegate.sql_tokens import QuerySyntax, Span, Tokens, parsed
-
-_AGGREGATING = (
-    exp.AggFunc, exp.Group, exp.Distinct, exp.Limit, exp.Order, exp.Window, exp.SetOperation, exp.Having,
-)  # fmt: skip
+from sluicegate.scaffold.naming import ident
+from sluicegate.sql_tokens import QuerySyntax
 
 
 @dataclass
@@ -33,6 +26,9 @@ class Draft:
         gold: fields of each gold table.
         queries: the query of each table that has one.
         comments: what is to be told above a table: its comment, and what it was.
+        rules_left: rules that have no place in them.
+        imported: addresses of the declared tables that are among them.
+        missing: addresses of those that are not, with the line that declares each.
     """
 
     bronze: dict[str, dict[str, Any]] = field(default_factory=dict)
@@ -40,6 +36,9 @@ class Draft:
     gold: dict[str, dict[str, Any]] = field(default_factory=dict)
     queries: dict[str, str] = field(default_factory=dict)
     comments: dict[str, list[str]] = field(default_factory=dict)
+    rules_left: list[str] = field(default_factory=list)
+    imported: list[str] = field(default_factory=list)
+    missing: dict[str, int] = field(default_factory=dict)
 
     @property
     def known(self) -> set[str]:
@@ -56,18 +55,24 @@ class _Mapping:
     def __init__(self, source: Source) -> None:
         self.source, self.made = source, Draft()
         self.views: dict[str, str] = {}  # queries that are made part of those that read them
+        self.elsewhere: dict[str, str] = {}  # addresses of tables that are made elsewhere, by their names here
 
     def draft(self) -> Draft:
-        for dataset in [*self.source.datasets]:
-            if name_fault(dataset.name):
-                dataset.name = self._renamed(dataset)
+        self._name()
         for dataset in self.source.datasets:
             self._files(dataset)
         targets: dict[str, Changes] = {}
         for changes in self.source.changes:
             if changes.target in targets:
                 self.source.leave(changes.line, f"a second flow into {changes.target}", "one source for each table")
+                self.source.unnamed[f"the second flow into {changes.target}"] = changes.line
             targets.setdefault(changes.target, changes)
+        for dataset in self.source.datasets:
+            dataset.query = None if dataset.query is None else casts.plain(dataset.query)
+        self._underscores()
+        queries = {dataset.name: dataset.query for dataset in self.source.datasets if dataset.query is not None}
+        ruled = {dataset.name for dataset in self.source.datasets if dataset.rules}
+        self.gold = layers.gold(queries, ruled, {changes.source for changes in targets.values()})
         for dataset in self.source.datasets:
             if dataset.query is not None:
                 self._query(dataset)
@@ -77,14 +82,73 @@ class _Mapping:
             self._changes(changes)
         self._inline()
         self._others()
+        self._settle()
         return self.made
 
-    def _renamed(self, dataset: Dataset) -> str:
-        name = table_name(dataset.name) or f"table_{dataset.line}"
-        self.source.leave(
-            dataset.line, f"the name {dataset.name}", f"it is called {name} here: so are all that read it"
-        )
-        return name
+    # --- names -------------------------------------------------------------------------------------------------------
+
+    def _name(self) -> None:
+        """Gives each table its name here, and lets all that read it call it so."""
+        source = self.source
+        reads = {dataset.name: tables_of(dataset.query) for dataset in source.datasets if dataset.query is not None}
+        for changes in source.changes:
+            reads.setdefault(changes.target, []).append(changes.source)
+        declared = {**source.declared, **{changes.target: changes.line for changes in source.changes}}
+        pairs = [(reader, read) for reader, some in reads.items() for read in some]
+        self.found = addresses([*declared, *(dataset.name for dataset in source.datasets)], dict.fromkeys(pairs))
+        self.elsewhere = {self.found.names[address]: address for address in self.found.elsewhere}
+        for dataset in [*source.datasets]:
+            try:
+                dataset.query = self._named(dataset, reads.get(dataset.name, []))
+            except (Ambiguous, QuerySyntax) as error:
+                source.leave(dataset.line, dataset.name, str(error))
+                source.datasets.remove(dataset)
+        for changes in [*source.changes]:
+            try:
+                changed = Changes(
+                    self.found.names[changes.target],
+                    self.found.called(changes.target, changes.source),
+                    changes.fields,
+                    changes.line,
+                )
+                source.changes[source.changes.index(changes)] = changed
+            except Ambiguous as error:
+                source.leave(changes.line, f"changes into {changes.target}", str(error))
+                source.changes.remove(changes)
+        self._tell_names(declared)
+
+    def _named(self, dataset: Dataset, reads: list[str]) -> str | None:
+        """A dataset's query with the names that its tables have here."""
+        if dataset.query is None or not reads:
+            return dataset.query
+        names = {read: self.found.called(dataset.name, read) for read in reads}
+        text = with_names(dataset.query, lambda read: ident(names[read]) if read in names else None)
+        if {*tables_of(text)} != {*names.values()} or places(text) != places(dataset.query):
+            raise Ambiguous("a table that it reads stands where it cannot be followed: name each behind FROM or JOIN")
+        for read, name in names.items():
+            if "." in read and self.found.means[dataset.name, read] != read:
+                what = f"{read}, which {dataset.name} reads"
+                why = f"taken for {name} of this source; if it is another table, declare where that is"
+                self.source.leave(dataset.query_line, what, why)
+        return text
+
+    def _tell_names(self, declared: dict[str, int]) -> None:
+        for dataset in self.source.datasets:
+            name = self.found.names[dataset.name]
+            if name != dataset.name.rpartition(".")[2]:
+                why = f"it is called {name} here: so are all that read it"
+                self.source.leave(dataset.line, f"the name {dataset.name}", why)
+            dataset.name = name
+        self.declared = {self.found.names[address]: (address, line) for address, line in declared.items()}
+
+    def _settle(self) -> None:
+        """Says which of the declared tables are there now."""
+        for name, (address, line) in self.declared.items():
+            if name in self.made.known:
+                self.made.imported.append(address)
+            else:
+                self.made.missing[address] = line
+        self.made.missing |= self.source.unnamed
 
     def _told(self, dataset: Dataset, *more: str) -> None:
         self.made.comments[dataset.name] = [*([dataset.comment] if dataset.comment else []), *more]
@@ -104,51 +168,70 @@ class _Mapping:
             self._told(dataset)
             return
         landed = f"{dataset.name}_landed"
+        while landed in self.found.names.values():
+            landed += "_files"
         self.made.bronze[landed] = bronze.fields(dataset.files, landed, "", self.source)
         self.made.comments[landed] = [f"The files of {dataset.name}, as they come."]
         query = dataset.query or f"SELECT *\nFROM STREAM({FILES})"
         dataset.query = re.sub(rf"\b{FILES}\b", landed, query)
 
+    def _underscores(self) -> None:
+        """Names columns that begin with an underscore anew, where they are made and where they are read."""
+        datasets = self.source.datasets
+        others = underscores.names([dataset.query for dataset in datasets if dataset.query is not None])
+        made_here = {dataset.name for dataset in datasets if dataset.query is not None}
+        for dataset in datasets:
+            if dataset.query is None:
+                continue
+            # A table of files may have a field of that name.
+            raw = not made_here.issuperset(tables_of(dataset.query))
+            dataset.query = underscores.renamed(dataset.query, others, only_made=raw)
+            dataset.schema = underscores.renamed(dataset.schema, others)
+            renewed = [(rule, underscores.renamed(rule.condition, others)) for rule in dataset.rules]
+            dataset.rules = [replace(rule, condition=condition) for rule, condition in renewed]
+        for changes in self.source.changes:
+            for field_, value in changes.fields.items() if changes.source in made_here else ():
+                if isinstance(value, list):
+                    changes.fields[field_] = [others.get(str(one).lower(), one) for one in value]
+                elif isinstance(value, str):
+                    changes.fields[field_] = underscores.renamed(value, others)
+        for name, other in others.items():
+            why = f"it is called {other} here, as names that begin with _ are the engine's own"
+            line = next(one.query_line for one in datasets if re.search(rf"\b{other}\b", one.query or "", re.I))
+            self.source.leave(line, f"the column {name}", why)
+
     # --- queries -----------------------------------------------------------------------------------------------------
 
     def _query(self, dataset: Dataset) -> None:
         try:
-            text = self._plain_names(str(dataset.query))
-            tree = parsed(Tokens(text).compose([]))
+            text = str(dataset.query)
             streams = Query.parse(text).stream is not None
         except QuerySyntax as error:
             self.source.leave(dataset.query_line + error.line - 1, f"the query of {dataset.name}", error.message)
             return
         told = ["It was a view: here it is a table."] if dataset.kind == "view" else []
-        if _aggregates(tree):
-            self._gold(dataset, text, streams)
+        if dataset.name in self.gold:
+            self._gold(dataset, text, streams, "its rows are not each made of one record")
             return
-        if not streams and (streamed := _with_stream(text)) is not None:
+        joined = layers.shape(text)
+        if joined and joined.joins and not streams:
+            told.append("A record makes one row here: one that meets several of a joined table stops the run.")
+        if not streams and (streamed := with_stream(text)) is not None:
             text, streams = streamed, True
-        objections = Query.parse(text).stream_objections() if streams else [None]
-        if objections:
-            self._gold(dataset, str(dataset.query), streams)
+        objections = Query.parse(text).stream_objections() if streams else []
+        if objections or not streams:
+            self._gold(dataset, str(dataset.query), streams, objections[0].message if objections else "")
             return
         self._told(dataset, *told)
         self._silver(dataset, {"sql": f"{dataset.name}.sql"})
         self.made.queries[dataset.name] = text
-
-    def _plain_names(self, text: str) -> str:
-        """A query with its datasets by their own names, without a catalog and a schema."""
-        names = {dataset.name for dataset in self.source.datasets}
-
-        def plain(name: str) -> str | None:
-            before, _, last = name.rpartition(".")
-            return ident(last) if before and last in names else None
-
-        return _with_names(text, plain)
 
     def _silver(self, dataset: Dataset, fields: dict[str, Any]) -> None:
         if dataset.schema and "__" in dataset.schema:
             self.source.leave(dataset.line, f"the schema of {dataset.name}", "its history columns are the engine's own")
         elif dataset.schema:
             fields |= {"schema": dataset.schema, "schemaEvolutionMode": "failOnNewColumns"}
-        rules = {self._rule_name(rule): {rule.action: rule.condition} for rule in dataset.rules}
+        rules = {self._rule_name(rule): {rule.action: casts.plain(rule.condition)} for rule in dataset.rules}
         if rules:
             fields["expectations"] = rules
         self.made.silver[dataset.name] = fields
@@ -161,12 +244,13 @@ class _Mapping:
         self.source.leave(rule.line, f"the name of the rule {rule.name}", f"it is called {name} here")
         return name
 
-    def _gold(self, dataset: Dataset, text: str, streams: bool) -> None:
-        text = _without_stream(self._plain_names(text))
+    def _gold(self, dataset: Dataset, text: str, streams: bool, because: str) -> None:
+        text = without_stream(text)
         if streams:
-            why = "it is gold here, kept over all rows and not over those of a stream: watermarks have no effect"
+            why = f"it is gold here, over all rows and not those of a stream, watermarks have no effect: {because}"
             self.source.leave(dataset.line, f"STREAM in {dataset.name}", why)
         for rule in dataset.rules:
+            self.made.rules_left.append(f"{rule.name} of {dataset.name}")
             self.source.leave(
                 rule.line, f"the rule {rule.name} of {dataset.name}", "rules are for silver, this is gold"
             )
@@ -185,9 +269,13 @@ class _Mapping:
             dataset = Dataset(changes.target, changes.line, "streaming")
         if dataset.query is not None or dataset.name in self.made.known:
             self.source.leave(changes.line, f"changes into {changes.target}", "it has a query as well")
+            self.source.unnamed[f"the flow of changes into {changes.target}"] = changes.line
             return
         self._told(dataset)
-        self._silver(dataset, {"from": changes.source, "apply_changes": changes.fields})
+        fields = dict(changes.fields)
+        if "apply_as_deletes" in fields:
+            fields["apply_as_deletes"] = casts.plain(str(fields["apply_as_deletes"]))
+        self._silver(dataset, {"from": changes.source, "apply_changes": fields})
 
     # --- tables that read what is no table here ----------------------------------------------------------------------
 
@@ -197,7 +285,7 @@ class _Mapping:
             seen: set[str] = set()
             while (read := self._gold_read(self.made.queries[name], seen)) is not None:
                 seen.add(read)
-                self.made.queries[name] = _with(self.made.queries[name], read, self.views[read])
+                self.made.queries[name] = with_query(self.made.queries[name], read, self.views[read])
                 self.made.comments.setdefault(name, []).append(f"{read} is a part of the query: gold reads no gold.")
         for name, fields in self.made.silver.items():
             text = self.made.queries.get(name)
@@ -221,81 +309,20 @@ class _Mapping:
             dataset = self.source.named(name)
             line = dataset.line if dataset else 1
             for read in Query.parse(text).tables if text else [str(fields.get("from"))]:
-                plain = read.rpartition(".")[2]
                 if read in self.made.known:
-                    continue
-                if name_fault(plain) or plain in self.source.declared or self.source.named(plain) is not None:
-                    self.source.leave(line, f"{read}, which {name} reads", "it is not made here")
-                    continue
-                if text and plain != read:
-                    changed = {read.lower(): ident(plain)}
-                    self.made.queries[name] = _with_names(self.made.queries[name], changed.get)
-                self._elsewhere(read, plain, name, line)
+                    if address := self.elsewhere.get(read):
+                        self._tell_elsewhere(read, address, name, line)
+                elif re.match(r"(json|csv|parquet|orc|text|avro|xml|binaryfile)\b.*/", self.elsewhere.get(read, "")):
+                    why = "declare a table that reads these files, with read_files"
+                    self.source.leave(line, f"{self.elsewhere[read]}, which {name} reads", why)
+                elif read in self.elsewhere:
+                    self.made.bronze[read] = {"path": f"${{landing}}/{read}", "format": "delta"}
+                    self._tell_elsewhere(read, self.elsewhere[read], name, line)
+                else:
+                    told = self.declared.get(read, (read, 0))[0]
+                    self.source.leave(line, f"{told}, which {name} reads", "it was not imported")
 
-    def _elsewhere(self, read: str, plain: str, reader: str, line: int) -> None:
-        where = f"${{landing}}/{plain}"
-        self.made.bronze.setdefault(plain, {"path": where, "format": "delta"})
-        self.made.comments[plain] = [f"TODO: {read} is made elsewhere; write the path of that Delta table."]
-        self.source.leave(line, f"{read}, which {reader} reads", f"made elsewhere: a Delta table at {where}, TODO")
-
-
-def _with_names(text: str, other: Callable[[str], str | None]) -> str:
-    """A query with other names of tables: what ``other`` gives, as SQL, for one in small letters; None lets it be."""
-    tokens = Tokens(text)
-    spans = []
-    for at in range(1, len(tokens)):
-        in_stream = tokens.word(at - 2) == "STREAM" and tokens.is_type(at - 1, TokenType.L_PAREN)
-        if not in_stream and tokens.word(at - 1) not in ("FROM", "JOIN"):
-            continue
-        last = at
-        while tokens.is_type(last + 1, TokenType.DOT) and last + 2 < len(tokens):
-            last += 2
-        name = other(".".join(tokens.name(part) for part in range(at, last + 1, 2)).lower())
-        spans += [] if name is None else [Span(at, last, name)]
-    return tokens.compose(spans)
-
-
-def _aggregates(tree: exp.Expr) -> bool:
-    """Whether rows of a query are made of several rows, or depend on others."""
-    return any(isinstance(node, _AGGREGATING) for node in tree.walk())
-
-
-def _without_stream(text: str) -> str:
-    """A query with each ``STREAM(table)`` as the table."""
-    tokens = Tokens(text)
-    spans = [
-        Span(at, close := tokens.closing(at + 1), tokens.compose([], at + 2, close))
-        for at in range(len(tokens))
-        if tokens.word(at) == "STREAM" and tokens.is_type(at + 1, TokenType.L_PAREN)
-    ]
-    return tokens.compose(spans)
-
-
-def _with_stream(text: str) -> str | None:
-    """A query of tables with its first table as the stream; None if that is no table."""
-    tokens = Tokens(text)
-    try:
-        _, from_ = select_list(tokens)
-    except QuerySyntax:
-        return None
-    last = from_ + 1
-    if not tokens.is_type(last, TokenType.VAR, TokenType.IDENTIFIER) or tokens.is_type(last + 1, TokenType.L_PAREN):
-        return None
-    while tokens.is_type(last + 1, TokenType.DOT):
-        last += 2
-    begin, end = tokens[from_ + 1].start, tokens[last].end + 1
-    found = f"{text[:begin]}STREAM({text[begin:end]}){text[end:]}"
-    try:
-        Query.parse(found)
-    except QuerySyntax:
-        return None
-    return found
-
-
-def _with(text: str, name: str, query: str) -> str:
-    """A query with another one as its first WITH."""
-    tokens = Tokens(text)
-    one = f"WITH {ident(name)} AS (\n{query.strip()}\n)"
-    if tokens.word(0) == "WITH":
-        return f"{one},{text[tokens[0].end + 1 :]}"
-    return f"{one}\n{text[tokens[0].start :]}"
+    def _tell_elsewhere(self, name: str, address: str, reader: str, line: int) -> None:
+        self.made.comments[name] = [f"TODO: {address} is made elsewhere; write the path of that Delta table."]
+        where = f"${{landing}}/{name}"
+        self.source.leave(line, f"{address}, which {reader} reads", f"made elsewhere: a Delta table at {where}, TODO")

@@ -70,11 +70,11 @@ class Dataset:
     """A table or a view of the source.
 
     Attributes:
-        name: its name, in small letters, without a catalog and a schema.
+        name: its address, in small letters, with the catalog and the schema that it is declared with.
         line: the line that it begins on.
         kind: a table that is filled from a stream, one that is made from tables, or a view.
         query: its SELECT; None for a target of changes, and for files that are read as they are. What it reads stands
-            in it by plain names, ``STREAM(name)`` where it is a stream; files by ``FILES``.
+            in it by addresses, ``STREAM(address)`` where it is a stream; files by ``FILES``.
         query_line: the line that its query begins on.
         files: the files that it reads.
         comment: what it is for.
@@ -101,13 +101,18 @@ class Source:
         datasets: the tables and views that could be read.
         changes: flows of changes into tables.
         left: what is not taken over.
-        declared: names of all tables and views, be they read or left: no other source makes them.
+        declared: addresses of all tables and views, be they read or left, with the line that declares each.
+        folders: paths of the source, by the folders that they become.
+        unnamed: what else fills tables and is not read, in words, with its line: flows, tables whose names are made by
+            code or are there already.
     """
 
     datasets: list[Dataset] = field(default_factory=list)
     changes: list[Changes] = field(default_factory=list)
     left: list[Left] = field(default_factory=list)
-    declared: set[str] = field(default_factory=set)
+    declared: dict[str, int] = field(default_factory=dict)
+    unnamed: dict[str, int] = field(default_factory=dict)
+    folders: dict[str, str] = field(default_factory=dict)
 
     def leave(self, line: int, what: str, why: str) -> None:
         """Notes something that is not taken over."""

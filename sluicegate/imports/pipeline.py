@@ -19,6 +19,13 @@ from sluicegate.scaffold.naming import scalar, table_name, told
 from sluicegate.scaffold.texts import SCHEMA
 from sluicegate.settings import Settings
 
+_OF_CELLS = {
+    "%run": "what it runs is not read: import that file, too",
+    "%pip": "packages are installed where the jobs run",
+    "%environment": "packages are installed where the jobs run",
+}
+"""What to do about cells that hold no source."""
+
 LARGEST = 4 << 20
 """Bytes beyond which a source is not read."""
 
@@ -41,12 +48,29 @@ class Imported:
     left: list[Left]
     error: DefinitionError | None
 
+    def summary(self) -> str:
+        """How much of the source is there, in a line."""
+        there, missing = len(self.made.imported), len(self.made.missing)
+        flows = " and flows" if any(name.startswith("the ") for name in self.made.missing) else ""
+        told = f"imported {there:,} of {there + missing:,} declared tables{flows}"
+        told += f" ({missing:,} not imported, see above)" if missing else ""
+        rules = len(self.made.rules_left)
+        return told + (f", {rules:,} rule{'' if rules == 1 else 's'} not imported" if rules else "")
+
+    @property
+    def whole(self) -> bool:
+        """Whether all tables and rules of the source are there."""
+        return not (self.made.missing or self.made.rules_left)
+
     def facts(self) -> dict[str, Any]:
         """What was made and what is left, for programs."""
         return {
             "pipeline": self.name,
             "folder": str(self.folder),
             "tables": {layer: list(getattr(self.made, layer)) for layer in ("bronze", "silver", "gold")},
+            "imported": self.made.imported,
+            "rules_not_imported": self.made.rules_left,
+            "not_imported": [{"table": name, "line": line} for name, line in self.made.missing.items()],
             "left": [vars(one) for one in self.left],
             "loads": self.error is None,
             "mistakes": self.error.as_dict()["mistakes"] if self.error else [],
@@ -100,7 +124,8 @@ def _read(file: Path) -> Source:
     for number, line in enumerate(text.split("\n"), 1):
         # Cells of a notebook in another language than its own are comments in what is exported of it.
         if (cell := re.match(r"(?:#|--) MAGIC (%(?!md)\S+)", line)) is not None:
-            found.leave(number, f"a cell of {cell[1]}", "put it into a file of its own, and import that")
+            why = "put it into a file of its own, and import that"
+            found.leave(number, f"a cell of {cell[1]}", _OF_CELLS.get(cell[1], why))
     return found
 
 
@@ -109,7 +134,8 @@ def _read(file: Path) -> Source:
 
 def _definition(name: str, source: str, made: Draft, left: list[Left]) -> str:
     lines = [SCHEMA, f"# Made by `sluicegate import` of {told(source)}."]
-    lines += ["# Left of it, by its lines:" if left else "# All of it was taken over."]
+    lines += [f"# Not imported: {told(table, 160)} (line {line})" for table, line in made.missing.items()]
+    lines += ["# Left of it, by its lines:"] if left else [] if made.missing else ["# All of it was taken over."]
     lines += [f"# - {told(one.what, 160)}: {told(one.why, 160)} (line {one.line})" for one in left]
     lines += [f"name: {name}"]
     for layer in ("bronze", "silver", "gold"):

@@ -8,22 +8,26 @@ from collections.abc import Iterator
 
 from sluicegate.errors import UserError, Where
 from sluicegate.imports.chains import Chain, Names, constant
+from sluicegate.imports.expressions import KNOWN
 from sluicegate.imports.model import Action, Changes, Dataset, Rule, Source
-from sluicegate.imports.queries import NotTaken
+from sluicegate.imports.queries import NotTaken, address
 
 _KINDS = {"table": "table", "create_table": "table", "view": "view", "temporary_view": "view",
           "materialized_view": "materialized"}  # fmt: skip
+_POSITIONS = ("target", "source", "keys", "sequence_by")
+"""Arguments of a flow of changes by their places, as far as all versions have the same ones there."""
+
 _RULES: dict[str, Action] = {
     "expect": "expect", "expect_or_drop": "expect_or_drop", "expect_or_fail": "expect_or_fail",
     "expect_all": "expect", "expect_all_or_drop": "expect_or_drop", "expect_all_or_fail": "expect_or_fail",
 }  # fmt: skip
 _CDC = ("create_auto_cdc_flow", "apply_changes")
+_FLOWS = ("append_flow", "update_flow", "foreach_batch_sink")
 _TARGET = ("create_streaming_table", "create_target_table", "create_streaming_live_table")
 _FIELDS = {
     "keys", "sequence_by", "stored_as_scd_type", "apply_as_deletes", "ignore_null_updates", "column_list",
     "except_column_list", "track_history_column_list", "track_history_except_column_list",
 }  # fmt: skip
-_MODULES = ("dlt", "dp")
 
 
 def read(text: str, file: str) -> Source:
@@ -48,6 +52,8 @@ def read(text: str, file: str) -> Source:
     reader = _Reader(file)
     for node in module.body:
         reader.node(node)
+    for inner in ast.walk(module):
+        reader.declared(inner)
     return reader.source
 
 
@@ -76,15 +82,48 @@ class _Reader:
         except RecursionError:
             self.source.leave(node.lineno, _title(node), "it is nested too deep")
 
+    def declared(self, node: ast.AST) -> None:
+        """Notes a table that is declared somewhere in the module, be it read or not."""
+        if isinstance(node, ast.FunctionDef):
+            calls = [one for one in node.decorator_list if self._of_dlt(one) in _KINDS]
+            if any(self._of_dlt(one) in _FLOWS for one in node.decorator_list):
+                self.source.unnamed[f"the flow {node.name}"] = node.lineno
+            own: str | None = node.name
+        else:
+            calls = [node] if isinstance(node, ast.Call) and self._of_dlt(node) in _TARGET else []
+            own = None
+        for call in calls:
+            given = [one.value for one in getattr(call, "keywords", []) if one.arg == "name"]
+            given = given or ([*call.args] if own is None and isinstance(call, ast.Call) else [])
+            name = constant(given[0], self.names) if given else own
+            if isinstance(name, str) and name:
+                self.source.declared.setdefault(address(name.replace("`", "").split(".")), call.lineno)
+            else:
+                self.source.unnamed[f"a table of line {call.lineno}, whose name is made by code"] = call.lineno
+
     def _is_silent(self, node: ast.stmt) -> bool:
         """Imports, and texts that stand alone; names that are imported are remembered."""
         if isinstance(node, ast.ImportFrom):
             for name in node.names:
-                if node.module == "pyspark.sql.functions":
-                    self.names.functions[name.asname or name.name] = name.name
+                self._imported(f"{node.module}.{name.name}", name.asname or name.name)
+        if isinstance(node, ast.Import):
+            for name in node.names:
+                self._imported(name.name, name.asname or name.name)
         if isinstance(node, (ast.Import, ast.ImportFrom)):
             return True
         return isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)
+
+    def _imported(self, what: str, name: str) -> None:
+        """Remembers what a name stands for that is imported."""
+        module, _, last = what.rpartition(".")
+        if what == "pyspark.sql.functions":
+            self.names.modules.add(name)
+        elif what in ("dlt", "pyspark.pipelines"):
+            self.names.pipelines.add(name)
+        elif what == "pyspark.sql.functions.*":
+            self.names.functions |= {known: known for known in KNOWN}
+        elif module == "pyspark.sql.functions":
+            self.names.functions[name] = last
 
     def _constant(self, node: ast.Assign) -> bool:
         if len(node.targets) != 1 or not isinstance(node.targets[0], ast.Name):
@@ -95,11 +134,10 @@ class _Reader:
         self.names.constants[node.targets[0].id] = value
         return True
 
-    @staticmethod
-    def _of_dlt(node: ast.expr) -> str:
+    def _of_dlt(self, node: ast.expr) -> str:
         """The name of the function of dlt that is called or named; empty if it is another."""
         called = node.func if isinstance(node, ast.Call) else node
-        if isinstance(called, ast.Attribute) and isinstance(called.value, ast.Name) and called.value.id in _MODULES:
+        if isinstance(called, ast.Attribute) and ast.unparse(called.value) in self.names.pipelines:
             return called.attr
         return ""
 
@@ -112,7 +150,7 @@ class _Reader:
             declared = self._decorated(dataset, decorator) or declared
         if not declared:
             raise NotTaken("no decorator declares a table", node.lineno)
-        self.source.declared.add(dataset.name)
+        self.source.declared.setdefault(dataset.name, node.lineno)
         chain = Chain.of_body(node, self.names)
         dataset.query, dataset.files, dataset.query_line = chain.sql, chain.files, node.lineno
         if declared == "view":
@@ -120,6 +158,7 @@ class _Reader:
         elif declared == "table" and chain.streams:
             dataset.kind = "streaming"
         if self.source.named(dataset.name):
+            self.source.unnamed[f"{dataset.name}, declared once more"] = node.lineno
             raise NotTaken(f"there is a dataset {dataset.name} already", node.lineno)
         self.source.datasets.append(dataset)
 
@@ -140,7 +179,9 @@ class _Reader:
         for keyword in call.keywords:
             value = constant(keyword.value, self.names)
             if keyword.arg == "name" and isinstance(value, str):
-                dataset.name = value.rpartition(".")[2].lower()
+                dataset.name = address(value.replace("`", "").split("."))
+            elif keyword.arg == "name":
+                raise NotTaken("its name is made by code: write it out", keyword.value.lineno)
             elif keyword.arg == "comment" and isinstance(value, str):
                 dataset.comment = value
             elif keyword.arg == "schema" and isinstance(value, str):
@@ -175,14 +216,19 @@ class _Reader:
                 raise NotTaken("it has no name", call.lineno)
             self.source.datasets.append(target)
         else:
+            if name.startswith(("create_", "apply_")):
+                self.source.unnamed[f"the {name} of line {call.lineno}"] = call.lineno
             raise NotTaken(f"{name} has no counterpart in a definition", call.lineno)
 
     def _changes(self, call: ast.Call) -> None:
-        if call.args:
+        if len(call.args) > len(_POSITIONS):
             raise NotTaken("name the arguments: target=…, source=…, keys=…, sequence_by=…", call.lineno)
+        given = [ast.keyword(name, one) for name, one in zip(_POSITIONS, call.args, strict=False)]
         fields: dict[str, object] = {}
-        for keyword in call.keywords:
+        for keyword in [*given, *call.keywords]:
             name = str(keyword.arg)
+            if isinstance(keyword.value, ast.Constant) and keyword.value.value in (None, False):
+                continue  # as if it were not there
             value = constant(keyword.value, self.names)
             if name in ("sequence_by", "apply_as_deletes") and not isinstance(value, str):
                 value = Chain.expression_of(keyword.value, self.names)
@@ -196,7 +242,7 @@ class _Reader:
             raise NotTaken("target, source, keys and sequence_by are not all there as texts", call.lineno)
         if not str(fields["sequence_by"]).isidentifier():
             raise NotTaken("sequence_by is no column: make one of it in a table before", call.lineno)
-        names = [name.rpartition(".")[2].lower() for name in (target, source)]
+        names = [address(name.replace("`", "").split(".")) for name in (target, source)]
         self.source.changes.append(Changes(names[0], names[1], fields, call.lineno))
 
 

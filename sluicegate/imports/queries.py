@@ -1,8 +1,9 @@
-"""Queries of Delta Live Tables: their tables by plain names, and the files that they read."""
+"""Queries of Delta Live Tables: their tables by their addresses, and the files that they read."""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from sqlglot.tokenizer_core import TokenType
@@ -14,6 +15,9 @@ _METADATA = {
     "file_path": "source_file", "file_modification_time": "_file_modification_time",
     "file_name": "substring_index(source_file, '/', -1)",
 }  # fmt: skip
+
+
+_FORMATS = ("JSON", "CSV", "PARQUET", "ORC", "TEXT", "AVRO", "XML", "BINARYFILE")
 
 
 class NotTaken(Exception):
@@ -50,8 +54,13 @@ def last_name(text: str) -> str:
     return text.strip().rpartition(".")[2].strip("` ")
 
 
+def address(parts: Sequence[str]) -> str:
+    """The address of a table, in small letters: ``LIVE`` is no schema, but says that the source declares it."""
+    return ".".join(parts[1:] if len(parts) > 1 and parts[0].upper() == "LIVE" else parts).lower()
+
+
 def rewritten(tokens: Tokens, first: int, lines_before: int, *, only_table: bool = False) -> Found:
-    """The text of a query with plain names, and with ``files__`` for the files that it reads.
+    """The text of a query without ``LIVE``, and with ``files__`` for the files that it reads.
 
     Args:
         tokens: those of the statement.
@@ -97,6 +106,9 @@ def _place(tokens: Tokens, at: int, lines_before: int) -> tuple[Span | None, Fil
     if word in ("READ_FILES", "CLOUD_FILES") and tokens.is_type(at + 1, TokenType.L_PAREN):
         files = _files(tokens, at, lines_before)
         return Span(at, tokens.closing(at + 1), f"STREAM({FILES})" if word == "CLOUD_FILES" else FILES), files
+    if word in _FORMATS and tokens.is_type(at + 1, TokenType.DOT) and "/" in tokens.name(at + 2):
+        line = lines_before + tokens.line(at)
+        return Span(at, at + 2, FILES), Files(tokens.name(at + 2), word.lower(), {}, line, infers=True)
     if word == "LIVE" and tokens.is_type(at + 1, TokenType.DOT):
         return Span(at, at + 2, tokens.raw(at + 2)), None
     if word == "_METADATA" and tokens.is_type(at + 1, TokenType.DOT):
@@ -117,11 +129,12 @@ def _stream(tokens: Tokens, at: int, lines_before: int) -> tuple[Span, Files | N
     if tokens.word(inner) in ("READ_FILES", "CLOUD_FILES"):
         last = tokens.closing(inner + 1)
         return Span(at, last + closed, f"STREAM({FILES})"), _files(tokens, inner, lines_before)
+    if tokens.word(inner) == "LIVE" and tokens.is_type(inner + 1, TokenType.DOT):
+        inner += 2
     last = inner
     while tokens.is_type(last + 1, TokenType.DOT):
         last += 2
-    # The last part of a name with a schema is the table's own.
-    return Span(at, last + closed, f"STREAM({tokens.raw(last)})"), None
+    return Span(at, last + closed, f"STREAM({tokens.compose([], inner, last + 1, compact=True)})"), None
 
 
 def _files(tokens: Tokens, at: int, lines_before: int) -> Files:
@@ -137,7 +150,7 @@ def _files(tokens: Tokens, at: int, lines_before: int) -> Files:
         options = _map(parts[2]) if len(parts) > 2 else {}
         return Files(path, unquoted(parts[1]).lower() if len(parts) > 1 else "", options, line)
     named = dict(_named(part, tokens.line(at)) for part in parts[1:])
-    form = named.pop("format", "")
+    form = next((named.pop(name) for name in [*named] if name.lower() == "format"), "")
     return Files(path, form.lower(), named, line, infers=True)
 
 

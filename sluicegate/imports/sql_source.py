@@ -3,15 +3,24 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 
 from sqlglot.dialects.spark import Spark
 from sqlglot.errors import TokenError
-from sqlglot.tokenizer_core import TokenType
+from sqlglot.tokenizer_core import Token, TokenType
 
 from sluicegate.errors import UserError, Where
 from sluicegate.imports.model import Action, Changes, Dataset, Rule, Source
-from sluicegate.imports.queries import NotTaken, last_name, rewritten, unquoted
+from sluicegate.imports.queries import NotTaken, address, last_name, rewritten, unquoted
 from sluicegate.sql_tokens import QuerySyntax, Tokens
+
+# The end of a cell in what is exported of a notebook.
+_CELL = re.compile(r"^[ \t]*--[ \t]*COMMAND[ \t]*-{3,}[ \t]*$", re.MULTILINE)
+
+_MODIFIERS = {"OR", "REFRESH", "REPLACE", "PRIVATE", "TEMPORARY", "TEMP", "STREAMING", "LIVE", "MATERIALIZED",
+              "INCREMENTAL", "GLOBAL"}  # fmt: skip
+
+_CREATED = ("TABLE", "VIEW", "FLOW", "FUNCTION", "SCHEMA", "DATABASE", "CATALOG", "VOLUME")
 
 _ACTIONS: dict[tuple[str, ...], Action] = {("DROP", "ROW"): "expect_or_drop", ("FAIL", "UPDATE"): "expect_or_fail"}
 
@@ -41,6 +50,8 @@ def read(text: str, file: str) -> Source:
         except (QuerySyntax, NotTaken, IndexError) as error:
             told = getattr(error, "message", "") or "it ends where more is expected"
             source.leave(line + getattr(error, "line", 1) - 1, _title(statement), told)
+    for name, at in _declared(text):
+        source.declared.setdefault(name, at)
     return source
 
 
@@ -57,21 +68,55 @@ def _statements(text: str, file: str) -> list[tuple[int, str]]:
     except TokenError as error:
         raise UserError(f"{file} is not SQL", where=Where(file=file), cause=str(error).splitlines()[0]) from None
     found = []
-    begin = None
-    for token in tokens:
-        if token.token_type == TokenType.SEMICOLON:
-            if begin is not None:
-                found.append((begin, token.start))
+    begin, end, depth = None, 0, 0
+    for at, token in enumerate(tokens):
+        over = token.token_type == TokenType.SEMICOLON
+        if begin is not None and (over or _CELL.search(text, end, token.start) or _begins(tokens, at, text, depth)):
+            found.append((begin, token.start if over else end))
             begin = None
-        elif begin is None:
-            begin = token.start
+        if begin is None:
+            begin, depth = (None if over else token.start), 0
+        end = token.end + 1
+        depth += (token.token_type == TokenType.L_PAREN) - (token.token_type == TokenType.R_PAREN)
     if begin is not None:
         found.append((begin, len(text)))
     return [(text.count("\n", 0, first) + 1, text[first:end]) for first, end in found]
 
 
+def _begins(tokens: list[Token], at: int, text: str, depth: int) -> bool:
+    """Whether a token begins a statement though none ended before it: a word that declares, first of its line."""
+    line = text.rfind("\n", 0, tokens[at].start) + 1
+    if depth > 0 or text[line : tokens[at].start].strip():
+        return False
+    two = " ".join(text[token.start : token.end + 1].upper() for token in tokens[at : at + 2])
+    before = text[tokens[at - 1].start : tokens[at - 1].end + 1].upper() if at else ""
+    words = two.split()
+    if words[0] == "CREATE":
+        return words[-1] in (*_MODIFIERS, *_CREATED)
+    return two in ("APPLY CHANGES", "AUTO CDC") and before not in ("AS", "FLOW")
+
+
+def _declared(text: str) -> Iterator[tuple[str, int]]:
+    """The names of all tables and views that a text declares, each with its line, wherever in it that stands."""
+    try:
+        tokens = Tokens(text)
+    except QuerySyntax:
+        return
+    for at in range(len(tokens)):
+        if tokens.word(at) != "CREATE":
+            continue
+        at += 1
+        while tokens.word(at) in _MODIFIERS:
+            at += 1
+        if tokens.word(at) in ("TABLE", "VIEW") and at + 1 < len(tokens):
+            statement = _Statement(tokens, 0, Source())
+            statement.at = at + 1 + 3 * ([tokens.word(at + n) for n in (1, 2, 3)] == ["IF", "NOT", "EXISTS"])
+            if statement.at < len(tokens):
+                yield statement._name(), tokens.line(at)
+
+
 class _Statement:
-    """Reads one statement from left to right; ``at`` is the token that comes next."""
+    """Reads one statement from left to right: ``at`` is the token that comes next."""
 
     def __init__(self, tokens: Tokens, lines_before: int, source: Source) -> None:
         self.tokens, self.before, self.source = tokens, lines_before, source
@@ -105,15 +150,15 @@ class _Statement:
         return NotTaken(why, self._line() - self.before)
 
     def _name(self) -> str:
-        """A name, of which the last part counts."""
+        """A name, with its catalog and schema if they stand there."""
         if self.at >= len(self.tokens):
             raise self._not_taken("a name is missing")
-        name = self.tokens.name(self.at)
+        parts = [self.tokens.name(self.at)]
         self.at += 1
         while self.tokens.is_type(self.at, TokenType.DOT):
-            name = self.tokens.name(self.at + 1)
+            parts.append(self.tokens.name(self.at + 1))
             self.at += 2
-        return name.lower()
+        return address(parts)
 
     def _in_parentheses(self) -> tuple[int, int]:
         """The tokens within the parentheses that come next, which are passed."""
@@ -141,8 +186,7 @@ class _Statement:
     def _create(self) -> None:
         line = self._line(0)
         words = []
-        while self._word() in ("OR", "REFRESH", "REPLACE", "PRIVATE", "TEMPORARY", "TEMP", "STREAMING", "LIVE",
-                               "MATERIALIZED", "INCREMENTAL"):  # fmt: skip
+        while self._word() in _MODIFIERS:
             words.append(self._word())
             self.at += 1
         what = self._word()
@@ -152,7 +196,7 @@ class _Statement:
         self._take("IF", "NOT", "EXISTS")
         view = what == "VIEW" and "MATERIALIZED" not in words
         dataset = Dataset(self._name(), line, "view" if view else "materialized")
-        self.source.declared.add(dataset.name)
+        self.source.declared.setdefault(dataset.name, line)
         if "STREAMING" in words or "INCREMENTAL" in words:
             dataset.kind = "view" if view else "streaming"
         if self.tokens.is_type(self.at, TokenType.L_PAREN):
@@ -164,6 +208,7 @@ class _Statement:
         elif dataset.kind != "streaming":
             raise self._not_taken(f"{dataset.name} has no query")
         if self.source.named(dataset.name):
+            self.source.unnamed[f"{dataset.name}, declared once more"] = line
             raise self._not_taken(f"there is a dataset {dataset.name} already")
         self.source.datasets.append(dataset)
 
@@ -184,6 +229,8 @@ class _Statement:
         if stop < end:
             what = f"{self._text(stop, end)} of {dataset.name}.{self.tokens.name(first)}"
             self.source.leave(self._line(stop), what, "a column has a name and a type; a rule can say NOT NULL")
+        if self.tokens.name(first).lower() == "_rescued_data":
+            return []  # bronze has it always
         if stop == first + 1:
             self.source.leave(self._line(first), f"{dataset.name}.{self.tokens.name(first)}", "it has no type")
             return []
@@ -209,6 +256,8 @@ class _Statement:
         while self.at < len(self.tokens):
             if self._take("AS"):
                 return self.at if self.at < len(self.tokens) else None
+            if self._word() == "SELECT" or (self._word() == "WITH" and self._word(2) == "AS"):
+                return self.at
             if self._take("COMMENT"):
                 dataset.comment = unquoted(self.tokens.raw(self.at))
                 self.at += 1
@@ -221,7 +270,7 @@ class _Statement:
     def _leave_clause(self, dataset: Dataset) -> None:
         first = self.at
         self.at += 1
-        while self.at < len(self.tokens) and self._word() not in _CLAUSES:
+        while self.at < len(self.tokens) and self._word() not in (*_CLAUSES, "SELECT"):
             if self.tokens.is_type(self.at, TokenType.L_PAREN):
                 self.at = self.tokens.closing(self.at)
             self.at += 1
@@ -237,7 +286,10 @@ class _Statement:
         if self._take("AS", "AUTO", "CDC", "INTO") or self._take("AS", "APPLY", "CHANGES", "INTO"):
             self._changes(self._name())
             return
-        self._take("AS", "INSERT", "INTO")
+        line = self._line(0)
+        if self._take("AS", "INSERT", "INTO"):
+            self._take("ONCE")
+            self.source.unnamed[f"the flow {name} into {self._name()}"] = line
         once = "ONCE" in {self.tokens.word(i) for i in range(self.at, len(self.tokens))}
         instead = "land the files once" if once else "let the files land in one folder, or UNION in gold"
         raise self._not_taken(f"the flow {name} is one of several into a table: {instead}")
@@ -255,7 +307,7 @@ class _Statement:
             self._change(target, fields)
         if not {"keys", "sequence_by"} <= fields.keys():
             raise self._not_taken("AUTO CDC needs KEYS (…) and SEQUENCE BY a column")
-        source = re.sub(r"^STREAM\((.*)\)$", r"\1", found.query or "")
+        source = re.sub(r"^STREAM\((.*)\)$", r"\1", found.query or "").replace("`", "").lower()
         self.source.changes.append(Changes(target, source, fields, line))
 
     def _change(self, target: str, fields: dict[str, object]) -> None:

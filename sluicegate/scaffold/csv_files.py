@@ -6,10 +6,10 @@ import csv
 import io
 import re
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from sluicegate.scaffold.kinds import kind_of_text
+from sluicegate.scaffold import headers
 
 SEPARATORS = (",", ";", "\t", "|")
 
@@ -26,12 +26,14 @@ class CsvText:
         columns: names of its columns; ``_c0``, ``_c1``, … where it names none, as Spark calls them.
         rows: rows below the header; a value that is empty is None.
         guessed: what of that is a guess, in words.
+        doubt: whether the first line may be a header all the same, or may be none.
     """
 
     options: dict[str, str]
     columns: list[str]
     rows: list[list[str | None]]
     guessed: list[str]
+    doubt: bool = False
 
 
 def read(text: str, whole: bool, most: int, header: bool | None = None) -> CsvText | None:
@@ -52,12 +54,12 @@ def read(text: str, whole: bool, most: int, header: bool | None = None) -> CsvTe
     if not found:
         return None
     wide = len(found[0]) if header else max(Counter(len(row) for row in found).items(), key=lambda one: one[1])[0]
-    guessed = []
+    guessed, doubt = [], False
     if header is None:
-        header = _has_header(found)
-        guessed.append("the first line is a header" if header else "there is no header")
+        header, doubt, told = headers.guess(found)
+        guessed.append(told)
     names = found[0] if header else [""] * max(wide, len(found[0]))
-    columns = [name or f"_c{number}" for number, name in enumerate(names)]
+    columns = named(names)
     rows = [_filled(row, len(columns)) for row in found[header : most + header]]
     options = {"header": "true" if header else "false"}
     if separator != ",":
@@ -66,7 +68,38 @@ def read(text: str, whole: bool, most: int, header: bool | None = None) -> CsvTe
         options["escape"] = '"'  # as most programs write it: a quote in a quoted value is doubled
     if any("\n" in value for row in found for value in row):
         options["multiLine"] = "true"
-    return CsvText(options, columns, rows, guessed)
+    return CsvText(options, columns, rows, guessed, doubt)
+
+
+def named(header: Sequence[str]) -> list[str]:
+    """Names of columns by a header: ``_c0``, ``_c1``, … where it names none, as Spark calls them."""
+    return [name or f"_c{number}" for number, name in enumerate(header)]
+
+
+def numbered(names: Sequence[str]) -> list[tuple[str, int]]:
+    """Each name with how many of the same stand before it: the second is in rescued data, a third is lost there."""
+    seen = Counter[str]()
+    found = []
+    for name in names:
+        found.append((name, seen[name]))
+        seen[name] += 1
+    return found
+
+
+def records(lines: Iterable[str], options: Mapping[str, str]) -> Iterator[list[str | None]]:
+    """All rows of a CSV text that are not blank, the header too; a value that is empty is None.
+
+    Args:
+        lines: the text, line by line, with the ends of its lines.
+        options: options of Spark's reader, as ``read`` gives them.
+
+    Raises:
+        csv.Error: it cannot be read any further.
+    """
+    backslash = options.get("escape") != '"'
+    for row in _reader(lines, options.get("sep", ","), backslash):
+        if any(value.strip() for value in row):
+            yield [value.replace("\r\n", "\n") or None for value in row]
 
 
 def _filled(row: Sequence[str], count: int) -> list[str | None]:
@@ -75,13 +108,8 @@ def _filled(row: Sequence[str], count: int) -> list[str | None]:
 
 def _rows(text: str, separator: str, whole: bool, most: int, backslash: bool) -> list[list[str]]:
     """Rows that are not blank; one that is cut off by the end of the look is left out."""
-    csv.field_size_limit(max(csv.field_size_limit(), _LONGEST * 8))
-    escape = "\\" if backslash else None
-    reader = csv.reader(
-        io.StringIO(text, newline=""), delimiter=separator, escapechar=escape, doublequote=not backslash
-    )
     found = []
-    ahead = _safely(reader)
+    ahead = _safely(_reader(io.StringIO(text, newline=""), separator, backslash))
     last: list[str] | None = None
     for row in ahead:
         if last:
@@ -92,6 +120,12 @@ def _rows(text: str, separator: str, whole: bool, most: int, backslash: bool) ->
     if last and (whole or not found):
         found.append(last)
     return found
+
+
+def _reader(lines: Iterable[str], separator: str, backslash: bool) -> Iterator[list[str]]:
+    csv.field_size_limit(max(csv.field_size_limit(), _LONGEST * 8))
+    escape = "\\" if backslash else None
+    return csv.reader(lines, delimiter=separator, escapechar=escape, doublequote=not backslash)
 
 
 def _safely(reader: Iterator[list[str]]) -> Iterator[list[str]]:
@@ -109,17 +143,3 @@ def _fit(rows: list[list[str]]) -> tuple[float, int]:
         return (0.0, 0)
     columns, often = max(Counter(len(row) for row in rows).items(), key=lambda one: (one[1], one[0]))
     return (0.0, 0) if columns < 2 else (round(often / len(rows), 1), columns)
-
-
-def _has_header(rows: list[list[str]]) -> bool:
-    """Whether the first row names columns: it has only words, and other rows have other things in their place."""
-    first, rest = rows[0], rows[1:]
-    if any(kind_of_text(cell.strip()) != "STRING" for cell in first if cell.strip()) or not any(first):
-        return False
-    if any(len(cell) > 100 for cell in first):
-        return False
-    columns = [[row[n] for row in rest if n < len(row) and row[n]] for n in range(len(first))]
-    if any(values and all(kind_of_text(value) != "STRING" for value in values) for values in columns):
-        return True
-    distinct = len({cell.casefold() for cell in first}) == len(first)
-    return distinct and all(first[n] not in values for n, values in enumerate(columns))

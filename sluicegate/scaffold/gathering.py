@@ -10,7 +10,7 @@ from pathlib import Path
 
 from sluicegate.definition_fields import name_fault
 from sluicegate.errors import SourceError, UserError, Where
-from sluicegate.landing import UNFINISHED
+from sluicegate.names import UNFINISHED
 from sluicegate.scaffold.looking import Look, look
 from sluicegate.scaffold.naming import table_name
 from sluicegate.scaffold.table import NewTable, make
@@ -111,8 +111,7 @@ def _groups(places: Iterable[list[Path]], header: bool | None) -> list[_Group]:
     groups: list[_Group] = []
     for files in places:
         own: list[_Group] = []
-        for file in files[:LOOKED]:
-            one = look(file, header)
+        for one in _like_others([look(file, header) for file in files[:LOOKED]]):
             group = next((group for group in own if group.takes(one)), None)
             if group is None:
                 own.append(group := _Group())
@@ -124,6 +123,13 @@ def _groups(places: Iterable[list[Path]], header: bool | None) -> list[_Group]:
         own[0].others += files[LOOKED:]
         groups += own
     return groups
+
+
+def _like_others(looks: list[Look]) -> list[Look]:
+    """Looks of files that lie together: where a header is in doubt, that of another file is one here too."""
+    known = [one.columns for one in looks if one.options.get("header") == "true"]
+    headed = [look(one.path, header=True) if one.doubt else one for one in looks]
+    return [other if other.columns in known else one for one, other in zip(looks, headed, strict=True)]
 
 
 def _below(folder: Path) -> Iterator[Path]:

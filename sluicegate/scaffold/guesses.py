@@ -6,12 +6,18 @@ import dataclasses
 import itertools
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from sluicegate.scaffold.kinds import NUMBERS, TIMES, Found, words
 
+if TYPE_CHECKING:
+    from sluicegate.scaffold.proving import Proof
+
 FEWEST = 10
 """Rows below which nothing is made of values that differ, unless a column's name says the same."""
+
+MOST_CANDIDATES = 3
+"""Sets of columns that are tried as keys, by all rows."""
 
 _ID = {"id", "uuid", "guid", "key", "mrn", "sku", "isbn", "ean"}
 _NUMBERED = {"number", "nr", "no", "code"}  # these name things if they are unique, and often count or sort them
@@ -75,13 +81,15 @@ class Guess:
     """What is guessed of a table.
 
     Attributes:
-        keys: columns that name a row; empty if none seem to.
+        keys: columns that name a row, in all rows of all files; empty if none do.
         by_name: whether the name of the one key column says so, too.
         sequence_by: column by which the latest of several records with the same keys wins.
         event_time: column that says when it happened.
         pii: columns with personal data.
         positive: columns of amounts that are never below zero.
         rows: rows that were looked at.
+        no_keys: columns that name each row that was looked at, and are no keys all the same, with the reason.
+        proved: rows by which the keys are proved: all.
     """
 
     keys: list[str]
@@ -91,11 +99,20 @@ class Guess:
     pii: list[str]
     positive: list[str]
     rows: int
+    no_keys: dict[tuple[str, ...], str] = dataclasses.field(default_factory=dict)
+    proved: int = 0
 
 
-def guess(table: str, columns: Sequence[Column], rows: int) -> Guess:
-    """Guesses what the columns of a table say of its rows."""
-    keys = _keys(table, columns, rows)
+def guess(columns: Sequence[Column], rows: int, proofs: Sequence[Proof]) -> Guess:
+    """Guesses what the columns of a table say of its rows.
+
+    Args:
+        columns: its columns.
+        rows: how many rows were looked at.
+        proofs: what all rows say of the likeliest keys.
+    """
+    proof = next((one for one in proofs if not one.why_not), None)
+    keys = proof.keys if proof else []
     event_time = _event_time(columns)
     latest = next((c for c in columns if c.full and c.is_time and _LATEST & c.words and c.name not in keys), None)
     return Guess(
@@ -106,19 +123,27 @@ def guess(table: str, columns: Sequence[Column], rows: int) -> Guess:
         pii=[column.name for column in columns if _is_personal(column)],
         positive=[column.name for column in columns if _is_amount(column)][:2],
         rows=rows,
+        no_keys={tuple(one.keys): one.why_not for one in proofs[: proofs.index(proof) if proof else 1]},
+        proved=proof.rows if proof else 0,
     )
 
 
-def _keys(table: str, columns: Sequence[Column], rows: int) -> list[str]:
+def candidates(table: str, columns: Sequence[Column], rows: int) -> list[list[str]]:
+    """Columns that may be keys by their names and by the rows that were looked at, the likeliest first."""
+    found = dict.fromkeys(tuple(column.name for column in some) for some in _candidates(table, columns, rows))
+    return [list(names) for names in itertools.islice(found, MOST_CANDIDATES)]
+
+
+def _candidates(table: str, columns: Sequence[Column], rows: int) -> Iterator[tuple[Column, ...]]:
     usable = [c for c in columns if c.full and c.found.kind in ("BIGINT", "STRING", "DATE", "TIMESTAMP", "DECIMAL")]
     for column in sorted((c for c in usable if c.id_like), key=lambda c: _rank(c, table, columns)):
         if _unique([column]) and (rows >= FEWEST or _rank(column, table, columns) < 3):
-            return [column.name]
+            yield (column,)
     if rows < FEWEST:
-        return []
+        return
     if usable and usable[0] is columns[0] and usable[0].found.kind == "STRING" and _unique(usable[:1]):
-        return [usable[0].name]
-    return next(([column.name for column in some] for some in _sets(usable) if _unique(some)), [])
+        yield (usable[0],)
+    yield from (some for some in _sets(usable) if _unique(some))
 
 
 def _rank(column: Column, table: str, columns: Sequence[Column]) -> int:

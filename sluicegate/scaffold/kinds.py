@@ -21,7 +21,7 @@ _TIME = re.compile(r"[12][0-9]{3}-[0-9]{2}-[0-9]{2}[ T][0-9]{2}:[0-9]{2}:[0-9]{2
 _OTHER_DATE = re.compile(r"[0-9]{1,4}[./-][0-9]{1,2}[./-][0-9]{1,4}(?:[ T].*)?")
 
 # What people write for "nothing". Only these words ever stand in the SQL that is made.
-_NOTHING = ("", "NA", "N/A", "n/a", "NULL", "null", "None", "-", "?")
+NOTHING = ("", "NA", "N/A", "n/a", "NULL", "null", "None", "-", "?")
 
 # Digits that a DOUBLE keeps, that a BIGINT holds for certain, and that a DECIMAL has.
 _EXACT, _LONG, _MOST = 15, 18, 38
@@ -96,14 +96,14 @@ def of_values(name: str, values: Sequence[Any], *, commas: bool) -> Found:
         mixed = not all(nested) or len({type(value) for value in there}) > 1
         return Found("STRING", remark="values of several shapes: JSON as text") if mixed else Found("NESTED")
     texts = [str(value).lower() if isinstance(value, bool) else str(value) for value in there]
-    full = [text.strip() for text in texts if text.strip() not in _NOTHING]
+    full = [text.strip() for text in texts if text.strip() not in NOTHING]
     if not full:
         return Found("STRING", remark="no value was seen")
     found = _of_texts(name, full, commas=commas)
     if found.kind == "STRING":
         return found
-    present = {text for text in texts if text.strip() in _NOTHING}
-    if not present <= set(_NOTHING) or len(present) > 2:
+    present = {text for text in texts if text.strip() in NOTHING}
+    if not present <= set(NOTHING) or len(present) > 2:
         return Found("STRING", remark="numbers or times with several words for nothing among them")
     said = f"{_listed(present)} is taken for NULL" if present else ""
     remark = "; ".join(filter(None, [found.remark, said]))

@@ -9,7 +9,7 @@ import zlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import IO, Any, Literal
+from typing import IO, Any, Literal, cast
 
 from sluicegate.errors import SourceError, Where
 from sluicegate.scaffold import csv_files
@@ -45,6 +45,7 @@ class Look:
         rows: its first rows, each with a value for each column: text, ``Number``, bool, list, dict or None.
         types: Spark's types of the columns, of files that say them.
         guessed: what of the options is a guess, in words.
+        doubt: whether the first line of CSV may be a header, or a row, all the same.
     """
 
     path: Path
@@ -54,6 +55,7 @@ class Look:
     rows: list[list[Any]]
     types: dict[str, str] = field(default_factory=dict)
     guessed: Sequence[str] = ()
+    doubt: bool = False
 
 
 def look(path: Path, header: bool | None = None) -> Look:
@@ -90,23 +92,29 @@ def _fault(path: Path, what: str, hint: str, cause: Exception | None = None) -> 
 
 def _head(path: Path) -> tuple[bytes, bool]:
     """The first bytes of a file, unpacked, and whether that is all of it."""
-    with path.open("rb") as file:
-        magic = file.read(4)
-    packed = {b"\x1f\x8b": ".gz", b"BZ": ".bz2"}.get(magic[:2])
-    if packed == ".bz2" and magic != b"BZh" + magic[3:]:
-        packed = None
+    packed, magic = _packed(path)
     if packed and path.suffix.lower() != packed:
         raise _fault(path, f"is packed, which Spark tells by its name alone: it is to end in {packed}", "rename it")
     if path.suffix.lower() in (".gz", ".bz2") and magic and not packed:
         raise _fault(path, f"is not packed, but its name ends in {path.suffix}, by which Spark unpacks", "rename it")
-    with _opened(path, packed) as file:
+    with unpacked(path) as file:
         head = file.read(BYTES + 1)
     return head[:BYTES], len(head) <= BYTES
 
 
-def _opened(path: Path, packed: str | None) -> IO[bytes] | gzip.GzipFile:
+def _packed(path: Path) -> tuple[str | None, bytes]:
+    """The ending that a packed file should have, by its first bytes, and these."""
+    with path.open("rb") as file:
+        magic = file.read(4)
+    packed = {b"\x1f\x8b": ".gz", b"BZ": ".bz2"}.get(magic[:2])
+    return (None if packed == ".bz2" and magic[2:3] != b"h" else packed), magic
+
+
+def unpacked(path: Path) -> IO[bytes]:
+    """A file, to be read from its beginning, unpacked if it is packed."""
+    packed, _ = _packed(path)
     if packed == ".gz":
-        return gzip.open(path, "rb")
+        return cast("IO[bytes]", gzip.open(path, "rb"))
     return bz2.open(path, "rb") if packed else path.open("rb")
 
 
@@ -160,7 +168,7 @@ def _spark_type(kind: Any) -> str:
 
 # --- JSON ------------------------------------------------------------------------------------------------------------
 
-_DECODER = json.JSONDecoder(parse_float=Number, parse_int=Number, parse_constant=Number)
+DECODER = json.JSONDecoder(parse_float=Number, parse_int=Number, parse_constant=Number)
 
 
 def _json(path: Path, text: str, whole: bool, encoding: str | None) -> Look:
@@ -185,7 +193,7 @@ def _encoded(encoding: str | None) -> list[str]:
 
 def _is_value(line: str) -> bool:
     try:
-        _DECODER.decode(line.strip())
+        DECODER.decode(line.strip())
     except (ValueError, RecursionError):
         return False
     return True
@@ -198,7 +206,7 @@ def _lines(path: Path, text: str, whole: bool) -> Iterator[Any]:
     full = [(number, line) for number, line in enumerate(lines, 1) if line.strip()]
     for number, line in full[:ROWS]:
         try:
-            yield _DECODER.decode(line.strip())
+            yield DECODER.decode(line.strip())
         except (ValueError, RecursionError) as error:
             raise _broken(path, number, error) from error
 
@@ -215,7 +223,7 @@ def _documents(path: Path, text: str, whole: bool) -> Iterator[Any]:
         if (array and text[at : at + 1] == "]") or (found and not array):
             break
         try:
-            value, at = _DECODER.raw_decode(text, at)
+            value, at = DECODER.raw_decode(text, at)
         except (ValueError, RecursionError) as error:
             if not whole and found and not isinstance(error, RecursionError):
                 return  # what goes on behind the part that is looked at
@@ -250,4 +258,4 @@ def _csv(path: Path, text: str, whole: bool, encoding: str | None, header: bool 
     if encoding:
         options["encoding"] = encoding
     guessed = [*table.guessed, *_encoded(encoding)]
-    return Look(path, "csv", options, table.columns, list(table.rows), guessed=guessed)
+    return Look(path, "csv", options, table.columns, list(table.rows), guessed=guessed, doubt=table.doubt)

@@ -82,6 +82,8 @@ def _facts(table: NewTable) -> dict[str, Any]:
         "columns": columns,
         "left": table.left,
         "keys": table.guess.keys,
+        "no_keys": [{"keys": [*names], "why": why} for names, why in table.guess.no_keys.items()],
+        "guessed": list(dict.fromkeys(text for one in table.looks for text in one.guessed)),
         "sequence_by": table.guess.sequence_by,
         "event_time": table.guess.event_time,
         "pii": table.guess.pii,

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from sluicegate.errors import SourceError, Where
 from sluicegate.scaffold import kinds
-from sluicegate.scaffold.guesses import Column, Guess, guess
+from sluicegate.scaffold.csv_files import numbered
+from sluicegate.scaffold.guesses import Column, Guess, candidates, guess
 from sluicegate.scaffold.kinds import Found
 from sluicegate.scaffold.looking import ROWS, Look, Number
 from sluicegate.scaffold.naming import column_name, in_bronze, sayable
+from sluicegate.scaffold.proving import prove
 
 
 @dataclass(frozen=True)
@@ -56,7 +58,7 @@ class NewTable:
 def make(name: str, looks: list[Look], files: list[Path]) -> NewTable:
     """What is made of some files that are to be one table."""
     each = max(50, ROWS // len(looks))
-    places = [{field: place for place, field in enumerate(_numbered(one.columns))} for one in looks]
+    places = [{field: place for place, field in enumerate(numbered(one.columns))} for one in looks]
     rows = [(where, row) for one, where in zip(looks, places, strict=True) for row in one.rows[:each]]
     fields = dict.fromkeys(field for where in places for field in where)
     columns: list[Column] = []
@@ -69,17 +71,13 @@ def make(name: str, looks: list[Look], files: list[Path]) -> NewTable:
         values = [row[where[field, at]] if (field, at) in where else None for where, row in rows]
         found = _found(looks, field, values)
         columns.append(Column(field, column_name(field, number, taken), found, [_plain(found, v) for v in values]))
-    return NewTable(name, looks, files, columns, left, guess(name, columns, len(rows)))
-
-
-def _numbered(names: Sequence[str]) -> list[tuple[str, int]]:
-    """Each name with how many of the same stand before it: the second is in rescued data, a third is lost there."""
-    seen = Counter[str]()
-    found = []
-    for name in names:
-        found.append((name, seen[name]))
-        seen[name] += 1
-    return found
+    if not columns:
+        hint = "give its fields names of letters and digits"
+        raise SourceError(
+            f"{files[0].name} has no field that can be a column", where=Where(file=str(files[0])), hint=hint
+        )
+    proofs = prove(looks, files, columns, candidates(name, columns, len(rows)))
+    return NewTable(name, looks, files, columns, left, guess(columns, len(rows), proofs))
 
 
 def _found(looks: Sequence[Look], field: str, values: list[Any]) -> Found:

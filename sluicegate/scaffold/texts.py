@@ -120,10 +120,12 @@ def _silver(table: NewTable) -> Iterator[str]:
     guess = table.guess
     yield f"  {table.name}:"
     yield f"    sql: {table.name}.sql"
+    for names, why in guess.no_keys.items():
+        yield f"    # keys: [{told(', '.join(scalar(name) for name in names))}]  # {why}"
     if guess.keys:
         by = "by name, and " if guess.by_name else ""
-        yield f"    # a guess: {by}unique in the {_rows(table)} looked at. Of records with the same keys one is"
-        yield "    # kept, the others are set aside: take keys away if two records may have the same."
+        yield f"    # a guess: {by}unique in all {guess.proved:,} rows of these files. Of records with the same"
+        yield "    # keys one is kept, the others are set aside: take keys away if two records may have the same."
         yield f"    keys: [{', '.join(scalar(key) for key in guess.keys)}]"
         if guess.sequence_by:
             yield "    # a guess by name: of records with the same keys the one with the greatest value is kept"
@@ -132,7 +134,8 @@ def _silver(table: NewTable) -> Iterator[str]:
             yield "    # The first record to arrive is kept. For that of the newest file:"
             yield "    # sequence_by: _file_modification_time"
     else:
-        yield f"    # No keys: nothing seems to name a row in the {_rows(table)} looked at. Each record is a row."
+        seems = "nothing is certain to name a row" if guess.no_keys else "nothing seems to name a row"
+        yield f"    # No keys: {seems} ({_rows(table)} looked at). Each record is a row."
     if guess.event_time:
         yield "    # a guess: when it happened, a time that each row has; a record without one is quarantined"
         yield f"    event_time: {scalar(guess.event_time)}"

@@ -219,8 +219,8 @@ def test_a_run_by_the_rest_api(stack: Stack) -> None:
 
 def test_inside_and_outside(stack: Stack) -> None:
     """The command line sees the same tables in a container and on the host."""
-    inside = json.loads(stack.inside("sluicegate", "status", DAG, "--verify", "--json"))
-    program = [sys.executable, "-m", "sluicegate.cli", "status", DAG, "--verify", "--json"]
+    inside = json.loads(stack.inside("sluicegate", "status", DAG, "--verify", "--no-spark", "--json"))
+    program = [sys.executable, "-m", "sluicegate.cli", "status", DAG, "--verify", "--no-spark", "--json"]
     places = [f"--{name}={stack.folder / name}" for name in ("lake", "landing", "pipelines")]
     done = subprocess.run([*program, *places], cwd=ROOT, capture_output=True, text=True, check=True)
     assert json.loads(done.stdout) == inside

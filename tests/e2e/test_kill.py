@@ -7,15 +7,16 @@ import random
 import shutil
 import signal
 import subprocess
+import sys
 import tempfile
 import time
 from pathlib import Path
 
 import pytest
 
-from sluicegate import run, session
+from sluicegate import lock, run, session
 from sluicegate.lake import LAYERS
-from tests.conftest import Workspace, beat
+from tests.conftest import ROOT, Workspace, beat
 from tests.spark.test_medallion import assert_right
 
 pytestmark = pytest.mark.e2e
@@ -45,6 +46,25 @@ def test_killed_at_a_point(heartbeats: Workspace, layer: str, point: str) -> Non
     output, _ = job.communicate(timeout=180)
     assert job.returncode == -signal.SIGKILL, output
     finish(heartbeats, *LAYERS[LAYERS.index(layer) :])
+    assert_right(heartbeats)
+
+
+def test_a_run_that_is_told_to_end_leaves_no_job_and_no_lock(heartbeats: Workspace) -> None:
+    places = heartbeats.settings.arguments
+    options = [part for name in ("lake", "landing", "pipelines", "master") for part in (f"--{name}", places[name])]
+    told = subprocess.Popen(
+        [sys.executable, "-m", "sluicegate.cli", "run", "heart_rate", *options],
+        cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+    )  # fmt: skip
+    assert told.stdout is not None
+    assert any(line.startswith("heart_rate bronze") for line in told.stdout)  # the job has the lock
+    told.terminate()
+    _, said = told.communicate()
+    assert told.returncode == 128 + signal.SIGTERM
+    assert "stopped by SIGTERM" in said
+    with lock.pipeline_lock(heartbeats.lake, "the next run", wait=0.0):
+        pass
+    finish(heartbeats, *LAYERS)
     assert_right(heartbeats)
 
 

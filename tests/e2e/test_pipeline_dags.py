@@ -29,7 +29,10 @@ COURSES = (
 
 def ended(airflow: LocalAirflow, dag: str, run_id: str) -> str:
     """How a run ended."""
-    until(lambda: airflow.run_state(dag, run_id) in ("success", "failed"), 600)
+    until(
+        lambda: airflow.run_state(dag, run_id) in ("success", "failed"),
+        lambda: f"{run_id} is {airflow.run_state(dag, run_id)}",
+    )
     return airflow.run_state(dag, run_id)
 
 

@@ -264,6 +264,25 @@ def test_stop_again_and_again(spark: SparkSession, world: World, monkeypatch: py
     world.assert_right()
 
 
+def test_a_record_that_its_source_lost_leaves_quarantine_though_the_run_was_stopped_before_that(
+    spark: SparkSession, world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It stands in one place alone, and the mark is past its going: nothing but the look for what was left finds it."""
+    world.put("raw/1", record(1), record(2, k=2, v="-1"))
+    world.take_in(spark)
+    world.put("raw/1", record(1))
+    world.take_in(spark, "bronze")
+    stop_at(monkeypatch, "silver.after_commit")
+    with pytest.raises(Stopped):
+        world.take_in(spark, "silver", only="t")
+    monkeypatch.undo()
+    assert world.ids("t_quarantine") == [2]
+
+    world.take_in(spark, "silver")
+    assert world.ids("t_quarantine") == []
+    world.assert_right()
+
+
 # --- intervals -------------------------------------------------------------------------------------------------------
 
 

@@ -70,10 +70,11 @@ def test_what_stands_behind_a_record_on_its_line_is_kept(spark: SparkSession, wo
     """Two files put together without a line break between them: Spark reads the first record and drops the second."""
     define(workspace, JSON)
     kept = ['{"id": 1}{"id": 2}', '{"id": 3}, {"id": 4}', '{"id": 5} and so on']
+    kept += ['{"id": 3}, 4', '{"id": 5}, ["x"]', '{"id": 6}, null', '{"id": 1}, "b": 2}', '[]{"id": 8}']
     fine = ['{"id": 6, "note": "a} b", "l": [{"a": 1}, {"a": 2}]},', '  {"id": 7}  ', ""]
     workspace.land("things/a.json", "\n".join(kept + fine))
     report = workspace.run(spark, "bronze")["things"]
-    assert (report.read, report.corrupt) == (5, 3)
+    assert (report.read, report.corrupt) == (10, 8)
     assert sorted(text for (text,) in workspace.rows("things", "_corrupt_record") if text) == sorted(kept)
     assert sorted(n for (n,) in workspace.rows("things", "id") if n) == [6, 7]
 

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from sluicegate import bronze, fault, lake, landing, outcome, plan, status
-from sluicegate.errors import SchemaMismatch
+from sluicegate import fault, halving, lake, landing, outcome, plan, status
+from sluicegate.errors import SchemaMismatch, SourceError
 from tests.conftest import Workspace, beat
 from tests.spark.test_medallion import assert_right
 
@@ -69,7 +69,7 @@ def test_a_file_out_of_reach_is_tried_again(
     """Rights or a network, not its content, kept it from being read: it need not change to be read later."""
     define(workspace, "format: json, schemaHints: id BIGINT")
     workspace.land("things/a.json.gz", b"?", age=90)
-    monkeypatch.setattr(bronze, "_out_of_reach", lambda _path: True)
+    monkeypatch.setattr(halving, "_out_of_reach", lambda _path: True)
     assert len(workspace.run(spark, "bronze")["things"].failed) == 1
     found = landing.discover("things", workspace.definition.bronze["things"], workspace.lake)
     assert found.new["action"].to_pylist() == ["replace"]
@@ -77,6 +77,23 @@ def test_a_file_out_of_reach_is_tried_again(
     assert len(workspace.run(spark, "bronze")["things"].failed) == 1  # its content, this time: that must change
     assert workspace.run(None, "bronze")["things"].state == "idle"  # type: ignore[arg-type]
     assert verified(workspace)
+
+
+def test_a_file_that_always_meets_passing_trouble_keeps_no_newer_one_waiting(
+    spark: SparkSession, workspace: Workspace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As a text that no executor has the memory for: that looks like a machine's trouble each time."""
+    define(workspace, "format: json, schemaHints: id BIGINT")
+    workspace.land("things/a.json.gz", b"?", age=90)
+    monkeypatch.setattr(halving, "passes", lambda _error: True)
+    with pytest.raises(SourceError, match="cannot be read"):
+        workspace.run(spark, "bronze")
+    workspace.land("things/b.json", '{"id": 1}', age=80)
+    for _ in range(2):  # the chunk that it is in, and one that it is in alone
+        assert len(workspace.run(spark, "bronze")["things"].failed) == 1
+        assert ids(workspace) == [1]
+    of_a = {("a.json.gz", "failed"): 2, ("a.json.gz", "waiting"): 1}
+    assert Counter(states(workspace)) == {**of_a, ("b.json", "ingested"): 1}
 
 
 def test_a_trouble_that_is_not_the_file_s_fails_none(
@@ -295,6 +312,29 @@ def test_a_corrected_definition_reads_what_failed_by_it(spark: SparkSession, wor
     workspace.run(spark, "bronze")
     assert workspace.rows("things", "id", "name") == [("1", "x")]
     assert verified(workspace)
+
+
+def test_a_landing_folder_that_was_moved_doubles_nothing(spark: SparkSession, workspace: Workspace) -> None:
+    """Nor does a file of it that changes afterwards; and a link in it does not lead out."""
+    define(workspace, "format: json, schemaHints: id BIGINT, allowOverwrites: true")
+    workspace.land("things/a.json", '{"id": 1}', age=90)
+    workspace.land("things/b.json", '{"id": 2}', age=80)
+    workspace.run(spark, "bronze")
+    (workspace.folder / "landing/moved").mkdir()
+    shutil.move(workspace.folder / "landing/things", workspace.folder / "landing/moved/things")
+    workspace.edit("pipeline.yaml", "${landing}/things", "${landing}/moved/things")
+    workspace.land("moved/things/c.json", '{"id": 3}', age=70)
+    workspace.land("secret.json", '{"id": 99}', age=70)
+    (workspace.folder / "landing/moved/things/d.json").symlink_to("../../secret.json")
+    done = workspace.run(spark, "bronze")["things"]
+    assert (done.moved_files, [*done.refused]) == (2, [str(workspace.folder / "landing/moved/things/d.json")])
+    assert ids(workspace) == [1, 2, 3]
+    workspace.land("moved/things/a.json", '{"id": 9}', age=60)
+    workspace.run(spark, "bronze")
+    assert ids(workspace) == [2, 3, 9]
+    assert verified(workspace)
+    assert states(workspace)[-1] == ("d.json", "refused")
+    assert "1 in landing was passed over" in plan.pending(workspace.definition, workspace.settings).sentence()
 
 
 def test_a_file_that_was_away_is_read_when_it_is_back(spark: SparkSession, workspace: Workspace) -> None:

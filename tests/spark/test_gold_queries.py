@@ -43,7 +43,17 @@ PARTIAL = [
     "SELECT name, sum(n) AS n, count(*) AS c FROM t LEFT JOIN u USING (g) GROUP BY name",
     "SELECT k, count(*) AS n, min(d) AS d FROM t LEFT SEMI JOIN u ON t.g = u.g GROUP BY k",
     "SELECT g, count(*) AS n FROM t LEFT ANTI JOIN u ON t.g <=> u.g GROUP BY g",
+    "SELECT `g` AS `order`, k AS `group`, count(*) AS `select` FROM t GROUP BY `g`, k, t.g HAVING sum(n) <> 0",
+    "SELECT t.g AS a, u.g AS b, sum(p) AS s, max(t.n) AS hi FROM t JOIN u ON t.k = u.weight GROUP BY t.g, u.g",
+    "SELECT k + 1 AS k, k + 1 + 2 AS z, count(*) AS c FROM t GROUP BY k + 1",
+    "SELECT p.g AS t, q.g AS u, count(*) AS k FROM t AS p LEFT JOIN u AS q ON p.g = q.g AND weight < p.k GROUP BY 1, 2",
+    "SELECT g, u.name, count(u.g) AS c, max(t.g) AS m FROM t LEFT JOIN u USING (g) GROUP BY g, u.name",
+    "SELECT n DIV 10 AS n, CASE WHEN n DIV 10 > 5 THEN 'hi' ELSE 'lo' END AS up, avg(x) AS a FROM t GROUP BY n DIV 10",
+    "SELECT g, sum(n) AS n FROM t GROUP BY g HAVING sum(n) > 10",
+    "SELECT sha2(g, 256) AS h, count(*) AS n FROM t WHERE g <> 'now playing' GROUP BY sha2(g, 256)",
     "SELECT date_trunc('HOUR', t) AS h, u.g, min(weight) AS w FROM t JOIN u ON t.g = u.g WHERE b GROUP BY ALL",
+    "SELECT g, sum(p) AS s, sum(p) FILTER (WHERE b) AS sb, sum(P) FILTER (WHERE NOT b) AS sn FROM t GROUP BY g",
+    "SELECT k AS n, sum(n) AS s FROM t GROUP BY k, n HAVING n > 1",
 ]
 GROUPS = [
     "SELECT g, count(DISTINCT k, b) AS n, sum(p) AS p FROM t GROUP BY g",
@@ -53,6 +63,8 @@ GROUPS = [
     "SELECT g, corr(k, k * 2) AS c, sum(DISTINCT k) AS s, sum(CAST(k AS DOUBLE)) AS d FROM t GROUP BY g",
     "SELECT name, count(DISTINCT k) AS n, sum(weight) AS w FROM t JOIN u USING (g) GROUP BY name",
     "SELECT array(g) AS gs, count(*) AS n FROM t GROUP BY array(g)",
+    "SELECT g, aggregate(array_sort(collect_list(k)), 0, (a, v) -> a + v) AS s FROM t GROUP BY g",
+    "SELECT g, count_min_sketch(k, 0.5d, 0.5d, 1) AS s FROM t GROUP BY g",
 ]
 WHOLE = [
     "SELECT g, k, count(*) AS n FROM t GROUP BY ROLLUP (g, k)",
@@ -65,10 +77,10 @@ WHOLE = [
     "SELECT g, count(*) AS n FROM t WHERE n > (SELECT avg(n) FROM t) GROUP BY g",
     "WITH big AS (SELECT * FROM t WHERE n > 0) SELECT g, count(*) AS n FROM big GROUP BY g",
     "SELECT g, count(*) AS n FROM t GROUP BY g UNION ALL SELECT 'all', count(*) FROM t",
-    "SELECT g, aggregate(array_sort(collect_list(k)), 0, (a, v) -> a + v) AS s FROM t GROUP BY g",
-    "SELECT g, count_min_sketch(k, 0.5d, 0.5d, 1) AS s FROM t GROUP BY g",
-    "SELECT count(DISTINCT k) AS n FROM t GROUP BY g",
+    "SELECT g, explode(array_sort(collect_set(k))) AS k FROM t GROUP BY g",
+    "SELECT map(g, k) AS m, count(*) AS n FROM t WHERE g IS NOT NULL GROUP BY map(g, k)",
     "SELECT id, upper(g) AS g, n + 1 AS n FROM t WHERE b",
+    "SELECT count(DISTINCT k) AS n FROM t GROUP BY g",
 ]
 
 

@@ -8,11 +8,16 @@ import shutil
 import subprocess
 import sys
 import threading
+from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
+from pyspark.sql import Row
 
-from sluicegate import lake, landing, plan, reset, status
+from sluicegate import lake, landing, plan, reset, restaged, status, stores
 from sluicegate.errors import LandingMissing, SchemaMismatch, UserError
 from sluicegate.job import Job
 from sluicegate.report import TableReport
@@ -246,6 +251,35 @@ def test_the_commands(spark: SparkSession, three: Workspace) -> None:
     assert done.returncode == 0, done.stderr
     assert json.loads(done.stdout)["read"] == 1
     assert_idle(three)
+
+
+def test_rows_that_give_way_are_found_by_their_files_whatever_these_are_called(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    """Also by a table of the names, of which a reset may have very many, and not by a text that Spark must parse."""
+    names = ["it's \\ odd.json", "a+b%20c.json", "50%.json", "new\nline.json", "stays.json"]
+    paths = [f"/in/{name}" for name in names]
+    entries = [(path, chunk) for path in paths for chunk in (1, 2)]
+    rows = [Row(source_file=restaged._as_spark_names(path), _chunk=chunk) for path, chunk in entries]
+    rows += [Row(source_file=None, _chunk=1), Row(source_file="file:///in/50%.json", _chunk=1)]
+    uri = str(tmp_path / "table")
+    spark.createDataFrame(rows).write.format("delta").save(uri)  # type: ignore[type-var]
+    ledger = pa.table({"path": [p for p, _ in entries], "chunk": [c for _, c in entries], "action": ["read"] * 10})
+    for fact in ("size", "modification_time"):  # which tell a file that was moved
+        ledger = ledger.append_column(fact, pa.nulls(10, stores.FILES.field(fact).type))
+    lake.write(str(tmp_path / "ledger"), ledger.filter(pc.field("path") != paths[0]))
+    lake.write(str(tmp_path / "ledger"), ledger.filter(pc.field("path") == paths[0]).slice(0, 1), mode="append")
+    former = restaged.Former.of(lake.delta_table(str(tmp_path / "ledger")), set(paths[:4]), 3)
+    assert former is not None
+    assert former.begun == dict.fromkeys(paths[1:4], 2)  # of the others the last arrival alone
+    there = spark.read.format("delta").load(uri)
+    stays = sorted(former.staying(there).collect(), key=repr)
+    text = former.condition(lake.table_at(uri))
+    assert stays == sorted(there.where(f"NOT coalesce({text}, false)").collect(), key=repr)
+    assert len(stays) == len(rows) - 5
+    many = replace(former, paths=frozenset(f"/in/{number}.json" for number in range(20_000)))
+    assert len(many.staying(there)._jdf.queryExecution().toString()) < 20_000
+    assert many.staying(there).count() == len(rows)
 
 
 def test_nothing_to_reset(workspace: Workspace) -> None:

@@ -12,18 +12,19 @@ import pytest
 
 from sluicegate import plan, status
 from sluicegate.errors import ExpectationFailed, FanOut, SluicegateError
+from sluicegate.nearby import near
 from sluicegate.progress import Progress, progress
 from tests.conftest import Workspace
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    from pyspark.sql import DataFrame, SparkSession
 
 pytestmark = pytest.mark.spark
 
 BRONZE = """
 name: heart_rate
 bronze:
-  raw: {path: "${landing}/raw", format: json, schemaHints: "k BIGINT, seq BIGINT"}
+  raw: {path: "${landing}/raw", format: json, schemaHints: "k BIGINT, seq BIGINT, at TIMESTAMP"}
   names_raw: {path: "${landing}/names", format: json, schemaHints: "k BIGINT"}
 """
 
@@ -76,6 +77,73 @@ def test_each_rule_has_its_own_fate(spark: SparkSession, workspace: Workspace) -
     assert (report.read, report.written, report.quarantined, report.dropped, report.duplicates) == (10, 2, 4, 3, 1)
     [record] = [r for k, r in workspace.rows("t_quarantine", "k", "_record") if k == 5]
     assert json.loads(record)["v"] == "five"
+    assert verified(workspace)
+
+
+def test_a_record_that_a_where_cannot_judge_is_quarantined_with_the_cast_that_failed(
+    spark: SparkSession, workspace: Workspace
+) -> None:
+    define(
+        workspace,
+        """
+  t: {sql: "SELECT r.k, r.w FROM STREAM(raw) AS r WHERE CAST(r.v AS INT) > 5 AND r.w = 'a'"}
+  u: {sql: "SELECT r.k FROM STREAM(raw) AS r WHERE COALESCE(CAST(r.v AS INT), 0) > 5 AND r.w = 'a' OR r.k = 6"}
+""",
+    )
+    land(
+        workspace, "raw/a.json",
+        {"k": 1, "v": "9", "w": "a"}, {"k": 2, "v": "3", "w": "a"},
+        {"k": 3, "v": "nine", "w": "a", "at": "2024-01-01T00:00:00.000001Z"},
+        {"k": 4, "v": "nine", "w": "b"}, {"k": 5, "w": "a"}, {"k": 6, "v": "nine", "w": "a"},
+    )  # fmt: skip
+    reports = workspace.run(spark, "bronze", "silver")
+    assert workspace.rows("t", "k", "w") == [(1, "a")]
+    assert sorted(workspace.rows("t_quarantine", "k", "w", "_failed_expectations")) == [
+        (3, "a", ["CAST(r.v AS INT) fits"]), (6, "a", ["CAST(r.v AS INT) fits"]),
+    ]  # fmt: skip
+    [record] = [r for k, r in workspace.rows("t_quarantine", "k", "_record") if k == 3]
+    assert json.loads(record)["at"] == "2024-01-01T00:00:00.000001Z", "the record as it came"
+    assert Counter(reason for (reason,) in workspace.rows("t_set_aside", "reason")) == {"filtered": 3}
+    assert (reports["t"].read, reports["t"].written, reports["t"].quarantined, reports["t"].dropped) == (6, 1, 2, 3)
+    # Where the query makes something of a NULL it is not known what it would have said of the value.
+    assert sorted(workspace.rows("u", "k")) == [(1,), (6,)]
+    assert sorted(workspace.rows("u_quarantine", "k")) == [(3,), (4,)]
+    assert verified(workspace)
+
+
+def test_a_table_is_the_same_whether_its_keys_are_looked_for_nearby_or_everywhere(
+    spark: SparkSession, workspace: Workspace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Tables of two, three and four rows, of which more than three are many."""
+    table = """
+  {}: {{sql: "SELECT r.k, CAST(r.at AS TIMESTAMP) AS at, r.w FROM STREAM(raw) AS r WHERE r.k <= {}", keys: [k, at],
+       event_time: at}}"""
+    sizes = {"below": 2, "exactly": 3, "above": 4}
+    define(workspace, "".join(table.format(name, most) for name, most in sizes.items()))
+    looked: list[str] = []
+
+    def looked_nearby(frame: DataFrame, *others: Any) -> DataFrame:
+        looked.append(frame.columns[0])
+        found = near(frame, *others)
+        assert found.count() == 3, "of the fourth hour there is no new row"
+        return found
+
+    monkeypatch.setattr("sluicegate.silver.MANY_ROWS", 3)
+    monkeypatch.setattr("sluicegate.silver.near", looked_nearby)
+    at = "2024-01-0{}T10:59:59.999999Z"
+    land(workspace, "raw/a.json", *[{"k": k, "at": at.format(k), "w": "first"} for k in (1, 2, 3, 4)], age=90)
+    workspace.run(spark, "bronze", "silver")
+    assert looked == []
+    again = [{"k": k, "at": at.format(k), "w": "again"} for k in (1, 2, 3)]
+    land(workspace, "raw/b.json", *again, {"k": 1, "at": "2024-01-01T11:00:00Z", "w": "new"}, age=80)
+    workspace.run(spark, "bronze", "silver")
+    assert len(looked) == 1
+    for name, most in sizes.items():
+        held = [(k, at.format(k)[:10], "first") for k in range(1, most + 1)]
+        found = [(k, f"{moment:%Y-%m-%d}", w) for k, moment, w in workspace.rows(name, "k", "at", "w")]
+        assert sorted(found) == sorted([*held, (1, "2024-01-01", "new")])
+        doubles = Counter(reason for (reason,) in workspace.rows(f"{name}_set_aside", "reason"))
+        assert doubles["duplicate"] == min(most, 3)
     assert verified(workspace)
 
 

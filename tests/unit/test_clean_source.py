@@ -6,17 +6,20 @@ import os
 import shutil
 import time
 import uuid
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
 import fsspec
 import pytest
 
-from sluicegate import clean_source
+from sluicegate import archive as archives
+from sluicegate import clean_source, lake, outcome
 from sluicegate.definition import load
 from sluicegate.errors import DefinitionError
 from sluicegate.settings import Settings
 from sluicegate.stores import file
+from tests.unit.test_outcome import NAME, Place
 
 pytestmark = pytest.mark.unit
 
@@ -131,6 +134,156 @@ def test_another_that_takes_it_away_meanwhile(stores: tuple[str, str], monkeypat
     monkeypatch.setattr(clean_source, "_copy", slow)
     assert clean_source._move(file, f"{archive}/x.json", ()) == f"{archive}/x.json"
     assert text_at(f"{archive}/x.json") == "one"
+
+
+def test_of_a_link_the_content_is_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A relative one would lead to nothing from where it is moved to."""
+    write(str(tmp_path / "in/.staged/x.json"), "one")
+    (tmp_path / "in/x.json").symlink_to(".staged/x.json")
+    found = file(str(tmp_path / "in/x.json"))
+    assert found is not None
+    entry = {"path": str(tmp_path / "in/x.json"), "size": found[0], "modification_time": found[1]}
+    assert clean_source._move(entry, str(tmp_path / "out/x.json"), ()) == str(tmp_path / "out/x.json")
+    assert (tmp_path / "out/x.json").read_text() == "one"
+    assert not (tmp_path / "out/x.json").is_symlink()
+    assert sorted(path.name for path in (tmp_path / "in").iterdir()) == [".staged"]
+
+
+def test_a_copy_is_on_the_disk_before_the_file_is_removed(
+    stores: tuple[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Or a loss of power would leave neither."""
+    landing, archive = stores
+    events: list[str] = []
+    sync, remove = os.fsync, clean_source._remove
+
+    def synced(opened: int) -> None:
+        events.append(os.readlink(f"/proc/self/fd/{opened}"))
+        sync(opened)
+
+    def removed(entry: Any) -> None:
+        events.append("removed")
+        remove(entry)
+
+    monkeypatch.setattr(os, "fsync", synced)
+    monkeypatch.setattr(clean_source, "_remove", removed)
+    entry = write(f"{landing}/x.json", "one")
+    place = clean_source._move(entry, f"{archive}/new/folder/x.json", ())
+    assert place is not None
+    if "://" in place:
+        return
+    before = events[: events.index("removed")]
+    assert {str(Path(place).parent), str(Path(place).parent.parent)} <= set(before)
+    linked = os.link.__module__ == "posix"
+    assert (f"{Path(place).parent}/.x.json.part" in before) != linked
+
+
+class Landed:
+    """A landing folder whose files are moved to another one as soon as their rows are committed."""
+
+    def __init__(self, folder: Path, retention: timedelta = timedelta(0)) -> None:
+        self.place = Place(folder)
+        moving = {"cleanSource": "MOVE", "cleanSourceMoveDestination": str(folder / "out")}
+        moving |= {"cleanSourceRetentionDuration": retention}  # type: ignore[dict-item]
+        self.table = self.place.table.model_copy(update=moving)
+        self.at = self.place.at
+
+    def take(self, *names: str) -> None:
+        for name in names:
+            self.place.land(name, name)
+        self.place.enter()
+        self.place.take()
+        outcome.copy(self.at, NAME)
+
+    def due(self, now: datetime | None = None) -> list[str]:
+        return [
+            path.rsplit("/", 1)[-1] for path in clean_source.due(NAME, self.table, self.at, now)["path"].to_pylist()
+        ]
+
+    def clean(self, now: datetime | None = None) -> clean_source.Cleaned:
+        return clean_source.clean(NAME, self.table, self.at, now)
+
+    def mark(self) -> int:
+        ledger = lake.delta_table(self.at.ledger(NAME))
+        assert ledger is not None
+        return archives.done(self.at, NAME, ledger, str(self.place.folder))
+
+
+@pytest.mark.parametrize("beyond", [-1, 0, 1, 4])
+def test_files_are_taken_away_in_parts_of_BATCH(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, beyond: int) -> None:
+    monkeypatch.setattr(clean_source, "BATCH", 4)
+    landed, count = Landed(tmp_path), clean_source.BATCH + beyond
+    landed.take(*(f"{number}.json" for number in range(count)))
+    assert landed.clean().removed == count
+    log = lake.delta_table(landed.at.archive(NAME))
+    assert log is not None
+    assert (lake.rows(log), log.version() + 1) == (count, -(-count // 4))
+    assert sorted(path.name for path in (tmp_path / "out").iterdir()) == [f"{number}.json" for number in range(count)]
+    assert landed.mark() == 1
+    assert landed.due() == []
+
+
+def test_what_was_taken_away_is_not_looked_at_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    landed = Landed(tmp_path)
+    landed.take("a.json")
+    landed.clean()
+    read: list[Any] = []
+    monkeypatch.setattr(archives, "table", lambda *_: read.append("all of the archive"))
+    monkeypatch.setattr(archives, "by_facts", lambda *_: read.append("all of the archive"))
+    monkeypatch.setattr(clean_source.known, "since", lambda *given: read.append(given))
+    assert landed.due() == []
+    assert read == []
+    monkeypatch.undo()
+    landed.take("b.json")
+    since: list[int] = []
+    entries = clean_source.known.since
+
+    def seen(ledger: Any, chunk: int, *span: str) -> Any:
+        since.append(chunk)
+        return entries(ledger, chunk, *span)
+
+    monkeypatch.setattr(clean_source.known, "since", seen)
+    assert landed.due() == ["b.json"]
+    assert since == [1]
+    landed.place.land("a.json", "again", seconds=5)  # another file under a name that was taken away
+    landed.place.enter()
+    landed.place.take()
+    outcome.copy(landed.at, NAME)
+    assert landed.due() == ["b.json", "a.json"]
+    assert landed.clean().removed == 2
+    assert landed.mark() == 3
+
+
+def test_files_that_cannot_go_yet_are_looked_at_until_they_can(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    landed = Landed(tmp_path)
+    for name in ("a.json", "b.json", "c.json"):
+        landed.take(name)
+    copy = clean_source._copy
+
+    def refuses(path: str, place: str) -> None:
+        if path.endswith("/b.json"):
+            raise PermissionError("not this one")
+        copy(path, place)
+
+    monkeypatch.setattr(clean_source, "_copy", refuses)
+    done = landed.clean()
+    assert (done.removed, [*done.kept.values()]) == (2, ["not this one"])
+    assert (landed.mark(), landed.due()) == (1, ["b.json"])
+    monkeypatch.undo()
+    assert (landed.clean().removed, landed.mark(), landed.due()) == (1, 2, [])
+    # And those whose time has not come are not passed over by those whose time has.
+    later = Landed(tmp_path / "later", timedelta(hours=1)) if (tmp_path / "later").mkdir() is None else landed
+    later.take("a.json")
+    now = datetime.now(UTC) + timedelta(minutes=59)
+    assert later.due(now) == []
+    later.take("b.json")
+    ingested = sorted(outcome.read(later.at, NAME, ["ingested"])["ingested"].to_pylist())
+    between = ingested[0] + timedelta(hours=1)
+    assert later.due(between) == (["a.json"] if ingested[0] < ingested[1] else ["a.json", "b.json"])
+    later.clean(between)
+    assert later.mark() == (1 if ingested[0] < ingested[1] else 2)
+    later.clean(ingested[1] + timedelta(hours=1))
+    assert (later.mark(), sorted(path.name for path in (tmp_path / "later/out").iterdir())) == (2, ["a.json", "b.json"])
 
 
 @pytest.mark.parametrize(

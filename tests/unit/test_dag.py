@@ -26,6 +26,7 @@ from sluicegate.definition import names
 from sluicegate.errors import JavaMissing, PipelineMissing
 from sluicegate.report import ERROR, REPORT
 from tests.airflow_runs import context_of
+from tests.by_hand import records
 from tests.conftest import ROOT, Workspace
 
 if TYPE_CHECKING:
@@ -385,6 +386,35 @@ def test_an_idle_layer_starts_nothing(submit: Callable[[str], SluicegateJob], he
         (heartbeats.folder / "landing" / folder).mkdir(parents=True)
     assert run(job) is None
     assert not (heartbeats.folder / "started").exists()
+
+
+class NoEvents:
+    """What Airflow knows of assets that nobody has told it of."""
+
+    def __getitem__(self, _about: Any) -> NoEvents:
+        return self
+
+    def ascending(self, _wanted: bool) -> NoEvents:
+        return self
+
+    def limit(self, _count: int) -> list[Any]:
+        return []
+
+
+def test_an_idle_layer_tells_of_what_a_killed_run_committed(
+    submit: Callable[[str], SluicegateJob], workspace: Workspace
+) -> None:
+    records(workspace, "recordings_bronze", [1, 2], run_id="killed")
+    job = submit(f"touch {workspace.folder}/started")
+    for file in workspace.folder.glob("landing/*/*"):
+        file.unlink()
+    context = context_of(job)
+    context["inlet_events"] = NoEvents()
+    assert job.execute(context) is None
+    assert not (workspace.folder / "started").exists()
+    assert [about.name for about in job.outlets] == ["heart_rate.recordings_bronze"]
+    (told,) = (context["outlet_events"][about].extra for about in job.outlets)
+    assert (told["rows"], told["run_id"]) == (2, "killed")
 
 
 def test_no_java_is_a_sentence_and_final(heartbeats: Workspace, monkeypatch: pytest.MonkeyPatch) -> None:

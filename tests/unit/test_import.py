@@ -27,6 +27,7 @@ def at(folder: Path) -> Settings:
 
 
 def imported(folder: Path, text: str, file: str = "source.sql") -> Imported:
+    folder.mkdir(exist_ok=True)
     (folder / file).write_text(text)
     return create(folder / file, "mine", at(folder))
 
@@ -52,6 +53,7 @@ RAW = "CREATE STREAMING TABLE raw AS SELECT * FROM STREAM read_files('s3://b/raw
         "create streaming live table raw as select * from cloud_files('s3://b/raw', 'json')",
         "CREATE OR REFRESH STREAMING LIVE TABLE raw AS SELECT * FROM cloud_files('s3://b/raw', 'json', map())",
         "CREATE MATERIALIZED VIEW raw AS SELECT * FROM read_files('s3://b/raw', format => 'json')",
+        "CREATE LIVE TABLE raw AS SELECT * FROM json.`s3://b/raw` -- as read_files does",
     ],
 )
 def test_files_that_are_read_as_they_are_make_a_bronze_table(tmp_path: Path, text: str) -> None:
@@ -91,9 +93,7 @@ FROM STREAM read_files('/mnt/in/visits', format => 'csv', header => true)"""
     assert made.error is None
 
 
-@pytest.mark.parametrize(
-    "read", ["STREAM(LIVE.raw)", "STREAM(raw)", "STREAM raw", "STREAM LIVE.raw", "STREAM(a.b.raw)"]
-)
+@pytest.mark.parametrize("read", ["STREAM(LIVE.raw)", "STREAM(raw)", "STREAM raw", "STREAM LIVE.raw"])
 def test_a_stream_is_called_by_its_table(tmp_path: Path, read: str) -> None:
     found, left = loaded(tmp_path, f"{RAW}CREATE STREAMING TABLE t AS SELECT id FROM {read} WHERE id > 1")
     assert (found.silver["t"].stream, left) == ("raw", [])
@@ -104,7 +104,9 @@ def test_texts_in_a_query_stay_as_they_are(tmp_path: Path) -> None:
     text = f"{RAW}CREATE STREAMING TABLE t AS SELECT id, {said} FROM STREAM(a.b.raw) JOIN x.y.other USING (id);"
     text += f"CREATE STREAMING TABLE n AS SELECT {said}, count(*) AS n FROM STREAM(a.b.raw)GROUP BY 1"
     made = imported(tmp_path, text)
-    assert made.made.queries["t"].split("SELECT ")[1] == f"id, {said} FROM STREAM(raw) JOIN other USING (id)"
+    assert (
+        made.made.queries["t"].split("SELECT ")[1] == f"id, {said} FROM STREAM(raw) JOIN x_y_other AS other USING (id)"
+    )
     assert made.made.queries["n"] == f"SELECT {said}, count(*) AS n FROM raw GROUP BY 1"
 
 
@@ -133,11 +135,45 @@ def test_aggregates_are_gold_and_a_gold_that_another_reads_is_part_of_its_query(
     assert [line.partition(":")[0] for line in left] == ["line 5"]
 
 
-def test_a_materialized_view_without_aggregates_follows_record_by_record(tmp_path: Path) -> None:
-    other = RAW.replace("raw", "places")
-    text = f"{RAW}{other}CREATE MATERIALIZED VIEW v AS SELECT r.id, p.city FROM raw r LEFT JOIN places p ON r.p = p.id"
+def test_a_materialized_view_of_one_table_follows_record_by_record(tmp_path: Path) -> None:
+    found, left = loaded(tmp_path, f"{RAW}CREATE MATERIALIZED VIEW v AS SELECT id, upper(city) AS city FROM raw")
+    assert (found.silver["v"].stream, found.silver["v"].reads, left) == ("raw", ["raw"], [])
+
+
+PLACES = RAW.replace("raw", "places")
+JOINED = "SELECT r.id, p.city FROM raw r LEFT JOIN places p ON r.p = p.id"
+
+
+@pytest.mark.parametrize(
+    ("statements", "layer"),
+    [
+        (f"CREATE MATERIALIZED VIEW v AS {JOINED}", "gold"),
+        ("CREATE MATERIALIZED VIEW v AS SELECT id, explode(items) AS item FROM raw", "gold"),
+        ("CREATE MATERIALIZED VIEW v AS SELECT id, item FROM raw LATERAL VIEW explode(items) x AS item", "gold"),
+        ("CREATE STREAMING TABLE v AS SELECT id, explode(items) AS item FROM STREAM(raw)", "gold"),
+        (f"CREATE STREAMING TABLE v AS {JOINED.replace('raw r', 'STREAM(raw) r')}", "silver"),
+        (f"CREATE MATERIALIZED VIEW v (CONSTRAINT c EXPECT (id > 0) ON VIOLATION DROP ROW) AS {JOINED}", "silver"),
+        (
+            f"CREATE VIEW v AS {JOINED}; CREATE STREAMING TABLE t; APPLY CHANGES INTO t FROM STREAM(v) KEYS (id) "
+            "SEQUENCE BY id",
+            "silver",
+        ),
+        (f"CREATE VIEW v AS {JOINED}; CREATE STREAMING TABLE t AS SELECT s.id FROM STREAM(raw) s JOIN v ON s.id=v.id",
+         "silver"),
+    ],
+)  # fmt: skip
+def test_a_view_that_may_make_several_rows_of_a_record_is_gold_unless_a_stream_or_rules_need_it(
+    tmp_path: Path, statements: str, layer: str
+) -> None:
+    found, _ = loaded(tmp_path, RAW + PLACES + statements)
+    assert "v" in getattr(found, layer)
+
+
+def test_a_view_of_an_aggregate_is_gold_too(tmp_path: Path) -> None:
+    text = f"""{RAW}CREATE MATERIALIZED VIEW b AS SELECT id, n FROM a WHERE n > 1;
+    CREATE MATERIALIZED VIEW a AS SELECT id, count(*) AS n FROM raw GROUP BY id;"""
     found, left = loaded(tmp_path, text)
-    assert (found.silver["v"].stream, found.silver["v"].reads, left) == ("raw", ["raw", "places"], [])
+    assert (list(found.gold), found.gold["b"].query.tables, left) == (["b", "a"], ["raw"], [])
 
 
 @pytest.mark.parametrize(
@@ -164,7 +200,7 @@ def test_changes(tmp_path: Path, text: str) -> None:
 
 
 def test_columns_with_types_are_declared(tmp_path: Path) -> None:
-    columns = "id BIGINT NOT NULL COMMENT 'x', d DECIMAL(10, 2)"
+    columns = "id BIGINT NOT NULL COMMENT 'x', d DECIMAL(10, 2), _rescued_data STRING"
     text = f"{RAW}CREATE STREAMING TABLE t ({columns}) AS SELECT id, d FROM STREAM(raw)"
     found, left = loaded(tmp_path, text)
     assert found.silver["t"].declared == {"id": "BIGINT", "d": "DECIMAL(10, 2)"}
@@ -215,14 +251,246 @@ def test_cells_of_a_notebook_in_another_language_are_told(tmp_path: Path, file: 
 def test_a_table_that_is_made_elsewhere_is_a_todo(tmp_path: Path) -> None:
     text = f"{RAW}CREATE MATERIALIZED VIEW v AS SELECT r.id, p.city FROM raw r JOIN other.places p ON r.p = p.id"
     found, left = loaded(tmp_path, text)
-    assert found.bronze["places"].format == "delta"
+    assert found.bronze["other_places"].format == "delta"
     assert "TODO" in left[0]
     assert "TODO: other.places" in (found.folder / "pipeline.yaml").read_text()
 
 
+NOTEBOOK = """-- Databricks notebook source
+-- MAGIC %md about
+-- COMMAND ----------
+CREATE OR REFRESH STREAMING TABLE orders_raw
+AS SELECT * FROM STREAM read_files('s3://b/orders', format => 'json')
+
+-- COMMAND ----------
+
+CREATE OR REFRESH STREAMING TABLE orders (CONSTRAINT ok EXPECT (id IS NOT NULL) ON VIOLATION DROP ROW)
+AS SELECT CAST(id AS BIGINT) AS id, customer, '-- COMMAND ----------' AS said
+FROM STREAM(LIVE.orders_raw)
+CREATE STREAMING TABLE customers;
+APPLY CHANGES INTO LIVE.customers FROM STREAM(LIVE.orders)
+  KEYS (customer) SEQUENCE BY id
+create flow more
+AS
+AUTO CDC INTO newest FROM STREAM(orders) KEYS (id) SEQUENCE BY id
+-- COMMAND ----------
+-- MAGIC %python
+-- MAGIC print(1)
+-- COMMAND ----------
+CREATE OR REFRESH MATERIALIZED VIEW daily AS SELECT customer, count(*) AS n FROM orders GROUP BY customer
+"""
+
+
+def test_cells_of_a_notebook_end_statements(tmp_path: Path) -> None:
+    found, left = loaded(tmp_path, NOTEBOOK)
+    assert list(found.bronze) == ["orders_raw"]
+    assert list(found.silver) == ["orders", "customers", "newest"]
+    assert list(found.gold) == ["daily"]
+    assert [line.partition(":")[0] for line in left] == ["line 19"]
+    assert imported(tmp_path / "in", NOTEBOOK).made.imported == ["orders_raw", "orders", "customers", "daily", "newest"]
+
+
+def test_each_table_that_is_declared_is_imported_or_named_with_its_line(tmp_path: Path) -> None:
+    text = f"""{RAW}CREATE STREAMING TABLE a AS SELECT x, FROM STREAM(raw) CREATE STREAMING TABLE s.hidden AS SELECT 1;
+    CREATE OR REPLACE TEMPORARY VIEW IF NOT EXISTS b AS SELECT * FROM (SELECT;
+    CREATE STREAMING TABLE c;"""
+    made = imported(tmp_path, text).made
+    assert (made.imported, made.missing) == (["raw"], {"a": 2, "c": 4, "s.hidden": 2, "b": 3})
+
+
+THREE = """CREATE STREAMING TABLE bronze.customers AS SELECT * FROM STREAM read_files('s3://b/c', format => 'json');
+CREATE STREAMING TABLE silver.customers (CONSTRAINT ok EXPECT (id > 0) ON VIOLATION DROP ROW)
+AS SELECT id, customers.name FROM STREAM(bronze.customers);
+CREATE MATERIALIZED VIEW gold.by_name AS SELECT name, count(*) AS n FROM {read} GROUP BY name;"""
+
+
+@pytest.mark.parametrize(
+    ("read", "reads"),
+    [
+        ("silver.customers", ["silver_customers"]),
+        ("bronze.customers", ["bronze_customers"]),
+        ("main.silver.customers c", ["silver_customers"]),
+        ("other.customers", ["other_customers"]),
+    ],
+)
+def test_tables_of_several_schemas_stay_apart(tmp_path: Path, read: str, reads: list[str]) -> None:
+    found, _ = loaded(tmp_path, THREE.format(read=read))
+    assert next(iter(found.bronze)) == "bronze_customers"
+    assert (list(found.silver), list(found.gold)) == (["silver_customers"], ["by_name"])
+    assert found.silver["silver_customers"].stream == "bronze_customers"
+    assert found.gold["by_name"].query.tables == reads
+    assert ("other_customers" in found.bronze) is (reads == ["other_customers"])
+
+
+def test_a_name_that_may_mean_two_tables_means_none(tmp_path: Path) -> None:
+    made = imported(tmp_path, THREE.format(read="customers"))
+    assert made.made.missing == {"gold.by_name": 4}
+    assert "customers may be one of several tables" in str(made.left)
+
+
+def test_addresses_of_tables_made_elsewhere_stay_apart(tmp_path: Path) -> None:
+    text = """CREATE MATERIALIZED VIEW a AS SELECT day, count(*) AS n FROM prod.bronze.orders GROUP BY day;
+    CREATE MATERIALIZED VIEW b AS SELECT day, count(*) AS n FROM prod.silver.orders GROUP BY day;
+    CREATE MATERIALIZED VIEW c AS SELECT day, count(*) AS n FROM orders, bronze.orders GROUP BY day;"""
+    made = imported(tmp_path, text).made
+    assert list(made.bronze) == ["prod_bronze_orders", "prod_silver_orders"]
+    assert made.missing == {"c": 3}
+
+
+def test_a_table_that_reads_its_namesake_reads_another_table(tmp_path: Path) -> None:
+    text = """CREATE STREAMING TABLE payments AS SELECT id FROM STREAM(bronze.payments);
+    CREATE MATERIALIZED VIEW n AS SELECT count(*) AS n FROM bronze.payments p;"""
+    found, _ = loaded(tmp_path, text)
+    assert (found.silver["payments"].stream, found.gold["n"].query.tables) == ("bronze_payments", ["bronze_payments"])
+
+
+def test_several_schemas_are_none_of_a_table_that_is_declared_without_one(tmp_path: Path) -> None:
+    text = f"""{RAW}CREATE MATERIALIZED VIEW a AS SELECT count(*) AS n FROM bronze.raw;
+    CREATE MATERIALIZED VIEW b AS SELECT count(*) AS n FROM silver.raw;
+    CREATE MATERIALIZED VIEW c AS SELECT count(*) AS n FROM raw;
+    CREATE MATERIALIZED VIEW d AS SELECT count(*) AS n FROM prod.silver.raw"""
+    found, _ = loaded(tmp_path, text)
+    assert {name: table.query.tables for name, table in found.gold.items() if table.query} == {
+        "a": ["bronze_raw"], "b": ["silver_raw"], "c": ["raw"], "d": ["prod_silver_raw"],
+    }  # fmt: skip
+
+
+def test_a_table_with_a_schema_that_is_taken_for_one_without_is_told(tmp_path: Path) -> None:
+    found, left = loaded(tmp_path, f"{RAW}CREATE STREAMING TABLE t AS SELECT id FROM STREAM(a.b.raw)")
+    assert found.silver["t"].stream == "raw"
+    assert [line.partition(";")[0] for line in left] == ["line 2: a.b.raw, which t reads: taken for raw of this source"]
+
+
+def test_a_with_of_the_name_of_a_table_is_not_renamed(tmp_path: Path) -> None:
+    text = THREE.format(read="silver.customers")
+    text += (
+        "CREATE MATERIALIZED VIEW gold.{} AS WITH customers AS (SELECT max(name) AS n FROM {}) SELECT * FROM customers"
+    )
+    found, _ = loaded(tmp_path, text.format("w", "silver.customers"))
+    assert found.gold["w"].query.tables == ["silver_customers"]
+    only = RAW.replace("raw", "silver.customers") + text.replace(THREE.format(read="silver.customers"), "")
+    only += ";CREATE MATERIALIZED VIEW o AS SELECT count(*) AS n FROM other.customers"
+    made = imported(tmp_path / "again", only.format("w", "customers"))
+    assert "gold.w" in made.made.missing
+
+
+def test_a_second_table_of_one_name_is_named_as_not_imported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("twice.sql").write_text(f"{RAW}CREATE STREAMING TABLE a AS SELECT id FROM STREAM(raw);\n" * 2)
+    done = CliRunner().invoke(app, ["import", "twice.sql"])
+    assert "there is a dataset raw already" in done.output
+    assert done.exit_code == 3
+
+
+@pytest.mark.parametrize(
+    ("text", "file", "missing"),
+    [
+        ("CREATE FLOW f AS INSERT INTO raw BY NAME SELECT * FROM STREAM(x);", "x.sql", {"the flow f into raw": 2}),
+        (
+            "CREATE STREAMING TABLE t; APPLY CHANGES INTO t FROM STREAM(raw) KEYS (id) SEQUENCE BY id;\n"
+            "APPLY CHANGES INTO t FROM STREAM(raw) KEYS (id) SEQUENCE BY at;",
+            "x.sql",
+            {"the second flow into t": 3},
+        ),
+        (
+            "CREATE STREAMING TABLE t AS SELECT id FROM STREAM(raw);\n"
+            "APPLY CHANGES INTO t FROM STREAM(raw) KEYS (id) SEQUENCE BY id",
+            "x.sql",
+            {"the flow of changes into t": 3},
+        ),
+        (
+            '@dlt.append_flow(target="raw")\ndef more():\n    return dlt.read_stream("x")\n',
+            "x.py",
+            {"the flow more": 11},
+        ),
+        (
+            'dlt.create_auto_cdc_from_snapshot_flow(target="raw", source="x", keys=["id"])',
+            "x.py",
+            {"the create_auto_cdc_from_snapshot_flow of line 10": 10},
+        ),
+    ],
+)
+def test_a_table_that_lacks_one_of_its_flows_is_not_all_there(
+    tmp_path: Path, text: str, file: str, missing: dict[str, int]
+) -> None:
+    made = imported(tmp_path, (RAW if file.endswith("sql") else HEAD) + text, file)
+    assert made.made.missing == missing
+    assert not made.whole
+    assert f"declared tables and flows ({len(missing)} not imported" in made.summary()
+
+
+@pytest.mark.parametrize(
+    ("spelled", "said"),
+    [
+        ("DATE(at) AS day", "CAST(at AS DATE) AS day"),
+        ("timestamp(r.at) AS t, r.x::int AS x", "CAST(r.at AS TIMESTAMP) AS t, CAST(r.x AS int) AS x"),
+        ("upper(x)::decimal(10, 2) AS x", "CAST(upper(x) AS decimal(10, 2)) AS x"),
+        ("(a + b)::bigint::string AS x", "CAST(CAST((a + b) AS bigint) AS string) AS x"),
+        ("xs[0].y::double AS y", "CAST(xs[0].y AS double) AS y"),
+        ("'a::b' AS x, CAST(a AS DECIMAL(3, 1)) AS y", "'a::b' AS x, CAST(a AS DECIMAL(3, 1)) AS y"),
+        ("int(DATE(a)) AS x", "CAST(CAST(a AS DATE) AS INT) AS x"),
+    ],
+)
+def test_other_spellings_of_casts_keep_a_table_and_its_rules_in_silver(tmp_path: Path, spelled: str, said: str) -> None:
+    rule = "CONSTRAINT c EXPECT (date(at) > date('2020-12-31')) ON VIOLATION DROP ROW"
+    text = f"{RAW}CREATE STREAMING TABLE t ({rule}) AS SELECT {spelled}, at FROM STREAM(raw) r"
+    made = imported(tmp_path, text)
+    if "xs[0]" not in spelled:
+        assert made.made.queries["t"] == f"SELECT {said}, at FROM STREAM(raw) r"
+        assert made.made.silver["t"]["expectations"]["c"] == {
+            "expect_or_drop": "CAST(at AS DATE) > CAST('2020-12-31' AS DATE)"
+        }
+    assert made.error is None or "xs[0]" in spelled
+
+
+def test_folders_with_patterns_stay_apart(tmp_path: Path) -> None:
+    text = "".join(
+        f"CREATE STREAMING TABLE {name} AS SELECT * FROM STREAM read_files('/Volumes/x/{path}', FORMAT => 'csv');\n"
+        for name, path in (("a", "rides/*.csv"), ("b", "logs/*.csv"), ("c", "other/rides"), ("d", "rides/*.csv"))
+    )
+    found, left = loaded(tmp_path, text)
+    assert {name: (table.path.rpartition("/")[2], table.pathGlobFilter) for name, table in found.bronze.items()} == {
+        "a": ("rides", "*.csv"), "b": ("logs", "*.csv"), "c": ("other_rides", None), "d": ("rides", "*.csv"),
+    }  # fmt: skip
+    assert not [line for line in left if "format" in line]
+
+
+def test_columns_that_begin_with_an_underscore_have_another_name_wherever_they_are_read(tmp_path: Path) -> None:
+    text = f"""{RAW}CREATE STREAMING TABLE t (CONSTRAINT c EXPECT (`_At` IS NOT NULL)) AS
+    SELECT id, _id, '_at' AS said, current_timestamp() AS _at, now() AS `_Source_File` FROM STREAM(raw);
+    CREATE MATERIALIZED VIEW n AS SELECT t._at, count(*) AS _n, max(at) AS at FROM t GROUP BY t._at;"""
+    made = imported(tmp_path, text)
+    assert made.made.queries["t"].split("SELECT ")[1] == (
+        "id, _id, '_at' AS said, current_timestamp() AS at_, now() AS source_file_ FROM STREAM(raw)"
+    )
+    assert made.made.queries["n"] == "SELECT t.at_, count(*) AS n, max(at) AS at FROM t GROUP BY t.at_"
+    assert made.made.silver["t"]["expectations"]["c"] == {"expect": "at_ IS NOT NULL"}
+    assert [one.what for one in made.left] == ["the column _at", "the column _source_file", "the column _n"]
+    assert made.error is not None
+    assert [mistake.code for mistake in made.error.mistakes] == ["reserved-name"]  # _id, which no query makes
+
+
+def test_changes_follow_the_other_names_of_columns(tmp_path: Path) -> None:
+    text = f"""{RAW}CREATE STREAMING TABLE t AS SELECT id AS _key, at AS _ts, op AS _op FROM STREAM(raw);
+    CREATE STREAMING TABLE c;
+    APPLY CHANGES INTO c FROM STREAM(t) KEYS (_key) APPLY AS DELETE WHEN _op = 'D' SEQUENCE BY _ts
+    COLUMNS * EXCEPT (_op)"""
+    found, _ = loaded(tmp_path, text)
+    changes = found.silver["c"].apply_changes
+    assert changes is not None
+    assert (changes.keys, changes.sequence_by, changes.except_column_list) == (["key"], "ts", ["op_"])
+    assert changes.apply_as_deletes == "op_ = 'D'"
+
+
+def test_as_may_be_missing_before_a_query(tmp_path: Path) -> None:
+    text = f'{RAW}CREATE MATERIALIZED VIEW x COMMENT "no AS"\nSELECT a, count(*) AS n FROM raw GROUP BY a;'
+    found, left = loaded(tmp_path, text)
+    assert (list(found.gold), left) == (["x"], [])
+
+
 def test_mistakes_that_stay_are_told_and_the_definition_is_there_to_mend(tmp_path: Path) -> None:
     text = f"""{RAW}CREATE LIVE TABLE sums AS SELECT id, count(*) AS n FROM raw GROUP BY id;
-    CREATE LIVE TABLE reader AS SELECT r.id, s.n FROM raw r JOIN sums s ON r.id = s.id"""
+    CREATE STREAMING TABLE reader AS SELECT r.id, s.n FROM STREAM(raw) r JOIN sums s ON r.id = s.id"""
     made = imported(tmp_path, text)
     assert made.error is not None
     assert made.error.exit_code == 2
@@ -380,6 +648,68 @@ def test_python_is_never_run(tmp_path: Path) -> None:
     assert not ran.exists()
 
 
+IMPORTS = """import dlt
+from pyspark.sql.functions import *
+import pyspark.sql.functions as func
+from pyspark import pipelines as sdp
+from pyspark import pipelines
+
+@sdp.table
+def a():
+    return spark.readStream.format("cloudFiles").option("cloudFiles.format", "json").load("s3://b/a")
+
+@pipelines.materialized_view
+def b():
+    return spark.read.table("a").groupBy("k").agg(func.sum("v").alias("v"), max(col("w")).alias("w"))
+
+sdp.create_streaming_table("c")
+sdp.create_auto_cdc_flow("c", "a", ["id"], col("ts"), apply_as_deletes=None, ignore_null_updates=False,
+    column_list=None, stored_as_scd_type=1)
+for name in NAMES:
+    @dlt.table(name=f"{name}_copy")
+    def copy():
+        return dlt.read(name)
+"""
+
+
+def test_ways_to_import_and_arguments_by_their_places(tmp_path: Path) -> None:
+    found, left = loaded(tmp_path, IMPORTS, "source.py")
+    assert (list(found.bronze), list(found.silver), list(found.gold)) == (["a"], ["c"], ["b"])
+    changes = found.silver["c"].apply_changes
+    assert changes is not None
+    assert (changes.keys, changes.sequence_by, changes.apply_as_deletes, left[0][:8]) == (
+        ["id"],
+        "ts",
+        None,
+        "line 18:",
+    )
+    assert found.gold["b"].query.text == "SELECT k, sum(v) AS v, max(w) AS w\nFROM a\nGROUP BY k"
+    again = imported(tmp_path / "again", IMPORTS, "source.py").made
+    assert again.missing == {"a table of line 19, whose name is made by code": 19}
+
+
+def test_a_name_that_code_makes_is_no_table(tmp_path: Path) -> None:
+    body = 'def one():\n    return dlt.read_stream("raw").select("id")\n'
+    made = imported(tmp_path, f'{HEAD}@dlt.table(name=f"{{x}}_t")\n{body}', "source.py")
+    assert ("one" in made.made.known, made.made.missing) == (
+        False, {"a table of line 10, whose name is made by code": 10},
+    )  # fmt: skip
+
+
+def test_schemas_stay_apart_in_python(tmp_path: Path) -> None:
+    body = 'def one():\n    return dlt.read_stream("raw").select("id")\n'
+    text = f"""{HEAD}
+@dlt.table(name="silver.t")
+{body}
+@dlt.table(name="main.gold.t")
+def two():
+    return dlt.read("silver.t").groupBy("id").count()
+"""
+    found, _ = loaded(tmp_path, text, "source.py")
+    assert (list(found.silver), list(found.gold)) == (["silver_t"], ["gold_t"])
+    assert found.gold["gold_t"].query.tables == ["silver_t"]
+
+
 # --- what is refused -------------------------------------------------------------------------------------------------
 
 
@@ -413,12 +743,46 @@ def test_the_command_tells_what_is_left_and_fails_where_mistakes_stay(
     done = CliRunner().invoke(app, ["import", "my flights.sql"])
     assert done.exit_code == 0, done.output
     assert "  line 2: SET a = 1: no statement" in done.output
-    assert done.output.endswith("  sluicegate plan my_flights\n")
+    assert done.output.endswith(
+        "imported 1 of 1 declared tables\nthe definition is right\nnext:\n  sluicegate plan my_flights\n"
+    )
+    strict = CliRunner().invoke(app, ["import", "my flights.sql", "--name", "strict", "--strict"])
+    assert strict.exit_code == 3
     Path("bad.sql").write_text(f"{RAW}CREATE STREAMING TABLE t AS SELECT id + 1 FROM STREAM(raw)")
     bad = CliRunner().invoke(app, ["import", "bad.sql", "--json"])
     assert bad.exit_code == 2
     facts: dict[str, Any] = json.loads(bad.output)
     assert (facts["loads"], facts["mistakes"][0]["code"]) == (False, "sql")
+
+
+@pytest.mark.parametrize(
+    ("statement", "summary"),
+    [
+        (
+            "CREATE STREAMING TABLE s.a AS SELECT x, FROM STREAM(raw)",
+            "1 of 2 declared tables (1 not imported, see above)",
+        ),
+        (
+            "CREATE STREAMING TABLE a (CONSTRAINT c EXPECT (n > 1)) AS SELECT count(*) AS n FROM STREAM(raw)",
+            "2 of 2 declared tables, 1 rule not imported",
+        ),
+    ],
+)  # fmt: skip
+def test_an_import_of_a_part_is_not_right_and_fails(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, statement: str, summary: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("part.sql").write_text(f"{RAW}{statement}")
+    done = CliRunner().invoke(app, ["import", "part.sql"])
+    assert (done.exit_code, "definition is right" in done.output) == (3, False)
+    assert f"\nimported {summary}\n" in done.output
+    assert ("not imported:\n  line 2: s.a\nleft of" in done.output) is ("s.a" in statement)
+    again = CliRunner().invoke(app, ["import", "part.sql", "--name", "again", "--json"])
+    assert again.exit_code == 3
+    facts = json.loads(again.output)
+    assert (facts["not_imported"], facts["rules_not_imported"]) == (
+        ([{"table": "s.a", "line": 2}], []) if "s.a" in statement else ([], ["c of a"])
+    )
 
 
 SOME = """CREATE OR REFRESH STREAMING LIVE TABLE MATERIALIZED VIEW t u ( ) AS SELECT * id , FROM STREAM ( raw ) ; LIVE

@@ -9,10 +9,10 @@ from __future__ import annotations
 import json
 import os
 import random
-import shutil
 import threading
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
+from itertools import count, pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -53,6 +53,11 @@ class Place:
         path.write_text("1" * number)
         os.utime(path, (1_700_000_000 + number, 1_700_000_000 + number))
         self.landed[str(path), number, 1_700_000_000 + number] += 1
+
+    def seen(self) -> tuple[int, int]:
+        """What changes if anything does: the commits of the ledger, and the files that landed."""
+        log = Path(self.at.ledger(NAME)) / "_delta_log"
+        return len(list(log.glob("*.json"))), len(self.landed)
 
     def entries(self) -> list[dict[str, Any]]:
         ledger = lake.delta_table(self.at.ledger(NAME))
@@ -145,28 +150,36 @@ Choose = Callable[[int, list[int]], int]
 """Which run goes on: by the number of steps so far, and the runs that are not over."""
 
 
-def play(place: Place, kinds: Sequence[type[Run]], choose: Choose) -> tuple[list[int], list[list[int]]]:
+def play(place: Place, kinds: Sequence[type[Run]], choose: Choose) -> tuple[list[int], list[list[int]], list[bool]]:
     """Plays one schedule.
 
     Returns:
-        the schedule that was played, and at each of its steps the runs that could have gone on.
+        the schedule that was played, and at each of its steps the runs that could have gone on, and whether it changed
+        anything that another run sees.
     """
     runs = [kind(place) for kind in kinds]
     played: list[int] = []
     could: list[list[int]] = []
+    changed: list[bool] = []
     while alive := [number for number, run in enumerate(runs) if not run.over]:
         chosen = choose(len(played), alive)
         could.append(alive)
+        before = place.seen()
         runs[chosen].step()
+        changed.append(place.seen() != before)
         played.append(chosen)
     for run in runs:
         run.join(60)
         assert run.failure is None, (played, run.failure)
-    return played, could
+    return played, could, changed
 
 
 def schedules(make: Callable[[], Place], kinds: Sequence[type[Run]]) -> Iterator[Place]:
-    """Plays every schedule there is, by depth first, each on a place of its own."""
+    """Plays every schedule there is, by depth first, each on a place of its own.
+
+    Of two that differ in nothing but the order of two steps that change nothing, only one is followed further: whatever
+    comes after them sees the same.
+    """
     # Runs are alike: which of them begins makes no difference.
     waiting = [[number] for number, kind in enumerate(kinds) if kind not in kinds[:number]]
     while waiting:
@@ -176,20 +189,26 @@ def schedules(make: Callable[[], Place], kinds: Sequence[type[Run]]) -> Iterator
             return prefix[step] if step < len(prefix) else alive[0]
 
         place = make()
-        played, could = play(place, kinds, choose)
+        played, could, changed = play(place, kinds, choose)
         yield place
-        for step in range(len(prefix), len(played)):
+        swapped = (
+            step + 2
+            for step, (one, after) in enumerate(pairwise(played))
+            if after < one and not changed[step] and not changed[step + 1]
+        )
+        for step in range(len(prefix), next(swapped, len(played))):
             waiting += [[*played[:step], other] for other in could[step] if other != played[step]]
 
 
 @pytest.fixture
 def places(tmp_path: Path) -> Callable[..., Callable[[], Place]]:
-    """Gives a maker of places, each after the one before it is gone."""
+    """Gives a maker of places."""
+
+    numbers = count()
 
     def maker(**options: Any) -> Callable[[], Place]:
         def make() -> Place:
-            shutil.rmtree(tmp_path / "place", ignore_errors=True)
-            return Place(tmp_path / "place", **options)
+            return Place(tmp_path / str(next(numbers)), **options)
 
         return make
 
@@ -197,11 +216,11 @@ def places(tmp_path: Path) -> Callable[..., Callable[[], Place]]:
 
 
 def test_two_first_runs_in_every_order(places: Callable[..., Callable[[], Place]]) -> None:
-    count = 0
+    played = 0
     for place in schedules(places(files=3), [Run, Run]):
         place.assert_right()
-        count += 1
-    assert count > 40
+        played += 1
+    assert played > 20
 
 
 def test_three_first_runs_in_many_orders(places: Callable[..., Callable[[], Place]]) -> None:

@@ -133,3 +133,22 @@ def test_a_restored_version_that_is_gone(tmp_path: Path) -> None:
     assert history.state()[1].mark == 2
     history.run()
     assert sorted(lake.dataset(history.table).to_table()["_chunk"].to_pylist()) == [1, 2, 3, 4]
+
+
+def test_a_restore_of_which_the_log_tells_nothing_any_more_is_made_up_for(tmp_path: Path) -> None:
+    """The mark outlived the rows: a new epoch begins, in which only what the rows say counts."""
+    history = History(tmp_path)
+    history.chunks = 4
+    history.run()
+    history.restore(1)
+    for number in range(2):
+        history.table.alter.set_table_properties({"steward": str(number)}, raise_if_not_exists=False)
+        history.held.append(history.held[-1])
+    history.forget(len(history.held) - 1)
+    line, reached = history.state()
+    assert [restore.to for restore in line.restores] == [None]
+    assert (line.ours, line.news, reached.mark) == (None, True, 2)
+    assert reached.app_id != APP
+    history.run()
+    assert sorted(lake.dataset(history.table).to_table()["_chunk"].to_pylist()) == [1, 2, 3, 4]
+    assert history.state()[1].mark == 4

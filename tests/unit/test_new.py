@@ -20,7 +20,7 @@ from typer.testing import CliRunner
 
 from sluicegate import definition
 from sluicegate.cli import app
-from sluicegate.errors import SourceError, UserError
+from sluicegate.errors import DefinitionError, SourceError, UserError
 from sluicegate.scaffold import kinds, looking, naming, pipeline
 from sluicegate.scaffold.pipeline import NewPipeline, create
 from sluicegate.settings import Settings
@@ -127,11 +127,61 @@ def test_a_name_tells_what_a_number_is(name: str, value: str, kind: str) -> None
         ("Ann,Rome\nAnn,Bonn\n", {"header": "false"}, ["_c0", "_c1"]),
         ("a,,b\n1,2,3\n", {"header": "true"}, ["a", "_c1", "b"]),
         ("id\n1\n2\n", {"header": "true"}, ["id"]),
+        (",name\n0,Ann\n1,Ben\n", {"header": "true"}, ["_c0", "name"]),
+        ("order id,order date\nA1,1. Mai\nB2,2. Mai\n", {"header": "true"}, ["order id", "order date"]),
+        ("Ann,Rome\nBen,Bonn\nCem,Oslo\n", {"header": "false"}, ["_c0", "_c1"]),
+        ("Ann,NA\nBen,5\nCem,7\n", {"header": "false"}, ["_c0", "_c1"]),
+        ("Ann,unknown\nBen,5\nCem,7\n", {"header": "false"}, ["_c0", "_c1"]),
+        ("Ann,\nBen,5\nCem,7\n", {"header": "false"}, ["_c0", "_c1"]),
+        ("Ann,$5.00\nBen,5\nCem,7\n", {"header": "false"}, ["_c0", "_c1"]),
+        ("Ann,12 kg\nBen,5\nCem,7\n", {"header": "false"}, ["_c0", "_c1"]),
+        ("Ann,1 Jan 2024\nBen,2024-01-02\nCem,2024-01-03\n", {"header": "false"}, ["_c0", "_c1"]),
+        ("Ann,Rome\n", {"header": "false"}, ["_c0", "_c1"]),
+        ("Q1,Q2,Q10\n1,2,3\n4,5,6\n", {"header": "true"}, ["Q1", "Q2", "Q10"]),
     ],
 )
 def test_how_a_csv_text_is_written(tmp_path: Path, text: str, options: dict[str, str], names: list[str]) -> None:
     found = looking.look(Path(write(tmp_path, "x.csv", text)))
     assert (found.options, found.columns) == (options, names)
+
+
+def test_long_questions_over_numbers_are_a_header(tmp_path: Path) -> None:
+    asked = [f"{n}. On a scale from 1 to 5, {'how much, all in all, ' * 8}do you agree with no. {n}?" for n in (1, 2)]
+    text = io.StringIO()
+    answers = [[str(n), str(n % 5 + 1), "NA" if n % 4 else str(n % 3), "no answer"] for n in range(30)]
+    csv.writer(text).writerows([["Respondent ID", *asked, "Anything else?"], *answers])
+    made = new(tmp_path, write(tmp_path, "survey.csv", text.getvalue()))
+    assert [column.field for column in made.tables[0].columns] == ["Respondent ID", *asked, "Anything else?"]
+    assert list(columns(made).values()) == ["BIGINT", "BIGINT", "BIGINT", "STRING"]
+    assert made.tables[0].guess.proved == 30
+
+
+def test_a_header_in_doubt_is_a_row_and_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    write(tmp_path, "people.csv", "Ann,Rome\nBen,Bonn\nCem,Oslo\n")
+    done = CliRunner().invoke(app, ["new", "people", "--from", "people.csv"])
+    told = "there is no header, and the first line is a row (in doubt, see --header and --no-header)"
+    assert f"  {told} (a guess)\n" in done.output
+    assert f"# a guess: {told}\n" in (tmp_path / "pipelines/people/pipeline.yaml").read_text()
+    assert len(looking.look(tmp_path / "people.csv").rows) == 3
+
+
+@pytest.mark.parametrize(
+    ("text", "doubt"),
+    [("country,2019,2020\nFR,1,2\n", True), ("country,2019\nFR,1\n", False), ("1,2\n3,4\n", False),
+     ("a,b\n1,2\n", False), ("name,city\n", True), ("name,city\nAnn,Rome\n", False), ("x y,z\nAnn,Rome\n", True)],
+)  # fmt: skip
+def test_when_a_header_is_in_doubt(tmp_path: Path, text: str, doubt: bool) -> None:
+    found = looking.look(Path(write(tmp_path, "t.csv", text)))
+    assert (found.doubt, "in doubt" in " ".join(found.guessed)) == (doubt, doubt)
+
+
+def test_a_header_in_doubt_is_one_where_another_file_has_the_same(tmp_path: Path) -> None:
+    write(tmp_path, "in/a1.csv", "What is it?,How many?\nfish,3\n")
+    write(tmp_path, "in/a2.csv", "What is it?,How many?\nbird,few\n")
+    write(tmp_path, "in/a3.csv", "What is it?,How many?\n")
+    [table] = new(tmp_path, str(tmp_path / "in")).tables
+    assert ([one.options["header"] for one in table.looks], table.rows) == (["true"] * 3, 2)
 
 
 def test_a_person_knows_better_whether_there_is_a_header(tmp_path: Path) -> None:
@@ -196,7 +246,7 @@ def test_what_is_guessed_of_orders(tmp_path: Path) -> None:
     guess = made.tables[0].guess
     assert (guess.keys, guess.event_time, guess.pii) == (["order_id"], "ordered_at", ["email"])
     text = (made.folder / "pipeline.yaml").read_text()
-    assert "# a guess: by name, and unique in the 40 rows looked at" in text
+    assert "# a guess: by name, and unique in all 40 rows of these files" in text
     assert made.gold == "orders_by_day"
     loaded = definition.load("mine", at(tmp_path))
     assert loaded.gold[made.gold].upkeep().way == "partial"
@@ -217,6 +267,126 @@ def test_what_is_guessed_of_orders(tmp_path: Path) -> None:
 def test_keys_are_named_or_unique(tmp_path: Path, header: str, row: Any, keys: list[str]) -> None:
     text = f"{header}\n" + "".join(f"{row(n)}\n" for n in range(20))
     assert new(tmp_path, write(tmp_path, "t.csv", text)).tables[0].guess.keys == keys
+
+
+def counties(rows: int, code: str = "county_code") -> str:
+    """Sightings: the first thousand each of a county of its own, as in a file that lists what is rare at first."""
+    lines = (f"{n % 1000},species {n // 500},{'plant' if n % 3 else 'bird'}\n" for n in range(rows))
+    return f"{code},species,kind\n" + "".join(lines)
+
+
+def test_keys_that_only_the_first_rows_show_are_a_comment(tmp_path: Path) -> None:
+    text = counties(1000) + counties(2360).partition("\n")[2]
+    made = new(tmp_path, write(tmp_path, "sightings.csv", text), land=True)
+    assert (made.tables[0].guess.keys, definition.load("mine", at(tmp_path)).silver["sightings"].keys) == ([], [])
+    why = "not unique: 2,360 of 3,360 rows would be set aside as duplicates"
+    assert f"\n    # keys: [county_code]  # {why}\n" in (made.folder / "pipeline.yaml").read_text()
+    assert made.facts()["tables"][0]["no_keys"] == [{"keys": ["county_code"], "why": why}]
+
+
+def test_keys_are_those_that_all_rows_prove(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for most, keys in ((1, []), (2, ["county_id", "species"]), (3, ["county_id", "species"])):
+        monkeypatch.setattr("sluicegate.scaffold.guesses.MOST_CANDIDATES", most)
+        assert (
+            new(tmp_path, write(tmp_path, "t.csv", counties(2360, "county_id")), name=f"t{most}").tables[0].guess.keys
+            == keys
+        )
+    made = new(tmp_path, write(tmp_path, "sightings.csv", counties(2360, "county_id")))
+    assert made.tables[0].guess.keys == ["county_id", "species"]
+    text = (made.folder / "pipeline.yaml").read_text()
+    assert "unique in all 2,360 rows of these files" in text
+    assert "# keys: [county_id]  # not unique: 1,360 of 2,360 rows" in text
+
+
+def packed(rows: list[dict[str, Any]]) -> bytes:
+    return gzip.compress("".join(json.dumps(row) + "\n" for row in rows).encode(), mtime=0)
+
+
+def columnar(rows: list[dict[str, Any]]) -> bytes:
+    file = io.BytesIO()
+    parquet.write_table(pa.Table.from_pylist(rows), file)
+    return file.getvalue()
+
+
+WRITERS: dict[str, Any] = {
+    "csv": lambda rows: "id,n\n" + "".join(f"{row['id']},{row['n']}\n" for row in rows),
+    "tsv": lambda rows: "".join(f"k{row['id']}\t{row['n']}\n" for row in rows),
+    "jsonl": lambda rows: "".join(json.dumps(row) + "\n" for row in rows),
+    "jsonl.gz": packed,
+    "json": lambda rows: json.dumps(rows, indent=1),
+    "parquet": columnar,
+}
+
+
+@pytest.mark.parametrize("ending", WRITERS)
+@pytest.mark.parametrize(("last", "others"), [(1, 0), (5, 1)])
+def test_a_key_is_proved_by_the_last_row_of_the_last_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, ending: str, last: int, others: int
+) -> None:
+    monkeypatch.setattr("sluicegate.scaffold.gathering.LOOKED", 1)
+    monkeypatch.setattr("sluicegate.scaffold.looking.ROWS", 20)
+    rows = [{"id": n, "n": n % 2} for n in range(50)]
+    for number in range(last):
+        content = rows if number < last - 1 else [*rows[1:], {"id": 7, "n": 3}]
+        content = [{"id": row["id"] + 1000 * number * (row["n"] != 3), "n": row["n"]} for row in content]
+        write(tmp_path, f"in/part{number}.{ending}", WRITERS[ending](content))
+    made = new(tmp_path, f"t={tmp_path}/in")
+    doubled = 1
+    assert [*made.tables[0].guess.no_keys.values()] == [
+        f"not unique: {doubled} of {50 * last} rows would be set aside as duplicates"
+    ]
+    assert len(made.tables[0].files) == 1 + 4 * others
+    write(tmp_path, f"in/part{last - 1}.{ending}", WRITERS[ending]([{"id": n, "n": 0} for n in range(9000, 9050)]))
+    assert new(tmp_path, f"t={tmp_path}/in", name="whole").tables[0].guess.keys in (["id"], ["column_1"])
+
+
+@pytest.mark.parametrize(
+    ("first", "later", "why"),
+    [
+        (range(1, 30), ["07", "08"], "not unique: 2 of 31"),
+        ([f"{n}" for n in range(1, 30)], [" 7"], "not unique: 1 of 30"),
+        ([f"2024-01-{n:02d} 10:00:00" for n in range(1, 30)], ["2024-01-03T12:00:00+02:00"], "not unique: 1 of 30"),
+        ([f"2024-01-{n:02d}" for n in range(1, 30)], ["2024-01-03T12:00:00"], "not unique: 1 of 30"),
+        ([f"{n}12345678901234567.0" for n in range(11, 40)], ["1212345678901234567.00"], "not unique: 1 of 30"),
+        (range(1, 30), ["x", ""], "not proved: 2 of 31 rows have no value there that fits"),
+        (range(1, 30), ["99999999999999999999"], "not proved: 1 of 30"),
+    ],
+)
+def test_keys_are_compared_as_silver_has_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, first: Any, later: list[str], why: str
+) -> None:
+    monkeypatch.setattr("sluicegate.scaffold.looking.ROWS", 29)
+    text = "key,word\n" + "".join(f"{value},x\n" for value in [*first, *later])
+    guess = new(tmp_path, write(tmp_path, "t.csv", text)).tables[0].guess
+    assert guess.keys == []
+    assert next(iter(guess.no_keys.values())).startswith(why)
+
+
+@pytest.mark.parametrize(("most", "proved"), [(99, False), (100, True), (101, True)])
+def test_no_key_is_proved_by_some_of_the_rows(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, most: int, proved: bool
+) -> None:
+    text = "id,n\n" + "".join(f"{n},1\n" for n in range(100, 200))
+    file = write(tmp_path, "t.csv", text)
+    monkeypatch.setattr("sluicegate.scaffold.proving.MOST_ROWS", most)
+    assert bool(new(tmp_path, file).tables[0].guess.keys) is proved
+    monkeypatch.setattr("sluicegate.scaffold.proving.MOST_ROWS", 100)
+    monkeypatch.setattr("sluicegate.scaffold.proving.MOST_BYTES", len(text) + most - 100)
+    assert bool(new(tmp_path, file, name="bytes").tables[0].guess.keys) is proved
+    array = json.dumps([{"id": n} for n in range(100)])
+    monkeypatch.setattr("sluicegate.scaffold.proving.MOST_ARRAY", len(array) + most - 100)
+    assert bool(new(tmp_path, write(tmp_path, "a.json", array), name="array").tables[0].guess.keys) is proved
+
+
+@pytest.mark.parametrize("bad", [b"\xff\xfe,1\n", b'"a\nb",1\n', b'7,"' + b"x" * (9 << 20) + b'"\n'])
+def test_a_file_that_cannot_be_read_to_its_end_proves_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, bad: bytes
+) -> None:
+    monkeypatch.setattr("sluicegate.scaffold.looking.BYTES", 1000)
+    text = "id,n\n" + "".join(f"{n},1\n" for n in range(400))
+    guess = new(tmp_path, write(tmp_path, "t.csv", text.encode() + bad)).tables[0].guess
+    assert guess.keys == []
+    assert guess.no_keys[("id",)].startswith("not proved: ")
 
 
 def test_a_few_rows_that_differ_make_no_keys(tmp_path: Path) -> None:
@@ -360,6 +530,7 @@ def test_of_many_files_the_first_are_looked_at(tmp_path: Path, monkeypatch: pyte
         ("x.csv", " \n\n", "is empty"),
         ("x.json", "[]", "has no record"),
         ("x.json", "[1, 2]", "no objects"),
+        ("x.json", '{"": null}', "has no field that can be a column"),
         ("x.json", '[{"a": 1}, {"a"', "is not JSON"),
         ("x.json", '{"a": 1}\n{"a": \n', "is not JSON"),
         ("x.json", '{\n"a": 1}\n{\n"a": 2}', "more than one JSON value"),
@@ -524,6 +695,18 @@ NAMES = st.one_of(
 )
 
 
+def refused_or_right(folder: Path, file: str, header: bool | None) -> None:
+    """Makes a pipeline, which is read before it is there: a mistake in it is one of ours, and no refusal."""
+    try:
+        made = create("mine", [file], at(folder), land=True, header=header)
+    except DefinitionError:
+        raise
+    except UserError:
+        assert no_trace(folder)
+    else:
+        assert (made.folder / "pipeline.yaml").is_file()
+
+
 @given(
     header=st.lists(NAMES, min_size=1, max_size=6),
     rows=st.lists(st.lists(CELLS, min_size=1, max_size=6), max_size=14),
@@ -541,10 +724,7 @@ def test_any_csv_file_is_refused_or_makes_a_definition_that_loads(
     text = io.StringIO()
     csv.writer(text, delimiter=separator, lineterminator="\n").writerows([header, *rows])
     file = write(folder, "any.csv", text.getvalue().encode("utf-8", "surrogatepass"))
-    try:
-        new(folder, file, land=True, header=told)
-    except UserError:
-        assert no_trace(folder)
+    refused_or_right(folder, file, told)
 
 
 VALUES = st.recursive(
@@ -560,7 +740,4 @@ def test_any_json_file_is_refused_or_makes_a_definition_that_loads(
 ) -> None:
     folder = tmp_path_factory.mktemp("any")
     text = "\n".join(json.dumps(one) for one in records) if lines else json.dumps(records)
-    try:
-        new(folder, write(folder, "any.json", text), land=True)
-    except UserError:
-        assert no_trace(folder)
+    refused_or_right(folder, write(folder, "any.json", text), None)

@@ -38,7 +38,10 @@ def test_a_backfill_says_what_it_rebuilt() -> None:
         {
             "check_request": ASKED,
             "silver": silver(TableReport("patients", "silver"), again),
-            "account": [{"table": "recordings_enriched", "quarantined": 3}, {"table": "patients", "quarantined": 0}],
+            "account": [
+                {"table": "recordings_enriched", "quarantined": 3, "waits": "2 rows of recordings_bronze wait"},
+                {"table": "patients", "quarantined": 0},
+            ],
         }
     )
     assert found == [
@@ -47,8 +50,9 @@ def test_a_backfill_says_what_it_rebuilt() -> None:
         "- silver recordings_enriched 4 read = 1 written + 3 quarantined + 0 dropped + 0 duplicates 2.0 s; "
         "0 rows came, 0 rows changed, 2 rows went; valid_heartrate: 3 of 4 rows failed",
         "- recordings_enriched: 3 rows stand in quarantine",
+        "- recordings_enriched is behind: 2 rows of recordings_bronze wait",
         "",
-        "Every file and every record is accounted for.",
+        "Every file and every record that was taken in is accounted for.",
     ]
 
 

@@ -11,10 +11,10 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from deltalake import CommitProperties, DeltaTable, write_deltalake
-from deltalake.exceptions import DeltaError
+from deltalake import CommitProperties, DeltaTable, Transaction, write_deltalake
+from deltalake.exceptions import CommitFailedError, DeltaError
 
-from sluicegate import cli, known, lake, landing, outcome
+from sluicegate import cli, known, lake, landing, marks, outcome
 from sluicegate.definition_bronze import BronzeTable
 
 pytestmark = pytest.mark.unit
@@ -43,8 +43,16 @@ class Place:
         assert ledger is not None
         return ledger
 
-    def take(self, failed: dict[str, tuple[str, bool]] | None = None) -> int:
-        """Commits the last chunk of the ledger to bronze; returns its number."""
+    def take(
+        self, failed: dict[str, tuple[str, bool]] | None = None, files: int | None = None, marked: bool = False
+    ) -> int:
+        """Commits the last chunk of the ledger to bronze; returns its number.
+
+        Args:
+            failed: files that cannot be read, and why.
+            files: how many files the chunk has, where the commit tells.
+            marked: whether the commit carries the mark, as the job's does.
+        """
         number = self.ledger().version()
         paths = [
             row["path"]
@@ -52,7 +60,8 @@ class Place:
             if row["chunk"] == number and row["path"].rsplit("/", 1)[-1] not in (failed or {})
         ]
         trouble = {f"{self.folder}/{name}": why for name, why in (failed or {}).items()}
-        facts = {"chunk": number, "failed": trouble, "definition": self.table.fingerprint}
+        facts: dict[str, Any] = {"chunk": number, "failed": trouble, "definition": self.table.fingerprint}
+        facts |= {} if files is None else {"files": files}
         rows = pa.table(
             {
                 "source_file": pa.array([f"file://{path}" for path in paths], pa.string()),
@@ -61,7 +70,9 @@ class Place:
                 "_rescued_data": pa.array(["{}"] * len(paths), pa.string()),
             }
         )
-        about = CommitProperties(custom_metadata={"userMetadata": json.dumps({lake.METADATA: facts})})
+        marks_ = [Transaction(marks.app_id("bronze", NAME, self.ledger()), number)] if marked else None
+        said = {"userMetadata": json.dumps({lake.METADATA: facts})}
+        about = CommitProperties(custom_metadata=said, app_transactions=marks_)
         write_deltalake(self.at.table("bronze", NAME), rows, mode="append", commit_properties=about)
         return number
 
@@ -127,17 +138,24 @@ def test_a_table_that_was_made_anew_has_another_story(place: Place) -> None:
     assert place.states() == [("a.json", "ingested")]
 
 
-def test_the_copy_of_the_ledger_follows_it(place: Place) -> None:
+@pytest.mark.parametrize("copied", [True, False], ids=["with the copy", "without"])
+def test_the_ledger_is_followed_whatever_becomes_of_it(place: Place, copied: bool) -> None:
     for number in range(5):
         place.land(f"{number}.json", seconds=number)
         assert place.enter().new.num_rows == 1
-    assert (lake.delta_table(place.at.known(NAME)) is not None) == (lake.MANY_FILES == 2)
+    copy = lake.delta_table(place.at.known(NAME))
+    assert (copy is not None) == (lake.MANY_FILES == 2)
+    if copy is not None:
+        assert len(copy.file_uris()) == 1
+        assert lake.rows(copy) == 5
+    if not copied:
+        shutil.rmtree(place.at.known(NAME), ignore_errors=True)
     assert place.enter().new.num_rows == 0
     # Rows that somebody deletes from the ledger are not known any more, whatever the copy says.
     place.ledger().delete(f"path = '{place.folder}/1.json'")
     assert [path[-6:] for path in place.enter().new["path"].to_pylist()] == ["1.json"]
-    place.ledger().restore(2)
-    assert [path[-6:] for path in place.enter().new["path"].to_pylist()] == ["2.json", "3.json", "4.json"]
+    place.ledger().restore(1)
+    assert [path[-6:] for path in place.enter().new["path"].to_pylist()] == [f"{n}.json" for n in range(1, 5)]
     shutil.rmtree(place.at.ledger(NAME))
     assert place.enter().new.num_rows == 5
     everything = known.entries(place.at, NAME, place.ledger(), "", "\U0010ffff")
@@ -218,3 +236,108 @@ def test_some_of_the_files(tmp_path: Path, capsys: pytest.CaptureFixture[str], m
     assert shown("--newest", "2") == [("3.json", "ingested"), ("4.json", "waiting")]
     assert shown("--state", "ingested", "--newest", "1") == [("3.json", "ingested")]
     assert "is no state of a file" in str(shown("--state", "lost"))
+
+
+@pytest.mark.parametrize("beyond", [-1, 0, 1, 4])
+def test_outcomes_of_many_files_are_made_out_in_parts(
+    place: Place, monkeypatch: pytest.MonkeyPatch, beyond: int
+) -> None:
+    """No part is dropped, whichever side of AT_ONCE the files of its chunks end on."""
+    monkeypatch.setattr(outcome, "AT_ONCE", 4)
+    numbers = range(outcome.AT_ONCE + beyond)
+    for number in numbers:
+        place.land(f"{number}.json", seconds=number)
+        place.enter(maxFilesPerTrigger=2)
+        place.take(files=1)
+    parts: list[int] = []
+    write = lake.write
+
+    def counted(target: Any, rows: pa.Table, **how: Any) -> None:
+        parts.append(rows.num_rows)
+        write(target, rows, **how)
+
+    monkeypatch.setattr(lake, "write", counted)
+    assert outcome.copy(place.at, NAME).rows == len(numbers)
+    assert parts == [4] * (len(numbers) // 4) + [len(numbers) % 4] * bool(len(numbers) % 4)
+    assert place.states() == [(f"{number}.json", "ingested") for number in numbers]
+    assert not outcome.behind(place.at, NAME)
+
+
+@pytest.mark.parametrize("restored_to", [0, 1])
+def test_of_chunks_that_a_restore_has_undone_nothing_is_told(place: Place, restored_to: int) -> None:
+    """Until they are read again; before or after it was on record what became of them."""
+    for number in range(3):
+        place.land(f"{number}.json", seconds=number)
+        place.enter()
+        place.take(marked=True)
+    bronze = lake.delta_table(place.at.table("bronze", NAME))
+    assert bronze is not None
+    bronze.restore(restored_to)
+    assert outcome.behind(place.at, NAME)
+    assert outcome.copy(place.at, NAME).rows == restored_to + 1
+    log = lake.delta_table(place.at.outcome(NAME))
+    assert log is not None
+    assert sorted(lake.dataset(log).to_table()["chunk"].to_pylist()) == [*range(1, restored_to + 2)]
+    assert not outcome.behind(place.at, NAME)
+    known = outcome.read(place.at, NAME, ["path"])["path"].to_pylist()
+    assert sorted(path[-6:] for path in known) == [f"{number}.json" for number in range(restored_to + 1)]
+    assert [state for _, state in place.states()] == ["ingested"] * (restored_to + 1) + ["waiting"] * (2 - restored_to)
+
+
+@pytest.mark.parametrize(
+    ("sizes", "most_files", "most_bytes", "chunks"),
+    [
+        ([5, 5, 5, 5], 9, 10, [[5, 5], [5, 5]]),  # weighed anew in each chunk
+        ([5, 5, 5, 5], 9, 9, [[5, 5], [5, 5]]),
+        ([5, 5, 5, 5], 9, 11, [[5, 5, 5], [5]]),  # the file that passes the limit still belongs
+        ([1, 9, 1, 1, 9, 1], 9, 10, [[1, 9], [1, 1, 9], [1]]),
+        ([100, 1, 1], 9, 10, [[100], [1, 1]]),
+        ([1] * 5, 2, None, [[1, 1], [1, 1], [1]]),
+        ([1] * 4, 2, 3, [[1, 1], [1, 1]]),
+        ([2] * 4, 3, 4, [[2, 2], [2, 2]]),
+        ([], 2, 3, []),
+    ],
+)
+def test_chunks_hold_no_more_files_and_bytes_than_they_may(
+    place: Place, sizes: list[int], most_files: int, most_bytes: int | None, chunks: list[list[int]]
+) -> None:
+    for number, size in enumerate(sizes):
+        place.land(f"{number}.json", "x" * size, seconds=number)
+    place.enter(maxFilesPerTrigger=most_files, maxBytesPerTrigger=most_bytes)
+    found: dict[int, list[int]] = {}
+    rows = lake.dataset(place.ledger()).to_table().to_pylist() if sizes else []
+    for row in sorted(rows, key=lambda row: (row["chunk"], row["modification_time"])):
+        found.setdefault(row["chunk"], []).append(row["size"])
+    assert list(found.values()) == chunks
+
+
+@pytest.mark.parametrize("beyond", [-1, 0, 1])
+def test_discoveries_give_up_after_ATTEMPTS(place: Place, monkeypatch: pytest.MonkeyPatch, beyond: int) -> None:
+    monkeypatch.setattr(landing, "ATTEMPTS", 3)
+    place.land("a.json")
+    lost = [*range(landing.ATTEMPTS + beyond)]
+    append = landing._append
+
+    def slower(*given: Any) -> None:
+        if lost:
+            lost.pop()
+            raise CommitFailedError("another run was faster")
+        append(*given)
+
+    monkeypatch.setattr(landing, "_append", slower)
+    if beyond >= 0:
+        with pytest.raises(CommitFailedError):
+            place.enter()
+        return
+    assert place.enter().new.num_rows == 1
+
+
+@pytest.mark.parametrize("count", [199, 200, 201, 401])
+def test_files_are_looked_up_in_parts_of_AT_ONCE(place: Place, monkeypatch: pytest.MonkeyPatch, count: int) -> None:
+    monkeypatch.setattr(known, "AT_ONCE", 200)
+    for number in range(count):
+        place.land(f"{number:03}.json", seconds=number)
+    parts = [part.num_rows for part in known._parts(landing.listing(NAME, place.table, place.at))]
+    assert (sum(parts), len(parts) > 1) == (count, count > 200)
+    assert place.enter(maxFilesPerTrigger=1000).new.num_rows == count
+    assert place.enter().new.num_rows == 0

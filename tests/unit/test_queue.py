@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from sluicegate.airflow import queue
 from sluicegate.airflow import trigger as triggers
 from sluicegate.errors import DefinitionError
 from tests.conftest import Workspace
@@ -113,6 +114,28 @@ def test_without_messages_landing_is_listed_all_the_same(
     land = lambda: s3.put_object(Bucket="landing", Key="recordings/a.json", Body=b"[]")  # noqa: E731
     events, _ = arrivals(workspace, 1, land)
     assert events[0]["recordings_bronze"]["files"] == 1
+
+
+@pytest.mark.parametrize("count", [9, 10, 11])
+def test_messages_are_taken_out_AT_ONCE_at_a_time(announced: tuple[Workspace, Any], count: int) -> None:
+    """As many as SQS gives; those that are left are there at the next look, and no message comes twice."""
+    import boto3
+
+    workspace, s3 = announced
+    (asset,) = dag_of(workspace).timetable.asset_condition.objects
+    url = boto3.client("sqs", region_name="us-east-1").list_queues()["QueueUrls"][0]
+    assert asset.watchers
+    listening = queue.Queue(url, {})
+    while first := listening.receive(0):
+        listening.delete(first)
+    for number in range(count):
+        s3.put_object(Bucket="landing", Key=f"recordings/{number}.json", Body=b"[]")
+    taken = []
+    while receipts := listening.receive(0):
+        taken.append(len(receipts))
+        listening.delete(receipts)
+    assert sum(taken) == count
+    assert max(taken) == min(count, queue.AT_ONCE)
 
 
 def test_a_queue_that_is_away_is_no_trouble(announced: tuple[Workspace, Any], monkeypatch: pytest.MonkeyPatch) -> None:

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from sluicegate.jars import read
+from tests.unit.offenders import offenders
 
 pytestmark = pytest.mark.unit
 
@@ -47,21 +48,40 @@ def test_what_needs_the_environment_sets_it_up(target: str) -> None:
     assert re.search(rf"^{target}: setup\b", MAKEFILE, re.MULTILINE)
 
 
-@pytest.mark.parametrize("file", [file for file in SOURCES if "tests" not in file.parts], ids=named)
-def test_a_module_is_short_enough_to_read(file: Path) -> None:
+def is_short(file: Path) -> None:
     assert len(file.read_text().splitlines()) <= 400
 
 
-@pytest.mark.parametrize("file", SOURCES, ids=named)
-def test_annotations_are_lazy_everywhere(file: Path) -> None:
+def is_lazy(file: Path) -> None:
     code = [node for node in ast.parse(file.read_text()).body if not isinstance(node, ast.Expr)]
-    lines = [ast.unparse(node) for node in code]
-    assert not lines or lines[0] == "from __future__ import annotations"
+    assert not code or ast.unparse(code[0]) == "from __future__ import annotations"
 
 
-@pytest.mark.parametrize("file", sorted((REPOSITORY / "tests").rglob("test_*.py")), ids=named)
-def test_every_test_belongs_to_a_tier(file: Path) -> None:
+def is_of_a_tier(file: Path) -> None:
     assert re.search(r"^pytestmark = .*pytest\.mark\.(unit|spark|e2e)\b", file.read_text(), re.MULTILINE)
+
+
+def test_a_module_is_short_enough_to_read() -> None:
+    assert offenders(is_short, [file for file in SOURCES if "tests" not in file.parts], named) == []
+
+
+def test_annotations_are_lazy_everywhere() -> None:
+    assert offenders(is_lazy, SOURCES, named) == []
+
+
+def test_every_test_belongs_to_a_tier() -> None:
+    assert offenders(is_of_a_tier, sorted((REPOSITORY / "tests").rglob("test_*.py")), named) == []
+
+
+def test_what_breaks_a_rule_of_the_repository_would_be_seen(tmp_path: Path) -> None:
+    (tmp_path / "long.py").write_text("from __future__ import annotations\n" + "x = 1\n" * 400)
+    (tmp_path / "short.py").write_text("import os\n" + "x = 1\n" * 399)
+    files = sorted(tmp_path.iterdir())
+    names = {check: [told.partition(":")[0] for told in offenders(check, files, lambda file: file.name)]
+             for check in (is_short, is_lazy, is_of_a_tier)}  # fmt: skip
+    assert names == {is_short: ["long.py"], is_lazy: ["short.py"], is_of_a_tier: ["long.py", "short.py"]}
+    with pytest.raises(AssertionError, match="nothing to look at"):
+        offenders(is_short, [])
 
 
 def test_the_changelog_has_room_for_what_is_unreleased() -> None:
@@ -86,3 +106,13 @@ def test_what_ci_runs_can_be_started() -> None:
     run = REPOSITORY / ".ci" / "run"
     assert os.access(run, os.X_OK)
     assert all(f"make {target}" in run.read_text() for target in ("setup", "check", "test"))
+
+
+def ends_with_main(file: Path) -> None:
+    text = file.read_text()
+    assert "import main" in text
+    assert "    sys.exit(main(" in text
+
+
+def test_each_script_of_a_job_runs_the_main_of_its_module() -> None:
+    assert not offenders(ends_with_main, sorted((REPOSITORY / "spark_jobs").glob("*.py")))

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import json
 import os
+import signal
 import threading
 import time
 from collections.abc import Iterator
-from dataclasses import replace
+from dataclasses import asdict, replace
+from typing import Any
 
 import pyarrow as pa
 import pytest
+from deltalake import CommitProperties
 
-from sluicegate import aws, jars, lake, lease, session, store_errors, stores
+from sluicegate import aws, jars, lake, lease, process, session, store_errors, stores
 from sluicegate.errors import JavaMissing, LakeLocked, LakeUnsupported, StoreRefused, StoreUnreachable
 from sluicegate.lock import pipeline_lock, turn
 from sluicegate.settings import Settings
@@ -35,7 +39,7 @@ def another_process(at: lake.Lake, **changed: object) -> lease.Claim:
     """A lease taken by a process of another machine."""
     claim = lease.taken(at.lock("pipeline"), "another run")
     assert isinstance(claim, lease.Claim)
-    there = replace(claim, host="elsewhere", **changed)  # type: ignore[arg-type]
+    there = replace(claim, **{"host": "elsewhere", "world": "elsewhere/1", **changed})  # type: ignore[arg-type]
     table = lake.table_at(at.lock("pipeline"))
     assert lease._committed(table, there)
     return there
@@ -84,10 +88,28 @@ def test_a_lease_that_nobody_renews_ends(at: lake.Lake) -> None:
 
 def test_a_lease_of_a_process_that_is_gone_is_taken_at_once(at: lake.Lake) -> None:
     claim = another_process(at)
-    dead = replace(claim, host=lease.Claim("", 0.0).host, pid=2**22 - 1)
+    dead = replace(claim, host=lease.Claim("", 0.0).host, pid=2**22 - 1, world=process.world())
     assert lease._committed(lake.table_at(at.lock("pipeline")), dead)
     with pipeline_lock(at, "the next run", wait=0.0):
         pass
+
+
+@pytest.mark.parametrize("world", ["another machine's start/4026531836", ""], ids=["another", "unknown"])
+def test_a_lease_stands_whose_process_cannot_be_seen_from_here(at: lake.Lake, world: str) -> None:
+    """A container may have this machine's name, and the number of its process means nothing here."""
+    there = another_process(at, host=lease.Claim("", 0.0).host, pid=2**22 - 1, world=world)
+    with pytest.raises(LakeLocked, match="another run"), pipeline_lock(at, "the next run", wait=0.0):
+        pytest.fail("both hold it")
+    assert lease._last(lake.table_at(at.lock("pipeline"))) == there
+
+
+def test_what_another_version_says_of_a_lease_is_left_out(at: lake.Lake) -> None:
+    with pipeline_lock(at, "a run"):
+        table = lake.table_at(at.lock("pipeline"))
+        said = json.dumps({**asdict(lease.Claim("a later version", time.time() + 60)), "colour": "red"})
+        lake.write(table, pa.table({"nothing": pa.array([], pa.int8())}), mode="append",
+                   commit_properties=CommitProperties(custom_metadata={lease.KEY: said}))  # fmt: skip
+        assert str(lease.holder(at.lock("pipeline"))).startswith("a later version (pid")
 
 
 def test_a_lease_is_renewed_as_long_as_work_goes_on(at: lake.Lake, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -102,17 +124,26 @@ def test_a_lease_is_renewed_as_long_as_work_goes_on(at: lake.Lake, monkeypatch: 
     assert now.until > first.until
 
 
-def test_work_is_stopped_whose_lease_another_has(at: lake.Lake, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("usual", [signal.default_int_handler, signal.SIG_IGN], ids=["usual", "ignored"])
+def test_work_is_stopped_whose_lease_another_has(at: lake.Lake, monkeypatch: pytest.MonkeyPatch, usual: Any) -> None:
+    """Also where Ctrl-C is ignored, as by what a script starts in its background."""
     monkeypatch.setattr(lease, "RENEWED_AFTER", 0.2)
 
     def stand_still() -> None:
         with pipeline_lock(at, "a run that stood still"):
-            table = lake.table_at(at.lock("pipeline"))
-            assert lease._committed(table, lease.Claim("another run", time.time() + 60))
-            time.sleep(300)
+            # The lease may be renewed between the look and the commit.
+            while not lease._committed(lake.table_at(at.lock("pipeline")), lease.Claim("another", time.time() + 60)):
+                pass
+            threading.Event().wait()
 
-    with pytest.raises(LakeLocked, match="taken over by another run"):
-        stand_still()
+    former = signal.signal(signal.SIGINT, usual)
+    try:
+        with pytest.raises(LakeLocked, match="taken over by another"):
+            stand_still()
+        assert signal.getsignal(signal.SIGINT) == usual
+        assert signal.getsignal(lease.STOPS) == signal.SIG_DFL
+    finally:
+        signal.signal(signal.SIGINT, former)
 
 
 def test_a_turn_tells_of_whoever_holds_the_lock(at: lake.Lake) -> None:

@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sluicegate.side_by_side import side_by_side
+from sluicegate import job
+from sluicegate import side_by_side as module
+from sluicegate.side_by_side import each, side_by_side
+from tests.conftest import Workspace
 
 pytestmark = pytest.mark.unit
 
@@ -58,3 +62,48 @@ def test_pieces_that_need_nothing_of_each_other_meet() -> None:
 
 def _meet(barrier: threading.Barrier) -> None:
     barrier.wait()
+
+
+def test_looks_are_many_at_a_time_and_their_answers_in_order(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "LOOKS", 3)
+    three = threading.Barrier(3)  # none gets past it alone
+
+    def look(number: int) -> int:
+        three.wait(300)
+        return -number
+
+    assert each(look, range(9)) == [-number for number in range(9)]
+    assert each(look, []) == []
+    with pytest.raises(KeyError):
+        each({}.__getitem__, [1])
+
+
+@pytest.mark.parametrize("tables", [1, 2, 3])
+def test_a_job_fills_no_more_tables_at_a_time_than_it_may(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, tables: int
+) -> None:
+    """Two may be; of three the last one waits for the first that ends."""
+    monkeypatch.setattr(job, "SIDE_BY_SIDE", 2)
+    workspace = Workspace(tmp_path)
+    names = [f"t{number}" for number in range(tables)]
+    items = "".join(f"  {name}: {{path: /nowhere/{name}, format: json}}\n" for name in names)
+    workspace.define(f"name: heart_rate\nbronze:\n{items}")
+    lock, meeting = threading.Lock(), threading.Barrier(min(tables, 2), timeout=60)
+    begun: list[str] = []
+    at_once: list[int] = []
+    ended: list[str] = []
+
+    class Watched(job.Job):
+        def _table(self, name: str, way: Any) -> None:
+            with lock:
+                begun.append(name)
+                at_once.append(len(begun) - len(ended))
+                meets = len(begun) <= 2
+            if meets:
+                meeting.wait()
+            with lock:
+                ended.append(name)
+
+    Watched(workspace.definition, workspace.lake, "bronze", {}, tell=lambda _: None).run()
+    assert sorted(ended) == names
+    assert max(at_once) == min(tables, 2)

@@ -280,6 +280,8 @@ def test_a_table_is_read_as_of_a_time(shop: Shop) -> None:
     newest, first = DeltaTable(f"{shop.lake}/heart/bronze/recordings").history()
     between = datetime.fromtimestamp((first["timestamp"] + 20) / 1000, UTC).isoformat()
     assert shop.ask(f"SELECT count(*) FROM heart.recordings TIMESTAMP AS OF '{between}'") == [(2,)]
+    very = datetime.fromtimestamp(first["timestamp"] / 1000, UTC).isoformat(timespec="milliseconds")
+    assert shop.ask(f"SELECT count(*) FROM heart.recordings TIMESTAMP AS OF '{very}'") == [(2,)]
     after = datetime.fromtimestamp(newest["timestamp"] / 1000 + 1, UTC).strftime("%Y-%m-%d %H:%M:%S.%f")
     assert shop.ask(f"SELECT count(*) FROM heart.recordings TIMESTAMP AS OF '{after}'") == [(3,)]
     assert shop.ask("SELECT count(*) FROM heart.recordings TIMESTAMP AS OF current_timestamp() + INTERVAL 1 DAY r") == [
@@ -754,6 +756,12 @@ def test_only_columns_that_a_query_needs_are_read_and_all_of_these(
     vectored: Shop, sql: str, expected: list[tuple[Any, ...]]
 ) -> None:
     assert vectored.ask(sql) == expected
+
+
+def test_a_natural_join_reads_the_columns_that_nobody_names(vectored: Shop) -> None:
+    vectored.write("heart/bronze/recordings", pa.table({"mrn": [4, 5], "device_id": [1, 2]}))
+    asked = "SELECT name, device_id FROM enriched NATURAL JOIN heart.recordings ORDER BY name"
+    assert vectored.ask(asked) == [("n4", 1), ("n5", 2)]
 
 
 def test_columns_that_came_later_are_null_in_rows_of_before(tmp_path: Path) -> None:

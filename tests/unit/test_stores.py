@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import re
 import string
@@ -10,19 +11,20 @@ import threading
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
+from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
-from http.client import HTTPConnection
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
-from urllib.parse import urlsplit
 from uuid import uuid4
 
 import fsspec
 import pyarrow as pa
 import pytest
+from fsspec import AbstractFileSystem
+from fsspec.implementations.memory import MemoryFileSystem
 
-from sluicegate import lake, landing, stores
+from sluicegate import disk, lake, landing, stores
 from sluicegate.copy_into import Copy
 from sluicegate.definition_bronze import BronzeTable
 from sluicegate.errors import LakeUnsupported, LandingMissing, SluicegateError, SourceError, StoreUnreachable
@@ -130,6 +132,23 @@ def later(seconds: float = 60) -> datetime:
 def look(store: Store, at: lake.Lake, now: datetime | None = None, **options: Any) -> landing.Discovery:
     """Looks a minute from now, when all has settled."""
     return landing.discover(NAME, table(store, **options), at, now or later())
+
+
+def refused(store: Store, found: landing.Discovery) -> dict[str, str]:
+    return {path[len(store.folder) + 1 :]: why for path, why in found.refused.items()}
+
+
+@contextmanager
+def without_rights() -> Iterator[None]:
+    """As somebody who may not look into everything, as root may."""
+    root = os.geteuid() == 0
+    if root:
+        os.seteuid(65534)
+    try:
+        yield
+    finally:
+        if root:
+            os.seteuid(0)
 
 
 def names(store: Store, files: Any) -> list[str]:
@@ -262,14 +281,39 @@ def test_named_files_are_copied_whatever_they_are_called(store: Store, at: lake.
 # --- S3 alone --------------------------------------------------------------------------------------------------------
 
 
-def test_more_objects_than_one_answer_of_s3_holds(s3: Any, at: lake.Lake) -> None:
+@pytest.mark.parametrize("count", [4, 5, 6, 10, 11])
+def test_more_objects_than_one_answer_of_s3_holds(
+    s3: Any, at: lake.Lake, monkeypatch: pytest.MonkeyPatch, count: int
+) -> None:
+    """An answer has 1,000 objects, here 5: the client is asked to come back for the others all the same."""
+    from moto.s3.models import S3Backend
+
+    whole, answers = S3Backend._truncate_result, []
+
+    def cut(self: S3Backend, keys: Any, most: int) -> Any:
+        answers.append(most)
+        return whole(self, keys, min(most, 5))
+
+    monkeypatch.setattr(S3Backend, "_truncate_result", cut)
     store = Bucket(s3, "s3a")
-    connection = HTTPConnection(urlsplit(os.environ["AWS_ENDPOINT_URL"]).netloc)  # boto3 takes ten times as long
-    for number in range(1203):
-        connection.request("PUT", f"/{BUCKET}/{store.prefix}/{number}.json", body=b"{}")
-        assert connection.getresponse().read() is not None
-    connection.close()
-    assert look(store, at).new.num_rows == 1203
+    store.remove("")  # the folder's marker would be one more
+    for number in range(count):
+        store.put(f"{number}.json")
+    answers.clear()
+    assert look(store, at).new.num_rows == count
+    assert len(answers) >= -(-count // 5)
+
+
+def test_a_bucket_is_the_same_by_both_schemes(s3: Any, at: lake.Lake) -> None:
+    store = Bucket(s3, "s3a")
+    store.put("a.json", b"1")
+    landing.enter(NAME, table(store, settleSeconds=0), at)
+    other = BronzeTable(path=store.folder.replace("s3a://", "s3://"), format="json")
+    assert landing.discover(NAME, other, at, later()).new.num_rows == 0
+    store.put("b.json")
+    store.put("a.json", b"longer")
+    found = landing.discover(NAME, other, at, later())
+    assert (names(store, found.new), names(store, found.changed)) == (["b.json"], ["a.json"])
 
 
 def test_markers_of_folders_are_no_files(s3: Any, at: lake.Lake) -> None:
@@ -322,37 +366,165 @@ def test_a_server_that_refuses(
 # --- local disk alone ------------------------------------------------------------------------------------------------
 
 
-def test_links_pipes_and_names_that_are_no_text(tmp_path: Path, at: lake.Lake) -> None:
+@pytest.mark.parametrize("count", [0, 3, 4, 5, 9])
+def test_a_listing_is_made_in_parts_of_AT_ONCE(
+    tmp_path: Path, at: lake.Lake, monkeypatch: pytest.MonkeyPatch, count: int
+) -> None:
+    monkeypatch.setattr(stores, "AT_ONCE", 4)
+    store = Local(tmp_path)
+    for number in range(count):
+        store.put(f"{number}.json", b"x" * number)
+    found = stores.files(store.folder)
+    assert sorted(found["size"].to_pylist()) == [*range(count)]
+    assert [len(batch) for batch in found.to_batches()] == [4] * (count // 4) + [count % 4] * bool(count % 4)
+    assert names(store, found) == [f"{number}.json" for number in range(count)]
+
+
+def test_pipes_and_names_that_are_no_text(tmp_path: Path, at: lake.Lake) -> None:
     store = Local(tmp_path)
     store.put("a.json")
-    (tmp_path / "elsewhere").mkdir()
-    (tmp_path / "elsewhere" / "b.json").write_bytes(b"{}")
     folder = Path(store.folder)
-    (folder / "linked").symlink_to(tmp_path / "elsewhere")
-    (folder / "c.json").symlink_to(tmp_path / "elsewhere" / "b.json")
-    (folder / "dangling.json").symlink_to(tmp_path / "gone.json")
-    (folder / "circle.json").symlink_to(folder / "circle.json")
-    (folder / "up").symlink_to(folder)
     os.mkfifo(folder / "pipe.json")
     Path(os.fsdecode(os.fsencode(folder) + b"/caf\xe9.json")).write_bytes(b"{}")
-    assert names(store, look(store, at).new) == ["a.json", "c.json", "caf\ufffd.json", "linked/b.json"]
+    (folder / os.fsdecode(b"\xe9.json")).symlink_to("/etc/hostname")
+    found = look(store, at)
+    assert names(store, found.new) == ["a.json", "caf\ufffd.json"]
+    assert refused(store, found) == {"pipe.json": disk.NO_FILE, "\ufffd.json": disk.OUTSIDE}
 
 
-def test_a_folder_without_rights() -> None:
+def test_links_that_lead_out_of_landing_are_refused_and_told(tmp_path: Path, at: lake.Lake) -> None:
+    """Whoever may land a link must not have any file ingested that this process may read."""
+    store = Local(tmp_path)
+    store.put("a.json")
+    elsewhere = tmp_path / "landing-of-others"  # a name that begins like that of landing
+    elsewhere.mkdir()
+    (elsewhere / "b.json").write_bytes(b"{}")
+    folder = Path(store.folder)
+    (folder / "whole").symlink_to(elsewhere)
+    (folder / "c.json").symlink_to(elsewhere / "b.json")
+    (folder / "sub").mkdir()
+    (folder / "sub" / "relative.json").symlink_to("../../landing-of-others/b.json")
+    (folder / "by-two.json").symlink_to(folder / "c.json")
+    (folder / ".hidden.json").symlink_to(elsewhere / "b.json")
+    (folder / "dangling.json").symlink_to(folder / "gone.json")
+    (folder / "circle.json").symlink_to(folder / "circle.json")
+    found = look(store, at)
+    assert names(store, found.new) == ["a.json"]
+    out = ("whole", "c.json", "sub/relative.json", "by-two.json")
+    nothing = ("dangling.json", "circle.json")
+    assert refused(store, found) == dict.fromkeys(out, disk.OUTSIDE) | dict.fromkeys(nothing, disk.NOTHING)
+    assert names(store, landing.below(NAME, store.folder)) == ["a.json"]
+    reached = tmp_path / "reached"
+    reached.symlink_to(folder)  # whoever writes the definition may say where landing is
+    assert landing.below(NAME, str(reached)).num_rows == 1
+
+
+def test_a_file_that_links_within_landing_name_again_is_one_file(tmp_path: Path, at: lake.Lake) -> None:
+    store = Local(tmp_path)
+    store.put("2026-01-01/a.json")
+    store.put(".staged/b.json")
+    store.put(".staged/sub/c.json")
+    folder = Path(store.folder)
+    (folder / "latest").symlink_to("2026-01-01")
+    (folder / "up").symlink_to(".")
+    (folder / "2026-01-01" / "again.json").symlink_to("a.json")
+    for number, name in enumerate(("published", "also", ".first")):  # the oldest counts, if it is not hidden
+        (folder / name).symlink_to(".staged")
+        os.utime(folder / name, (1_700_000_000 - number * (name == ".first") + number,) * 2, follow_symlinks=False)
+    (folder / ".staged" / "round").symlink_to("../.staged")
+    found = look(store, at)
+    assert names(store, found.new) == ["2026-01-01/a.json", "published/b.json", "published/sub/c.json"]
+    assert refused(store, found) == {}
+    (folder / "0.json").symlink_to(".staged/b.json")
+    assert names(store, look(store, at).new) == ["2026-01-01/a.json", "published/b.json", "published/sub/c.json"]
+    # Its own name is not one that is let in, so the link's is the only one.
+    (folder / "report.csv").symlink_to("2026-01-01/a.json")
+    assert names(store, look(store, at, pathGlobFilter="*.csv").new) == ["report.csv"]
+
+
+def test_one_unreadable_folder_does_not_stop_the_others() -> None:
     with tempfile.TemporaryDirectory() as outer:
         os.chmod(outer, 0o755)
-        (Path(outer) / "landing/closed").mkdir(parents=True)
-        (Path(outer) / "landing/closed").chmod(0)
-        root = os.geteuid() == 0
-        if root:  # who may look into everything
-            os.seteuid(65534)
-        try:
-            with pytest.raises(LandingMissing, match="cannot be listed") as caught:
-                landing.below(NAME, f"{outer}/landing")
-        finally:
-            if root:
-                os.seteuid(0)
-        assert str(caught.value.where.file).endswith("landing/closed")
+        store, at = Local(Path(outer)), lake.Lake(f"{outer}/lake", "stores")
+        for name in ("a.json", "lost+found/b.json", ".Trash-0/c.json", "open/d.json", "open/shut/e.json"):
+            store.put(name)
+        closed = [Path(store.folder) / name for name in ("lost+found", ".Trash-0", "open/shut")]
+        for folder in closed:
+            folder.chmod(0)
+        with without_rights():
+            found = look(store, at)
+        for folder in closed:
+            folder.chmod(0o755)
+        assert names(store, found.new) == ["a.json", "open/d.json"]
+        # What is hidden would not be read in any case.
+        assert refused(store, found) == dict.fromkeys(("lost+found/", "open/shut/"), "Permission denied")
+        landing.enter(NAME, table(store, settleSeconds=0), at)
+        assert look(store, at).new.num_rows == 0
+
+
+def test_a_folder_of_another_store_without_rights(at: lake.Lake, monkeypatch: pytest.MonkeyPatch) -> None:
+    store, ls = Memory(), MemoryFileSystem.ls
+    monkeypatch.setattr(MemoryFileSystem, "find", AbstractFileSystem.find)  # as stores have it that list folders
+    for name in ("a.json", "closed/b.json"):
+        store.put(name)
+
+    def answer(error: OSError) -> None:
+        def listed(self: MemoryFileSystem, path: str, *given: Any, **options: Any) -> Any:
+            if path.rstrip("/").endswith("closed"):
+                raise error
+            return ls(self, path, *given, **options)
+
+        monkeypatch.setattr(MemoryFileSystem, "ls", listed)
+
+    answer(PermissionError(errno.EACCES, "not for you", "closed"))
+    found = look(store, at)
+    assert (names(store, found.new), refused(store, found)) == (["a.json"], {"closed/": "not for you"})
+    answer(TimeoutError("no answer"))  # of the whole store, which is another matter
+    with pytest.raises(SluicegateError):
+        look(store, at)
+
+
+def test_a_landing_folder_without_rights(tmp_path: Path) -> None:
+    with tempfile.TemporaryDirectory() as outer:
+        os.chmod(outer, 0o755)
+        (Path(outer) / "landing").mkdir(mode=0)
+        with without_rights(), pytest.raises(LandingMissing, match="cannot be listed"):
+            landing.below(NAME, f"{outer}/landing")
+        (Path(outer) / "landing").chmod(0o755)
+
+
+def test_an_entry_that_cannot_be_looked_at_does_not_stop_the_others(
+    tmp_path: Path, at: lake.Lake, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A mount of the network that answers of one folder with an error, in the middle of it too."""
+    store = Local(tmp_path)
+    for name in ("a.json", "bad/b.json", "bad/c.json", "good/d.json"):
+        store.put(name)
+    scan = os.scandir
+
+    class Breaks:
+        def __init__(self, folder: str) -> None:
+            self.found = scan(folder)
+            self.bad = str(folder).endswith("/bad")
+
+        def __enter__(self) -> Breaks:
+            return self
+
+        def __exit__(self, *_: object) -> None:
+            self.found.close()
+
+        def __iter__(self) -> Iterator[os.DirEntry[str]]:
+            for entry in self.found:
+                yield entry
+                if self.bad:
+                    raise OSError(errno.EIO, "Input/output error")
+
+    monkeypatch.setattr(os, "scandir", Breaks)
+    found = look(store, at)
+    assert {"a.json", "good/d.json"} <= set(names(store, found.new))
+    assert refused(store, found) == {"bad/": "Input/output error"}
+    monkeypatch.undo()
+    assert names(store, look(store, at).new) == ["a.json", "bad/b.json", "bad/c.json", "good/d.json"]
 
 
 def test_a_store_that_nobody_here_knows(at: lake.Lake) -> None:

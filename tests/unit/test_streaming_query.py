@@ -109,12 +109,6 @@ def test_the_plan_says_which_mode_and_a_definition_with_another_is_another(tmp_p
     assert len(seen) == 4
 
 
-def test_where_a_batch_ends() -> None:
-    text = 'v1\n{"batchWatermarkMs":0}\n{"sourceVersion":1,"reservoirVersion":%d,"index":%d,"isStartingVersion":false}'
-    assert checkpoints.covered(text % (3, -1)) == 2
-    assert checkpoints.covered(text % (3, 9223372036854775807)) == 3
-
-
 @pytest.mark.parametrize("left", ["", "v1", "{", "null", "v1\n{}\n{}", "\x00\x00"])
 def test_what_a_machine_that_went_down_left_of_a_checkpoint_is_no_checkpoint(tmp_path: Path, left: str) -> None:
     (tmp_path / "offsets").mkdir()

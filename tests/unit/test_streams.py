@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from sluicegate import cli, continuous, lock, streams
+from sluicegate import cli, continuous, lock, process, streams
 from sluicegate.continuous import Continuous, interval, next_tick
 from sluicegate.errors import DefinitionError, LandingMissing, SluicegateError, UserError
 from sluicegate.lake import Lake
@@ -113,7 +113,8 @@ def left_behind(at: Lake, **facts: object) -> Stream:
     """The file of a run that was killed: a process that is no more."""
     gone = subprocess.Popen([sys.executable, "-c", ""])
     gone.wait()
-    stream = Stream(**{"pipeline": "heart_rate", "id": streams.new_id(), "every": "4s", "pid": gone.pid, **facts})  # type: ignore[arg-type]
+    usual = {"pipeline": "heart_rate", "id": streams.new_id(), "every": "4s", "pid": gone.pid, "world": process.world()}
+    stream = Stream(**{**usual, **facts})  # type: ignore[arg-type]
     streams._put(at, f"{stream.id}.json", json.dumps(vars(stream)))
     return stream
 
@@ -121,7 +122,7 @@ def left_behind(at: Lake, **facts: object) -> Stream:
 def test_a_dead_run_is_shown_as_such_and_cleared_by_stopping_it(at: Lake) -> None:
     long_ago = (datetime.now(UTC) - timedelta(minutes=1)).isoformat()
     killed, elsewhere = left_behind(at), left_behind(at, host="another", pid=1, beat=long_ago)
-    alive = left_behind(at, host="another", pid=2**22 + 1)
+    alive = left_behind(at, world="another machine's start/1", pid=2**22 + 1)  # which may have the same name
     seen = {one.id: one.state for one in streams.listed(at.root)}
     assert seen == {killed.id: "no sign of life", elsewhere.id: "no sign of life", alive.id: "running"}
     assert "cleared away" in streams.stop(at.root, streams.chosen(at.root, None, killed.id))
@@ -172,7 +173,8 @@ def test_the_command_lists_and_stops(at: Lake) -> None:
     [
         (["--continuous", "--every", "soon"], "--every is a time span"),
         (["--every", "4s"], "--continuous"),
-        (["--continuous", "--every", "4s", "--from", "2024-03-01", "--to", "2024-03-02"], "interval of event times"),
+        (["--continuous", "--every", "4s", "--from", "2024-03-01", "--to", "2024-03-02"], "not with an interval"),
+        (["--continuous", "--every", "4s", "--full-refresh", "beats"], "or a full refresh"),
         (["--continuous", "--every", "4s", "--layer", "platinum"], "no layer platinum"),
     ],
 )

@@ -1,0 +1,38 @@
+"""What a verification found, with what mends it."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from typing import Any, Literal
+
+Kind = Literal["wrong", "behind", "unproved"]
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One thing that does not hold, or is not known to.
+
+    Attributes:
+        kind: ``wrong``: rows are lost, doubled or other than they should be; ``behind``: more waits than was taken in,
+            which is no fault; ``unproved``: whether it is right cannot be said.
+        table: name of the table.
+        what: a sentence without its subject, which is the table.
+        mend: the command to run; empty if there is none.
+    """
+
+    kind: Kind
+    table: str
+    what: str
+    mend: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.table}: {self.what}"
+
+    def as_dict(self) -> dict[str, Any]:
+        """For programs."""
+        return asdict(self)
+
+    def lines(self) -> list[str]:
+        """For people."""
+        word = {"wrong": "NOT RIGHT", "behind": "behind", "unproved": "not proved"}[self.kind]
+        return [f"{word}: {self}", *([f"  run: {self.mend}"] if self.mend else [])]

@@ -1,0 +1,76 @@
+"""What a column's name in a query means: which column of which of its tables, as Spark looks it up.
+
+https://spark.apache.org/docs/latest/sql-ref-name-resolution.html
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from sqlglot import exp
+
+
+@dataclass(frozen=True)
+class Source:
+    """A table of a FROM.
+
+    Attributes:
+        alias: what the query calls it, in small letters.
+        columns: its columns, in small letters; None if they are not known.
+        using: those of them that a USING has joined: without the table's name they mean those of a table before it.
+        hidden: whether no other clause sees it: that of a semi or an anti join.
+    """
+
+    alias: str
+    columns: frozenset[str] | None
+    using: frozenset[str] = frozenset()
+    hidden: bool = False
+
+
+class Scope:
+    """The names that a FROM brings into sight.
+
+    Args:
+        sources: its tables, in order.
+        tree: the query, for what its qualified names tell where columns are not known.
+    """
+
+    def __init__(self, sources: Sequence[Source], tree: exp.Expr) -> None:
+        self.sources = sources
+        self.known = all(source.columns is not None for source in sources)
+        self._seen = {(c.parts[0].name.lower(), c.parts[1].name.lower())
+                      for c in tree.find_all(exp.Column) if len(c.parts) > 1}  # fmt: skip
+
+    def meaning(self, parts: Sequence[str]) -> tuple[str, ...] | None:
+        """A name as table, column and fields, so that what is the same is equal; None if no table has it.
+
+        Args:
+            parts: the parts of the name, in small letters.
+        """
+        # Spark takes the first part for a table where it can, and else for a column whose field the next one is.
+        if len(parts) > 1 and self.is_table(parts[0]):
+            return tuple(parts)
+        found = self._tables(parts[0])
+        return (found, *parts) if found is not None else None
+
+    def is_table(self, name: str) -> bool:
+        """Whether the query calls one of its tables so."""
+        return any(source.alias == name.lower() for source in self.sources)
+
+    def _tables(self, column: str) -> str | None:
+        seen = [source for source in self.sources if not source.hidden]
+        if self.known:
+            having = [s.alias for s in seen if column in (s.columns or ()) and column not in s.using]
+            return having[0] if len(having) == 1 else None
+        if len(seen) == 1:
+            return seen[0].alias
+        shared = any(column in source.using for source in seen)
+        named = [source.alias for source in seen if (source.alias, column) in self._seen]
+        return seen[0].alias if shared else named[0] if len(named) == 1 else ""
+
+
+def columns_of(schemas: Mapping[str, Sequence[str]] | None, table: str) -> frozenset[str] | None:
+    """The columns of a table, in small letters, where they are known."""
+    found = (schemas or {}).get(table)
+    return None if found is None else frozenset(column.lower() for column in found)

@@ -1,0 +1,10 @@
+"""Proves that tables are what they should be: ``spark-submit spark_jobs/verify.py --pipeline NAME``."""
+
+from __future__ import annotations
+
+import sys
+
+from sluicegate.verify import main
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,135 @@
+"""Layers over sources that are written by hand: as many rows, files and commits as a test wants."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+from deltalake import DeltaTable, write_deltalake
+
+from sluicegate import lake, landing
+from tests.conftest import Workspace
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+DEFINITION = """
+name: heart_rate
+bronze:
+  things: {path: PATH}
+silver:
+  s: {sql: s.sql}
+gold:
+  total: GOLD
+"""
+TOTAL = "sql: total.sql, refresh: incremental"
+QUERIES = {"s__sql": "SELECT id, k, p FROM STREAM(things) WHERE id >= 0",
+           "total__sql": "SELECT k, count(*) AS n FROM s GROUP BY k"}  # fmt: skip
+
+
+class World:
+    """One layer of a pipeline over a source that is written by hand: a row in each of some files of a commit."""
+
+    source, target, layer, rows = "things", "s", "silver", 0
+
+    def __init__(self, spark: SparkSession, workspace: Workspace) -> None:
+        self.spark, self.workspace = spark, workspace
+        self.define()
+        self.grow(1)
+
+    def define(self, path: str = "'${landing}/things', format: json", gold: str = TOTAL) -> None:
+        text = DEFINITION.replace("PATH", path).replace("GOLD", f"{{{gold}}}")
+        self.workspace.define(text, **QUERIES)
+        (self.workspace.folder / "landing" / "things").mkdir(parents=True, exist_ok=True)
+
+    @property
+    def uri(self) -> str:
+        return self.workspace.uri(self.source)
+
+    def grow(self, files: int) -> None:
+        now, ids = [datetime.now(UTC)] * files, list(range(self.rows, self.rows + files))
+        none, times = pa.nulls(files, pa.string()), pa.array(now, pa.timestamp("us", "UTC"))
+        rows = {"id": ids, "k": ["x"] * files, "p": ids, "_rescued_data": none, "_corrupt_record": none,
+                "receipt_time": times, "source_file": ["file:///f"] * files, "_file_modification_time": times,
+                "_chunk": [self.rows] * files, "_pos": list(range(files))}  # fmt: skip
+        feed = {"delta.enableChangeDataFeed": "true"}
+        write_deltalake(self.uri, pa.table(rows), mode="append", partition_by=["p"], configuration=feed)
+        self.rows += files
+
+    def run(self) -> Any:
+        return self.workspace.run(self.spark, self.layer)[self.target]
+
+    @property
+    def taken(self) -> int:
+        return len(self.workspace.rows(self.target, "id"))
+
+    @property
+    def version(self) -> int:
+        found = lake.delta_table(self.workspace.uri(self.target))
+        return -1 if found is None else found.version()
+
+
+class Ledger(World):
+    """Bronze over its ledger, of which each commit has one file, and the batch limit is in commits then."""
+
+    target, layer = "things", "bronze"
+
+    def grow(self, files: int) -> None:
+        for number in range(self.rows, self.rows + files):
+            self.workspace.land(f"things/{number}.json", [{"id": number}])
+            landing.enter("things", self.workspace.definition.bronze["things"], self.workspace.lake)
+        self.rows += files
+
+
+class Foreign(World):
+    """Bronze over a table of other programs'."""
+
+    target, layer = "things", "bronze"
+
+    def define(self, path: str = "", gold: str = TOTAL) -> None:
+        super().define(f"'{self.uri_of_theirs}', format: delta", gold)
+
+    @property
+    def uri_of_theirs(self) -> str:
+        return str(self.workspace.folder / "theirs")
+
+    @property
+    def uri(self) -> str:
+        return self.uri_of_theirs
+
+
+class Again(World):
+    """Silver where the source lost a row that was applied before."""
+
+    gone = 0
+
+    def grow(self, files: int) -> None:
+        super().grow(files - 1 if self.rows else files)
+        if self.rows > files:
+            DeltaTable(self.uri).delete(f"id = {self.gone}")
+            self.gone += 1
+
+    @property
+    def taken(self) -> int:
+        return super().taken + self.gone
+
+
+class Gold(World):
+    """Gold that follows its silver table's change feed."""
+
+    source, target, layer = "s", "total", "gold"
+
+    @property
+    def taken(self) -> int:
+        return sum(n for (n,) in self.workspace.rows(self.target, "n"))
+
+
+class Streaming(Gold):
+    """Gold as a streaming aggregation."""
+
+    def define(self, path: str = "'${landing}/things', format: json", gold: str = TOTAL) -> None:
+        super().define(path, "sql: total.sql, mode: complete")
+
+
+WORLDS = [Ledger, Foreign, World, Again, Gold, Streaming]

@@ -1,0 +1,106 @@
+"""A command and the job that it runs end together, however they are told to; which processes are gone for certain."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import textwrap
+from contextlib import suppress
+
+import psutil
+import pytest
+
+from sluicegate import process
+from tests.conftest import ROOT
+
+pytestmark = pytest.mark.unit
+
+# What `sluicegate run` does, with a job that says its number and then goes on.
+COMMAND = """
+    import signal
+    from sluicegate import process, run, session
+    from sluicegate.settings import Settings
+
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # the tests may run in a shell's background
+    process.GRACE = {grace}
+    session.submit_command = lambda *_: ["bash", "-c", {job!r}]
+    session.submit_env = lambda: {{}}
+    run.submit("bronze", "p", Settings.of(), {{}}, lambda line: print(line, flush=True))
+"""
+
+GOES_ON = "echo $$; sleep 600; true"  # two processes
+IGNORES = "trap '' TERM HUP INT; echo $$; sleep 600"
+
+
+def started(job: str, grace: float = 60.0) -> tuple[subprocess.Popen[str], int]:
+    """A command, and the number of its job's process group."""
+    code = textwrap.dedent(COMMAND.format(job=job, grace=grace))
+    command = subprocess.Popen(
+        [sys.executable, "-c", code], cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
+    assert command.stdout is not None
+    return command, int(command.stdout.readline())
+
+
+def living(group: int) -> list[psutil.Process]:
+    """The processes of a group, but for those that are over and wait for somebody to take note of it."""
+    found = []
+    for one in psutil.process_iter():
+        with suppress(psutil.NoSuchProcess, ProcessLookupError):
+            if os.getpgid(one.pid) == group and one.status() != psutil.STATUS_ZOMBIE:
+                found.append(one)
+    return found
+
+
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGTERM, 143), (signal.SIGHUP, 129), (signal.SIGINT, -2)])
+def test_what_ends_the_command_ends_its_job_first(number: signal.Signals, code: int) -> None:
+    command, job = started(GOES_ON)
+    command.send_signal(number)
+    _, said = command.communicate()
+    assert command.returncode == code
+    assert f"stopped by {number.name}: the job has ended" in said
+    assert not living(job)
+
+
+def test_a_job_that_does_not_end_by_itself_is_killed() -> None:
+    command, job = started(IGNORES, grace=0.1)
+    command.send_signal(signal.SIGTERM)
+    assert command.wait() == 143
+    assert not living(job)
+
+
+def test_a_signal_that_is_ignored_stays_so() -> None:
+    """As ``nohup`` has it."""
+    former = signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    job = subprocess.Popen(["sleep", "600"], start_new_session=True, text=True)
+    try:
+        with process.ended_with_us(job):
+            os.kill(os.getpid(), signal.SIGHUP)
+            assert signal.getsignal(signal.SIGTERM) != signal.SIG_DFL
+            assert job.poll() is None
+        assert signal.getsignal(signal.SIGTERM) == signal.SIG_DFL
+    finally:
+        signal.signal(signal.SIGHUP, former)
+        job.kill()
+        job.wait()
+
+
+def test_a_job_ends_whose_command_was_killed() -> None:
+    code = "from sluicegate import process; process.end_with_parent(); print(1); threading.Event().wait()"
+    command, _ = started(f"exec {sys.executable} -uc 'import threading; {code}'")
+    command.kill()
+    assert command.stdout is not None
+    assert command.stdout.read() == ""  # it ends when nobody has it open any more: neither command nor job
+
+
+def test_a_process_is_gone_only_where_its_number_means_it() -> None:
+    gone = subprocess.Popen(["true"])
+    gone.wait()
+    here = process.world()
+    assert process.is_gone(here, gone.pid)
+    assert not process.is_gone(here, os.getpid())
+    assert not process.is_gone("", gone.pid)
+    assert not process.is_gone(f"{here.partition('/')[0]}/1", gone.pid)  # another container on this machine
+    assert not process.is_gone(f"another/{here.partition('/')[2]}", gone.pid)  # another machine

@@ -1,0 +1,43 @@
+"""``python -m tests.worlds FIRST LAST``: tries the worlds of these seeds and tells what was not right in them."""
+
+from __future__ import annotations
+
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+from sluicegate import cost, session
+from tests.worlds.world import World, failures
+
+
+def main() -> int:
+    """Tries the worlds; 1 if any was not right."""
+    first, last = int(sys.argv[1]), int(sys.argv[2])
+    spark = session.session_inside("worlds")
+    cost.SMALL = -1
+    wrong, tried = 0, 0
+    for seed in range(first, last + 1):
+        started = time.monotonic()
+        with tempfile.TemporaryDirectory(prefix="worlds-") as folder:
+            problems = failures([seed], Path(folder), spark)
+        tried += 1
+        wrong += bool(problems)
+        print(f"seed {seed}: {len(problems)} wrong, {time.monotonic() - started:.0f} s", flush=True)
+        for problem in problems:
+            print(problem, flush=True)
+    print(f"{tried} worlds, {wrong} with a difference", flush=True)
+    return int(wrong > 0)
+
+
+def show(seed: int) -> None:
+    """Prints the queries of a world."""
+    with tempfile.TemporaryDirectory() as folder:
+        world = World(seed, Path(folder), session.session_inside("worlds"))
+        for text in world.texts.values():
+            print(text.spark, "\n   ", text.duck)
+        print("\n".join(line for line in world.told))
+
+
+if __name__ == "__main__":
+    sys.exit(main())
