@@ -342,18 +342,19 @@ def open_session(name: str, at: Lake | None = None, *, private: bool = False) ->
     return session
 
 
-def session_inside(name: str) -> SparkSession:
-    """A session of Spark inside this process, with the settings of jobs that live for long: for tests and benches.
+def session_inside(name: str, *, long_lived: bool = True) -> SparkSession:
+    """A session of Spark inside this process, with the settings of a job: for tests and benches.
 
     Args:
         name: what Spark is to call it.
+        long_lived: whether it is to have the settings of jobs that go on for hours.
     """
     from pyspark.sql import SparkSession
 
     settings = Settings.of(master="local[2]")
     os.environ.update({k: v for k, v in submit_env().items() if k in ("SPARK_HOME", "PYSPARK_PYTHON")})
     builder = SparkSession.builder.master(settings.master).appName(name)
-    for key, value in spark_conf(settings, long_lived=True).items():
+    for key, value in spark_conf(settings, long_lived=long_lived).items():
         builder = builder.config(key, value)
     return builder.getOrCreate()
 
