@@ -105,7 +105,7 @@ def due(name: str, table: BronzeTable, at: lake.Lake, now: datetime | None = Non
     read = outcome.read(at, name, ["path", "chunk"], whole)
     if not read.num_rows:
         return DUE.empty_table()
-    entries = known.since(ledger, since, *known.below(folder))
+    entries = known.entries(ledger, *known.below(folder), after=since)
     # Of the entries of a path, which come newest first, only the last one can be of the file that is there.
     paths = entries["path"].unique()
     last = entries.take(pc.index_in(paths, value_set=entries["path"]))

@@ -1,22 +1,15 @@
-"""The ledger's entries put together in few files, so that a look at landing does not open one for each chunk.
-
-It is a copy: where it is missing, or does not fit the ledger, the ledger itself is read. It is not made by OPTIMIZE of
-the ledger: two of those at once double every row (delta-rs 1.6.6 takes the second for no conflict, without retries
-too), and discoveries run at the same time.
-"""
+"""Which of the files that lie in landing the ledger knows."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import suppress
 from itertools import pairwise
 
 import pyarrow as pa
 import pyarrow.compute as pc
-from deltalake import CommitProperties, DeltaTable, Transaction, WriterProperties
-from deltalake.exceptions import DeltaError
+from deltalake import DeltaTable
 
-from sluicegate import lake, tiers
+from sluicegate import lake
 from sluicegate.stores import FILES
 
 # Files that are compared at a time.
@@ -25,11 +18,7 @@ AT_ONCE = 125_000
 COLUMNS = [*FILES.names, "action", "chunk"]
 
 
-# Rows that are read or left out together.
-ROWS = WriterProperties(max_row_group_size=tiers.ROW_GROUP)
-
-
-def compare(at: lake.Lake, name: str, ledger: DeltaTable, files: pa.Table) -> tuple[pa.Table, pa.Table, pa.Table]:
+def compare(ledger: DeltaTable, files: pa.Table) -> tuple[pa.Table, pa.Table, pa.Table]:
     """The files that the ledger does not know, those that it knows otherwise (in size or time), and how it knows these.
 
     Of the entries of a path the newest counts: an older version of a file may come back. One whose rows were dropped is
@@ -38,7 +27,7 @@ def compare(at: lake.Lake, name: str, ledger: DeltaTable, files: pa.Table) -> tu
     new, changed, former = [], [], []
     for part in _parts(files):
         span = pc.min_max(part["path"]).as_py()
-        last = entries(at, name, ledger, span["min"], span["max"])
+        last = entries(ledger, span["min"], span["max"])
         entry = pc.index_in(part["path"], value_set=last["path"])  # the first of equal ones
         unknown = pc.or_(pc.is_null(entry), pc.fill_null(pc.equal(pc.take(last["action"], entry), "drop"), False))
         same = [pc.equal(part[column], pc.take(last[column], entry)) for column in ("size", "modification_time")]
@@ -67,45 +56,19 @@ def below(folder: str) -> tuple[str, str]:
     return f"{start}/", f"{start}0"  # 0 is the letter behind /
 
 
-def entries(at: lake.Lake, name: str, ledger: DeltaTable, first: str | None, last: str | None) -> pa.Table:
-    """The ledger's entries of paths from ``first`` to ``last``, the newest first (``FILES``, action and chunk)."""
+def entries(ledger: DeltaTable, first: str | None, last: str | None, after: int = -1) -> pa.Table:
+    """The ledger's entries of paths from ``first`` to ``last``, the newest first (``FILES``, action and chunk).
+
+    Args:
+        ledger: the ledger.
+        first: the first of the paths, in their order.
+        last: the last of them; if there is none, there are no entries.
+        after: only of the chunks after this one.
+    """
     if first is None or last is None:
         return pa.schema([*FILES, ("action", pa.string()), ("chunk", pa.int64())]).empty_table()
     span = (pc.field("path") >= first) & (pc.field("path") <= last)
-    copy, upto = _copy(at, name, ledger)
-    later = _in_order(lake.where(lake.above(ledger, "chunk", upto), span, COLUMNS))
-    return (
-        later
-        if copy is None
-        else pa.concat_tables([later, _in_order(lake.where(lake.above(copy, "chunk", -1), span, COLUMNS))])
-    )
-
-
-def keep(at: lake.Lake, name: str, ledger: DeltaTable) -> None:
-    """Adds to the copy what the ledger has gained, when these are many chunks; what is in it is not written anew."""
-    copy, upto = _copy(at, name, ledger)
-    number = ledger.version()
-    if number - upto < lake.MANY_FILES:
-        return
-    gained = _in_order(lake.above(ledger, "chunk", upto).to_table(COLUMNS))
-    mark = Transaction(_app_id(ledger), number)
-    with suppress(DeltaError):  # another run does the same at this moment
-        if copy is None:
-            lake.replace(
-                lake.delta_table(at.known(name)), at.known(name), gained, writer_properties=ROWS, transaction=mark
-            )
-            return
-        once = CommitProperties(max_commit_retries=0, app_transactions=[mark])
-        lake.write(copy, gained, mode="append", writer_properties=ROWS, commit_properties=once)
-        copy = lake.table_at(at.known(name))
-        if tiers.put_together(copy, "chunk"):
-            copy.vacuum(retention_hours=1, dry_run=False, enforce_retention_duration=False)
-
-
-def since(ledger: DeltaTable, chunk: int, first: str, last: str) -> pa.Table:
-    """The same, of the chunks after one."""
-    span = (pc.field("path") >= first) & (pc.field("path") <= last)
-    return _in_order(lake.where(lake.above(ledger, "chunk", chunk), span, COLUMNS))
+    return _in_order(lake.where(lake.above(ledger, "chunk", after), span, COLUMNS))
 
 
 def _in_order(found: pa.Table) -> pa.Table:
@@ -114,19 +77,3 @@ def _in_order(found: pa.Table) -> pa.Table:
     if pc.all(pc.less_equal(chunk[1:], chunk[:-1]), min_count=0).as_py():
         return found
     return found.sort_by([("chunk", "descending")])
-
-
-def _app_id(ledger: DeltaTable) -> str:
-    return f"sluicegate.known@{lake.table_id(ledger)}"
-
-
-def _copy(at: lake.Lake, name: str, ledger: DeltaTable) -> tuple[DeltaTable | None, int]:
-    """The copy and the last chunk in it; None and -1 if there is none that fits the ledger."""
-    copy = lake.delta_table(at.known(name))
-    upto = lake.mark(copy, _app_id(ledger))
-    if copy is None or upto is None:
-        return None, -1
-    # A ledger that was restored, or from which rows were deleted, no longer has what was copied.
-    files = lake.statistics(ledger, "max.chunk", "num_records")
-    copied = pc.sum(files.filter(pc.less_equal(files["max.chunk"], upto))["num_records"]).as_py()
-    return (copy, upto) if copied == lake.rows(copy) else (None, -1)

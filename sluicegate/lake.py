@@ -85,10 +85,6 @@ class Lake:
         """What became of each landed file of bronze table ``name``."""
         return self._at("_ledger", f"{name}_outcome")
 
-    def known(self, name: str) -> str:
-        """A copy of the ledger of bronze table ``name`` in one file."""
-        return self._at("_state", f"{name}_known")
-
     def schemas(self, name: str) -> str:
         """The columns that bronze table ``name`` has had over time."""
         return self._at("_schemas", name)

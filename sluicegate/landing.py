@@ -18,7 +18,7 @@ import pyarrow.compute as pc
 from deltalake import CommitProperties, DeltaTable
 from deltalake.exceptions import CommitFailedError, DeltaError
 
-from sluicegate import archive, fault, known, lake, once, outcome, roots, store_errors, stores
+from sluicegate import archive, fault, known, lake, once, outcome, roots, store_errors, stores, tiers
 from sluicegate.disk import Admits
 from sluicegate.errors import LandingMissing, StoreUnreachable, Where
 from sluicegate.names import UNFINISHED_NAME, admitting, finished, matching
@@ -150,7 +150,7 @@ def discover(name: str, table: BronzeTable, at: lake.Lake, now: datetime | None 
     ledger = lake.delta_table(at.ledger(name))
     place = roots.home(at, name, table.path)
     folder = place.folder
-    landed, refused = _landed(name, table, place, lambda: ledger is not None and _has_of(at, name, ledger, folder))
+    landed, refused = _landed(name, table, place, lambda: ledger is not None and _has_of(ledger, folder))
     admitted = partial(_admitted, table=table, folder=folder)
     settled, settling = by_age(landed, table, now)
     settling = admitted(settling)
@@ -161,7 +161,7 @@ def discover(name: str, table: BronzeTable, at: lake.Lake, now: datetime | None 
             return Discovery(in_order(to(READ, admitted(settled))), settling, nothing, **told)
         return Discovery(in_order(to(SKIP, admitted(landed))), nothing, nothing, **told)
     # Names are looked at last: of very many files that landed some time, nearly all are known.
-    new, changed, former = known.compare(at, name, ledger, settled)
+    new, changed, former = known.compare(ledger, settled)
     new, changed = admitted(new), admitted(changed)
     # What has landed where a file was taken away is another file, not that one changed.
     if not table.allowOverwrites and changed.num_rows:
@@ -228,8 +228,8 @@ def _admitted(files: pa.Table, table: BronzeTable, folder: str) -> pa.Table:
     return files.filter(pc.field("modification_time") < table.modifiedBefore) if table.modifiedBefore else files
 
 
-def _has_of(at: lake.Lake, name: str, ledger: DeltaTable, folder: str) -> bool:
-    return bool(known.entries(at, name, ledger, *known.below(folder)).num_rows)
+def _has_of(ledger: DeltaTable, folder: str) -> bool:
+    return bool(known.entries(ledger, *known.below(folder)).num_rows)
 
 
 def _without(files: pa.Table, others: pa.Table) -> pa.Table:
@@ -260,7 +260,8 @@ def enter(name: str, table: BronzeTable, at: lake.Lake, look: Look | None = None
         look: how to find the files; by default ``discover``.
 
     Each commit is a compare-and-set on the version that the look was made at: of two runs at once one wins, and the
-    other looks again, so no file is entered twice (delta-rs would let two appends both succeed).
+    other looks again, so no file is entered twice (delta-rs would let two appends both succeed). Before it the ledger's
+    small files are put together, once they are many, so that there are not as many as there have been chunks.
 
     Raises:
         LandingMissing: the folder does not exist.
@@ -278,12 +279,12 @@ def enter(name: str, table: BronzeTable, at: lake.Lake, look: Look | None = None
                 ledger = _create(uri, _baseline(name, table, at), found.folders)
                 found = found if table.includeExistingFiles else (look or discover)(name, table, at)
             folders = found.folders or roots.told(ledger)
+            tiers.put_together(ledger, "chunk", facts={roots.KEY: folders} if folders else {})
             if found.moved.num_rows:
                 _append(ledger, found.moved, {}, None, folders)
             limits = (found.new.num_rows, None) if found.whole else (table.maxFilesPerTrigger, table.maxBytesPerTrigger)
             for chunk in chunks(found.new, *limits):
                 _append(ledger, chunk, found.how, found.command, folders)
-            known.keep(at, name, ledger)
             return found
         except CommitFailedError:
             if attempt == ATTEMPTS - 1:

@@ -70,7 +70,7 @@ def home(at: lake.Lake, name: str, address: str) -> Home:
     """The landing folder of a bronze table with this address, as the table's ledger knows it."""
     folder, only = folder_of(address)
     ledger = lake.delta_table(at.ledger(name))
-    folders = () if ledger is None else told(ledger) or tuple(_spelled(at, name, ledger, folder))
+    folders = () if ledger is None else told(ledger) or tuple(_spelled(ledger, folder))
     folder = next((known for known in folders if stores.is_same(known, folder)), folder)
     return Home(folder, only, tuple(one for one in folders if one != folder))
 
@@ -81,14 +81,14 @@ def told(ledger: DeltaTable) -> tuple[str, ...]:
     return tuple((newest.ours or {}).get(KEY, ())) if newest is not None else ()
 
 
-def _spelled(at: lake.Lake, name: str, ledger: DeltaTable, folder: str) -> Iterator[str]:
+def _spelled(ledger: DeltaTable, folder: str) -> Iterator[str]:
     """A folder as paths of a ledger begin that does not tell; nothing if none is in the folder."""
     start = f"{folder.rstrip('/')}/"
     newest = lake.above(ledger, "chunk", ledger.version() - 1).head(1, columns=["path"])["path"].to_pylist()
     if newest and newest[0].startswith(start):  # nearly always: not all paths need be looked at
         yield folder
         return
-    paths = known.entries(at, name, ledger, "", "\U0010ffff")["path"]
+    paths = known.entries(ledger, "", "\U0010ffff")["path"]
     if pc.any(pc.starts_with(paths, start)).as_py():
         yield folder
         return
@@ -140,7 +140,7 @@ def _known_at(
     names = relative(files, place.folder)
     paths = pc.binary_join_element_wise(pa.scalar(former.rstrip("/")), names, "/")
     span = pc.min_max(paths).as_py()
-    last = known.entries(at, name, ledger, span["min"], span["max"])
+    last = known.entries(ledger, span["min"], span["max"])
     entry = pc.index_in(paths, value_set=last["path"])  # the first of equal ones is the newest
     was = pa.table({"path": paths, **{c: pc.take(last[c], entry) for c in ("size", "modification_time", "action")}})
     alike = pc.and_(

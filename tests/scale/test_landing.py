@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 import pytest
 
-from sluicegate import archive, clean_source, known, lake, landing, reset, stores
+from sluicegate import archive, clean_source, lake, landing, reset, stores
 from sluicegate.job import Job
 from tests.conftest import Workspace
 
@@ -41,7 +41,6 @@ def entered(workspace: Workspace, files: int, chunks: int) -> pa.Table:
         columns = [names, pa.repeat(pa.scalar(100, pa.int64()), each), pa.repeat(time, each)]
         found.append(pa.table(columns, schema=stores.FILES))
         landing._append(ledger, landing.to("read", found[-1]), {})
-    known.keep(workspace.lake, "things", ledger)
     return pa.concat_tables(found)
 
 

@@ -230,19 +230,19 @@ def test_what_was_taken_away_is_not_looked_at_again(tmp_path: Path, monkeypatch:
     read: list[Any] = []
     monkeypatch.setattr(archives, "table", lambda *_: read.append("all of the archive"))
     monkeypatch.setattr(archives, "by_facts", lambda *_: read.append("all of the archive"))
-    monkeypatch.setattr(clean_source.known, "since", lambda *given: read.append(given))
+    monkeypatch.setattr(clean_source.known, "entries", lambda *given, **_: read.append(given))
     assert landed.due() == []
     assert read == []
     monkeypatch.undo()
     landed.take("b.json")
     since: list[int] = []
-    entries = clean_source.known.since
+    entries = clean_source.known.entries
 
-    def seen(ledger: Any, chunk: int, *span: str) -> Any:
-        since.append(chunk)
-        return entries(ledger, chunk, *span)
+    def seen(ledger: Any, *span: str, after: int = -1) -> Any:
+        since.append(after)
+        return entries(ledger, *span, after=after)
 
-    monkeypatch.setattr(clean_source.known, "since", seen)
+    monkeypatch.setattr(clean_source.known, "entries", seen)
     assert landed.due() == ["b.json"]
     assert since == [1]
     landed.place.land("a.json", "again", seconds=5)  # another file under a name that was taken away
