@@ -2,8 +2,8 @@
 
 What is to be done is seen from logs and folders, without Spark. Each table is maintained by whoever writes it: those of
 the layers, and what Spark keeps beside them, by Spark; the event log and others by delta-rs. Some need nothing: ledgers
-only grow, and are read by a copy (see known.py); outcomes and that copy put themselves together. Delta itself makes
-checkpoints of its logs, and takes log files away after 30 days.
+and outcomes put themselves together (see tiers.py). Delta itself makes checkpoints of its logs, and takes log files
+away after 30 days.
 
 OPTIMIZE and ALTER TABLE change no row, but make a version: so silver and gold run afterwards, and their marks pass it.
 """
