@@ -230,7 +230,8 @@ def run(
 
 def _by_delta_rs(table: Table) -> None:
     if table.scattered:
-        lake.table_at(table.uri).optimize.compact()
+        # As large as Spark makes them. By itself delta-rs leaves files from 100 MB on: these would be due for ever.
+        lake.table_at(table.uri).optimize.compact(target_size=8 * SMALL)
     if table.vacuum:
         # The retention is no shorter than the table's own.
         lake.table_at(table.uri).vacuum(_hours(table), dry_run=False, enforce_retention_duration=False, full=True)

@@ -77,11 +77,11 @@ def java_version(program: str) -> str:
         JavaMissing: it is older than Spark needs, or does not run.
     """
     release = Path(program).resolve().parent.parent / "release"
-    match = re.search(r'JAVA_VERSION="([^"]+)"', release.read_text()) if release.is_file() else None
+    match = re.search(r'JAVA_VERSION="(\d[^"]*)"', release.read_text()) if release.is_file() else None
     if match is None:  # not every vendor ships the file; asking costs a JVM start of some 50 ms
         answer = subprocess.run([program, "-version"], capture_output=True, text=True, check=False)
-        match = re.search(r'version "([^"]+)"', answer.stderr + answer.stdout)
-    if match is None or int(match[1].split(".")[0]) < JAVA_AT_LEAST:
+        match = re.search(r'version "(\d[^"]*)"', answer.stderr + answer.stdout)
+    if match is None or int(re.split(r"\D", match[1])[0]) < JAVA_AT_LEAST:
         found = f"is Java {match[1]}" if match else "does not say its version"
         raise JavaMissing(
             f"Spark needs Java {JAVA_AT_LEAST} or newer, and {program} {found}",

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
+import pyarrow as pa
 import pytest
-from deltalake import DeltaTable
+from deltalake import DeltaTable, write_deltalake
 
-from sluicegate import lake, maintain, status
+from sluicegate import lake, maintain, session, status
 from tests.conftest import Workspace, beat
 from tests.spark.test_medallion import assert_right
 
@@ -90,6 +92,30 @@ def test_files_go_and_all_else_stays(spark: SparkSession, maintained: Workspace)
     assert_right(maintained)
     assert dict(maintained.rows("kept", "mrn", "s"))[9] == 70.0
     assert dict(maintained.rows("streamed", "mrn", "n"))[9] == 1
+
+
+def test_what_is_SMALL_to_who_looks_is_put_together_by_spark(
+    spark: SparkSession, workspace: Workspace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Two files each of one byte less, of just as many, and of one more: what is due would else stay due for ever."""
+    least = "spark.databricks.delta.optimize.minFileSize"
+    assert maintain.SETTINGS[least] == str(maintain.SMALL)
+    monkeypatch.setattr(lake, "MANY_FILES", 2)
+    left = {}
+    for beyond in (-1, 0, 1):
+        uri = str(workspace.folder / f"t{beyond}")
+        for number in range(2):
+            write_deltalake(uri, pa.table({"n": [number]}), mode="append")
+        [size] = {*lake.statistics(DeltaTable(uri), "size_bytes")["size_bytes"].to_pylist()}
+        monkeypatch.setattr(maintain, "SMALL", size - beyond)
+        settings = {**maintain.SETTINGS, least: str(maintain.SMALL)}
+        seen = maintain._seen(DeltaTable(uri), uri, workspace.lake, True, timedelta(days=7), None)
+        assert seen.scattered == (beyond < 0)
+        with session.configured(spark, settings):
+            maintain._by_spark(spark, replace(seen, scattered=True))
+        left[beyond] = len(DeltaTable(uri).file_uris())
+        assert sorted(DeltaTable(uri).to_pyarrow_table()["n"].to_pylist()) == [0, 1]
+    assert left == {-1: 1, 0: 2, 1: 2}
 
 
 def test_files_stay_that_another_table_has_yet_to_follow(spark: SparkSession, maintained: Workspace) -> None:

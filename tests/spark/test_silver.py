@@ -10,10 +10,12 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from sluicegate import plan, status
+from sluicegate import identities, plan, status
 from sluicegate.errors import ExpectationFailed, FanOut, SluicegateError
+from sluicegate.identities import Identities
 from sluicegate.nearby import near
 from sluicegate.progress import Progress, progress
+from sluicegate.session import configured
 from tests.conftest import Workspace
 
 if TYPE_CHECKING:
@@ -145,6 +147,24 @@ def test_a_table_is_the_same_whether_its_keys_are_looked_for_nearby_or_everywher
         doubles = Counter(reason for (reason,) in workspace.rows(f"{name}_set_aside", "reason"))
         assert doubles["duplicate"] == min(most, 3)
     assert verified(workspace)
+
+
+def test_records_find_the_same_rows_whether_they_are_SENT_to_the_tasks_or_shuffled(
+    spark: SparkSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Two, three and four records, of which one comes twice: more than three are not sent."""
+    monkeypatch.setattr(identities, "SENT", 3)
+    every = spark.range(8).selectExpr("id DIV 2 AS _chunk", "id % 2 AS _pos", "id AS v")
+    chosen = [(1, 0), (1, 0), (1, 1), (3, 0)]
+    values = [2, 2, 3, 6]
+    # What Spark would send by itself does not matter here.
+    with configured(spark, {"spark.sql.autoBroadcastJoinThreshold": "-1", "spark.sql.adaptive.enabled": "false"}):
+        for count in (2, 3, 4):
+            records = spark.createDataFrame(chosen[:count], "_chunk BIGINT, _pos BIGINT")
+            found = Identities(records).rows_in(every)
+            planned = found._jdf.queryExecution().executedPlan().toString()
+            assert ("BroadcastHashJoin" in planned) == (count <= 3)
+            assert sorted(row["v"] for row in found.collect()) == sorted({*values[:count]})
 
 
 def test_a_value_that_a_rule_cannot_judge_breaks_the_rule(spark: SparkSession, workspace: Workspace) -> None:

@@ -154,6 +154,20 @@ def test_changes_that_cannot_be_read_are_bounded_too(world: World) -> None:
     assert (found.groups, found.exact) == (16, False)
 
 
+@pytest.mark.parametrize(("beyond", "groups"), [(-1, 4), (0, 4), (1, 16)])
+def test_groups_are_counted_of_no_more_bytes_than_are_LOOKED_AT(
+    world: World, monkeypatch: pytest.MonkeyPatch, beyond: int, groups: int
+) -> None:
+    world.define(KEPT, "incremental")
+    world.run(4)
+    change(world)
+    changed = volume.between(world.silver, 0, DeltaTable(world.silver).version())
+    assert changed is not None
+    monkeypatch.setattr(foresight, "LOOKED_AT", changed.changed - beyond)
+    found = world.foreseen()["g"]
+    assert (found.groups, found.exact, found.reads) == (groups, groups == 4, changed.changed)
+
+
 def command(world: World, *arguments: str) -> str:
     """What a command prints, without the space between columns."""
     done = CliRunner().invoke(

@@ -729,6 +729,20 @@ def test_a_source_that_declares_nothing_is_refused(tmp_path: Path, file: str, te
     assert not list((tmp_path / "pipelines").glob("*"))
 
 
+@pytest.mark.parametrize("beyond", [-1, 0, 1])
+def test_a_source_may_have_as_many_bytes_as_the_LARGEST(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, beyond: int
+) -> None:
+    text = f"-- größer\n{RAW}"
+    monkeypatch.setattr("sluicegate.imports.pipeline.LARGEST", len(text.encode()) - beyond)
+    if beyond <= 0:
+        assert list(loaded(tmp_path, text)[0].bronze) == ["raw"]
+        return
+    with pytest.raises(UserError, match=r"source\.sql is larger than \d+ bytes"):
+        imported(tmp_path, text)
+    assert not list((tmp_path / "pipelines").glob("*"))
+
+
 def test_a_pipeline_that_is_there_stays(tmp_path: Path) -> None:
     loaded(tmp_path, RAW)
     with pytest.raises(UserError, match="there is a pipeline mine already"):

@@ -6,9 +6,9 @@ import json
 import os
 import time
 from collections.abc import Callable
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta, tzinfo
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 import pyarrow as pa
 import pytest
@@ -83,6 +83,42 @@ def test_what_delta_rs_writes_is_maintained_by_it(maintained: Workspace, capsys:
     assert (events(maintained).stale, events(maintained).bytes < before.bytes) == (0, True)
     rows = DeltaTable(maintained.lake.events).to_pyarrow_table()["n"].to_pylist()
     assert sorted(rows) == list(range(32))
+
+
+@pytest.mark.parametrize("beyond", [-1, 0, 1])
+def test_files_below_SMALL_are_put_together_whatever_delta_rs_takes_for_large(
+    maintained: Workspace, monkeypatch: pytest.MonkeyPatch, beyond: int
+) -> None:
+    """Else maintenance would be due for ever, of tables whose files delta-rs leaves as they are."""
+    table = DeltaTable(maintained.lake.events)
+    [size] = {*lake.statistics(table, "size_bytes")["size_bytes"].to_pylist()}
+    table.alter.set_table_properties({"delta.targetFileSize": f"{size}"})
+    monkeypatch.setattr(maintain, "SMALL", size - beyond)
+    assert events(maintained).scattered == (beyond < 0)
+    work(maintained)
+    after = events(maintained)
+    assert (after.files < lake.MANY_FILES, after.due) == (beyond < 0, False)
+
+
+@pytest.mark.parametrize("beyond", [-1, 0, 1])
+def test_files_stay_for_who_follows_a_commit_within_SLACK_of_when_they_may_go(
+    maintained: Workspace, monkeypatch: pytest.MonkeyPatch, beyond: int
+) -> None:
+    """A file may be as much older than its commit as the job took."""
+    work(maintained)
+    age(maintained.lake.events)
+    now, keeps = datetime.now(UTC).replace(microsecond=0), timedelta(days=7)
+
+    class Clock(datetime):
+        @classmethod
+        def now(cls, tz: tzinfo | None = None) -> Self:
+            return cls.fromtimestamp(now.timestamp(), tz)
+
+    monkeypatch.setattr(maintain, "datetime", Clock)
+    commit = now - keeps + maintain.SLACK + beyond * timedelta(microseconds=1)
+    uri = maintained.lake.events
+    seen = maintain._seen(DeltaTable(uri), uri, maintained.lake, False, keeps, (commit, "a table"))
+    assert (seen.stale, bool(seen.held), seen.vacuum) == (32, beyond < 0, beyond >= 0)
 
 
 def test_files_stay_as_long_as_the_definition_says(maintained: Workspace) -> None:

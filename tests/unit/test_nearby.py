@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sluicegate.nearby import ranges
+from sluicegate.nearby import RANGES, ranges
 
 pytestmark = pytest.mark.unit
 
@@ -24,3 +24,11 @@ def test_ranges_hold_all_values_and_leave_the_widest_gaps_out(values: set[int], 
     assert values <= inside
     gaps = sorted((b - a - 1 for a, b in pairwise(ascending)), reverse=True)
     assert len(inside - values) == sum(gaps[most - 1 :])
+
+
+@pytest.mark.parametrize("beyond", [-1, 0, 1])
+def test_there_are_no_more_than_so_many_RANGES(beyond: int) -> None:
+    """Above that the two values with the narrowest gap between them share one."""
+    values = [n * n for n in range(1, RANGES + beyond + 1)]
+    apart = [(value, value) for value in values]
+    assert ranges(values) == (apart if beyond <= 0 else [(1, 4), *apart[2:]])

@@ -21,7 +21,7 @@ from typer.testing import CliRunner
 from sluicegate import definition
 from sluicegate.cli import app
 from sluicegate.errors import DefinitionError, SourceError, UserError
-from sluicegate.scaffold import kinds, looking, naming, pipeline
+from sluicegate.scaffold import gathering, guesses, kinds, looking, naming, pipeline
 from sluicegate.scaffold.pipeline import NewPipeline, create
 from sluicegate.settings import Settings
 
@@ -216,6 +216,64 @@ def test_only_the_beginning_of_a_large_file_is_read(tmp_path: Path) -> None:
         assert all(len(row) == 2 for row in found.rows)
 
 
+HEADED = {"csv": True, "tsv": False}
+
+
+@pytest.mark.parametrize("beyond", [-1, 0, 1])
+@pytest.mark.parametrize("ending", ["csv", "tsv", "jsonl", "jsonl.gz", "json", "parquet"])
+def test_no_more_than_so_many_ROWS_of_a_file_are_looked_at(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, ending: str, beyond: int
+) -> None:
+    monkeypatch.setattr(looking, "ROWS", 5)
+    rows = [{"id": n, "n": n % 2} for n in range(looking.ROWS + beyond)]
+    file = Path(write(tmp_path, f"t.{ending}", WRITERS[ending](rows)))
+    found = looking.look(file, header=HEADED.get(ending))
+    assert [str(row[0]).lstrip("k") for row in found.rows] == [str(row["id"]) for row in rows[: looking.ROWS]]
+
+
+@pytest.mark.parametrize("beyond", [-1, 0, 1])
+def test_a_fault_behind_the_ROWS_that_are_looked_at_is_not_met(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, beyond: int
+) -> None:
+    monkeypatch.setattr(looking, "ROWS", 5)
+    good = ['{"id": 1}'] * (looking.ROWS + beyond)
+    lines = write(tmp_path, "lines.jsonl", "\n".join([*good, "oh", ""]))
+    array = write(tmp_path, "array.json", f"[{', '.join([*good, 'oh'])}]")
+    for file in map(Path, (lines, array)):
+        if beyond >= 0:
+            assert len(looking.look(file).rows) == looking.ROWS
+        else:
+            with pytest.raises(SourceError, match="is not JSON"):
+                looking.look(file)
+
+
+def test_parquet_of_small_row_groups_is_looked_at_as_far(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(looking, "ROWS", 5)
+    parquet.write_table(pa.table({"id": list(range(8))}), tmp_path / "t.parquet", row_group_size=2)
+    assert looking.look(tmp_path / "t.parquet").rows == [[n] for n in range(5)]
+
+
+@pytest.mark.parametrize("beyond", [-1, 0, 1])
+@pytest.mark.parametrize("packed", [False, True], ids=["plain", "packed"])
+@pytest.mark.parametrize("ending", ["csv", "jsonl", "json"])
+def test_a_file_of_no_more_than_so_many_BYTES_is_looked_at_to_its_end(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, ending: str, packed: bool, beyond: int
+) -> None:
+    """Of a longer one what may be cut off is left out, a character of two bytes here."""
+    text = {
+        "csv": "id,word\n1,one\n2,two\n3,drü",
+        "jsonl": '{"id": 1, "word": "one"}\n{"id": 2, "word": "two"}\n{"id": 3, "word": "drü"}',
+        "json": '[{"id": 1, "word": "one"}, {"id": 2, "word": "two"}, {"id": 3, "word": "drü"}]',
+    }[ending].encode()
+    monkeypatch.setattr(looking, "BYTES", len(text) - beyond)
+    content = gzip.compress(text) if packed else text
+    found = looking.look(Path(write(tmp_path, f"t.{ending}{'.gz' * packed}", content)), header=HEADED.get(ending))
+    assert "encoding" not in found.options
+    # The end of an array may be cut off, but its last element is whole.
+    words = ["one", "two"] if beyond > 0 and ending != "json" else ["one", "two", "drü"]
+    assert [row[1] for row in found.rows] == words
+
+
 def test_numbers_inside_of_nested_values_are_hinted(tmp_path: Path) -> None:
     record = {"id": 1, "lines": [{"price": 1.5, "n": 2, "s": "x"}], "odd": {"a b": 1}, "by": {"select": 1}}
     made = new(tmp_path, write(tmp_path, "x.json", json.dumps(record) + "\n"))
@@ -395,6 +453,24 @@ def test_a_few_rows_that_differ_make_no_keys(tmp_path: Path) -> None:
     assert "some_value" in definition.load("mine", at(tmp_path)).silver["t"].expectations
 
 
+@pytest.mark.parametrize("beyond", [-1, 0, 1])
+@pytest.mark.parametrize(
+    ("header", "key"),
+    [("word,n", "word"), ("n,code", "code"), ("n,when", None), ("id,n", "id"), ("t_id,n", "t_id"), ("code,n", "code")],
+)
+def test_values_that_differ_in_FEWEST_rows_make_a_key_and_in_fewer_if_their_name_says_so(
+    tmp_path: Path, header: str, key: str | None, beyond: int
+) -> None:
+    names = header.split(",")
+    text = f"{header}\n" + "".join(
+        ",".join("x" if name == "n" or name != key else f"v{row}" for name in names) + "\n"
+        for row in range(guesses.FEWEST + beyond)
+    )
+    by_name = key in ("id", "t_id") or names[0] == key == "code"
+    guess = new(tmp_path, write(tmp_path, "t.csv", text), header=True).tables[0].guess
+    assert guess.keys == ([key] if key and (beyond >= 0 or by_name) else [])
+
+
 def test_a_column_with_a_gap_is_no_key_and_no_event_time(tmp_path: Path) -> None:
     made = new(tmp_path, write(tmp_path, "t.csv", "id,at\n1,2024-01-01\n,2024-01-02\n3,\n"))
     assert (made.tables[0].guess.keys, made.tables[0].guess.event_time) == ([], None)
@@ -518,6 +594,26 @@ def test_of_many_files_the_first_are_looked_at(tmp_path: Path, monkeypatch: pyte
     write(tmp_path, "in/f0.csv", "other,shape\n1,2\n")
     with pytest.raises(UserError, match="the first 3 of them are of 2 shapes"):
         new(tmp_path, str(tmp_path / "in"), name="other")
+
+
+@pytest.mark.parametrize("beyond", [-1, 0, 1])
+def test_files_of_several_shapes_are_told_apart_if_all_are_LOOKED_at(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, beyond: int
+) -> None:
+    monkeypatch.setattr(gathering, "LOOKED", 4)
+    count = gathering.LOOKED + beyond
+    for number in range(count):
+        write(tmp_path, f"alike/f{number}.csv", ORDERS)
+        name, text = ("orders", ORDERS) if number < 2 else ("words", "a,b\n1,2\n")
+        write(tmp_path, f"in/{name}_{number}.csv", text)
+    [alike] = new(tmp_path, str(tmp_path / "alike"), name="alike").tables
+    assert (len(alike.looks), len(alike.files)) == (min(count, gathering.LOOKED), count)
+    if beyond <= 0:
+        made = new(tmp_path, str(tmp_path / "in"))
+        assert [len(table.files) for table in made.tables] == [2, count - 2]
+        return
+    with pytest.raises(UserError, match="has 5 files, and the first 4 of them are of 2 shapes"):
+        new(tmp_path, str(tmp_path / "in"))
 
 
 # --- what is refused -------------------------------------------------------------------------------------------------

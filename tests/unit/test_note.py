@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import pytest
 
+from sluicegate import report
 from sluicegate.report import RunReport, TableReport
 from tests.unit.test_dag import airflow_home as airflow_home
 
@@ -72,3 +74,13 @@ def test_a_note_is_never_longer_than_airflow_keeps_nor_has_what_a_database_refus
     assert 900 < len(found) <= 1000
     assert found.endswith("…")
     assert "\x00" not in found
+
+
+@pytest.mark.parametrize("beyond", [-1, 0, 1])
+def test_so_many_files_are_SHOWN_and_all_are_counted(beyond: int) -> None:
+    count = report.SHOWN + beyond
+    files = {f"f{number}.json": f"why {number}" for number in range(count)}
+    for field in ("failed", "refused"):
+        heading, *named = TableReport("t", "bronze", **{field: files}).remarks()  # type: ignore[arg-type]
+        assert re.findall(r"\d+", heading) == [str(count)]
+        assert named == [f"           {path}: {why}" for path, why in files.items()][: min(count, report.SHOWN)]

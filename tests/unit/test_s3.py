@@ -9,6 +9,7 @@ import threading
 import time
 from collections.abc import Iterator
 from dataclasses import asdict, replace
+from types import SimpleNamespace
 from typing import Any
 
 import pyarrow as pa
@@ -84,6 +85,40 @@ def test_a_lease_that_nobody_renews_ends(at: lake.Lake) -> None:
     began = time.monotonic()
     with pipeline_lock(at, "the next run", wait=300.0):
         assert time.monotonic() - began > 0.5
+
+
+@pytest.mark.parametrize("beyond", [-1.0, 0.0, 1.0])
+@pytest.mark.parametrize("renewed", [False, True], ids=["taken", "renewed"])
+def test_a_lease_LASTS_so_long_from_when_it_was_taken_or_renewed(
+    at: lake.Lake, monkeypatch: pytest.MonkeyPatch, renewed: bool, beyond: float
+) -> None:
+    now = 1_000_000.0
+    monkeypatch.setattr(lease, "time", SimpleNamespace(time=lambda: now))
+    address = at.lock("pipeline")
+    claim = lease.taken(address, "a run")
+    assert isinstance(claim, lease.Claim)
+    if renewed:
+        now += lease.LASTS - 1.0
+        monkeypatch.setattr(lease, "RENEWED_AFTER", 0.01)
+        taken = lake.table_at(address).version()
+        keeper = lease._Keeper(address, claim, stops=False)
+        keeper.start()
+        deadline = time.monotonic() + 300
+        while lake.table_at(address).version() == taken:
+            assert time.monotonic() < deadline
+            time.sleep(0.01)
+        keeper._over.set()  # killed: it does not let go
+        keeper.join()
+    now += lease.LASTS + beyond
+    assert (lease.holder(address) is None) == (beyond >= 0)
+    other = lease.taken(address, "another run")
+    assert isinstance(other, lease.Claim) == (beyond >= 0)
+    assert str(other).startswith("a run (pid" if beyond < 0 else "another run (pid")
+    if beyond >= 0:  # the first run finds it out, and leaves it to the other
+        late = lease._Keeper(address, claim, stops=False)
+        late._put(now + lease.LASTS)
+        assert late.lost == other
+    assert str(lease.holder(address)) == str(other)
 
 
 def test_a_lease_of_a_process_that_is_gone_is_taken_at_once(at: lake.Lake) -> None:

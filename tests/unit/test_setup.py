@@ -15,7 +15,8 @@ from pathlib import Path
 import pytest
 
 from scripts import setup
-from sluicegate import jars
+from sluicegate import jars, session
+from sluicegate.errors import JavaMissing
 
 pytestmark = pytest.mark.unit
 
@@ -152,6 +153,27 @@ def test_an_old_java_is_refused(checkout: Path, tmp_path: Path, java: Java) -> N
     assert sentence.startswith("setup: Spark needs Java 17 or newer, and ")
     assert f"{tmp_path}/old/java is Java 11.0.22: install one (" in sentence
     assert calls(checkout) == []
+
+
+@pytest.mark.parametrize(
+    ("version", "beyond"),
+    [("1.8.0_292", -9), ("16.0.2", -1), ("17", 0), ("17.0.15", 0), ("17-ea", 0), ("18.0.1+9", 1), ("25-ea", 8)],
+)
+def test_a_job_takes_any_java_from_JAVA_AT_LEAST_on_as_set_up_does(
+    tmp_path: Path, java: Java, version: str, beyond: int
+) -> None:
+    """Told by what it prints, and by the file that most vendors put beside it."""
+    assert setup.java_release(version) - session.JAVA_AT_LEAST == beyond
+    programs = [java(tmp_path / name / "bin", f'openjdk version "{version}" 2024-01-16') for name in ("said", "told")]
+    (tmp_path / "told" / "release").write_text(f'IMPLEMENTOR="N/A"\nJAVA_VERSION="{version}"\n')
+    for program in map(str, programs):
+        if beyond >= 0:
+            assert session.java_version(program) == version
+            continue
+        with pytest.raises(JavaMissing, match=rf"Spark needs Java 17 or newer, and {program} is Java {version}"):
+            session.java_version(program)
+    with pytest.raises(JavaMissing, match="does not say its version"):
+        session.java_version(str(java(tmp_path / "odd", 'openjdk version "?"')))
 
 
 @pytest.mark.parametrize(

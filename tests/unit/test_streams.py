@@ -10,8 +10,9 @@ import sys
 import threading
 import time
 from collections.abc import Callable
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime, timedelta, tzinfo
 from pathlib import Path
+from typing import Self
 
 import pytest
 from typer.testing import CliRunner
@@ -129,6 +130,25 @@ def test_a_dead_run_is_shown_as_such_and_cleared_by_stopping_it(at: Lake) -> Non
     assert killed.id not in {one.id for one in streams.listed(at.root)}
     streams.stop(at.root, streams.chosen(at.root, None, alive.id))
     assert Path(at.streams, f"{alive.id}.stop").exists()
+
+
+@pytest.mark.parametrize("beyond", [-1, 0, 1])
+def test_a_run_elsewhere_is_dead_after_SILENCE(at: Lake, monkeypatch: pytest.MonkeyPatch, beyond: int) -> None:
+    now = datetime.now(UTC).replace(microsecond=0)
+    beat = now - streams.SILENCE - beyond * timedelta(microseconds=1)
+    stream = left_behind(at, world="another machine's start/1", beat=beat.isoformat())
+
+    class Clock(datetime):
+        @classmethod
+        def now(cls, tz: tzinfo | None = None) -> Self:
+            return cls.fromtimestamp(now.timestamp(), tz)
+
+    monkeypatch.setattr(streams, "datetime", Clock)
+    (seen,) = streams.listed(at.root)
+    assert (seen.dead, seen.state) == (beyond > 0, "no sign of life" if beyond > 0 else "running")
+    assert ("cleared away" in streams.stop(at.root, seen)) == (beyond > 0)
+    assert Path(at.streams, f"{stream.id}.stop").exists() == (beyond <= 0)
+    assert streams.SILENCE.total_seconds() > streams.BEAT * 3, "one sign that comes late, or not at all, ends nothing"
 
 
 def test_what_stands_in_a_file_cannot_lead_elsewhere(at: Lake) -> None:
