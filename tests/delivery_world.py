@@ -47,15 +47,17 @@ class World:
     def uri(self) -> str:
         return self.workspace.uri(self.source)
 
-    def grow(self, files: int) -> None:
-        now, ids = [datetime.now(UTC)] * files, list(range(self.rows, self.rows + files))
-        none, times = pa.nulls(files, pa.string()), pa.array(now, pa.timestamp("us", "UTC"))
-        rows = {"id": ids, "k": ["x"] * files, "p": ids, "_rescued_data": none, "_corrupt_record": none,
-                "receipt_time": times, "source_file": ["file:///f"] * files, "_file_modification_time": times,
-                "_chunk": [self.rows] * files, "_pos": list(range(files))}  # fmt: skip
+    def grow(self, rows: int, keys: list[str] | None = None, files: int | None = None) -> None:
+        """Commits some rows, each in a file of its own, or all in so many files; ``keys`` are theirs."""
+        now, ids = [datetime.now(UTC)] * rows, list(range(self.rows, self.rows + rows))
+        none, times = pa.nulls(rows, pa.string()), pa.array(now, pa.timestamp("us", "UTC"))
+        parts = [number % files for number in range(rows)] if files else ids
+        found = {"id": ids, "k": keys or ["x"] * rows, "p": parts, "_rescued_data": none, "_corrupt_record": none,
+                 "receipt_time": times, "source_file": ["file:///f"] * rows, "_file_modification_time": times,
+                 "_chunk": [self.rows] * rows, "_pos": list(range(rows))}  # fmt: skip
         feed = {"delta.enableChangeDataFeed": "true"}
-        write_deltalake(self.uri, pa.table(rows), mode="append", partition_by=["p"], configuration=feed)
-        self.rows += files
+        write_deltalake(self.uri, pa.table(found), mode="append", partition_by=["p"], configuration=feed)
+        self.rows += rows
 
     def run(self) -> Any:
         return self.workspace.run(self.spark, self.layer)[self.target]
@@ -75,11 +77,11 @@ class Ledger(World):
 
     target, layer = "things", "bronze"
 
-    def grow(self, files: int) -> None:
-        for number in range(self.rows, self.rows + files):
+    def grow(self, rows: int, keys: list[str] | None = None, files: int | None = None) -> None:
+        for number in range(self.rows, self.rows + rows):
             self.workspace.land(f"things/{number}.json", [{"id": number}])
             landing.enter("things", self.workspace.definition.bronze["things"], self.workspace.lake)
-        self.rows += files
+        self.rows += rows
 
 
 class Foreign(World):
@@ -104,9 +106,9 @@ class Again(World):
 
     gone = 0
 
-    def grow(self, files: int) -> None:
-        super().grow(files - 1 if self.rows else files)
-        if self.rows > files:
+    def grow(self, rows: int, keys: list[str] | None = None, files: int | None = None) -> None:
+        super().grow(rows - 1 if self.rows else rows)
+        if self.rows > rows:
             DeltaTable(self.uri).delete(f"id = {self.gone}")
             self.gone += 1
 
