@@ -147,18 +147,19 @@ class _Reading:
             one_row=not groups,
         )
         grouped = replace(grouped, again=self._again(grouped, groups, listed))
+        missing = [text for number, text in enumerate(grouped.groups) if number not in grouped.keys]
         if not others:
             try:
                 grouped = self._over_groups(grouped, groups)
+                cheaper = f"select {', '.join(missing)}, or all of its rows are written anew" if missing else ""
                 return Upkeep("partial", f"rows that come add to its groups, rows that go are taken away"
-                              f"{self._of_joins()}", "", grouped)  # fmt: skip
+                              f"{self._of_joins()}", cheaper if groups else "", grouped)  # fmt: skip
             except Left as left:
                 others = [str(left)]
         needs = f"{', '.join(others)} {'needs' if len(others) == 1 else 'need'} all rows"
         if grouped.one_row:
             return Upkeep("whole", f"it has no GROUP BY, and {needs}", f"without {', '.join(others)}", grouped)
         if not grouped.located:
-            missing = [text for number, text in enumerate(grouped.groups) if number not in grouped.keys]
             return Upkeep("whole", f"it groups by {', '.join(missing)}, which is not in its SELECT list",
                           "put it there, so that the rows of a group can be found", grouped)  # fmt: skip
         why = f"{needs} of a group{self._of_joins()}"
@@ -333,7 +334,7 @@ class _Reading:
         """What of its functions asks for more than to add and to take away, in words."""
         places = [(self.first, self.from_), *([self.clauses["having"]] if "having" in self.clauses else [])]
         found = {self.tokens.word(i).lower(): None for place in places for i in self._aggregates(*place)}
-        return sorted(found.keys() - PARTIAL.keys()) + list(self.odd.values())
+        return sorted({*found} - {*PARTIAL}) + list(dict.fromkeys(self.odd.values()))
 
     def _aggregates(self, start: int, end: int) -> list[int]:
         """The calls of aggregate functions, as far as they are known here."""

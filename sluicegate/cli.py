@@ -158,17 +158,18 @@ def plan(
 
 def _planned(definition: Pipeline, waiting: Pending, work: TableWork, touched: Touched | None) -> dict[str, Any]:
     from sluicegate.definition import LAYERS
+    from sluicegate.report import files
 
     now = work.progress
     before = LAYERS.index(work.layer)
     follows = waiting.layers and before > min(LAYERS.index(layer) for layer in waiting.layers)
     if work.files:
-        would = f"read {work.files:,} files"
+        would = f"read {files(work.files)}"
     elif now.kind == "incremental":
         versions = f"take versions {now.since + 1} to {now.until}" if now.since < now.until else ""
         would = "; ".join(filter(None, [versions, now.why]))
     elif now.kind == "whole":
-        would = f"make it again whole: {now.why}"
+        would = f"make it again whole: {now.why}" if now.why else "make it"
     elif follows:
         would = "follow what the layer before writes"
     else:
@@ -212,7 +213,7 @@ def _kept(found: Upkeep) -> str:
         "whole": "made again whole whenever silver changes, in one commit",
         "stream": "a streaming aggregation with a checkpoint",
     }[found.way]
-    asked = "by its text; its first run asks Spark" if found.expected else ""
+    asked = "so says its text: its first run asks Spark" if found.expected else ""
     return "; ".join(filter(None, [f"{way}: {found.why}", asked, found.cheaper and f"cheaper: {found.cheaper}"]))
 
 

@@ -15,7 +15,7 @@ from sluicegate.definition import LAYERS
 from sluicegate.errors import AccountingError, JobFailed, PipelineMissing, SluicegateError, UserError
 from sluicegate.lock import pipeline_lock
 from sluicegate.progress import progress
-from sluicegate.report import RunReport
+from sluicegate.report import RunReport, files
 
 if TYPE_CHECKING:
     from sluicegate.choice import Interval
@@ -181,8 +181,7 @@ def _settled(pipeline: Pipeline, settings: Settings, tell: Callable[[str], None]
     waiting = plan.pending(pipeline, settings)
     seconds = max((pipeline.bronze[t.table].settleSeconds for t in waiting.tables if t.settling), default=0.0)
     if 0 < seconds <= LONGEST_WAIT:
-        files = "1 file" if waiting.settling == 1 else f"{waiting.settling:,} files"
-        tell(f"waiting {seconds:g} s: {files} landed a moment ago and may still be being written")
+        tell(f"waiting {seconds:g} s: {files(waiting.settling)} landed a moment ago and may still be being written")
         time.sleep(seconds)
         waiting = plan.pending(pipeline, settings)
     return waiting
