@@ -39,6 +39,9 @@ _WHOLE, _DECIMAL, _DOUBLE = 10, 20, 500
 # precision: so many places on stand the first, the second, and those of terms that were divided by 2^_SCALE.
 _SQUARE, _REST, _SCALED, _SCALE = 1_000_000, 2_000_000, 10_000_000, 600
 
+FUNCTIONS = _SQUARE // PLACES
+"""Numbers of aggregate functions are below this: from there on the places are those of squares."""
+
 # A decimal has up to 38 digits; so many places of nine hold them.
 _NINES = 5
 # A sum of 2^31 terms has up to three places more than its terms, and a quotient is exact to three places below.

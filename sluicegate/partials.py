@@ -35,7 +35,7 @@ from pyspark.sql.types import (
 
 from sluicegate import exact
 from sluicegate.data_types import has_odd_parts
-from sluicegate.exact import COUNT, PLACES, Sum, entry, variance, with_limbs, with_squares
+from sluicegate.exact import COUNT, FUNCTIONS, PLACES, Sum, entry, variance, with_limbs, with_squares
 from sluicegate.grouped import MOMENTS, SUMS
 from sluicegate.joined import ROWS
 from sluicegate.values import quoted
@@ -84,8 +84,10 @@ class Partials:
             rows: rows of its table, of which none is read.
 
         Raises:
-            NotPartial: of a type that it groups by or aggregates nothing can be kept.
+            NotPartial: of a type that it groups by or aggregates nothing can be kept, or it has too many functions.
         """
+        if max(grouped.once, default=0) + 1 >= FUNCTIONS:
+            raise NotPartial(f"it has {FUNCTIONS:,} aggregate functions or more")
         prepared = _prepared(grouped, rows.withColumn(SIGN, F.lit(1)))
         found = cls(grouped, {field.name: field.dataType for field in prepared.schema})
         for kind in found.types.values():

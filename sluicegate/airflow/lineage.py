@@ -73,9 +73,10 @@ def _commits(uri: str, run_id: str, attempt: int) -> Iterator[Commit]:
     table = lake.delta_table(uri)
     if table is None:
         return
-    newest = list(lake.commits(table, NEWEST))
-    ours = [commit for commit in newest if commit.ours and _of(commit.ours, run_id, attempt)]
-    if ours and ours[-1] is newest[-1]:
+    # One try is at work at a time, so that behind the commit of another one there is none of this one.
+    of_tries = [commit for commit in lake.commits(table, NEWEST) if commit.ours]
+    ours = [commit for commit in of_tries if commit.ours and _of(commit.ours, run_id, attempt)]
+    if ours and ours[-1] is of_tries[-1]:
         ours = [commit for commit in lake.commits(table) if commit.ours and _of(commit.ours, run_id, attempt)]
     yield from ours
 

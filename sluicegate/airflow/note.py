@@ -105,10 +105,13 @@ def _stands(tables: list[dict[str, Any]]) -> Iterator[str]:
 
 def _short(parts: list[str]) -> str:
     """As many whole lines as a note can hold, without characters that a database may refuse."""
+    lines = ["".join(c for c in part if c.isprintable() or c == "\n") for part in parts]
+    whole = "\n".join(lines).rstrip()
+    if len(whole) <= LONGEST:
+        return whole
     text = ""
-    for part in parts:
-        line = "".join(c for c in part if c.isprintable() or c == "\n")
+    for line in lines:
         if len(text) + len(line) > LONGEST - 2:
-            return f"{text}…"
+            break
         text += f"{line}\n"
-    return text.rstrip()
+    return f"{text or lines[0][: LONGEST - 1]}…"

@@ -6,7 +6,6 @@ import json
 import os
 import time
 from decimal import Decimal
-from io import BytesIO
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -105,27 +104,3 @@ def test_unions(spark: SparkSession, workspace: Workspace) -> None:
     )
     workspace.run(spark, "bronze")
     assert read(workspace, "u", "e") == [({"member_int": None, "member_string": "x"}, "A")]
-
-
-@pytest.mark.parametrize(
-    "head",
-    [
-        b"",
-        b"Obj",
-        b"Obj\x02",
-        b"Obj\x01",
-        b"Obj\x01\x00",
-        b"Obj\x01\xff",
-        b"Obj\x01\x02\x03",
-        b"Obj\x01" + b"\xff" * 20,
-    ],
-)
-def test_a_head_that_is_none(head: bytes) -> None:
-    with pytest.raises(ValueError, match=r"begin|end|schema|broken"):
-        avro.schema(BytesIO(head))
-
-
-def test_a_head_in_blocks_with_their_sizes() -> None:
-    """As some writers give them, so that a reader can skip a block."""
-    entry = b"\x16avro.schema" + b"\x10" + b'"string"'[:8]
-    assert avro.schema(BytesIO(b"Obj\x01" + b"\x01" + b"\x2a" + entry + b"\x00")) == '"string"'

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from sluicegate import fault, halving, lake, landing, outcome, plan, status
+from sluicegate import bronze, fault, halving, lake, landing, outcome, plan, status
 from sluicegate.errors import SchemaMismatch, SourceError
 from tests.conftest import Workspace, beat
 from tests.spark.test_medallion import assert_right
@@ -94,6 +94,24 @@ def test_a_file_that_always_meets_passing_trouble_keeps_no_newer_one_waiting(
         assert ids(workspace) == [1]
     of_a = {("a.json.gz", "failed"): 2, ("a.json.gz", "waiting"): 1}
     assert Counter(states(workspace)) == {**of_a, ("b.json", "ingested"): 1}
+
+
+def test_as_many_WITNESSES_are_asked_whether_trouble_is_of_the_machines(
+    spark: SparkSession, workspace: Workspace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of four files, each a chunk of its own, only the last one can be read: for the first it is the third witness."""
+    define(workspace, "format: json, schemaHints: id BIGINT, maxFilesPerTrigger: 1")
+    for number, name in enumerate(("a.json.gz", "b.json.gz", "c.json.gz")):
+        workspace.land(f"things/{name}", b"?", age=90 - number)
+    workspace.land("things/d.json", '{"id": 1}', age=80)
+    monkeypatch.setattr(halving, "passes", lambda _error: True)
+    monkeypatch.setattr(bronze, "WITNESSES", 2)
+    with pytest.raises(SourceError, match="cannot be read"):
+        workspace.run(spark, "bronze")
+    assert ids(workspace) == []
+    monkeypatch.setattr(bronze, "WITNESSES", 3)
+    assert len(workspace.run(spark, "bronze")["things"].failed) == 3
+    assert ids(workspace) == [1]
 
 
 def test_a_trouble_that_is_not_the_file_s_fails_none(

@@ -265,6 +265,72 @@ def test_what_cannot_be_followed_is_made_again_whole(
     assert world.commits("a")[0]["all"]
 
 
+def test_groups_are_kept_of_tables_that_are_not_SMALL(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Tables of one row, of two and, joined, of three: more than two are not small."""
+    monkeypatch.setattr(cost, "SMALL", 2)
+    queries = {
+        "below": "SELECT g, sum(k) AS s FROM t GROUP BY g",
+        "exactly": "SELECT name, count(*) AS n FROM u GROUP BY name",
+        "above": "SELECT u.name, count(*) AS n FROM t JOIN u ON t.g = u.g GROUP BY u.name",
+    }
+    world = GoldWorld(tmp_path, queries, spark)
+    world.add([sample(1)])
+    world.name([("b", "Ann", 0.5), ("c", "Bob", 0.5)])
+    world.run()
+    there = [name for name in queries if lake.delta_table(world.at.groups(name)) is not None]
+    assert there == ["above"]
+    for name in queries:
+        assert world.rows(name) == world.expected(name), name
+
+
+def test_all_is_read_where_more_than_FEW_rows_and_MUCH_of_all_changed(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As it was foreseen. What is kept of no more than FEW groups is written anew, and of more it is merged."""
+    queries = {
+        "one": kept("SELECT g, count(*) AS n, sum(k) AS s FROM t GROUP BY g"),
+        "two": kept("SELECT b, count(*) AS n, sum(k) AS s FROM t GROUP BY b"),
+        "three": kept("SELECT name, count(*) AS n FROM u GROUP BY name"),
+    }
+    world = GoldWorld(tmp_path, queries, spark)
+    sizes = {"t": 0, "u": 0}
+
+    def came(few: int, much: float, **rows: int) -> dict[str, bool]:
+        """Adds rows and runs; whether each table that is behind was made of all rows."""
+        monkeypatch.setattr(cost, "FEW", few)
+        monkeypatch.setattr(cost, "MUCH", much)
+        for table, count in rows.items():
+            numbers = range(sizes[table], sizes[table] + count)
+            if table == "t":
+                world.add([(n, "a", n, None, None, None, None, None, n % 2 == 0) for n in numbers])
+            else:
+                world.name([("a", ("Ann", "Bob", "Cy")[n % 3], 0.5) for n in numbers])
+            sizes[table] += count
+        flows = plan.flows(world.pipeline, world.at, "gold")
+        behind = {name: now for name, flow in flows.items() if (now := progress(flow)).work}
+        seen = {name: foresight.touched(world.pipeline.gold[name], flows[name], now) for name, now in behind.items()}
+        world.run()
+        for name in queries:
+            assert world.rows(name) == world.expected(name), name
+        made = {name: bool(world.commits(name)[0]["all"]) for name in behind}
+        assert {name: bool(one.all_of) for name, one in seen.items()} == made
+        return made
+
+    def how(name: str) -> str:
+        table = lake.delta_table(world.at.groups(name))
+        assert table is not None
+        return next(lake.commits(table)).operation
+
+    assert came(2, 0, t=6, u=6) == {"one": True, "two": True, "three": True}
+    assert came(2, 0, t=1, u=2) == {"one": False, "two": False, "three": False}
+    assert [how(name) for name in queries] == ["WRITE", "WRITE", "MERGE"]
+    assert came(2, 0, t=3) == {"one": True, "two": True}
+    assert came(0, 0.5, t=10, u=6) == {"one": False, "two": False, "three": False}  # 10 of 20 rows, and 6 of 14
+    assert came(0, 0.5, u=16) == {"three": True}  # of 30
+
+
 def test_many_groups_are_merged(spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(cost, "FEW", 3)
     world = GoldWorld(tmp_path, {name: QUERIES[name] for name in ("sums", "small", "mixed", "rows")}, spark)

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from rich.console import Console
 
 from sluicegate.cases import landing, values
-from sluicegate.cases.difference import TableDifference, compare, pairs, unmatched
+from sluicegate.cases.difference import SHOWN, TableDifference, compare, pairs, unmatched
 from sluicegate.cases.files import choose, load
 from sluicegate.cases.model import Case, Place, Rows, TableGiven, Wrong
 from sluicegate.cases.rows import typed
@@ -385,6 +385,24 @@ def test_some_rows_are_enough_where_only_some_are_expected() -> None:
     told = TableDifference("t", 1, 1)
     assert not compare(told, [(1,), (1,)], [(1,), (2,)], partly=True)
     assert told.counts == {"missing": 1, "unexpected": 0, "changed": 0}
+
+
+@pytest.mark.parametrize("beyond", [-1, 0, 1])
+def test_so_many_rows_of_each_kind_are_SHOWN_and_all_are_counted(beyond: int) -> None:
+    count = SHOWN + beyond
+    expected = [("missing", n, n) for n in range(count)] + [("changed", n, 0) for n in range(count)]
+    found = [("unexpected", n, n) for n in range(count)] + [("changed", n, 1) for n in range(count)]
+    told = TableDifference("t", 1, 1, columns=["kind", "n", "v"])
+    assert not compare(told, expected, found, keys=[0, 1])
+    assert told.counts == {"missing": count, "unexpected": count, "changed": count}
+    first = range(min(count, SHOWN))
+    assert told.missing == [["missing", str(n), str(n)] for n in first]
+    assert told.unexpected == [["unexpected", str(n), str(n)] for n in first]
+    assert told.changed == [[["changed", str(n), "0"], ["changed", str(n), "1"]] for n in first]
+    text = io.StringIO()
+    show(CaseResult("c", "/x/a.yaml", 1, "", FAILED, 1.0, "/tmp/kept", [told]), Console(file=text, width=100))
+    assert ("and 3 more" in text.getvalue()) == (beyond > 0)
+    assert ("more" in text.getvalue()) == (beyond > 0)
 
 
 def test_a_difference_is_shown_row_by_row_with_its_line() -> None:

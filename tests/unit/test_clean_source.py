@@ -16,6 +16,7 @@ import pytest
 from sluicegate import archive as archives
 from sluicegate import clean_source, lake, outcome
 from sluicegate.definition import load
+from sluicegate.definition_bronze import DELETE_AT_LEAST
 from sluicegate.errors import DefinitionError
 from sluicegate.settings import Settings
 from sluicegate.stores import file
@@ -315,6 +316,32 @@ def test_the_definition(tmp_path: Path, fields: str, code: str | None) -> None:
     with pytest.raises(DefinitionError) as refused:
         load("p", settings)
     assert refused.value.mistakes[0].code == code
+
+
+@pytest.mark.parametrize(
+    ("retention", "refused"),
+    [
+        ("6 days 23 hours 59 minutes 59.999999 seconds", True),
+        ("7 days", False),
+        ("7 days 0.000001 seconds", False),
+    ],
+)
+def test_files_are_deleted_no_sooner_than_DELETE_AT_LEAST_and_moved_at_any_time(
+    tmp_path: Path, retention: str, refused: bool
+) -> None:
+    assert timedelta(days=7) == DELETE_AT_LEAST
+    settings = Settings.of(str(tmp_path / "lake"), "/land", tmp_path)
+    (tmp_path / "p").mkdir()
+    for fields in ("cleanSource: DELETE", "cleanSource: MOVE, cleanSourceMoveDestination: /away"):
+        table = f"path: /land/a, format: json, {fields}, cleanSourceRetentionDuration: {retention}"
+        (tmp_path / "p/pipeline.yaml").write_text(f"name: p\nbronze:\n  a: {{{table}}}\n")
+        if refused and "DELETE" in fields:
+            with pytest.raises(DefinitionError) as error:
+                load("p", settings)
+            assert [mistake.code for mistake in error.value.mistakes] == ["out-of-range"]
+        else:
+            kept = load("p", settings).bronze["a"].cleanSourceRetentionDuration
+            assert (kept < DELETE_AT_LEAST) == refused
 
 
 def test_two_tables_of_one_folder(tmp_path: Path) -> None:

@@ -137,6 +137,25 @@ def test_why_all_of_the_source_is_read(world: World, monkeypatch: pytest.MonkeyP
     assert why(KEPT) == "much of it changed"
 
 
+@pytest.mark.parametrize("beyond", [-1, 0, 1])
+def test_all_is_read_of_what_is_SMALL_and_where_more_than_FEW_rows_and_MUCH_of_it_changed(
+    world: World, monkeypatch: pytest.MonkeyPatch, beyond: int
+) -> None:
+    """The source has 32 rows, and as many came, went or changed, of which each is two."""
+
+    def why(small: float, few: float, much: float) -> str:
+        for name, value in {"SMALL": small, "FEW": few, "MUCH": much}.items():
+            monkeypatch.setattr(cost, name, value)
+        return world.foreseen()["g"].why
+
+    world.define(KEPT)
+    world.run(4)
+    change(world)
+    assert why(32 - beyond, 100, 1) == ("it is small" if beyond <= 0 else "")
+    assert why(0, 32 - beyond, 0) == ("much of it changed" if beyond > 0 else "")
+    assert why(0, 0, (32 - beyond) / 32) == ("much of it changed" if beyond > 0 else "")
+
+
 def test_the_first_run_reads_all(world: World) -> None:
     world.define(KEPT)
     found = world.foreseen()["g"]

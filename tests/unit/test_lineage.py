@@ -10,7 +10,8 @@ import pytest
 from deltalake import CommitProperties, write_deltalake
 
 from sluicegate import lake as lakes
-from sluicegate.airflow.lineage import NEWEST, dataset, of_try
+from sluicegate.airflow import lineage
+from sluicegate.airflow.lineage import dataset, of_try
 from tests.conftest import Workspace
 from tests.unit.test_dag import airflow_home as airflow_home
 from tests.unit.test_dag import job_of
@@ -79,11 +80,21 @@ def test_what_a_try_did_not_write_is_not_told_of(workspace: Workspace) -> None:
     assert told(workspace, "gold") == ({}, {})
 
 
-def test_a_try_of_many_commits_is_told_of_whole(workspace: Workspace) -> None:
-    for _ in range(NEWEST + 3):
+@pytest.mark.parametrize("beyond", [-1, 0, 1])
+@pytest.mark.parametrize("theirs", [-1, 0, 1, 2])
+def test_a_try_is_told_of_whole_though_it_has_more_commits_than_the_NEWEST(
+    workspace: Workspace, monkeypatch: pytest.MonkeyPatch, beyond: int, theirs: int
+) -> None:
+    """Also where somebody else's commit is among them."""
+    monkeypatch.setattr(lineage, "NEWEST", 3)
+    uri, count = workspace.uri("daily_patient_avg"), 3 + beyond
+    commit(workspace, "daily_patient_avg", run_id="before")
+    for number in range(count):
+        if number == theirs:
+            write_deltalake(uri, pa.table({"x": [0]}), mode="append")
         commit(workspace, "daily_patient_avg")
-    version = str(NEWEST + 2)
-    assert told(workspace, "gold")[1] == {workspace.uri("daily_patient_avg"): (version, 2 * (NEWEST + 3))}
+    version = str(count + (0 <= theirs < count))
+    assert told(workspace, "gold")[1] == {uri: (version, 2 * count)}
 
 
 def test_airflows_provider_takes_it_from_the_task(workspace: Workspace) -> None:

@@ -15,6 +15,7 @@ import pytest
 from deltalake import DeltaTable, write_deltalake
 
 from sluicegate import lake, maintain, session
+from sluicegate.definition_maintenance import LONGEST, RETENTION
 from sluicegate.errors import DefinitionError, JavaMissing
 from sluicegate.report import REPORT
 from tests.airflow_runs import context_of
@@ -151,6 +152,51 @@ def test_what_would_break_readers_is_refused(workspace: Workspace, given: str, t
     with pytest.raises(DefinitionError) as error:
         _ = workspace.definition
     assert told in error.value.for_people()
+
+
+def asks_for(workspace: Workspace, retention: str) -> None:
+    workspace.edit("pipeline.yaml", "\ndatabase:", f"\nmaintenance: {{retention: {retention}}}\ndatabase:")
+
+
+@pytest.mark.parametrize(
+    ("given", "keeps"),
+    [
+        ("6 days 23 hours 59 minutes 59.999999 seconds", None),
+        ("7 days", timedelta(days=7)),
+        ("7 days 0.000001 seconds", timedelta(days=7, microseconds=1)),
+    ],
+)
+def test_files_stay_for_RETENTION_or_longer_and_a_table_is_told_only_of_longer(
+    workspace: Workspace, given: str, keeps: timedelta | None
+) -> None:
+    assert maintain.retention(workspace.definition) == RETENTION
+    asks_for(workspace, given)
+    if keeps is None:
+        with pytest.raises(DefinitionError, match="is less than 7 days"):
+            _ = workspace.definition
+        return
+    assert maintain.retention(workspace.definition) == keeps
+    uri = workspace.lake.events
+    write_deltalake(uri, pa.table({"n": [1]}))
+    seen = maintain._seen(DeltaTable(uri), uri, workspace.lake, True, keeps, None)
+    assert (seen.retention, seen.lengthen) == (keeps, keeps > RETENTION)
+
+
+@pytest.mark.parametrize(
+    ("given", "keeps"),
+    [
+        ("29 days 23 hours 59 minutes 59.999999 seconds", LONGEST - timedelta(microseconds=1)),
+        ("30 days", LONGEST),
+        ("30 days 0.000001 seconds", None),
+    ],
+)
+def test_files_stay_no_longer_than_the_LONGEST(workspace: Workspace, given: str, keeps: timedelta | None) -> None:
+    asks_for(workspace, given)
+    if keeps is None:
+        with pytest.raises(DefinitionError, match="is more than 30 days"):
+            _ = workspace.definition
+    else:
+        assert maintain.retention(workspace.definition) == keeps
 
 
 # --- the DAG ---------------------------------------------------------------------------------------------------------

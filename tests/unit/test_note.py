@@ -77,6 +77,33 @@ def test_a_note_is_never_longer_than_airflow_keeps_nor_has_what_a_database_refus
 
 
 @pytest.mark.parametrize("beyond", [-1, 0, 1])
+def test_a_note_is_whole_up_to_the_LONGEST_and_has_whole_lines_beyond(
+    monkeypatch: pytest.MonkeyPatch, beyond: int
+) -> None:
+    from sluicegate.airflow import note
+
+    results = {"check_request": ASKED, "account": [{"table": f"t{i}", "quarantined": i} for i in (1, 2)]}
+    whole = told(results)
+    monkeypatch.setattr(note, "LONGEST", len("\n".join(whole)) - beyond)
+    found = told(results)
+    assert found == (whole if beyond <= 0 else [*whole[:-1], "…"])
+    # All that there is room for, with the sign that there is more.
+    monkeypatch.setattr(note, "LONGEST", len("\n".join([*whole[:3], "…"])) - beyond)
+    assert told(results) == [*(whole[:3] if beyond <= 0 else whole[:2]), "…"]
+
+
+@pytest.mark.parametrize("beyond", [-1, 0, 1])
+def test_a_run_that_was_asked_for_more_than_a_note_holds_has_a_note_that_begins_as_ours(beyond: int) -> None:
+    from sluicegate.airflow.note import BEGINS, LONGEST
+
+    asked = "x" * (LONGEST - len(BEGINS) - len("**") + beyond)
+    [found] = told({"check_request": asked})
+    whole = f"{BEGINS}{asked}**"
+    assert found == (whole if beyond <= 0 else f"{whole[: LONGEST - 1]}…")
+    assert len(found) == min(LONGEST + beyond, LONGEST)
+
+
+@pytest.mark.parametrize("beyond", [-1, 0, 1])
 def test_so_many_files_are_SHOWN_and_all_are_counted(beyond: int) -> None:
     count = report.SHOWN + beyond
     files = {f"f{number}.json": f"why {number}" for number in range(count)}

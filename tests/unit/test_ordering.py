@@ -11,8 +11,9 @@ from typing import Any, cast
 import pyarrow as pa
 import pytest
 from deltalake import write_deltalake
+from pyspark.sql.types import BooleanType, IntegerType, StructField, StructType
 
-from sluicegate import sqlshell
+from sluicegate import clustering, sqlshell
 from sluicegate.ordering import Key, Ordering
 from sluicegate.query import Query
 from sluicegate.settings import Settings
@@ -31,6 +32,25 @@ def said(sql: str) -> tuple[list[str], str]:
 
 def _nulls(key: Key) -> str:
     return f" NULLS {'FIRST' if key.nulls_first else 'LAST'}"
+
+
+@pytest.mark.parametrize("beyond", [-1, 0, 1])
+def test_a_table_is_clustered_by_MOST_columns_at_most(beyond: int) -> None:
+    """The first of those that can be, each once."""
+    names = [f"c{number}" for number in range(clustering.MOST + beyond)]
+    schema = StructType([StructField("b", BooleanType()), *[StructField(name, IntegerType()) for name in names]])
+    ordering = Ordering(tuple(Key(name, False, True) for name in ("b", names[0], *names)))
+    assert clustering.columns(ordering, schema) == names[: min(len(names), clustering.MOST)]
+
+
+@pytest.mark.parametrize("beyond", [-1, 0, 1])
+def test_a_table_is_clustered_by_columns_that_are_COUNTED(beyond: int) -> None:
+    """Each field of a struct counts as a column."""
+    inner = StructType([StructField(f"f{number}", IntegerType()) for number in range(5)])
+    before = [StructField(f"c{number}", IntegerType()) for number in range(clustering.COUNTED - 1 - 5 + beyond)]
+    schema = StructType([StructField("s", inner), *before, StructField("last", IntegerType())])
+    found = clustering.columns(Ordering((Key("last", False, True), Key("c0", False, True))), schema)
+    assert found == (["last", "c0"] if beyond <= 0 else ["c0"])
 
 
 @pytest.mark.parametrize(

@@ -15,7 +15,7 @@ from pyspark.sql.types import DoubleType, StringType
 
 from sluicegate import exact
 from sluicegate.aggregate import upkeep
-from sluicegate.partials import Partials, _value_of
+from sluicegate.partials import NotPartial, Partials, _value_of
 
 pytestmark = pytest.mark.unit
 
@@ -60,3 +60,27 @@ def test_an_argument_is_asked_for_only_where_the_filter_is_true() -> None:
     assert [_value_of(call) for call in grouped.calls] == [
         "CASE WHEN (c) THEN CASE WHEN (CAST(x AS INT)) IS NOT NULL THEN 1 END END", "CASE WHEN (x) THEN 1 END",
     ]  # fmt: skip
+
+
+class Looked(Exception):
+    """Raised by rows that are looked at."""
+
+
+class Unread:
+    """Rows that nothing is to be asked of."""
+
+    @property
+    def withColumn(self) -> Any:
+        """What is asked of rows first."""
+        raise Looked
+
+
+@pytest.mark.parametrize("beyond", [-1, 0, 1])
+def test_no_query_has_so_many_functions_that_their_places_are_those_of_squares(beyond: int) -> None:
+    """The places of number n are from n times ``PLACES`` on, and those of squares from a million on."""
+    count = exact.FUNCTIONS - 1 + beyond
+    grouped = upkeep(f"SELECT g, {', '.join(f'sum(x{n})' for n in range(count))} FROM t GROUP BY g").grouped
+    assert grouped is not None
+    with pytest.raises(NotPartial if beyond > 0 else Looked):
+        Partials.of(grouped, Unread())  # type: ignore[arg-type]
+    assert ((count + 1) * exact.PLACES <= exact._SQUARE) == (beyond <= 0)

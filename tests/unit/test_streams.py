@@ -258,6 +258,30 @@ def test_a_definition_that_is_being_edited_may_be_wrong_for_two_ticks(
     assert said.count("the definition changed") == 1
 
 
+@pytest.mark.parametrize("beyond", [-1, 0, 1])
+def test_a_run_ends_by_as_many_FAILURES_in_a_row(
+    workspace: Workspace, monkeypatch: pytest.MonkeyPatch, beyond: int
+) -> None:
+    """Two ticks fail, and a third one; another tick between them makes the count begin again."""
+    monkeypatch.setattr(continuous, "FAILURES", 3 - beyond)
+    stream = Stream("heart_rate", streams.new_id(), "1s")
+    with Registration(workspace.lake, stream) as known:
+        loop = looping(workspace, known, stream)
+        for _ in range(2):
+            workspace.edit("pipeline.yaml", "format: csv", "format: cvs")
+            for _ in range(2 - beyond):
+                loop.tick()
+            assert (loop.failures, streams.listed(workspace.lake.root)[0].failures) == (2 - beyond, 2 - beyond)
+            workspace.edit("pipeline.yaml", "format: cvs", "format: csv")
+            loop.tick()
+            assert (loop.failures, streams.listed(workspace.lake.root)[0].failures) == (0, 0)
+        workspace.edit("pipeline.yaml", "format: csv", "format: cvs")
+        for _ in range(2 - beyond):
+            loop.tick()
+        with pytest.raises(DefinitionError, match="cvs"):
+            loop.tick()
+
+
 def test_a_mistake_of_the_users_ends_it_at_once(workspace: Workspace) -> None:
     (workspace.folder / "landing" / "patients").rmdir()
     stream = Stream("heart_rate", streams.new_id(), "1s")
