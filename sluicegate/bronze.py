@@ -222,6 +222,8 @@ def _chunks(batch: Batch) -> Iterator[tuple[int, list[Entry]]]:
         # Spark's own times lose their zone on the way into Python.
         {**row.asDict(), "modification_time": EPOCH + timedelta(microseconds=row["micros"])}
         for row in batch.rows.select(*columns).collect()
+        # A RESTORE of the ledger shows entries once more that were taken in, as its files were put together since.
+        if row["chunk"] > batch.progress.since
     ]
     rows.sort(key=lambda row: (row["chunk"], row["modification_time"], row["path"]))
     for chunk, entries in groupby(rows, key=lambda row: row["chunk"]):
