@@ -20,7 +20,10 @@ def main() -> int:
     for seed in range(first, last + 1):
         started = time.monotonic()
         with tempfile.TemporaryDirectory(prefix="worlds-") as folder:
-            problems = failures([seed], Path(folder), spark)
+            try:
+                problems = failures([seed], Path(folder), spark)
+            except Exception as error:  # the next seeds are tried all the same
+                problems = [f"the world came to an end: {type(error).__name__}: {str(error)[:2000]}"]
         tried += 1
         wrong += bool(problems)
         print(f"seed {seed}: {len(problems)} wrong, {time.monotonic() - started:.0f} s", flush=True)

@@ -129,7 +129,7 @@ class World:
 
     def _delete(self, table: Table) -> None:
         column = self.random.choice(table.columns)
-        self._sql(f"DELETE FROM {{}} WHERE hash(`{column.name}`) % 4 = 1", table)
+        self._sql(f"DELETE FROM {{}} WHERE hash(CAST(`{column.name}` AS STRING)) % 4 = 1", table)
 
     def _restore(self, table: Table) -> None:
         found = lake.delta_table(self.uri(table))
