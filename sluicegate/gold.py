@@ -111,10 +111,11 @@ class _Gold:
     def _upkeep(self) -> Upkeep:
         tables = {name: self._rows if name == self.source else self.batch.pinned(name) for name in self.table.reads}
         found = self.table.upkeep({name: table.columns for name, table in tables.items()})
-        if self.table.transform is not None:
+        text = None if self.table.transform is not None else self.table.query.text
+        meaning.keep_nulls_of_maps(self.everything, tables.values(), text)  # Spark may refuse the user's own query
+        if text is None:
             return found
         session, query = self.batch.session, self.table.query
-        _ = self.everything  # Spark reads the user's own query first: it may refuse it
         read = meaning.Analysis(session, query, {name: table.schema for name, table in tables.items()})
         if moment := read.of_the_run:
             return Upkeep("whole", f"it depends on when it is run: {moment}", of_the_run=moment)

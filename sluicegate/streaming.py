@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any
 
 from pyspark.sql import functions as F
 
-from sluicegate import cost, delivery, delta_source, fault, lake
+from sluicegate import cost, delivery, delta_source, fault, lake, meaning
 from sluicegate.checkpoints import Checkpoint
 from sluicegate.delivery import Delivery
 from sluicegate.difference import difference, merge_by
@@ -185,7 +185,9 @@ class _Stream:
             rows = rows.withWatermark(column, f"{int(delay.total_seconds() * 1000)} milliseconds")
         view = f"_sluicegate_{self.flow.table}_{name}"
         rows.createOrReplaceTempView(view)
-        return self.session.sql(self.table.query.with_views({name: view}))
+        result = self.session.sql(self.table.query.with_views({name: view}))
+        meaning.keep_nulls_of_maps(result, [rows], self.table.query.text)
+        return result
 
     # --- batches -----------------------------------------------------------------------------------------------------
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from sluicegate import lake
 from tests.gold_world import GoldWorld, kept
 from tests.spark.test_gold import sample
 
@@ -36,3 +37,19 @@ def test_what_has_another_meaning_in_parts_is_not_kept_in_parts(spark: SparkSess
         assert reports[name].state == "written"
         assert world.rows(name) == world.expected(name), query
         assert world.commits(name)[0]["strategy"] == way, query
+
+
+def test_a_map_whose_value_is_null_is_no_group_of_one_whose_value_is_0(spark: SparkSession, tmp_path: Path) -> None:
+    """Spark's generated code takes the one for the other."""
+    of = "map('k', if(id % 3 = 0, NULL, CAST(0 AS INT)))"
+    queries = {"plain": f"SELECT {of} AS m, count(*) AS n FROM t GROUP BY {of}",
+               "inside": f"SELECT m, n FROM (SELECT {of} AS m, count(*) AS n FROM t GROUP BY ALL)"}  # fmt: skip
+    world = GoldWorld(tmp_path, queries, spark)
+    for first in (1, 20):
+        world.add([sample(i) for i in range(first, first + 9)])
+        world.run()
+    for name in queries:
+        found = lake.delta_table(world.at.table("gold", name))
+        assert found is not None
+        rows = lake.dataset(found).to_table().to_pylist()
+        assert sorted((dict(row["m"])["k"] is None, row["n"]) for row in rows) == [(False, 12), (True, 6)]

@@ -15,9 +15,10 @@ from typing import TYPE_CHECKING, Any
 import duckdb
 import pyarrow as pa
 
-from sluicegate import lake
+from sluicegate import lake, meaning
 from sluicegate.definition import load
 from sluicegate.job import Job
+from sluicegate.session import configured
 from sluicegate.settings import Settings
 from tests.worlds.grammar import Query
 from tests.worlds.schema import Table, rows, tables
@@ -161,7 +162,8 @@ class World:
             self.spark.read.format("delta").load(self.uri(table)).createOrReplaceTempView(table.name)
         for name, text in self.texts.items():
             stored = self.spark.read.format("delta").load(self.at.table("gold", name)).collect()
-            plain = self.spark.sql(text.spark).collect()
+            with configured(self.spark, meaning.INTERPRETED):
+                plain = self.spark.sql(text.spark).collect()
             problem = differ(stored, plain)
             if problem:
                 found.append(f"{name} is not what plain Spark gives ({self.strategy(name)}): {problem}\n  {text.spark}")
