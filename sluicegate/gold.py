@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from pyspark.errors import AnalysisException
 from pyspark.sql import functions as F
@@ -334,7 +334,7 @@ class _Gold:
     def _query(self, source: DataFrame, others: Sequence[Span] = (), join: str = "") -> DataFrame:
         """The user's own query, over some rows of the table that it follows; see ``Query.with_views``."""
         if self.table.transform is not None:
-            return self._called(self.table.transform)
+            return self._called
         return self.batch.session.sql(self.table.query.with_views(self._views(source), others, join))
 
     def _views(self, source: DataFrame) -> dict[str, str]:
@@ -345,10 +345,11 @@ class _Gold:
             (source if other == self.source else self.batch.pinned(other)).createOrReplaceTempView(views[other])
         return views
 
-    def _called(self, transform: PythonTransform) -> DataFrame:
-        """What the user's function makes of the tables that it reads, as of the batch's end."""
+    @cached_property
+    def _called(self) -> DataFrame:
+        """What the user's function, which is called once, makes of the tables that it reads, as of the batch's end."""
         tables = {name: self._rows if name == self.source else self.batch.pinned(name) for name in self.table.reads}
-        function = transforms.loaded(transform)
+        function = transforms.loaded(cast("PythonTransform", self.table.transform))
         return transforms.of_tables(function, tables, self.name, private=self.batch.flow.private)
 
     # --- writing -----------------------------------------------------------------------------------------------------
