@@ -11,7 +11,7 @@ from urllib.parse import unquote, urlparse
 
 import pyarrow as pa
 import pyarrow.compute as pc
-from deltalake import CommitProperties, DeltaTable, Transaction, WriterProperties, write_deltalake
+from deltalake import DeltaTable, write_deltalake
 from deltalake.exceptions import TableNotFoundError
 
 from sluicegate import aws, stores
@@ -239,23 +239,6 @@ def is_plain(table: DeltaTable) -> bool:
     protocol = table.protocol()
     beside = {"deletionVectors", "columnMapping"} & set(protocol.reader_features or ())
     return protocol.min_reader_version != 2 and not beside and not table.metadata().partition_columns
-
-
-def replace(
-    table: DeltaTable | None, uri: str, rows: Any, *,
-    transaction: Transaction | None = None, writer_properties: WriterProperties | None = None,
-) -> None:  # fmt: skip
-    """Replaces all rows of a table that has no readers of its changes, if it is still as it was loaded.
-
-    Files that an hour ago belonged to the table no longer are deleted.
-
-    Raises:
-        DeltaError: another commit came first.
-    """
-    options: dict[str, Any] = {"mode": "overwrite" if table else "error", "writer_properties": writer_properties}
-    once = CommitProperties(max_commit_retries=0, app_transactions=[transaction] if transaction else None)
-    write(table or uri, rows, commit_properties=once, **options)
-    table_at(uri).vacuum(retention_hours=1, dry_run=False, enforce_retention_duration=False)
 
 
 def filesystem(table: DeltaTable) -> Any:

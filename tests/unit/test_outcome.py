@@ -12,7 +12,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 from deltalake import CommitProperties, DeltaTable, Transaction, write_deltalake
-from deltalake.exceptions import CommitFailedError, DeltaError
+from deltalake.exceptions import CommitFailedError
 
 from sluicegate import cli, known, lake, landing, marks, outcome
 from sluicegate.definition_bronze import BronzeTable
@@ -169,20 +169,6 @@ def test_many_files_are_compared_in_parts(place: Place, monkeypatch: pytest.Monk
     found = place.enter()
     assert sorted(path.rsplit("/", 1)[-1] for path in found.new["path"].to_pylist()) == sorted(names[800:])
     assert sorted(path.rsplit("/", 1)[-1] for path in found.changed["path"].to_pylist()) == sorted(names[:5])
-
-
-def test_a_replacement_gives_way_to_any_other_commit(tmp_path: Path) -> None:
-    uri = str(tmp_path / "log")
-    write_deltalake(uri, pa.table({"n": [1]}))
-    first, second = DeltaTable(uri), DeltaTable(uri)
-    lake.replace(first, uri, pa.table({"n": [1, 10]}))
-    with pytest.raises(DeltaError):
-        lake.replace(second, uri, pa.table({"n": [1, 20]}))
-    third = DeltaTable(uri)
-    write_deltalake(uri, pa.table({"n": [2]}), mode="append")
-    with pytest.raises(DeltaError):
-        lake.replace(third, uri, pa.table({"n": [1, 30]}))
-    assert sorted(lake.dataset(DeltaTable(uri)).to_table()["n"].to_pylist()) == [1, 2, 10]
 
 
 def test_rows_above_a_value(tmp_path: Path) -> None:

@@ -15,8 +15,9 @@ from typing import Any
 import pyarrow as pa
 import pytest
 from deltalake import CommitProperties
+from deltalake.exceptions import CommitFailedError
 
-from sluicegate import aws, jars, lake, lease, process, session, store_errors, stores
+from sluicegate import aws, jars, lake, lease, process, session, store_errors, stores, tiers
 from sluicegate.errors import JavaMissing, LakeLocked, LakeUnsupported, StoreRefused, StoreUnreachable
 from sluicegate.lock import pipeline_lock, turn
 from sluicegate.settings import Settings
@@ -270,7 +271,7 @@ def test_what_a_store_refuses_is_a_sentence(
             assert "\x1b" not in told.cause
 
 
-def test_tables_are_written_read_and_replaced(at: lake.Lake) -> None:
+def test_tables_are_written_read_and_put_together(at: lake.Lake, monkeypatch: pytest.MonkeyPatch) -> None:
     rows = pa.table({"n": [1, 2]})
     lake.write(at.events, rows)
     lake.write(lake.table_at(at.events), rows, mode="append")
@@ -278,8 +279,12 @@ def test_tables_are_written_read_and_replaced(at: lake.Lake) -> None:
     assert sorted(lake.dataset(table).to_table()["n"].to_pylist()) == [1, 1, 2, 2]
     assert lake.above(table, "n", 1).to_table()["n"].to_pylist() == [2, 2]
     assert any("add" in action for action in lake.actions(at.events, 0))
-    lake.replace(table, at.events, pa.table({"n": [9]}))
-    assert lake.dataset(lake.table_at(at.events)).to_table()["n"].to_pylist() == [9]
+    monkeypatch.setattr(lake, "MANY_FILES", 2)
+    late = lake.table_at(at.events)
+    assert tiers.put_together(table, "n")
+    assert lake.dataset(lake.table_at(at.events)).to_table()["n"].to_pylist() == [2, 2, 1, 1]
+    with pytest.raises(CommitFailedError):
+        tiers.put_together(late, "n")
     assert lake.delta_table(at.ledger("nothing")) is None
 
 
