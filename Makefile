@@ -42,13 +42,13 @@ test: setup ## every test that needs no Docker, but for the long ones of test-ch
 	@$(RUN) -m pytest -m "not chaos and not compose and not scale" -n 2 --dist loadfile --no-loadscope-reorder $(ARGS)
 
 test-chaos: setup ## the long runs of stops and changes: by hand, before a change to how records are applied goes in
-	@$(RUN) -m pytest -m chaos $(ARGS)
+	@$(RUN) -m pytest -m chaos --timeout 0 $(ARGS)
 
 test-scale: setup ## what only shows with thousands of files, commits and chunks: by hand, before a release
-	@$(RUN) -m pytest -m scale --durations=0 --durations-min=1 $(ARGS)
+	@$(RUN) -m pytest -m scale --timeout 0 --durations=0 --durations-min=1 $(ARGS)
 
 test-compose: setup ## the stack, with real files and services that are killed; needs Docker
-	@$(RUN) -m pytest -m compose -s $(ARGS)
+	@$(RUN) -m pytest -m compose --timeout 0 -s $(ARGS)
 
 test-unit: setup ## the tests without Spark: seconds
 	@$(RUN) -m pytest -m unit $(ARGS)

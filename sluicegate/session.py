@@ -135,6 +135,8 @@ def spark_conf(settings: Settings, *, archive: bool = True, long_lived: bool = F
         # Delta refuses to read a version that is older than a table's retention, also where all of its files are there:
         # what a lookup was before it changed, after a week of rest. See maintain.py for what keeps the files.
         "spark.databricks.delta.vacuum.enforceTimeTravelWithinDeletedFileRetentionDuration": "false",
+        # One pipeline's batch has more generated classes than the 100 that Spark keeps: each would be compiled anew.
+        "spark.sql.codegen.cache.maxEntries": "2000",
         "spark.ui.showConsoleProgress": "false",
         "spark.sql.debug.maxToStringFields": "200",
         # All tables of ours can be followed by others, and by our own next layer.
@@ -342,19 +344,18 @@ def open_session(name: str, at: Lake | None = None, *, private: bool = False) ->
     return session
 
 
-def session_inside(name: str, *, long_lived: bool = True) -> SparkSession:
-    """A session of Spark inside this process, with the settings of a job: for tests and benches.
+def session_inside(name: str) -> SparkSession:
+    """A session of Spark inside this process, with the settings of a job that goes on for hours: for tests and benches.
 
     Args:
         name: what Spark is to call it.
-        long_lived: whether it is to have the settings of jobs that go on for hours.
     """
     from pyspark.sql import SparkSession
 
     settings = Settings.of(master="local[2]")
     os.environ.update({k: v for k, v in submit_env().items() if k in ("SPARK_HOME", "PYSPARK_PYTHON")})
     builder = SparkSession.builder.master(settings.master).appName(name)
-    for key, value in spark_conf(settings, long_lived=long_lived).items():
+    for key, value in spark_conf(settings, long_lived=True).items():
         builder = builder.config(key, value)
     return builder.getOrCreate()
 

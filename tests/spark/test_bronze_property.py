@@ -7,11 +7,12 @@ from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from hypothesis import HealthCheck, Phase, event, given, settings
+from hypothesis import event, given
 from hypothesis import strategies as st
 
 from sluicegate import status
 from tests.conftest import Workspace, copy_heart_rate
+from tests.properties import in_spark
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -50,13 +51,7 @@ FILE = st.lists(st.one_of(RECORD, RECORD, RECORD, MALFORMED), max_size=5)
 FILES = st.lists(st.tuples(FILE, st.booleans()), min_size=1, max_size=4)
 
 
-@settings(
-    max_examples=12,
-    derandomize=True,
-    deadline=None,
-    phases=[Phase.explicit, Phase.reuse, Phase.generate],  # shrinking would take minutes of Spark runs
-    suppress_health_check=list(HealthCheck),
-)
+@in_spark(examples=4)
 @given(files=FILES)
 def test_every_record_and_value_is_kept(
     spark: SparkSession, tmp_path_factory: pytest.TempPathFactory, files: list[Any]

@@ -8,12 +8,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from sluicegate import status
 from tests.conftest import Workspace, beat, copy_heart_rate
 from tests.oracle import expected
+from tests.properties import in_spark
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -89,7 +90,7 @@ STEP = st.one_of(
 )
 
 
-@settings(max_examples=5, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
+@in_spark(examples=2)
 @given(steps=st.lists(st.tuples(STEP, st.booleans()), min_size=3, max_size=4))
 def test_tables_are_a_function_of_what_landed(
     spark: SparkSession, tmp_path_factory: pytest.TempPathFactory, steps: list[Any]

@@ -8,12 +8,13 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from hypothesis import HealthCheck, Phase, event, given, settings
+from hypothesis import event, given
 from hypothesis import strategies as st
 
 from sluicegate.definition import ApplyChanges, ApplyChangesFromSnapshot
 from sluicegate.errors import ChangesError
 from sluicegate.scd import History
+from tests.properties import in_spark
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -172,15 +173,7 @@ def compare(spark: SparkSession, history: History, records: list[Record], seed: 
     assert result(settled, history) == Model(history).of(records)
 
 
-EXAMPLES: dict[str, Any] = {
-    "derandomize": True,
-    "deadline": None,
-    "phases": [Phase.explicit, Phase.generate],  # to shrink would take minutes of Spark jobs
-    "suppress_health_check": list(HealthCheck),
-}
-
-
-@settings(max_examples=12, **EXAMPLES)
+@in_spark(examples=8)
 @given(
     drawn=st.lists(RECORD, min_size=40, max_size=90), scd_type=st.sampled_from([1, 2, 2]),
     track=st.sampled_from(TRACKS), nulls=st.booleans(), seed=st.integers(0, 99),
@@ -194,7 +187,7 @@ def test_changes_agree_with_the_model(
     compare(spark, history, made(drawn), seed)
 
 
-@settings(max_examples=8, **EXAMPLES)
+@in_spark(examples=6)
 @given(
     drawn=st.lists(RECORD, min_size=40, max_size=90), scd_type=st.sampled_from([1, 2, 2]),
     track=st.sampled_from(TRACKS), seed=st.integers(0, 99),

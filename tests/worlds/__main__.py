@@ -14,7 +14,7 @@ from tests.worlds.world import World, failures
 def main() -> int:
     """Tries the worlds; 1 if any was not right."""
     first, last = int(sys.argv[1]), int(sys.argv[2])
-    spark = session.session_inside("worlds", long_lived=False)
+    spark = session.session_inside("worlds")
     cost.SMALL = -1
     wrong, tried = 0, 0
     for seed in range(first, last + 1):
