@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import csv
-from collections.abc import Mapping
+import itertools
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import fsspec
@@ -49,20 +50,46 @@ def header(path: str, options: Mapping[str, str], separator: str) -> dict[str, A
     """
     encoding = options.get("encoding", options.get("charset", "utf-8")).lower()
     comment, quote = options.get("comment"), options.get("quote", '"')
+    several = options.get("multiline", "").lower() == "true"
     try:
         with fsspec.open(
             path, "rt", encoding="utf-8-sig" if encoding in ("utf-8", "utf8") else encoding,
             compression="infer", newline="",
         ) as file:  # fmt: skip
-            lines = (line for line in file if not (comment and line.startswith(comment)))
+            told = (line for line in file if not (comment and line.startswith(comment)))
+            lines = itertools.dropwhile(lambda line: not line.strip(), told)
             style: dict[str, Any] = {"quotechar": quote} if quote else {"quoting": csv.QUOTE_NONE}
-            rows = csv.reader(lines, delimiter=separator, **style)
-            names = next((row for row in rows if any(name.strip() for name in row)), [])
+            # Without multiLine the header ends with its line, whatever quote is open there.
+            read = _Kept(lines if several else (line.rstrip("\r\n") for line in itertools.islice(lines, 1)))
+            names = next(csv.reader(read, delimiter=separator, **style), [])
+            if several and _is_open(read.lines, delimiter=separator, **style):
+                return {"error": "a quote in its header is never closed, so that all of it would be the header"}
     except BROKEN as error:
         return {"error": _told(error)}
     front, back = (options.get(f"ignore{side}whitespace", "").lower() == "true" for side in ("leading", "trailing"))
     names = [name.lstrip() if front else name for name in names]
     return {"fields": [name.rstrip() if back else name for name in names]}
+
+
+class _Kept:
+    """Lines, of which those that were read are kept."""
+
+    def __init__(self, lines: Iterable[str]) -> None:
+        self._lines, self.lines = iter(lines), list[str]()
+
+    def __iter__(self) -> Iterator[str]:
+        for line in self._lines:
+            self.lines.append(line)
+            yield line
+
+
+def _is_open(lines: Sequence[str], **style: Any) -> bool:
+    """Whether a file ends in a quote that one of its lines has begun."""
+    try:
+        next(csv.reader(lines, strict=True, **style), [])
+    except csv.Error as error:  # Python has no other word for it
+        return str(error) == "unexpected end of data"
+    return False
 
 
 def _told(error: Exception) -> str:

@@ -54,3 +54,15 @@ def test_a_header_is_what_the_first_line_says(tmp_path: Path) -> None:
     assert told["fields"][-2:] == ["na", "me"]
     (tmp_path / "b.csv.gz").write_bytes(b"no gzip")
     assert "error" in heads.header(str(tmp_path / "b.csv.gz"), {}, ",")
+
+
+def test_a_quote_that_is_left_open_makes_no_names_of_records(tmp_path: Path) -> None:
+    def fields(text: str, **options: str) -> object:
+        (tmp_path / "c.csv").write_bytes(text.encode())
+        return heads.header(str(tmp_path / "c.csv"), options, ",").get("fields")
+
+    assert fields('a,"b\r\n1,2\r\n') == ["a", "b"]  # the header ends with its line
+    assert fields(",,\n1,2,3\n") == ["", "", ""]  # and these are names, as Spark sees it
+    assert fields('\n"a\n\nb","c"\n1,2\n', multiline="true") == ["a\n\nb", "c"]
+    # Spark would take all of the file for its header, and read no record.
+    assert fields('a,"b\n1,2\n', multiline="true") is None
