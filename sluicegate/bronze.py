@@ -37,10 +37,11 @@ if TYPE_CHECKING:
 
 # JSON has fields whose names differ in nothing but case, and Spark would refuse the whole file for them.
 CASE_SENSITIVE = {"spark.sql.caseSensitive": "true"}
+# And a byte that is no text in the encoding that an option names would be an error of the whole chunk.
+READING = {**CASE_SENSITIVE, "spark.sql.legacy.codingErrorAction": "true"}
 
 # How files are read that no copy has brought.
 AS_DEFINED = CopyOptions()
-
 
 # The columns of which Delta keeps the least and greatest values of each file when it makes the table; for those of the
 # data that costs a fifth of the time, and records as they came lie in the order of nothing but their arrival.
@@ -118,7 +119,7 @@ def preview(
         records as ``sample``.
     """
     schema = _schema(session, name, table, target)
-    with configured(session, CASE_SENSITIVE):
+    with configured(session, READING):
         damaged: dict[str, str] = {}
         try:
             counted = _look_at(_frame(session, schema(), paths, copy, strict=True, damaged=damaged), shown)
@@ -141,7 +142,7 @@ def looked_at(
         QueryError: Spark refuses its SELECT.
     """
     schema = _schema(session, name, table, target)
-    with configured(session, CASE_SENSITIVE):
+    with configured(session, READING):
         try:
             if not copy.selects:
                 _frame(session, schema(), paths, copy)
@@ -265,7 +266,7 @@ class _Chunk:
         read = _read_of(self.entries)
         lost = self.places.find(read)
         paths = [entry["path"] for entry in read if entry["path"] not in lost]
-        with configured(self.batch.session, CASE_SENSITIVE):
+        with configured(self.batch.session, READING):
             try:
                 self._write(paths, lost)
             except Exception as error:

@@ -63,6 +63,10 @@ BEGINS = {
     "UTF-16LE": "^(FFFE|..00)",
 }
 
+# How a text begins that Spark's reader takes for UTF-16 or UTF-32, though its own functions take each text for UTF-8.
+HEAD = "hex(substr(CAST(value AS BINARY), 1, 4))"
+NOT_UTF_8 = f"{HEAD} RLIKE '^(00(?!00)..|(?!00)..00|FEFF|FFFE|0000FEFF|000000(?!00)..)'"
+
 # Encodings of the option ``encoding`` that Spark's SQL can decode, whatever the bytes.
 DECODED = ("ISO-8859-1", "UTF-16", "UTF-16BE", "UTF-16LE", "UTF-32")
 
@@ -120,7 +124,7 @@ class JsonFiles:
             yield Group(found, list(paths))
             return
         # Of all together: a column's type is that of all its values in the chunk, however its files are grouped.
-        fields = self._fields(texts.where(f"NOT ({self._more})").selectExpr(f"{SHOWN} AS value"))
+        fields = self._fields(texts.where(self._one).selectExpr(f"{SHOWN} AS value"))
         special = texts.where(f"({self._not_flat}) OR {UNNAMED_IN}").select("_metadata.file_path").distinct()
         odd = {canonical(row[0]) for row in special.collect()}
         plain = [path for path in paths if path not in odd]
@@ -143,16 +147,16 @@ class JsonFiles:
         self.damaged.update({path: why for path, kind in kinds.items() if kind == "goes on"})
         parts = self._parts([path for path, kind in kinds.items() if kind == "array"])
         self.damaged.update(parts)
-        of = {kind: [path for path in paths if kinds.get(path, "plain") == kind] for kind in ("unnamed", "special")}
+        of = {kind: [path for path in paths if kinds.get(path, "plain") == kind] for kind in ("text", "special")}
         # Spark would take some file names for patterns a second time, and find nothing.
         odd = {path for path in paths if path not in kinds and PATTERN & set(path)} | set(of["special"])
         whole = [path for path in paths if path in odd or path not in kinds]
         if whole:
             # Of all together, as above.
             yield Group(self._fields_of_files(whole, odd), whole)
-        if of["unnamed"]:
-            texts = self._texts(of["unnamed"], whole=True).selectExpr(f"{SHOWN} AS value")
-            yield Group(self._fields(texts), of["unnamed"], "lines", whole=True)
+        if of["text"]:
+            texts = self._texts(of["text"], whole=True).selectExpr(f"{SHOWN} AS value")
+            yield Group(self._fields(texts), of["text"], "lines", whole=True)
         if parts:
             yield Group(self._fields(self._elements(list(parts)).where("sound")), list(parts), "elements")
         if corrupt := [path for path in paths if kinds.get(path) in ("array", "no JSON") and path not in parts]:
@@ -162,7 +166,9 @@ class JsonFiles:
         """What is special about some multi-line files; the others are one plain value or empty. One job."""
         first = "get_json_object(value, '$') IS NOT NULL"
         rest = f"CASE WHEN {first} THEN 'goes on' WHEN {ARRAY} THEN 'array' ELSE 'no JSON' END"
-        kind = f"CASE WHEN {self._more} THEN {rest} WHEN {UNNAMED_IN} THEN 'unnamed' WHEN {SPECIAL} THEN 'special' END"
+        # Of UTF-16 that nobody has named, Spark's reader would take the digits of numbers from other places.
+        texted = f"{UNNAMED_IN} OR (nuls AND {not self._encoding})"
+        kind = f"CASE WHEN NOT {self._one} THEN {rest} WHEN {texted} THEN 'text' WHEN {SPECIAL} THEN 'special' END"
         texts = self._texts(paths, whole=True).where(FILLED)
         found = texts.selectExpr("_metadata.file_path AS path", f"{kind} AS kind").where("kind IS NOT NULL")
         return {canonical(row["path"]): row["kind"] for row in found.collect()}
@@ -224,18 +230,15 @@ class JsonFiles:
         return f"(({ONE}) OR get({parsed}, 1) <=> '{END}')"
 
     @property
-    def _more(self) -> str:
-        return f"NOT {self._one}"
-
-    @property
     def _left_out(self) -> str:
         """Whether Spark's reader would take a line for a record, and leave out what stands behind it.
 
         A line that it takes for corrupt it keeps whole, and so do the others of its file the digits of their numbers,
-        which are lost where texts are read one by one.
+        which are lost where texts are read one by one. Of one in UTF-16 it would make empty texts of the numbers.
         """
         how = self._lenient({"mode": "PERMISSIVE", "columnNameOfCorruptRecord": CORRUPT_AS})
-        return f"({self._more} AND from_json(value, 'x STRING, {CORRUPT_AS} STRING'{how}).{CORRUPT_AS} IS NULL)"
+        taken = f"from_json(value, 'x STRING, {CORRUPT_AS} STRING'{how}).{CORRUPT_AS} IS NULL"
+        return f"(NOT {self._one} AND ({NOT_UTF_8} OR {taken}))"
 
     def _lenient(self, others: Mapping[str, str] | None = None) -> str:
         """The reader's options that say what passes for JSON, and others, as an argument of a function."""
@@ -256,17 +259,17 @@ class JsonFiles:
             shown = f"decode(CAST(value AS BINARY), '{self._encoding}')"
         elif whole:
             shown = self._shown
-        else:
-            return texts
+        else:  # where files were put together, a mark stands in the middle, and Spark's reader passes over it
+            return texts.selectExpr("if(startswith(value, '\ufeff'), substr(value, 2), value) AS value", "_metadata")
         # Of a byte order mark Hadoop takes away that of UTF-8 alone, and that of lines alone.
-        return texts.selectExpr(f"TRIM(LEADING '\ufeff' FROM {shown}) AS value", "_metadata")
+        return texts.selectExpr(f"TRIM(LEADING '\ufeff' FROM {shown}) AS value", "_metadata", f"{NULS} AS nuls")
 
     @property
     def _shown(self) -> str:
         """The text of a whole file whose encoding nobody has named."""
-        head, cases = "hex(substr(CAST(value AS BINARY), 1, 4))", ""
+        cases = ""
         for encoding, begins in BEGINS.items():
-            cases += f" WHEN {head} RLIKE '{begins}' THEN decode(CAST(value AS BINARY), '{encoding}')"
+            cases += f" WHEN {HEAD} RLIKE '{begins}' THEN decode(CAST(value AS BINARY), '{encoding}')"
         return f"if({NULS}, CASE {cases} ELSE value END, value)"
 
     @property

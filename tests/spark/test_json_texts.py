@@ -88,7 +88,7 @@ def test_a_multi_line_file_loses_nothing_behind_its_first_value(spark: SparkSess
         "h.json": '\ufeff[{"a":31},{"a":32}]',
         "i.json": '{"a":40},\n',
         "j{}.json": '{"a":{},"a":41}',
-        "k.json": '[{"a":"ü"}]'.encode("utf-16"),
+        "k.json": '[{"a":"ü"},{"a":71}]'.encode("utf-16"),
         "l.json": '[{"a":51},{"a":52},{"a":5',
         "m.json": " \n",
         "n.json": '\n\t[{"a":61},\n{"a":62},\n\t\n',
@@ -103,7 +103,7 @@ def test_a_multi_line_file_loses_nothing_behind_its_first_value(spark: SparkSess
     assert failed["l.json"] == "a damaged array: its first 2 elements are in, the text from line 1 on is not JSON"
     rows = workspace.rows("things", "a", "_corrupt_record")
     assert sorted(text for _, text in rows if text) == sorted([*corrupt.values(), '{"a":5'])
-    assert sorted(a for a, _ in rows if a) == ["31", "32", "40", "41", "51", "52", "61", "62", "ü"]
+    assert sorted(a for a, _ in rows if a) == ["31", "32", "40", "41", "51", "52", "61", "62", "71", "ü"]
 
 
 def test_blank_lines_are_no_records(spark: SparkSession, tmp_path: Path) -> None:
@@ -118,6 +118,37 @@ def test_blank_lines_are_no_records(spark: SparkSession, tmp_path: Path) -> None
     assert (native.paths, lines.paths, lines.way) == ([plain], [odd], "lines")
     assert len(look.texts(lines).collect()) == len(look.variants(lines, "v").collect()) == 3
     assert spark.read.schema("a STRING").json(plain).count() == 2
+
+
+def test_lines_that_sparks_reader_takes_for_another_encoding_are_seen(spark: SparkSession, tmp_path: Path) -> None:
+    """Of UTF-16 it made empty texts of numbers, and behind a byte order mark between records it left out the second."""
+    mark = "\ufeff"
+    contents = {
+        "plain": f'{mark}{{"a":{{}}}}\n{mark}{{"a":2}}\n'.encode(),
+        "joined": f'{{"a":1}}\n{mark}{{"a":2}}{{"a":3}}\n'.encode(),
+        "padded": b'{"a":{"b":12.50}}\n\0\0\n',
+        **{name: '{"a":12}\n'.encode(name) for name in ("utf-16", "utf-16-le", "utf-16-be", "utf-32", "utf-32-be")},
+    }
+    for name, content in contents.items():
+        (tmp_path / name).write_bytes(content)
+    look = JsonFiles(spark, "things", {}, {})
+    native, lines = look.lines([str(tmp_path / name) for name in contents])
+    assert [Path(path).name for path in native.paths] == ["plain", "padded"]
+    sound = [row["value"] for row in look.texts(lines).where("sound").collect()]
+    assert sound == ['{"a":1}']
+
+
+def test_bytes_that_are_no_text_in_the_named_encoding_stop_no_other_file(
+    spark: SparkSession, workspace: Workspace
+) -> None:
+    workspace.define(
+        "name: heart_rate\nbronze:\n  things: {path: '${landing}/things', format: json,"
+        ' options: {encoding: UTF-16LE, lineSep: "\\n"}}\n'
+    )
+    for name in "ab":  # where all files fail in one way it is taken for no fault of theirs
+        workspace.land(f"things/{name}.json", '{"a":{}}\n{"a":{"b'.encode("utf-16-le") + b"\0\xd8")
+    report = workspace.run(spark, "bronze")["things"]
+    assert (report.read, report.corrupt, report.failed) == (4, 2, {})
 
 
 def test_a_key_that_stands_twice_keeps_no_record_out(spark: SparkSession, workspace: Workspace) -> None:
