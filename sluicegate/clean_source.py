@@ -19,7 +19,6 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import fsspec
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -129,7 +128,7 @@ def _take_away(
         if table.cleanSource == "DELETE":
             place, mode = None, "DELETE"
             if found is not None:
-                fs, root = fsspec.core.url_to_fs(path)
+                fs, root = stores.opened(path)
                 fs.rm_file(root)
         else:
             place = _move(file, f"{str(table.cleanSourceMoveDestination).rstrip('/')}/{relative}", taken)
@@ -171,7 +170,7 @@ def _move(file: Mapping[str, Any], wanted: str, taken: Container[str]) -> str | 
     _copy(path, place)
     fault.point("clean.between_copy_and_removal")
     if not _whole(file, place):
-        fs, root = fsspec.core.url_to_fs(place)
+        fs, root = stores.opened(place)
         fs.rm_file(root)
         raise _Changed
     _remove(file)
@@ -192,7 +191,7 @@ def _size(path: str) -> int | None:
 
 def _remove(file: Mapping[str, Any]) -> None:
     if stores.file(file["path"]) == (file["size"], file["modification_time"]):
-        fs, root = fsspec.core.url_to_fs(file["path"])
+        fs, root = stores.opened(file["path"])
         fs.rm_file(root)
 
 
@@ -216,7 +215,7 @@ def _copy(path: str, place: str) -> None:
         for folder in {target.parent, *(one.parent for one in made)}:
             _settle(folder)
         return
-    (here, source), (away, root) = fsspec.core.url_to_fs(path), fsspec.core.url_to_fs(place)
+    (here, source), (away, root) = stores.opened(path), stores.opened(place)
     away.makedirs(away._parent(root), exist_ok=True)
     if type(here) is type(away) and here == away:
         here.cp_file(source, root)
@@ -252,7 +251,7 @@ def _is_it(file: Mapping[str, Any], place: str) -> bool:
 
 
 def _digest(path: str) -> bytes:
-    fs, root = fsspec.core.url_to_fs(path)
+    fs, root = stores.opened(path)
     digest = hashlib.sha256()
     with fs.open(root, "rb") as file:
         for block in iter(lambda: file.read(1 << 20), b""):

@@ -6,9 +6,7 @@ import csv
 from collections.abc import Mapping
 from typing import Any
 
-import fsspec
-
-from sluicegate import avro
+from sluicegate import avro, stores
 
 # What opening a file, and a look into it, raises where it is gone or broken.
 BROKEN = (OSError, EOFError, ValueError, LookupError, TypeError, csv.Error)
@@ -23,7 +21,7 @@ def footer(path: str, form: str) -> dict[str, Any]:
     from pyarrow import orc, parquet
 
     try:
-        with fsspec.open(path, "rb") as file:
+        with stores.reader(path) as file:
             if form == "avro":
                 return {"fields": avro.schema(file), "records": None}
             if form == "parquet":
@@ -50,9 +48,9 @@ def header(path: str, options: Mapping[str, str], separator: str) -> dict[str, A
     encoding = options.get("encoding", options.get("charset", "utf-8")).lower()
     comment, quote = options.get("comment"), options.get("quote", '"')
     try:
-        with fsspec.open(
-            path, "rt", encoding="utf-8-sig" if encoding in ("utf-8", "utf8") else encoding,
-            compression="infer", newline="",
+        with stores.reader(
+            path, "rt", "infer", newline="",
+            encoding="utf-8-sig" if encoding in ("utf-8", "utf8") else encoding,
         ) as file:  # fmt: skip
             lines = (line for line in file if not (comment and line.startswith(comment)))
             style: dict[str, Any] = {"quotechar": quote} if quote else {"quoting": csv.QUOTE_NONE}

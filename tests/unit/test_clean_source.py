@@ -67,6 +67,19 @@ def test_a_file_moves_and_none_is_written_over(stores: tuple[str, str]) -> None:
     ]  # fmt: skip
 
 
+def test_a_name_with_two_colons_is_no_chain_of_stores(tmp_path: Path) -> None:
+    """To fsspec it is: the file seemed to be gone, and ``a``, another one, was looked at in its stead."""
+    (tmp_path / "in").mkdir()
+    (tmp_path / "in/a").write_text("other")
+    (tmp_path / "in/a::b.json").write_text("one")
+    found = file(str(tmp_path / "in/a::b.json"))
+    assert found is not None
+    entry = {"path": str(tmp_path / "in/a::b.json"), "size": found[0], "modification_time": found[1]}
+    assert clean_source._move(entry, str(tmp_path / "out/a::b.json"), ()) == str(tmp_path / "out/a::b.json")
+    assert (tmp_path / "out/a::b.json").read_text() == "one"
+    assert [path.name for path in (tmp_path / "in").iterdir()] == ["a"]
+
+
 def test_a_copy_of_a_killed_run_is_known(stores: tuple[str, str]) -> None:
     landing, archive = stores
     file = write(f"{landing}/x.json", "one")
