@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence, Set
 from shlex import quote
 from typing import TYPE_CHECKING, Any
 
@@ -12,6 +12,7 @@ from deltalake import DeltaTable
 
 from sluicegate import delta_source, lake, marks, outcome
 from sluicegate.finding import Finding
+from sluicegate.report import files
 
 if TYPE_CHECKING:
     from sluicegate.definition import Pipeline
@@ -66,13 +67,17 @@ def _of_files(at: lake.Lake, name: str, limit: int | None) -> Iterator[Finding]:
         return
     mark = marks.reach(bronze, marks.app_id("bronze", name, ledger), marks.lineage(bronze)).mark or 0
     passed = [entry for entry in outcome.fates(at, name).to_pylist() if entry["chunk"] <= mark]
+    if untold := outcome.untold(at, name):
+        count = sum(entry["chunk"] in untold for entry in passed)
+        what = f"what became of {files(count)} is not on record yet, as a run ended right behind its commit"
+        yield Finding("behind", name, what, f"sluicegate run {at.pipeline}")
     if limit is not None and (there := lake.rows(bronze)) > limit:
         gave = sum(_gave(entry) or 0 for entry in passed)
-        if gave != there:
+        if gave != there and not untold:
             yield Finding("wrong", name, f"its files gave {gave:,} rows, and {there:,} are in the table", again)
         return
     said = outcome.manifests(bronze, ledger, name)
-    yield from _each_file(at, name, bronze, passed, said)
+    yield from _each_file(at, name, bronze, passed, said, untold)
 
 
 def _each_file(
@@ -81,6 +86,7 @@ def _each_file(
     bronze: DeltaTable,
     passed: Sequence[Mapping[str, Any]],
     said: Mapping[tuple[int, str], int],
+    untold: Set[int],
 ) -> Iterator[Finding]:
     """Compares the rows that there are with what each file says itself that it has, and is known to have given."""
     again = f"sluicegate reset {at.pipeline} {name}"
@@ -95,6 +101,8 @@ def _each_file(
     }
     for entry in passed:
         there, told = found.pop((entry["chunk"], entry["path"]), 0), _gave(entry)
+        if told is None and entry["chunk"] in untold:
+            told = said.get((entry["chunk"], entry["path"]), there)  # what the next run puts on record
         reload = f"sluicegate reload {at.pipeline} {name} --files {quote(entry['path'])}"
         if told is None:
             yield Finding("wrong", name, f"nothing is known of what became of {entry['path']}", reload)
