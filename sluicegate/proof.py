@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from deltalake import DeltaTable
 
-from sluicegate import delta_source, lake, marks, outcome
+from sluicegate import delta_source, lake, marks, outcome, roots
 from sluicegate.finding import Finding
 from sluicegate.report import files
 
@@ -77,7 +77,9 @@ def _of_files(at: lake.Lake, name: str, limit: int | None) -> Iterator[Finding]:
             yield Finding("wrong", name, f"its files gave {gave:,} rows, and {there:,} are in the table", again)
         return
     said = outcome.manifests(bronze, ledger, name)
-    yield from _each_file(at, name, bronze, passed, said, untold)
+    moved = {entry["path"] for entry in passed if entry["state"] == "moved"}
+    known_as = {former: path for path, former in roots.aliases(ledger, moved).items()}
+    yield from _each_file(at, name, bronze, passed, said, untold, known_as)
 
 
 def _each_file(
@@ -87,8 +89,19 @@ def _each_file(
     passed: Sequence[Mapping[str, Any]],
     said: Mapping[tuple[int, str], int],
     untold: Set[int],
+    known_as: Mapping[str, str],
 ) -> Iterator[Finding]:
-    """Compares the rows that there are with what each file says itself that it has, and is known to have given."""
+    """Compares the rows that there are with what each file says itself that it has, and is known to have given.
+
+    Args:
+        at: the lake.
+        name: the bronze table.
+        bronze: it.
+        passed: the entries of the ledger that it has passed.
+        said: how many records files say that they have, by chunk and path.
+        untold: chunks of which it is not on record yet what became of their files.
+        known_as: by which names files of a former landing folder are known now.
+    """
     again = f"sluicegate reset {at.pipeline} {name}"
     rows = lake.dataset(bronze).to_table(["_chunk", "_pos", "source_file"])
     identities = rows.group_by(["_chunk", "_pos"]).aggregate([([], "count_all")])
@@ -103,7 +116,7 @@ def _each_file(
         there, told = found.pop((entry["chunk"], entry["path"]), 0), _gave(entry)
         if told is None and entry["chunk"] in untold:
             told = said.get((entry["chunk"], entry["path"]), there)  # what the next run puts on record
-        reload = f"sluicegate reload {at.pipeline} {name} --files {quote(entry['path'])}"
+        reload = f"sluicegate reload {at.pipeline} {name} --files {quote(known_as.get(entry['path'], entry['path']))}"
         if told is None:
             yield Finding("wrong", name, f"nothing is known of what became of {entry['path']}", reload)
         elif entry["state"] in ("ingested", "archived") and said.get((entry["chunk"], entry["path"]), there) != there:

@@ -210,6 +210,27 @@ def test_reloading_a_file_mends_that_nothing_is_known_of_it(workspace: Workspace
     assert states == [(first, "replaced"), (path, "ingested"), (first, "ingested")]
 
 
+def test_what_mends_a_file_of_a_former_landing_folder_is_told_by_its_name_now(workspace: Workspace) -> None:
+    name = "recordings_bronze"
+    of_files = workspace.definition.bronze[name]
+    was = workspace.land("recordings/a.json", "[]")
+    landing.enter(name, of_files, workspace.lake)
+    committed(workspace, name, str(was))
+    outcome.copy(workspace.lake, name)
+    folder = was.parent.rename(workspace.folder / "elsewhere")
+    of_files = of_files.model_copy(update={"path": str(folder)})
+    assert landing.enter(name, of_files, workspace.lake).moved.num_rows == 1
+    now = progress(plan.flows(workspace.definition, workspace.lake, "bronze")[name])
+    nothing = DeltaTable(workspace.uri(name)).to_pyarrow_table().slice(0, 0)
+    past = CommitProperties(app_transactions=[Transaction(now.app_id, now.until)])
+    write_deltalake(workspace.uri(name), nothing, mode="append", commit_properties=past)
+    DeltaTable(workspace.uri(name)).delete()
+    found = proof.findings(workspace.definition, workspace.settings)
+    assert [one.mend for one in found] == [f"sluicegate reload heart_rate {name} --files {folder}/a.json"]
+    again = reset.Reload((f"{folder}/a.json",)).look(name, of_files, workspace.lake).new
+    assert again.select(["path", "action"]).to_pylist() == [{"path": f"{folder}/a.json", "action": "replace"}]
+
+
 @pytest.mark.parametrize("count", [proof.SHOWN - 1, proof.SHOWN, proof.SHOWN + 1])
 def test_so_many_records_are_named_and_all_are_counted(things: Workspace, count: int) -> None:
     taken_in(things, "names", [1, 2, 3])
