@@ -208,10 +208,12 @@ def _copy(path: str, place: str) -> None:
         except FileExistsError:
             raise
         except OSError:  # another disk, or one without links
-            half = target.with_name(f".{target.name}.part")
+            # Its own name may be as long as names can be, and other tables may have files of that name.
+            half = target.with_name(f".{hashlib.sha256(path.encode()).hexdigest()[:16]}.part")
+            half.unlink(missing_ok=True)  # of a run that was killed; it may be the archived file's second name
             shutil.copy2(path, half)
             _settle(half)
-            half.rename(target)
+            _name(half, target)
         for folder in {target.parent, *(one.parent for one in made)}:
             _settle(folder)
         return
@@ -225,6 +227,19 @@ def _copy(path: str, place: str) -> None:
         if lake.is_local(place):
             _settle(Path(lake.local_path(place)))
             _settle(Path(lake.local_path(place)).parent)
+
+
+def _name(half: Path, target: Path) -> None:
+    """Gives a file its name, never over another file; a disk without links can only be looked at before."""
+    try:
+        os.link(half, target)
+    except FileExistsError:
+        half.unlink()
+        raise
+    except OSError:
+        half.rename(target)
+        return
+    half.unlink()
 
 
 def _settle(path: Path) -> None:
