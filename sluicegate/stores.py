@@ -195,7 +195,7 @@ def has_folders(address: str) -> bool:
 def files(address: str, admits: Admits = lambda _: True, left: dict[str, str] | None = None) -> pa.Table:
     """All files in a folder and the folders below it (schema ``FILES``); folders' markers are none.
 
-    What is no file (a pipe, a link to nothing) is left out. A name that is not UTF-8 has U+FFFD in it.
+    What is no file (a pipe, a link to nothing) is left out, and what has a name on disk that is not UTF-8.
 
     Args:
         address: the folder.
@@ -295,15 +295,9 @@ def _table(entries: Iterable[Entry]) -> pa.Table:
     while some := list(islice(waiting, AT_ONCE)):
         paths, sizes, times = zip(*some, strict=True)
         stamps = pa.array(map(_sayable, times), pa.int64()).cast(FILES.field("modification_time").type)
-        batches.append(pa.record_batch([_texts(paths), pa.array(sizes, pa.int64()), stamps], schema=FILES))
+        columns = [pa.array(paths, pa.string()), pa.array(sizes, pa.int64()), stamps]
+        batches.append(pa.record_batch(columns, schema=FILES))
     return pa.Table.from_batches(batches, schema=FILES)
-
-
-def _texts(paths: tuple[str, ...]) -> pa.Array:
-    try:
-        return pa.array(paths, pa.string())
-    except UnicodeEncodeError:  # names of the disk that are not UTF-8: no reader can open them, and each fails alone
-        return pa.array([_shown(path) for path in paths], pa.string())
 
 
 def _shown(path: str) -> str:
