@@ -19,7 +19,6 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import fsspec
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -129,7 +128,7 @@ def _take_away(
         if table.cleanSource == "DELETE":
             place, mode = None, "DELETE"
             if found is not None:
-                fs, root = fsspec.core.url_to_fs(path)
+                fs, root = stores.opened(path)
                 fs.rm_file(root)
         else:
             place = _move(file, f"{str(table.cleanSourceMoveDestination).rstrip('/')}/{relative}", taken)
@@ -171,7 +170,7 @@ def _move(file: Mapping[str, Any], wanted: str, taken: Container[str]) -> str | 
     _copy(path, place)
     fault.point("clean.between_copy_and_removal")
     if not _whole(file, place):
-        fs, root = fsspec.core.url_to_fs(place)
+        fs, root = stores.opened(place)
         fs.rm_file(root)
         raise _Changed
     _remove(file)
@@ -192,7 +191,7 @@ def _size(path: str) -> int | None:
 
 def _remove(file: Mapping[str, Any]) -> None:
     if stores.file(file["path"]) == (file["size"], file["modification_time"]):
-        fs, root = fsspec.core.url_to_fs(file["path"])
+        fs, root = stores.opened(file["path"])
         fs.rm_file(root)
 
 
@@ -209,14 +208,16 @@ def _copy(path: str, place: str) -> None:
         except FileExistsError:
             raise
         except OSError:  # another disk, or one without links
-            half = target.with_name(f".{target.name}.part")
+            # Its own name may be as long as names can be, and other tables may have files of that name.
+            half = target.with_name(f".{hashlib.sha256(path.encode()).hexdigest()[:16]}.part")
+            half.unlink(missing_ok=True)  # of a run that was killed; it may be the archived file's second name
             shutil.copy2(path, half)
             _settle(half)
-            half.rename(target)
+            _name(half, target)
         for folder in {target.parent, *(one.parent for one in made)}:
             _settle(folder)
         return
-    (here, source), (away, root) = fsspec.core.url_to_fs(path), fsspec.core.url_to_fs(place)
+    (here, source), (away, root) = stores.opened(path), stores.opened(place)
     away.makedirs(away._parent(root), exist_ok=True)
     if type(here) is type(away) and here == away:
         here.cp_file(source, root)
@@ -226,6 +227,19 @@ def _copy(path: str, place: str) -> None:
         if lake.is_local(place):
             _settle(Path(lake.local_path(place)))
             _settle(Path(lake.local_path(place)).parent)
+
+
+def _name(half: Path, target: Path) -> None:
+    """Gives a file its name, never over another file; a disk without links can only be looked at before."""
+    try:
+        os.link(half, target)
+    except FileExistsError:
+        half.unlink()
+        raise
+    except OSError:
+        half.rename(target)
+        return
+    half.unlink()
 
 
 def _settle(path: Path) -> None:
@@ -252,7 +266,7 @@ def _is_it(file: Mapping[str, Any], place: str) -> bool:
 
 
 def _digest(path: str) -> bytes:
-    fs, root = fsspec.core.url_to_fs(path)
+    fs, root = stores.opened(path)
     digest = hashlib.sha256()
     with fs.open(root, "rb") as file:
         for block in iter(lambda: file.read(1 << 20), b""):

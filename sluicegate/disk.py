@@ -24,11 +24,20 @@ Admits = Callable[[str], bool]
 OUTSIDE = "it is a link that leads out of the landing folder: land the file itself, or name its folder as the path"
 NOTHING = "it is a link to nothing"
 NO_FILE = "it is neither a file nor a folder"
+NO_TEXT = "its name is not UTF-8, so Spark cannot open it: give it another name"
 
 
 def leads_out(path: str, root: str) -> bool:
     """Whether a path below a folder is by now one of another place: what was a file when it was found may be a link."""
     return not _lies_in(os.path.realpath(path), os.path.realpath(root))
+
+
+def _is_text(name: str) -> bool:
+    try:
+        name.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def _lies_in(target: str, home: str) -> bool:
@@ -67,6 +76,11 @@ class Walk:
         while folders:
             folder = folders.pop()
             for entry in self._inside(folder):
+                if not _is_text(entry.name):
+                    # What would stand for it in the ledger may be the very name of another file.
+                    of_folder = "/" if entry.is_dir(follow_symlinks=False) else ""
+                    self.left[named + entry.path[len(top) :] + of_folder] = NO_TEXT
+                    continue
                 try:
                     if entry.is_symlink():
                         self._links.append(named + entry.path[len(top) :])

@@ -236,7 +236,10 @@ class FanOut(UserError):
 
 
 class LakeUnsupported(UserError):
-    """Raised when the lake lies where this version cannot keep two writers apart, or below a name it cannot work in."""
+    """Raised when the lake lies where this version cannot keep two writers apart, or below a name it cannot work in.
+
+    Also where this user may not take its lock.
+    """
 
     code = "SG209"
 

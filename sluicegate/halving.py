@@ -6,10 +6,10 @@ from collections.abc import Callable, Sequence
 from collections.abc import Set as AbstractSet
 from typing import TYPE_CHECKING
 
-import fsspec
 from py4j.protocol import Py4JError, Py4JNetworkError  # type: ignore[import-untyped]
 from pyspark.errors import PySparkException
 
+from sluicegate import stores
 from sluicegate.errors import QueryError, SchemaMismatch, SluicegateError
 from sluicegate.spark_errors import file_trouble, root_cause
 
@@ -102,7 +102,7 @@ def _bad_among(
 def _out_of_reach(path: str) -> bool:
     """Whether it is not a file's content that keeps it from being read: it is gone, or rights are lacking, or a way."""
     try:
-        with fsspec.open(path, "rb", compression=None) as file:
+        with stores.reader(path) as file:
             file.read(1)
     except OSError:
         return True

@@ -7,9 +7,7 @@ import itertools
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-import fsspec
-
-from sluicegate import avro
+from sluicegate import avro, stores
 
 # What opening a file, and a look into it, raises where it is gone or broken.
 BROKEN = (OSError, EOFError, ValueError, LookupError, TypeError, csv.Error)
@@ -24,7 +22,7 @@ def footer(path: str, form: str) -> dict[str, Any]:
     from pyarrow import orc, parquet
 
     try:
-        with fsspec.open(path, "rb") as file:
+        with stores.reader(path) as file:
             if form == "avro":
                 return {"fields": avro.schema(file), "records": None}
             if form == "parquet":
@@ -52,9 +50,9 @@ def header(path: str, options: Mapping[str, str], separator: str) -> dict[str, A
     comment, quote = options.get("comment"), options.get("quote", '"')
     several = options.get("multiline", "").lower() == "true"
     try:
-        with fsspec.open(
-            path, "rt", encoding="utf-8-sig" if encoding in ("utf-8", "utf8") else encoding,
-            compression="infer", newline="",
+        with stores.reader(
+            path, "rt", "infer", newline="",
+            encoding="utf-8-sig" if encoding in ("utf-8", "utf8") else encoding,
         ) as file:  # fmt: skip
             told = (line for line in file if not (comment and line.startswith(comment)))
             lines = itertools.dropwhile(lambda line: not line.strip(), told)

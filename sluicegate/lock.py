@@ -145,9 +145,27 @@ def _waited(tried: Callable[[], str | None], address: str, lake: Lake, wait: flo
 
 
 def _file(address: str) -> IO[str]:
+    """The file of a lock, which whoever holds it must be able to write.
+
+    Raises:
+        LakeUnsupported: this user must not.
+    """
     path = Path(local_path(address))
-    path.parent.mkdir(parents=True, exist_ok=True)
-    return path.open("a+", encoding="utf-8")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        return path.open("a+", encoding="utf-8")
+    except PermissionError as error:
+        raise _forbidden(error) from error
+
+
+def _forbidden(error: OSError) -> LakeUnsupported:
+    return LakeUnsupported(
+        "this user may not take the lock of the lake",
+        where=Where(file=error.filename),
+        cause=f"{error.strerror}; the user has the number {os.geteuid()}",
+        hint="run this as the user that wrote the lake, or give both the right to write all of it: a run by hand and "
+        "Airflow's are often two users",
+    )
 
 
 def _locked(file: IO[str], how: int = fcntl.LOCK_EX) -> bool:
@@ -166,7 +184,11 @@ def _held_by(lake: Lake) -> str | None:
     path = Path(local_path(lake.lock("pipeline")))
     if not path.exists():
         return None
-    with path.open(encoding="utf-8") as file:
+    try:
+        opened = path.open(encoding="utf-8")
+    except PermissionError as error:
+        raise _forbidden(error) from error
+    with opened as file:
         return None if _locked(file, fcntl.LOCK_SH) else _holder(file)
 
 
@@ -182,6 +204,6 @@ def _holder(file: IO[str]) -> str:
     file.seek(0)
     try:
         facts = json.load(file)
-    except ValueError:  # the holder is between taking the lock and writing its name
+        return "{owner} (pid {pid} on {host}, since {since})".format(**facts)
+    except (ValueError, TypeError, KeyError):  # the holder is between taking the lock and writing its name
         return "another run"
-    return f"{facts['owner']} (pid {facts['pid']} on {facts['host']}, since {facts['since']})"

@@ -184,10 +184,15 @@ def failed(at: lake.Lake, name: str, definition: str) -> dict[str, bool]:
 
 def behind(at: lake.Lake, name: str) -> bool:
     """Whether bronze has committed chunks that the outcome does not tell of: a run was killed between the two."""
+    return bool(untold(at, name))
+
+
+def untold(at: lake.Lake, name: str) -> set[int]:
+    """The chunks that bronze has committed and the outcome does not tell of yet; the next run makes up for it."""
     bronze, ledger = lake.delta_table(at.table("bronze", name)), lake.delta_table(at.ledger(name))
     if bronze is None or ledger is None:
-        return False
-    return bool(_chunk_commits(bronze, ledger, name, _told(at, name, bronze)))
+        return set()
+    return {*_chunk_commits(bronze, ledger, name, _told(at, name, bronze))}
 
 
 def fates(at: lake.Lake, name: str) -> pa.Table:
@@ -249,7 +254,10 @@ def _with_states(entries: pa.Table, renamed: pa.Table) -> pa.Table:
     ends = pc.and_(renews, pc.or_(gave, pc.and_(dropped, pc.invert(waiting))))
     new = renamed.filter(ends).sort_by([("chunk", "descending")])
     heir = pc.take(new["chunk"], pc.index_in(_identity(renamed, "arrival"), value_set=_identity(new, "arrival")))
-    replaced = pc.and_(gave, pc.fill_null(pc.greater(heir, entries["chunk"]), False))
+    # Where a row of the outcome is lost, what came later tells that it does not wait: chunks are read in their order.
+    renewed = pc.fill_null(pc.greater(heir, entries["chunk"]), False)
+    replaced = pc.and_(pc.or_(gave, waiting), renewed)
+    waiting = pc.and_(waiting, pc.invert(replaced))
     kinds = pc.make_struct(skipped, moved, waiting, dropped, replaced, read)
     words = ("skipped", "moved", "waiting", "dropped", "replaced", "ingested", "failed")
     return entries.append_column("state", pc.case_when(kinds, *words))

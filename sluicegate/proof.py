@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence, Set
 from shlex import quote
 from typing import TYPE_CHECKING, Any
 
@@ -10,8 +10,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from deltalake import DeltaTable
 
-from sluicegate import delta_source, lake, marks, outcome
+from sluicegate import delta_source, lake, marks, outcome, roots
 from sluicegate.finding import Finding
+from sluicegate.report import files
 
 if TYPE_CHECKING:
     from sluicegate.definition import Pipeline
@@ -66,13 +67,19 @@ def _of_files(at: lake.Lake, name: str, limit: int | None) -> Iterator[Finding]:
         return
     mark = marks.reach(bronze, marks.app_id("bronze", name, ledger), marks.lineage(bronze)).mark or 0
     passed = [entry for entry in outcome.fates(at, name).to_pylist() if entry["chunk"] <= mark]
+    if untold := outcome.untold(at, name):
+        count = sum(entry["chunk"] in untold for entry in passed)
+        what = f"what became of {files(count)} is not on record yet, as a run ended right behind its commit"
+        yield Finding("behind", name, what, f"sluicegate run {at.pipeline}")
     if limit is not None and (there := lake.rows(bronze)) > limit:
         gave = sum(_gave(entry) or 0 for entry in passed)
-        if gave != there:
+        if gave != there and not untold:
             yield Finding("wrong", name, f"its files gave {gave:,} rows, and {there:,} are in the table", again)
         return
     said = outcome.manifests(bronze, ledger, name)
-    yield from _each_file(at, name, bronze, passed, said)
+    moved = {entry["path"] for entry in passed if entry["state"] == "moved"}
+    known_as = {former: path for path, former in roots.aliases(ledger, moved).items()}
+    yield from _each_file(at, name, bronze, passed, said, untold, known_as)
 
 
 def _each_file(
@@ -81,8 +88,20 @@ def _each_file(
     bronze: DeltaTable,
     passed: Sequence[Mapping[str, Any]],
     said: Mapping[tuple[int, str], int],
+    untold: Set[int],
+    known_as: Mapping[str, str],
 ) -> Iterator[Finding]:
-    """Compares the rows that there are with what each file says itself that it has, and is known to have given."""
+    """Compares the rows that there are with what each file says itself that it has, and is known to have given.
+
+    Args:
+        at: the lake.
+        name: the bronze table.
+        bronze: it.
+        passed: the entries of the ledger that it has passed.
+        said: how many records files say that they have, by chunk and path.
+        untold: chunks of which it is not on record yet what became of their files.
+        known_as: by which names files of a former landing folder are known now.
+    """
     again = f"sluicegate reset {at.pipeline} {name}"
     rows = lake.dataset(bronze).to_table(["_chunk", "_pos", "source_file"])
     identities = rows.group_by(["_chunk", "_pos"]).aggregate([([], "count_all")])
@@ -95,7 +114,9 @@ def _each_file(
     }
     for entry in passed:
         there, told = found.pop((entry["chunk"], entry["path"]), 0), _gave(entry)
-        reload = f"sluicegate reload {at.pipeline} {name} --files {quote(entry['path'])}"
+        if told is None and entry["chunk"] in untold:
+            told = said.get((entry["chunk"], entry["path"]), there)  # what the next run puts on record
+        reload = f"sluicegate reload {at.pipeline} {name} --files {quote(known_as.get(entry['path'], entry['path']))}"
         if told is None:
             yield Finding("wrong", name, f"nothing is known of what became of {entry['path']}", reload)
         elif entry["state"] in ("ingested", "archived") and said.get((entry["chunk"], entry["path"]), there) != there:

@@ -230,6 +230,7 @@ def submit(
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
+        errors="backslashreplace",  # the JVM may write in another encoding: one byte of its log would end the job
         start_new_session=True,
     )
     last = ""

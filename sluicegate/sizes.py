@@ -14,9 +14,7 @@ import zlib
 from collections.abc import Iterator, Mapping, Sequence
 from typing import IO, TYPE_CHECKING, Any, NamedTuple
 
-import fsspec
-
-from sluicegate import executors
+from sluicegate import executors, stores
 from sluicegate.lake import is_local, local_path
 from sluicegate.report import human_bytes
 
@@ -113,7 +111,7 @@ def _size(path: str) -> int:
     try:
         if is_local(path):
             return os.stat(local_path(path)).st_size
-        filesystem, inner = fsspec.core.url_to_fs(path)
+        filesystem, inner = stores.opened(path)
         return int(filesystem.size(inner) or 0)
     except OSError:
         return 0  # it is gone, say: whoever reads it tells
@@ -140,7 +138,7 @@ def look(path: str, *given: Any) -> str | None:
 
 
 def _opened(path: str) -> Any:
-    return open(local_path(path), "rb") if is_local(path) else fsspec.open(path, "rb", compression=None)
+    return open(local_path(path), "rb") if is_local(path) else stores.reader(path)
 
 
 def _longest(block: bytes, begun: int, separator: str) -> tuple[int, int]:

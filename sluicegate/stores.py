@@ -42,6 +42,11 @@ AT_ONCE = 50_000
 # How stores name the time of an object's last change. Not "created": an object may be written again.
 CHANGED = ("mtime", "LastModified", "last_modified", "updated", "modified")
 
+# The first and the last time that Python has a word for, in microseconds since 1970. Disks have others: who takes
+# milliseconds for seconds sets one of the year 50000. In the ledger it would stop whatever reads that, for all files.
+# A day is left at both ends for time zones.
+FIRST, LAST = -62_135_510_400_000_000, 253_402_214_400_000_000
+
 # Why a link is passed over on a store that does not tell where it leads.
 LINK = "it is a link, and nobody can tell whether it leads out of the landing folder: land the file itself"
 
@@ -134,10 +139,36 @@ def opened(address: str) -> tuple[Any, str]:
     """
     ours = OURS.get(address.partition("://")[0])
     if ours is None:
-        fs, root = fsspec.core.url_to_fs(address)
+        fs, root = _named(address) if _has_colons(address) else fsspec.core.url_to_fs(address)
         # As Spark will name the files, or they would not be known again.
         return fs, os.path.normpath(root) if "file" in fs.protocol else root
     return ours(**ours._get_kwargs_from_urls(address)), ours._strip_protocol(address)
+
+
+def _has_colons(address: str) -> bool:
+    """Whether ``::`` is part of a name, and not what fsspec chains stores by (``zip://x.json::s3://bucket/y.zip``)."""
+    scheme, _, rest = address.rpartition("://")
+    return "::" in rest and "::" not in scheme
+
+
+def _named(address: str) -> tuple[Any, str]:
+    """The file system and the path of an address that is no chain, whatever stands in its names."""
+    scheme, there, _ = address.partition("://")
+    of_store = fsspec.get_filesystem_class(scheme if there else "file")
+    return of_store(**of_store._get_kwargs_from_urls(address)), of_store._strip_protocol(address)
+
+
+def reader(address: str, mode: str = "rb", compression: str | None = None, **text: str) -> Any:
+    """A file to read in a ``with``, as ``fsspec.open`` has it, but by its very name: that takes ``a::b`` for ``a``.
+
+    Args:
+        address: path or URI.
+        mode: ``rb`` or ``rt``.
+        compression: as fsspec names it; ``infer`` goes by the end of the name.
+        text: ``encoding`` and ``newline`` of a text.
+    """
+    fs, path = opened(address)
+    return fsspec.core.OpenFile(fs, path, mode, fsspec.core.get_compression(path, compression), **text)
 
 
 def uri(fs: Any, path: str) -> str:
@@ -164,7 +195,7 @@ def has_folders(address: str) -> bool:
 def files(address: str, admits: Admits = lambda _: True, left: dict[str, str] | None = None) -> pa.Table:
     """All files in a folder and the folders below it (schema ``FILES``); folders' markers are none.
 
-    What is no file (a pipe, a link to nothing) is left out. A name that is not UTF-8 has U+FFFD in it.
+    What is no file (a pipe, a link to nothing) is left out, and what has a name on disk that is not UTF-8.
 
     Args:
         address: the folder.
@@ -249,8 +280,12 @@ def file(address: str) -> tuple[int, datetime] | None:
     return None if info.get("type") == "directory" else (int(info["size"]), _moment(_changed(fs, path, info)))
 
 
+def _sayable(microseconds: int) -> int:
+    return min(max(microseconds, FIRST), LAST)
+
+
 def _moment(microseconds: int) -> datetime:
-    moment: datetime = pa.scalar(microseconds, FILES.field("modification_time").type).as_py()
+    moment: datetime = pa.scalar(_sayable(microseconds), FILES.field("modification_time").type).as_py()
     return moment
 
 
@@ -259,16 +294,10 @@ def _table(entries: Iterable[Entry]) -> pa.Table:
     batches = []
     while some := list(islice(waiting, AT_ONCE)):
         paths, sizes, times = zip(*some, strict=True)
-        stamps = pa.array(times, pa.int64()).cast(FILES.field("modification_time").type)
-        batches.append(pa.record_batch([_texts(paths), pa.array(sizes, pa.int64()), stamps], schema=FILES))
+        stamps = pa.array(map(_sayable, times), pa.int64()).cast(FILES.field("modification_time").type)
+        columns = [pa.array(paths, pa.string()), pa.array(sizes, pa.int64()), stamps]
+        batches.append(pa.record_batch(columns, schema=FILES))
     return pa.Table.from_batches(batches, schema=FILES)
-
-
-def _texts(paths: tuple[str, ...]) -> pa.Array:
-    try:
-        return pa.array(paths, pa.string())
-    except UnicodeEncodeError:  # names of the disk that are not UTF-8: no reader can open them, and each fails alone
-        return pa.array([_shown(path) for path in paths], pa.string())
 
 
 def _shown(path: str) -> str:

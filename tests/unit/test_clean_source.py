@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import hashlib
 import os
 import shutil
 import time
@@ -65,6 +67,71 @@ def test_a_file_moves_and_none_is_written_over(stores: tuple[str, str]) -> None:
     assert [text_at(f"{archive}/d/{name}") for name in ("x.json.gz", "x.1.json.gz", "x.2.json.gz")] == [
         "one", "two", "six",
     ]  # fmt: skip
+
+
+def test_a_name_with_two_colons_is_no_chain_of_stores(tmp_path: Path) -> None:
+    """To fsspec it is: the file seemed to be gone, and ``a``, another one, was looked at in its stead."""
+    (tmp_path / "in").mkdir()
+    (tmp_path / "in/a").write_text("other")
+    (tmp_path / "in/a::b.json").write_text("one")
+    found = file(str(tmp_path / "in/a::b.json"))
+    assert found is not None
+    entry = {"path": str(tmp_path / "in/a::b.json"), "size": found[0], "modification_time": found[1]}
+    assert clean_source._move(entry, str(tmp_path / "out/a::b.json"), ()) == str(tmp_path / "out/a::b.json")
+    assert (tmp_path / "out/a::b.json").read_text() == "one"
+    assert [path.name for path in (tmp_path / "in").iterdir()] == ["a"]
+
+
+@pytest.fixture
+def other_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """An archive on a disk of its own, which has links."""
+    link = os.link
+
+    def linked(source: Any, target: Any) -> None:
+        if Path(source).parent != Path(target).parent:
+            raise OSError(errno.EXDEV, "Invalid cross-device link")
+        link(source, target)
+
+    monkeypatch.setattr(os, "link", linked)
+    return tmp_path / "archive"
+
+
+def test_a_name_as_long_as_names_can_be_goes_to_another_disk(tmp_path: Path, other_disk: Path) -> None:
+    name = f"{'x' * 250}.json"
+    entry = write(str(tmp_path / "in" / name), "one")
+    assert clean_source._move(entry, str(other_disk / name), ()) == str(other_disk / name)
+    assert [path.name for path in other_disk.iterdir()] == [name]
+
+
+def test_a_file_that_another_pipeline_archives_meanwhile_is_not_written_over(
+    tmp_path: Path, other_disk: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    entry = write(str(tmp_path / "in/a.json"), "one")
+    settle = clean_source._settle
+
+    def settled(path: Path) -> None:
+        settle(path)
+        if path.suffix == ".part":
+            (other_disk / "a.json").write_text("of another")
+
+    monkeypatch.setattr(clean_source, "_settle", settled)
+    with pytest.raises(FileExistsError):
+        clean_source._move(entry, str(other_disk / "a.json"), ())
+    assert (other_disk / "a.json").read_text() == "of another"
+    monkeypatch.undo()
+    assert clean_source._move(entry, str(other_disk / "a.json"), ()) == str(other_disk / "a.1.json")
+    assert {path.name for path in other_disk.iterdir()} == {"a.json", "a.1.json"}
+
+
+def test_what_a_killed_run_left_half_does_not_reach_the_archived_file(tmp_path: Path, other_disk: Path) -> None:
+    entry = write(str(tmp_path / "in/a.json"), "one")
+    half = other_disk / f".{hashlib.sha256(entry['path'].encode()).hexdigest()[:16]}.part"
+    other_disk.mkdir()
+    half.write_text("former")
+    os.link(half, other_disk / "former.json")  # a kill between the two names of a copy
+    assert clean_source._move(entry, str(other_disk / "a.json"), ()) == str(other_disk / "a.json")
+    assert (other_disk / "former.json").read_text() == "former"
+    assert not half.exists()
 
 
 def test_a_copy_of_a_killed_run_is_known(stores: tuple[str, str]) -> None:
@@ -176,7 +243,8 @@ def test_a_copy_is_on_the_disk_before_the_file_is_removed(
     before = events[: events.index("removed")]
     assert {str(Path(place).parent), str(Path(place).parent.parent)} <= set(before)
     linked = os.link.__module__ == "posix"
-    assert (f"{Path(place).parent}/.x.json.part" in before) != linked
+    halves = [one for one in before if one.startswith(f"{Path(place).parent}/.") and one.endswith(".part")]
+    assert len(halves) == (0 if linked else 1)
 
 
 class Landed:

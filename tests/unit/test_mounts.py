@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import errno
 import fcntl
+import os
+import tempfile
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from sluicegate import lake, lock, mounts
-from sluicegate.errors import LakeUnsupported
+from sluicegate.errors import LakeLocked, LakeUnsupported
+from tests.conftest import Workspace
+from tests.unit.test_stores import without_rights
 
 pytestmark = pytest.mark.unit
 
@@ -113,3 +117,34 @@ def test_a_lock_that_keeps_nobody_out_is_refused(
     monkeypatch.setenv(mounts.VOUCHED, "yes")
     with lock.pipeline_lock(at, "a run"):
         pass
+
+
+def test_who_may_not_take_the_lock_is_told_so() -> None:
+    """A run by hand, as root say, and then Airflow's: it was told of a file that nobody knows."""
+    with tempfile.TemporaryDirectory() as outer:  # not pytest's, which nobody else may look into
+        os.chmod(outer, 0o755)
+        at = lake.Lake(f"{outer}/lake", "p")
+        paths = {name: Path(lake.local_path(at.lock(name))) for name in ("pipeline", "turn")}
+        with lock.pipeline_lock(at, "by hand"), lock.turn(at, "by hand"):
+            pass
+        paths["pipeline"].chmod(0)
+        paths["turn"].chmod(0o666)  # whoever has the turn looks at the lock
+        for taken in (lock.pipeline_lock, lock.turn):
+            with without_rights(), pytest.raises(LakeUnsupported, match="may not take") as told, taken(at, "Airflow"):
+                pass
+            assert told.value.where.file == str(paths["pipeline"])
+            assert "as the user that wrote the lake" in told.value.hint
+
+
+@pytest.mark.parametrize("said", ["", "[]", "5", '{"owner": "x"}', '{"owner": "x", "pid'])
+def test_a_holder_that_has_not_said_its_name_is_another_run(workspace: Workspace, said: str) -> None:
+    path = Path(lake.local_path(workspace.lake.lock("pipeline")))
+    path.parent.mkdir(parents=True)
+    path.write_text(said)
+    with path.open("a+") as held:
+        fcntl.flock(held, fcntl.LOCK_EX)
+        with (
+            pytest.raises(LakeLocked, match="is being written by another run"),
+            lock.pipeline_lock(workspace.lake, "me", wait=0),
+        ):
+            pass

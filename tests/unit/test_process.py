@@ -12,7 +12,9 @@ from contextlib import suppress
 import psutil
 import pytest
 
-from sluicegate import process
+from sluicegate import process, run, session
+from sluicegate.errors import JobFailed
+from sluicegate.settings import Settings
 from tests.conftest import ROOT
 
 pytestmark = pytest.mark.unit
@@ -104,3 +106,12 @@ def test_a_process_is_gone_only_where_its_number_means_it() -> None:
     assert not process.is_gone("", gone.pid)
     assert not process.is_gone(f"{here.partition('/')[0]}/1", gone.pid)  # another container on this machine
     assert not process.is_gone(f"another/{here.partition('/')[2]}", gone.pid)  # another machine
+
+
+def test_a_byte_that_is_no_text_ends_no_job(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(session, "submit_command", lambda *_: ["bash", "-c", r"printf 'caf\351\n'; echo ended; exit 7"])
+    monkeypatch.setattr(session, "submit_env", dict)
+    told: list[str] = []
+    with pytest.raises(JobFailed, match="exit code 7"):
+        run.submit("bronze", "p", Settings.of(), {}, told.append)
+    assert told == ["caf\\xe9", "ended"]

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import pyarrow as pa
 import pytest
 from deltalake import CommitProperties, DeltaTable, Transaction, write_deltalake
 
-from sluicegate import behind, lake, landing, outcome, plan, proof, run, status
+from sluicegate import behind, lake, landing, outcome, plan, proof, reset, run, status
 from sluicegate.errors import AccountingError, DefinitionError, UserError
 from sluicegate.finding import Finding
 from sluicegate.progress import progress
@@ -145,13 +146,9 @@ def test_records_that_are_wrong_are_told_by_identity_with_what_mends_them(
     assert found[0].lines() == [f"NOT RIGHT: s: {what}", "  run: sluicegate run heart_rate --full-refresh s"]
 
 
-@pytest.mark.parametrize("records_said", [None, 1, 2])
-def test_a_file_is_compared_with_what_it_says_itself_to_have(workspace: Workspace, records_said: int | None) -> None:
-    path = str(workspace.land("recordings/a.json", "[]"))
-    name = "recordings_bronze"
-    landing.enter(name, workspace.definition.bronze[name], workspace.lake)
+def committed(workspace: Workspace, name: str, path: str, said: Mapping[str, Any] = MappingProxyType({})) -> None:
+    """What bronze commits of the last chunk of its ledger, which has one file, with one record."""
     now = progress(plan.flows(workspace.definition, workspace.lake, "bronze")[name])
-    said = {} if records_said is None else {"manifest": {path: records_said}}
     ours = {"chunk": now.until, "files": 1, "failed": {}, "seen": -1, **said}
     rows = {"_chunk": pa.array([now.until], pa.int64()), "_pos": pa.array([0], pa.int64()), "source_file": [path],
             "_corrupt_record": pa.nulls(1, pa.string()), "_rescued_data": pa.nulls(1, pa.string())}  # fmt: skip
@@ -159,12 +156,79 @@ def test_a_file_is_compared_with_what_it_says_itself_to_have(workspace: Workspac
         custom_metadata={"userMetadata": json.dumps({lake.METADATA: ours})},
         app_transactions=[Transaction(now.app_id, now.until)],
     )
-    write_deltalake(workspace.uri(name), pa.table(rows), commit_properties=properties)
+    write_deltalake(workspace.uri(name), pa.table(rows), mode="append", commit_properties=properties)
+
+
+@pytest.mark.parametrize("records_said", [None, 1, 2])
+def test_a_file_is_compared_with_what_it_says_itself_to_have(workspace: Workspace, records_said: int | None) -> None:
+    path = str(workspace.land("recordings/a.json", "[]"))
+    name = "recordings_bronze"
+    landing.enter(name, workspace.definition.bronze[name], workspace.lake)
+    committed(workspace, name, path, {} if records_said is None else {"manifest": {path: records_said}})
     outcome.copy(workspace.lake, name)  # it counts what is in the table, and so cannot tell what is not
     found = proof.findings(workspace.definition, workspace.settings)
     mend = f"sluicegate reload heart_rate {name} --files {path}"
     lost = Finding("wrong", name, f"{path} has 2 records, and 1 are in the table", mend)
     assert found == ([lost] if records_said == 2 else [])
+
+
+def test_a_run_that_ended_right_behind_its_commit_has_lost_nothing(workspace: Workspace) -> None:
+    """What became of its files comes on record with the next run: nothing is to be read again for that."""
+    name = "recordings_bronze"
+    path = str(workspace.land("recordings/a.json", "[]"))
+    landing.enter(name, workspace.definition.bronze[name], workspace.lake)
+    committed(workspace, name, path, {"manifest": {path: 1}})
+    what = "what became of 1 file is not on record yet, as a run ended right behind its commit"
+    unsaid = Finding("behind", name, what, "sluicegate run heart_rate")
+    for limit in (None, 0):
+        assert proof.findings(workspace.definition, workspace.settings, limit) == [unsaid]
+    DeltaTable(workspace.uri(name)).delete()
+    lost = Finding("wrong", name, f"{path} gave 1 rows, and 0 are in the table",
+                   f"sluicegate reload heart_rate {name} --files {path}")  # fmt: skip
+    assert proof.findings(workspace.definition, workspace.settings) == [unsaid, lost]
+
+
+def test_reloading_a_file_mends_that_nothing_is_known_of_it(workspace: Workspace) -> None:
+    name = "recordings_bronze"
+    of_files = workspace.definition.bronze[name]
+    for number in range(2):
+        path = str(workspace.land(f"recordings/{number}.json", "[]"))
+        landing.enter(name, of_files, workspace.lake)
+        committed(workspace, name, path)
+    outcome.copy(workspace.lake, name)
+    first = str(workspace.folder / "landing/recordings/0.json")
+    DeltaTable(workspace.lake.outcome(name)).delete(f"path = '{first}'")
+    mend = f"sluicegate reload heart_rate {name} --files {first}"
+    unknown = Finding("wrong", name, f"nothing is known of what became of {first}", mend)
+    assert proof.findings(workspace.definition, workspace.settings) == [unknown]
+    assert landing.enter(name, of_files, workspace.lake, reset.Reload((first,)).look).new.num_rows == 1
+    DeltaTable(workspace.uri(name)).delete(f"source_file = '{first}'")
+    committed(workspace, name, first)
+    outcome.copy(workspace.lake, name)
+    assert proof.findings(workspace.definition, workspace.settings) == []
+    states = [(row["path"], row["state"]) for row in outcome.fates(workspace.lake, name).to_pylist()]
+    assert states == [(first, "replaced"), (path, "ingested"), (first, "ingested")]
+
+
+def test_what_mends_a_file_of_a_former_landing_folder_is_told_by_its_name_now(workspace: Workspace) -> None:
+    name = "recordings_bronze"
+    of_files = workspace.definition.bronze[name]
+    was = workspace.land("recordings/a.json", "[]")
+    landing.enter(name, of_files, workspace.lake)
+    committed(workspace, name, str(was))
+    outcome.copy(workspace.lake, name)
+    folder = was.parent.rename(workspace.folder / "elsewhere")
+    of_files = of_files.model_copy(update={"path": str(folder)})
+    assert landing.enter(name, of_files, workspace.lake).moved.num_rows == 1
+    now = progress(plan.flows(workspace.definition, workspace.lake, "bronze")[name])
+    nothing = DeltaTable(workspace.uri(name)).to_pyarrow_table().slice(0, 0)
+    past = CommitProperties(app_transactions=[Transaction(now.app_id, now.until)])
+    write_deltalake(workspace.uri(name), nothing, mode="append", commit_properties=past)
+    DeltaTable(workspace.uri(name)).delete()
+    found = proof.findings(workspace.definition, workspace.settings)
+    assert [one.mend for one in found] == [f"sluicegate reload heart_rate {name} --files {folder}/a.json"]
+    again = reset.Reload((f"{folder}/a.json",)).look(name, of_files, workspace.lake).new
+    assert again.select(["path", "action"]).to_pylist() == [{"path": f"{folder}/a.json", "action": "replace"}]
 
 
 @pytest.mark.parametrize("count", [proof.SHOWN - 1, proof.SHOWN, proof.SHOWN + 1])

@@ -24,7 +24,7 @@ import pytest
 from fsspec import AbstractFileSystem
 from fsspec.implementations.memory import MemoryFileSystem
 
-from sluicegate import disk, lake, landing, stores
+from sluicegate import disk, lake, landing, outcome, stores
 from sluicegate.copy_into import Copy
 from sluicegate.definition_bronze import BronzeTable
 from sluicegate.errors import LakeUnsupported, LandingMissing, SluicegateError, SourceError, StoreUnreachable
@@ -33,7 +33,8 @@ pytestmark = pytest.mark.unit
 
 NAME = "things"
 BUCKET = "landing-zone"
-ODD = ("a b.json", "100%.json", "a%20b.json", "1+1.json", "ünïcode 语.json", "d=1/e=a%2Fb/x.json", "q?#&;[x]{y},z.json")
+ODD = ("a b.json", "100%.json", "a%20b.json", "1+1.json", "ünïcode 语.json", "d=1/e=a%2Fb/x.json", "q?#&;[x]{y},z.json",
+       "a::b.json", "k::v/c.json")  # fmt: skip
 
 
 class Store(ABC):
@@ -175,12 +176,30 @@ def test_odd_names_are_those_that_fsspec_opens(store: Store, at: lake.Lake) -> N
         store.put(name, name.encode())
     found = look(store, at).new
     assert names(store, found) == sorted(ODD)
+    changed = dict(zip(found["path"].to_pylist(), found["modification_time"].to_pylist(), strict=True))
     for path in found["path"].to_pylist():
         fs, place = stores.opened(path)
         assert fs.cat_file(place).decode() == path[len(store.folder) + 1 :]
-        if "[" not in path:  # fsspec takes it for a pattern
-            with fsspec.open(path, "rb") as file:
-                assert file.read().decode() == path[len(store.folder) + 1 :]
+        with stores.reader(path) as file:
+            assert file.read().decode() == path[len(store.folder) + 1 :]
+        assert stores.file(path) == (len(path[len(store.folder) + 1 :].encode()), changed[path])
+
+
+@pytest.mark.parametrize("seconds", [1_700_000_000_000, -99_999_999_999])
+def test_a_time_that_python_has_no_word_for_stops_nothing(
+    seconds: int, tmp_path: Path, at: lake.Lake, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Milliseconds that were set for seconds: not all disks keep them, so the one that does is played."""
+    path = tmp_path / "landing/a.json"
+    path.parent.mkdir()
+    path.write_text("{}")
+    monkeypatch.setattr(stores.Walk, "files", lambda _: iter([(str(path), 2, seconds * 1_000_000)]))
+    of_files = BronzeTable(path=str(path.parent), format="json", settleSeconds=0)
+    assert landing.enter("b", of_files, at).new.num_rows == 1
+    assert [entry["state"] for entry in outcome.fates(at, "b").to_pylist()] == ["waiting"]
+    seen = stores._moment(seconds * 1_000_000)
+    assert outcome.fates(at, "b")["modification_time"].to_pylist() == [seen]  # cleanSource compares the two
+    assert not landing.enter("b", of_files, at).new.num_rows
 
 
 def test_hidden_and_temporary_names_are_left_out(store: Store, at: lake.Lake) -> None:
@@ -381,15 +400,22 @@ def test_a_listing_is_made_in_parts_of_AT_ONCE(
 
 
 def test_pipes_and_names_that_are_no_text(tmp_path: Path, at: lake.Lake) -> None:
+    """Spark can open none of these; and by the name that is shown for one, another file would be read twice."""
     store = Local(tmp_path)
     store.put("a.json")
+    store.put("caf\ufffd.json")
     folder = Path(store.folder)
     os.mkfifo(folder / "pipe.json")
-    Path(os.fsdecode(os.fsencode(folder) + b"/caf\xe9.json")).write_bytes(b"{}")
+    for name in (b"caf\xe9.json", b"caf\xe8.json", b"\xe7/b.json"):
+        path = Path(os.fsdecode(os.fsencode(folder) + b"/" + name))
+        path.parent.mkdir(exist_ok=True)
+        path.write_bytes(b"{}{}")
     (folder / os.fsdecode(b"\xe9.json")).symlink_to("/etc/hostname")
     found = look(store, at)
     assert names(store, found.new) == ["a.json", "caf\ufffd.json"]
-    assert refused(store, found) == {"pipe.json": disk.NO_FILE, "\ufffd.json": disk.OUTSIDE}
+    assert found.new["size"].to_pylist() == [2, 2]
+    no_text = dict.fromkeys(("caf\ufffd.json", "\ufffd/", "\ufffd.json"), disk.NO_TEXT)
+    assert refused(store, found) == {"pipe.json": disk.NO_FILE, **no_text}
 
 
 def test_links_that_lead_out_of_landing_are_refused_and_told(tmp_path: Path, at: lake.Lake) -> None:
