@@ -138,6 +138,18 @@ def test_a_table_that_was_made_anew_has_another_story(place: Place) -> None:
     assert place.states() == [("a.json", "ingested")]
 
 
+def test_the_first_chunk_of_a_table_that_was_made_anew_again_and_again_is_told(place: Place) -> None:
+    """Also where the rows of several former tables lie in one file of the log."""
+    place.land("a.json")
+    place.enter()
+    for _ in range(3):
+        place.take()
+        assert outcome.behind(place.at, NAME)
+        assert outcome.copy(place.at, NAME).rows == 1
+        assert place.states() == [("a.json", "ingested")]
+        shutil.rmtree(place.at.table("bronze", NAME))
+
+
 def test_the_ledger_is_followed_whatever_becomes_of_it(place: Place) -> None:
     for number in range(5):
         place.land(f"{number}.json", seconds=number)

@@ -145,8 +145,9 @@ def test_chunks_behind_a_mark_are_not_told_where_no_log_says_what_was_undone(pla
     DeltaTable(bronze.table_uri).create_checkpoint()
     (logs / f"{0:020}.json").unlink()
     assert [restore.to for restore in marks.lineage(DeltaTable(bronze.table_uri)).restores] == [None]
-    outcome.copy(place.at, NAME)
-    assert told(place) == {}
+    assert not outcome.behind(place.at, NAME)
+    assert outcome.copy(place.at, NAME) == outcome.Taken(0, 0, 0, {})
+    assert lake.delta_table(place.at.outcome(NAME)) is None
     assert [state for name, state in place.states() if name[0] in "23"] == ["waiting"] * 5
 
 
