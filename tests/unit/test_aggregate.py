@@ -93,6 +93,7 @@ def test_others_need_the_rows_of_a_group(query: str, why: str) -> None:
         ("SELECT current_date AS d, count(*) AS n FROM t GROUP BY current_date", "current_date"),
         ("SELECT g, max(hash(*)) AS n FROM t GROUP BY g", "a star"),
         ("SELECT g, max(hash(x, t.*)) AS n FROM t GROUP BY g", "a star"),
+        ("SELECT g, count(DISTINCT *) AS n FROM t GROUP BY g", "a star"),
         ("SELECT /*+ COALESCE(3) */ g, count(*) AS n FROM t GROUP BY g", "a hint"),
         ("SELECT upper(g) AS u, percentile(x, 0.5 AS p FROM t GROUP BY ALL", "cannot be"),
         ("SELECT g, count(*) AS n FROM t JOIN u ON t.g < u.g GROUP BY g", "no equality with a column of t"),

@@ -6,6 +6,7 @@ import json
 import os
 import random
 import shutil
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -136,6 +137,18 @@ def test_a_table_that_was_made_anew_has_another_story(place: Place) -> None:
     assert outcome.copy(place.at, NAME).rows == 1
     assert not outcome.behind(place.at, NAME)
     assert place.states() == [("a.json", "ingested")]
+
+
+def test_the_first_chunk_of_a_table_that_was_made_anew_again_and_again_is_told(place: Place) -> None:
+    """Also where the rows of several former tables lie in one file of the log."""
+    place.land("a.json")
+    place.enter()
+    for _ in range(3):
+        place.take()
+        assert outcome.behind(place.at, NAME)
+        assert outcome.copy(place.at, NAME).rows == 1
+        assert place.states() == [("a.json", "ingested")]
+        shutil.rmtree(place.at.table("bronze", NAME))
 
 
 def test_the_ledger_is_followed_whatever_becomes_of_it(place: Place) -> None:
@@ -275,6 +288,7 @@ def test_of_chunks_that_a_restore_has_undone_nothing_is_told(place: Place, resto
         ([1] * 5, 2, None, [[1, 1], [1, 1], [1]]),
         ([1] * 4, 2, 3, [[1, 1], [1, 1]]),
         ([2] * 4, 3, 4, [[2, 2], [2, 2]]),
+        ([4, 3, 1], 3, 4, [[4], [3, 1]]),
         ([], 2, 3, []),
     ],
 )
@@ -289,6 +303,36 @@ def test_chunks_hold_no_more_files_and_bytes_than_they_may(
     for row in sorted(rows, key=lambda row: (row["chunk"], row["modification_time"])):
         found.setdefault(row["chunk"], []).append(row["size"])
     assert list(found.values()) == chunks
+
+
+@pytest.mark.parametrize("before", [0, 1, 2])
+def test_files_that_land_after_the_first_look_are_read_where_those_of_before_are_not(place: Place, before: int) -> None:
+    """Also where the first look found none: whether there was one is what counts."""
+    how = {"includeExistingFiles": False}
+    for number in range(before):
+        place.land(f"{number}.json", seconds=number)
+    assert place.enter(**how).new.num_rows == 0
+    assert place.enter(**how).new.num_rows == 0
+    place.land("late.json", seconds=9)
+    assert [path[-9:] for path in place.enter(**how).new["path"].to_pylist()] == ["late.json"]
+    place.take()
+    outcome.copy(place.at, NAME)
+    chunk = {row["path"][-9:]: row["chunk"] for row in lake.dataset(place.ledger()).to_table().to_pylist()}
+    assert chunk.pop("late.json") == 1
+    assert [*chunk.values()] == [0] * before
+    assert place.states() == [*((f"{n}.json", "skipped") for n in range(before)), ("late.json", "ingested")]
+
+
+@pytest.mark.parametrize("beyond", [-5, 0, 5])
+def test_files_settle_each_by_its_own_time(place: Place, beyond: int) -> None:
+    """One that is young waits, and keeps no other waiting; one of a clock far ahead does not wait for ever."""
+    now = datetime.fromtimestamp(1_700_000_000, UTC)
+    table = place.table.model_copy(update={"settleSeconds": 10.0})
+    for name, seconds in (("old", -10), ("young", beyond), ("edge", 10), ("ahead", 11)):
+        place.land(f"{name}.json", seconds=seconds)
+    found = landing.discover(NAME, table, place.at, now)
+    assert [path.rpartition("/")[2] for path in found.new["path"].to_pylist()] == ["old.json", "ahead.json"]
+    assert sorted(path.rpartition("/")[2] for path in found.settling["path"].to_pylist()) == ["edge.json", "young.json"]
 
 
 @pytest.mark.parametrize("beyond", [-1, 0, 1])

@@ -119,6 +119,38 @@ def test_a_restore_before_the_outcome_was_copied(place: Place) -> None:
     assert {name: rows for name, (_, rows) in told(place).items()} == {"1-0.json": 1}
 
 
+def test_of_a_chunk_that_was_taken_twice_the_commit_that_stands_is_told(place: Place) -> None:
+    """A RESTORE undid the first commit of a chunk, and a second one brought it back and undid the second commit."""
+    chunks(place, 3)
+    bronze = place.at.table("bronze", NAME)
+    DeltaTable(bronze).restore(1)
+    place.take()
+    DeltaTable(bronze).restore(2)
+    assert outcome.copy(place.at, NAME).rows == 6
+    versions = outcome.read(place.at, NAME, ["chunk", "version"]).to_pylist()
+    assert {row["chunk"]: row["version"] for row in versions} == {1: 0, 2: 1, 3: 2}
+    assert place.states() == [(name, "ingested") for name in ALL]
+
+
+def test_chunks_behind_a_mark_are_not_told_where_no_log_says_what_was_undone(place: Place) -> None:
+    """A RESTORE by time to a version of which the log is gone: what it undid, only the rows tell."""
+    chunks(place, 3)
+    bronze = DeltaTable(place.at.table("bronze", NAME))
+    bronze.restore(0)
+    logs = Path(bronze.table_uri.removeprefix("file://")) / "_delta_log"
+    actions = [json.loads(line) for line in (logs / f"{3:020}.json").read_text().splitlines()]
+    for action in actions:
+        action.get("commitInfo", {}).get("operationParameters", {}).pop("version", None)
+    (logs / f"{3:020}.json").write_text("\n".join(map(json.dumps, actions)) + "\n")
+    DeltaTable(bronze.table_uri).create_checkpoint()
+    (logs / f"{0:020}.json").unlink()
+    assert [restore.to for restore in marks.lineage(DeltaTable(bronze.table_uri)).restores] == [None]
+    assert not outcome.behind(place.at, NAME)
+    assert outcome.copy(place.at, NAME) == outcome.Taken(0, 0, 0, {})
+    assert lake.delta_table(place.at.outcome(NAME)) is None
+    assert [state for name, state in place.states() if name[0] in "23"] == ["waiting"] * 5
+
+
 def test_files_that_land_under_one_name_are_counted_apart() -> None:
     entries = pa.table(
         {

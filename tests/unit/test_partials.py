@@ -6,6 +6,8 @@ import io
 import pickle
 import re
 from collections.abc import Callable
+from dataclasses import dataclass
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -13,7 +15,7 @@ from pyspark import cloudpickle
 from pyspark.sql import functions as F
 from pyspark.sql.types import DoubleType, StringType
 
-from sluicegate import exact
+from sluicegate import exact, partials
 from sluicegate.aggregate import upkeep
 from sluicegate.partials import NotPartial, Partials, _value_of
 
@@ -40,14 +42,14 @@ def test_a_variance_is_made_where_this_package_is_not(monkeypatch: pytest.Monkey
     monkeypatch.setattr(F, "col", str)
     grouped = upkeep("SELECT g, count(*) AS n, var_pop(x) AS v FROM t GROUP BY g").grouped
     assert grouped is not None
-    partials = Partials(grouped, {"_group_0": StringType(), "_argument_1": DoubleType()})
-    partials._made(partials.calls[1])
+    asked = Partials(grouped, {"_group_0": StringType(), "_argument_1": DoubleType()})
+    asked._made(asked.calls[1])
     [made] = [Executor(io.BytesIO(text)).load() for text in sent]
     sums = {2 * exact.PLACES + exact.COUNT: 2}
     assert (made(sums), made({})) == (0.0, None)
     monkeypatch.setattr(cloudpickle, "register_pickle_by_value", lambda _module: None)
     monkeypatch.setattr(cloudpickle, "unregister_pickle_by_value", lambda _module: None)
-    partials._made(partials.calls[1])
+    asked._made(asked.calls[1])
     with pytest.raises(ModuleNotFoundError, match=re.escape("sluicegate.exact")):
         Executor(io.BytesIO(sent[1])).load()
 
@@ -84,3 +86,70 @@ def test_no_query_has_so_many_functions_that_their_places_are_those_of_squares(b
     with pytest.raises(NotPartial if beyond > 0 else Looked):
         Partials.of(grouped, Unread())  # type: ignore[arg-type]
     assert ((count + 1) * exact.PLACES <= exact._SQUARE) == (beyond <= 0)
+
+
+@dataclass
+class Of:
+    """What a column gives for one row; NULL spreads, as in Spark."""
+
+    value: Any
+
+    def __le__(self, other: Of) -> Of:
+        return Of(None if None in (self.value, other.value) else self.value <= other.value)
+
+    def __ge__(self, other: Of) -> Of:
+        return other <= self
+
+    def __and__(self, other: Of) -> Of:
+        return Of(self.value and other.value)
+
+    def isNotNull(self) -> Of:
+        """Spark's word for it."""
+        return Of(self.value is not None)
+
+
+def functions_on(row: dict[str, Any]) -> Any:
+    """The functions of Spark that tell of extremes, for one row."""
+
+    def of_those_there(chosen: Callable[..., Any]) -> Callable[..., Of]:
+        return lambda *given: Of(chosen((one.value for one in given if one.value is not None), default=None))
+
+    return SimpleNamespace(
+        col=lambda name: Of(row[name]), lit=Of, least=of_those_there(min), greatest=of_those_there(max),
+        coalesce=lambda *given: next((one for one in given if one.value is not None), Of(None)),
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("sign", [1, -1])
+@pytest.mark.parametrize(
+    ("held", "came", "gone", "best", "lost"),
+    [
+        (3, None, None, 3, False),
+        (3, None, 4, 3, False),
+        (3, None, 3, 3, True),  # there may be another one, and only the rows tell
+        (3, 5, 3, 3, True),
+        (3, 3, 3, 3, True),
+        (3, 2, 3, 2, False),  # it went, but what came is beyond it
+        (3, 2, 2, 2, True),
+        (3, 2, None, 2, False),
+        (None, 2, None, 2, False),
+        (None, None, 4, None, True),
+        (None, None, None, None, False),
+    ],
+)
+def test_rows_of_a_group_are_read_again_if_an_extreme_may_have_gone(
+    monkeypatch: pytest.MonkeyPatch, sign: int, held: Any, came: Any, gone: Any, best: Any, lost: bool
+) -> None:
+    """The same for the greatest, with all signs turned."""
+    grouped = upkeep(f"SELECT g, {'min' if sign > 0 else 'max'}(x) AS e FROM t GROUP BY g").grouped
+    assert grouped is not None
+    asked = Partials(grouped, {"_group_0": StringType(), "_argument_0": DoubleType()})
+    row = {"_held_0": held, "_came_0": came, "_gone_0": gone}
+    monkeypatch.setattr(
+        partials, "F", functions_on({name: one if one is None else sign * one for name, one in row.items()})
+    )
+    [call] = asked.kept
+    found: Any = asked._held(call)
+    assert found.value == (best if best is None else sign * best)
+    answer: Any = asked._lost(call)
+    assert answer.value is lost

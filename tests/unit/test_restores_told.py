@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -75,7 +76,9 @@ def test_a_log_that_begins_late_and_tells_of_no_run_begins_a_new_epoch(
     assert (found.restores, found.ours, found.news) == (restores, None, bool(restores))
 
 
-def test_a_restore_by_time_brings_back_a_version(tmp_path: Path) -> None:
+@pytest.mark.parametrize("to", [0, 1, 2])
+def test_a_restore_by_time_brings_back_a_version(tmp_path: Path, to: int) -> None:
+    """Also the newest, by which nothing changes."""
     history = History(tmp_path)
     history.chunks = 3
     history.run()
@@ -85,12 +88,32 @@ def test_a_restore_by_time_brings_back_a_version(tmp_path: Path) -> None:
         day = int((datetime.now(UTC) - timedelta(days=9 - version)).timestamp() * 1000)
         log.write_text(log.read_text().replace(f'"timestamp":{stamps[version]}', f'"timestamp":{day}'))
         os.utime(log, (day / 1000, day / 1000))
-    history.table.restore(datetime.now(UTC) - timedelta(days=7, hours=12))
+    if to < 2:
+        history.table.restore(datetime.now(UTC) - timedelta(days=8 - to, hours=12))
+    else:  # Spark does so, delta-rs refuses it
+        info = {"timestamp": 1, "operation": "RESTORE", "operationParameters": {"timestamp": "2026-01-01"}}
+        log = Path(history.uri) / "_delta_log" / f"{3:020}.json"
+        log.write_text(json.dumps({"commitInfo": info}))
     newest = next(lake.commits(history.table, 1))
     assert (newest.operation, newest.restored_to) == ("RESTORE", None)
     found, reached = history.state()
-    assert found.restores == (Restore(1, 3),)
-    assert reached.mark == 2
+    assert found.restores == (Restore(to, 3),)
+    assert reached.mark == to + 1
+
+
+def test_rows_of_another_ledger_are_not_read_again_after_a_restore(tmp_path: Path) -> None:
+    """A mark of -1 would say that the table has no chunk; that none is known says to look what there is."""
+    history = History(tmp_path)
+    history.run(0)
+    line, reached = history.state()
+    history.commit(1, line, reached.app_id, -1, rows=False)
+    for chunk in (2, 3):
+        history.commit(chunk, line, reached.app_id, chunk - 2)
+    history.restore(1)
+    other = "sluicegate.bronze.things@another"
+    assert marks.reach(history.table, other, marks.lineage(history.table)).mark is None
+    history.restore(0)
+    assert marks.reach(history.table, other, marks.lineage(history.table)).mark == -1
 
 
 def test_a_table_whose_rows_were_all_deleted_keeps_its_mark(tmp_path: Path) -> None:

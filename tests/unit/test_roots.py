@@ -223,8 +223,14 @@ def test_files_of_a_folder_around_or_within_are_others(place: Place, tmp_path: P
     place.land("other.json", "b", seconds=1)
     here(place, place.folder / "sub")
     assert told(place.enter().new) == [("a.json", "read")]
+    place.land("c.json", "c", seconds=2)
+    assert told(place.enter().new) == [("c.json", "read")]
+    place.take()
+    outcome.copy(place.at, NAME)
     here(place, tmp_path / "landing")
-    assert told(place.enter().new) == [("other.json", "read")]
+    place.land("c.json", "c", seconds=2)
+    found = place.enter()
+    assert (told(found.new), found.moved.num_rows) == ([("other.json", "read"), ("c.json", "read")], 0)
 
 
 def test_files_that_were_left_out_stay_out_when_their_folder_is_moved(tmp_path: Path) -> None:

@@ -345,3 +345,12 @@ def test_a_full_refresh_is_followed_by_what_is_made_of_the_tables(
     with pytest.raises(UserError, match="says itself which layers"):
         refreshed(things, "total", layer="gold")
     assert submitted == []
+
+
+@pytest.mark.parametrize(
+    ("state", "rows"),
+    [("ingested", 3), ("archived", 3), ("failed", 3), ("replaced", 0), ("skipped", 0), ("moved", 0)],
+)
+def test_of_a_file_whose_rows_are_not_its_own_none_may_be_in_the_table(state: str, rows: int) -> None:
+    assert proof._gave({"state": state, "rows": 3}) == rows
+    assert proof._gave({"state": state, "rows": None}) == (None if rows else 0)
