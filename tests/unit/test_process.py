@@ -25,7 +25,9 @@ COMMAND = """
     from sluicegate import process, run, session
     from sluicegate.settings import Settings
 
-    signal.signal(signal.SIGINT, signal.default_int_handler)  # the tests may run in a shell's background
+    # The tests may run in a shell's background or under nohup, where these are ignored, and a command leaves them so.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    signal.signal(signal.SIGHUP, signal.SIG_DFL)
     process.GRACE = {grace}
     session.submit_command = lambda *_: ["bash", "-c", {job!r}]
     session.submit_env = lambda: {{}}
