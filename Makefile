@@ -22,10 +22,10 @@ setup: ## make .venv and .jars as pinned; needs Python 3.11 to 3.13 and Java 17 
 	@$(PYTHON) -m scripts.setup $(if $(S3),--s3) $(if $(FORCE),--force)
 
 demo: setup ## land sample files, run the pipeline in a real Airflow, show gold (INPUT=DIR: your recordings and patients)
-	@$(RUN) -m sluicegate.demo $(if $(INPUT),--input "$(INPUT)")
+	@$(RUN) -m sluicegate.tools.demo $(if $(INPUT),--input "$(INPUT)")
 
 ui: setup ## the demo's Airflow with its web page, until Ctrl-C
-	@$(RUN) -m sluicegate.demo --ui
+	@$(RUN) -m sluicegate.tools.demo --ui
 
 up: ## build the image and start the stack of docker-compose.yaml: Airflow, Spark, PostgreSQL (LAKE=DIR: tables in a folder; S3=1: on a store of objects)
 	@$(PYTHON) -m scripts.compose up $(if $(LAKE),--lake "$(LAKE)") $(if $(S3),--s3)

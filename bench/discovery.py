@@ -29,11 +29,15 @@ import pyarrow.compute as pc
 import pyarrow.dataset  # else the first look at a table would take the time of this import
 from deltalake import CommitProperties, Transaction, write_deltalake
 
-from sluicegate import lake, landing, outcome, plan, session, stores
 from sluicegate.definition import load
-from sluicegate.job import Job
-from sluicegate.progress import progress
+from sluicegate.flow.progress import progress
+from sluicegate.jobs.layer import Job
+from sluicegate.lake import tables
+from sluicegate.landing import discovery, file_status
+from sluicegate.monitor import plan
 from sluicegate.settings import Settings
+from sluicegate.spark import session
+from sluicegate.storage import filesystems
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -71,14 +75,14 @@ def prepare(folder: Path, known: int) -> None:
 def take(folder: Path) -> None:
     """Enters what has landed, and commits to bronze and its outcome what a job would."""
     pipeline = load("discovery", settings(folder))
-    at, table = lake.Lake(settings(folder).lake, "discovery"), pipeline.bronze["things"]
-    landing.enter("things", table, at)
-    ledger = lake.delta_table(at.ledger("things"))
+    at, table = tables.Lake(settings(folder).lake, "discovery"), pipeline.bronze["things"]
+    discovery.enter("things", table, at)
+    ledger = tables.delta_table(at.ledger("things"))
     if ledger is None:
         sys.exit("nothing has landed")
-    app_id = f"sluicegate.bronze.things@{lake.table_id(ledger)}"
-    mark = lake.mark(lake.delta_table(at.table("bronze", "things")), app_id)
-    entries = lake.dataset(ledger).to_table(["path", "chunk"]).sort_by("chunk")
+    app_id = f"sluicegate.bronze.things@{tables.table_id(ledger)}"
+    mark = tables.mark(tables.delta_table(at.table("bronze", "things")), app_id)
+    entries = tables.dataset(ledger).to_table(["path", "chunk"]).sort_by("chunk")
     entries = entries.combine_chunks()
     chunks = entries["chunk"].combine_chunks()
     for chunk in chunks.filter(pc.greater(chunks, -1 if mark is None else mark)).unique().to_pylist():
@@ -91,13 +95,13 @@ def take(folder: Path) -> None:
             "_corrupt_record": pa.nulls(count, pa.string()), "_rescued_data": pa.nulls(count, pa.string()),
         }  # fmt: skip
         properties = CommitProperties(
-            custom_metadata={"userMetadata": json.dumps({lake.METADATA: facts})},
+            custom_metadata={"userMetadata": json.dumps({tables.METADATA: facts})},
             app_transactions=[Transaction(app_id, chunk)],
         )
         write_deltalake(at.table("bronze", "things"), pa.table(rows), mode="append", commit_properties=properties)
         if chunk % 25 == 0:
-            outcome.copy(at, "things")
-    outcome.copy(at, "things")
+            file_status.copy(at, "things")
+    file_status.copy(at, "things")
 
 
 def timed(parts: dict[str, float], part: str, work: Callable[[], Any]) -> Any:
@@ -120,14 +124,14 @@ def peak() -> float:
 def measure(folder: Path, new: int) -> dict[str, float]:
     """Seconds of each part of a bronze run before Spark, and the memory at its highest, with ``new`` files landed."""
     parts: dict[str, float] = {}
-    listed = stores.files
-    stores.files = lambda *how: timed(parts, "listing", lambda: listed(*how))
+    listed = filesystems.files
+    filesystems.files = lambda *how: timed(parts, "listing", lambda: listed(*how))
     where = settings(folder)
     pipeline = load("discovery", where)
-    at, table = lake.Lake(where.lake, "discovery"), pipeline.bronze["things"]
+    at, table = tables.Lake(where.lake, "discovery"), pipeline.bronze["things"]
     way = plan.flows(pipeline, at, "bronze")["things"]
-    timed(parts, "before", lambda: outcome.copy(at, "things"))
-    found = timed(parts, "enter", lambda: landing.enter("things", table, at))
+    timed(parts, "before", lambda: file_status.copy(at, "things"))
+    found = timed(parts, "enter", lambda: discovery.enter("things", table, at))
     timed(parts, "before", lambda: progress(way))
     parts["enter"] -= parts["listing"]
     parts["MB"] = peak()
@@ -153,14 +157,14 @@ def runs(folder: Path, known: int, new: int, times: int) -> dict[str, float]:
 def one_run(folder: Path, spark: SparkSession) -> dict[str, float]:
     """Seconds of one bronze run, and of the listing in it."""
     parts: dict[str, float] = {}
-    listed = stores.files
-    stores.files = lambda *how: timed(parts, "listing", lambda: listed(*how))
+    listed = filesystems.files
+    filesystems.files = lambda *how: timed(parts, "listing", lambda: listed(*how))
     try:
-        at = lake.Lake(settings(folder).lake, "discovery")
+        at = tables.Lake(settings(folder).lake, "discovery")
         job = Job(load("discovery", settings(folder)), at, "bronze", {"run_id": "bench"}, spark)
         timed(parts, "run", job.run)
     finally:
-        stores.files = listed
+        filesystems.files = listed
     return parts
 
 

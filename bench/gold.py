@@ -23,10 +23,11 @@ from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from sluicegate import lake, session
 from sluicegate.definition import load
-from sluicegate.job import Job
+from sluicegate.jobs.layer import Job
+from sluicegate.lake import tables as lake_tables
 from sluicegate.settings import Settings
+from sluicegate.spark import session
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -59,13 +60,13 @@ def workspace(folder: Path) -> Settings:
     settings = Settings.of(str(folder / "lake"), str(folder / "landing"), folder / "pipelines")
     view = folder / "declarative" / "transformations" / "view.sql"
     view.parent.mkdir(parents=True)
-    silver = lake.Lake(settings.lake, "gold").table("silver", "t")
+    silver = lake_tables.Lake(settings.lake, "gold").table("silver", "t")
     view.write_text(f"CREATE MATERIALIZED VIEW mv AS {PLAIN.replace('FROM t', f'FROM delta.`{silver}`')}")
     (view.parent.parent / "spark-pipeline.yml").write_text(PIPELINE % {"folder": folder})
     return settings
 
 
-def add(spark: SparkSession, at: lake.Lake, many: int, groups: int) -> None:
+def add(spark: SparkSession, at: lake_tables.Lake, many: int, groups: int) -> None:
     """Commits rows to silver."""
     rows = spark.range(many).selectExpr(f"id % {groups} AS g", "id % 1000 AS v", "sqrt(id) AS x")
     rows.write.format("delta").mode("append").save(at.table("silver", "t"))
@@ -111,7 +112,7 @@ def declarative(where: Settings) -> float:
 
 
 def _silver(where: Settings) -> str:
-    return lake.Lake(where.lake, "gold").table("silver", "t")
+    return lake_tables.Lake(where.lake, "gold").table("silver", "t")
 
 
 def _seconds(work: Callable[[], object]) -> float:
@@ -122,7 +123,7 @@ def _seconds(work: Callable[[], object]) -> float:
 
 def measured(spark: SparkSession, where: Settings, *, pipelines: bool) -> dict[str, float]:
     """Seconds that each way takes to bring its table up to date."""
-    pipeline, at = load("gold", where), lake.Lake(where.lake, "gold")
+    pipeline, at = load("gold", where), lake_tables.Lake(where.lake, "gold")
     found = {name: _seconds(Job(pipeline, at, "gold", {"run_id": "bench"}, spark, only=name).run) for name in QUERIES}
     found["recomputed"] = _seconds(lambda: recomputed(spark, where))
     found["complete"] = _seconds(lambda: complete(spark, where))
@@ -144,11 +145,11 @@ def main() -> None:
     try:
         lakes = {int(size): workspace(folder / size) for size in arguments.sizes.split(",")}
         for size, where in lakes.items():
-            add(spark, lake.Lake(where.lake, "gold"), size, max(size // 1000, GROUPS_OF_BATCH))
+            add(spark, lake_tables.Lake(where.lake, "gold"), size, max(size // 1000, GROUPS_OF_BATCH))
         for turn in range(arguments.runs + 1):  # the first makes the tables
             for size, where in lakes.items():
                 if turn:
-                    add(spark, lake.Lake(where.lake, "gold"), BATCH, GROUPS_OF_BATCH)
+                    add(spark, lake_tables.Lake(where.lake, "gold"), BATCH, GROUPS_OF_BATCH)
                 for name, seconds in measured(spark, where, pipelines=not arguments.no_pipelines).items():
                     if turn > 1:
                         found.setdefault(name, {}).setdefault(size, []).append(seconds)

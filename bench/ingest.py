@@ -20,10 +20,11 @@ from typing import TYPE_CHECKING
 
 from deltalake import DeltaTable
 
-from sluicegate import lake, session
 from sluicegate.definition import load
-from sluicegate.job import Job
+from sluicegate.jobs.layer import Job
+from sluicegate.lake import tables
 from sluicegate.settings import Settings
+from sluicegate.spark import session
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -58,7 +59,7 @@ def prepare(folder: Path, records: int) -> None:
 def ours(spark: SparkSession, folder: Path, number: int, way: str) -> tuple[float, int]:
     """Seconds of one bronze run, discovery and outcome included, and the rows."""
     settings = Settings.of(str(folder / f"lake{number}"), str(folder / "landing"), folder / "pipelines")
-    at = lake.Lake(settings.lake, way)
+    at = tables.Lake(settings.lake, way)
     clock = time.monotonic()
     Job(load(way, settings), at, "bronze", {"run_id": "bench"}, spark).run()
     return time.monotonic() - clock, DeltaTable(at.table("bronze", "readings")).count()

@@ -19,9 +19,11 @@ from pathlib import Path
 
 from deltalake import DeltaTable
 
-from sluicegate import jars, lake, run, session
+from sluicegate.lake import tables
+from sluicegate.run import pipeline
 from sluicegate.settings import Settings
-from sluicegate.simulators import simulate
+from sluicegate.spark import jars, session
+from sluicegate.tools.simulators import simulate
 
 ROOT = Path(__file__).resolve().parent.parent
 FILES, RECORDS = 12, 8_900
@@ -41,9 +43,9 @@ def ours(landing: Path, folder: Path) -> tuple[dict[str, float], int]:
     """Seconds of each of the three jobs, start included, and the rows of gold."""
     settings = Settings.of(str(folder / "ours"), str(landing), ROOT / "pipelines", "local[2]")
     seconds = {}
-    for layer in lake.LAYERS:
+    for layer in tables.LAYERS:
         clock = time.monotonic()
-        report = run.submit(layer, "heart_rate", settings, {"run_id": "bench"}, lambda _line: None)
+        report = pipeline.submit(layer, "heart_rate", settings, {"run_id": "bench"}, lambda _line: None)
         seconds[layer] = time.monotonic() - clock
         seconds[f"{layer}, of it work"] = sum(table.seconds for table in report.tables)
     return seconds, rows(f"{settings.lake}/heart_rate/gold/daily_patient_avg")
@@ -67,7 +69,7 @@ def notebook(landing: Path, folder: Path) -> tuple[dict[str, float], int]:
     if done.returncode or not told:
         sys.exit(f"the notebook failed:\n{done.stderr[-3000:]}")
     seconds = json.loads(told[0].removeprefix("SECONDS "))
-    seconds["start"] = whole - sum(seconds[layer] for layer in lake.LAYERS)
+    seconds["start"] = whole - sum(seconds[layer] for layer in tables.LAYERS)
     return seconds, rows(str(folder / "notebook" / "gold"))
 
 
@@ -96,7 +98,7 @@ def main() -> None:
             shutil.rmtree(folder)
             parts["three jobs"].append(mine)
             parts["notebook"].append(theirs)
-            total = sum(mine[layer] for layer in lake.LAYERS)
+            total = sum(mine[layer] for layer in tables.LAYERS)
             ratios.append(total / sum(theirs.values()))
             print(f"pair {number + 1}: {total:.1f} s / {sum(theirs.values()):.1f} s = {ratios[-1]:.2f}", flush=True)
     for name, measured in parts.items():

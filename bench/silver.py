@@ -16,11 +16,12 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from sluicegate import lake, session
-from sluicegate.choice import Interval
 from sluicegate.definition import load
-from sluicegate.job import Job
+from sluicegate.flow.selection import Interval
+from sluicegate.jobs.layer import Job
+from sluicegate.lake import tables
 from sluicegate.settings import Settings
+from sluicegate.spark import session
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -60,7 +61,7 @@ def records(spark: SparkSession, first: int, many: int, chunk: int) -> DataFrame
     )  # fmt: skip
 
 
-def add(spark: SparkSession, at: lake.Lake, first: int, many: int, chunk: int) -> None:
+def add(spark: SparkSession, at: tables.Lake, first: int, many: int, chunk: int) -> None:
     """Commits records to bronze, sorted by time as they would have arrived."""
     frame = records(spark, first, many, chunk)
     frame.write.format("delta").mode("append").save(at.table("bronze", "raw"))
@@ -70,7 +71,7 @@ def run(spark: SparkSession, where: Settings, interval: Interval | None = None) 
     """Seconds of one run of silver."""
     pipeline = load("silver", where)
     started = time.monotonic()
-    Job(pipeline, lake.Lake(where.lake, "silver"), "silver", {"run_id": "bench"}, spark, choice=interval).run()
+    Job(pipeline, tables.Lake(where.lake, "silver"), "silver", {"run_id": "bench"}, spark, choice=interval).run()
     return time.monotonic() - started
 
 
@@ -79,7 +80,7 @@ def batches(spark: SparkSession, folder: Path, sizes: list[int], runs: int) -> N
     found: dict[int, list[float]] = {}
     for size in sizes:
         where = workspace(folder / f"batches-{size}")
-        at = lake.Lake(where.lake, "silver")
+        at = tables.Lake(where.lake, "silver")
         for part in range(10):  # a table grows by many commits, each of its own time
             add(spark, at, part * size // 10, size // 10, part + 1)
             run(spark, where)
@@ -95,7 +96,7 @@ def intervals(spark: SparkSession, folder: Path, days: list[int], runs: int) -> 
     same: dict[int, list[float]] = {}
     for many in days:
         where = workspace(folder / f"intervals-{many}")
-        at = lake.Lake(where.lake, "silver")
+        at = tables.Lake(where.lake, "silver")
         for part in range(10):
             add(spark, at, part * many // 10 * IN_A_DAY, many // 10 * IN_A_DAY, part + 1)
             run(spark, where)

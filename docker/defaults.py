@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from sluicegate import metastore
-from sluicegate.session import write_defaults
+from sluicegate.spark import metastore
+from sluicegate.spark.session import write_defaults
 
 FOLDER = Path(__file__).resolve().parent / "spark"
 

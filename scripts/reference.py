@@ -29,24 +29,20 @@ from scripts.reference_text import slug as slug
 from scripts.reference_text import summary as _summary
 from scripts.reference_text import table as _table
 from scripts.variables import VARIABLES
-from sluicegate import (
-    catalog,
-    cli,
-    definition_fields,
-    definition_header,
-    definition_model,
-    errors,
-    job,
-    maintain,
-    report,
-    verify,
-)
-from sluicegate import continuous as of_runs
-from sluicegate import copy_into as of_copies
-from sluicegate import replay as of_replays
-from sluicegate import reset as of_resets
-from sluicegate.cases import job as of_cases
+from sluicegate import errors
+from sluicegate.cli import app
+from sluicegate.definition import fields as definition_fields
+from sluicegate.definition import header, pipeline
+from sluicegate.flow import report
+from sluicegate.jobs import continuous as of_runs
+from sluicegate.jobs import copy_into as of_copies
+from sluicegate.jobs import layer as layer_job
+from sluicegate.jobs import reload as of_resets
+from sluicegate.jobs import replay as of_replays
+from sluicegate.jobs import verify
+from sluicegate.maintenance import catalog, optimize_vacuum
 from sluicegate.settings import Settings
+from sluicegate.tools.testing import job as of_cases
 
 ROOT = Path(__file__).resolve().parent.parent
 REFERENCE, SCHEMA = ROOT / "docs" / "reference.md", ROOT / "docs" / "pipeline.schema.json"
@@ -106,13 +102,13 @@ def _apart(text: str) -> tuple[str, str, str]:
 
 
 def _app() -> dict[str, Any]:
-    group: Any = typer.main.get_command(cli.app)
+    group: Any = typer.main.get_command(app.app)
     return dict(group.commands)
 
 
 def _commands() -> Iterator[str]:
     yield "## Commands"
-    yield _prose(str(cli.app.info.help))
+    yield _prose(str(app.app.info.help))
     for name, command in _app().items():
         hints = get_type_hints(command.callback)
         words = [(option.metavar or option.name).upper() for option in command.params if not _is_option(option)]
@@ -148,19 +144,19 @@ def _option(option: Any, hint: Any) -> list[str]:
 
 
 def _jobs() -> Iterator[str]:
-    layers = definition_model.LAYERS
+    layers = pipeline.LAYERS
     headings = ["option", "meaning", "default", "environment"]
     yield "## Jobs"
     yield "```\n" + "".join(f"spark-submit spark_jobs/{name}.py --pipeline NAME [OPTIONS]\n" for name in layers) + "```"
     last = f"`{report.REPORT} {{json}}` or `{report.ERROR} {{json}}`"
     yield f"Each runs one layer of one pipeline, by itself. Its last line is {last}."
-    yield from dict.fromkeys(_table(headings, _job_rows(job.layer_parser(layer))) for layer in layers)
+    yield from dict.fromkeys(_table(headings, _job_rows(layer_job.layer_parser(layer))) for layer in layers)
     others = {
         "continuous": ("--every TIME", "What `sluicegate run --continuous` submits.", of_runs.parser()),
         "copy_into": ("--table TABLE --source SOURCE", "What `sluicegate copy-into` submits.", of_copies.parser()),
         "replay": ("--table TABLE", "What `sluicegate replay` submits, before gold follows.", of_replays.parser()),
         "reload": ("--table TABLE", "What `sluicegate reload` submits; this does not ask.", of_resets.parser("reload")),
-        "maintain": ("", "What `sluicegate maintain` submits.", maintain.parser()),
+        "maintain": ("", "What `sluicegate maintain` submits.", optimize_vacuum.parser()),
         "verify": (
             "",
             f"What `sluicegate status --verify` submits for gold, and the DAG `NAME_verify` for all. A line"
@@ -217,10 +213,10 @@ def _validators(alias: Any) -> list[Any]:
 
 def schema() -> dict[str, Any]:
     """The JSON Schema of pipeline.yaml, with what the models' docstrings say."""
-    made = definition_model.Pipeline.model_json_schema(schema_generator=_Inputs)
+    made = pipeline.Pipeline.model_json_schema(schema_generator=_Inputs)
     parts = made["$defs"]
     for name, part in [("Pipeline", made), *parts.items()]:
-        model = getattr(definition_model, name, None) or getattr(definition_header, name)
+        model = getattr(pipeline, name, None) or getattr(header, name)
         part["description"] = _summary(model)
         part["properties"] = dict(_described(model, part["properties"]))
     head = {"$schema": _Inputs.schema_dialect, "title": "pipeline.yaml of Sluicegate"}
@@ -300,7 +296,7 @@ def error_classes() -> list[type[errors.SluicegateError]]:
 
 def _exit_codes() -> Iterator[str]:
     # The one place that says what each code means is what a job returns.
-    said = re.search(r"^Returns:\n((?:    .*\n?)+)", inspect.getdoc(job.main) or "", re.MULTILINE)
+    said = re.search(r"^Returns:\n((?:    .*\n?)+)", inspect.getdoc(layer_job.main) or "", re.MULTILINE)
     meanings = dict(re.findall(r"(\d) ([^,.]+)", _prose(said[1] if said else "")))
     classes = error_classes()
     rows = [

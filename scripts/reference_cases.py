@@ -8,7 +8,7 @@ from typing import Any
 from pydantic import BaseModel
 
 from scripts.reference_text import attributes, code, kind_of, slug, summary, table
-from sluicegate.cases import model as case_model
+from sluicegate.tools.testing import model as case_model
 
 
 def cases() -> Iterator[str]:

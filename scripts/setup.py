@@ -28,7 +28,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from sluicegate.errors import JavaMissing
-from sluicegate.jars import Jar, fetch, missing, read
+from sluicegate.spark.jars import Jar, fetch, missing, read
 
 ROOT = Path(__file__).resolve().parent.parent
 PYTHON_OLDEST, PYTHON_NEWEST = (3, 11), (3, 13)
@@ -36,9 +36,9 @@ JAVA_OLDEST = 17
 PINNED_BY = (
     "uv.lock",
     "pyproject.toml",
-    "sluicegate/jars.lock",
-    "sluicegate/jars-s3.lock",
-    "sluicegate/jars.py",
+    "sluicegate/spark/jars.lock",
+    "sluicegate/spark/jars-s3.lock",
+    "sluicegate/spark/jars.py",
     "scripts/setup.py",
 )
 NO_ARCHIVE = "without a class-data archive"
@@ -249,7 +249,7 @@ def bring_jars(jars: Sequence[Jar], root: Path, java: Java) -> None:
 
 def make_archive(root: Path) -> str:
     """Has the JVM write its class-data archive; returns why that failed, or nothing: jobs run without it, slower."""
-    command = [str(root / ".venv" / "bin" / "python"), "-m", "sluicegate.session", "--make-archive"]
+    command = [str(root / ".venv" / "bin" / "python"), "-m", "sluicegate.spark.session", "--make-archive"]
     done = subprocess.run(command, cwd=root, env=_environment(root), capture_output=True, text=True, check=False)
     return _tail(done.stderr or done.stdout, lines=1) if done.returncode else ""
 
@@ -275,7 +275,10 @@ def is_set_up(root: Path, java: Java, jars: Sequence[Jar]) -> bool:
 
 def wanted_jars(root: Path, s3: bool) -> list[Jar]:
     """The jars that are to be there: those for S3 where they are asked for, or were once."""
-    jars, for_s3 = read(root / "sluicegate" / "jars.lock"), read(root / "sluicegate" / "jars-s3.lock")
+    jars, for_s3 = (
+        read(root / "sluicegate" / "spark" / "jars.lock"),
+        read(root / "sluicegate" / "spark" / "jars-s3.lock"),
+    )
     were = any((root / ".jars").glob("hadoop-aws-*.jar"))
     return jars + for_s3 if s3 or were else jars
 

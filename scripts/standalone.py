@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from sluicegate import session
+from sluicegate.spark import session
 
 LOOPBACK = "127.0.0.1"
 STARTED, REGISTERED = r"Starting Spark master at (spark://\S+)", r"Successfully registered with master"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from sluicegate import fault
+from sluicegate import _faults
 
 # The variables that no option stands for: meaning and default. A test compares them with those that the code reads.
 VARIABLES = {
@@ -19,7 +19,7 @@ VARIABLES = {
         "Set to 1 to use a lake on a mount whose file locks other machines may not see: none of them writes to it.",
         "such a lake is refused",
     ),
-    "SLUICEGATE_FAULT": (f"For tests: kills the job at this point, one of `{'`, `'.join(fault.POINTS)}`.", ""),
+    "SLUICEGATE_FAULT": (f"For tests: kills the job at this point, one of `{'`, `'.join(_faults.POINTS)}`.", ""),
     "JAVA_HOME": ("The Java that Spark runs on.", "`java` on `PATH`"),
     "SPARK_CONF_DIR": ("Folder of Spark's settings; they win over most of ours.", "none"),
 }

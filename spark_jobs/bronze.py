@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 
-from sluicegate.job import main
+from sluicegate.jobs.layer import main
 
 if __name__ == "__main__":
     sys.exit(main("bronze"))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 
-from sluicegate.cases.job import main
+from sluicegate.tools.testing.job import main
 
 if __name__ == "__main__":
     sys.exit(main())

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 
-from sluicegate.catalog import main
+from sluicegate.maintenance.catalog import main
 
 if __name__ == "__main__":
     sys.exit(main())

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 
-from sluicegate.copy_into import main
+from sluicegate.jobs.copy_into import main
 
 if __name__ == "__main__":
     sys.exit(main())

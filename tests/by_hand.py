@@ -8,9 +8,9 @@ from typing import Any
 import pyarrow as pa
 from deltalake import CommitProperties, Transaction, write_deltalake
 
-from sluicegate import lake as lakes
-from sluicegate import plan
-from sluicegate.progress import progress
+from sluicegate.flow.progress import progress
+from sluicegate.lake import tables as lakes
+from sluicegate.monitor import plan
 from tests.conftest import Workspace
 
 

@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from hypothesis import settings
 
-from sluicegate import lake as lakes
 from sluicegate.definition import LAYERS, Pipeline, load
+from sluicegate.lake import tables as lakes
 from sluicegate.settings import Settings
 
 if TYPE_CHECKING:
@@ -63,7 +63,7 @@ def spark() -> Iterator[SparkSession]:
     Those of jobs that go on for hours: after a minute the second compiler gives more than it takes, even beside a
     second process of tests (thirty small runs in each: 9 s a run with it, 13 s without it).
     """
-    from sluicegate import session
+    from sluicegate.spark import session
 
     opened = session.session_inside("tests")
     # It would say farewell to a log that has been closed by then.
@@ -121,7 +121,7 @@ class Workspace:
 
     def run(self, spark: SparkSession, *layers: str) -> dict[str, Any]:
         """Runs layers in this process, as the jobs do, and gives each table's report by name."""
-        from sluicegate.job import Job
+        from sluicegate.jobs.layer import Job
 
         reports = {}
         for layer in layers or lakes.LAYERS:

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 from deltalake import DeltaTable, write_deltalake
 
-from sluicegate import lake, landing
+from sluicegate.lake import tables
+from sluicegate.landing import discovery
 from tests.conftest import Workspace
 
 if TYPE_CHECKING:
@@ -68,7 +69,7 @@ class World:
 
     @property
     def version(self) -> int:
-        found = lake.delta_table(self.workspace.uri(self.target))
+        found = tables.delta_table(self.workspace.uri(self.target))
         return -1 if found is None else found.version()
 
 
@@ -80,7 +81,7 @@ class Ledger(World):
     def grow(self, rows: int, keys: list[str] | None = None, files: int | None = None) -> None:
         for number in range(self.rows, self.rows + rows):
             self.workspace.land(f"things/{number}.json", [{"id": number}])
-            landing.enter("things", self.workspace.definition.bronze["things"], self.workspace.lake)
+            discovery.enter("things", self.workspace.definition.bronze["things"], self.workspace.lake)
         self.rows += rows
 
 

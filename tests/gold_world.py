@@ -10,15 +10,15 @@ from fractions import Fraction
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from sluicegate import lake
 from sluicegate.definition import load
-from sluicegate.job import Job
+from sluicegate.jobs.layer import Job
+from sluicegate.lake import tables as lake_tables
 from sluicegate.settings import Settings
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-    from sluicegate.report import TableReport
+    from sluicegate.flow.report import TableReport
 
 COLUMNS = "id BIGINT, g STRING, k INT, x DOUBLE, n BIGINT, d DECIMAL(38, 4), p DECIMAL(10, 2), t TIMESTAMP, b BOOLEAN"
 """Columns of the silver table."""
@@ -39,7 +39,7 @@ class GoldWorld:
     def __init__(self, folder: Path, queries: Mapping[str, str], spark: SparkSession) -> None:
         self.spark = spark
         self.where = Settings.of(str(folder / "lake"), str(folder / "landing"), folder / "pipelines")
-        self.at = lake.Lake(self.where.lake, "w")
+        self.at = lake_tables.Lake(self.where.lake, "w")
         self.silver, self.names = self.at.table("silver", "t"), self.at.table("silver", "u")
         self.define(queries)
 
@@ -100,9 +100,9 @@ class GoldWorld:
 
     def commits(self, name: str) -> list[Mapping[str, Any]]:
         """What the commits of a gold table say, newest first."""
-        table = lake.delta_table(self.at.table("gold", name))
+        table = lake_tables.delta_table(self.at.table("gold", name))
         assert table is not None
-        return [commit.ours or {} for commit in lake.commits(table)]
+        return [commit.ours or {} for commit in lake_tables.commits(table)]
 
 
 def kept(query: str) -> str:

@@ -9,8 +9,9 @@ from collections import Counter
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from sluicegate import lake, status
-from sluicegate.job import Job
+from sluicegate.jobs.layer import Job
+from sluicegate.lake import tables
+from sluicegate.monitor import status
 from tests.conftest import Workspace
 from tests.silver_oracle import Today, expected
 
@@ -19,8 +20,8 @@ if TYPE_CHECKING:
 
     from pyspark.sql import SparkSession
 
-    from sluicegate.choice import Choice
-    from sluicegate.report import TableReport
+    from sluicegate.flow.report import TableReport
+    from sluicegate.flow.selection import Choice
 
 BRONZE = """
 name: heart_rate
@@ -128,5 +129,5 @@ class World(Workspace):
 
     def versions(self) -> dict[str, int | None]:
         """The versions of the table and of those beside it."""
-        found = {name: lake.delta_table(self.uri(name)) for name in BESIDE}
+        found = {name: tables.delta_table(self.uri(name)) for name in BESIDE}
         return {name: table.version() if table else None for name, table in found.items()}

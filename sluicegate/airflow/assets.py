@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from airflow.sdk import Asset
 
 if TYPE_CHECKING:
-    from sluicegate.lake import Lake
+    from sluicegate.lake.tables import Lake
 
 # What a commit says of its batch, as far as there is anything to say.
 _FACTS = ("mode", "interval", "run_id", "read", "written", "quarantined", "dropped", "duplicates", "expectations")
@@ -36,12 +36,14 @@ def news(
         tables: its tables.
         published: what the last event of an asset told; empty if there was none.
     """
-    from sluicegate import lake  # not above: parsing a DAG file needs neither pyarrow nor deltalake
+    from sluicegate.lake import (
+        tables as lake_tables,  # not above: parsing a DAG file needs neither pyarrow nor deltalake
+    )
 
     for name in tables:
         uri = at.table(layer, name)
-        table = lake.delta_table(uri)
-        last = lake.last_commit_of_ours(table)
+        table = lake_tables.delta_table(uri)
+        last = lake_tables.last_commit_of_ours(table)
         if last is None:
             continue
         about = asset(at.pipeline, name)
@@ -49,4 +51,4 @@ def news(
         if (before.get("table"), before.get("version")) == (uri, last.version):
             continue
         said = {key: last.ours[key] for key in _FACTS if last.ours and key in last.ours}
-        yield about, {"table": uri, "version": last.version, "rows": lake.rows(table), **said}
+        yield about, {"table": uri, "version": last.version, "rows": lake_tables.rows(table), **said}

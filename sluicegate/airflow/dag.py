@@ -13,18 +13,20 @@ from airflow.sdk import DAG, Asset, AssetOrTimeSchedule, AssetWatcher, BaseOpera
 from airflow.sdk.exceptions import AirflowFailException
 from croniter import croniter
 
-from sluicegate import definition, definition_yaml, metastore
-from sluicegate.airflow import docs
-from sluicegate.airflow.account import Account
+from sluicegate import definition
+from sluicegate.airflow import doc_md
 from sluicegate.airflow.assets import asset
-from sluicegate.airflow.check import CheckRequest
-from sluicegate.airflow.form import form
-from sluicegate.airflow.notify import callbacks, readable_callbacks
-from sluicegate.airflow.operator import SluicegateJob
-from sluicegate.airflow.sensor import LandedFilesSensor
-from sluicegate.airflow.upkeep import Catalog, Maintenance, Verification
+from sluicegate.airflow.notifiers import callbacks, readable_callbacks
+from sluicegate.airflow.operators.check_request import CheckRequest
+from sluicegate.airflow.operators.maintenance import Catalog, Maintenance, Verification
+from sluicegate.airflow.operators.reconcile import Account
+from sluicegate.airflow.operators.submit import SluicegateJob
+from sluicegate.airflow.params import form
+from sluicegate.airflow.sensors.landed_files import LandedFilesSensor
+from sluicegate.definition import loader, yaml
 from sluicegate.errors import DefinitionError, PipelineMissing
 from sluicegate.settings import Settings
+from sluicegate.spark import metastore
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
@@ -78,7 +80,7 @@ def medallion_dag(name: str, settings: Settings) -> DAG:
 
 
 def _of_runs(pipeline: definition.Pipeline, settings: Settings) -> DAG:
-    about = {"doc_md": docs.of_dag(pipeline), "params": form(pipeline), **_of_pipeline(pipeline, settings)}
+    about = {"doc_md": doc_md.of_dag(pipeline), "params": form(pipeline), **_of_pipeline(pipeline, settings)}
     watched = _watched(pipeline, settings) if pipeline.trigger else None
     with _dag(pipeline.name, pipeline.schedule, watched, description=pipeline.description, **about) as dag:
         chain(*_tasks(pipeline, settings))
@@ -89,12 +91,12 @@ def _of_maintenance(pipeline: definition.Pipeline, settings: Settings) -> Iterat
     """The DAG that maintains the tables of a pipeline, if its definition asks for that."""
     if pipeline.maintenance is None:
         return
-    about = {"doc_md": docs.MAINTENANCE, **_of_pipeline(pipeline, settings)}
+    about = {"doc_md": doc_md.MAINTENANCE, **_of_pipeline(pipeline, settings)}
     said = f"Maintains the tables of {pipeline.name}."
     with _dag(f"{pipeline.name}_maintenance", pipeline.maintenance.schedule, None, description=said, **about) as dag:
         Maintenance(
             task_id="maintain",
-            doc_md=docs.MAINTENANCE,
+            doc_md=doc_md.MAINTENANCE,
             pipeline=pipeline.name,
             settings=settings,
             execution_timeout=ENDS_WITHIN,
@@ -107,12 +109,12 @@ def _of_verification(pipeline: definition.Pipeline, settings: Settings) -> Itera
     """The DAG that proves the tables of a pipeline, if its definition asks for that."""
     if pipeline.verify is None:
         return
-    about = {"doc_md": docs.VERIFY, **_of_pipeline(pipeline, settings)}
+    about = {"doc_md": doc_md.VERIFY, **_of_pipeline(pipeline, settings)}
     said = f"Proves the tables of {pipeline.name}."
     with _dag(f"{pipeline.name}_verify", pipeline.verify.schedule, None, description=said, **about) as dag:
         Verification(
             task_id="verify",
-            doc_md=docs.VERIFY,
+            doc_md=doc_md.VERIFY,
             pipeline=pipeline.name,
             settings=settings,
             percent=pipeline.verify.percent,
@@ -131,15 +133,15 @@ def _of_pipeline(pipeline: definition.Pipeline, settings: Settings) -> dict[str,
 def _tasks(pipeline: definition.Pipeline, settings: Settings) -> Iterator[BaseOperator]:
     """The tasks of the DAG that is being made, in their order."""
     subject: dict[str, Any] = {"pipeline": pipeline.name, "settings": settings}
-    yield CheckRequest(task_id="check_request", doc_md=docs.CHECK, **subject, **LOOKS_AGAIN)
+    yield CheckRequest(task_id="check_request", doc_md=doc_md.CHECK, **subject, **LOOKS_AGAIN)
     # Whoever is told of files need not wait for them: a run that waits on would be there beside each that is started.
     step = timedelta(0) if pipeline.trigger else _step(pipeline.schedule)
-    yield LandedFilesSensor(task_id="wait_for_files", doc_md=docs.WAIT, timeout=step, **subject, **LOOKS_AGAIN)
+    yield LandedFilesSensor(task_id="wait_for_files", doc_md=doc_md.WAIT, timeout=step, **subject, **LOOKS_AGAIN)
     for layer in definition.LAYERS:
         if getattr(pipeline, layer):
             yield SluicegateJob(
                 task_id=layer,
-                doc_md=docs.of_layer(pipeline, layer),
+                doc_md=doc_md.of_layer(pipeline, layer),
                 layer=layer,
                 inlets=_assets(pipeline, [*_before(pipeline, layer), *pipeline.names(layer)]),
                 outlets=_assets(pipeline, pipeline.names(layer)),
@@ -148,13 +150,13 @@ def _tasks(pipeline: definition.Pipeline, settings: Settings) -> Iterator[BaseOp
                 **RETRIES,
             )
     if metastore.address():
-        yield Catalog(task_id="catalog", doc_md=docs.CATALOG, execution_timeout=ENDS_WITHIN, **subject, **RETRIES)
-    yield Account(task_id="account", doc_md=docs.ACCOUNT, execution_timeout=ENDS_WITHIN, **subject, **LOOKS_AGAIN)
+        yield Catalog(task_id="catalog", doc_md=doc_md.CATALOG, execution_timeout=ENDS_WITHIN, **subject, **RETRIES)
+    yield Account(task_id="account", doc_md=doc_md.ACCOUNT, execution_timeout=ENDS_WITHIN, **subject, **LOOKS_AGAIN)
 
 
 def _watched(pipeline: definition.Pipeline, settings: Settings) -> Asset:
     """The landing folders of a pipeline, with an event whenever files have landed in them."""
-    from sluicegate.airflow.trigger import FileArrivalTrigger
+    from sluicegate.airflow.sensors.trigger import FileArrivalTrigger
 
     trigger = FileArrivalTrigger(pipeline=pipeline.name, places=settings.arguments, queue=pipeline.queueUrl)
     watcher = AssetWatcher(name="file_arrival", trigger=trigger)
@@ -187,7 +189,7 @@ def medallion_dags(settings: Settings) -> dict[str, DAG]:
     if not names:
         raise PipelineMissing(
             f"there is no pipeline definition in {settings.pipelines}",
-            hint=f"make NAME/{definition.FILE} there, or say with SLUICEGATE_PIPELINES where the definitions are",
+            hint=f"make NAME/{loader.FILE} there, or say with SLUICEGATE_PIPELINES where the definitions are",
         )
     dags: dict[str, DAG] = {}
     for name in names:
@@ -227,7 +229,7 @@ def _dag_of_mistakes(name: str, error: DefinitionError, settings: Settings) -> D
     told = error.for_people()
     with _dag(
         name,
-        _readable_schedule(settings.pipelines / name / definition.FILE),
+        _readable_schedule(settings.pipelines / name / loader.FILE),
         None,
         description=f"Does not run: {error.message}",
         doc_md=f"This pipeline does not run, because its definition has mistakes:\n\n```\n{told}\n```",
@@ -241,7 +243,7 @@ def _dag_of_mistakes(name: str, error: DefinitionError, settings: Settings) -> D
 def _readable_schedule(path: Path) -> str | None:
     """The schedule of a definition that has mistakes, if that is not one of them."""
     try:
-        schedule = definition_yaml.read(path.read_text()).data["schedule"]
+        schedule = yaml.read(path.read_text()).data["schedule"]
     except (OSError, ValueError, TypeError, KeyError):
         return None
     return schedule if isinstance(schedule, str) and croniter.is_valid(schedule) else None

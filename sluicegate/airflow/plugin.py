@@ -6,11 +6,11 @@ from typing import Any
 
 from airflow.plugins_manager import AirflowPlugin
 
-from sluicegate.airflow import note
+from sluicegate.airflow import run_note
 
 
 class SluicegatePlugin(AirflowPlugin):
     """The listener that writes the notes of runs."""
 
     name = "sluicegate"
-    listeners: list[Any] = [note]  # noqa: RUF012 (Airflow declares it so)
+    listeners: list[Any] = [run_note]  # noqa: RUF012 (Airflow declares it so)

@@ -11,7 +11,7 @@ from typing import Any
 import psutil
 import pytest
 
-from sluicegate.airflow.local import LocalAirflow, _alive
+from sluicegate.tools.demo.local_airflow import LocalAirflow, _alive
 from tests.conftest import Workspace
 
 pytestmark = pytest.mark.e2e

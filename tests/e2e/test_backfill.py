@@ -12,9 +12,9 @@ from typing import Any
 
 import pytest
 
-from sluicegate import lake as lakes
-from sluicegate import status
-from sluicegate.airflow.local import LocalAirflow
+from sluicegate.lake import tables as lakes
+from sluicegate.monitor import status
+from sluicegate.tools.demo.local_airflow import LocalAirflow
 from tests.conftest import Workspace, beat
 from tests.e2e.test_airflow import DAG, DAGS, ended, run, until
 

@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Locator, Page, Response, expect, sync_playwright
 
-from sluicegate.airflow.local import USER, LocalAirflow
+from sluicegate.tools.demo.local_airflow import USER, LocalAirflow
 from tests.conftest import Workspace, beat
 from tests.e2e.test_airflow import DAG, DAGS, asked, until
 from tests.e2e.test_backfill import DAY, gold

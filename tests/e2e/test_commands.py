@@ -16,7 +16,7 @@ import pyarrow as pa
 import pytest
 from deltalake import write_deltalake
 
-from sluicegate import session
+from sluicegate.spark import session
 from tests.conftest import ROOT, Workspace, beat
 
 pytestmark = pytest.mark.e2e

@@ -22,9 +22,9 @@ from typing import Any
 import pytest
 
 from scripts import compose
-from sluicegate import status
 from sluicegate.definition import load
-from sluicegate.lake import Lake, dataset, delta_table
+from sluicegate.lake.tables import Lake, dataset, delta_table
+from sluicegate.monitor import status
 from sluicegate.settings import Settings
 from tests.oracle import expected
 

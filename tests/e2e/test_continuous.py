@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from sluicegate import streams
+from sluicegate.monitor import streams
 from tests.conftest import ROOT, Workspace, beat
 from tests.spark.test_medallion import assert_right
 

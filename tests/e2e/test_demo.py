@@ -37,7 +37,7 @@ def demo(folder: Path, *arguments: str, **environment: str) -> subprocess.Comple
     """Runs the demo in a folder, with no settings of the person who runs the tests."""
     own = {key: value for key, value in os.environ.items() if not key.startswith(("AIRFLOW", "SLUICEGATE"))}
     own |= {"SLUICEGATE_MASTER": "local[2]", **environment}
-    command = [sys.executable, "-m", "sluicegate.demo", *arguments]
+    command = [sys.executable, "-m", "sluicegate.tools.demo", *arguments]
     return subprocess.run(command, cwd=folder, env=own, capture_output=True, text=True, check=False, timeout=600)
 
 

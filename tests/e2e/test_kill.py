@@ -14,8 +14,10 @@ from pathlib import Path
 
 import pytest
 
-from sluicegate import lock, run, session
-from sluicegate.lake import LAYERS
+from sluicegate.lake import lock
+from sluicegate.lake.tables import LAYERS
+from sluicegate.run import pipeline
+from sluicegate.spark import session
 from tests.conftest import ROOT, Workspace, beat
 from tests.spark.test_medallion import assert_right
 
@@ -33,7 +35,7 @@ def start(workspace: Workspace, layer: str, fault: str = "", scratch: str = "") 
 
 def finish(workspace: Workspace, *layers: str) -> None:
     for layer in layers:
-        run.submit(layer, workspace.pipeline, workspace.settings, {"run_id": "after the kill"}, print)
+        pipeline.submit(layer, workspace.pipeline, workspace.settings, {"run_id": "after the kill"}, print)
 
 
 @pytest.mark.parametrize(

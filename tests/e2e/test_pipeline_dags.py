@@ -11,9 +11,9 @@ import pyarrow as pa
 import pytest
 from deltalake import write_deltalake
 
-from sluicegate import status
-from sluicegate.airflow.local import LocalAirflow
-from sluicegate.simulators import Faults, Simulator
+from sluicegate.monitor import status
+from sluicegate.tools.demo.local_airflow import LocalAirflow
+from sluicegate.tools.simulators import Faults, Simulator
 from tests.conftest import ROOT, Workspace
 from tests.e2e.test_airflow import until
 from tests.pipelines_oracle import EXPECTED, plain

@@ -15,8 +15,9 @@ from typing import Any
 
 import pytest
 
-from sluicegate import lake, session
+from sluicegate.lake import tables
 from sluicegate.settings import Settings
+from sluicegate.spark import session
 from tests.conftest import Workspace, beat
 from tests.s3_server import BUCKET, Proxy, s3_server, seeded
 from tests.spark.test_medallion import assert_right
@@ -178,7 +179,7 @@ def test_of_two_drivers_that_make_one_version_one_does(bucket: OnS3, tmp_path: P
     """Two Sparks append to one table without any lock; no commit that was reported is overwritten."""
     settings, script = bucket.settings, tmp_path / "racer.py"
     script.write_text(RACER)
-    at = lake.Lake(settings.lake, "race")
+    at = tables.Lake(settings.lake, "race")
     command = session._spark_submit(settings.master, session.spark_conf(settings))
     racers = [
         subprocess.Popen(
@@ -196,7 +197,7 @@ def test_of_two_drivers_that_make_one_version_one_does(bucket: OnS3, tmp_path: P
                 kill_all(racer)
     assert [racer.returncode for racer in racers] == [0, 0], said
     committed = sorted(line.split()[1] for line in said if line.startswith("committed"))
-    rows = lake.dataset(lake.table_at(at.table("gold", "rows"))).to_table()["row"].to_pylist()
+    rows = tables.dataset(tables.table_at(at.table("gold", "rows"))).to_table()["row"].to_pylist()
     assert len(committed) > 30
     assert set(committed) <= set(rows)
     assert len(rows) == len(set(rows))

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from sluicegate import jars
+from sluicegate.spark import jars
 from tests.conftest import ROOT, Workspace, beat
 
 pytestmark = pytest.mark.e2e

@@ -11,8 +11,11 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 import pytest
 
-from sluicegate import archive, clean_source, lake, landing, reset, stores
-from sluicegate.job import Job
+from sluicegate.jobs import reload
+from sluicegate.jobs.layer import Job
+from sluicegate.lake import tables
+from sluicegate.landing import archive, clean_source, discovery
+from sluicegate.storage import filesystems
 from tests.conftest import Workspace
 
 if TYPE_CHECKING:
@@ -31,48 +34,49 @@ def define(workspace: Workspace, more: str = "") -> None:
 
 def entered(workspace: Workspace, files: int, chunks: int) -> pa.Table:
     """Files that the ledger has although they are long gone, in as many chunks."""
-    ledger = landing._create(
-        workspace.lake.ledger("things"), landing._stamped(landing.to(landing.SKIP, stores.FILES.empty_table()), 0)
+    ledger = discovery._create(
+        workspace.lake.ledger("things"),
+        discovery._stamped(discovery.to(discovery.SKIP, filesystems.FILES.empty_table()), 0),
     )
     folder, each = workspace.folder / "landing" / "things", files // chunks
-    time, found = pa.scalar(LONG_AGO, stores.FILES.field("modification_time").type), []
+    time, found = pa.scalar(LONG_AGO, filesystems.FILES.field("modification_time").type), []
     for chunk in range(chunks):
         names = [f"{folder}/2026/{chunk * each + number:08}.json" for number in range(each)]
         columns = [names, pa.repeat(pa.scalar(100, pa.int64()), each), pa.repeat(time, each)]
-        found.append(pa.table(columns, schema=stores.FILES))
-        landing._append(ledger, landing.to("read", found[-1]), {})
+        found.append(pa.table(columns, schema=filesystems.FILES))
+        discovery._append(ledger, discovery.to("read", found[-1]), {})
     return pa.concat_tables(found)
 
 
 def only_the_new_one_is_found(workspace: Workspace) -> None:
     workspace.land("things/new.json", '{"id": 1}')
     table = workspace.definition.bronze["things"]
-    found = landing.enter("things", table, workspace.lake)
+    found = discovery.enter("things", table, workspace.lake)
     assert [path.rpartition("/")[2] for path in found.new["path"].to_pylist()] == ["new.json"]
-    assert landing.discover("things", table, workspace.lake).new.num_rows == 0
+    assert discovery.discover("things", table, workspace.lake).new.num_rows == 0
 
 
 def test_100_000_entries_of_the_ledger(workspace: Workspace) -> None:
     define(workspace)
     entered(workspace, 100_000, 1_000)
     only_the_new_one_is_found(workspace)
-    ledger = lake.delta_table(workspace.lake.ledger("things"))
+    ledger = tables.delta_table(workspace.lake.ledger("things"))
     assert ledger is not None
-    assert lake.rows(ledger) == 100_001
+    assert tables.rows(ledger) == 100_001
 
 
 def test_a_million_archived_files(workspace: Workspace) -> None:
     define(workspace, f", cleanSource: MOVE, cleanSourceMoveDestination: '{workspace.folder}/archived', "
                       "cleanSourceRetentionDuration: '1 hours'")  # fmt: skip
     files = entered(workspace, 1_000_000, 40)
-    ledger = lake.delta_table(workspace.lake.ledger("things"))
+    ledger = tables.delta_table(workspace.lake.ledger("things"))
     assert ledger is not None
     facts = {"mode": "MOVE", "place": files["path"], "archived": pa.scalar(LONG_AGO, archive.TIME),
-             "ledger_id": lake.table_id(ledger)}  # fmt: skip
+             "ledger_id": tables.table_id(ledger)}  # fmt: skip
     for name, value in facts.items():
         column = value if isinstance(value, pa.ChunkedArray) else pa.repeat(value, files.num_rows)
         files = files.append_column(name, column)
-    lake.write(workspace.lake.archive("things"), files.cast(archive.ARCHIVE), mode="append")
+    tables.write(workspace.lake.archive("things"), files.cast(archive.ARCHIVE), mode="append")
     only_the_new_one_is_found(workspace)
     table, later = workspace.definition.bronze["things"], datetime.now(UTC) + timedelta(days=1)
     assert clean_source.due("things", table, workspace.lake, later).num_rows == 0
@@ -83,8 +87,8 @@ def test_a_reset_of_20_000_files(spark: SparkSession, workspace: Workspace) -> N
     for number in range(20_000):
         workspace.land(f"things/{number:05}.json", f'{{"id": {number}}}\n')
     assert workspace.run(spark, "bronze")["things"].read == 20_000
-    anew = reset.Reset()
-    landing.enter("things", workspace.definition.bronze["things"], workspace.lake, anew.look)
+    anew = reload.Reset()
+    discovery.enter("things", workspace.definition.bronze["things"], workspace.lake, anew.look)
     done = Job(workspace.definition, workspace.lake, "bronze", {"run_id": "test"}, spark).run()
     assert done.tables[0].read == 20_000
     assert sorted(workspace.rows("things", "id")) == [(number,) for number in range(20_000)]

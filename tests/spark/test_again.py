@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from sluicegate import fault, lake
-from sluicegate.choice import Interval, Replay
+from sluicegate import _faults
 from sluicegate.errors import SluicegateError
+from sluicegate.flow.selection import Interval, Replay
+from sluicegate.lake import tables
 from tests.silver_oracle import Today
 from tests.silver_world import World, name, record
 from tests.spark.test_recovery import Stopped, stop_at
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.spark
 
-SILVER_POINTS = [point for point in fault.POINTS if point.startswith("silver.")]
+SILVER_POINTS = [point for point in _faults.POINTS if point.startswith("silver.")]
 HOUR = 3600
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 FIRST_HOUR = Interval.parse("1970-01-01", "1970-01-01T01:00")
@@ -82,7 +83,7 @@ def test_lookup_that_was_only_moved_changes_no_row(spark: SparkSession, world: W
 def test_restored_lookup_is_followed(spark: SparkSession, world: World) -> None:
     world.put("raw/1", record(1), record(2, k=2, n=3))
     world.take_in(spark)
-    first = lake.delta_table(world.uri("names"))
+    first = tables.delta_table(world.uri("names"))
     assert first is not None
     world.put("names/2", name(3, "Cy"), name(1, "Ada B.", seq=2))
     world.take_in(spark)
@@ -385,7 +386,7 @@ def _once_at(monkeypatch: pytest.MonkeyPatch, point: str, work: Callable[[], Non
             done.append(here)
             work()
 
-    monkeypatch.setattr(fault, "point", at)
+    monkeypatch.setattr(_faults, "point", at)
 
 
 # --- replays ---------------------------------------------------------------------------------------------------------

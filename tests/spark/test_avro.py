@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from sluicegate import avro, status
+from sluicegate.bronze import avro_header
+from sluicegate.monitor import status
 from tests.conftest import Workspace
 
 if TYPE_CHECKING:
@@ -30,7 +31,7 @@ def define(workspace: Workspace, extra: str = "maxFilesPerTrigger: 1000") -> Non
 def land(spark: SparkSession, workspace: Workspace, name: str, query: str, age: float, **options: str) -> Path:
     """Writes the rows of a query as one Avro file that landed ``age`` seconds ago."""
     folder = workspace.folder / "made"
-    writer = spark.sql(query).coalesce(1).write.format(avro.PROVIDER).mode("overwrite").options(**options)
+    writer = spark.sql(query).coalesce(1).write.format(avro_header.PROVIDER).mode("overwrite").options(**options)
     writer.save(str(folder))
     path = workspace.folder / "landing" / "things" / name
     next(folder.glob("*.avro")).rename(path)

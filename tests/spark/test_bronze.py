@@ -10,8 +10,10 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from sluicegate import lake, landing, outcome, status
 from sluicegate.errors import SluicegateError
+from sluicegate.lake import tables
+from sluicegate.landing import discovery, file_status
+from sluicegate.monitor import status
 from tests.conftest import Workspace
 
 if TYPE_CHECKING:
@@ -255,7 +257,7 @@ def test_a_file_that_is_gone_is_on_record(spark: SparkSession, workspace: Worksp
     define(workspace, CSV)
     path = workspace.land("things/a.csv", "id,name\n1,b\n", age=90)
     workspace.land("things/b.csv", "id,name\n2,c\n")
-    landing.enter("things", workspace.definition.bronze["things"], workspace.lake)
+    discovery.enter("things", workspace.definition.bronze["things"], workspace.lake)
     path.unlink()
     report = workspace.run(spark, "bronze")["things"]
     assert list(report.failed) == [str(path)]
@@ -280,27 +282,27 @@ def test_a_ledger_that_puts_its_files_together_gives_each_of_them_once(
     spark: SparkSession, workspace: Workspace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Between chunks that bronze has read, and between some that it has not; a chunk keeps its number all the same."""
-    monkeypatch.setattr(lake, "MANY_FILES", 2)
+    monkeypatch.setattr(tables, "MANY_FILES", 2)
     define(workspace, JSON, "maxFilesPerTrigger: 1")
     table = workspace.definition.bronze["things"]
     for first, ahead in ((0, False), (3, True), (6, True), (9, False)):
         for number in range(first, first + 3):
             workspace.land(f"things/{number}.json", f'{{"id": {number}}}\n')
         if ahead:
-            landing.enter("things", table, workspace.lake)
+            discovery.enter("things", table, workspace.lake)
         if first != 3:  # bronze is two discoveries behind
             assert workspace.run(spark, "bronze")["things"].read == 3 * (1 + (first == 6))
     assert sorted(workspace.rows("things", "id")) == [(number,) for number in range(12)]
-    ledger = lake.delta_table(workspace.lake.ledger("things"))
+    ledger = tables.delta_table(workspace.lake.ledger("things"))
     assert ledger is not None
-    entries = lake.dataset(ledger).to_table(["chunk", "path"]).to_pylist()
+    entries = tables.dataset(ledger).to_table(["chunk", "path"]).to_pylist()
     assert len(ledger.file_uris()) < len(entries) == 12 < ledger.version() + 1
     taken = {(chunk, source.rpartition("/")[2]) for chunk, source in workspace.rows("things", "_chunk", "source_file")}
     assert taken == {(entry["chunk"], entry["path"].rpartition("/")[2]) for entry in entries}
-    bronze = lake.delta_table(workspace.uri("things"))
-    assert [commit.rows_written for commit in lake.commits(bronze)] == [1] * 12
+    bronze = tables.delta_table(workspace.uri("things"))
+    assert [commit.rows_written for commit in tables.commits(bronze)] == [1] * 12
     assert workspace.run(spark, "bronze")["things"].state == "idle"
-    assert {row["state"] for row in outcome.fates(workspace.lake, "things").to_pylist()} == {"ingested"}
+    assert {row["state"] for row in file_status.fates(workspace.lake, "things").to_pylist()} == {"ingested"}
     # The change feed of a RESTORE has all rows of the files that were put together since.
     undone = {entry["path"] for entry in entries if entry["chunk"] == max(entry["chunk"] for entry in entries)}
     ledger.restore(max(entry["chunk"] for entry in entries) - 1)

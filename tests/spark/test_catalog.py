@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from sluicegate import catalog
 from sluicegate.errors import CatalogConflict
+from sluicegate.maintenance import catalog
 from tests.conftest import Workspace
 
 if TYPE_CHECKING:

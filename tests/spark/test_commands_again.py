@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from sluicegate import copy_into, plan, reset
-from sluicegate.copy_options import CopyOptions
-from sluicegate.job import Job
+from sluicegate.jobs import copy_into, reload
+from sluicegate.jobs.layer import Job
+from sluicegate.landing.copy_options import CopyOptions
+from sluicegate.monitor import plan
 from tests.conftest import Workspace
 from tests.spark.test_files import verified
 from tests.spark.test_recovery import Stopped, stop_at
@@ -51,15 +52,15 @@ def tables(spark: SparkSession, workspace: Workspace) -> Workspace:
 def commands(spark: SparkSession, workspace: Workspace) -> dict[str, Callable[[], Any]]:
     """What the jobs of the commands do, under the lock."""
 
-    def again(name: str, what: reset.Reload | reset.Reset) -> Callable[[], Any]:
+    def again(name: str, what: reload.Reload | reload.Reset) -> Callable[[], Any]:
         return lambda: Job(workspace.definition, workspace.lake, "bronze", {}, spark, only=name, look=what.look).run()
 
     copy = copy_into.Copy(f"{workspace.folder}/landing/copied", force=True, how=CopyOptions(merge_schema=True))
     return {
         "copied": lambda: copy_into.run(copy, workspace.definition, "copied", workspace.lake, {}, spark),
-        "reloaded": again("reloaded", reset.Reload(pattern="*")),
-        "reset": again("reset", reset.Reset()),
-        "dropped": again("dropped", reset.Reset(drop_missing=True)),
+        "reloaded": again("reloaded", reload.Reload(pattern="*")),
+        "reset": again("reset", reload.Reset()),
+        "dropped": again("dropped", reload.Reset(drop_missing=True)),
     }
 
 

@@ -82,7 +82,7 @@ def table(spark: SparkSession) -> DataFrame:
 def test_two_values_of_a_type_are_equal_only_where_nothing_of_them_is_other(table: DataFrame) -> None:
     from pyspark.sql import functions as F
 
-    from sluicegate.comparison import exact
+    from sluicegate.frames.value_equality import exact
 
     def forms(side: str) -> list[Column]:
         made = [exact(F.col(c), table.schema[c].dataType).alias(f"{side}{c}") for c in NAMES]
@@ -104,7 +104,7 @@ def test_two_values_of_a_type_are_equal_only_where_nothing_of_them_is_other(tabl
 def test_a_value_of_another_type_is_other_where_the_table_cannot_keep_it(spark: SparkSession) -> None:
     from pyspark.sql import functions as F
 
-    from sluicegate.comparison import together
+    from sluicegate.frames.value_equality import together
 
     of_struct = "STRUCT<b: MAP<STRING, INT>, a: TIMESTAMP>"
     grown = "STRUCT<a: TIMESTAMP, B: MAP<STRING, BIGINT>, v: VARIANT, c: DOUBLE>"
@@ -146,7 +146,7 @@ def test_a_value_of_another_type_is_other_where_the_table_cannot_keep_it(spark: 
 def test_maps_of_one_group_have_one_key_and_others_have_another(table: DataFrame) -> None:
     from pyspark.sql import functions as F
 
-    from sluicegate.comparison import grouped
+    from sluicegate.frames.value_equality import grouped
 
     for column in [c for c, kind in NAMES.items() if kind.startswith("MAP")]:
         # Spark 4.2 puts a map of doubles with a NULL into the group of the one with 0.0 there.
@@ -176,14 +176,14 @@ CHANGES = """
 def test_a_lookup_has_changed_where_a_row_is_other_by_a_microsecond_and_not_where_one_was_written_anew(
     spark: SparkSession,
 ) -> None:
-    from sluicegate.lookups import net
+    from sluicegate.frames.lookup_changes import net
 
     changes = spark.sql(f"SELECT * FROM {CHANGES}")
     assert {row["k"] for row in net(changes, ["k"], []).collect()} == {2, 3, None}
 
 
 def test_the_difference_of_two_tables_is_that_of_their_values_also_where_a_map_is_the_key(spark: SparkSession) -> None:
-    from sluicegate.difference import OP, difference
+    from sluicegate.frames.merge import OP, difference
 
     moment = "TIMESTAMP'2024-01-01 00:00:00.00000{}Z'"
     held = spark.sql(

@@ -9,9 +9,13 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from sluicegate import bronze, copy_into, fault, landing, status
-from sluicegate.copy_options import CopyOptions
+from sluicegate import _faults
+from sluicegate.bronze import preview
 from sluicegate.errors import LandingMissing, QueryError, SchemaMismatch, UserError
+from sluicegate.jobs import copy_into
+from sluicegate.landing import discovery
+from sluicegate.landing.copy_options import CopyOptions
+from sluicegate.monitor import status
 from tests.conftest import Workspace
 
 if TYPE_CHECKING:
@@ -173,7 +177,7 @@ def test_what_can_no_longer_be_done_does_not_stop_others(copies: Copies) -> None
     copies.land("b.json", '{"id": 2, "newer": 1}')
     how = CopyOptions(merge_schema=False)
     look = copy_into.Copy(str(copies.archive), how=how).look
-    landing.enter("things", copies.workspace.definition.bronze["things"], copies.workspace.lake, look)
+    discovery.enter("things", copies.workspace.definition.bronze["things"], copies.workspace.lake, look)
     copies.workspace.land("things/c.json", '{"id": 3}')
     report = copies.workspace.run(copies.spark, "bronze")["things"]
     assert (report.read, list(report.failed.values())) == (1, ["the files of things have a new field, newer"])
@@ -248,7 +252,7 @@ def test_killed_before_its_commit_it_goes_on_as_it_said(copies: Copies, monkeypa
         if name == "bronze.before_commit":
             raise Killed
 
-    monkeypatch.setattr(fault, "point", point)
+    monkeypatch.setattr(_faults, "point", point)
     how = {"format": "csv", "options": {"header": "true"}}
     with pytest.raises(Killed):
         copies.select("SELECT CAST(b AS BIGINT) AS id FROM source", **how)
@@ -263,7 +267,7 @@ def test_nothing_is_written_to_validate(copies: Copies) -> None:
     how = CopyOptions(select="SELECT CAST(a AS INT) AS id FROM source")
     table = how.table("things", copies.workspace.definition.bronze["things"])
     paths = [str(copies.archive / "a.json")]
-    seen = bronze.preview(copies.spark, "things", table, copies.workspace.uri("things"), paths, 5, how)
+    seen = preview.preview(copies.spark, "things", table, copies.workspace.uri("things"), paths, 5, how)
     assert (seen["rows"], seen["corrupt"], seen["rescued"], seen["failed"]) == (3, 1, 1, {})
     assert sorted((row["id"] for row in seen["sample"]), key=repr) == [1, None, None]
     assert not Path(copies.workspace.uri("things")).exists()
@@ -274,7 +278,7 @@ def test_validation_tells_of_a_damaged_array(copies: Copies) -> None:
     how = CopyOptions(options={"multiLine": "true"})
     table = how.table("things", copies.workspace.definition.bronze["things"])
     path = str(copies.archive / "a.json")
-    seen = bronze.preview(copies.spark, "things", table, copies.workspace.uri("things"), [path], 5, how)
+    seen = preview.preview(copies.spark, "things", table, copies.workspace.uri("things"), [path], 5, how)
     assert (seen["rows"], seen["corrupt"]) == (3, 1)
     assert list(seen["failed"]) == [path]
     assert "its first 2 elements are in" in seen["failed"][path]

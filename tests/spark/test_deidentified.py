@@ -12,9 +12,14 @@ import pyarrow as pa
 import pytest
 from deltalake import DeltaTable
 
-from sluicegate import lake, plan, pseudonyms, run, session, sqlshell, status
 from sluicegate.errors import PiiKeyMissing, QueryError
-from sluicegate.progress import progress
+from sluicegate.flow.progress import progress
+from sluicegate.lake import tables
+from sluicegate.monitor import plan, status
+from sluicegate.run import pipeline
+from sluicegate.silver import pseudonyms
+from sluicegate.spark import session
+from sluicegate.tools.sqlshell import shell
 from tests.conftest import Workspace
 
 if TYPE_CHECKING:
@@ -68,7 +73,7 @@ def pseudonym(value: object, key: str = KEY) -> str:
 
 
 def columns(workspace: Workspace, table: str) -> list[str]:
-    found = lake.delta_table(workspace.uri(table))
+    found = tables.delta_table(workspace.uri(table))
     assert found is not None
     return [field.name for field in found.schema().fields]
 
@@ -113,7 +118,7 @@ def test_each_column_is_what_the_definition_says(spark: SparkSession, workspace:
     now = {table.table: table for table in status.status(workspace.definition, workspace.settings).tables}
     assert (now["people_deidentified"].rows, now["people_deidentified"].state) == (5, "up to date")
     pipelines = {"heart_rate": workspace.definition}
-    [asked] = sqlshell.query(
+    [asked] = shell.query(
         "SELECT count(*) AS n FROM heart_rate.people_deidentified AS d JOIN people AS p USING (k)",
         pipelines, workspace.settings,
     ).to_pylist()  # fmt: skip
@@ -206,7 +211,7 @@ def fingerprint(key: str) -> str:
 
 def told(workspace: Workspace, table: str) -> list[dict[str, Any]]:
     """What the commits of ours say, newest first."""
-    return [commit.ours or {} for commit in lake.commits(DeltaTable(workspace.uri(table)))]
+    return [commit.ours or {} for commit in tables.commits(DeltaTable(workspace.uri(table)))]
 
 
 def marks(workspace: Workspace) -> list[str]:
@@ -272,11 +277,11 @@ def test_the_key_is_in_no_plan_and_in_nothing_that_is_written(spark: SparkSessio
     land(workspace, "a", person(1, "Ada"))
     workspace.run(spark, "bronze")
     lines = [" ".join(session.submit_command("silver", "heart_rate", workspace.settings))]
-    reports = run.submit("silver", "heart_rate", workspace.settings, {}, lines.append).tables
+    reports = pipeline.submit("silver", "heart_rate", workspace.settings, {}, lines.append).tables
     assert [report.state for report in reports] == ["written", "written"]
     assert names(workspace) == {1: pseudonym("Ada")}  # the job has the key from its environment
     assert KEY not in "\n".join(lines)
     written = [path for path in Path(workspace.settings.lake).rglob("*") if path.is_file()]
     assert len(written) > 10
     assert [path for path in written if KEY.encode() in path.read_bytes()] == []
-    assert KEY not in str(pa.table(lake.dataset(DeltaTable(workspace.lake.events)).to_table()).to_pylist())
+    assert KEY not in str(pa.table(tables.dataset(DeltaTable(workspace.lake.events)).to_table()).to_pylist())

@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from sluicegate import delivery, delta_source, flow
+from sluicegate.bronze import delta_source
 from sluicegate.errors import AccountingError
-from sluicegate.progress import Flow, Progress
+from sluicegate.flow import delivery, loop
+from sluicegate.flow.progress import Flow, Progress
 from tests.conftest import Workspace
 from tests.delivery_world import WORLDS, Streaming, World
 
@@ -79,14 +80,14 @@ def test_what_came_after_the_marks_were_read_is_the_next_runs(
     world.grow(1)
     looks: list[Progress] = []
 
-    def progress(way: Flow, told: Any = flow.progress) -> Progress:
+    def progress(way: Flow, told: Any = loop.progress) -> Progress:
         looks.append(told(way))
         if len(looks) == 1:
             world.grow(1)
         return looks[-1]
 
     with monkeypatch.context() as patch:
-        patch.setattr(flow, "progress", progress)
+        patch.setattr(loop, "progress", progress)
         assert world.run().read == 1
     assert (world.taken, world.rows) == (2, 3)
     assert world.run().read == 1
@@ -128,7 +129,7 @@ def test_a_second_batch_is_refused(spark: SparkSession, workspace: Workspace, mo
     world = World(spark, workspace)
     world.run()
     version = world.version
-    run_available = flow.run_available
+    run_available = loop.run_available
 
     def twice(writer: Any, take: Callable[[DataFrame, int], None], *about: Any, **more: Any) -> Any:
         def both(rows: DataFrame, number: int) -> None:
@@ -137,7 +138,7 @@ def test_a_second_batch_is_refused(spark: SparkSession, workspace: Workspace, mo
 
         return run_available(writer, both, *about, **more)
 
-    monkeypatch.setattr(flow, "run_available", twice)
+    monkeypatch.setattr(loop, "run_available", twice)
     world.grow(1)
     with pytest.raises(AccountingError, match="batch 1 came after"):
         world.run()

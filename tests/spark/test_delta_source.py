@@ -10,8 +10,11 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from deltalake import DeltaTable
 
-from sluicegate import delta_source, fault, flow, plan, status
+from sluicegate import _faults
+from sluicegate.bronze import delta_source
 from sluicegate.errors import LandingMissing, NotADeltaTable, SchemaMismatch
+from sluicegate.flow import loop
+from sluicegate.monitor import plan, status
 from tests.conftest import Workspace
 
 if TYPE_CHECKING:
@@ -167,7 +170,7 @@ def test_killed_around_its_commit(source: Source, monkeypatch: pytest.MonkeyPatc
             if name == place:
                 raise KeyboardInterrupt
 
-        monkeypatch.setattr(fault, "point", point)
+        monkeypatch.setattr(_faults, "point", point)
         with pytest.raises(KeyboardInterrupt):
             source.run()
         monkeypatch.undo()
@@ -186,18 +189,18 @@ def test_a_commit_while_it_is_read(source: Source, monkeypatch: pytest.MonkeyPat
     for change in ("INSERT INTO SOURCE VALUES (8, 8)", "DELETE FROM SOURCE WHERE id = 8", widened, RENAMED):
         source.sql("INSERT INTO SOURCE (id, n) VALUES (7, 7)")
 
-        looks: list[flow.Progress] = []
+        looks: list[loop.Progress] = []
 
         def progress(
-            way: flow.Flow, told: Any = flow.progress, change: str = change, looks: list[flow.Progress] = looks
-        ) -> flow.Progress:
+            way: loop.Flow, told: Any = loop.progress, change: str = change, looks: list[loop.Progress] = looks
+        ) -> loop.Progress:
             looks.append(told(way))
             if len(looks) == 2:  # the job looks if there is work, and the run for what it is to do
                 source.sql(*change.split("; "))
             return looks[-1]
 
         with monkeypatch.context() as patch:
-            patch.setattr(flow, "progress", progress)
+            patch.setattr(loop, "progress", progress)
             reports = [source.run()]
         reports.append(source.run())
         assert source.same(), [report.why for report in reports]

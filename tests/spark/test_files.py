@@ -10,8 +10,13 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from sluicegate import bronze, fault, halving, lake, landing, outcome, plan, status
+from sluicegate import _faults
+from sluicegate.bronze import layer as bronze_layer
+from sluicegate.bronze import unreadable_files
 from sluicegate.errors import SchemaMismatch, SourceError
+from sluicegate.lake import tables
+from sluicegate.landing import discovery, file_status
+from sluicegate.monitor import plan, status
 from tests.conftest import Workspace, beat
 from tests.spark.test_medallion import assert_right
 
@@ -69,9 +74,9 @@ def test_a_file_out_of_reach_is_tried_again(
     """Rights or a network, not its content, kept it from being read: it need not change to be read later."""
     define(workspace, "format: json, schemaHints: id BIGINT")
     workspace.land("things/a.json.gz", b"?", age=90)
-    monkeypatch.setattr(halving, "_out_of_reach", lambda _path: True)
+    monkeypatch.setattr(unreadable_files, "_out_of_reach", lambda _path: True)
     assert len(workspace.run(spark, "bronze")["things"].failed) == 1
-    found = landing.discover("things", workspace.definition.bronze["things"], workspace.lake)
+    found = discovery.discover("things", workspace.definition.bronze["things"], workspace.lake)
     assert found.new["action"].to_pylist() == ["replace"]
     monkeypatch.undo()
     assert len(workspace.run(spark, "bronze")["things"].failed) == 1  # its content, this time: that must change
@@ -85,7 +90,7 @@ def test_a_file_that_always_meets_passing_trouble_keeps_no_newer_one_waiting(
     """As a text that no executor has the memory for: that looks like a machine's trouble each time."""
     define(workspace, "format: json, schemaHints: id BIGINT")
     workspace.land("things/a.json.gz", b"?", age=90)
-    monkeypatch.setattr(halving, "passes", lambda _error: True)
+    monkeypatch.setattr(unreadable_files, "passes", lambda _error: True)
     with pytest.raises(SourceError, match="cannot be read"):
         workspace.run(spark, "bronze")
     workspace.land("things/b.json", '{"id": 1}', age=80)
@@ -104,12 +109,12 @@ def test_as_many_WITNESSES_are_asked_whether_trouble_is_of_the_machines(
     for number, name in enumerate(("a.json.gz", "b.json.gz", "c.json.gz")):
         workspace.land(f"things/{name}", b"?", age=90 - number)
     workspace.land("things/d.json", '{"id": 1}', age=80)
-    monkeypatch.setattr(halving, "passes", lambda _error: True)
-    monkeypatch.setattr(bronze, "WITNESSES", 2)
+    monkeypatch.setattr(unreadable_files, "passes", lambda _error: True)
+    monkeypatch.setattr(bronze_layer, "WITNESSES", 2)
     with pytest.raises(SourceError, match="cannot be read"):
         workspace.run(spark, "bronze")
     assert ids(workspace) == []
-    monkeypatch.setattr(bronze, "WITNESSES", 3)
+    monkeypatch.setattr(bronze_layer, "WITNESSES", 3)
     assert len(workspace.run(spark, "bronze")["things"].failed) == 3
     assert ids(workspace) == [1]
 
@@ -127,7 +132,7 @@ def test_a_trouble_that_is_not_the_file_s_fails_none(
             for trouble in troubles:
                 raise trouble
 
-    monkeypatch.setattr(fault, "point", point)
+    monkeypatch.setattr(_faults, "point", point)
     with pytest.raises(OSError, match="no space left"):
         workspace.run(spark, "bronze")
     assert workspace.run(spark, "bronze")["things"].failed == {}
@@ -284,13 +289,13 @@ def test_an_entry_of_the_ledger_is_for_ever(workspace: Workspace) -> None:
     table = workspace.definition.bronze["things"]
     for number in range(5):
         workspace.land(f"things/{number}.json", "{}", age=90 - number)
-    found = landing.enter("things", table, workspace.lake)
+    found = discovery.enter("things", table, workspace.lake)
     assert (found.new.num_rows, found.bytes) == (5, 10)
-    assert landing.enter("things", table, workspace.lake).new.num_rows == 0
+    assert discovery.enter("things", table, workspace.lake).new.num_rows == 0
     workspace.land("things/3.json", "{} ", age=50)
-    assert landing.discover("things", table, workspace.lake).changed["path"].to_pylist()[0].endswith("/3.json")
+    assert discovery.discover("things", table, workspace.lake).changed["path"].to_pylist()[0].endswith("/3.json")
     replacing = table.model_copy(update={"allowOverwrites": True})
-    again = landing.discover("things", replacing, workspace.lake)
+    again = discovery.discover("things", replacing, workspace.lake)
     assert (again.changed.num_rows, again.new["action"].to_pylist()) == (0, ["replace"])
 
 
@@ -302,12 +307,12 @@ def test_a_kill_before_the_outcome_is_on_record(
     workspace.land("things/a.json.gz", b"?", age=90)
     workspace.land("things/b.json", '{"id": 1}', age=80)
 
-    def copy(at: lake.Lake, name: str, done: Any = outcome.copy) -> outcome.Taken:
-        if lake.delta_table(workspace.uri("things")) is not None:
+    def copy(at: tables.Lake, name: str, done: Any = file_status.copy) -> file_status.Taken:
+        if tables.delta_table(workspace.uri("things")) is not None:
             raise Killed
         return done(at, name)  # type: ignore[no-any-return]
 
-    monkeypatch.setattr(outcome, "copy", copy)
+    monkeypatch.setattr(file_status, "copy", copy)
     with pytest.raises(Killed):
         workspace.run(spark, "bronze")
     monkeypatch.undo()
@@ -358,7 +363,7 @@ def test_a_landing_folder_that_was_moved_doubles_nothing(spark: SparkSession, wo
 def test_a_file_that_was_away_is_read_when_it_is_back(spark: SparkSession, workspace: Workspace) -> None:
     define(workspace, "format: json")
     path = workspace.land("things/a.json", '{"id": 1}', age=90)
-    landing.enter("things", workspace.definition.bronze["things"], workspace.lake)
+    discovery.enter("things", workspace.definition.bronze["things"], workspace.lake)
     away = path.rename(workspace.folder / "away.json")
     assert len(workspace.run(spark, "bronze")["things"].failed) == 1
     assert workspace.run(None, "bronze")["things"].state == "idle"  # type: ignore[arg-type]
@@ -433,6 +438,6 @@ def test_a_landing_folder_by_a_roundabout_way(spark: SparkSession, workspace: Wo
 def test_existing_files_are_those_of_the_first_look(workspace: Workspace) -> None:
     define(workspace, "format: json, includeExistingFiles: false")
     table = workspace.definition.bronze["things"]
-    landing.enter("things", table, workspace.lake)  # nothing was there
+    discovery.enter("things", table, workspace.lake)  # nothing was there
     workspace.land("things/later.json", "{}", age=60)
-    assert landing.discover("things", table, workspace.lake).new["action"].to_pylist() == ["read"]
+    assert discovery.discover("things", table, workspace.lake).new["action"].to_pylist() == ["read"]

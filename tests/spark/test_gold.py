@@ -20,9 +20,11 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from sluicegate import cost, foresight, lake, plan
 from sluicegate.errors import QueryError
-from sluicegate.progress import progress
+from sluicegate.flow import thresholds
+from sluicegate.flow.progress import progress
+from sluicegate.lake import tables
+from sluicegate.monitor import estimate, plan
 from tests.gold_world import GoldWorld, comparable, exact, kept
 from tests.properties import in_spark
 from tests.spark.test_recovery import Stopped, stop_at
@@ -96,7 +98,7 @@ def step(world: GoldWorld, kind: str, what: Any, first: int) -> None:
     elif kind == "group":
         world.sql(f"DELETE FROM {{t}} WHERE g = '{what}'")
     elif kind == "restore":
-        table = lake.delta_table(world.silver)
+        table = tables.delta_table(world.silver)
         assert table is not None
         world.sql(f"RESTORE TABLE {{t}} TO VERSION AS OF {max(table.version() - 1, 0)}")
 
@@ -259,7 +261,7 @@ def test_what_cannot_be_followed_is_made_again_whole(
     world.add([sample(51)])
     world.run()
     assert world.commits("a")[0]["all"]
-    monkeypatch.setattr(cost, "FEW", 0)
+    monkeypatch.setattr(thresholds, "FEW", 0)
     world.sql("UPDATE {t} SET k = k + 1")  # all of them: to read everything is cheaper
     world.run()
     assert world.commits("a")[0]["all"]
@@ -269,7 +271,7 @@ def test_groups_are_kept_of_tables_that_are_not_SMALL(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Tables of one row, of two and, joined, of three: more than two are not small."""
-    monkeypatch.setattr(cost, "SMALL", 2)
+    monkeypatch.setattr(thresholds, "SMALL", 2)
     queries = {
         "below": "SELECT g, sum(k) AS s FROM t GROUP BY g",
         "exactly": "SELECT name, count(*) AS n FROM u GROUP BY name",
@@ -279,7 +281,7 @@ def test_groups_are_kept_of_tables_that_are_not_SMALL(
     world.add([sample(1)])
     world.name([("b", "Ann", 0.5), ("c", "Bob", 0.5)])
     world.run()
-    there = [name for name in queries if lake.delta_table(world.at.groups(name)) is not None]
+    there = [name for name in queries if tables.delta_table(world.at.groups(name)) is not None]
     assert there == ["above"]
     for name in queries:
         assert world.rows(name) == world.expected(name), name
@@ -299,8 +301,8 @@ def test_all_is_read_where_more_than_FEW_rows_and_MUCH_of_all_changed(
 
     def came(few: int, much: float, **rows: int) -> dict[str, bool]:
         """Adds rows and runs; whether each table that is behind was made of all rows."""
-        monkeypatch.setattr(cost, "FEW", few)
-        monkeypatch.setattr(cost, "MUCH", much)
+        monkeypatch.setattr(thresholds, "FEW", few)
+        monkeypatch.setattr(thresholds, "MUCH", much)
         for table, count in rows.items():
             numbers = range(sizes[table], sizes[table] + count)
             if table == "t":
@@ -310,7 +312,7 @@ def test_all_is_read_where_more_than_FEW_rows_and_MUCH_of_all_changed(
             sizes[table] += count
         flows = plan.flows(world.pipeline, world.at, "gold")
         behind = {name: now for name, flow in flows.items() if (now := progress(flow)).work}
-        seen = {name: foresight.touched(world.pipeline.gold[name], flows[name], now) for name, now in behind.items()}
+        seen = {name: estimate.touched(world.pipeline.gold[name], flows[name], now) for name, now in behind.items()}
         world.run()
         for name in queries:
             assert world.rows(name) == world.expected(name), name
@@ -319,9 +321,9 @@ def test_all_is_read_where_more_than_FEW_rows_and_MUCH_of_all_changed(
         return made
 
     def how(name: str) -> str:
-        table = lake.delta_table(world.at.groups(name))
+        table = tables.delta_table(world.at.groups(name))
         assert table is not None
-        return next(lake.commits(table)).operation
+        return next(tables.commits(table)).operation
 
     assert came(2, 0, t=6, u=6) == {"one": True, "two": True, "three": True}
     assert came(2, 0, t=1, u=2) == {"one": False, "two": False, "three": False}
@@ -332,7 +334,7 @@ def test_all_is_read_where_more_than_FEW_rows_and_MUCH_of_all_changed(
 
 
 def test_many_groups_are_merged(spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(cost, "FEW", 3)
+    monkeypatch.setattr(thresholds, "FEW", 3)
     world = GoldWorld(tmp_path, {name: QUERIES[name] for name in ("sums", "small", "mixed", "rows")}, spark)
     world.add([sample(i) for i in range(40)])
     world.run()
@@ -363,7 +365,7 @@ def test_a_reader_never_sees_a_half_changed_table(spark: SparkSession, tmp_path:
     def poll() -> None:
         while not done.is_set():
             for name, found in seen.items():
-                table = lake.delta_table(world.at.table("gold", name))
+                table = tables.delta_table(world.at.table("gold", name))
                 assert table is not None
                 found.append(Counter(tuple(map(comparable, row.values())) for row in rows_of(table)))
 
@@ -405,7 +407,7 @@ def test_a_table_is_clustered_by_what_its_query_orders_by(spark: SparkSession, t
         # Delta clusters by no booleans and arrays. The table is made in one commit, and keeps this through all others.
         assert {name: clustered(world, name) for name in queries} == {"kept": ["s", "k", "g"], "whole": ["n"]}
         assert all(commit for name in queries for commit in world.commits(name))
-    table = lake.delta_table(world.at.table("gold", "kept"))
+    table = tables.delta_table(world.at.table("gold", "kept"))
     assert table is not None
     assert sorted(table.to_pyarrow_table()["n"].to_pylist()) == sorted(row[2] for row in world.rows("kept").elements())
     spark.sql(f"OPTIMIZE delta.`{world.at.table('gold', 'kept')}`")
@@ -425,11 +427,11 @@ def test_commits_and_events_say_what_a_run_wrote_for_what_changed(spark: SparkSe
     world.run()
     world.add([(100 + i, "a", 1, 0.0, i, None, None, None, None) for i in range(9)])
     [flow] = [flow for name, flow in plan.flows(world.pipeline, world.at, "gold").items() if name == "kept"]
-    told = foresight.touched(world.pipeline.gold["kept"], flow, progress(flow))
+    told = estimate.touched(world.pipeline.gold["kept"], flow, progress(flow))
     assert (told.rows, told.groups, told.exact, told.all_of) == (9, 1, True, ())
     world.run()
     assert {name: world.commits(name)[0]["groups"] for name in ("kept", "small")} == {"kept": 1, "small": None}
-    events = lake.delta_table(world.at.events)
+    events = tables.delta_table(world.at.events)
     assert events is not None
     [said] = [
         json.loads(event["details"])["bytes"]
@@ -438,7 +440,7 @@ def test_commits_and_events_say_what_a_run_wrote_for_what_changed(spark: SparkSe
     ]
     newest = max(Path(world.silver).glob("*.parquet"), key=lambda file: file.stat().st_mtime)
     assert said["changed"] == told.reads == newest.stat().st_size
-    written = [action for action in lake.actions(world.at.table("gold", "kept"), 1) if {"add", "cdc"} & action.keys()]
+    written = [action for action in tables.actions(world.at.table("gold", "kept"), 1) if {"add", "cdc"} & action.keys()]
     assert said["written"] == sum(next(iter(action.values()))["size"] for action in written)
     assert said["written_per_byte_changed"] == round(said["written"] / said["changed"], 3)
 
@@ -482,7 +484,7 @@ def test_a_python_function_is_called_whenever_a_table_that_it_reads_changed(
         change()
         world.run()
         right()
-        assert lake.delta_table(world.at.table("gold", "named")).version() == number + 1  # type: ignore[union-attr]
+        assert tables.delta_table(world.at.table("gold", "named")).version() == number + 1  # type: ignore[union-attr]
     assert world.run()["named"].state == "idle"
     code.write_text(code.read_text().replace("count('*')", "countDistinct('n')"))
     world.define({"named": "{python: transforms.py:named, reads: [t, u]}"})

@@ -8,12 +8,14 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from sluicegate import aggregate, behind, meaning, plan
-from sluicegate.aggregate import Upkeep, upkeep
-from sluicegate.joined import ROWS, view
-from sluicegate.progress import progress
-from sluicegate.query import Query
-from sluicegate.sql_expressions import Expressions
+from sluicegate.flow.progress import progress
+from sluicegate.gold import query_analysis
+from sluicegate.monitor import backlog, plan
+from sluicegate.sql.query import Query
+from sluicegate.sql.refresh import strategy
+from sluicegate.sql.refresh.expressions import Expressions
+from sluicegate.sql.refresh.joins import ROWS, view
+from sluicegate.sql.refresh.strategy import Upkeep, upkeep
 from tests.gold_world import COLUMNS, NAMES, GoldWorld, kept
 from tests.spark.test_gold import sample
 
@@ -43,7 +45,7 @@ def disproved(spark: SparkSession, query: str, tables: dict[str, list[str]]) -> 
     """Whether Spark says that the parts of a query are not the query."""
     grouped = upkeep(query, tables).grouped
     assert grouped is not None
-    return bool(meaning.disproved(spark, Query.parse(query), grouped))
+    return bool(query_analysis.disproved(spark, Query.parse(query), grouped))
 
 
 def test_parts_that_are_another_query_are_found_out(
@@ -59,10 +61,10 @@ def test_parts_that_are_another_query_are_found_out(
     ):  # fmt: skip
         assert right in grouped.again
         other = replace(grouped, again=grouped.again.replace(right, wrong))
-        assert meaning.disproved(spark, Query.parse(STAR), other), wrong
+        assert query_analysis.disproved(spark, Query.parse(STAR), other), wrong
     [(call, _), *_] = grouped.sums
     other = replace(grouped, calls=(replace(call, arguments=("t.k",)),))
-    assert meaning.disproved(spark, Query.parse(STAR), other)  # what stands in the text for a sum is another sum
+    assert query_analysis.disproved(spark, Query.parse(STAR), other)  # what stands in the text for a sum is another sum
 
     def by_last_part(self: Expressions, start: int, end: int) -> list[str]:
         return [self.tokens.raw(end - 1).lower()]
@@ -75,7 +77,7 @@ def test_a_wrong_cut_never_makes_wrong_rows(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(Expressions, "names", lambda self, start, end: [self.tokens.raw(end - 1).lower()])
-    monkeypatch.setattr(aggregate, "_IN_SILVER", "")
+    monkeypatch.setattr(strategy, "_IN_SILVER", "")
     world = GoldWorld(tmp_path, {"star": STAR}, spark)
     world.add([sample(i) for i in range(1, 40)])
     world.name([("a", "Ann", 1.0), ("b", "Bob", 2.0)])
@@ -116,7 +118,7 @@ def test_a_wrong_cut_never_makes_wrong_rows(
 def test_what_depends_on_when_it_is_run_is_seen(
     spark: SparkSession, tables: dict[str, list[str]], query: str, moment: str
 ) -> None:
-    found = meaning.Analysis(spark, Query.parse(query), {"t": spark.table("t").schema})
+    found = query_analysis.Analysis(spark, Query.parse(query), {"t": spark.table("t").schema})
     assert (moment in found.of_the_run) if moment else found.of_the_run == ""
     assert found.makes_rows is ("explode" in query)
 
@@ -134,7 +136,7 @@ def test_what_depends_on_when_it_is_run_is_seen(
 def test_what_may_be_other_each_time_is_sparks_word(
     spark: SparkSession, tables: dict[str, list[str]], query: str, *, chance: bool
 ) -> None:
-    assert meaning.by_chance(spark, query) is chance
+    assert query_analysis.by_chance(spark, query) is chance
 
 
 def test_a_query_of_the_time_of_a_run_is_made_again_by_each_run(spark: SparkSession, tmp_path: Path) -> None:
@@ -152,7 +154,7 @@ def test_a_query_of_the_time_of_a_run_is_made_again_by_each_run(spark: SparkSess
     assert {name: (work.work, work.waits) for name, work in works.items()} == {
         "now": (True, False), "since": (True, False), "sums": (False, False),
     }  # fmt: skip
-    assert behind.waiting(world.pipeline, world.where) == []
+    assert backlog.waiting(world.pipeline, world.where) == []
     reports = world.run()
     [second] = world.rows("now")
     assert first != second

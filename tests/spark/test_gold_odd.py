@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from sluicegate import lake
+from sluicegate.lake import tables
 from tests.gold_world import GoldWorld, kept
 from tests.spark.test_gold import sample
 
@@ -49,7 +49,7 @@ def test_a_map_whose_value_is_null_is_no_group_of_one_whose_value_is_0(spark: Sp
         world.add([sample(i) for i in range(first, first + 9)])
         world.run()
     for name in queries:
-        found = lake.delta_table(world.at.table("gold", name))
+        found = tables.delta_table(world.at.table("gold", name))
         assert found is not None
-        rows = lake.dataset(found).to_table().to_pylist()
+        rows = tables.dataset(found).to_table().to_pylist()
         assert sorted((dict(row["m"])["k"] is None, row["n"]) for row in rows) == [(False, 12), (True, 6)]

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from sluicegate.imports.pipeline import create
+from sluicegate.tools.migrate.create import create
 from tests.conftest import Workspace
 
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sluicegate.json_files import FLAT, JsonFiles
+from sluicegate.bronze.json_reader import FLAT, JsonFiles
 from tests.conftest import Workspace
 from tests.properties import in_spark
 

@@ -10,7 +10,10 @@ import pyarrow as pa
 import pytest
 from deltalake import DeltaTable, write_deltalake
 
-from sluicegate import lake, maintain, session, status
+from sluicegate.lake import tables
+from sluicegate.maintenance import optimize_vacuum
+from sluicegate.monitor import status
+from sluicegate.spark import session
 from tests.conftest import Workspace, beat
 from tests.spark.test_medallion import assert_right
 
@@ -32,7 +35,7 @@ AT_ONCE = timedelta(0)
 @pytest.fixture
 def maintained(heartbeats: Workspace, monkeypatch: pytest.MonkeyPatch) -> Workspace:
     heartbeats.edit("pipeline.yaml", "gold:", GOLD)
-    monkeypatch.setattr(lake, "MANY_FILES", 2)
+    monkeypatch.setattr(tables, "MANY_FILES", 2)
     return heartbeats
 
 
@@ -43,7 +46,7 @@ def land_more(workspace: Workspace, spark: SparkSession, count: int = 3) -> None
 
 
 def allow_at_once(spark: SparkSession, workspace: Workspace) -> None:
-    for table in maintain.look(workspace.definition, workspace.lake):
+    for table in optimize_vacuum.look(workspace.definition, workspace.lake):
         if table.of_spark:
             keeps = "('delta.deletedFileRetentionDuration' = 'interval 0 hours')"
             spark.sql(f"ALTER TABLE delta.`{table.uri}` SET TBLPROPERTIES {keeps}")
@@ -53,9 +56,9 @@ def allow_at_once(spark: SparkSession, workspace: Workspace) -> None:
 def done(workspace: Workspace, spark: SparkSession) -> dict[str, dict[str, Any]]:
     """Maintains the tables, and tells by table what was before and is now."""
     subject = (workspace.definition, workspace.lake)
-    before = maintain.look(*subject, AT_ONCE)
-    maintain.run(*subject, {"run_id": "test"}, lambda: spark, AT_ONCE, lambda _line: None)
-    return {fact["table"]: fact for fact in maintain.compared(before, maintain.look(*subject, AT_ONCE))}
+    before = optimize_vacuum.look(*subject, AT_ONCE)
+    optimize_vacuum.run(*subject, {"run_id": "test"}, lambda: spark, AT_ONCE, lambda _line: None)
+    return {fact["table"]: fact for fact in optimize_vacuum.compared(before, optimize_vacuum.look(*subject, AT_ONCE))}
 
 
 def states(workspace: Workspace) -> set[str]:
@@ -99,20 +102,20 @@ def test_what_is_SMALL_to_who_looks_is_put_together_by_spark(
 ) -> None:
     """Two files each of one byte less, of just as many, and of one more: what is due would else stay due for ever."""
     least = "spark.databricks.delta.optimize.minFileSize"
-    assert maintain.SETTINGS[least] == str(maintain.SMALL)
-    monkeypatch.setattr(lake, "MANY_FILES", 2)
+    assert optimize_vacuum.SETTINGS[least] == str(optimize_vacuum.SMALL)
+    monkeypatch.setattr(tables, "MANY_FILES", 2)
     left = {}
     for beyond in (-1, 0, 1):
         uri = str(workspace.folder / f"t{beyond}")
         for number in range(2):
             write_deltalake(uri, pa.table({"n": [number]}), mode="append")
-        [size] = {*lake.statistics(DeltaTable(uri), "size_bytes")["size_bytes"].to_pylist()}
-        monkeypatch.setattr(maintain, "SMALL", size - beyond)
-        settings = {**maintain.SETTINGS, least: str(maintain.SMALL)}
-        seen = maintain._seen(DeltaTable(uri), uri, workspace.lake, True, timedelta(days=7), None)
+        [size] = {*tables.statistics(DeltaTable(uri), "size_bytes")["size_bytes"].to_pylist()}
+        monkeypatch.setattr(optimize_vacuum, "SMALL", size - beyond)
+        settings = {**optimize_vacuum.SETTINGS, least: str(optimize_vacuum.SMALL)}
+        seen = optimize_vacuum._seen(DeltaTable(uri), uri, workspace.lake, True, timedelta(days=7), None)
         assert seen.scattered == (beyond < 0)
         with session.configured(spark, settings):
-            maintain._by_spark(spark, replace(seen, scattered=True))
+            optimize_vacuum._by_spark(spark, replace(seen, scattered=True))
         left[beyond] = len(DeltaTable(uri).file_uris())
         assert sorted(DeltaTable(uri).to_pyarrow_table()["n"].to_pylist()) == [0, 1]
     assert left == {-1: 1, 0: 2, 1: 2}
@@ -123,13 +126,13 @@ def test_files_stay_that_another_table_has_yet_to_follow(spark: SparkSession, ma
     allow_at_once(spark, maintained)
     bronze = maintained.uri("recordings_bronze")
     spark.sql(f"DELETE FROM delta.`{bronze}` WHERE device_id = 1")  # its change data feed has files of its own
-    content = {*maintain._data_files(f"{maintained.lake.root}/heart_rate/bronze")["path"].to_pylist()}
+    content = {*optimize_vacuum._data_files(f"{maintained.lake.root}/heart_rate/bronze")["path"].to_pylist()}
     facts = done(maintained, spark)["bronze/recordings_bronze"]
     assert facts["held"].startswith("recordings_enriched has not followed it since ")
-    assert content <= {*maintain._data_files(f"{maintained.lake.root}/heart_rate/bronze")["path"].to_pylist()}
+    assert content <= {*optimize_vacuum._data_files(f"{maintained.lake.root}/heart_rate/bronze")["path"].to_pylist()}
     maintained.run(spark)
     assert {device for (device,) in maintained.rows("recordings_enriched", "device_id")} == {2}
-    assert maintain.unfollowed(maintained.definition, maintained.lake) == {}
+    assert optimize_vacuum.unfollowed(maintained.definition, maintained.lake) == {}
 
 
 def test_a_longer_retention_is_said_to_the_tables(spark: SparkSession, heartbeats: Workspace) -> None:
@@ -137,7 +140,7 @@ def test_a_longer_retention_is_said_to_the_tables(spark: SparkSession, heartbeat
     heartbeats.edit("pipeline.yaml", "\ndatabase:", "\nmaintenance: {retention: 14 days}\ndatabase:")
     content = heartbeats.content()
     assert {table.name for table in look(heartbeats) if table.due} == {t.name for t in look(heartbeats) if t.of_spark}
-    maintain.run(heartbeats.definition, heartbeats.lake, {"run_id": "test"}, lambda: spark)
+    optimize_vacuum.run(heartbeats.definition, heartbeats.lake, {"run_id": "test"}, lambda: spark)
     bronze = DeltaTable(heartbeats.uri("recordings_bronze"))
     assert bronze.metadata().configuration["delta.deletedFileRetentionDuration"] == "interval 336 hours"
     assert not any(table.due for table in look(heartbeats))
@@ -148,9 +151,9 @@ def test_where_nothing_is_due_spark_is_not_started(spark: SparkSession, heartbea
     heartbeats.run(spark)
     versions = {table.uri: DeltaTable(table.uri).version() for table in look(heartbeats)}
     assert not any(table.due for table in look(heartbeats))
-    maintain.run(heartbeats.definition, heartbeats.lake, {}, lambda: pytest.fail("it was"))
+    optimize_vacuum.run(heartbeats.definition, heartbeats.lake, {}, lambda: pytest.fail("it was"))
     assert versions == {table.uri: DeltaTable(table.uri).version() for table in look(heartbeats)}
 
 
-def look(workspace: Workspace) -> list[maintain.Table]:
-    return maintain.look(workspace.definition, workspace.lake)
+def look(workspace: Workspace) -> list[optimize_vacuum.Table]:
+    return optimize_vacuum.look(workspace.definition, workspace.lake)

@@ -12,7 +12,10 @@ import pyarrow as pa
 import pytest
 from pyarrow import parquet
 
-from sluicegate import executors, heads, lake, status
+from sluicegate.bronze import file_headers
+from sluicegate.lake import tables
+from sluicegate.monitor import status
+from sluicegate.spark import executors
 from tests.conftest import Workspace
 
 if TYPE_CHECKING:
@@ -59,7 +62,7 @@ def test_what_footers_say_is_in_the_commit(spark: SparkSession, workspace: Works
     for number in range(executors.FEW + 1):
         workspace.land(f"things/{number}.parquet", rows_of(number % 3))
     assert workspace.run(spark, "bronze")["things"].read == sum(n % 3 for n in range(executors.FEW + 1))
-    [commit] = [c for c in lake.commits(lake.table_at(workspace.uri("things"))) if c.ours and "manifest" in c.ours]
+    [commit] = [c for c in tables.commits(tables.table_at(workspace.uri("things"))) if c.ours and "manifest" in c.ours]
     said = {path.rsplit("/", 1)[-1]: records for path, records in (commit.ours or {})["manifest"].items()}
     assert said == {f"{number}.parquet": number % 3 for number in range(executors.FEW + 1)}
 
@@ -72,7 +75,7 @@ def test_a_file_that_gave_other_records_than_it_says_is_not_in_the_table(
     workspace.land("things/a.parquet", rows_of(3), age=90)
     workspace.land("things/b.parquet", rows_of(2), age=80)
     workspace.land("things/c.parquet", rows_of(1), age=70)
-    true, looks = heads.footer, Counter[str]()
+    true, looks = file_headers.footer, Counter[str]()
 
     def exchanged(path: str, form: str) -> dict[str, Any]:
         told = true(path, form)
@@ -80,7 +83,7 @@ def test_a_file_that_gave_other_records_than_it_says_is_not_in_the_table(
         wrong = path.endswith("b.parquet") or (path.endswith("c.parquet") and looks[path] > 1)
         return {**told, "records": 5} if wrong else told
 
-    monkeypatch.setattr(heads, "footer", exchanged)
+    monkeypatch.setattr(file_headers, "footer", exchanged)
     report = workspace.run(spark, "bronze")["things"]
     assert names(report.failed) == {
         "b.parquet": "it says that it has 5 records, and 2 were read: it is tried again by the next run",

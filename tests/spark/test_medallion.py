@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sluicegate import status
+from sluicegate.monitor import status
 from tests.conftest import Workspace, beat, copy_heart_rate
 from tests.oracle import expected
 from tests.properties import in_spark
@@ -55,7 +55,7 @@ def test_second_run_starts_no_spark(
     def refuse(*_: object) -> None:
         raise AssertionError("a session was opened for nothing")
 
-    monkeypatch.setattr("sluicegate.session.open_session", refuse)
+    monkeypatch.setattr("sluicegate.spark.session.open_session", refuse)
     again = heartbeats.run(None)  # type: ignore[arg-type]
     assert {report.state for report in again.values()} == {"idle"}
 

@@ -15,8 +15,8 @@ import pyarrow as pa
 import pytest
 from pyarrow import parquet
 
-from sluicegate import status
-from sluicegate.scaffold.pipeline import create
+from sluicegate.monitor import status
+from sluicegate.tools.scaffold.create import create
 from tests.conftest import Workspace
 
 if TYPE_CHECKING:

@@ -9,10 +9,12 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from deltalake import DeltaTable
 
-from sluicegate import job, lake, run
-from sluicegate.copy_into import masked
 from sluicegate.errors import ExpectationFailed, FanOut, QueryError, SluicegateError
-from sluicegate.spark_errors import NOT_SHOWN, root_cause
+from sluicegate.jobs import layer as layer_job
+from sluicegate.jobs.copy_into import masked
+from sluicegate.lake import tables
+from sluicegate.run import pipeline
+from sluicegate.spark.spark_errors import NOT_SHOWN, root_cause
 from tests.conftest import Workspace
 
 if TYPE_CHECKING:
@@ -76,7 +78,7 @@ def told_by_tables(workspace: Workspace) -> str:
         actions = [json.loads(line) for line in log.read_text().splitlines()]
         said += [json.dumps(action, ensure_ascii=False) for action in actions if "add" not in action]
     for uri in (workspace.lake.events, *map(workspace.lake.outcome, workspace.definition.bronze)):
-        said.append(str(lake.dataset(DeltaTable(uri)).to_table().to_pylist()))
+        said.append(str(tables.dataset(DeltaTable(uri)).to_table().to_pylist()))
     return "\n".join(said)
 
 
@@ -84,7 +86,7 @@ def test_no_message_and_no_commit_quotes_a_value(
     spark: SparkSession, marked: Workspace, capsys: pytest.CaptureFixture[str]
 ) -> None:
     marked.run(spark, "bronze")
-    work = job.Job(marked.definition, marked.lake, "silver", {}, spark)
+    work = layer_job.Job(marked.definition, marked.lake, "silver", {}, spark)
     with pytest.raises(SluicegateError):
         work.run()
     with pytest.raises(SluicegateError):
@@ -113,7 +115,7 @@ def test_no_message_and_no_commit_quotes_a_value(
 def refusal(spark: SparkSession, workspace: Workspace, table: str) -> SluicegateError:
     layer = "gold" if table in workspace.definition.gold else "silver"
     with pytest.raises(SluicegateError) as caught:
-        job.Job(workspace.definition, workspace.lake, layer, {}, spark, only=table).run()
+        layer_job.Job(workspace.definition, workspace.lake, layer, {}, spark, only=table).run()
     return caught.value
 
 
@@ -125,7 +127,7 @@ def test_the_jobs_by_themselves_quote_no_value_either(
     monkeypatch.setenv("SLUICEGATE_DEBUG", "1")
     lines: list[str] = []
     with pytest.raises(SluicegateError) as caught:
-        run.submit("silver", "heart_rate", marked.settings, {}, lines.append)
+        pipeline.submit("silver", "heart_rate", marked.settings, {}, lines.append)
     printed = "\n".join(lines)
     assert printed.count("FAILED") == len(REFUSED) - 1
     assert "(not shown, since it may quote personal data)" in printed

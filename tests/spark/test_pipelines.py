@@ -11,10 +11,12 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from sluicegate import copy_into, reset, sqlshell, status
-from sluicegate import lake as lakes
-from sluicegate.job import Job
-from sluicegate.simulators import Faults, Simulator
+from sluicegate.jobs import copy_into, reload
+from sluicegate.jobs.layer import Job
+from sluicegate.lake import tables as lakes
+from sluicegate.monitor import status
+from sluicegate.tools.simulators import Faults, Simulator
+from sluicegate.tools.sqlshell import shell
 from tests.conftest import ROOT, Workspace
 from tests.pipelines_oracle import EXPECTED, plain, records
 
@@ -118,7 +120,7 @@ def test_columns_and_types_are_those_of_the_lessons(spark: SparkSession, tmp_pat
     assert silver.drop("_chunk", "_pos").dtypes == [
         ("device_id", "int"), ("mrn", "bigint"), ("name", "string"), ("time", "timestamp"), ("heartrate", "double"),
     ]  # fmt: skip
-    high = sqlshell.query(
+    high = shell.query(
         "WITH high AS (SELECT * FROM heart_rate.recordings_enriched WHERE heartrate > 80) "
         "SELECT count(*) AS n FROM high",
         {"heart_rate": workspace.definition}, workspace.settings,
@@ -184,7 +186,7 @@ def test_real_data(spark: SparkSession, tmp_path: Path) -> None:
         want = Counter((r["patient_name"], int(r["avg_heartrate"]), int(r["count"])) for r in csv.DictReader(file))
     gold = workspace.rows("fact_heartbeat_by_patient_gold", "patient_name", "avg_heartrate", "count")
     assert Counter(gold) == want
-    shown = sqlshell.query(
+    shown = shell.query(
         "SELECT * FROM healthcare_dlh.fact_heartbeat_by_patient_gold",
         {"healthcare_dlh": workspace.definition}, workspace.settings,
     )  # fmt: skip
@@ -214,7 +216,7 @@ def test_the_school_by_copies_and_then_again_from_its_files(spark: SparkSession,
     assert [copied(), copied()] == [120, 0]
     assert workspace.run(spark)["enrollments_updates"].state == "idle"
     assert_right(workspace)
-    again = reset.Reset().look
+    again = reload.Reset().look
     Job(workspace.definition, workspace.lake, "bronze", {}, spark, only="enrollments_updates", look=again).run()
     workspace.run(spark)
     assert_right(workspace)

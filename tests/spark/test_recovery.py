@@ -7,8 +7,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from sluicegate import fault, lake, status
-from sluicegate.lake import LAYERS
+from sluicegate import _faults
+from sluicegate.lake import tables
+from sluicegate.lake.tables import LAYERS
+from sluicegate.monitor import status
 from tests.conftest import Workspace, beat
 from tests.spark.test_medallion import assert_right
 
@@ -31,7 +33,7 @@ def stop_at(monkeypatch: pytest.MonkeyPatch, name: str, times: int = 1) -> list[
         if here == name and passed.count(name) == times:
             raise Stopped(here)
 
-    monkeypatch.setattr(fault, "point", point)
+    monkeypatch.setattr(_faults, "point", point)
     return passed
 
 
@@ -46,7 +48,7 @@ def run_until_stopped(spark: SparkSession, workspace: Workspace) -> bool:
 # Those of cleanSource, which the sample does not use, are in test_clean_source.py, that of records which are applied
 # again is in test_again.py, that between two commits of gold, which is for greater tables, in test_gold.py.
 ELSEWHERE = {"silver.after_removal", "gold.between_commits"}
-POINTS = [point for point in fault.POINTS if not point.startswith("clean.") and point not in ELSEWHERE]
+POINTS = [point for point in _faults.POINTS if not point.startswith("clean.") and point not in ELSEWHERE]
 
 
 @pytest.mark.parametrize("name", POINTS)
@@ -174,7 +176,7 @@ def test_two_runs_at_once(spark: SparkSession, heartbeats: Workspace, monkeypatc
             except Exception as error:
                 refused.append(str(error))
 
-    monkeypatch.setattr(fault, "point", point)
+    monkeypatch.setattr(_faults, "point", point)
     runs = [threading.Thread(target=run) for _ in range(2)]
     for one in runs:
         one.start()
@@ -182,8 +184,8 @@ def test_two_runs_at_once(spark: SparkSession, heartbeats: Workspace, monkeypatc
         one.join()
     monkeypatch.undo()
     assert all("CONCURRENT" in reason.upper() for reason in refused), refused
-    bronze = lake.table_at(heartbeats.uri("recordings_bronze"))
-    chunks = [commit.ours["chunk"] for commit in lake.commits(bronze) if commit.ours and "chunk" in commit.ours]
+    bronze = tables.table_at(heartbeats.uri("recordings_bronze"))
+    chunks = [commit.ours["chunk"] for commit in tables.commits(bronze) if commit.ours and "chunk" in commit.ours]
     assert chunks == [2, 1], "one commit for each chunk, whoever made it"
     heartbeats.run(spark)
     assert_right(heartbeats)

@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from sluicegate import lake as lakes
-from sluicegate import status
 from sluicegate.definition import LAYERS
-from sluicegate.job import Job
-from sluicegate.request import Request
+from sluicegate.jobs.layer import Job
+from sluicegate.lake import tables as lakes
+from sluicegate.monitor import status
+from sluicegate.run.request import Request
 from tests.conftest import Workspace
 
 if TYPE_CHECKING:

@@ -17,10 +17,15 @@ import pyarrow.compute as pc
 import pytest
 from pyspark.sql import Row
 
-from sluicegate import lake, landing, plan, reset, restaged, status, stores
+from sluicegate.bronze import reread_rows
 from sluicegate.errors import LandingMissing, SchemaMismatch, UserError
-from sluicegate.job import Job
-from sluicegate.report import TableReport
+from sluicegate.flow.report import TableReport
+from sluicegate.jobs import reload
+from sluicegate.jobs.layer import Job
+from sluicegate.lake import tables
+from sluicegate.landing import discovery
+from sluicegate.monitor import plan, status
+from sluicegate.storage import filesystems
 from tests.conftest import ROOT, Workspace, beat
 from tests.spark.test_files import define, ids, states, verified
 from tests.spark.test_medallion import assert_right
@@ -33,9 +38,9 @@ pytestmark = pytest.mark.spark
 
 
 def again(
-    spark: SparkSession, workspace: Workspace, what: reset.Reload | reset.Reset, name: str = "things"
+    spark: SparkSession, workspace: Workspace, what: reload.Reload | reload.Reset, name: str = "things"
 ) -> TableReport:
-    """What ``spark_jobs/reload.py`` and ``reset.py`` do."""
+    """What ``spark_jobs/reload.py`` and ``jobs/reload.py`` do."""
     job = Job(workspace.definition, workspace.lake, "bronze", {"run_id": "test"}, spark, only=name, look=what.look)
     return job.run().tables[0]
 
@@ -47,7 +52,7 @@ def assert_idle(workspace: Workspace) -> None:
 
 
 def kinds(workspace: Workspace) -> dict[str, str]:
-    table = lake.delta_table(workspace.uri("things"))
+    table = tables.delta_table(workspace.uri("things"))
     assert table is not None
     return {field.name: str(field.type.type) for field in table.schema().fields if not field.name.startswith("_")}
 
@@ -64,13 +69,13 @@ def three(spark: SparkSession, workspace: Workspace) -> Workspace:
 def test_a_reload_replaces_what_the_files_gave(spark: SparkSession, three: Workspace) -> None:
     three.land("things/d/2.json", '{"id": 20}\n{"id": 21}', age=50)
     assert plan.pending(three.definition, three.settings).changed == 1
-    assert again(spark, three, reset.Reload(files=("d/2.json",))).read == 2
+    assert again(spark, three, reload.Reload(files=("d/2.json",))).read == 2
     assert ids(three) == [1, 20, 21, 3]
     assert sorted(states(three)) == sorted(
         [("1.json", "ingested"), ("2.json", "replaced"), ("3.json", "ingested"), ("2.json", "ingested")]
     )
     assert_idle(three)
-    assert again(spark, three, reset.Reload(pattern="d/*.json")).read == 4  # twice is the same as once
+    assert again(spark, three, reload.Reload(pattern="d/*.json")).read == 4  # twice is the same as once
     assert ids(three) == [1, 20, 21, 3]
     assert_idle(three)
 
@@ -80,7 +85,7 @@ def test_a_reload_that_cannot_be_read_keeps_the_rows(spark: SparkSession, worksp
     workspace.land("things/a.json.gz", gzip.compress(b'{"id": 1}'), age=90)
     workspace.run(spark, "bronze")
     workspace.land("things/a.json.gz", gzip.compress(b'{"id": 2}' * 99)[:-20], age=80)
-    assert len(again(spark, workspace, reset.Reload(pattern="*")).failed) == 1
+    assert len(again(spark, workspace, reload.Reload(pattern="*")).failed) == 1
     assert (ids(workspace), states(workspace)) == ([1], [("a.json.gz", "ingested"), ("a.json.gz", "failed")])
     assert verified(workspace)
     workspace.land("things/a.json.gz", gzip.compress(b'{"id": 3}'), age=70)
@@ -94,13 +99,13 @@ def test_which_files_are_reloaded(three: Workspace) -> None:
     (three.folder / "landing/things/d/3.json").unlink()
     for named in ("d/3.json", "nothing.json"):
         with pytest.raises(LandingMissing, match=named):
-            reset.Reload(files=(named,)).look("things", table, three.lake)
-    by_pattern = reset.Reload(pattern="*3.json")
+            reload.Reload(files=(named,)).look("things", table, three.lake)
+    by_pattern = reload.Reload(pattern="*3.json")
     assert by_pattern.look("things", table, three.lake).new.num_rows == 0
     assert [path.rsplit("/", 1)[-1] for path in by_pattern.missing("things", table, three.lake)] == ["3.json"]
     three.land("things/d/1.json", "{}", age=0)
     with pytest.raises(UserError, match="still be being written"):
-        reset.Reload(files=("d/1.json",)).look("things", table, three.lake)
+        reload.Reload(files=("d/1.json",)).look("things", table, three.lake)
 
 
 def test_a_reset_starts_the_columns_anew(spark: SparkSession, three: Workspace) -> None:
@@ -110,9 +115,9 @@ def test_a_reset_starts_the_columns_anew(spark: SparkSession, three: Workspace) 
     with pytest.raises(SchemaMismatch) as refused:
         three.run(spark, "bronze")
     assert "sluicegate reset" in refused.value.hint
-    before = reset.preview("things", three.definition.bronze["things"], three.lake)
+    before = reload.preview("things", three.definition.bronze["things"], three.lake)
     assert (before.rows, before.files, before.missing) == (3, 4, [])
-    assert again(spark, three, reset.Reset()).read == 4
+    assert again(spark, three, reload.Reset()).read == 4
     assert {column: kinds(three)[column] for column in ("id", "n")} == {"id": "string", "n": "integer"}
     assert sorted(three.rows("things", "id", "n")) == [("1", 1), ("2", 2), ("3", 3), ("x", 4)]
     assert {state for _, state in states(three)} == {"replaced", "ingested"}
@@ -127,9 +132,9 @@ def test_a_reset_keeps_the_rows_of_files_that_are_gone(spark: SparkSession, thre
     for gone in (2, 4):
         (three.folder / f"landing/things/d/{gone}.json").unlink()
     three.edit("pipeline.yaml", "schemaHints: id BIGINT", "schemaHints: 'n INT, o STRING'")
-    before = reset.preview("things", three.definition.bronze["things"], three.lake)
+    before = reload.preview("things", three.definition.bronze["things"], three.lake)
     assert (len(before.missing), before.missing_rows) == (2, 2)
-    again(spark, three, reset.Reset())
+    again(spark, three, reload.Reset())
     rows = {id: (n, o, p, json.loads(r) if r else None) for id, n, o, p, r in
             three.rows("things", "id", "n", "o", "p", "_rescued_data")}  # fmt: skip
     assert {id: row[:3] for id, row in rows.items()} == {
@@ -140,7 +145,7 @@ def test_a_reset_keeps_the_rows_of_files_that_are_gone(spark: SparkSession, thre
     assert rescued.pop("_file_path").endswith("4.json")
     assert rescued == {"n": "four", "o": {"a": "1"}}
     assert_idle(three)
-    assert again(spark, three, reset.Reset(drop_missing=True)).read == 3
+    assert again(spark, three, reload.Reset(drop_missing=True)).read == 3
     assert ids(three) == ["1", "3", "5"]
     assert {s for n, s in states(three) if n == "4.json"} == {"replaced", "dropped"}
     assert "p" not in kinds(three)
@@ -157,7 +162,7 @@ def test_a_reset_keeps_the_rows_of_a_file_that_went_bad(spark: SparkSession, wor
     workspace.land("things/b.json", '{"id": 2}', age=80)
     workspace.run(spark, "bronze")
     workspace.land("things/a.json.gz", b"?", age=70)
-    assert len(again(spark, workspace, reset.Reset()).failed) == 1
+    assert len(again(spark, workspace, reload.Reset()).failed) == 1
     assert ids(workspace) == [1, 2]
     assert verified(workspace)
 
@@ -165,10 +170,10 @@ def test_a_reset_keeps_the_rows_of_a_file_that_went_bad(spark: SparkSession, wor
 def test_silver_and_gold_follow_a_reset_with_other_types(spark: SparkSession, heartbeats: Workspace) -> None:
     heartbeats.run(spark)
     heartbeats.edit("pipeline.yaml", "mrn BIGINT, time DOUBLE, heartrate DOUBLE", "mrn INT, time STRING")
-    before = lake.delta_table(heartbeats.uri("recordings_bronze"))
+    before = tables.delta_table(heartbeats.uri("recordings_bronze"))
     assert before is not None
-    again(spark, heartbeats, reset.Reset(), "recordings_bronze")
-    after = lake.delta_table(heartbeats.uri("recordings_bronze"))
+    again(spark, heartbeats, reload.Reset(), "recordings_bronze")
+    after = tables.delta_table(heartbeats.uri("recordings_bronze"))
     assert after is not None
     assert after.version() == before.version() + 1  # readers see the one or the other
     heartbeats.edit("recordings_enriched.sql", "r.heartrate", "CAST(r.heartrate AS DOUBLE) AS heartrate")
@@ -186,7 +191,7 @@ def test_a_kill_during_a_reset(
     heartbeats.land("recordings/a.json", [beat(1, 1, 0, 66.0), beat(5, 2, 0, 50.0)], age=40)
     stop_at(monkeypatch, name)
     with pytest.raises(Stopped):
-        again(spark, heartbeats, reset.Reset(), "recordings_bronze")
+        again(spark, heartbeats, reload.Reset(), "recordings_bronze")
     monkeypatch.undo()
     heartbeats.run(spark)
     assert_right(heartbeats)
@@ -205,7 +210,7 @@ def test_a_reset_and_a_run_at_once(spark: SparkSession, three: Workspace) -> Non
         except Exception as error:
             refused.append(str(error))
 
-    works = [lambda: three.run(spark, "bronze"), lambda: again(spark, three, reset.Reset())]
+    works = [lambda: three.run(spark, "bronze"), lambda: again(spark, three, reload.Reset())]
     threads = [threading.Thread(target=guarded, args=(work,)) for work in works]
     for thread in threads:
         thread.start()
@@ -219,13 +224,13 @@ def test_a_reset_and_a_run_at_once(spark: SparkSession, three: Workspace) -> Non
 
 def test_a_reset_of_copied_files(spark: SparkSession, three: Workspace) -> None:
     """They lie outside of landing, and are read from there; a hidden file of landing that was copied as well."""
-    from sluicegate.copy_into import Copy
+    from sluicegate.jobs.copy_into import Copy
 
     away = three.folder / "away"
     shutil.copytree(three.folder / "landing/things/d", away)
     Job(three.definition, three.lake, "bronze", {}, spark, only="things", look=Copy(str(away)).look).run()
     assert ids(three) == [1, 1, 2, 2, 3, 3]
-    again(spark, three, reset.Reset())
+    again(spark, three, reload.Reset())
     assert ids(three) == [1, 1, 2, 2, 3, 3]
     assert_idle(three)
 
@@ -260,21 +265,21 @@ def test_rows_that_give_way_are_found_by_their_files_whatever_these_are_called(
     names = ["it's \\ odd.json", "a+b%20c.json", "50%.json", "new\nline.json", "stays.json"]
     paths = [f"/in/{name}" for name in names]
     entries = [(path, chunk) for path in paths for chunk in (1, 2)]
-    rows = [Row(source_file=restaged._as_spark_names(path), _chunk=chunk) for path, chunk in entries]
+    rows = [Row(source_file=reread_rows._as_spark_names(path), _chunk=chunk) for path, chunk in entries]
     rows += [Row(source_file=None, _chunk=1), Row(source_file="file:///in/50%.json", _chunk=1)]
     uri = str(tmp_path / "table")
     spark.createDataFrame(rows).write.format("delta").save(uri)  # type: ignore[type-var]
     ledger = pa.table({"path": [p for p, _ in entries], "chunk": [c for _, c in entries], "action": ["read"] * 10})
     for fact in ("size", "modification_time"):  # which tell a file that was moved
-        ledger = ledger.append_column(fact, pa.nulls(10, stores.FILES.field(fact).type))
-    lake.write(str(tmp_path / "ledger"), ledger.filter(pc.field("path") != paths[0]))
-    lake.write(str(tmp_path / "ledger"), ledger.filter(pc.field("path") == paths[0]).slice(0, 1), mode="append")
-    former = restaged.Former.of(lake.delta_table(str(tmp_path / "ledger")), set(paths[:4]), 3)
+        ledger = ledger.append_column(fact, pa.nulls(10, filesystems.FILES.field(fact).type))
+    tables.write(str(tmp_path / "ledger"), ledger.filter(pc.field("path") != paths[0]))
+    tables.write(str(tmp_path / "ledger"), ledger.filter(pc.field("path") == paths[0]).slice(0, 1), mode="append")
+    former = reread_rows.Former.of(tables.delta_table(str(tmp_path / "ledger")), set(paths[:4]), 3)
     assert former is not None
     assert former.begun == dict.fromkeys(paths[1:4], 2)  # of the others the last arrival alone
     there = spark.read.format("delta").load(uri)
     stays = sorted(former.staying(there).collect(), key=repr)
-    text = former.condition(lake.table_at(uri))
+    text = former.condition(tables.table_at(uri))
     assert stays == sorted(there.where(f"NOT coalesce({text}, false)").collect(), key=repr)
     assert len(stays) == len(rows) - 5
     many = replace(former, paths=frozenset(f"/in/{number}.json" for number in range(20_000)))
@@ -285,7 +290,7 @@ def test_rows_that_give_way_are_found_by_their_files_whatever_these_are_called(
 def test_nothing_to_reset(workspace: Workspace) -> None:
     define(workspace, "format: json")
     with pytest.raises(UserError, match="has not read any file yet"):
-        reset.preview("things", workspace.definition.bronze["things"], workspace.lake)
+        reload.preview("things", workspace.definition.bronze["things"], workspace.lake)
     workspace.land("things/a.json", "{}")
-    landing.enter("things", workspace.definition.bronze["things"], workspace.lake)
+    discovery.enter("things", workspace.definition.bronze["things"], workspace.lake)
     assert status.verify(workspace.definition, workspace.settings) == []

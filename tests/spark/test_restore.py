@@ -10,7 +10,10 @@ from typing import TYPE_CHECKING
 import pytest
 from deltalake import DeltaTable
 
-from sluicegate import fault, lake, marks, outcome, plan, status
+from sluicegate import _faults
+from sluicegate.lake import offsets, tables
+from sluicegate.landing import file_status
+from sluicegate.monitor import plan, status
 from tests.conftest import Workspace, beat
 from tests.spark.test_files import define, ids, states, verified
 from tests.spark.test_medallion import assert_right
@@ -81,10 +84,10 @@ def test_restored_by_spark_twice_and_forward_again(spark: SparkSession, five: Wo
 
 def test_restored_to_a_time(spark: SparkSession, five: Workspace) -> None:
     """The log tells the time as it was written, in a zone that only the writer knows; the files tell the version."""
-    stamps = {commit.version: commit.timestamp for commit in lake.commits(things(five))}
+    stamps = {commit.version: commit.timestamp for commit in tables.commits(things(five))}
     then = datetime.fromtimestamp(stamps[3] / 1000, UTC).strftime("%Y-%m-%d %H:%M:%S.%f")
     spark.sql(f"RESTORE TABLE delta.`{five.uri('things')}` TO TIMESTAMP AS OF '{then}'")
-    assert marks.lineage(things(five)).restores == (marks.Restore(2, 5),)
+    assert offsets.lineage(things(five)).restores == (offsets.Restore(2, 5),)
     assert five.run(spark, "bronze")["things"].read == 2
     assert_whole(five, 5)
 
@@ -109,7 +112,7 @@ def test_a_kill_before_the_outcome_then_a_restore(
     """Of the commits that nobody has told of, some stand and some are undone."""
     define(workspace, "format: json, schemaHints: id BIGINT, maxFilesPerTrigger: 1")
     with monkeypatch.context() as patch:
-        patch.setattr(outcome, "copy", lambda _at, _name: outcome.Taken(0, 0, 0, {}))
+        patch.setattr(file_status, "copy", lambda _at, _name: file_status.Taken(0, 0, 0, {}))
         chunks(spark, workspace, 1, 4)
     things(workspace).restore(1)
     workspace.run(spark, "bronze")
@@ -127,7 +130,7 @@ def test_a_restore_while_a_run_writes(spark: SparkSession, five: Workspace, monk
         if points == ["bronze.before_commit"]:  # the latest moment: the target has just been looked at
             things(five).restore(1)
 
-    monkeypatch.setattr(fault, "point", lambda name: point(name) if name == "bronze.before_commit" else None)
+    monkeypatch.setattr(_faults, "point", lambda name: point(name) if name == "bronze.before_commit" else None)
     with pytest.raises(Exception, match="restored while it was being filled"):
         five.run(spark, "bronze")
     monkeypatch.undo()

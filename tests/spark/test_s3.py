@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from sluicegate import s3, spark_errors
 from sluicegate.errors import LakeUnsupported, StoreRefused, StoreUnreachable
+from sluicegate.spark import s3_commits, spark_errors
 from tests.s3_server import BUCKET, PASSWORD, USER, Proxy, s3_server
 
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ def on_s3(spark: SparkSession, proxy: Proxy) -> SparkSession:
     """The session with the settings of a job on S3; Hadoop does not keep a file system from test to test."""
     settings: Any = spark._jsc.hadoopConfiguration()
     keys = {"fs.s3a.access.key": USER, "fs.s3a.secret.key": PASSWORD, "fs.s3a.impl.disable.cache": "true"}
-    for name, value in {**s3.spark_conf(), **keys}.items():
+    for name, value in {**s3_commits.spark_conf(), **keys}.items():
         settings.set(name.removeprefix("spark.hadoop."), value)
     settings.set("fs.s3a.attempts.maximum", "1")
     settings.set("fs.s3a.retry.limit", "1")
@@ -49,7 +49,7 @@ def opened(session: SparkSession, name: str) -> tuple[Any, Any]:
 def test_of_two_that_create_one_object_the_second_is_refused(on_s3: SparkSession) -> None:
     from py4j.protocol import Py4JJavaError
 
-    s3.demand_atomic(on_s3, HERE)
+    s3_commits.demand_atomic(on_s3, HERE)
     fs, path = opened(on_s3, "00000000000000000007.json")
     first, second = fs.create(path, False), fs.create(path, False)  # both have looked, and there is nothing yet
     first.write(b"first")
@@ -66,11 +66,11 @@ def test_a_store_that_overwrites_is_refused_before_anything_is_written(on_s3: Sp
     proxy.without = "if-none-match"
     for _ in range(2):
         with pytest.raises(LakeUnsupported, match="overwrites objects that it is asked to create"):
-            s3.demand_atomic(on_s3, f"{HERE}/unsafe")
-        assert not s3.is_proven(f"{HERE}/unsafe")
+            s3_commits.demand_atomic(on_s3, f"{HERE}/unsafe")
+        assert not s3_commits.is_proven(f"{HERE}/unsafe")
     proxy.without = ""
-    s3.demand_atomic(on_s3, f"{HERE}/unsafe")
-    assert s3.is_proven(f"{HERE}/unsafe")
+    s3_commits.demand_atomic(on_s3, f"{HERE}/unsafe")
+    assert s3_commits.is_proven(f"{HERE}/unsafe")
 
 
 def test_a_file_is_moved(on_s3: SparkSession) -> None:

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from sluicegate.definition import ApplyChanges, ApplyChangesFromSnapshot
 from sluicegate.errors import ChangesError
-from sluicegate.scd import History
+from sluicegate.silver.scd import History
 from tests.properties import in_spark
 
 if TYPE_CHECKING:

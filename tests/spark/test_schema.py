@@ -11,8 +11,8 @@ import pyarrow.parquet as pq
 import pytest
 from deltalake import DeltaTable
 
-from sluicegate import schemas
 from sluicegate.errors import SchemaMismatch
+from sluicegate.schema import history
 from tests.conftest import Workspace
 from tests.spark.test_files import define, states, verified
 
@@ -74,7 +74,7 @@ def test_a_column_gets_the_wider_type_of_its_values(spark: SparkSession, workspa
         workspace.run(spark, "bronze")
     assert sorted(workspace.rows("things", "n", "f", "s")) == [(5, 0.5, "a"), (5_000_000_000, 0.5, "b")]
     assert (kinds(workspace)["n"], kinds(workspace)["f"]) == ("long", "double")
-    found = schemas.versions(workspace.lake, "things")
+    found = history.versions(workspace.lake, "things")
     assert [row["changes"] for row in found] == ["the first columns", "n INT is BIGINT now; f FLOAT is DOUBLE now"]
     # Text does not fit a number: it is no wider type.
     pq.write_table(pa.table({"n": ["many"], "new": [True]}), folder / "c.parquet")
@@ -83,12 +83,12 @@ def test_a_column_gets_the_wider_type_of_its_values(spark: SparkSession, workspa
     assert rescued(workspace, "n", "new")[-1] == (None, True, {"n": "many"})
     assert verified(workspace)
     # What was kept is what the log says, when it is lost too.
-    kept = schemas.versions(workspace.lake, "things")
+    kept = history.versions(workspace.lake, "things")
     assert kept[-1]["changes"] == "new BOOLEAN came"
     assert (kept[-1]["columns"]["n"], kept[0]["columns"]["n"]) == ("BIGINT", "INT")
     assert DeltaTable(workspace.lake.schemas("things")).count() == 3
     shutil.rmtree(workspace.lake.schemas("things"))
-    assert schemas.versions(workspace.lake, "things") == kept
+    assert history.versions(workspace.lake, "things") == kept
 
 
 @pytest.mark.parametrize(

@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from sluicegate import bronze
-from sluicegate.job import Job
+from sluicegate.bronze import layer as bronze_layer
+from sluicegate.jobs.layer import Job
 from tests.conftest import Workspace
 from tests.spark.test_files import define, ids, states, verified
 
@@ -97,7 +97,7 @@ def _in_order(spark: SparkSession, workspace: Workspace, patch: pytest.MonkeyPat
     """Runs bronze as ``a`` and as ``b`` at once, each of two chunks, with their commits in the given order."""
     turn, mine, both = threading.Condition(), threading.local(), threading.Barrier(2)
     waiting, failures = list(order), []
-    commit, point = bronze._Chunk.commit, bronze.fault.point
+    commit, point = bronze_layer._Chunk.commit, bronze_layer._faults.point
 
     def known_by_name(chunk: Any) -> None:
         mine.name = chunk.batch.facts["run_id"]
@@ -126,8 +126,8 @@ def _in_order(spark: SparkSession, workspace: Workspace, patch: pytest.MonkeyPat
             turn.notify_all()
 
     with patch.context() as patched:
-        patched.setattr(bronze._Chunk, "commit", known_by_name)
-        patched.setattr(bronze.fault, "point", gate)
+        patched.setattr(bronze_layer._Chunk, "commit", known_by_name)
+        patched.setattr(bronze_layer._faults, "point", gate)
         runs = [threading.Thread(target=run, args=(name,)) for name in "ab"]
         for thread in runs:
             thread.start()

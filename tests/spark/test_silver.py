@@ -10,12 +10,13 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from sluicegate import identities, plan, status
 from sluicegate.errors import ExpectationFailed, FanOut, SluicegateError
-from sluicegate.identities import Identities
-from sluicegate.nearby import near
-from sluicegate.progress import Progress, progress
-from sluicegate.session import configured
+from sluicegate.flow.progress import Progress, progress
+from sluicegate.frames import record_ids
+from sluicegate.frames.data_skipping import near
+from sluicegate.frames.record_ids import Identities
+from sluicegate.monitor import plan, status
+from sluicegate.spark.session import configured
 from tests.conftest import Workspace
 
 if TYPE_CHECKING:
@@ -130,8 +131,8 @@ def test_a_table_is_the_same_whether_its_keys_are_looked_for_nearby_or_everywher
         assert found.count() == 3, "of the fourth hour there is no new row"
         return found
 
-    monkeypatch.setattr("sluicegate.silver.MANY_ROWS", 3)
-    monkeypatch.setattr("sluicegate.silver.near", looked_nearby)
+    monkeypatch.setattr("sluicegate.silver.layer.MANY_ROWS", 3)
+    monkeypatch.setattr("sluicegate.silver.layer.near", looked_nearby)
     at = "2024-01-0{}T10:59:59.999999Z"
     land(workspace, "raw/a.json", *[{"k": k, "at": at.format(k), "w": "first"} for k in (1, 2, 3, 4)], age=90)
     workspace.run(spark, "bronze", "silver")
@@ -153,7 +154,7 @@ def test_records_find_the_same_rows_whether_they_are_SENT_to_the_tasks_or_shuffl
     spark: SparkSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Two, three and four records, of which one comes twice: more than three are not sent."""
-    monkeypatch.setattr(identities, "SENT", 3)
+    monkeypatch.setattr(record_ids, "SENT", 3)
     every = spark.range(8).selectExpr("id DIV 2 AS _chunk", "id % 2 AS _pos", "id AS v")
     chosen = [(1, 0), (1, 0), (1, 1), (3, 0)]
     values = [2, 2, 3, 6]

@@ -9,8 +9,11 @@ import pytest
 from hypothesis import event, example, given
 from hypothesis import strategies as st
 
-from sluicegate import cost, fault, identities, lake
-from sluicegate.choice import Interval, Replay
+from sluicegate import _faults
+from sluicegate.flow import thresholds
+from sluicegate.flow.selection import Interval, Replay
+from sluicegate.frames import record_ids
+from sluicegate.lake import tables
 from tests.properties import in_spark
 from tests.silver_oracle import Today
 from tests.silver_world import World, name, record
@@ -42,7 +45,7 @@ FILES = st.fixed_dictionaries(
 )
 # What the definition is edited to: the rule's bound, the transform's shift.
 EDIT = st.tuples(st.sampled_from([0, 1, 3]), st.sampled_from([0, 0, HOUR]))
-POINTS = st.sampled_from([point for point in fault.POINTS if point.startswith("silver.")])
+POINTS = st.sampled_from([point for point in _faults.POINTS if point.startswith("silver.")])
 ACTION = st.one_of(
     st.just(("run",)),
     st.tuples(st.just("stop"), POINTS, st.integers(1, 2)),
@@ -79,7 +82,7 @@ class Course:
             if here == point and passed.count(here) == times:
                 raise Stopped(here)
 
-        with mock.patch.object(fault, "point", at):
+        with mock.patch.object(_faults, "point", at):
             try:
                 self.run()
             except Stopped:
@@ -101,7 +104,7 @@ class Course:
 
     def restore(self, table: str, share: float) -> None:
         """A former version of the table or of its lookup."""
-        found = lake.delta_table(self.world.uri(table))
+        found = tables.delta_table(self.world.uri(table))
         assert found is not None
         version = int(share * found.version())
         self.spark.sql(f"RESTORE TABLE delta.`{self.world.uri(table)}` TO VERSION AS OF {version}")
@@ -122,7 +125,7 @@ NAMED = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize("few", [cost.FEW, -1], ids=["few", "many"])
+@pytest.mark.parametrize("few", [thresholds.FEW, -1], ids=["few", "many"])
 @in_spark(examples=0)
 @example(order="latest", steps=NAMED)
 @given(order=st.sampled_from(["first", "latest", "every"]), steps=STEPS)
@@ -130,7 +133,7 @@ def test_silver_is_a_function_of_what_landed(
     spark: SparkSession, tmp_path_factory: pytest.TempPathFactory, few: int, order: Any, steps: list[Any]
 ) -> None:
     """Also where records are taken for so many that Spark is to shuffle them."""
-    with mock.patch.object(cost, "FEW", few), mock.patch.object(identities, "SENT", few):
+    with mock.patch.object(thresholds, "FEW", few), mock.patch.object(record_ids, "SENT", few):
         _assert_right_after(spark, tmp_path_factory, order, steps)
 
 

@@ -9,11 +9,12 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from sluicegate import fault, status
-from sluicegate.choice import Replay
+from sluicegate import _faults
 from sluicegate.errors import QueryError, TransformError, UserError
-from sluicegate.job import Job
-from sluicegate.report import TableReport
+from sluicegate.flow.report import TableReport
+from sluicegate.flow.selection import Replay
+from sluicegate.jobs.layer import Job
+from sluicegate.monitor import status
 from tests.conftest import Workspace
 
 if TYPE_CHECKING:
@@ -249,7 +250,7 @@ def test_tables_that_need_nothing_of_each_other_are_filled_side_by_side(
         if name == "silver.before_commit" and next(passed) in (2, 3):
             met.wait()
 
-    monkeypatch.setattr(fault, "point", point)
+    monkeypatch.setattr(_faults, "point", point)
     reports = run(spark, workspace)
     assert [reports[name].state for name in ("a", "b", "c")] == ["again"] * 3
     assert sorted(workspace.rows("a", "k", "v", "name")) == [(1, "a", "Ada B."), (2, "b", "Bo")]

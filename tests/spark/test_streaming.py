@@ -11,10 +11,11 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from sluicegate import lake, streams
-from sluicegate.continuous import Continuous
 from sluicegate.errors import QueryError
-from sluicegate.streams import Registration, Stream
+from sluicegate.jobs.continuous import Continuous
+from sluicegate.lake import tables
+from sluicegate.monitor import streams
+from sluicegate.monitor.streams import Registration, Stream
 from tests.conftest import Workspace
 from tests.gold_world import GoldWorld
 from tests.spark.test_medallion import assert_right
@@ -116,9 +117,9 @@ def test_a_mode_gives_what_a_notebook_gives(spark: SparkSession, tmp_path: Path,
         assert made.run().state == "written"
         assert made.run().state == "idle"
         made.assert_right()
-    versions = range(1 + (lake.delta_table(made.uri) or pytest.fail("no table")).version())
+    versions = range(1 + (tables.delta_table(made.uri) or pytest.fail("no table")).version())
     if mode != "append":  # which begins with windows that are not over
-        assert all(lake.rows(lake.delta_table(made.uri, version)) for version in versions)
+        assert all(tables.rows(tables.delta_table(made.uri, version)) for version in versions)
 
 
 BEFORE, AFTER = "gold.before_commit", "gold.after_commit"
@@ -227,7 +228,7 @@ def test_a_continuous_run_tries_again_what_may_be_gone_and_tells_each_batch(
                 if name == "silver.before_commit":
                     raise RuntimeError("an executor was lost")
 
-            patch.setattr("sluicegate.fault.point", broken)
+            patch.setattr("sluicegate._faults.point", broken)
             loop.tick()
         assert (loop.failures, loop.batches) == (1, 0)
         loop.tick()

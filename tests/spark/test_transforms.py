@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from sluicegate import transforms
-from sluicegate.conform import conform
-from sluicegate.definition_python import GOLD_PARAMETERS, PythonTransform
+from sluicegate.definition.python_function import GOLD_PARAMETERS, PythonTransform
 from sluicegate.errors import SchemaMismatch, TransformError
+from sluicegate.frames import python_function
+from sluicegate.silver.declared_columns import conform
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -76,8 +76,8 @@ def run(spark: SparkSession, folder: Path, function: str) -> DataFrame:
     )
     # A silver table has identities of its own rows.
     names = spark.createDataFrame([(1, "Ada", 9, 9)], "mrn INT, name STRING, _chunk BIGINT, _pos BIGINT")
-    loaded = transforms.load(folder, f"transforms.py:{function}")
-    return transforms.run(loaded, batch, {"names": names}, "made")
+    loaded = python_function.load(folder, f"transforms.py:{function}")
+    return python_function.run(loaded, batch, {"names": names}, "made")
 
 
 def test_a_transform_joins_and_computes(spark: SparkSession, tmp_path: Path) -> None:
@@ -267,7 +267,7 @@ def of_tables(spark: SparkSession, folder: Path, function: str) -> DataFrame:
         "names": spark.createDataFrame([(1, "Ada", 9, 9)], "mrn INT, name STRING, _chunk BIGINT, _pos BIGINT"),
     }
     found = PythonTransform.find(folder, f"transforms.py:{function}", GOLD_PARAMETERS)
-    return transforms.of_tables(transforms.loaded(found), tables, "made")
+    return python_function.of_tables(python_function.loaded(found), tables, "made")
 
 
 def test_a_function_of_tables_makes_all_rows(spark: SparkSession, tmp_path: Path) -> None:

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sluicegate.choice import Replay
 from sluicegate.errors import ExpectationFailed
+from sluicegate.flow.selection import Replay
 from tests.properties import in_spark
 from tests.silver_world import BRONZE, KEYS, World, record
 

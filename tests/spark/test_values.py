@@ -73,8 +73,8 @@ def test_a_text_is_rescued_where_its_column_does_not_have_all_of_it(spark: Spark
     from pyspark.sql import functions as F
     from pyspark.sql.types import DataType, StringType
 
-    from sluicegate.schema import Column
-    from sluicegate.values import Value
+    from sluicegate.schema.evolution import Column
+    from sluicegate.schema.values import Value
 
     frame = spark.createDataFrame([[text for _, text, _, _ in TEXTS]], [f"c{n}" for n in range(len(TEXTS))])
     values = [

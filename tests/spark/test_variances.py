@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 import pytest
 from pyspark.sql import functions as F
 
-from sluicegate.aggregate import upkeep
-from sluicegate.partials import SIGN, Partials
+from sluicegate.gold.partial_aggregates import SIGN, Partials
+from sluicegate.sql.refresh.strategy import upkeep
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

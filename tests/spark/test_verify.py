@@ -10,10 +10,11 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from sluicegate import proof_gold, verify
-from sluicegate.alike import compare, sampled
-from sluicegate.finding import Finding
-from sluicegate.report import FINDING
+from sluicegate.flow.finding import Finding
+from sluicegate.flow.report import FINDING
+from sluicegate.frames.compare import compare, sampled
+from sluicegate.gold import verify as gold_verify
+from sluicegate.jobs import verify as jobs_verify
 from tests.gold_world import GoldWorld, kept
 
 if TYPE_CHECKING:
@@ -50,7 +51,7 @@ def large(first: int) -> list[tuple[Any, ...]]:
 
 
 def verified(world: GoldWorld, percent: float = 100) -> dict[str, Finding]:
-    return {one.table: one for one in proof_gold.prove(world.spark, world.pipeline, world.at, percent)}
+    return {one.table: one for one in gold_verify.prove(world.spark, world.pipeline, world.at, percent)}
 
 
 def test_gold_that_is_other_than_its_query_gives_is_told_by_key(
@@ -70,7 +71,7 @@ def test_gold_that_is_other_than_its_query_gives_is_told_by_key(
     assert "windowed" not in found
     # Spark's own sum is wrong by 0.6 where 1e16 comes and goes; ours is not.
     assert "as sums without rounding make them" in found["kept"].what
-    assert [one.table for one in proof_gold.unprovable(world.pipeline)] == ["streamed"]
+    assert [one.table for one in gold_verify.unprovable(world.pipeline)] == ["streamed"]
 
     names = ("kept", "distinct", "windowed")
     kept_at, distinct, windowed = (f"delta.`{world.at.table('gold', name)}`" for name in names)
@@ -99,7 +100,7 @@ def test_gold_that_is_other_than_its_query_gives_is_told_by_key(
     # The job tells the same of a sample of all, one line for each finding.
     capsys.readouterr()
     places = ["--lake", world.where.lake, "--pipelines", str(world.where.pipelines)]
-    assert verify.main(["--pipeline", "w", *places, "--gold", "--sample=100%"]) == 0
+    assert jobs_verify.main(["--pipeline", "w", *places, "--gold", "--sample=100%"]) == 0
     lines = [line for line in capsys.readouterr().out.splitlines() if line.startswith(FINDING)]
     told = {one["table"]: one for one in (json.loads(line.removeprefix(FINDING)) for line in lines)}
     assert told["kept"] == kept_found.as_dict()
@@ -168,4 +169,4 @@ def test_a_sample_takes_the_same_part_of_both_sides(spark: SparkSession) -> None
 
 @pytest.mark.parametrize(("rows_read", "share"), [(1, 1e-14), (10**6, 1e-12), (10**10, 1e-10)])
 def test_a_missing_row_is_more_than_what_sums_may_differ_by(rows_read: int, share: float) -> None:
-    assert proof_gold.slack(rows_read) < min(share, 1 / rows_read)
+    assert gold_verify.slack(rows_read) < min(share, 1 / rows_read)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from sluicegate import cost
+from sluicegate.flow import thresholds
 from tests.worlds.world import failures
 
 if TYPE_CHECKING:
@@ -23,6 +23,6 @@ pytestmark = pytest.mark.spark
 def test_gold_is_what_plain_spark_and_duckdb_give_in_random_worlds(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seed: int
 ) -> None:
-    monkeypatch.setattr(cost, "SMALL", -1)  # small tables, too, keep what they need of their groups
+    monkeypatch.setattr(thresholds, "SMALL", -1)  # small tables, too, keep what they need of their groups
     problems = failures([seed], tmp_path, spark)
     assert not problems, "\n".join(problems)

@@ -7,8 +7,9 @@ from typing import Any
 
 import pytest
 
-from sluicegate import landing, status
-from sluicegate.lock import pipeline_lock
+from sluicegate.lake.lock import pipeline_lock
+from sluicegate.landing import discovery
+from sluicegate.monitor import status
 from tests.airflow_runs import context_of
 from tests.by_hand import records, taken_in
 from tests.conftest import Workspace
@@ -68,7 +69,7 @@ def test_up_to_a_limit_each_record_is_looked_for(
 ) -> None:
     from airflow.sdk.exceptions import AirflowFailException
 
-    from sluicegate.airflow import account as of
+    from sluicegate.airflow.operators import reconcile as of
 
     monkeypatch.setattr(of, "RECORDS", limit)  # bronze has three
     told = "1 records are in no place" if limit >= 3 else "3 records were read, and 2 are in its tables"
@@ -136,6 +137,6 @@ def test_a_run_that_read_none_of_the_files_it_was_begun_for_fails(
         return
     with pytest.raises(AirflowException, match="recordings_bronze: 1 file that landed before it"):
         account(workspace)
-    landing.enter("recordings_bronze", workspace.definition.bronze["recordings_bronze"], workspace.lake)
+    discovery.enter("recordings_bronze", workspace.definition.bronze["recordings_bronze"], workspace.lake)
     with pytest.raises(AirflowException, match="recordings_bronze: 1 file of its ledger waits"):
         account(workspace)

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 from pyspark.sql.types import DoubleType, LongType, StringType
 
-from sluicegate.aggregate import upkeep
-from sluicegate.grouped import outputs_sql
-from sluicegate.partials import Partials
+from sluicegate.gold.partial_aggregates import Partials
+from sluicegate.sql.refresh.group_by import outputs_sql
+from sluicegate.sql.refresh.strategy import upkeep
 
 pytestmark = pytest.mark.unit
 

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 from deltalake import CommitProperties, write_deltalake
 
-from sluicegate import lake as lakes
+from sluicegate.lake import tables as lakes
 from tests.conftest import Workspace
 from tests.unit.test_dag import airflow_home as airflow_home
 from tests.unit.test_dag import task_of

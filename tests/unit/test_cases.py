@@ -16,19 +16,20 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rich.console import Console
 
-from sluicegate.cases import landing, values
-from sluicegate.cases.difference import SHOWN, TableDifference, compare, pairs, unmatched
-from sluicegate.cases.files import choose, load
-from sluicegate.cases.model import Case, Place, Rows, TableGiven, Wrong
-from sluicegate.cases.rows import typed
-from sluicegate.cases.run import FAILED, CaseResult, wanted
-from sluicegate.cases.show import show
-from sluicegate.cases.values import NAN, Fields, Unfit, of_case, of_table, shown
 from sluicegate.definition import load as load_definition
 from sluicegate.definition import names
-from sluicegate.definition_model import BronzeTable, Pipeline
+from sluicegate.definition.pipeline import BronzeTable, Pipeline
 from sluicegate.errors import CaseError, UserError
 from sluicegate.settings import Settings
+from sluicegate.tools.testing import given as testing_given
+from sluicegate.tools.testing import values
+from sluicegate.tools.testing.case_files import choose, load
+from sluicegate.tools.testing.model import Case, Place, Rows, TableGiven, Wrong
+from sluicegate.tools.testing.row_diff import SHOWN, TableDifference, compare, pairs, unmatched
+from sluicegate.tools.testing.rows import typed
+from sluicegate.tools.testing.run import FAILED, CaseResult, wanted
+from sluicegate.tools.testing.show import show
+from sluicegate.tools.testing.values import NAN, Fields, Unfit, of_case, of_table, shown
 
 pytestmark = pytest.mark.unit
 
@@ -437,7 +438,7 @@ def content(of: BronzeTable, *records: dict[str, Any], texts: bool = False) -> s
     place = Place("a.yaml", "x", 1)
     columns = tuple(dict.fromkeys(name for record in records for name in record))
     rows = Rows(columns, records, tuple(place for _ in records), texts)
-    return landing._content(None, TableGiven("t", rows, place), of).decode()  # type: ignore[arg-type]
+    return testing_given._content(None, TableGiven("t", rows, place), of).decode()  # type: ignore[arg-type]
 
 
 def test_rows_are_written_in_the_table_s_own_format() -> None:
@@ -467,7 +468,7 @@ def test_rows_are_written_in_the_table_s_own_format() -> None:
 )
 def test_a_file_has_a_name_that_the_table_lets_in(fields: dict[str, Any], name: str) -> None:
     given = TableGiven("t", Rows((), (), ()), Place("a.yaml", "x", 1))
-    assert str(landing._file(given, table(**fields), 2)) == name
+    assert str(testing_given._file(given, table(**fields), 2)) == name
 
 
 def test_what_lies_outside_of_the_case_is_never_read_or_written(shop: Shop, tmp_path: Path) -> None:
@@ -478,7 +479,7 @@ def test_what_lies_outside_of_the_case_is_never_read_or_written(shop: Shop, tmp_
     (shop.folder / "pipeline.yaml").write_text(text)
     folder = tmp_path / "case"
     settings = Settings.of(str(folder / "lake"), str(folder / "landing"), shop.folder.parent)
-    pipeline = landing.enclosed(load_definition("shop", settings), folder)
+    pipeline = testing_given.enclosed(load_definition("shop", settings), folder)
     bronze = pipeline.bronze
     assert bronze["orders"].path == str(folder / "landing" / "orders")
     assert bronze["theirs"].path == str(folder / "elsewhere" / "theirs")

@@ -15,13 +15,14 @@ from typing import Any
 import fsspec
 import pytest
 
-from sluicegate import archive as archives
-from sluicegate import clean_source, lake, outcome
 from sluicegate.definition import load
-from sluicegate.definition_bronze import DELETE_AT_LEAST
+from sluicegate.definition.bronze import DELETE_AT_LEAST
 from sluicegate.errors import DefinitionError
+from sluicegate.lake import tables as lake_tables
+from sluicegate.landing import archive as archives
+from sluicegate.landing import clean_source, file_status
 from sluicegate.settings import Settings
-from sluicegate.stores import file
+from sluicegate.storage.filesystems import file
 from tests.unit.test_outcome import NAME, Place
 
 pytestmark = pytest.mark.unit
@@ -262,7 +263,7 @@ class Landed:
             self.place.land(name, name)
         self.place.enter()
         self.place.take()
-        outcome.copy(self.at, NAME)
+        file_status.copy(self.at, NAME)
 
     def due(self, now: datetime | None = None) -> list[str]:
         return [
@@ -273,7 +274,7 @@ class Landed:
         return clean_source.clean(NAME, self.table, self.at, now)
 
     def mark(self) -> int:
-        ledger = lake.delta_table(self.at.ledger(NAME))
+        ledger = lake_tables.delta_table(self.at.ledger(NAME))
         assert ledger is not None
         return archives.done(self.at, NAME, ledger, str(self.place.folder))
 
@@ -284,9 +285,9 @@ def test_files_are_taken_away_in_parts_of_BATCH(tmp_path: Path, monkeypatch: pyt
     landed, count = Landed(tmp_path), clean_source.BATCH + beyond
     landed.take(*(f"{number}.json" for number in range(count)))
     assert landed.clean().removed == count
-    log = lake.delta_table(landed.at.archive(NAME))
+    log = lake_tables.delta_table(landed.at.archive(NAME))
     assert log is not None
-    assert (lake.rows(log), log.version() + 1) == (count, -(-count // 4))
+    assert (lake_tables.rows(log), log.version() + 1) == (count, -(-count // 4))
     assert sorted(path.name for path in (tmp_path / "out").iterdir()) == [f"{number}.json" for number in range(count)]
     assert landed.mark() == 1
     assert landed.due() == []
@@ -299,25 +300,25 @@ def test_what_was_taken_away_is_not_looked_at_again(tmp_path: Path, monkeypatch:
     read: list[Any] = []
     monkeypatch.setattr(archives, "table", lambda *_: read.append("all of the archive"))
     monkeypatch.setattr(archives, "by_facts", lambda *_: read.append("all of the archive"))
-    monkeypatch.setattr(clean_source.known, "entries", lambda *given, **_: read.append(given))
+    monkeypatch.setattr(clean_source.ledger_index, "entries", lambda *given, **_: read.append(given))
     assert landed.due() == []
     assert read == []
     monkeypatch.undo()
     landed.take("b.json")
     since: list[int] = []
-    entries = clean_source.known.entries
+    entries = clean_source.ledger_index.entries
 
     def seen(ledger: Any, *span: str, after: int = -1) -> Any:
         since.append(after)
         return entries(ledger, *span, after=after)
 
-    monkeypatch.setattr(clean_source.known, "entries", seen)
+    monkeypatch.setattr(clean_source.ledger_index, "entries", seen)
     assert landed.due() == ["b.json"]
     assert since == [1]
     landed.place.land("a.json", "again", seconds=5)  # another file under a name that was taken away
     landed.place.enter()
     landed.place.take()
-    outcome.copy(landed.at, NAME)
+    file_status.copy(landed.at, NAME)
     assert landed.due() == ["b.json", "a.json"]
     assert landed.clean().removed == 2
     assert landed.mark() == 3
@@ -346,7 +347,7 @@ def test_files_that_cannot_go_yet_are_looked_at_until_they_can(tmp_path: Path, m
     now = datetime.now(UTC) + timedelta(minutes=59)
     assert later.due(now) == []
     later.take("b.json")
-    ingested = sorted(outcome.read(later.at, NAME, ["ingested"])["ingested"].to_pylist())
+    ingested = sorted(file_status.read(later.at, NAME, ["ingested"])["ingested"].to_pylist())
     between = ingested[0] + timedelta(hours=1)
     assert later.due(between) == (["a.json"] if ingested[0] < ingested[1] else ["a.json", "b.json"])
     later.clean(between)

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from sluicegate import jars, session
 from sluicegate.settings import Settings
+from sluicegate.spark import jars, session
 from tests.conftest import ROOT, Workspace
 from tests.unit.test_dag import airflow_home as airflow_home
 from tests.unit.test_dag import job_of, run
@@ -23,7 +23,7 @@ from tests.unit.test_dag import submit as submit
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from sluicegate.airflow.operator import SluicegateJob
+    from sluicegate.airflow.operators.submit import SluicegateJob
 
 pytestmark = [pytest.mark.unit, pytest.mark.usefixtures("airflow_home")]
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from sluicegate.copy_into import Copy, moment, names, options
-from sluicegate.copy_options import CopyOptions
-from sluicegate.copy_select import Select
 from sluicegate.definition import BronzeTable
 from sluicegate.errors import QueryError, UserError
-from sluicegate.sql_tokens import QuerySyntax
+from sluicegate.jobs.copy_into import Copy, moment, names, options
+from sluicegate.landing.copy_options import CopyOptions
+from sluicegate.landing.copy_select import Select
+from sluicegate.sql.tokens import QuerySyntax
 
 pytestmark = pytest.mark.unit
 

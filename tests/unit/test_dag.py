@@ -21,10 +21,10 @@ from typing import TYPE_CHECKING, Any
 import psutil  # type: ignore[import-untyped]
 import pytest
 
-from sluicegate import session
 from sluicegate.definition import names
 from sluicegate.errors import JavaMissing, PipelineMissing
-from sluicegate.report import ERROR, REPORT
+from sluicegate.flow.report import ERROR, REPORT
+from sluicegate.spark import session
 from tests.airflow_runs import context_of
 from tests.by_hand import records
 from tests.conftest import ROOT, Workspace
@@ -32,7 +32,7 @@ from tests.conftest import ROOT, Workspace
 if TYPE_CHECKING:
     from airflow.sdk import DAG
 
-    from sluicegate.airflow.operator import SluicegateJob
+    from sluicegate.airflow.operators.submit import SluicegateJob
 
 pytestmark = pytest.mark.unit
 

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from sluicegate import jars, session
 from sluicegate.errors import (
     AccountingError,
     ExpectationFailed,
@@ -20,14 +19,15 @@ from sluicegate.errors import (
     SchemaMismatch,
     SluicegateError,
 )
-from sluicegate.lock import pipeline_lock, turn
+from sluicegate.lake.lock import pipeline_lock, turn
+from sluicegate.spark import jars, session
 from tests.airflow_runs import context_of
 from tests.conftest import ROOT, Workspace
 from tests.unit.test_dag import airflow_home as airflow_home
 from tests.unit.test_dag import dag_of, job_of, task_of
 
 if TYPE_CHECKING:
-    from sluicegate.airflow.operator import SluicegateJob
+    from sluicegate.airflow.operators.submit import SluicegateJob
 
 pytestmark = [pytest.mark.unit, pytest.mark.usefixtures("airflow_home")]
 
@@ -52,7 +52,7 @@ def a_machine(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def command_of(workspace: Workspace, job: SluicegateJob, kind: str = "scheduled", form: Any = None, **run: Any) -> Any:
     """What a task would start in a run, its templates rendered by Airflow in the context that Airflow gives it."""
-    from sluicegate.airflow.asked import asked
+    from sluicegate.airflow.run_request import asked
 
     context = context_of(job, kind, form, **run)
     job.render_template_fields(context)
@@ -260,7 +260,7 @@ def test_two_runs_do_not_meet(heartbeats: Workspace) -> None:
 def test_what_a_retry_cannot_change_is_final() -> None:
     from airflow.sdk.exceptions import AirflowFailException
 
-    from sluicegate.airflow.asked import failure
+    from sluicegate.airflow.run_request import failure
 
     final = [ExpectationFailed("x"), AccountingError("x"), SchemaMismatch("x")]
     again = [SluicegateError("x"), JobFailed("x"), LakeLocked("x")]

@@ -13,11 +13,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sluicegate import ddl, definition_yaml, lake, plan
-from sluicegate.definition import Pipeline, load, load_file, names
+from sluicegate.definition import Pipeline, load, load_file, names, yaml
 from sluicegate.errors import DefinitionError, Mistake, PipelineMissing
+from sluicegate.lake import tables
+from sluicegate.monitor import plan
 from sluicegate.settings import Settings
-from sluicegate.sql_tokens import QuerySyntax
+from sluicegate.sql import ddl
+from sluicegate.sql.tokens import QuerySyntax
 
 pytestmark = pytest.mark.unit
 
@@ -306,11 +308,11 @@ class TestYaml:
         assert ("yaml-tag", "description", 2) in [(one.code, one.path, one.line) for one in found]
 
     def test_aliases_cannot_run_in_a_ring_or_explode(self) -> None:
-        ring = definition_yaml.read("a: &a [*a]")
+        ring = yaml.read("a: &a [*a]")
         assert [fault.code for fault in ring.faults] == ["yaml-alias"]
         bomb = "a0: &a0 [x, x]\n" + "".join(f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 9)}]\n" for n in range(1, 9))
         start = time.perf_counter()
-        assert "yaml-alias" in {fault.code for fault in definition_yaml.read(bomb).faults}
+        assert "yaml-alias" in {fault.code for fault in yaml.read(bomb).faults}
         assert time.perf_counter() - start < 5
 
     def test_an_alias_saves_writing(self, folder: Folder) -> None:
@@ -320,7 +322,7 @@ class TestYaml:
 
     @given(st.text(max_size=60))
     def test_no_text_at_all_breaks_the_reader(self, text: str) -> None:
-        document = definition_yaml.read(text)
+        document = yaml.read(text)
         assert document.faults or document.data is None or document.lines
 
 
@@ -1198,7 +1200,7 @@ class TestGoldPython:
         table = pipeline.gold["made"]
         assert (table.reads, table.is_python, table.ordering.keys) == (["raw"], True, ())
         assert table.upkeep().way == "whole"
-        flow = plan.flows(pipeline, lake.Lake("/lake", "shop"), "gold")["made"]
+        flow = plan.flows(pipeline, tables.Lake("/lake", "shop"), "gold")["made"]
         assert (flow.source, flow.inputs) == ("/lake/shop/bronze/raw", {})
 
     def test_its_fingerprint_is_of_file_function_and_tables(self, folder: Folder, tmp_path: Path) -> None:

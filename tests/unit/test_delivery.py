@@ -15,9 +15,10 @@ import pyarrow.parquet as pq
 import pytest
 from deltalake import DeltaTable, write_deltalake
 
-from sluicegate import checkpoints, delivery, flow
 from sluicegate.errors import AccountingError
-from sluicegate.progress import Flow, Progress
+from sluicegate.flow import delivery, stream_checkpoint
+from sluicegate.flow import loop as flow_loop
+from sluicegate.flow.progress import Flow, Progress
 
 pytestmark = pytest.mark.unit
 
@@ -166,7 +167,7 @@ def test_history_that_is_gone_is_told_as_such(table: Table, gone: str) -> None:
     (table.log(1) if gone == "_delta_log" else Path(table.uri) / path).unlink()
     with pytest.raises(RuntimeError, match=delivery.GONE):
         delivery.told(table.uri, 0, 1, feed=True)
-    assert delivery.GONE in flow.GAP
+    assert delivery.GONE in flow_loop.GAP
 
 
 def test_many_commits_are_counted_whole(table: Table, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -227,7 +228,7 @@ def test_what_was_committed_since_the_marks_were_read_is_the_next_runs(table: Ta
         table.add(rows)
     given = pa.table(table.delta.load_cdf(1).read_all())
     assert Counter(given["_commit_version"].to_pylist()) == {1: 1, 2: 2, 3: 4, 4: 8}
-    loop = flow._Loop(None, Flow("silver", "s", table.uri, "", signed=signed), list, {}, None, None)  # type: ignore[arg-type]
+    loop = flow_loop._Loop(None, Flow("silver", "s", table.uri, "", signed=signed), list, {}, None, None)  # type: ignore[arg-type]
     for until, count in ((1, 1), (2, 3), (3, 7), (4, 15)):
         taken: Any = loop._of_feed(Feed(duckdb.from_arrow(given)), Progress("incremental", 0, until))  # type: ignore[arg-type]
         assert len(taken.rows) == count
@@ -240,10 +241,10 @@ def offsets(version: int, index: int) -> str:
 
 
 def test_a_batch_that_ends_in_the_middle_of_a_version_ends_nowhere() -> None:
-    assert checkpoints.covered(offsets(3, -1)) == 2
-    assert checkpoints.covered(offsets(3, 0)) is None
-    assert checkpoints.covered(offsets(3, 9223372036854775807)) is None
-    of_twelve = [checkpoints.covered(offsets(3, index), {3: 12}.__getitem__) for index in (10, 11, 12)]
+    assert stream_checkpoint.covered(offsets(3, -1)) == 2
+    assert stream_checkpoint.covered(offsets(3, 0)) is None
+    assert stream_checkpoint.covered(offsets(3, 9223372036854775807)) is None
+    of_twelve = [stream_checkpoint.covered(offsets(3, index), {3: 12}.__getitem__) for index in (10, 11, 12)]
     assert of_twelve == [None, 3, None]
 
 
@@ -258,7 +259,7 @@ def test_a_batch_must_end_behind_every_change(table: Table, tmp_path: Path, fore
 
     def end(version: int, index: int = -1, since: int = 0) -> int:
         (folder / "0").write_text(offsets(version, index))
-        told, found = flow._demand_all(tmp_path, 0, way, Progress("incremental", since, 3))
+        told, found = flow_loop._demand_all(tmp_path, 0, way, Progress("incremental", since, 3))
         assert told.count == (7 if since == 0 else 4)
         return found
 

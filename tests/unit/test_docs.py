@@ -18,12 +18,16 @@ import yaml
 from typer.exceptions import TyperException
 
 from scripts import reference
-from sluicegate import cli, errors, job, metastore, mounts
+from sluicegate import errors
+from sluicegate.cli import app
 from sluicegate.definition import load_file
-from sluicegate.definition_bronze import BronzeTable
-from sluicegate.definition_changes import TRACKED
+from sluicegate.definition.apply_changes import TRACKED
+from sluicegate.definition.bronze import BronzeTable
 from sluicegate.errors import DefinitionError
+from sluicegate.jobs import layer as layer_job
+from sluicegate.lake import mounts
 from sluicegate.settings import Settings
+from sluicegate.spark import metastore
 from tests.unit.offenders import offenders
 
 pytestmark = pytest.mark.unit
@@ -232,7 +236,7 @@ def check_docker(words: list[str]) -> None:
 
 @functools.cache
 def program() -> Any:
-    return typer.main.get_command(cli.app)
+    return typer.main.get_command(app.app)
 
 
 def check_sluicegate(words: list[str]) -> None:
@@ -246,7 +250,7 @@ def check_sluicegate(words: list[str]) -> None:
 def check_spark_submit(words: list[str]) -> None:
     file = Path(words[0])
     assert (ROOT / file).is_file()
-    job.layer_parser(file.stem).parse_args(words[1:])
+    layer_job.layer_parser(file.stem).parse_args(words[1:])
 
 
 def check_install(words: list[str]) -> None:
@@ -356,7 +360,7 @@ def test_every_picture_is_shown_and_said_in_words_and_small() -> None:
 def test_the_files_that_the_design_names_exist() -> None:
     tokens = re.findall(r"`([^`\s]+)`", prose(ROOT / "docs" / "design.md"))
     files = {token for token in tokens if re.fullmatch(r"[\w*/.]+(\.py|/)", token)}
-    assert {"flow.py", "definition*.py", "dags/", "tests/e2e/test_kill.py"} <= files
+    assert {"flow/loop.py", "definition/", "dags/", "tests/e2e/test_kill.py"} <= files
     missing = [file for file in sorted(files) if not any([*ROOT.glob(file), *(ROOT / "sluicegate").glob(file)])]
     assert missing == []
 

@@ -10,7 +10,8 @@ import pyarrow as pa
 import pytest
 from pyarrow import orc, parquet
 
-from sluicegate import executors, heads
+from sluicegate.bronze import file_headers
+from sluicegate.spark import executors
 
 pytestmark = pytest.mark.unit
 
@@ -40,26 +41,26 @@ def test_footers_say_columns_and_records(tmp_path: Path) -> None:
     table = pa.table({"id": [1, 2, 3], "name": ["a", "b", None]})
     parquet.write_table(table, tmp_path / "a.parquet")
     orc.write_table(table, tmp_path / "a.orc")
-    found = [heads.footer(str(tmp_path / f"a.{form}"), form) for form in ("parquet", "orc")]
+    found = [file_headers.footer(str(tmp_path / f"a.{form}"), form) for form in ("parquet", "orc")]
     assert [told["records"] for told in found] == [3, 3]
     assert all("id: int64" in told["fields"] for told in found)
     (tmp_path / "b.parquet").write_bytes(b"PAR1")
-    assert "error" in heads.footer(str(tmp_path / "b.parquet"), "parquet")
-    assert heads.footer(str(tmp_path / "gone.parquet"), "parquet")["error"].startswith("FileNotFoundError")
+    assert "error" in file_headers.footer(str(tmp_path / "b.parquet"), "parquet")
+    assert file_headers.footer(str(tmp_path / "gone.parquet"), "parquet")["error"].startswith("FileNotFoundError")
 
 
 def test_a_header_is_what_the_first_line_says(tmp_path: Path) -> None:
     (tmp_path / "a.csv").write_bytes("\ufeff# by hand\n\n id ;na;me\n".encode())
-    told = heads.header(str(tmp_path / "a.csv"), {"comment": "#", "ignoreleadingwhitespace": "true"}, ";")
+    told = file_headers.header(str(tmp_path / "a.csv"), {"comment": "#", "ignoreleadingwhitespace": "true"}, ";")
     assert told["fields"][-2:] == ["na", "me"]
     (tmp_path / "b.csv.gz").write_bytes(b"no gzip")
-    assert "error" in heads.header(str(tmp_path / "b.csv.gz"), {}, ",")
+    assert "error" in file_headers.header(str(tmp_path / "b.csv.gz"), {}, ",")
 
 
 def test_a_quote_that_is_left_open_makes_no_names_of_records(tmp_path: Path) -> None:
     def fields(text: str, **options: str) -> object:
         (tmp_path / "c.csv").write_bytes(text.encode())
-        return heads.header(str(tmp_path / "c.csv"), options, ",").get("fields")
+        return file_headers.header(str(tmp_path / "c.csv"), options, ",").get("fields")
 
     assert fields('a,"b\r\n1,2\r\n') == ["a", "b"]  # the header ends with its line
     assert fields(",,\n1,2,3\n") == ["", "", ""]  # and these are names, as Spark sees it

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from sluicegate import landing
+from sluicegate.landing import discovery
 from tests.airflow_runs import context_of
 from tests.conftest import Workspace
 from tests.unit.test_dag import airflow_home as airflow_home
@@ -81,7 +81,7 @@ def told(workspace: Workspace, *steps: Callable[[], Any]) -> list[list[dict[str,
 
 def taken(workspace: Workspace, table: str) -> None:
     """Enters what waits for a table into its ledger, as a run does."""
-    landing.enter(table, workspace.definition.bronze[table], workspace.lake)
+    discovery.enter(table, workspace.definition.bronze[table], workspace.lake)
 
 
 def names(events: list[list[dict[str, Any]]]) -> list[list[dict[str, int]]]:
@@ -128,7 +128,7 @@ def test_a_missing_folder_is_told_of_once_and_then_looked_for(started_by_files: 
 
 
 def test_a_store_that_is_away_is_waited_for(started_by_files: Workspace, monkeypatch: pytest.MonkeyPatch) -> None:
-    from sluicegate.airflow import trigger
+    from sluicegate.airflow.sensors import trigger
 
     arrived, away = trigger.arrived, [OSError("no route to host")] * 2
 

@@ -11,9 +11,12 @@ import pytest
 from deltalake import CommitProperties, DeltaTable, Transaction, write_deltalake
 from typer.testing import CliRunner
 
-from sluicegate import cli, cli_history, cost, events, foresight, lake, marks, plan, volume
+from sluicegate.cli import app, history
 from sluicegate.definition import load
 from sluicegate.errors import UserError
+from sluicegate.flow import thresholds
+from sluicegate.lake import commit_stats, offsets, tables
+from sluicegate.monitor import estimate, event_log, plan
 from sluicegate.settings import Settings
 
 pytestmark = pytest.mark.unit
@@ -26,7 +29,7 @@ class World:
 
     def __init__(self, folder: Path) -> None:
         self.where = Settings.of(str(folder / "lake"), str(folder), folder / "pipelines")
-        self.at = lake.Lake(self.where.lake, "w")
+        self.at = tables.Lake(self.where.lake, "w")
         self.silver, self.gold = self.at.table("silver", "t"), self.at.table("gold", "g")
         (folder / "raw").mkdir()
 
@@ -54,14 +57,14 @@ class World:
             "mode": "whole" if since < 0 else "incremental", "since": since, "until": source.version(),
         }  # fmt: skip
         about = CommitProperties(
-            custom_metadata={"userMetadata": json.dumps({lake.METADATA: ours})},
-            app_transactions=[Transaction(marks.app_id("gold", "g", source), source.version())],
+            custom_metadata={"userMetadata": json.dumps({tables.METADATA: ours})},
+            app_transactions=[Transaction(offsets.app_id("gold", "g", source), source.version())],
         )
         mode = "append" if Path(self.gold).exists() else "error"
         write_deltalake(self.gold, pa.table({"n": list(range(groups))}), mode=mode, commit_properties=about)
 
-    def foreseen(self) -> dict[str, foresight.Touched]:
-        return foresight.foresee(self.pipeline, plan.pending(self.pipeline, self.where))
+    def foreseen(self) -> dict[str, estimate.Touched]:
+        return estimate.foresee(self.pipeline, plan.pending(self.pipeline, self.where))
 
 
 @pytest.fixture
@@ -88,10 +91,10 @@ def test_rows_bytes_and_groups_of_what_changed(world: World) -> None:
     assert world.foreseen() == {}
     change(world)
     folder = Path(world.silver)
-    [added] = [a["add"]["size"] for a in lake.actions(world.silver, 1) if "add" in a]
+    [added] = [a["add"]["size"] for a in tables.actions(world.silver, 1) if "add" in a]
     feed = sum(file.stat().st_size for file in folder.glob("_change_data/*.parquet"))
     found = world.foreseen()["g"]
-    assert found == foresight.Touched(rows=22, reads=added + feed, groups=4, exact=True)
+    assert found == estimate.Touched(rows=22, reads=added + feed, groups=4, exact=True)
     assert str(found) == f"22 rows changed, reads {(added + feed) / 1000:.1f} kB of changes, touches 4 groups"
     world.run(4, 0)
     assert world.foreseen() == {}
@@ -115,7 +118,7 @@ def test_groups_that_cannot_be_counted_are_bounded(world: World, sql: str, group
     change(world)
     found = world.foreseen()["g"]
     assert (found.rows, found.groups, found.exact) == (22, groups, exact)
-    assert (found.all_of, found.reads) == (("t",), volume.size(world.silver))  # it is small
+    assert (found.all_of, found.reads) == (("t",), commit_stats.size(world.silver))  # it is small
 
 
 def test_why_all_of_the_source_is_read(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -128,12 +131,12 @@ def test_why_all_of_the_source_is_read(world: World, monkeypatch: pytest.MonkeyP
     assert world.foreseen() == {}
     change(world)
     assert why(KEPT) == "it is small"
-    monkeypatch.setattr(cost, "SMALL", 10)
+    monkeypatch.setattr(thresholds, "SMALL", 10)
     assert why(KEPT) == ""
     world.define("SELECT g, sum(x) AS s FROM t GROUP BY g, k")
     found = world.foreseen()["g"]  # another definition: what changed since does not matter
     assert (found.all_of, found.rows, found.groups) == (("t",), 22, None)
-    monkeypatch.setattr(cost, "FEW", 1)
+    monkeypatch.setattr(thresholds, "FEW", 1)
     assert why(KEPT) == "much of it changed"
 
 
@@ -145,7 +148,7 @@ def test_all_is_read_of_what_is_SMALL_and_where_more_than_FEW_rows_and_MUCH_of_i
 
     def why(small: float, few: float, much: float) -> str:
         for name, value in {"SMALL": small, "FEW": few, "MUCH": much}.items():
-            monkeypatch.setattr(cost, name, value)
+            monkeypatch.setattr(thresholds, name, value)
         return world.foreseen()["g"].why
 
     world.define(KEPT)
@@ -159,7 +162,7 @@ def test_all_is_read_of_what_is_SMALL_and_where_more_than_FEW_rows_and_MUCH_of_i
 def test_the_first_run_reads_all(world: World) -> None:
     world.define(KEPT)
     found = world.foreseen()["g"]
-    assert found == foresight.Touched(None, volume.size(world.silver), ("t",))
+    assert found == estimate.Touched(None, commit_stats.size(world.silver), ("t",))
     assert str(found).startswith("reads all ")
 
 
@@ -180,9 +183,9 @@ def test_groups_are_counted_of_no_more_bytes_than_are_LOOKED_AT(
     world.define(KEPT, "incremental")
     world.run(4)
     change(world)
-    changed = volume.between(world.silver, 0, DeltaTable(world.silver).version())
+    changed = commit_stats.between(world.silver, 0, DeltaTable(world.silver).version())
     assert changed is not None
-    monkeypatch.setattr(foresight, "LOOKED_AT", changed.changed - beyond)
+    monkeypatch.setattr(estimate, "LOOKED_AT", changed.changed - beyond)
     found = world.foreseen()["g"]
     assert (found.groups, found.exact, found.reads) == (groups, groups == 4, changed.changed)
 
@@ -190,7 +193,7 @@ def test_groups_are_counted_of_no_more_bytes_than_are_LOOKED_AT(
 def command(world: World, *arguments: str) -> str:
     """What a command prints, without the space between columns."""
     done = CliRunner().invoke(
-        cli.app, [*arguments, "--lake", world.where.lake, "--pipelines", str(world.where.pipelines)]
+        app.app, [*arguments, "--lake", world.where.lake, "--pipelines", str(world.where.pipelines)]
     )
     assert done.exit_code == 0, (done.output, done.exception)
     return " ".join(done.output.split())
@@ -220,20 +223,20 @@ def test_commits_of_delta_rs_and_a_log_that_is_gone(world: World) -> None:
     rows = pa.table({"g": ["g0", "fresh"], "k": [100, 1], "x": [0.0, 0.0]})
     merge = table.merge(rows, "t.g = s.g AND t.k = s.k", source_alias="s", target_alias="t")
     merge.when_matched_delete().when_not_matched_insert_all().execute()
-    counted = [volume.of_commit(world.silver, version) for version in range(table.version() + 1)]
+    counted = [commit_stats.of_commit(world.silver, version) for version in range(table.version() + 1)]
     rows_of = [(one.inserted, one.updated, one.deleted) for one in counted if one]
     assert rows_of == [(40, 0, 0), (2, 0, 0), (0, 10, 0), (0, 0, 10), (0, 0, 0), (1, 0, 1)]
     assert counted[4] is not None
     assert (counted[4].changed, counted[4].written > 0) == (0, True)  # files put together are no change
     (Path(world.silver) / "_delta_log" / f"{2:020d}.json").unlink()
-    assert volume.between(world.silver, 0, 5) is None
-    assert volume.between(world.silver, 2, 5) == sum(filter(None, counted[3:]), volume.Volume())
+    assert commit_stats.between(world.silver, 0, 5) is None
+    assert commit_stats.between(world.silver, 2, 5) == sum(filter(None, counted[3:]), commit_stats.Volume())
 
 
 def test_the_history_of_files_that_were_read_has_no_bytes_of_gold() -> None:
     details = {"chunk": 0, "files": 1, "bytes": 83_100, "failed": 0}
     event = {"layer": "bronze", "table": "b", "version": 0, "written": 1000, "details": details}
-    assert cli_history._row(event, ["table", "written", "bytes written"]) == ["b", 1000, None]
+    assert history._row(event, ["table", "written", "bytes written"]) == ["b", 1000, None]
 
 
 def test_the_event_log_has_the_bytes_written_for_each_that_changed(world: World) -> None:
@@ -241,12 +244,12 @@ def test_the_event_log_has_the_bytes_written_for_each_that_changed(world: World)
     world.run(4)
     change(world)
     world.run(5, 0)
-    events.copy_events(world.pipeline, world.at)
+    event_log.copy_events(world.pipeline, world.at)
     log = DeltaTable(world.at.events).to_pyarrow_table().to_pylist()
     told = [json.loads(event["details"])["bytes"] for event in sorted(log, key=lambda event: int(event["version"]))]
-    changed = volume.between(world.silver, 0, 4)
+    changed = commit_stats.between(world.silver, 0, 4)
     assert changed is not None
-    files = [next(a["add"]["size"] for a in lake.actions(world.gold, version) if "add" in a) for version in (0, 1)]
+    files = [next(a["add"]["size"] for a in tables.actions(world.gold, version) if "add" in a) for version in (0, 1)]
     assert told == [
         {"written": files[0], "changed": None, "written_per_byte_changed": None},
         {"written": files[1], "changed": changed.changed,
@@ -259,7 +262,7 @@ def test_the_event_log_has_the_bytes_written_for_each_that_changed(world: World)
     assert command(world, "history", "w", "t").endswith("0 commits")
     with pytest.raises(UserError, match="no table u"):
         CliRunner().invoke(
-            cli.app,
+            app.app,
             ["history", "w", "u", "--pipelines", str(world.where.pipelines)],
             catch_exceptions=False,
         )

@@ -13,11 +13,13 @@ import pyarrow as pa
 import pytest
 from deltalake import DeltaTable, write_deltalake
 
-from sluicegate import definition, metastore, sqlshell
+from sluicegate import definition
 from sluicegate.definition import Pipeline
-from sluicegate.definition_fields import RESERVED
+from sluicegate.definition.fields import RESERVED
 from sluicegate.errors import QueryError
 from sluicegate.settings import Settings
+from sluicegate.spark import metastore
+from sluicegate.tools.sqlshell import shell
 from tests.unit.offenders import offenders
 from tests.unit.test_docs import ROOT, check_command, prose, shell_lines
 
@@ -154,7 +156,7 @@ def queries() -> list[str]:
 
 @pytest.mark.parametrize("query", queries())
 def test_a_query_of_the_page_runs_without_spark(school: tuple[dict[str, Pipeline], Settings], query: str) -> None:
-    assert sqlshell.query(query, *school).num_rows > 0
+    assert shell.query(query, *school).num_rows > 0
 
 
 def test_what_the_page_says_is_refused_is_refused(school: tuple[dict[str, Pipeline], Settings]) -> None:
@@ -169,4 +171,4 @@ def test_what_the_page_says_is_refused_is_refused(school: tuple[dict[str, Pipeli
         "SELECT * FROM json.`landing/students`",
     ):
         with pytest.raises(QueryError):
-            sqlshell.query(refused, *school)
+            shell.query(refused, *school)

@@ -8,8 +8,8 @@ import pytest
 
 from sluicegate import definition
 from sluicegate.errors import DefinitionError
-from sluicegate.query import Query
 from sluicegate.settings import Settings
+from sluicegate.sql.query import Query
 
 pytestmark = pytest.mark.unit
 

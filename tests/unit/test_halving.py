@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from pyspark.errors import PySparkException
 
-from sluicegate.halving import PASSING, unreadable
+from sluicegate.bronze.unreadable_files import PASSING, unreadable
 
 pytestmark = pytest.mark.unit
 

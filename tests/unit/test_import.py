@@ -12,12 +12,12 @@ from hypothesis import strategies as st
 from typer.testing import CliRunner
 
 from sluicegate import definition
-from sluicegate.cli import app
+from sluicegate.cli.app import app
 from sluicegate.definition import Pipeline
 from sluicegate.errors import UserError
-from sluicegate.imports import sql_source
-from sluicegate.imports.pipeline import Imported, create
 from sluicegate.settings import Settings
+from sluicegate.tools.migrate import sql_source
+from sluicegate.tools.migrate.create import Imported, create
 
 pytestmark = pytest.mark.unit
 
@@ -734,7 +734,7 @@ def test_a_source_may_have_as_many_bytes_as_the_LARGEST(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, beyond: int
 ) -> None:
     text = f"-- größer\n{RAW}"
-    monkeypatch.setattr("sluicegate.imports.pipeline.LARGEST", len(text.encode()) - beyond)
+    monkeypatch.setattr("sluicegate.tools.migrate.create.LARGEST", len(text.encode()) - beyond)
     if beyond <= 0:
         assert list(loaded(tmp_path, text)[0].bronze) == ["raw"]
         return

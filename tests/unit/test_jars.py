@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from sluicegate import jars
 from sluicegate.errors import JavaMissing
+from sluicegate.spark import jars
 from tests.conftest import ROOT
 
 pytestmark = pytest.mark.unit

@@ -18,8 +18,10 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from sluicegate import fault, known, lake, landing
+from sluicegate import _faults
 from sluicegate.definition import load
+from sluicegate.lake import tables
+from sluicegate.landing import discovery, ledger_index
 from sluicegate.settings import Settings
 
 if TYPE_CHECKING:
@@ -42,7 +44,7 @@ class Place:
         )
         (folder / "landing/things").mkdir(parents=True)
         self.settings = Settings.of(str(folder / "lake"), str(folder / "landing"), folder / "pipelines")
-        self.at = lake.Lake(self.settings.lake, "orders")
+        self.at = tables.Lake(self.settings.lake, "orders")
         self.landed: Counter[tuple[str, int, int]] = Counter()
         self.table = load("orders", self.settings).bronze[NAME]
         for number in range(files):
@@ -60,18 +62,18 @@ class Place:
         return len(list(log.glob("*.json"))), len(self.landed)
 
     def entries(self) -> list[dict[str, Any]]:
-        ledger = lake.delta_table(self.at.ledger(NAME))
+        ledger = tables.delta_table(self.at.ledger(NAME))
         assert ledger is not None
-        return lake.dataset(ledger).to_table().to_pylist()
+        return tables.dataset(ledger).to_table().to_pylist()
 
-    def assert_right(self, action: str = landing.READ) -> None:
+    def assert_right(self, action: str = discovery.READ) -> None:
         """All files once; each chunk is the commit of its number, in order and no larger than asked; one table."""
         entries = self.entries()
         got = Counter(
             (e["path"], e["size"], int(e["modification_time"].timestamp())) for e in entries if e["action"] == action
         )
         assert got == self.landed
-        ledger = lake.delta_table(self.at.ledger(NAME))
+        ledger = tables.delta_table(self.at.ledger(NAME))
         assert ledger is not None
         commits = {}
         for version in range(ledger.version() + 1):
@@ -86,7 +88,7 @@ class Place:
             added = [action["add"] for action in actions if action.get("add")]
             new = sum(1 for add in added if add["dataChange"])
             assert new == (1 if version in of_chunk else 0), f"version {version} has {new} files of its own"
-        if action == landing.READ:
+        if action == discovery.READ:
             assert all(len(paths) <= 2 for paths in of_chunk.values())
 
 
@@ -104,14 +106,14 @@ class Run(threading.Thread):
     def run(self) -> None:
         self.go.acquire()
         try:
-            landing.enter(NAME, self.place.table, self.place.at, self._look)
+            discovery.enter(NAME, self.place.table, self.place.at, self._look)
         except BaseException as failure:
             self.failure = failure
         self.over = True
         self.stopped.release()
 
-    def _look(self, name: str, table: BronzeTable, at: lake.Lake) -> landing.Discovery:
-        found = landing.discover(name, table, at)
+    def _look(self, name: str, table: BronzeTable, at: tables.Lake) -> discovery.Discovery:
+        found = discovery.discover(name, table, at)
         self.pause()
         return found
 
@@ -133,7 +135,7 @@ def seams(monkeypatch: pytest.MonkeyPatch) -> None:
         if isinstance(current, Run) and name == "ledger.before_commit":
             current.pause()
 
-    monkeypatch.setattr(fault, "point", point)
+    monkeypatch.setattr(_faults, "point", point)
 
 
 class Arrival(Run):
@@ -234,28 +236,28 @@ def test_three_first_runs_in_many_orders(places: Callable[..., Callable[[], Plac
 
 def test_two_first_runs_that_leave_out_what_is_there(places: Callable[..., Callable[[], Place]]) -> None:
     for place in schedules(places(files=3, options=", includeExistingFiles: false"), [Run, Run]):
-        place.assert_right(landing.SKIP)
+        place.assert_right(discovery.SKIP)
         assert {entry["chunk"] for entry in place.entries()} == {0}
 
 
 def test_two_runs_and_a_file_that_lands_meanwhile_with_a_ledger_to_put_together(
     places: Callable[..., Callable[[], Place]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(lake, "MANY_FILES", 2)
+    monkeypatch.setattr(tables, "MANY_FILES", 2)
     made = places(files=3)
 
     def make() -> Place:
         place = made()
-        landing.enter(NAME, place.table, place.at)
+        discovery.enter(NAME, place.table, place.at)
         place.land(5)
         return place
 
     for place in schedules(make, [Run, Run, Arrival]):
-        landing.enter(NAME, place.table, place.at)  # what landed after both had looked
+        discovery.enter(NAME, place.table, place.at)  # what landed after both had looked
         place.assert_right()
-        ledger = lake.delta_table(place.at.ledger(NAME))
+        ledger = tables.delta_table(place.at.ledger(NAME))
         assert ledger is not None
-        copied = known.entries(ledger, "", "\U0010ffff")
+        copied = ledger_index.entries(ledger, "", "\U0010ffff")
         assert Counter(copied["path"].to_pylist()) == Counter(path for path, _, _ in place.landed)
         assert len(ledger.file_uris()) < ledger.version() + 1
 
@@ -265,12 +267,12 @@ def test_a_run_killed_at_any_step_and_the_next(
     places: Callable[..., Callable[[], Place]], monkeypatch: pytest.MonkeyPatch, existing: bool
 ) -> None:
     """Killed at its n-th fault point, for every n; before that the ledger had chunks, or there was none."""
-    monkeypatch.setattr(lake, "MANY_FILES", 2)
+    monkeypatch.setattr(tables, "MANY_FILES", 2)
     kills = 0
     for last in range(1, 100):
         place = places(files=5)()
         if existing:
-            landing.enter(NAME, place.table, place.at)
+            discovery.enter(NAME, place.table, place.at)
             for number in range(5, 10):
                 place.land(number)
         passed: list[str] = []
@@ -281,12 +283,12 @@ def test_a_run_killed_at_any_step_and_the_next(
                 raise KeyboardInterrupt
 
         with monkeypatch.context() as patched:
-            patched.setattr(fault, "point", point)
+            patched.setattr(_faults, "point", point)
             try:
-                landing.enter(NAME, place.table, place.at)
+                discovery.enter(NAME, place.table, place.at)
             except KeyboardInterrupt:
                 kills += 1
-        landing.enter(NAME, place.table, place.at)
+        discovery.enter(NAME, place.table, place.at)
         place.assert_right()
         if len(passed) < last:
             break

@@ -9,9 +9,9 @@ import pyarrow as pa
 import pytest
 from deltalake import CommitProperties, write_deltalake
 
-from sluicegate import lake as lakes
-from sluicegate.airflow import lineage
-from sluicegate.airflow.lineage import dataset, of_try
+from sluicegate.airflow import openlineage
+from sluicegate.airflow.openlineage import dataset, of_try
+from sluicegate.lake import tables as lakes
 from tests.conftest import Workspace
 from tests.unit.test_dag import airflow_home as airflow_home
 from tests.unit.test_dag import job_of
@@ -86,7 +86,7 @@ def test_a_try_is_told_of_whole_though_it_has_more_commits_than_the_NEWEST(
     workspace: Workspace, monkeypatch: pytest.MonkeyPatch, beyond: int, theirs: int
 ) -> None:
     """Also where somebody else's commit is among them."""
-    monkeypatch.setattr(lineage, "NEWEST", 3)
+    monkeypatch.setattr(openlineage, "NEWEST", 3)
     uri, count = workspace.uri("daily_patient_avg"), 3 + beyond
     commit(workspace, "daily_patient_avg", run_id="before")
     for number in range(count):

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from sluicegate.report import LOGGED, PAGE
+from sluicegate.flow.report import LOGGED, PAGE
 from tests.airflow_runs import context_of
 from tests.conftest import Workspace
 from tests.unit.test_dag import airflow_home as airflow_home
@@ -16,7 +16,7 @@ from tests.unit.test_dag import dag_of
 from tests.unit.test_dag import submit as submit
 
 if TYPE_CHECKING:
-    from sluicegate.airflow.operator import SluicegateJob
+    from sluicegate.airflow.operators.submit import SluicegateJob
 
 pytestmark = [pytest.mark.unit, pytest.mark.usefixtures("airflow_home")]
 

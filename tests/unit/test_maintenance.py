@@ -14,17 +14,19 @@ import pyarrow as pa
 import pytest
 from deltalake import DeltaTable, write_deltalake
 
-from sluicegate import lake, maintain, session
-from sluicegate.definition_maintenance import LONGEST, RETENTION
+from sluicegate.definition.maintenance import LONGEST, RETENTION
 from sluicegate.errors import DefinitionError, JavaMissing
-from sluicegate.report import REPORT
+from sluicegate.flow.report import REPORT
+from sluicegate.lake import tables
+from sluicegate.maintenance import optimize_vacuum
+from sluicegate.spark import session
 from tests.airflow_runs import context_of
 from tests.conftest import Workspace
 
 if TYPE_CHECKING:
     from airflow.sdk import DAG
 
-    from sluicegate.airflow.upkeep import Maintenance
+    from sluicegate.airflow.operators.maintenance import Maintenance
 
 pytestmark = pytest.mark.unit
 
@@ -43,7 +45,7 @@ def airflow_home(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.M
 def maintained(workspace: Workspace) -> Workspace:
     """A pipeline that asks for maintenance, with an event log of many files."""
     workspace.edit("pipeline.yaml", "\ndatabase:", f"\n{WEEKLY}\ndatabase:")
-    for number in range(lake.MANY_FILES):
+    for number in range(tables.MANY_FILES):
         write_deltalake(workspace.lake.events, pa.table({"n": [number]}), mode="append")
     return workspace
 
@@ -61,13 +63,13 @@ def age(folder: str, by: timedelta = LONG_AGO) -> None:
         log.write_text("".join(json.dumps(action) + "\n" for action in actions))
 
 
-def events(workspace: Workspace) -> maintain.Table:
-    (found,) = maintain.look(workspace.definition, workspace.lake)
+def events(workspace: Workspace) -> optimize_vacuum.Table:
+    (found,) = optimize_vacuum.look(workspace.definition, workspace.lake)
     return found
 
 
 def work(workspace: Workspace) -> None:
-    maintain.run(workspace.definition, workspace.lake, {}, lambda: pytest.fail("Spark was started"), tell=print)
+    optimize_vacuum.run(workspace.definition, workspace.lake, {}, lambda: pytest.fail("Spark was started"), tell=print)
 
 
 def test_what_delta_rs_writes_is_maintained_by_it(maintained: Workspace, capsys: pytest.CaptureFixture[str]) -> None:
@@ -92,13 +94,13 @@ def test_files_below_SMALL_are_put_together_whatever_delta_rs_takes_for_large(
 ) -> None:
     """Else maintenance would be due for ever, of tables whose files delta-rs leaves as they are."""
     table = DeltaTable(maintained.lake.events)
-    [size] = {*lake.statistics(table, "size_bytes")["size_bytes"].to_pylist()}
+    [size] = {*tables.statistics(table, "size_bytes")["size_bytes"].to_pylist()}
     table.alter.set_table_properties({"delta.targetFileSize": f"{size}"})
-    monkeypatch.setattr(maintain, "SMALL", size - beyond)
+    monkeypatch.setattr(optimize_vacuum, "SMALL", size - beyond)
     assert events(maintained).scattered == (beyond < 0)
     work(maintained)
     after = events(maintained)
-    assert (after.files < lake.MANY_FILES, after.due) == (beyond < 0, False)
+    assert (after.files < tables.MANY_FILES, after.due) == (beyond < 0, False)
 
 
 @pytest.mark.parametrize("beyond", [-1, 0, 1])
@@ -115,10 +117,10 @@ def test_files_stay_for_who_follows_a_commit_within_SLACK_of_when_they_may_go(
         def now(cls, tz: tzinfo | None = None) -> Self:
             return cls.fromtimestamp(now.timestamp(), tz)
 
-    monkeypatch.setattr(maintain, "datetime", Clock)
-    commit = now - keeps + maintain.SLACK + beyond * timedelta(microseconds=1)
+    monkeypatch.setattr(optimize_vacuum, "datetime", Clock)
+    commit = now - keeps + optimize_vacuum.SLACK + beyond * timedelta(microseconds=1)
     uri = maintained.lake.events
-    seen = maintain._seen(DeltaTable(uri), uri, maintained.lake, False, keeps, (commit, "a table"))
+    seen = optimize_vacuum._seen(DeltaTable(uri), uri, maintained.lake, False, keeps, (commit, "a table"))
     assert (seen.stale, bool(seen.held), seen.vacuum) == (32, beyond < 0, beyond >= 0)
 
 
@@ -169,16 +171,16 @@ def asks_for(workspace: Workspace, retention: str) -> None:
 def test_files_stay_for_RETENTION_or_longer_and_a_table_is_told_only_of_longer(
     workspace: Workspace, given: str, keeps: timedelta | None
 ) -> None:
-    assert maintain.retention(workspace.definition) == RETENTION
+    assert optimize_vacuum.retention(workspace.definition) == RETENTION
     asks_for(workspace, given)
     if keeps is None:
         with pytest.raises(DefinitionError, match="is less than 7 days"):
             _ = workspace.definition
         return
-    assert maintain.retention(workspace.definition) == keeps
+    assert optimize_vacuum.retention(workspace.definition) == keeps
     uri = workspace.lake.events
     write_deltalake(uri, pa.table({"n": [1]}))
-    seen = maintain._seen(DeltaTable(uri), uri, workspace.lake, True, keeps, None)
+    seen = optimize_vacuum._seen(DeltaTable(uri), uri, workspace.lake, True, keeps, None)
     assert (seen.retention, seen.lengthen) == (keeps, keeps > RETENTION)
 
 
@@ -196,7 +198,7 @@ def test_files_stay_no_longer_than_the_LONGEST(workspace: Workspace, given: str,
         with pytest.raises(DefinitionError, match="is more than 30 days"):
             _ = workspace.definition
     else:
-        assert maintain.retention(workspace.definition) == keeps
+        assert optimize_vacuum.retention(workspace.definition) == keeps
 
 
 # --- the DAG ---------------------------------------------------------------------------------------------------------
@@ -260,7 +262,7 @@ def test_where_nothing_is_due_nothing_is_started(submit: Callable[[str], Mainten
 def test_it_does_not_meet_a_run(submit: Callable[[str], Maintenance], maintained: Workspace) -> None:
     from airflow.sdk.exceptions import AirflowRescheduleException
 
-    from sluicegate.lock import pipeline_lock
+    from sluicegate.lake.lock import pipeline_lock
 
     task = submit(f"touch {maintained.folder}/started")
     with pipeline_lock(maintained.lake, "a run"), pytest.raises(AirflowRescheduleException):
@@ -276,7 +278,7 @@ def places(workspace: Workspace) -> list[str]:
 
 
 def test_the_job_tells_what_it_did(maintained: Workspace, capsys: pytest.CaptureFixture[str]) -> None:
-    assert maintain.main(["--pipeline", "heart_rate", *places(maintained)]) == 0
+    assert optimize_vacuum.main(["--pipeline", "heart_rate", *places(maintained)]) == 0
     last = capsys.readouterr().out.splitlines()[-1]
     (note,) = json.loads(last.removeprefix(REPORT))["notes"]
     assert note.split()[:3] == ["_events", "32", "files,"]
@@ -286,16 +288,16 @@ def test_the_job_tells_what_it_did(maintained: Workspace, capsys: pytest.Capture
 def test_the_command_starts_no_spark_for_nothing(
     maintained: Workspace, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    from sluicegate import cli
+    from sluicegate.cli import app
 
     work(maintained)
     capsys.readouterr()
     monkeypatch.setenv("PATH", str(maintained.folder))
     monkeypatch.delenv("JAVA_HOME", raising=False)
-    cli.app(["maintain", "heart_rate", "--json", *places(maintained)], standalone_mode=False)
+    app.app(["maintain", "heart_rate", "--json", *places(maintained)], standalone_mode=False)
     (fact,) = json.loads(capsys.readouterr().out)
     assert (fact["table"], fact["files_before"], fact["files_after"]) == ("_events", 1, 1)
-    for number in range(lake.MANY_FILES):
+    for number in range(tables.MANY_FILES):
         write_deltalake(maintained.lake.events, pa.table({"n": [number]}), mode="append")
     with pytest.raises(JavaMissing):  # now there is something to gain
-        cli.app(["maintain", "heart_rate", *places(maintained)], standalone_mode=False)
+        app.app(["maintain", "heart_rate", *places(maintained)], standalone_mode=False)

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 from deltalake import CommitProperties, DeltaTable, Transaction, write_deltalake
 
-from sluicegate import lake, marks
+from sluicegate.lake import offsets, tables
 
 pytestmark = pytest.mark.unit
 
@@ -29,16 +29,16 @@ class History:
     def table(self) -> DeltaTable:
         return DeltaTable(self.uri)
 
-    def state(self) -> tuple[marks.Lineage, marks.Reach]:
+    def state(self) -> tuple[offsets.Lineage, offsets.Reach]:
         if not self.held:
-            return marks.Lineage((), None, False), marks.Reach(APP, None)
-        line = marks.lineage(self.table)
-        return line, marks.reach(self.table, APP, line)
+            return offsets.Lineage((), None, False), offsets.Reach(APP, None)
+        line = offsets.lineage(self.table)
+        return line, offsets.reach(self.table, APP, line)
 
-    def commit(self, chunk: int, line: marks.Lineage, app: str, seen: int, rows: bool = True) -> None:
+    def commit(self, chunk: int, line: offsets.Lineage, app: str, seen: int, rows: bool = True) -> None:
         ours = {"chunk": chunk, "seen": seen, "restores": line.facts()}
         properties = CommitProperties(
-            custom_metadata={"userMetadata": json.dumps({lake.METADATA: ours})},
+            custom_metadata={"userMetadata": json.dumps({tables.METADATA: ours})},
             app_transactions=[Transaction(app, chunk)],
         )
         held = self.held[-1] if self.held else []
@@ -95,13 +95,13 @@ def test_every_history_ends_whole(tmp_path: Path, seed: int) -> None:
                     history.commit((reached.mark or 0) + 1, line, reached.app_id, seen)
         line, reached = history.state()
         stands = [v for v in range(len(history.held)) if line.stands(v)]
-        told = {c.version: (c.ours or {}).get("chunk") for c in lake.commits(history.table)}
+        told = {c.version: (c.ours or {}).get("chunk") for c in tables.commits(history.table)}
         by_commits = {told[v] for v in stands if told.get(v) is not None}
         assert by_commits == set(history.held[-1])
         assert reached.mark is None or set(range(1, reached.mark + 1)) <= set(history.held[-1])
     history.run()
     assert sorted(history.held[-1]) == list(range(1, history.chunks + 1))
-    rows = lake.dataset(history.table).to_table(["_chunk"])["_chunk"].to_pylist()
+    rows = tables.dataset(history.table).to_table(["_chunk"])["_chunk"].to_pylist()
     assert sorted(rows) == list(range(1, history.chunks + 1))
 
 
@@ -119,7 +119,7 @@ def test_a_log_that_tells_of_no_commit_of_ours(tmp_path: Path) -> None:
     assert (line.ours, reached.mark) == (None, 4)
     history.chunks = 6
     history.run()
-    assert sorted(lake.dataset(history.table).to_table()["_chunk"].to_pylist()) == [1, 2, 3, 4, 5, 6]
+    assert sorted(tables.dataset(history.table).to_table()["_chunk"].to_pylist()) == [1, 2, 3, 4, 5, 6]
     assert history.state()[1].mark == 6
 
 
@@ -132,7 +132,7 @@ def test_a_restored_version_that_is_gone(tmp_path: Path) -> None:
     history.forget(4)
     assert history.state()[1].mark == 2
     history.run()
-    assert sorted(lake.dataset(history.table).to_table()["_chunk"].to_pylist()) == [1, 2, 3, 4]
+    assert sorted(tables.dataset(history.table).to_table()["_chunk"].to_pylist()) == [1, 2, 3, 4]
 
 
 def test_a_restore_of_which_the_log_tells_nothing_any_more_is_made_up_for(tmp_path: Path) -> None:
@@ -150,5 +150,5 @@ def test_a_restore_of_which_the_log_tells_nothing_any_more_is_made_up_for(tmp_pa
     assert (line.ours, line.news, reached.mark) == (None, True, 2)
     assert reached.app_id != APP
     history.run()
-    assert sorted(lake.dataset(history.table).to_table()["_chunk"].to_pylist()) == [1, 2, 3, 4]
+    assert sorted(tables.dataset(history.table).to_table()["_chunk"].to_pylist()) == [1, 2, 3, 4]
     assert history.state()[1].mark == 4

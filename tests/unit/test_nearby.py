@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sluicegate.nearby import RANGES, ranges
+from sluicegate.frames.data_skipping import RANGES, ranges
 
 pytestmark = pytest.mark.unit
 

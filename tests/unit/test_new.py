@@ -19,11 +19,12 @@ from pyarrow import parquet
 from typer.testing import CliRunner
 
 from sluicegate import definition
-from sluicegate.cli import app
+from sluicegate.cli.app import app
 from sluicegate.errors import DefinitionError, SourceError, UserError
-from sluicegate.scaffold import gathering, guesses, kinds, looking, naming, pipeline
-from sluicegate.scaffold.pipeline import NewPipeline, create
 from sluicegate.settings import Settings
+from sluicegate.tools.scaffold import create as scaffold_create
+from sluicegate.tools.scaffold import group_files, infer_types, naming, sniff, suggest
+from sluicegate.tools.scaffold.create import NewPipeline, create
 
 pytestmark = pytest.mark.unit
 
@@ -92,7 +93,7 @@ def no_trace(folder: Path) -> bool:
     ],
 )
 def test_the_kind_of_values(values: list[Any], kind: str) -> None:
-    assert kinds.of_values("x", values, commas=True).kind == kind
+    assert infer_types.of_values("x", values, commas=True).kind == kind
 
 
 @pytest.mark.parametrize(
@@ -108,7 +109,7 @@ def test_the_kind_of_values(values: list[Any], kind: str) -> None:
     ],
 )
 def test_a_name_tells_what_a_number_is(name: str, value: str, kind: str) -> None:
-    assert kinds.of_values(name, [value], commas=False).kind == kind
+    assert infer_types.of_values(name, [value], commas=False).kind == kind
 
 
 @pytest.mark.parametrize(
@@ -141,7 +142,7 @@ def test_a_name_tells_what_a_number_is(name: str, value: str, kind: str) -> None
     ],
 )
 def test_how_a_csv_text_is_written(tmp_path: Path, text: str, options: dict[str, str], names: list[str]) -> None:
-    found = looking.look(Path(write(tmp_path, "x.csv", text)))
+    found = sniff.look(Path(write(tmp_path, "x.csv", text)))
     assert (found.options, found.columns) == (options, names)
 
 
@@ -163,7 +164,7 @@ def test_a_header_in_doubt_is_a_row_and_told(tmp_path: Path, monkeypatch: pytest
     told = "there is no header, and the first line is a row (in doubt, see --header and --no-header)"
     assert f"  {told} (a guess)\n" in done.output
     assert f"# a guess: {told}\n" in (tmp_path / "pipelines/people/pipeline.yaml").read_text()
-    assert len(looking.look(tmp_path / "people.csv").rows) == 3
+    assert len(sniff.look(tmp_path / "people.csv").rows) == 3
 
 
 @pytest.mark.parametrize(
@@ -172,7 +173,7 @@ def test_a_header_in_doubt_is_a_row_and_told(tmp_path: Path, monkeypatch: pytest
      ("a,b\n1,2\n", False), ("name,city\n", True), ("name,city\nAnn,Rome\n", False), ("x y,z\nAnn,Rome\n", True)],
 )  # fmt: skip
 def test_when_a_header_is_in_doubt(tmp_path: Path, text: str, doubt: bool) -> None:
-    found = looking.look(Path(write(tmp_path, "t.csv", text)))
+    found = sniff.look(Path(write(tmp_path, "t.csv", text)))
     assert (found.doubt, "in doubt" in " ".join(found.guessed)) == (doubt, doubt)
 
 
@@ -201,7 +202,7 @@ def test_a_person_knows_better_whether_there_is_a_header(tmp_path: Path) -> None
     ],
 )
 def test_how_a_json_text_is_written(tmp_path: Path, text: str, options: dict[str, str]) -> None:
-    found = looking.look(Path(write(tmp_path, "x.json", text)))
+    found = sniff.look(Path(write(tmp_path, "x.json", text)))
     assert (found.options, found.columns) == (options, ["a"])
 
 
@@ -211,8 +212,8 @@ def test_only_the_beginning_of_a_large_file_is_read(tmp_path: Path) -> None:
     lines = write(tmp_path, "lines.json", f"{record}\n" * 8000 + "this is not JSON\n")
     table = write(tmp_path, "table.csv", "id,text\n" + f'1,"{"y" * 1000}"\n' * 8000 + '2,"open')
     for file in (array, lines, table):
-        found = looking.look(Path(file))
-        assert 900 <= len(found.rows) <= looking.ROWS
+        found = sniff.look(Path(file))
+        assert 900 <= len(found.rows) <= sniff.ROWS
         assert all(len(row) == 2 for row in found.rows)
 
 
@@ -224,33 +225,33 @@ HEADED = {"csv": True, "tsv": False}
 def test_no_more_than_so_many_ROWS_of_a_file_are_looked_at(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, ending: str, beyond: int
 ) -> None:
-    monkeypatch.setattr(looking, "ROWS", 5)
-    rows = [{"id": n, "n": n % 2} for n in range(looking.ROWS + beyond)]
+    monkeypatch.setattr(sniff, "ROWS", 5)
+    rows = [{"id": n, "n": n % 2} for n in range(sniff.ROWS + beyond)]
     file = Path(write(tmp_path, f"t.{ending}", WRITERS[ending](rows)))
-    found = looking.look(file, header=HEADED.get(ending))
-    assert [str(row[0]).lstrip("k") for row in found.rows] == [str(row["id"]) for row in rows[: looking.ROWS]]
+    found = sniff.look(file, header=HEADED.get(ending))
+    assert [str(row[0]).lstrip("k") for row in found.rows] == [str(row["id"]) for row in rows[: sniff.ROWS]]
 
 
 @pytest.mark.parametrize("beyond", [-1, 0, 1])
 def test_a_fault_behind_the_ROWS_that_are_looked_at_is_not_met(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, beyond: int
 ) -> None:
-    monkeypatch.setattr(looking, "ROWS", 5)
-    good = ['{"id": 1}'] * (looking.ROWS + beyond)
+    monkeypatch.setattr(sniff, "ROWS", 5)
+    good = ['{"id": 1}'] * (sniff.ROWS + beyond)
     lines = write(tmp_path, "lines.jsonl", "\n".join([*good, "oh", ""]))
     array = write(tmp_path, "array.json", f"[{', '.join([*good, 'oh'])}]")
     for file in map(Path, (lines, array)):
         if beyond >= 0:
-            assert len(looking.look(file).rows) == looking.ROWS
+            assert len(sniff.look(file).rows) == sniff.ROWS
         else:
             with pytest.raises(SourceError, match="is not JSON"):
-                looking.look(file)
+                sniff.look(file)
 
 
 def test_parquet_of_small_row_groups_is_looked_at_as_far(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(looking, "ROWS", 5)
+    monkeypatch.setattr(sniff, "ROWS", 5)
     parquet.write_table(pa.table({"id": list(range(8))}), tmp_path / "t.parquet", row_group_size=2)
-    assert looking.look(tmp_path / "t.parquet").rows == [[n] for n in range(5)]
+    assert sniff.look(tmp_path / "t.parquet").rows == [[n] for n in range(5)]
 
 
 @pytest.mark.parametrize("beyond", [-1, 0, 1])
@@ -265,9 +266,9 @@ def test_a_file_of_no_more_than_so_many_BYTES_is_looked_at_to_its_end(
         "jsonl": '{"id": 1, "word": "one"}\n{"id": 2, "word": "two"}\n{"id": 3, "word": "drü"}',
         "json": '[{"id": 1, "word": "one"}, {"id": 2, "word": "two"}, {"id": 3, "word": "drü"}]',
     }[ending].encode()
-    monkeypatch.setattr(looking, "BYTES", len(text) - beyond)
+    monkeypatch.setattr(sniff, "BYTES", len(text) - beyond)
     content = gzip.compress(text) if packed else text
-    found = looking.look(Path(write(tmp_path, f"t.{ending}{'.gz' * packed}", content)), header=HEADED.get(ending))
+    found = sniff.look(Path(write(tmp_path, f"t.{ending}{'.gz' * packed}", content)), header=HEADED.get(ending))
     assert "encoding" not in found.options
     # The end of an array may be cut off, but its last element is whole.
     words = ["one", "two"] if beyond > 0 and ending != "json" else ["one", "two", "drü"]
@@ -344,7 +345,7 @@ def test_keys_that_only_the_first_rows_show_are_a_comment(tmp_path: Path) -> Non
 
 def test_keys_are_those_that_all_rows_prove(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for most, keys in ((1, []), (2, ["county_id", "species"]), (3, ["county_id", "species"])):
-        monkeypatch.setattr("sluicegate.scaffold.guesses.MOST_CANDIDATES", most)
+        monkeypatch.setattr("sluicegate.tools.scaffold.suggest.MOST_CANDIDATES", most)
         assert (
             new(tmp_path, write(tmp_path, "t.csv", counties(2360, "county_id")), name=f"t{most}").tables[0].guess.keys
             == keys
@@ -381,8 +382,8 @@ WRITERS: dict[str, Any] = {
 def test_a_key_is_proved_by_the_last_row_of_the_last_file(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, ending: str, last: int, others: int
 ) -> None:
-    monkeypatch.setattr("sluicegate.scaffold.gathering.LOOKED", 1)
-    monkeypatch.setattr("sluicegate.scaffold.looking.ROWS", 20)
+    monkeypatch.setattr("sluicegate.tools.scaffold.group_files.LOOKED", 1)
+    monkeypatch.setattr("sluicegate.tools.scaffold.sniff.ROWS", 20)
     rows = [{"id": n, "n": n % 2} for n in range(50)]
     for number in range(last):
         content = rows if number < last - 1 else [*rows[1:], {"id": 7, "n": 3}]
@@ -413,7 +414,7 @@ def test_a_key_is_proved_by_the_last_row_of_the_last_file(
 def test_keys_are_compared_as_silver_has_them(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, first: Any, later: list[str], why: str
 ) -> None:
-    monkeypatch.setattr("sluicegate.scaffold.looking.ROWS", 29)
+    monkeypatch.setattr("sluicegate.tools.scaffold.sniff.ROWS", 29)
     text = "key,word\n" + "".join(f"{value},x\n" for value in [*first, *later])
     guess = new(tmp_path, write(tmp_path, "t.csv", text)).tables[0].guess
     assert guess.keys == []
@@ -426,13 +427,13 @@ def test_no_key_is_proved_by_some_of_the_rows(
 ) -> None:
     text = "id,n\n" + "".join(f"{n},1\n" for n in range(100, 200))
     file = write(tmp_path, "t.csv", text)
-    monkeypatch.setattr("sluicegate.scaffold.proving.MOST_ROWS", most)
+    monkeypatch.setattr("sluicegate.tools.scaffold.prove_keys.MOST_ROWS", most)
     assert bool(new(tmp_path, file).tables[0].guess.keys) is proved
-    monkeypatch.setattr("sluicegate.scaffold.proving.MOST_ROWS", 100)
-    monkeypatch.setattr("sluicegate.scaffold.proving.MOST_BYTES", len(text) + most - 100)
+    monkeypatch.setattr("sluicegate.tools.scaffold.prove_keys.MOST_ROWS", 100)
+    monkeypatch.setattr("sluicegate.tools.scaffold.prove_keys.MOST_BYTES", len(text) + most - 100)
     assert bool(new(tmp_path, file, name="bytes").tables[0].guess.keys) is proved
     array = json.dumps([{"id": n} for n in range(100)])
-    monkeypatch.setattr("sluicegate.scaffold.proving.MOST_ARRAY", len(array) + most - 100)
+    monkeypatch.setattr("sluicegate.tools.scaffold.prove_keys.MOST_ARRAY", len(array) + most - 100)
     assert bool(new(tmp_path, write(tmp_path, "a.json", array), name="array").tables[0].guess.keys) is proved
 
 
@@ -440,7 +441,7 @@ def test_no_key_is_proved_by_some_of_the_rows(
 def test_a_file_that_cannot_be_read_to_its_end_proves_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, bad: bytes
 ) -> None:
-    monkeypatch.setattr("sluicegate.scaffold.looking.BYTES", 1000)
+    monkeypatch.setattr("sluicegate.tools.scaffold.sniff.BYTES", 1000)
     text = "id,n\n" + "".join(f"{n},1\n" for n in range(400))
     guess = new(tmp_path, write(tmp_path, "t.csv", text.encode() + bad)).tables[0].guess
     assert guess.keys == []
@@ -464,7 +465,7 @@ def test_values_that_differ_in_FEWEST_rows_make_a_key_and_in_fewer_if_their_name
     names = header.split(",")
     text = f"{header}\n" + "".join(
         ",".join("x" if name == "n" or name != key else f"v{row}" for name in names) + "\n"
-        for row in range(guesses.FEWEST + beyond)
+        for row in range(suggest.FEWEST + beyond)
     )
     by_name = key in ("id", "t_id") or names[0] == key == "code"
     guess = new(tmp_path, write(tmp_path, "t.csv", text), header=True).tables[0].guess
@@ -586,7 +587,7 @@ def test_a_table_can_be_named_and_have_files_of_several_folders(tmp_path: Path) 
 
 
 def test_of_many_files_the_first_are_looked_at(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("sluicegate.scaffold.gathering.LOOKED", 3)
+    monkeypatch.setattr("sluicegate.tools.scaffold.group_files.LOOKED", 3)
     for number in range(9):
         write(tmp_path, f"in/f{number}.csv", ORDERS if number < 5 else "not looked at")
     made = new(tmp_path, str(tmp_path / "in"), land=True)
@@ -600,14 +601,14 @@ def test_of_many_files_the_first_are_looked_at(tmp_path: Path, monkeypatch: pyte
 def test_files_of_several_shapes_are_told_apart_if_all_are_LOOKED_at(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, beyond: int
 ) -> None:
-    monkeypatch.setattr(gathering, "LOOKED", 4)
-    count = gathering.LOOKED + beyond
+    monkeypatch.setattr(group_files, "LOOKED", 4)
+    count = group_files.LOOKED + beyond
     for number in range(count):
         write(tmp_path, f"alike/f{number}.csv", ORDERS)
         name, text = ("orders", ORDERS) if number < 2 else ("words", "a,b\n1,2\n")
         write(tmp_path, f"in/{name}_{number}.csv", text)
     [alike] = new(tmp_path, str(tmp_path / "alike"), name="alike").tables
-    assert (len(alike.looks), len(alike.files)) == (min(count, gathering.LOOKED), count)
+    assert (len(alike.looks), len(alike.files)) == (min(count, group_files.LOOKED), count)
     if beyond <= 0:
         made = new(tmp_path, str(tmp_path / "in"))
         assert [len(table.files) for table in made.tables] == [2, count - 2]
@@ -727,14 +728,14 @@ def test_no_file_is_written_over_and_none_is_read_besides(tmp_path: Path) -> Non
 
 def test_a_copy_that_fails_leaves_nothing_behind(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     files = [write(tmp_path, name, ORDERS) for name in ("a.csv", "b/b.csv")]
-    copy = pipeline._copy
+    copy = scaffold_create._copy
 
     def full(source: Path, target: Path) -> None:
         if source.name == "b.csv":
             raise OSError(28, "No space left on device")
         copy(source, target)
 
-    monkeypatch.setattr(pipeline, "_copy", full)
+    monkeypatch.setattr(scaffold_create, "_copy", full)
     with pytest.raises(SourceError, match="could not be copied"):
         new(tmp_path, *files, land=True)
     assert no_trace(tmp_path)

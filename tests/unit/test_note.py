@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from sluicegate import report
-from sluicegate.report import RunReport, TableReport
+from sluicegate.flow import report
+from sluicegate.flow.report import RunReport, TableReport
 from tests.unit.test_dag import airflow_home as airflow_home
 
 pytestmark = [pytest.mark.unit, pytest.mark.usefixtures("airflow_home")]
@@ -21,7 +21,7 @@ ASKED = "makes [2020-01-01 00:00:00, 2020-01-02 00:00:00) again in silver, and g
 
 
 def told(results: dict[str, Any]) -> list[str]:
-    from sluicegate.airflow.note import note
+    from sluicegate.airflow.run_note import note
 
     return note(results, KINDS).splitlines()
 
@@ -80,21 +80,21 @@ def test_a_note_is_never_longer_than_airflow_keeps_nor_has_what_a_database_refus
 def test_a_note_is_whole_up_to_the_LONGEST_and_has_whole_lines_beyond(
     monkeypatch: pytest.MonkeyPatch, beyond: int
 ) -> None:
-    from sluicegate.airflow import note
+    from sluicegate.airflow import run_note
 
     results = {"check_request": ASKED, "account": [{"table": f"t{i}", "quarantined": i} for i in (1, 2)]}
     whole = told(results)
-    monkeypatch.setattr(note, "LONGEST", len("\n".join(whole)) - beyond)
+    monkeypatch.setattr(run_note, "LONGEST", len("\n".join(whole)) - beyond)
     found = told(results)
     assert found == (whole if beyond <= 0 else [*whole[:-1], "…"])
     # All that there is room for, with the sign that there is more.
-    monkeypatch.setattr(note, "LONGEST", len("\n".join([*whole[:3], "…"])) - beyond)
+    monkeypatch.setattr(run_note, "LONGEST", len("\n".join([*whole[:3], "…"])) - beyond)
     assert told(results) == [*(whole[:3] if beyond <= 0 else whole[:2]), "…"]
 
 
 @pytest.mark.parametrize("beyond", [-1, 0, 1])
 def test_a_run_that_was_asked_for_more_than_a_note_holds_has_a_note_that_begins_as_ours(beyond: int) -> None:
-    from sluicegate.airflow.note import BEGINS, LONGEST
+    from sluicegate.airflow.run_note import BEGINS, LONGEST
 
     asked = "x" * (LONGEST - len(BEGINS) - len("**") + beyond)
     [found] = told({"check_request": asked})

@@ -9,8 +9,13 @@ import pytest
 from deltalake.exceptions import CommitFailedError
 from typer.testing import CliRunner
 
-from sluicegate import cli, copy_into, fault, lake, landing, once, outcome, run
-from sluicegate.report import RunReport, TableReport
+from sluicegate import _faults
+from sluicegate.cli import app
+from sluicegate.flow.report import RunReport, TableReport
+from sluicegate.jobs import copy_into
+from sluicegate.lake import tables
+from sluicegate.landing import discovery, file_status, idempotent_commands
+from sluicegate.run import pipeline
 from tests.conftest import Workspace
 
 pytestmark = pytest.mark.unit
@@ -34,23 +39,23 @@ def forced(workspace: Workspace, **which: Any) -> copy_into.Copy:
 
 
 def enter(workspace: Workspace, copy: copy_into.Copy) -> None:
-    landing.enter("things", workspace.definition.bronze["things"], workspace.lake, copy.look)
+    discovery.enter("things", workspace.definition.bronze["things"], workspace.lake, copy.look)
 
 
 def end(workspace: Workspace, copy: copy_into.Copy) -> None:
     """What a copy does last; before that bronze's files are on record."""
-    if lake.delta_table(workspace.lake.outcome("things")) is None:
-        lake.write(workspace.lake.outcome("things"), outcome.OUTCOME.empty_table())
-    once.ended(workspace.lake, "things", copy.name)
+    if tables.delta_table(workspace.lake.outcome("things")) is None:
+        tables.write(workspace.lake.outcome("things"), file_status.OUTCOME.empty_table())
+    idempotent_commands.ended(workspace.lake, "things", copy.name)
 
 
 def entered(workspace: Workspace) -> list[str]:
-    ledger = lake.delta_table(workspace.lake.ledger("things"))
-    return [] if ledger is None else sorted(Path(p).stem for p in lake.dataset(ledger).to_table()["path"].to_pylist())
+    ledger = tables.delta_table(workspace.lake.ledger("things"))
+    return [] if ledger is None else sorted(Path(p).stem for p in tables.dataset(ledger).to_table()["path"].to_pylist())
 
 
 def test_a_copy_that_loses_a_race_enters_its_files_once(archive: Workspace, monkeypatch: pytest.MonkeyPatch) -> None:
-    real, calls = landing._append, []
+    real, calls = discovery._append, []
 
     def beaten(*arguments: Any) -> None:
         calls.append(arguments)
@@ -60,7 +65,7 @@ def test_a_copy_that_loses_a_race_enters_its_files_once(archive: Workspace, monk
         if len(calls) == 2:  # the answer is lost: what was committed looks as if it had not been
             raise CommitFailedError("another run has made this version")
 
-    monkeypatch.setattr(landing, "_append", beaten)
+    monkeypatch.setattr(discovery, "_append", beaten)
     enter(archive, forced(archive))
     assert entered(archive) == ["a", "b", "c"]
 
@@ -75,7 +80,7 @@ def test_a_killed_copy_that_is_repeated_enters_its_files_once(
 
     enter(archive, forced(archive))
     end(archive, forced(archive))
-    monkeypatch.setattr(fault, "point", kill)
+    monkeypatch.setattr(_faults, "point", kill)
     with pytest.raises(Killed):
         enter(archive, forced(archive))
     monkeypatch.undo()
@@ -88,9 +93,9 @@ def test_a_killed_copy_that_is_repeated_enters_its_files_once(
 def test_a_copy_that_has_ended_is_made_once_more(archive: Workspace) -> None:
     for times in (1, 2):
         enter(archive, forced(archive))
-        assert once.begun(archive.lake, "things", forced(archive).name).chunks == (times,)
+        assert idempotent_commands.begun(archive.lake, "things", forced(archive).name).chunks == (times,)
         end(archive, forced(archive))
-        assert once.begun(archive.lake, "things", forced(archive).name).chunks == ()
+        assert idempotent_commands.begun(archive.lake, "things", forced(archive).name).chunks == ()
         assert entered(archive) == sorted("abc" * times)
 
 
@@ -108,7 +113,7 @@ def test_a_repeated_copy_takes_the_files_that_came_since(archive: Workspace) -> 
     archive.land("archive/e.json", '{"a": 1}')
     enter(archive, forced(archive))
     assert entered(archive) == ["a", "b", "c", "d", "e"]
-    assert once.begun(archive.lake, "things", forced(archive).name).chunks == (1, 2, 3)
+    assert idempotent_commands.begun(archive.lake, "things", forced(archive).name).chunks == (1, 2, 3)
 
 
 def test_a_file_that_waits_to_be_read_is_not_entered_in_a_newer_form(archive: Workspace) -> None:
@@ -138,7 +143,7 @@ def test_the_command_starts_its_job_for_what_a_killed_one_left(
         jobs.append(job)
         return RunReport("heart_rate", "bronze", [TableReport("things", "bronze", read=3)])
 
-    monkeypatch.setattr(run, "submit", submit)
+    monkeypatch.setattr(pipeline, "submit", submit)
     folder = str(archive.folder / "landing/archive")
     enter(archive, forced(archive) if force else copy_into.Copy(folder))
     assert not (forced(archive) if force else copy_into.Copy(folder)).look(
@@ -147,5 +152,5 @@ def test_the_command_starts_its_job_for_what_a_killed_one_left(
     places = archive.settings.arguments
     options = [part for name in ("lake", "landing", "pipelines") for part in (f"--{name}", places[name])]
     command = ["copy-into", "heart_rate", "things", folder, *(["--force"] if force else []), *options]
-    assert CliRunner().invoke(cli.app, command).exit_code == 0
+    assert CliRunner().invoke(app.app, command).exit_code == 0
     assert jobs == ["copy_into"]

@@ -13,10 +13,11 @@ import pytest
 from deltalake import write_deltalake
 from pyspark.sql.types import BooleanType, IntegerType, StructField, StructType
 
-from sluicegate import clustering, sqlshell
-from sluicegate.ordering import Key, Ordering
-from sluicegate.query import Query
+from sluicegate.gold import clustering
 from sluicegate.settings import Settings
+from sluicegate.sql.order_by import Key, Ordering
+from sluicegate.sql.query import Query
+from sluicegate.tools.sqlshell import shell
 
 pytestmark = pytest.mark.unit
 
@@ -150,7 +151,7 @@ def ask(tmp_path: Path) -> Any:
     settings = Settings(str(tmp_path), str(tmp_path / "landing"), tmp_path / "pipelines", "local")
 
     def asked(sql: str) -> list[tuple[Any, ...]]:
-        table = sqlshell.query(sql, cast("Any", {"p": stand}), settings)
+        table = shell.query(sql, cast("Any", {"p": stand}), settings)
         return [tuple(row.values()) for row in table.to_pylist()]
 
     return asked

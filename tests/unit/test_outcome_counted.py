@@ -10,7 +10,8 @@ import pyarrow.compute as pc
 import pytest
 from deltalake import CommitProperties, DeltaTable, Transaction, write_deltalake
 
-from sluicegate import lake, marks, outcome
+from sluicegate.lake import offsets, tables
+from sluicegate.landing import file_status
 from tests.unit.test_outcome import NAME, Place
 
 pytestmark = pytest.mark.unit
@@ -21,7 +22,7 @@ class Marked(Place):
 
     def take(self, failed: dict[str, tuple[str, bool]] | None = None) -> int:
         number = self.ledger().version()
-        entries = lake.dataset(self.ledger()).to_table(["path", "chunk"]).to_pylist()
+        entries = tables.dataset(self.ledger()).to_table(["path", "chunk"]).to_pylist()
         paths = [row["path"] for row in entries if row["chunk"] == number]
         count = len(paths)
         rows = pa.table(
@@ -33,8 +34,8 @@ class Marked(Place):
             }
         )
         about = CommitProperties(
-            custom_metadata={"userMetadata": json.dumps({lake.METADATA: {"chunk": number, "failed": failed or {}}})},
-            app_transactions=[Transaction(marks.app_id("bronze", NAME, self.ledger()), number)],
+            custom_metadata={"userMetadata": json.dumps({tables.METADATA: {"chunk": number, "failed": failed or {}}})},
+            app_transactions=[Transaction(offsets.app_id("bronze", NAME, self.ledger()), number)],
         )
         write_deltalake(self.at.table("bronze", NAME), rows, mode="append", commit_properties=about)
         return number
@@ -56,7 +57,7 @@ def chunks(place: Place, count: int) -> None:
 
 def told(place: Place) -> dict[str, tuple[int, int]]:
     """Of each file the chunk and the rows that are on record."""
-    rows = outcome.read(place.at, NAME).sort_by("path").to_pylist()
+    rows = file_status.read(place.at, NAME).sort_by("path").to_pylist()
     assert len({row["path"] for row in rows}) == len(rows)
     return {row["path"].rpartition("/")[2]: (row["chunk"], row["rows"]) for row in rows}
 
@@ -68,13 +69,13 @@ ALL = {f"{number}-{file}.json": number for number in (1, 2, 3) for file in range
 def test_chunks_that_are_behind_are_counted_each_by_its_own(
     place: Place, monkeypatch: pytest.MonkeyPatch, most: int
 ) -> None:
-    monkeypatch.setattr(outcome, "AT_ONCE", most)
+    monkeypatch.setattr(file_status, "AT_ONCE", most)
     chunks(place, 3)
     first = place.ledger().version() - 2
-    taken = outcome.copy(place.at, NAME)
+    taken = file_status.copy(place.at, NAME)
     assert (taken.rows, taken.rescued, taken.corrupt, taken.failed) == (6, 6, 0, {})
     assert told(place) == {name: (first + number - 1, 1) for name, number in ALL.items()}
-    assert not outcome.behind(place.at, NAME)
+    assert not file_status.behind(place.at, NAME)
 
 
 @pytest.mark.parametrize(
@@ -90,32 +91,32 @@ def test_chunks_that_are_behind_are_counted_each_by_its_own(
 def test_parts_end_where_they_have_files_enough(
     monkeypatch: pytest.MonkeyPatch, most: int, parts: list[list[int]]
 ) -> None:
-    monkeypatch.setattr(outcome, "AT_ONCE", most)
-    commits = {chunk: lake.Commit(chunk, 0, "WRITE", {"files": 2}, None, False, False) for chunk in (5, 4, 3, 2, 1)}
+    monkeypatch.setattr(file_status, "AT_ONCE", most)
+    commits = {chunk: tables.Commit(chunk, 0, "WRITE", {"files": 2}, None, False, False) for chunk in (5, 4, 3, 2, 1)}
     if most == 3:
-        commits[1] = lake.Commit(1, 0, "WRITE", None, None, False, False)  # of an older version, which told none
+        commits[1] = tables.Commit(1, 0, "WRITE", None, None, False, False)  # of an older version, which told none
         parts = [[1, 2, 3], [4, 5]]
-    assert list(outcome._some_at_a_time(commits)) == parts
+    assert list(file_status._some_at_a_time(commits)) == parts
 
 
 def test_what_a_restore_undid_is_not_on_record(place: Place) -> None:
     chunks(place, 2)
-    outcome.copy(place.at, NAME)
+    file_status.copy(place.at, NAME)
     bronze = DeltaTable(place.at.table("bronze", NAME))
     bronze.restore(0)
     assert {name: rows for name, (_, rows) in told(place).items()} == {"1-0.json": 1}
     only = pc.field("path").isin([f"{place.folder}/2-0.json"])
-    assert outcome.read(place.at, NAME, ["path"], only).num_rows == 0
+    assert file_status.read(place.at, NAME, ["path"], only).num_rows == 0
     only = pc.field("path").isin([f"{place.folder}/1-0.json"])
-    assert outcome.read(place.at, NAME, ["path"], only).to_pylist() == [{"path": f"{place.folder}/1-0.json"}]
-    assert not outcome.behind(place.at, NAME)
-    assert outcome.copy(place.at, NAME) == outcome.Taken(0, 0, 0, {})
+    assert file_status.read(place.at, NAME, ["path"], only).to_pylist() == [{"path": f"{place.folder}/1-0.json"}]
+    assert not file_status.behind(place.at, NAME)
+    assert file_status.copy(place.at, NAME) == file_status.Taken(0, 0, 0, {})
 
 
 def test_a_restore_before_the_outcome_was_copied(place: Place) -> None:
     chunks(place, 3)
     DeltaTable(place.at.table("bronze", NAME)).restore(0)
-    assert outcome.copy(place.at, NAME).rows == 1
+    assert file_status.copy(place.at, NAME).rows == 1
     assert {name: rows for name, (_, rows) in told(place).items()} == {"1-0.json": 1}
 
 
@@ -126,8 +127,8 @@ def test_of_a_chunk_that_was_taken_twice_the_commit_that_stands_is_told(place: P
     DeltaTable(bronze).restore(1)
     place.take()
     DeltaTable(bronze).restore(2)
-    assert outcome.copy(place.at, NAME).rows == 6
-    versions = outcome.read(place.at, NAME, ["chunk", "version"]).to_pylist()
+    assert file_status.copy(place.at, NAME).rows == 6
+    versions = file_status.read(place.at, NAME, ["chunk", "version"]).to_pylist()
     assert {row["chunk"]: row["version"] for row in versions} == {1: 0, 2: 1, 3: 2}
     assert place.states() == [(name, "ingested") for name in ALL]
 
@@ -144,10 +145,10 @@ def test_chunks_behind_a_mark_are_not_told_where_no_log_says_what_was_undone(pla
     (logs / f"{3:020}.json").write_text("\n".join(map(json.dumps, actions)) + "\n")
     DeltaTable(bronze.table_uri).create_checkpoint()
     (logs / f"{0:020}.json").unlink()
-    assert [restore.to for restore in marks.lineage(DeltaTable(bronze.table_uri)).restores] == [None]
-    assert not outcome.behind(place.at, NAME)
-    assert outcome.copy(place.at, NAME) == outcome.Taken(0, 0, 0, {})
-    assert lake.delta_table(place.at.outcome(NAME)) is None
+    assert [restore.to for restore in offsets.lineage(DeltaTable(bronze.table_uri)).restores] == [None]
+    assert not file_status.behind(place.at, NAME)
+    assert file_status.copy(place.at, NAME) == file_status.Taken(0, 0, 0, {})
+    assert tables.delta_table(place.at.outcome(NAME)) is None
     assert [state for name, state in place.states() if name[0] in "23"] == ["waiting"] * 5
 
 
@@ -158,4 +159,4 @@ def test_files_that_land_under_one_name_are_counted_apart() -> None:
             "action": ["read", "read", "replace", "read", "reset", "drop", "read"],
         }
     )
-    assert outcome._arrivals(entries).to_pylist() == [0, 0, 0, 1, 0, 1, 0]
+    assert file_status._arrivals(entries).to_pylist() == [0, 0, 0, 1, 0, 1, 0]

@@ -15,9 +15,9 @@ from pyspark import cloudpickle
 from pyspark.sql import functions as F
 from pyspark.sql.types import DoubleType, StringType
 
-from sluicegate import exact, partials
-from sluicegate.aggregate import upkeep
-from sluicegate.partials import NotPartial, Partials, _value_of
+from sluicegate.gold import exact_sum, partial_aggregates
+from sluicegate.gold.partial_aggregates import NotPartial, Partials, _value_of
+from sluicegate.sql.refresh.strategy import upkeep
 
 pytestmark = pytest.mark.unit
 
@@ -45,12 +45,12 @@ def test_a_variance_is_made_where_this_package_is_not(monkeypatch: pytest.Monkey
     asked = Partials(grouped, {"_group_0": StringType(), "_argument_1": DoubleType()})
     asked._made(asked.calls[1])
     [made] = [Executor(io.BytesIO(text)).load() for text in sent]
-    sums = {2 * exact.PLACES + exact.COUNT: 2}
+    sums = {2 * exact_sum.PLACES + exact_sum.COUNT: 2}
     assert (made(sums), made({})) == (0.0, None)
     monkeypatch.setattr(cloudpickle, "register_pickle_by_value", lambda _module: None)
     monkeypatch.setattr(cloudpickle, "unregister_pickle_by_value", lambda _module: None)
     asked._made(asked.calls[1])
-    with pytest.raises(ModuleNotFoundError, match=re.escape("sluicegate.exact")):
+    with pytest.raises(ModuleNotFoundError, match=re.escape("sluicegate.gold.exact_sum")):
         Executor(io.BytesIO(sent[1])).load()
 
 
@@ -80,12 +80,12 @@ class Unread:
 @pytest.mark.parametrize("beyond", [-1, 0, 1])
 def test_no_query_has_so_many_functions_that_their_places_are_those_of_squares(beyond: int) -> None:
     """The places of number n are from n times ``PLACES`` on, and those of squares from a million on."""
-    count = exact.FUNCTIONS - 1 + beyond
+    count = exact_sum.FUNCTIONS - 1 + beyond
     grouped = upkeep(f"SELECT g, {', '.join(f'sum(x{n})' for n in range(count))} FROM t GROUP BY g").grouped
     assert grouped is not None
     with pytest.raises(NotPartial if beyond > 0 else Looked):
         Partials.of(grouped, Unread())  # type: ignore[arg-type]
-    assert ((count + 1) * exact.PLACES <= exact._SQUARE) == (beyond <= 0)
+    assert ((count + 1) * exact_sum.PLACES <= exact_sum._SQUARE) == (beyond <= 0)
 
 
 @dataclass
@@ -146,7 +146,7 @@ def test_rows_of_a_group_are_read_again_if_an_extreme_may_have_gone(
     asked = Partials(grouped, {"_group_0": StringType(), "_argument_0": DoubleType()})
     row = {"_held_0": held, "_came_0": came, "_gone_0": gone}
     monkeypatch.setattr(
-        partials, "F", functions_on({name: one if one is None else sign * one for name, one in row.items()})
+        partial_aggregates, "F", functions_on({name: one if one is None else sign * one for name, one in row.items()})
     )
     [call] = asked.kept
     found: Any = asked._held(call)

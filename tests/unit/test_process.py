@@ -12,9 +12,11 @@ from contextlib import suppress
 import psutil
 import pytest
 
-from sluicegate import process, run, session
+from sluicegate import processes
 from sluicegate.errors import JobFailed
+from sluicegate.run import pipeline
 from sluicegate.settings import Settings
+from sluicegate.spark import session
 from tests.conftest import ROOT
 
 pytestmark = pytest.mark.unit
@@ -22,16 +24,18 @@ pytestmark = pytest.mark.unit
 # What `sluicegate run` does, with a job that says its number and then goes on.
 COMMAND = """
     import signal
-    from sluicegate import process, run, session
+    from sluicegate import processes
+    from sluicegate.run import pipeline
+    from sluicegate.spark import session
     from sluicegate.settings import Settings
 
     # The tests may run in a shell's background or under nohup, where these are ignored, and a command leaves them so.
     signal.signal(signal.SIGINT, signal.default_int_handler)
     signal.signal(signal.SIGHUP, signal.SIG_DFL)
-    process.GRACE = {grace}
+    processes.GRACE = {grace}
     session.submit_command = lambda *_: ["bash", "-c", {job!r}]
     session.submit_env = lambda: {{}}
-    run.submit("bronze", "p", Settings.of(), {{}}, lambda line: print(line, flush=True))
+    pipeline.submit("bronze", "p", Settings.of(), {{}}, lambda line: print(line, flush=True))
 """
 
 GOES_ON = "echo $$; sleep 600; true"  # two processes
@@ -80,7 +84,7 @@ def test_a_signal_that_is_ignored_stays_so() -> None:
     former = signal.signal(signal.SIGHUP, signal.SIG_IGN)
     job = subprocess.Popen(["sleep", "600"], start_new_session=True, text=True)
     try:
-        with process.ended_with_us(job):
+        with processes.ended_with_us(job):
             os.kill(os.getpid(), signal.SIGHUP)
             assert signal.getsignal(signal.SIGTERM) != signal.SIG_DFL
             assert job.poll() is None
@@ -92,7 +96,7 @@ def test_a_signal_that_is_ignored_stays_so() -> None:
 
 
 def test_a_job_ends_whose_command_was_killed() -> None:
-    code = "from sluicegate import process; process.end_with_parent(); print(1); threading.Event().wait()"
+    code = "from sluicegate import processes; processes.end_with_parent(); print(1); threading.Event().wait()"
     command, _ = started(f"exec {sys.executable} -uc 'import threading; {code}'")
     command.kill()
     assert command.stdout is not None
@@ -102,12 +106,12 @@ def test_a_job_ends_whose_command_was_killed() -> None:
 def test_a_process_is_gone_only_where_its_number_means_it() -> None:
     gone = subprocess.Popen(["true"])
     gone.wait()
-    here = process.world()
-    assert process.is_gone(here, gone.pid)
-    assert not process.is_gone(here, os.getpid())
-    assert not process.is_gone("", gone.pid)
-    assert not process.is_gone(f"{here.partition('/')[0]}/1", gone.pid)  # another container on this machine
-    assert not process.is_gone(f"another/{here.partition('/')[2]}", gone.pid)  # another machine
+    here = processes.world()
+    assert processes.is_gone(here, gone.pid)
+    assert not processes.is_gone(here, os.getpid())
+    assert not processes.is_gone("", gone.pid)
+    assert not processes.is_gone(f"{here.partition('/')[0]}/1", gone.pid)  # another container on this machine
+    assert not processes.is_gone(f"another/{here.partition('/')[2]}", gone.pid)  # another machine
 
 
 def test_a_byte_that_is_no_text_ends_no_job(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -115,5 +119,5 @@ def test_a_byte_that_is_no_text_ends_no_job(monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.setattr(session, "submit_env", dict)
     told: list[str] = []
     with pytest.raises(JobFailed, match="exit code 7"):
-        run.submit("bronze", "p", Settings.of(), {}, told.append)
+        pipeline.submit("bronze", "p", Settings.of(), {}, told.append)
     assert told == ["caf\\xe9", "ended"]

@@ -11,12 +11,14 @@ import pyarrow as pa
 import pytest
 from deltalake import CommitProperties, DeltaTable, Transaction, write_deltalake
 
-from sluicegate import again, flow, lake, marks
-from sluicegate.delivery import Delivery
 from sluicegate.errors import SluicegateError
-from sluicegate.judging import Judge
-from sluicegate.progress import Flow, Progress, progress
-from sluicegate.report import TableReport
+from sluicegate.flow import loop
+from sluicegate.flow.delivery import Delivery
+from sluicegate.flow.progress import Flow, Progress, progress
+from sluicegate.flow.report import TableReport
+from sluicegate.lake import offsets, tables
+from sluicegate.silver import reprocess
+from sluicegate.silver.evaluate import Judge
 from tests.conftest import Workspace
 
 pytestmark = pytest.mark.unit
@@ -42,7 +44,7 @@ class History:
         now = self.now()
         ours = {"until": now.until, "inputs": dict(now.stamps), "fingerprint": self.way.fingerprint,
                 "seen": now.seen, "restores": now.restores, **facts}  # fmt: skip
-        metadata = {"userMetadata": json.dumps({lake.METADATA: ours})}
+        metadata = {"userMetadata": json.dumps({tables.METADATA: ours})}
         mark = [Transaction(now.app_id, now.until)] if not uri else []
         properties = CommitProperties(custom_metadata=metadata, app_transactions=mark)
         write_deltalake(uri or self.target, ROWS, mode="append", commit_properties=properties)
@@ -180,9 +182,9 @@ def test_records_are_not_applied_again_to_a_table_that_another_run_changed(
     history.add()
     now, frame = history.now(), Delivery(None, history.way)  # type: ignore[arg-type]  # no row of it is looked at
     report = TableReport("target", "silver")
-    batch = flow.Batch(frame, 0, False, True, now, history.way, report, {})
+    batch = loop.Batch(frame, 0, False, True, now, history.way, report, {})
     judge = Judge(batch, "patients", workspace.definition.silver["patients"])
-    work = again._Again(judge, workspace.lake)
+    work = reprocess._Again(judge, workspace.lake)
     for _ in range(commits):
         history.add(history.target)
     if not commits:
@@ -203,5 +205,5 @@ def test_a_mark_is_read_in_the_epoch_of_its_rows(tmp_path: Path) -> None:
     before = history.now().app_id
     history.run()
     assert "#2" in before
-    line = marks.lineage(DeltaTable(history.target))
+    line = offsets.lineage(DeltaTable(history.target))
     assert (history.now().kind, [restore.at for restore in line.restores]) == ("idle", [2])

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from sluicegate import pseudonyms
 from sluicegate.errors import PiiKeyMissing
+from sluicegate.silver import pseudonyms
 
 pytestmark = pytest.mark.unit
 

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sluicegate.condition import Condition
-from sluicegate.query import Query, QuerySyntax
+from sluicegate.sql.condition import Condition
+from sluicegate.sql.query import Query, QuerySyntax
 
 pytestmark = pytest.mark.unit
 

@@ -12,8 +12,8 @@ from typing import Any
 
 import pytest
 
-from sluicegate.airflow import queue
-from sluicegate.airflow import trigger as triggers
+from sluicegate.airflow.sensors import sqs as sensors_sqs
+from sluicegate.airflow.sensors import trigger as triggers
 from sluicegate.errors import DefinitionError
 from tests.conftest import Workspace
 from tests.unit.test_dag import airflow_home as airflow_home
@@ -110,7 +110,7 @@ def test_without_messages_landing_is_listed_all_the_same(
     workspace, s3 = announced
     s3.put_bucket_notification_configuration(Bucket="landing", NotificationConfiguration={})
     monkeypatch.setattr(triggers, "AT_LEAST_EVERY", 0.1)
-    monkeypatch.setattr("sluicegate.airflow.queue.LONG_POLL", 1)
+    monkeypatch.setattr("sluicegate.airflow.sensors.sqs.LONG_POLL", 1)
     land = lambda: s3.put_object(Bucket="landing", Key="recordings/a.json", Body=b"[]")  # noqa: E731
     events, _ = arrivals(workspace, 1, land)
     assert events[0]["recordings_bronze"]["files"] == 1
@@ -125,7 +125,7 @@ def test_messages_are_taken_out_AT_ONCE_at_a_time(announced: tuple[Workspace, An
     (asset,) = dag_of(workspace).timetable.asset_condition.objects
     url = boto3.client("sqs", region_name="us-east-1").list_queues()["QueueUrls"][0]
     assert asset.watchers
-    listening = queue.Queue(url, {})
+    listening = sensors_sqs.Queue(url, {})
     while first := listening.receive(0):
         listening.delete(first)
     for number in range(count):
@@ -135,7 +135,7 @@ def test_messages_are_taken_out_AT_ONCE_at_a_time(announced: tuple[Workspace, An
         taken.append(len(receipts))
         listening.delete(receipts)
     assert sum(taken) == count
-    assert max(taken) == min(count, queue.AT_ONCE)
+    assert max(taken) == min(count, sensors_sqs.AT_ONCE)
 
 
 def test_a_queue_that_is_away_is_no_trouble(announced: tuple[Workspace, Any], monkeypatch: pytest.MonkeyPatch) -> None:

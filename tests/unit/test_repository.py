@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from sluicegate.jars import read
+from sluicegate.spark.jars import read
 from tests.unit.offenders import offenders
 
 pytestmark = pytest.mark.unit

@@ -7,7 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from sluicegate import archive, lake, landing, reset, restaged
+from sluicegate.bronze import reread_rows
+from sluicegate.jobs import reload
+from sluicegate.lake import tables
+from sluicegate.landing import archive, discovery
 from tests.conftest import Workspace
 
 pytestmark = pytest.mark.unit
@@ -20,10 +23,10 @@ def test_of_files_taken_away_those_are_found_that_are_there(workspace: Workspace
         name: workspace.land(f"things/{name}.json", "{}") for name in ("back", "moved", "lost", "deleted", "never")
     }
     table, at = workspace.definition.bronze["things"], workspace.lake
-    landing.enter("things", table, at)
-    ledger = lake.delta_table(at.ledger("things"))
+    discovery.enter("things", table, at)
+    ledger = tables.delta_table(at.ledger("things"))
     assert ledger is not None
-    entries = {Path(row["path"]).stem: row for row in lake.dataset(ledger).to_table().to_pylist()}
+    entries = {Path(row["path"]).stem: row for row in tables.dataset(ledger).to_table().to_pylist()}
     away = workspace.folder / "away"
     away.mkdir()
     told = []
@@ -36,12 +39,12 @@ def test_of_files_taken_away_those_are_found_that_are_there(workspace: Workspace
             files[name].unlink()
     (away / "lost.json").unlink()
     archive.note(at, "things", told)
-    places = restaged.Places(at, "things")
+    places = reread_rows.Places(at, "things")
     lost = places.find(entries.values())
     assert {Path(path).stem: retry for path, (_, retry) in lost.items()} == {"lost": True, "deleted": True}
     assert "it was deleted by cleanSource" in lost[str(files["deleted"])][0]
     assert {name for name, path in files.items() if places.of(str(path)) != str(path)} == {"moved"}
     assert places.of(str(files["moved"])) == str(away / "moved.json")
-    before = reset.preview("things", table, at)
+    before = reload.preview("things", table, at)
     assert (before.files, before.archived) == (3, 1)
     assert before.missing == sorted(str(files[name]) for name in ("lost", "deleted"))

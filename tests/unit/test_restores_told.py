@@ -12,8 +12,8 @@ import pyarrow as pa
 import pytest
 from deltalake import write_deltalake
 
-from sluicegate import lake, marks
-from sluicegate.marks import Lineage, Restore
+from sluicegate.lake import offsets, tables
+from sluicegate.lake.offsets import Lineage, Restore
 from tests.unit.test_marks import History
 
 pytestmark = pytest.mark.unit
@@ -42,7 +42,7 @@ def test_a_restore_before_many_commits_of_others_is_found(tmp_path: Path, others
     steward(history, others)
     history.commit(3, seen, reached.app_id, 1)
     steward(history, 1)
-    found = marks.lineage(history.table)
+    found = offsets.lineage(history.table)
     assert found.restores == (Restore(0, 2),)
     assert found.news
     assert [version for version in range(len(history.held)) if found.stands(version)] == [
@@ -58,7 +58,7 @@ def test_restores_that_a_commit_knows_of_are_no_news(tmp_path: Path, others: int
     history.restore(0)
     history.run()
     steward(history, others)
-    found = marks.lineage(history.table)
+    found = offsets.lineage(history.table)
     assert (found.restores, found.news) == ((Restore(0, 2),), False)
     assert found.ours is not None
     assert found.ours.version == len(history.held) - 1 - others
@@ -72,7 +72,7 @@ def test_a_log_that_begins_late_and_tells_of_no_run_begins_a_new_epoch(
     for number in range(3):
         write_deltalake(history.uri, pa.table({"_chunk": pa.array([number], pa.int64())}), mode="append")
     history.forget(gone)
-    found = marks.lineage(history.table)
+    found = offsets.lineage(history.table)
     assert (found.restores, found.ours, found.news) == (restores, None, bool(restores))
 
 
@@ -82,7 +82,7 @@ def test_a_restore_by_time_brings_back_a_version(tmp_path: Path, to: int) -> Non
     history = History(tmp_path)
     history.chunks = 3
     history.run()
-    stamps = {commit.version: commit.timestamp for commit in lake.commits(history.table)}
+    stamps = {commit.version: commit.timestamp for commit in tables.commits(history.table)}
     for version in (0, 1, 2):  # as if a day lay between them
         log = Path(history.uri) / "_delta_log" / f"{version:020}.json"
         day = int((datetime.now(UTC) - timedelta(days=9 - version)).timestamp() * 1000)
@@ -94,7 +94,7 @@ def test_a_restore_by_time_brings_back_a_version(tmp_path: Path, to: int) -> Non
         info = {"timestamp": 1, "operation": "RESTORE", "operationParameters": {"timestamp": "2026-01-01"}}
         log = Path(history.uri) / "_delta_log" / f"{3:020}.json"
         log.write_text(json.dumps({"commitInfo": info}))
-    newest = next(lake.commits(history.table, 1))
+    newest = next(tables.commits(history.table, 1))
     assert (newest.operation, newest.restored_to) == ("RESTORE", None)
     found, reached = history.state()
     assert found.restores == (Restore(to, 3),)
@@ -111,9 +111,9 @@ def test_rows_of_another_ledger_are_not_read_again_after_a_restore(tmp_path: Pat
         history.commit(chunk, line, reached.app_id, chunk - 2)
     history.restore(1)
     other = "sluicegate.bronze.things@another"
-    assert marks.reach(history.table, other, marks.lineage(history.table)).mark is None
+    assert offsets.reach(history.table, other, offsets.lineage(history.table)).mark is None
     history.restore(0)
-    assert marks.reach(history.table, other, marks.lineage(history.table)).mark == -1
+    assert offsets.reach(history.table, other, offsets.lineage(history.table)).mark == -1
 
 
 def test_a_table_whose_rows_were_all_deleted_keeps_its_mark(tmp_path: Path) -> None:
@@ -134,7 +134,7 @@ def test_the_newest_chunk_behind_another(tmp_path: Path) -> None:
     history = History(tmp_path)
     history.chunks = 3
     history.run()
-    found = [marks.newest_chunk(history.table, after) for after in (-1, 1, 2, 3, 4)]
+    found = [offsets.newest_chunk(history.table, after) for after in (-1, 1, 2, 3, 4)]
     assert found == [3, 3, 3, None, None]
 
 
@@ -163,5 +163,5 @@ def test_the_last_restore_as_of_a_version() -> None:
 )
 def test_records_of_undone_chunks_do_not_stand(mark: int | None, kept: list[Any]) -> None:
     rows = [{"chunk": chunk, "version": version} for chunk, version in ((1, 1), (2, 2), (3, 3), (2, 7), (4, 5))]
-    found = marks.standing(rows, line((3, 5), (None, 6)), mark)
+    found = offsets.standing(rows, line((3, 5), (None, 6)), mark)
     assert [(row["chunk"], row["version"]) for row in found] == kept

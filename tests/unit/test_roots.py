@@ -10,9 +10,13 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from sluicegate import clean_source, disk, lake, landing, outcome, restaged, roots, status
-from sluicegate.report import TableReport
-from sluicegate.reset import Reset
+from sluicegate.bronze import reread_rows
+from sluicegate.flow.report import TableReport
+from sluicegate.jobs.reload import Reset
+from sluicegate.lake import tables
+from sluicegate.landing import clean_source, discovery, file_status, folders
+from sluicegate.monitor import status
+from sluicegate.storage import local_files
 from tests.unit.test_outcome import NAME, Place
 
 pytestmark = pytest.mark.unit
@@ -37,7 +41,7 @@ def place(tmp_path: Path) -> Place:
     place.land("sub/b.json", "b", seconds=1)
     place.enter()
     place.take()
-    outcome.copy(place.at, NAME)
+    file_status.copy(place.at, NAME)
     return place
 
 
@@ -64,25 +68,25 @@ def test_a_ledger_of_before_knows_its_folder_by_the_paths(tmp_path: Path) -> Non
     """Ledgers did not always tell which folder was looked at."""
     place = Place(tmp_path)
     place.land("a.json")
-    found = landing.discover(NAME, place.table, place.at)
-    ledger = landing._create(place.at.ledger(NAME), landing._stamped(found.new.slice(0, 0), 0))
-    landing._append(ledger, found.new, {})
+    found = discovery.discover(NAME, place.table, place.at)
+    ledger = discovery._create(place.at.ledger(NAME), discovery._stamped(found.new.slice(0, 0), 0))
+    discovery._append(ledger, found.new, {})
     (tmp_path / "sub").mkdir()
     (tmp_path / "sub/mounted").symlink_to(place.folder)
-    assert roots.told(ledger) == ()
+    assert folders.told(ledger) == ()
     copied = pa.table({**found.new.to_pydict(), "path": ["/data/elsewhere/x.json"]}, schema=found.new.schema)
     for others in ([], [copied]):  # the newest entry may be of a copy from somewhere else
         for files in others:
-            landing._append(place.ledger(), files, {})
+            discovery._append(place.ledger(), files, {})
         for way in (place.folder, tmp_path / "sub/mounted"):
             table = place.table.model_copy(update={"path": str(way)})
-            assert landing.discover(NAME, table, place.at).new.num_rows == 0
-            assert roots.home(place.at, NAME, str(way)).folder == str(place.folder)
-        assert roots.home(place.at, NAME, str(tmp_path)).folder == str(tmp_path)
+            assert discovery.discover(NAME, table, place.at).new.num_rows == 0
+            assert folders.home(place.at, NAME, str(way)).folder == str(place.folder)
+        assert folders.home(place.at, NAME, str(tmp_path)).folder == str(tmp_path)
     here(place, tmp_path / "sub/mounted")
     place.land("b.json", seconds=1)
     place.enter()
-    assert roots.told(place.ledger()) == (str(tmp_path / "landing"),)
+    assert folders.told(place.ledger()) == (str(tmp_path / "landing"),)
 
 
 def move(place: Place, tmp_path: Path, name: str = "moved") -> None:
@@ -93,7 +97,7 @@ def move(place: Place, tmp_path: Path, name: str = "moved") -> None:
 def test_a_landing_folder_that_was_moved_is_not_read_again(place: Place, tmp_path: Path) -> None:
     move(place, tmp_path)
     place.land("c.json", "c", seconds=2)
-    seen = landing.discover(NAME, place.table, place.at)
+    seen = discovery.discover(NAME, place.table, place.at)
     assert (told(seen.new), sorted(told(seen.moved))) == (
         [("c.json", "read")], [("a.json", "moved"), ("b.json", "moved")],
     )  # fmt: skip
@@ -102,7 +106,7 @@ def test_a_landing_folder_that_was_moved_is_not_read_again(place: Place, tmp_pat
     done = TableReport(NAME, "bronze", moved_files=found.moved.num_rows)
     assert "2 files with names and sizes" in "\n".join(done.remarks())
     place.take()
-    outcome.copy(place.at, NAME)
+    file_status.copy(place.at, NAME)
     assert place.states() == [
         ("a.json", "ingested"), ("b.json", "ingested"), ("a.json", "moved"), ("b.json", "moved"),
         ("c.json", "ingested"),
@@ -125,7 +129,7 @@ def test_files_that_follow_a_moved_folder_later_are_known(place: Place, tmp_path
         assert told(place.enter().moved) == [(name.rsplit("/", 1)[-1], "moved")]
         place.land(f"of-{name[0]}.json", seconds=5)
         assert told(place.enter().new) == [(f"of-{name[0]}.json", "read")]
-    assert roots.told(place.ledger()) == (str(place.folder), str(former))
+    assert folders.told(place.ledger()) == (str(place.folder), str(former))
 
 
 def test_what_waited_in_a_folder_that_was_moved_is_read(place: Place, tmp_path: Path) -> None:
@@ -133,7 +137,7 @@ def test_what_waited_in_a_folder_that_was_moved_is_read(place: Place, tmp_path: 
     place.land("d.json", seconds=3)
     place.enter()
     waiting = place.take({"d.json": ("out of reach", True)})
-    outcome.copy(place.at, NAME)
+    file_status.copy(place.at, NAME)
     place.land("e.json", seconds=4)
     place.enter()
     assert place.ledger().version() == waiting + 1
@@ -162,11 +166,11 @@ def test_what_could_not_be_read_is_read_where_its_folder_is_now(place: Place, tm
     place.land("late.json", seconds=3)
     place.enter()
     place.take({"bad.json": ("it is damaged", False), "late.json": ("out of reach", True)})
-    outcome.copy(place.at, NAME)
+    file_status.copy(place.at, NAME)
     move(place, tmp_path)
     assert told(place.enter().new) == [("bad.json", "read"), ("late.json", "read")]
     place.take({"bad.json": ("it is damaged", False)})
-    outcome.copy(place.at, NAME)
+    file_status.copy(place.at, NAME)
     place.land("bad.json", "repaired", seconds=9)
     assert told(place.enter().new) == [("bad.json", "replace")]
 
@@ -188,7 +192,7 @@ def test_what_waits_is_read_in_one_of_two_folders(place: Place, tmp_path: Path, 
 
 def test_commits_of_others_do_not_make_a_ledger_forget_its_folders(place: Place, tmp_path: Path) -> None:
     place.ledger().optimize.compact()
-    assert roots.told(place.ledger()) == (str(place.folder),)
+    assert folders.told(place.ledger()) == (str(place.folder),)
     move(place, tmp_path)
     assert place.enter().new.num_rows == 0
 
@@ -210,9 +214,9 @@ def test_a_file_that_changes_after_its_folder_was_moved_is_one_file(place: Place
     found = place.enter(allowOverwrites=True)
     assert told(found.new) == [("a.json", "replace")]
     path = found.new["path"][0].as_py()
-    assert roots.aliases(place.ledger(), {path}) == {path: f"{former}/a.json"}
+    assert folders.aliases(place.ledger(), {path}) == {path: f"{former}/a.json"}
     place.take()
-    outcome.copy(place.at, NAME)
+    file_status.copy(place.at, NAME)
     assert place.states()[0] == ("a.json", "replaced")
     assert place.states()[-1] == ("a.json", "ingested")
 
@@ -226,7 +230,7 @@ def test_files_of_a_folder_around_or_within_are_others(place: Place, tmp_path: P
     place.land("c.json", "c", seconds=2)
     assert told(place.enter().new) == [("c.json", "read")]
     place.take()
-    outcome.copy(place.at, NAME)
+    file_status.copy(place.at, NAME)
     here(place, tmp_path / "landing")
     place.land("c.json", "c", seconds=2)
     found = place.enter()
@@ -240,7 +244,7 @@ def test_files_that_were_left_out_stay_out_when_their_folder_is_moved(tmp_path: 
     place.land("b.json", "b", seconds=1)
     place.enter(includeExistingFiles=False)
     place.take()
-    outcome.copy(place.at, NAME)
+    file_status.copy(place.at, NAME)
     move(place, tmp_path)
     assert told(place.enter(includeExistingFiles=False).moved) == [("a.json", "skip"), ("b.json", "moved")]
     assert place.enter().new.num_rows == 0
@@ -259,17 +263,17 @@ def test_a_reset_after_a_move_reads_each_file_once(place: Place, tmp_path: Path)
 
 def test_a_file_that_became_a_link_out_of_landing_is_not_opened(place: Place, tmp_path: Path) -> None:
     """Between the look at landing and the reading."""
-    entries = lake.dataset(place.ledger()).to_table().to_pylist()
-    places = restaged.Places(place.at, NAME, str(place.folder))
+    entries = tables.dataset(place.ledger()).to_table().to_pylist()
+    places = reread_rows.Places(place.at, NAME, str(place.folder))
     assert places.find(entries) == {}
     (tmp_path / "secret").write_text("{}")
     (place.folder / "a.json").unlink()
     (place.folder / "a.json").symlink_to(tmp_path / "secret")
     shutil.move(place.folder / "sub", tmp_path / "sub")
     (place.folder / "sub").symlink_to(tmp_path / "sub")
-    assert places.find(entries) == {entry["path"]: (disk.OUTSIDE, False) for entry in entries}
+    assert places.find(entries) == {entry["path"]: (local_files.OUTSIDE, False) for entry in entries}
     (tmp_path / "mounted").symlink_to(place.folder)  # the folder itself may be reached by one
     (place.folder / "sub").unlink()
     shutil.move(tmp_path / "sub", place.folder / "sub")
     by_it = [{**entry, "path": f"{tmp_path}/mounted/sub/b.json"} for entry in entries[:1]]
-    assert restaged.Places(place.at, NAME, str(tmp_path / "mounted")).find(by_it) == {}
+    assert reread_rows.Places(place.at, NAME, str(tmp_path / "mounted")).find(by_it) == {}

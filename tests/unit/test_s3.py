@@ -17,10 +17,13 @@ import pytest
 from deltalake import CommitProperties
 from deltalake.exceptions import CommitFailedError
 
-from sluicegate import aws, jars, lake, lease, process, session, store_errors, stores, tiers
+from sluicegate import processes
 from sluicegate.errors import JavaMissing, LakeLocked, LakeUnsupported, StoreRefused, StoreUnreachable
-from sluicegate.lock import pipeline_lock, turn
+from sluicegate.lake import compaction, lease, tables
+from sluicegate.lake.lock import pipeline_lock, turn
 from sluicegate.settings import Settings
+from sluicegate.spark import jars, session
+from sluicegate.storage import aws, filesystems, store_errors
 from tests.s3_server import BUCKET, PASSWORD, Proxy, s3_server, seeded
 
 pytestmark = pytest.mark.unit
@@ -33,21 +36,21 @@ def server() -> Iterator[str]:
 
 
 @pytest.fixture
-def at(server: str, request: pytest.FixtureRequest) -> lake.Lake:
-    return lake.Lake(f"s3a://{BUCKET}/{request.node.name}", "heart_rate")
+def at(server: str, request: pytest.FixtureRequest) -> tables.Lake:
+    return tables.Lake(f"s3a://{BUCKET}/{request.node.name}", "heart_rate")
 
 
-def another_process(at: lake.Lake, **changed: object) -> lease.Claim:
+def another_process(at: tables.Lake, **changed: object) -> lease.Claim:
     """A lease taken by a process of another machine."""
     claim = lease.taken(at.lock("pipeline"), "another run")
     assert isinstance(claim, lease.Claim)
     there = replace(claim, **{"host": "elsewhere", "world": "elsewhere/1", **changed})  # type: ignore[arg-type]
-    table = lake.table_at(at.lock("pipeline"))
+    table = tables.table_at(at.lock("pipeline"))
     assert lease._committed(table, there)
     return there
 
 
-def test_a_lock_keeps_others_out_until_it_is_let_go(at: lake.Lake) -> None:
+def test_a_lock_keeps_others_out_until_it_is_let_go(at: tables.Lake) -> None:
     with pipeline_lock(at, "the first run"):
         with (
             pytest.raises(LakeLocked, match=r"is being written by the first run \(pid \d+ on .+, since 20"),
@@ -60,7 +63,7 @@ def test_a_lock_keeps_others_out_until_it_is_let_go(at: lake.Lake) -> None:
         pass
 
 
-def test_of_many_at_once_one_has_it(at: lake.Lake) -> None:
+def test_of_many_at_once_one_has_it(at: tables.Lake) -> None:
     inside, most, lock = [0], [0], threading.Lock()
 
     def work(name: str) -> None:
@@ -81,7 +84,7 @@ def test_of_many_at_once_one_has_it(at: lake.Lake) -> None:
     assert most == [1]
 
 
-def test_a_lease_that_nobody_renews_ends(at: lake.Lake) -> None:
+def test_a_lease_that_nobody_renews_ends(at: tables.Lake) -> None:
     another_process(at, until=time.time() + 2.0)
     began = time.monotonic()
     with pipeline_lock(at, "the next run", wait=300.0):
@@ -91,7 +94,7 @@ def test_a_lease_that_nobody_renews_ends(at: lake.Lake) -> None:
 @pytest.mark.parametrize("beyond", [-1.0, 0.0, 1.0])
 @pytest.mark.parametrize("renewed", [False, True], ids=["taken", "renewed"])
 def test_a_lease_LASTS_so_long_from_when_it_was_taken_or_renewed(
-    at: lake.Lake, monkeypatch: pytest.MonkeyPatch, renewed: bool, beyond: float
+    at: tables.Lake, monkeypatch: pytest.MonkeyPatch, renewed: bool, beyond: float
 ) -> None:
     now = 1_000_000.0
     monkeypatch.setattr(lease, "time", SimpleNamespace(time=lambda: now))
@@ -101,11 +104,11 @@ def test_a_lease_LASTS_so_long_from_when_it_was_taken_or_renewed(
     if renewed:
         now += lease.LASTS - 1.0
         monkeypatch.setattr(lease, "RENEWED_AFTER", 0.01)
-        taken = lake.table_at(address).version()
+        taken = tables.table_at(address).version()
         keeper = lease._Keeper(address, claim, stops=False)
         keeper.start()
         deadline = time.monotonic() + 300
-        while lake.table_at(address).version() == taken:
+        while tables.table_at(address).version() == taken:
             assert time.monotonic() < deadline
             time.sleep(0.01)
         keeper._over.set()  # killed: it does not let go
@@ -122,38 +125,38 @@ def test_a_lease_LASTS_so_long_from_when_it_was_taken_or_renewed(
     assert str(lease.holder(address)) == str(other)
 
 
-def test_a_lease_of_a_process_that_is_gone_is_taken_at_once(at: lake.Lake) -> None:
+def test_a_lease_of_a_process_that_is_gone_is_taken_at_once(at: tables.Lake) -> None:
     claim = another_process(at)
-    dead = replace(claim, host=lease.Claim("", 0.0).host, pid=2**22 - 1, world=process.world())
-    assert lease._committed(lake.table_at(at.lock("pipeline")), dead)
+    dead = replace(claim, host=lease.Claim("", 0.0).host, pid=2**22 - 1, world=processes.world())
+    assert lease._committed(tables.table_at(at.lock("pipeline")), dead)
     with pipeline_lock(at, "the next run", wait=0.0):
         pass
 
 
 @pytest.mark.parametrize("world", ["another machine's start/4026531836", ""], ids=["another", "unknown"])
-def test_a_lease_stands_whose_process_cannot_be_seen_from_here(at: lake.Lake, world: str) -> None:
+def test_a_lease_stands_whose_process_cannot_be_seen_from_here(at: tables.Lake, world: str) -> None:
     """A container may have this machine's name, and the number of its process means nothing here."""
     there = another_process(at, host=lease.Claim("", 0.0).host, pid=2**22 - 1, world=world)
     with pytest.raises(LakeLocked, match="another run"), pipeline_lock(at, "the next run", wait=0.0):
         pytest.fail("both hold it")
-    assert lease._last(lake.table_at(at.lock("pipeline"))) == there
+    assert lease._last(tables.table_at(at.lock("pipeline"))) == there
 
 
-def test_what_another_version_says_of_a_lease_is_left_out(at: lake.Lake) -> None:
+def test_what_another_version_says_of_a_lease_is_left_out(at: tables.Lake) -> None:
     with pipeline_lock(at, "a run"):
-        table = lake.table_at(at.lock("pipeline"))
+        table = tables.table_at(at.lock("pipeline"))
         said = json.dumps({**asdict(lease.Claim("a later version", time.time() + 60)), "colour": "red"})
-        lake.write(table, pa.table({"nothing": pa.array([], pa.int8())}), mode="append",
+        tables.write(table, pa.table({"nothing": pa.array([], pa.int8())}), mode="append",
                    commit_properties=CommitProperties(custom_metadata={lease.KEY: said}))  # fmt: skip
         assert str(lease.holder(at.lock("pipeline"))).startswith("a later version (pid")
 
 
-def test_a_lease_is_renewed_as_long_as_work_goes_on(at: lake.Lake, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_lease_is_renewed_as_long_as_work_goes_on(at: tables.Lake, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(lease, "RENEWED_AFTER", 0.05)
     with pipeline_lock(at, "a long run"):
-        first = lease._last(lake.table_at(at.lock("pipeline")))
+        first = lease._last(tables.table_at(at.lock("pipeline")))
         deadline = time.monotonic() + 300
-        while (now := lease._last(lake.table_at(at.lock("pipeline")))) is None or first is None or now == first:
+        while (now := lease._last(tables.table_at(at.lock("pipeline")))) is None or first is None or now == first:
             assert time.monotonic() < deadline
             time.sleep(0.05)
     assert now.token == first.token
@@ -161,14 +164,14 @@ def test_a_lease_is_renewed_as_long_as_work_goes_on(at: lake.Lake, monkeypatch: 
 
 
 @pytest.mark.parametrize("usual", [signal.default_int_handler, signal.SIG_IGN], ids=["usual", "ignored"])
-def test_work_is_stopped_whose_lease_another_has(at: lake.Lake, monkeypatch: pytest.MonkeyPatch, usual: Any) -> None:
+def test_work_is_stopped_whose_lease_another_has(at: tables.Lake, monkeypatch: pytest.MonkeyPatch, usual: Any) -> None:
     """Also where Ctrl-C is ignored, as by what a script starts in its background."""
     monkeypatch.setattr(lease, "RENEWED_AFTER", 0.2)
 
     def stand_still() -> None:
         with pipeline_lock(at, "a run that stood still"):
             # The lease may be renewed between the look and the commit.
-            while not lease._committed(lake.table_at(at.lock("pipeline")), lease.Claim("another", time.time() + 60)):
+            while not lease._committed(tables.table_at(at.lock("pipeline")), lease.Claim("another", time.time() + 60)):
                 pass
             threading.Event().wait()
 
@@ -182,7 +185,7 @@ def test_work_is_stopped_whose_lease_another_has(at: lake.Lake, monkeypatch: pyt
         signal.signal(signal.SIGINT, former)
 
 
-def test_a_turn_tells_of_whoever_holds_the_lock(at: lake.Lake) -> None:
+def test_a_turn_tells_of_whoever_holds_the_lock(at: tables.Lake) -> None:
     with turn(at, "a task") as holder:
         assert holder is None
         with turn(at, "another task") as first:
@@ -194,12 +197,12 @@ def test_a_turn_tells_of_whoever_holds_the_lock(at: lake.Lake) -> None:
 def test_no_other_store_can_be_locked() -> None:
     with (
         pytest.raises(LakeUnsupported, match="neither on a local disk nor on S3"),
-        pipeline_lock(lake.Lake("abfss://a@b/lake", "p"), "a run"),
+        pipeline_lock(tables.Lake("abfss://a@b/lake", "p"), "a run"),
     ):
         pytest.fail("it was taken")
 
 
-def test_a_lock_outlives_faults(at: lake.Lake, server: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_lock_outlives_faults(at: tables.Lake, server: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Errors, throttling, and answers that are lost after the server has done what it was asked for."""
     with Proxy(server, seeded(7, 0.08)) as proxy:
         monkeypatch.setenv("AWS_ENDPOINT_URL", proxy.url)
@@ -256,12 +259,12 @@ def test_a_person_may_write_s3() -> None:
     ],
 )
 def test_what_a_store_refuses_is_a_sentence(
-    at: lake.Lake, server: str, fate: int | str, kind: type[Exception], message: str, monkeypatch: pytest.MonkeyPatch
+    at: tables.Lake, server: str, fate: int | str, kind: type[Exception], message: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with Proxy(server, lambda *_: fate) as proxy:
         monkeypatch.setenv("AWS_ENDPOINT_URL", "http://127.0.0.1:1" if fate == "closed" else proxy.url)
-        monkeypatch.setattr("sluicegate.aws.ARROW_ATTEMPTS", 2)
-        for look in (lambda: lake.delta_table(at.events), lambda: stores.files(at.root)):
+        monkeypatch.setattr("sluicegate.storage.aws.ARROW_ATTEMPTS", 2)
+        for look in (lambda: tables.delta_table(at.events), lambda: filesystems.files(at.root)):
             with pytest.raises(OSError, match=r"(?s).+") as error:
                 look()
             told = store_errors.readable(error.value)
@@ -271,25 +274,25 @@ def test_what_a_store_refuses_is_a_sentence(
             assert "\x1b" not in told.cause
 
 
-def test_tables_are_written_read_and_put_together(at: lake.Lake, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_tables_are_written_read_and_put_together(at: tables.Lake, monkeypatch: pytest.MonkeyPatch) -> None:
     rows = pa.table({"n": [1, 2]})
-    lake.write(at.events, rows)
-    lake.write(lake.table_at(at.events), rows, mode="append")
-    table = lake.table_at(at.events)
-    assert sorted(lake.dataset(table).to_table()["n"].to_pylist()) == [1, 1, 2, 2]
-    assert lake.above(table, "n", 1).to_table()["n"].to_pylist() == [2, 2]
-    assert any("add" in action for action in lake.actions(at.events, 0))
-    monkeypatch.setattr(lake, "MANY_FILES", 2)
-    late = lake.table_at(at.events)
-    assert tiers.put_together(table, "n")
-    assert lake.dataset(lake.table_at(at.events)).to_table()["n"].to_pylist() == [2, 2, 1, 1]
+    tables.write(at.events, rows)
+    tables.write(tables.table_at(at.events), rows, mode="append")
+    table = tables.table_at(at.events)
+    assert sorted(tables.dataset(table).to_table()["n"].to_pylist()) == [1, 1, 2, 2]
+    assert tables.above(table, "n", 1).to_table()["n"].to_pylist() == [2, 2]
+    assert any("add" in action for action in tables.actions(at.events, 0))
+    monkeypatch.setattr(tables, "MANY_FILES", 2)
+    late = tables.table_at(at.events)
+    assert compaction.put_together(table, "n")
+    assert tables.dataset(tables.table_at(at.events)).to_table()["n"].to_pylist() == [2, 2, 1, 1]
     with pytest.raises(CommitFailedError):
-        tiers.put_together(late, "n")
-    assert lake.delta_table(at.ledger("nothing")) is None
+        compaction.put_together(late, "n")
+    assert tables.delta_table(at.ledger("nothing")) is None
 
 
-def test_keys_are_looked_for_in_the_environment(at: lake.Lake) -> None:
-    assert not {"AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"} & set(stores.options(at.events) or {})
+def test_keys_are_looked_for_in_the_environment(at: tables.Lake) -> None:
+    assert not {"AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"} & set(filesystems.options(at.events) or {})
     assert os.environ["AWS_SECRET_ACCESS_KEY"] == PASSWORD
     with aws.given({"AWS_SECRET_ACCESS_KEY": "of one wait in the triggerer"}):
-        assert (stores.options(at.events) or {})["AWS_SECRET_ACCESS_KEY"] == "of one wait in the triggerer"
+        assert (filesystems.options(at.events) or {})["AWS_SECRET_ACCESS_KEY"] == "of one wait in the triggerer"

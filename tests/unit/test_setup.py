@@ -15,8 +15,8 @@ from pathlib import Path
 import pytest
 
 from scripts import setup
-from sluicegate import jars, session
 from sluicegate.errors import JavaMissing
+from sluicegate.spark import jars, session
 
 pytestmark = pytest.mark.unit
 
@@ -48,14 +48,14 @@ def checkout(tmp_path: Path) -> Path:
     root = tmp_path / "checkout"
     for name in (
         "scripts/setup.py",
-        *(f"sluicegate/{module}.py" for module in ("__init__", "errors", "jars", "settings")),
+        *(f"sluicegate/{module}.py" for module in ("__init__", "errors", "settings", "spark/__init__", "spark/jars")),
     ):
         (root / name).parent.mkdir(parents=True, exist_ok=True)
         shutil.copy(REPOSITORY / name, root / name)
-    (root / "sluicegate" / "jars.lock").write_text(
+    (root / "sluicegate" / "spark" / "jars.lock").write_text(
         f"# comment\n\n{COORDINATE}  thing_2.13-1.0.jar  {hashlib.sha256(GOOD).hexdigest()}\n"
     )
-    (root / "sluicegate" / "jars-s3.lock").write_text(
+    (root / "sluicegate" / "spark" / "jars-s3.lock").write_text(
         f"org.example:hadoop-aws:1.0  hadoop-aws-1.0.jar  {hashlib.sha256(GOOD).hexdigest()}\n"
     )
     (root / "pyproject.toml").write_text('[tool.uv]\nrequired-version = "==9.9.9"\n')
@@ -269,7 +269,7 @@ def test_the_first_time_does_all_and_the_second_nothing(checkout: Path) -> None:
     assert calls(checkout) == ["uv sync", "archive"]
 
 
-@pytest.mark.parametrize("changed", ["uv.lock", "pyproject.toml", "sluicegate/jars.lock"])
+@pytest.mark.parametrize("changed", ["uv.lock", "pyproject.toml", "sluicegate/spark/jars.lock"])
 def test_a_changed_pin_sets_up_again(checkout: Path, changed: str) -> None:
     run(checkout)
     calls(checkout)

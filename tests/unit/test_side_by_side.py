@@ -11,9 +11,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sluicegate import job
-from sluicegate import side_by_side as module
-from sluicegate.side_by_side import each, side_by_side
+from sluicegate.jobs import layer as layer_job
+from sluicegate.jobs import parallel as module
+from sluicegate.jobs.parallel import each, side_by_side
 from tests.conftest import Workspace
 
 pytestmark = pytest.mark.unit
@@ -83,7 +83,7 @@ def test_a_job_fills_no_more_tables_at_a_time_than_it_may(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, tables: int
 ) -> None:
     """Two may be; of three the last one waits for the first that ends."""
-    monkeypatch.setattr(job, "SIDE_BY_SIDE", 2)
+    monkeypatch.setattr(layer_job, "SIDE_BY_SIDE", 2)
     workspace = Workspace(tmp_path)
     names = [f"t{number}" for number in range(tables)]
     items = "".join(f"  {name}: {{path: /nowhere/{name}, format: json}}\n" for name in names)
@@ -93,7 +93,7 @@ def test_a_job_fills_no_more_tables_at_a_time_than_it_may(
     at_once: list[int] = []
     ended: list[str] = []
 
-    class Watched(job.Job):
+    class Watched(layer_job.Job):
         def _table(self, name: str, way: Any) -> None:
             with lock:
                 begun.append(name)

@@ -18,8 +18,8 @@ from typing import Any
 import pytest
 
 from sluicegate.errors import UserError
-from sluicegate.simulators import SIMULATIONS, Faults, Landed, Simulator, continuously, engine, simulate
-from sluicegate.simulators import heart_rate as simulator
+from sluicegate.tools.simulators import SIMULATIONS, Faults, Landed, Simulator, continuously, engine, simulate
+from sluicegate.tools.simulators import heart_rate as simulator
 
 pytestmark = pytest.mark.unit
 

@@ -13,8 +13,8 @@ import pyarrow as pa
 import pytest
 from pydantic import ValidationError
 
-from sluicegate.definition_bronze import LARGEST_RECORD, BronzeTable
-from sluicegate.sizes import BLOCK, GROWTH, Bounds, look, too_large
+from sluicegate.bronze.file_sizes import BLOCK, GROWTH, Bounds, look, too_large
+from sluicegate.definition.bronze import LARGEST_RECORD, BronzeTable
 
 pytestmark = pytest.mark.unit
 

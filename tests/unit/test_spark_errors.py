@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from sluicegate import spark_errors
 from sluicegate.errors import QueryError
+from sluicegate.spark import spark_errors
 
 pytestmark = pytest.mark.unit
 

@@ -20,12 +20,14 @@ import pytest
 from deltalake import DeltaTable, write_deltalake
 from typer.testing import CliRunner
 
-from sluicegate import cli, definition, sqlshell
+from sluicegate import definition
+from sluicegate.cli import app
 from sluicegate.definition import Pipeline
 from sluicegate.errors import NotADeltaTable, QueryError, SluicegateError
-from sluicegate.ordering import Ordering
-from sluicegate.query import Query
 from sluicegate.settings import Settings
+from sluicegate.sql.order_by import Ordering
+from sluicegate.sql.query import Query
+from sluicegate.tools.sqlshell import shell
 
 pytestmark = pytest.mark.unit
 
@@ -79,7 +81,7 @@ class Shop:
         write_deltalake(str(self.lake / place), rows, **how)
 
     def ask(self, sql: str) -> list[tuple[Any, ...]]:
-        table = sqlshell.query(sql, self.pipelines, self.settings)
+        table = shell.query(sql, self.pipelines, self.settings)
         return list(zip(*(column.to_pylist() for column in table.columns), strict=True))
 
     def refusal(self, sql: str) -> QueryError:
@@ -130,7 +132,7 @@ def shop(tmp_path_factory: pytest.TempPathFactory) -> Shop:
 
 
 def test_tables_are_named_by_pipeline_and_by_database(shop: Shop) -> None:
-    tables = sqlshell.tables(shop.pipelines, shop.settings)
+    tables = shell.tables(shop.pipelines, shop.settings)
     own = {
         "heart.recordings": "heart/bronze/recordings",
         "heart.patients": "heart/bronze/patients",
@@ -154,7 +156,7 @@ def test_a_table_is_found_by_each_of_its_names(shop: Shop, name: str) -> None:
 
 def test_quarantine_is_a_table_like_others_and_nothing_is_hidden(shop: Shop) -> None:
     assert shop.ask("SELECT * FROM heart.enriched_quarantine") == [(99, "known_patient")]
-    table = sqlshell.query("SELECT * FROM heart.recordings", shop.pipelines, shop.settings)
+    table = shell.query("SELECT * FROM heart.recordings", shop.pipelines, shop.settings)
     assert table.column_names == ["device_id", "mrn", "time", "heartrate", "_chunk", "_pos"]
     assert shop.ask("SELECT max(_chunk), max(_pos) FROM heart.recordings") == [(1, 1)]
 
@@ -228,7 +230,7 @@ def test_the_tables_of_a_real_definition_are_found(tmp_path: Path) -> None:
     pipelines = Path(__file__).resolve().parent.parent.parent / "pipelines"
     settings = Settings(str(tmp_path / "lake"), str(tmp_path / "landing"), pipelines, "local")
     known = {name: definition.load(name, settings) for name in definition.names(pipelines)}
-    tables = sqlshell.tables(known, settings)
+    tables = shell.tables(known, settings)
     lake = tmp_path / "lake" / "heart_rate"
     assert tables["heart_rate.recordings_bronze"] == str(lake / "bronze" / "recordings_bronze")
     assert tables["heart_rate.recordings_enriched_quarantine"] == str(
@@ -245,7 +247,7 @@ def test_a_de_identified_table_has_a_name_of_its_own(tmp_path: Path) -> None:
         'silver: {s: {sql: "SELECT a FROM STREAM(b)", pii: [a], deidentified: {a: mask}}}\n'
     )
     settings = Settings(str(tmp_path / "lake"), "/landing", tmp_path, "local")
-    found = sqlshell.tables({"p": definition.load("p", settings)}, settings)
+    found = shell.tables({"p": definition.load("p", settings)}, settings)
     assert list(found) == ["p.b", "p.s", "p.s_quarantine", "p.s_deidentified"]
     assert found["p.s_deidentified"] == f"{tmp_path}/lake/p/silver/s_deidentified"
 
@@ -253,16 +255,16 @@ def test_a_de_identified_table_has_a_name_of_its_own(tmp_path: Path) -> None:
 def test_a_pipeline_comes_before_a_database_of_its_name(shop: Shop) -> None:
     stands = {"clinic": Stand("clinic", None, bronze={"enriched": 1})}
     pipelines = cast("Mapping[str, Pipeline]", shop.stands | stands)
-    tables = sqlshell.tables(pipelines, shop.settings)
+    tables = shell.tables(pipelines, shop.settings)
     assert tables["clinic.enriched"] == f"{shop.lake}/clinic/bronze/enriched"
     assert tables["clinic.daily"] == f"{shop.lake}/heart/gold/daily"
 
 
 def test_without_pipelines_there_are_no_tables(shop: Shop) -> None:
-    assert sqlshell.tables({}, shop.settings) == {}
+    assert shell.tables({}, shop.settings) == {}
     with pytest.raises(QueryError, match="there is no table t"):
-        sqlshell.query("SELECT * FROM t", {}, shop.settings)
-    assert sqlshell.query("SELECT 1 AS one", {}, shop.settings).to_pylist() == [{"one": 1}]
+        shell.query("SELECT * FROM t", {}, shop.settings)
+    assert shell.query("SELECT 1 AS one", {}, shop.settings).to_pylist() == [{"one": 1}]
 
 
 # Time travel
@@ -401,7 +403,7 @@ def test_a_query_reads_nothing_but_the_lake(shop: Shop, tmp_path: Path, source: 
 def test_even_the_engine_itself_cannot_reach_anything(tmp_path: Path, statement: str) -> None:
     file = tmp_path / "secret.csv"
     file.write_text("secret\n1\n")
-    with sqlshell._engine() as engine, pytest.raises(duckdb.Error):
+    with shell._engine() as engine, pytest.raises(duckdb.Error):
         engine.execute(statement.format(file=file))
     assert os.listdir(tmp_path) == ["secret.csv"]
 
@@ -652,28 +654,28 @@ def test_spark_shapes_of_queries_run(shop: Shop) -> None:
 
 def test_columns_have_the_names_that_people_expect(shop: Shop) -> None:
     sql = "SELECT avg(heartrate), count(*), cast(sum(mrn) AS INT), 1 + 1, max(e.name) AS m FROM enriched e"
-    table = sqlshell.query(sql, shop.pipelines, shop.settings)
+    table = shell.query(sql, shop.pipelines, shop.settings)
     assert table.column_names == ["avg(heartrate)", "count(*)", "CAST(sum(mrn) AS INT)", "1 + 1", "m"]
-    table = sqlshell.query("SELECT cast(heartrate AS INT), e.name FROM enriched e", shop.pipelines, shop.settings)
+    table = shell.query("SELECT cast(heartrate AS INT), e.name FROM enriched e", shop.pipelines, shop.settings)
     assert table.column_names == ["heartrate", "name"]
 
 
 def test_columns_of_one_name_are_kept_apart(shop: Shop) -> None:
     sql = "SELECT a.mrn, b.mrn, a.MRN FROM enriched a JOIN enriched b ON a.mrn = b.mrn LIMIT 1"
-    table = sqlshell.query(sql, shop.pipelines, shop.settings)
+    table = shell.query(sql, shop.pipelines, shop.settings)
     assert table.column_names == ["mrn", "mrn_1", "mrn_2"]
 
 
 def test_types_are_those_of_spark(shop: Shop) -> None:
     sql = "SELECT sum(mrn) AS s, count(*) AS n, max(time) AS t, sum(heartrate) AS h FROM enriched"
-    schema = sqlshell.query(sql, shop.pipelines, shop.settings).schema
+    schema = shell.query(sql, shop.pipelines, shop.settings).schema
     assert schema.types == [pa.int64(), pa.int64(), UTC_TIME, pa.float64()]
     [(huge,)] = shop.ask("SELECT sum(x) FROM (SELECT 9223372036854775807 AS x UNION ALL SELECT 1)")
     assert huge == Decimal(2**63)
 
 
 def test_an_empty_result_has_its_columns(shop: Shop) -> None:
-    table = sqlshell.query("SELECT name, time FROM enriched WHERE mrn = 0", shop.pipelines, shop.settings)
+    table = shell.query("SELECT name, time FROM enriched WHERE mrn = 0", shop.pipelines, shop.settings)
     assert table.num_rows == 0
     assert table.schema.names == ["name", "time"]
 
@@ -796,7 +798,7 @@ bronze:
         (tmp_path / "pipelines" / name / "pipeline.yaml").write_text(f"name: {name}\n{text}")
     write_deltalake(str(tmp_path / "lake" / "good" / "bronze" / "raw"), pa.table({"a": [1]}))
     places = ["--lake", str(tmp_path / "lake"), "--pipelines", str(tmp_path / "pipelines"), "--json"]
-    done = CliRunner().invoke(cli.app, ["sql", "SELECT a FROM good.raw", *places])
+    done = CliRunner().invoke(app.app, ["sql", "SELECT a FROM good.raw", *places])
     assert (done.exit_code, json.loads(done.stdout)) == (0, [{"a": 1}])
     assert done.stderr.startswith(
         "warning: the tables of torn are not known here: the definition of torn has a mistake"

@@ -13,12 +13,16 @@ import pyarrow as pa
 import pytest
 from deltalake import CommitProperties, DeltaTable, Transaction, write_deltalake
 
-from sluicegate import behind, lake, landing, outcome, plan, proof, reset, run, status
 from sluicegate.errors import AccountingError, DefinitionError, UserError
-from sluicegate.finding import Finding
-from sluicegate.progress import progress
-from sluicegate.report import RunReport
-from sluicegate.request import Request
+from sluicegate.flow.finding import Finding
+from sluicegate.flow.progress import progress
+from sluicegate.flow.report import RunReport
+from sluicegate.jobs import reload
+from sluicegate.lake import tables as lake_tables
+from sluicegate.landing import discovery, file_status
+from sluicegate.monitor import backlog, plan, status, verify
+from sluicegate.run import pipeline as run_pipeline
+from sluicegate.run.request import Request
 from tests.by_hand import records, taken_in
 from tests.conftest import Workspace
 
@@ -48,12 +52,12 @@ def things(tmp_path: Path) -> Workspace:
 
 
 def waits(workspace: Workspace) -> dict[str, str]:
-    return {one.table: one.what for one in behind.waiting(workspace.definition, workspace.settings)}
+    return {one.table: one.what for one in backlog.waiting(workspace.definition, workspace.settings)}
 
 
 def overdue(workspace: Workspace, began: datetime, run_id: str = "") -> list[str]:
-    found = behind.waiting(workspace.definition, workspace.settings)
-    late = behind.overdue(found, began, lambda _, commit: (commit.ours or {}).get("run_id") == run_id)
+    found = backlog.waiting(workspace.definition, workspace.settings)
+    late = backlog.overdue(found, began, lambda _, commit: (commit.ours or {}).get("run_id") == run_id)
     return [one.table for one in late]
 
 
@@ -79,7 +83,7 @@ def test_what_came_after_a_mark_is_counted(things: Workspace) -> None:
     records(things, "things", [4], run_id="second")
     records(things, "things", [5, 6], run_id="second")
     assert waits(things) == {table: "3 rows of things wait" for table in ("names", "s")}
-    assert {one.kind for one in behind.findings(things.definition, things.settings)} == {"behind"}
+    assert {one.kind for one in backlog.findings(things.definition, things.settings)} == {"behind"}
     taken_in(things, "names", [4, 5, 6])
     taken_in(things, "s", [4, 5, 6])
     records(things, "names", [], run_id="third")
@@ -109,20 +113,20 @@ def test_a_table_that_waits_for_another_is_not_overdue(things: Workspace) -> Non
 def test_files_of_the_ledger_that_bronze_has_not_read_are_told(workspace: Workspace) -> None:
     for number in range(3):
         workspace.land(f"recordings/{number}.json", "[]")
-    landing.enter("recordings_bronze", workspace.definition.bronze["recordings_bronze"], workspace.lake)
+    discovery.enter("recordings_bronze", workspace.definition.bronze["recordings_bronze"], workspace.lake)
     assert waits(workspace) == {"recordings_bronze": "3 files of its ledger wait"}
     assert overdue(workspace, LONG_AGO) == ["recordings_bronze"]
 
 
 def test_files_that_waited_and_are_in_no_ledger_are_told(workspace: Workspace) -> None:
     def unread(began: datetime) -> dict[str, str]:
-        return behind.unread(workspace.definition, workspace.settings, began)
+        return backlog.unread(workspace.definition, workspace.settings, began)
 
     workspace.land("recordings/a.json", "[]", age=60)
     now = datetime.now(UTC)
     assert unread(now) == {"recordings_bronze": "1 file that landed before it are not read"}
     assert unread(now - timedelta(hours=1)) == {}  # it came while the run went on
-    landing.enter("recordings_bronze", workspace.definition.bronze["recordings_bronze"], workspace.lake)
+    discovery.enter("recordings_bronze", workspace.definition.bronze["recordings_bronze"], workspace.lake)
     workspace.land("recordings/b.json", "[]", age=60)
     assert unread(now) == {}  # files were entered while the run went on; what is left came later, however old it looks
 
@@ -141,7 +145,7 @@ def test_records_that_are_wrong_are_told_by_identity_with_what_mends_them(
     taken_in(things, "names", [1, 2, 3])
     taken_in(things, "s", [1, 2])
     records(things, "s_set_aside", aside)
-    found = proof.findings(things.definition, things.settings)
+    found = verify.findings(things.definition, things.settings)
     assert found == [Finding("wrong", "s", what, "sluicegate run heart_rate --full-refresh s")]
     assert found[0].lines() == [f"NOT RIGHT: s: {what}", "  run: sluicegate run heart_rate --full-refresh s"]
 
@@ -153,7 +157,7 @@ def committed(workspace: Workspace, name: str, path: str, said: Mapping[str, Any
     rows = {"_chunk": pa.array([now.until], pa.int64()), "_pos": pa.array([0], pa.int64()), "source_file": [path],
             "_corrupt_record": pa.nulls(1, pa.string()), "_rescued_data": pa.nulls(1, pa.string())}  # fmt: skip
     properties = CommitProperties(
-        custom_metadata={"userMetadata": json.dumps({lake.METADATA: ours})},
+        custom_metadata={"userMetadata": json.dumps({lake_tables.METADATA: ours})},
         app_transactions=[Transaction(now.app_id, now.until)],
     )
     write_deltalake(workspace.uri(name), pa.table(rows), mode="append", commit_properties=properties)
@@ -163,10 +167,10 @@ def committed(workspace: Workspace, name: str, path: str, said: Mapping[str, Any
 def test_a_file_is_compared_with_what_it_says_itself_to_have(workspace: Workspace, records_said: int | None) -> None:
     path = str(workspace.land("recordings/a.json", "[]"))
     name = "recordings_bronze"
-    landing.enter(name, workspace.definition.bronze[name], workspace.lake)
+    discovery.enter(name, workspace.definition.bronze[name], workspace.lake)
     committed(workspace, name, path, {} if records_said is None else {"manifest": {path: records_said}})
-    outcome.copy(workspace.lake, name)  # it counts what is in the table, and so cannot tell what is not
-    found = proof.findings(workspace.definition, workspace.settings)
+    file_status.copy(workspace.lake, name)  # it counts what is in the table, and so cannot tell what is not
+    found = verify.findings(workspace.definition, workspace.settings)
     mend = f"sluicegate reload heart_rate {name} --files {path}"
     lost = Finding("wrong", name, f"{path} has 2 records, and 1 are in the table", mend)
     assert found == ([lost] if records_said == 2 else [])
@@ -176,16 +180,16 @@ def test_a_run_that_ended_right_behind_its_commit_has_lost_nothing(workspace: Wo
     """What became of its files comes on record with the next run: nothing is to be read again for that."""
     name = "recordings_bronze"
     path = str(workspace.land("recordings/a.json", "[]"))
-    landing.enter(name, workspace.definition.bronze[name], workspace.lake)
+    discovery.enter(name, workspace.definition.bronze[name], workspace.lake)
     committed(workspace, name, path, {"manifest": {path: 1}})
     what = "what became of 1 file is not on record yet, as a run ended right behind its commit"
     unsaid = Finding("behind", name, what, "sluicegate run heart_rate")
     for limit in (None, 0):
-        assert proof.findings(workspace.definition, workspace.settings, limit) == [unsaid]
+        assert verify.findings(workspace.definition, workspace.settings, limit) == [unsaid]
     DeltaTable(workspace.uri(name)).delete()
     lost = Finding("wrong", name, f"{path} gave 1 rows, and 0 are in the table",
                    f"sluicegate reload heart_rate {name} --files {path}")  # fmt: skip
-    assert proof.findings(workspace.definition, workspace.settings) == [unsaid, lost]
+    assert verify.findings(workspace.definition, workspace.settings) == [unsaid, lost]
 
 
 def test_reloading_a_file_mends_that_nothing_is_known_of_it(workspace: Workspace) -> None:
@@ -193,20 +197,20 @@ def test_reloading_a_file_mends_that_nothing_is_known_of_it(workspace: Workspace
     of_files = workspace.definition.bronze[name]
     for number in range(2):
         path = str(workspace.land(f"recordings/{number}.json", "[]"))
-        landing.enter(name, of_files, workspace.lake)
+        discovery.enter(name, of_files, workspace.lake)
         committed(workspace, name, path)
-    outcome.copy(workspace.lake, name)
+    file_status.copy(workspace.lake, name)
     first = str(workspace.folder / "landing/recordings/0.json")
     DeltaTable(workspace.lake.outcome(name)).delete(f"path = '{first}'")
     mend = f"sluicegate reload heart_rate {name} --files {first}"
     unknown = Finding("wrong", name, f"nothing is known of what became of {first}", mend)
-    assert proof.findings(workspace.definition, workspace.settings) == [unknown]
-    assert landing.enter(name, of_files, workspace.lake, reset.Reload((first,)).look).new.num_rows == 1
+    assert verify.findings(workspace.definition, workspace.settings) == [unknown]
+    assert discovery.enter(name, of_files, workspace.lake, reload.Reload((first,)).look).new.num_rows == 1
     DeltaTable(workspace.uri(name)).delete(f"source_file = '{first}'")
     committed(workspace, name, first)
-    outcome.copy(workspace.lake, name)
-    assert proof.findings(workspace.definition, workspace.settings) == []
-    states = [(row["path"], row["state"]) for row in outcome.fates(workspace.lake, name).to_pylist()]
+    file_status.copy(workspace.lake, name)
+    assert verify.findings(workspace.definition, workspace.settings) == []
+    states = [(row["path"], row["state"]) for row in file_status.fates(workspace.lake, name).to_pylist()]
     assert states == [(first, "replaced"), (path, "ingested"), (first, "ingested")]
 
 
@@ -214,32 +218,32 @@ def test_what_mends_a_file_of_a_former_landing_folder_is_told_by_its_name_now(wo
     name = "recordings_bronze"
     of_files = workspace.definition.bronze[name]
     was = workspace.land("recordings/a.json", "[]")
-    landing.enter(name, of_files, workspace.lake)
+    discovery.enter(name, of_files, workspace.lake)
     committed(workspace, name, str(was))
-    outcome.copy(workspace.lake, name)
+    file_status.copy(workspace.lake, name)
     folder = was.parent.rename(workspace.folder / "elsewhere")
     of_files = of_files.model_copy(update={"path": str(folder)})
-    assert landing.enter(name, of_files, workspace.lake).moved.num_rows == 1
+    assert discovery.enter(name, of_files, workspace.lake).moved.num_rows == 1
     now = progress(plan.flows(workspace.definition, workspace.lake, "bronze")[name])
     nothing = DeltaTable(workspace.uri(name)).to_pyarrow_table().slice(0, 0)
     past = CommitProperties(app_transactions=[Transaction(now.app_id, now.until)])
     write_deltalake(workspace.uri(name), nothing, mode="append", commit_properties=past)
     DeltaTable(workspace.uri(name)).delete()
-    found = proof.findings(workspace.definition, workspace.settings)
+    found = verify.findings(workspace.definition, workspace.settings)
     assert [one.mend for one in found] == [f"sluicegate reload heart_rate {name} --files {folder}/a.json"]
-    again = reset.Reload((f"{folder}/a.json",)).look(name, of_files, workspace.lake).new
+    again = reload.Reload((f"{folder}/a.json",)).look(name, of_files, workspace.lake).new
     assert again.select(["path", "action"]).to_pylist() == [{"path": f"{folder}/a.json", "action": "replace"}]
 
 
-@pytest.mark.parametrize("count", [proof.SHOWN - 1, proof.SHOWN, proof.SHOWN + 1])
+@pytest.mark.parametrize("count", [verify.SHOWN - 1, verify.SHOWN, verify.SHOWN + 1])
 def test_so_many_records_are_named_and_all_are_counted(things: Workspace, count: int) -> None:
     taken_in(things, "names", [1, 2, 3])
     taken_in(things, "s", [1, 2, 3])
     records(things, "s_quarantine", [100 + number for number in range(count)])
-    (found,) = proof.findings(things.definition, things.settings)
+    (found,) = verify.findings(things.definition, things.settings)
     assert found.what.startswith(f"{count} records have no source")
-    assert found.what.count("1/1") == min(count, proof.SHOWN)
-    assert ("…" in found.what) == (count > proof.SHOWN)
+    assert found.what.count("1/1") == min(count, verify.SHOWN)
+    assert ("…" in found.what) == (count > verify.SHOWN)
 
 
 def test_rows_that_a_person_took_away_from_silver_are_told(things: Workspace) -> None:
@@ -254,7 +258,7 @@ def test_rows_that_a_person_took_away_from_silver_are_told(things: Workspace) ->
 
 def test_a_command_does_not_end_well_that_left_a_table_behind(things: Workspace) -> None:
     told: list[str] = []
-    ended = run._demand_up_to_date
+    ended = run_pipeline._demand_up_to_date
     with pytest.raises(AccountingError, match="names did not take in what was there"):
         ended(things.definition, things.settings, [], LATER, told.append)
     taken_in(things, "names", [1, 2, 3])
@@ -295,7 +299,7 @@ def test_files_are_told_by_what_became_of_them(workspace: Workspace) -> None:
     assert told() == []
     for number in range(3):
         workspace.land(f"recordings/{number}.json", "[]", age=100 - number)
-    landing.enter("recordings_bronze", workspace.definition.bronze["recordings_bronze"], workspace.lake)
+    discovery.enter("recordings_bronze", workspace.definition.bronze["recordings_bronze"], workspace.lake)
     workspace.land("recordings/1.json", "[1]", age=50)
     workspace.land("recordings/new.json", "[]", age=40)
     workspace.land("recordings/young.json", "[]", age=0)
@@ -316,13 +320,13 @@ def submitted(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, ...]]:
         jobs.append((layer, *extra))
         return RunReport(pipeline, layer)
 
-    monkeypatch.setattr(run, "submit", submit)
+    monkeypatch.setattr(run_pipeline, "submit", submit)
     return jobs
 
 
 def refreshed(workspace: Workspace, *tables: str, layer: str | None = None) -> None:
     asked = Request.of(workspace.definition, "full-refresh", tables=tables)
-    run.refresh(workspace.definition, workspace.settings, layer, print, asked)
+    run_pipeline.refresh(workspace.definition, workspace.settings, layer, print, asked)
 
 
 def test_a_full_refresh_is_followed_by_what_is_made_of_the_tables(
@@ -352,5 +356,5 @@ def test_a_full_refresh_is_followed_by_what_is_made_of_the_tables(
     [("ingested", 3), ("archived", 3), ("failed", 3), ("replaced", 0), ("skipped", 0), ("moved", 0)],
 )
 def test_of_a_file_whose_rows_are_not_its_own_none_may_be_in_the_table(state: str, rows: int) -> None:
-    assert proof._gave({"state": state, "rows": 3}) == rows
-    assert proof._gave({"state": state, "rows": None}) == (None if rows else 0)
+    assert verify._gave({"state": state, "rows": 3}) == rows
+    assert verify._gave({"state": state, "rows": None}) == (None if rows else 0)

@@ -115,7 +115,7 @@ def test_a_token_of_the_environment_is_not_mixed_with_the_connections_keys(
 
 
 def test_the_triggerer_finds_them_and_keeps_them_from_other_waits(landed: Settings, server: Server) -> None:
-    from sluicegate.airflow.trigger import LandedFilesTrigger
+    from sluicegate.airflow.sensors.trigger import LandedFilesTrigger
 
     places = {name: str(value) for name, value in vars(landed).items()}
     trigger = LandedFilesTrigger(pipeline="heart_rate", places=places, tables=[], every=0.01)
@@ -175,7 +175,7 @@ def test_what_is_not_understood_is_a_sentence(
 ) -> None:
     from airflow.sdk.exceptions import AirflowFailException
 
-    from sluicegate.airflow.trigger import LandedFilesTrigger
+    from sluicegate.airflow.sensors.trigger import LandedFilesTrigger
 
     if other is None:
         monkeypatch.delenv("AIRFLOW_CONN_LANDING")

@@ -24,10 +24,12 @@ import pytest
 from fsspec import AbstractFileSystem
 from fsspec.implementations.memory import MemoryFileSystem
 
-from sluicegate import disk, lake, landing, outcome, stores
-from sluicegate.copy_into import Copy
-from sluicegate.definition_bronze import BronzeTable
+from sluicegate.definition.bronze import BronzeTable
 from sluicegate.errors import LakeUnsupported, LandingMissing, SluicegateError, SourceError, StoreUnreachable
+from sluicegate.jobs.copy_into import Copy
+from sluicegate.lake import tables
+from sluicegate.landing import discovery, file_status
+from sluicegate.storage import filesystems, local_files
 
 pytestmark = pytest.mark.unit
 
@@ -118,8 +120,8 @@ def store(request: pytest.FixtureRequest, tmp_path: Path) -> Store:
 
 
 @pytest.fixture
-def at(tmp_path: Path) -> lake.Lake:
-    return lake.Lake(str(tmp_path / "lake"), "stores")
+def at(tmp_path: Path) -> tables.Lake:
+    return tables.Lake(str(tmp_path / "lake"), "stores")
 
 
 def table(store: Store, **options: Any) -> BronzeTable:
@@ -130,12 +132,12 @@ def later(seconds: float = 60) -> datetime:
     return datetime.now(UTC) + timedelta(seconds=seconds)
 
 
-def look(store: Store, at: lake.Lake, now: datetime | None = None, **options: Any) -> landing.Discovery:
+def look(store: Store, at: tables.Lake, now: datetime | None = None, **options: Any) -> discovery.Discovery:
     """Looks a minute from now, when all has settled."""
-    return landing.discover(NAME, table(store, **options), at, now or later())
+    return discovery.discover(NAME, table(store, **options), at, now or later())
 
 
-def refused(store: Store, found: landing.Discovery) -> dict[str, str]:
+def refused(store: Store, found: discovery.Discovery) -> dict[str, str]:
     return {path[len(store.folder) + 1 :]: why for path, why in found.refused.items()}
 
 
@@ -158,7 +160,7 @@ def names(store: Store, files: Any) -> list[str]:
     return sorted(path[len(store.folder) + 1 :] for path in paths)
 
 
-def test_files_of_all_folders_with_their_sizes_and_times(store: Store, at: lake.Lake) -> None:
+def test_files_of_all_folders_with_their_sizes_and_times(store: Store, at: tables.Lake) -> None:
     before = datetime.now(UTC) - timedelta(seconds=2)  # S3 gives whole seconds
     store.put("a.json", b"1")
     store.put("x/y/z/b.json", b"22")
@@ -171,38 +173,38 @@ def test_files_of_all_folders_with_their_sizes_and_times(store: Store, at: lake.
     assert set(found["action"].to_pylist()) == {"read"}
 
 
-def test_odd_names_are_those_that_fsspec_opens(store: Store, at: lake.Lake) -> None:
+def test_odd_names_are_those_that_fsspec_opens(store: Store, at: tables.Lake) -> None:
     for name in ODD:
         store.put(name, name.encode())
     found = look(store, at).new
     assert names(store, found) == sorted(ODD)
     changed = dict(zip(found["path"].to_pylist(), found["modification_time"].to_pylist(), strict=True))
     for path in found["path"].to_pylist():
-        fs, place = stores.opened(path)
+        fs, place = filesystems.opened(path)
         assert fs.cat_file(place).decode() == path[len(store.folder) + 1 :]
-        with stores.reader(path) as file:
+        with filesystems.reader(path) as file:
             assert file.read().decode() == path[len(store.folder) + 1 :]
-        assert stores.file(path) == (len(path[len(store.folder) + 1 :].encode()), changed[path])
+        assert filesystems.file(path) == (len(path[len(store.folder) + 1 :].encode()), changed[path])
 
 
 @pytest.mark.parametrize("seconds", [1_700_000_000_000, -99_999_999_999])
 def test_a_time_that_python_has_no_word_for_stops_nothing(
-    seconds: int, tmp_path: Path, at: lake.Lake, monkeypatch: pytest.MonkeyPatch
+    seconds: int, tmp_path: Path, at: tables.Lake, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Milliseconds that were set for seconds: not all disks keep them, so the one that does is played."""
     path = tmp_path / "landing/a.json"
     path.parent.mkdir()
     path.write_text("{}")
-    monkeypatch.setattr(stores.Walk, "files", lambda _: iter([(str(path), 2, seconds * 1_000_000)]))
+    monkeypatch.setattr(filesystems.Walk, "files", lambda _: iter([(str(path), 2, seconds * 1_000_000)]))
     of_files = BronzeTable(path=str(path.parent), format="json", settleSeconds=0)
-    assert landing.enter("b", of_files, at).new.num_rows == 1
-    assert [entry["state"] for entry in outcome.fates(at, "b").to_pylist()] == ["waiting"]
-    seen = stores._moment(seconds * 1_000_000)
-    assert outcome.fates(at, "b")["modification_time"].to_pylist() == [seen]  # cleanSource compares the two
-    assert not landing.enter("b", of_files, at).new.num_rows
+    assert discovery.enter("b", of_files, at).new.num_rows == 1
+    assert [entry["state"] for entry in file_status.fates(at, "b").to_pylist()] == ["waiting"]
+    seen = filesystems._moment(seconds * 1_000_000)
+    assert file_status.fates(at, "b")["modification_time"].to_pylist() == [seen]  # cleanSource compares the two
+    assert not discovery.enter("b", of_files, at).new.num_rows
 
 
-def test_hidden_and_temporary_names_are_left_out(store: Store, at: lake.Lake) -> None:
+def test_hidden_and_temporary_names_are_left_out(store: Store, at: tables.Lake) -> None:
     for name in (
         "_SUCCESS",
         ".crc",
@@ -219,7 +221,7 @@ def test_hidden_and_temporary_names_are_left_out(store: Store, at: lake.Lake) ->
     assert names(store, look(store, at).new) == ["a.json", "a.tmp.json", "k=_v/b.json", "tmp", "x_/y.json"]
 
 
-def test_which_files_the_definition_lets_in(store: Store, at: lake.Lake) -> None:
+def test_which_files_the_definition_lets_in(store: Store, at: tables.Lake) -> None:
     for name in ("a.json", "x/b.json", "x.json/c.csv"):
         store.put(name)
     assert names(store, look(store, at, pathGlobFilter="*.json").new) == ["a.json", "x/b.json"]
@@ -231,7 +233,7 @@ def test_which_files_the_definition_lets_in(store: Store, at: lake.Lake) -> None
     assert look(store, at, modifiedBefore=then).new.num_rows == 0
 
 
-def test_young_files_settle_and_those_from_another_clock_do_not_wait(store: Store, at: lake.Lake) -> None:
+def test_young_files_settle_and_those_from_another_clock_do_not_wait(store: Store, at: tables.Lake) -> None:
     store.put("a.json")
     young = look(store, at, now=datetime.now(UTC), settleSeconds=30.0)
     assert (young.new.num_rows, names(store, young.settling)) == (0, ["a.json"])
@@ -240,10 +242,10 @@ def test_young_files_settle_and_those_from_another_clock_do_not_wait(store: Stor
     assert names(store, look(store, at, now=later(-3600), settleSeconds=30.0).new) == ["a.json"]
 
 
-def test_a_file_that_lands_again_has_changed(store: Store, at: lake.Lake) -> None:
+def test_a_file_that_lands_again_has_changed(store: Store, at: tables.Lake) -> None:
     store.put("a.json", b"1")
     store.put("b.json", b"1")
-    landing.enter(NAME, table(store), at, lambda *of: landing.discover(*of, now=later()))
+    discovery.enter(NAME, table(store), at, lambda *of: discovery.discover(*of, now=later()))
     assert (look(store, at).new.num_rows, look(store, at).changed.num_rows) == (0, 0)
     time.sleep(0 if isinstance(store, Local) else 1.1)
     store.put("a.json", b"2")  # as long as it was
@@ -254,36 +256,36 @@ def test_a_file_that_lands_again_has_changed(store: Store, at: lake.Lake) -> Non
     assert (names(store, again.new), again.new["action"].to_pylist()) == (["a.json", "b.json"], ["replace", "replace"])
 
 
-def test_what_was_there_before(store: Store, at: lake.Lake) -> None:
+def test_what_was_there_before(store: Store, at: tables.Lake) -> None:
     store.put("old.json")
     later_on = table(store, includeExistingFiles=False, settleSeconds=0.0)
-    assert landing.enter(NAME, later_on, at).new.num_rows == 0
+    assert discovery.enter(NAME, later_on, at).new.num_rows == 0
     store.put("new.json")
     assert names(store, look(store, at, includeExistingFiles=False).new) == ["new.json"]
 
 
-def test_a_folder_that_is_missing_and_one_that_was_emptied(store: Store, at: lake.Lake) -> None:
+def test_a_folder_that_is_missing_and_one_that_was_emptied(store: Store, at: tables.Lake) -> None:
     nowhere = BronzeTable(path=f"{store.folder}/nowhere", format="json")
     with pytest.raises(LandingMissing, match="nowhere does not exist"):
-        landing.discover(NAME, nowhere, at)
+        discovery.discover(NAME, nowhere, at)
     store.put("a.json")
-    landing.enter(NAME, table(store), at, lambda *of: landing.discover(*of, now=later()))
+    discovery.enter(NAME, table(store), at, lambda *of: discovery.discover(*of, now=later()))
     store.remove("a.json")
     if isinstance(store, Bucket):
         store.remove("")  # a folder of S3 is its objects: nothing of it is left
     assert look(store, at).new.num_rows == 0
     with pytest.raises(LandingMissing, match="does not exist"):  # another one, by a slip of the pen
-        landing.discover(NAME, nowhere, at)
+        discovery.discover(NAME, nowhere, at)
 
 
-def test_one_file_as_the_landing(store: Store, at: lake.Lake) -> None:
+def test_one_file_as_the_landing(store: Store, at: tables.Lake) -> None:
     store.put("a.json")
     store.put("b.json")
     one = BronzeTable(path=f"{store.folder}/a.json", format="json")
-    assert names(store, landing.discover(NAME, one, at, later()).new) == ["a.json"]
+    assert names(store, discovery.discover(NAME, one, at, later()).new) == ["a.json"]
 
 
-def test_named_files_are_copied_whatever_they_are_called(store: Store, at: lake.Lake) -> None:
+def test_named_files_are_copied_whatever_they_are_called(store: Store, at: tables.Lake) -> None:
     for name in ("a.tmp", "x/b.json~", "c.json", "_d.json", "x/_e/f.json"):
         store.put(name)
     any_table = table(store, pathGlobFilter="*.csv")
@@ -302,7 +304,7 @@ def test_named_files_are_copied_whatever_they_are_called(store: Store, at: lake.
 
 @pytest.mark.parametrize("count", [4, 5, 6, 10, 11])
 def test_more_objects_than_one_answer_of_s3_holds(
-    s3: Any, at: lake.Lake, monkeypatch: pytest.MonkeyPatch, count: int
+    s3: Any, at: tables.Lake, monkeypatch: pytest.MonkeyPatch, count: int
 ) -> None:
     """An answer has 1,000 objects, here 5: the client is asked to come back for the others all the same."""
     from moto.s3.models import S3Backend
@@ -323,19 +325,19 @@ def test_more_objects_than_one_answer_of_s3_holds(
     assert len(answers) >= -(-count // 5)
 
 
-def test_a_bucket_is_the_same_by_both_schemes(s3: Any, at: lake.Lake) -> None:
+def test_a_bucket_is_the_same_by_both_schemes(s3: Any, at: tables.Lake) -> None:
     store = Bucket(s3, "s3a")
     store.put("a.json", b"1")
-    landing.enter(NAME, table(store, settleSeconds=0), at)
+    discovery.enter(NAME, table(store, settleSeconds=0), at)
     other = BronzeTable(path=store.folder.replace("s3a://", "s3://"), format="json")
-    assert landing.discover(NAME, other, at, later()).new.num_rows == 0
+    assert discovery.discover(NAME, other, at, later()).new.num_rows == 0
     store.put("b.json")
     store.put("a.json", b"longer")
-    found = landing.discover(NAME, other, at, later())
+    found = discovery.discover(NAME, other, at, later())
     assert (names(store, found.new), names(store, found.changed)) == (["b.json"], ["a.json"])
 
 
-def test_markers_of_folders_are_no_files(s3: Any, at: lake.Lake) -> None:
+def test_markers_of_folders_are_no_files(s3: Any, at: tables.Lake) -> None:
     store = Bucket(s3, "s3a")
     for name in ("sub/", "sub_$folder$"):
         store.put(name, b"")
@@ -343,9 +345,9 @@ def test_markers_of_folders_are_no_files(s3: Any, at: lake.Lake) -> None:
     assert names(store, look(store, at).new) == ["sub/a.json"]
 
 
-def test_a_bucket_that_is_missing(s3: Any, at: lake.Lake) -> None:
+def test_a_bucket_that_is_missing(s3: Any, at: tables.Lake) -> None:
     with pytest.raises(LandingMissing, match="cannot be listed") as caught:
-        landing.discover(NAME, BronzeTable(path="s3a://no-such-bucket/in", format="json"), at)
+        discovery.discover(NAME, BronzeTable(path="s3a://no-such-bucket/in", format="json"), at)
     assert "NO_SUCH_BUCKET" in caught.value.cause
 
 
@@ -353,7 +355,7 @@ def test_a_bucket_that_is_missing(s3: Any, at: lake.Lake) -> None:
     ("status", "code", "kind"), [(403, "AccessDenied", LandingMissing), (500, "InternalError", StoreUnreachable)]
 )
 def test_a_server_that_refuses(
-    s3: Any, at: lake.Lake, monkeypatch: pytest.MonkeyPatch, status: int, code: str, kind: type[SluicegateError]
+    s3: Any, at: tables.Lake, monkeypatch: pytest.MonkeyPatch, status: int, code: str, kind: type[SluicegateError]
 ) -> None:
     class Refuse(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
@@ -370,15 +372,15 @@ def test_a_server_that_refuses(
     server = ThreadingHTTPServer(("127.0.0.1", 0), Refuse)
     threading.Thread(target=server.serve_forever, daemon=True).start()
     monkeypatch.setenv("AWS_ENDPOINT_URL", f"http://127.0.0.1:{server.server_port}")
-    monkeypatch.setattr("sluicegate.aws.ARROW_ATTEMPTS", 2)
+    monkeypatch.setattr("sluicegate.storage.aws.ARROW_ATTEMPTS", 2)
     landed = BronzeTable(path=f"s3a://{BUCKET}/in", format="json")
     with pytest.raises(kind) as caught:
-        landing.discover(NAME, landed, at)
+        discovery.discover(NAME, landed, at)
     assert "not today" in caught.value.cause
     server.shutdown()
     server.server_close()
     with pytest.raises(StoreUnreachable, match="does not answer") as caught:
-        landing.discover(NAME, landed, at)
+        discovery.discover(NAME, landed, at)
     assert "connect" in caught.value.cause
 
 
@@ -387,19 +389,19 @@ def test_a_server_that_refuses(
 
 @pytest.mark.parametrize("count", [0, 3, 4, 5, 9])
 def test_a_listing_is_made_in_parts_of_AT_ONCE(
-    tmp_path: Path, at: lake.Lake, monkeypatch: pytest.MonkeyPatch, count: int
+    tmp_path: Path, at: tables.Lake, monkeypatch: pytest.MonkeyPatch, count: int
 ) -> None:
-    monkeypatch.setattr(stores, "AT_ONCE", 4)
+    monkeypatch.setattr(filesystems, "AT_ONCE", 4)
     store = Local(tmp_path)
     for number in range(count):
         store.put(f"{number}.json", b"x" * number)
-    found = stores.files(store.folder)
+    found = filesystems.files(store.folder)
     assert sorted(found["size"].to_pylist()) == [*range(count)]
     assert [len(batch) for batch in found.to_batches()] == [4] * (count // 4) + [count % 4] * bool(count % 4)
     assert names(store, found) == [f"{number}.json" for number in range(count)]
 
 
-def test_pipes_and_names_that_are_no_text(tmp_path: Path, at: lake.Lake) -> None:
+def test_pipes_and_names_that_are_no_text(tmp_path: Path, at: tables.Lake) -> None:
     """Spark can open none of these; and by the name that is shown for one, another file would be read twice."""
     store = Local(tmp_path)
     store.put("a.json")
@@ -414,11 +416,11 @@ def test_pipes_and_names_that_are_no_text(tmp_path: Path, at: lake.Lake) -> None
     found = look(store, at)
     assert names(store, found.new) == ["a.json", "caf\ufffd.json"]
     assert found.new["size"].to_pylist() == [2, 2]
-    no_text = dict.fromkeys(("caf\ufffd.json", "\ufffd/", "\ufffd.json"), disk.NO_TEXT)
-    assert refused(store, found) == {"pipe.json": disk.NO_FILE, **no_text}
+    no_text = dict.fromkeys(("caf\ufffd.json", "\ufffd/", "\ufffd.json"), local_files.NO_TEXT)
+    assert refused(store, found) == {"pipe.json": local_files.NO_FILE, **no_text}
 
 
-def test_links_that_lead_out_of_landing_are_refused_and_told(tmp_path: Path, at: lake.Lake) -> None:
+def test_links_that_lead_out_of_landing_are_refused_and_told(tmp_path: Path, at: tables.Lake) -> None:
     """Whoever may land a link must not have any file ingested that this process may read."""
     store = Local(tmp_path)
     store.put("a.json")
@@ -438,14 +440,16 @@ def test_links_that_lead_out_of_landing_are_refused_and_told(tmp_path: Path, at:
     assert names(store, found.new) == ["a.json"]
     out = ("whole", "c.json", "sub/relative.json", "by-two.json")
     nothing = ("dangling.json", "circle.json")
-    assert refused(store, found) == dict.fromkeys(out, disk.OUTSIDE) | dict.fromkeys(nothing, disk.NOTHING)
-    assert names(store, landing.below(NAME, store.folder)) == ["a.json"]
+    assert refused(store, found) == dict.fromkeys(out, local_files.OUTSIDE) | dict.fromkeys(
+        nothing, local_files.NOTHING
+    )
+    assert names(store, discovery.below(NAME, store.folder)) == ["a.json"]
     reached = tmp_path / "reached"
     reached.symlink_to(folder)  # whoever writes the definition may say where landing is
-    assert landing.below(NAME, str(reached)).num_rows == 1
+    assert discovery.below(NAME, str(reached)).num_rows == 1
 
 
-def test_a_file_that_links_within_landing_name_again_is_one_file(tmp_path: Path, at: lake.Lake) -> None:
+def test_a_file_that_links_within_landing_name_again_is_one_file(tmp_path: Path, at: tables.Lake) -> None:
     store = Local(tmp_path)
     store.put("2026-01-01/a.json")
     store.put(".staged/b.json")
@@ -471,7 +475,7 @@ def test_a_file_that_links_within_landing_name_again_is_one_file(tmp_path: Path,
 def test_one_unreadable_folder_does_not_stop_the_others() -> None:
     with tempfile.TemporaryDirectory() as outer:
         os.chmod(outer, 0o755)
-        store, at = Local(Path(outer)), lake.Lake(f"{outer}/lake", "stores")
+        store, at = Local(Path(outer)), tables.Lake(f"{outer}/lake", "stores")
         for name in ("a.json", "lost+found/b.json", ".Trash-0/c.json", "open/d.json", "open/shut/e.json"):
             store.put(name)
         closed = [Path(store.folder) / name for name in ("lost+found", ".Trash-0", "open/shut")]
@@ -484,11 +488,11 @@ def test_one_unreadable_folder_does_not_stop_the_others() -> None:
         assert names(store, found.new) == ["a.json", "open/d.json"]
         # What is hidden would not be read in any case.
         assert refused(store, found) == dict.fromkeys(("lost+found/", "open/shut/"), "Permission denied")
-        landing.enter(NAME, table(store, settleSeconds=0), at)
+        discovery.enter(NAME, table(store, settleSeconds=0), at)
         assert look(store, at).new.num_rows == 0
 
 
-def test_a_folder_of_another_store_without_rights(at: lake.Lake, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_folder_of_another_store_without_rights(at: tables.Lake, monkeypatch: pytest.MonkeyPatch) -> None:
     store, ls = Memory(), MemoryFileSystem.ls
     monkeypatch.setattr(MemoryFileSystem, "find", AbstractFileSystem.find)  # as stores have it that list folders
     for name in ("a.json", "closed/b.json"):
@@ -515,12 +519,12 @@ def test_a_landing_folder_without_rights(tmp_path: Path) -> None:
         os.chmod(outer, 0o755)
         (Path(outer) / "landing").mkdir(mode=0)
         with without_rights(), pytest.raises(LandingMissing, match="cannot be listed"):
-            landing.below(NAME, f"{outer}/landing")
+            discovery.below(NAME, f"{outer}/landing")
         (Path(outer) / "landing").chmod(0o755)
 
 
 def test_an_entry_that_cannot_be_looked_at_does_not_stop_the_others(
-    tmp_path: Path, at: lake.Lake, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, at: tables.Lake, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A mount of the network that answers of one folder with an error, in the middle of it too."""
     store = Local(tmp_path)
@@ -553,9 +557,9 @@ def test_an_entry_that_cannot_be_looked_at_does_not_stop_the_others(
     assert names(store, look(store, at).new) == ["a.json", "bad/b.json", "bad/c.json", "good/d.json"]
 
 
-def test_a_store_that_nobody_here_knows(at: lake.Lake) -> None:
+def test_a_store_that_nobody_here_knows(at: tables.Lake) -> None:
     with pytest.raises(LandingMissing, match="cannot be listed") as caught:
-        landing.discover(NAME, BronzeTable(path="nowhere://bucket/in", format="json"), at)
+        discovery.discover(NAME, BronzeTable(path="nowhere://bucket/in", format="json"), at)
     assert "nowhere" in caught.value.cause
 
 
@@ -565,11 +569,11 @@ def test_a_lake_can_be_wherever_delta_rs_can_work(tmp_path: Path) -> None:
         root = f"{tmp_path}/a{character}b"
         if character in refused:
             with pytest.raises(LakeUnsupported, match=re.escape(root)) as raised:
-                lake.Lake(root, "p")
+                tables.Lake(root, "p")
             assert raised.value.cause.endswith(f"cannot work below {character}")
         else:
-            uri = lake.Lake(root, "p").table("gold", "t")
-            lake.write(uri, pa.table({"n": [1]}))
-            lake.write(lake.table_at(uri), pa.table({"n": [2]}), mode="append")
-            assert lake.rows(lake.delta_table(uri)) == 2
+            uri = tables.Lake(root, "p").table("gold", "t")
+            tables.write(uri, pa.table({"n": [1]}))
+            tables.write(tables.table_at(uri), pa.table({"n": [2]}), mode="append")
+            assert tables.rows(tables.delta_table(uri)) == 2
             assert Path(uri, "_delta_log").is_dir()

@@ -6,12 +6,13 @@ from pathlib import Path
 
 import pytest
 
-from sluicegate import checkpoints, plan
 from sluicegate.definition import Pipeline, load
+from sluicegate.definition.streaming_query import Unkeyed, keys
 from sluicegate.errors import DefinitionError, Mistake
-from sluicegate.query import Query
+from sluicegate.flow import stream_checkpoint
+from sluicegate.monitor import plan
 from sluicegate.settings import Settings
-from sluicegate.streaming_query import Unkeyed, keys
+from sluicegate.sql.query import Query
 
 pytestmark = pytest.mark.unit
 
@@ -101,7 +102,7 @@ def test_the_plan_says_which_mode_and_a_definition_with_another_is_another(tmp_p
                    "mode: append, withWatermark: {at: 2 hours}", "refresh: full"):  # fmt: skip
         pipeline = defined(tmp_path, f'sql: "{WINDOWED}", {fields}')
         settings = Settings.of(str(tmp_path / "lake"), str(tmp_path / "landing"), tmp_path)
-        flow = plan.flows(pipeline, plan.lake.Lake(settings.lake, "p"), "gold")["of_t"]
+        flow = plan.flows(pipeline, plan.lake_tables.Lake(settings.lake, "p"), "gold")["of_t"]
         seen.add(flow.fingerprint)
         way = pipeline.gold["of_t"].upkeep()
         assert flow.added is (way.way == "stream") is ("mode" in fields)
@@ -114,5 +115,5 @@ def test_what_a_machine_that_went_down_left_of_a_checkpoint_is_no_checkpoint(tmp
     (tmp_path / "offsets").mkdir()
     (tmp_path / "metadata").write_text(left)
     (tmp_path / "offsets" / "0").write_text(left)
-    found = checkpoints.Checkpoint(str(tmp_path))
+    found = stream_checkpoint.Checkpoint(str(tmp_path))
     assert (found.query(), found.end(0), found.end(1)) == (None, None, None)

@@ -17,12 +17,16 @@ from typing import Self
 import pytest
 from typer.testing import CliRunner
 
-from sluicegate import cli, continuous, lock, process, streams
-from sluicegate.continuous import Continuous, interval, next_tick
+from sluicegate import processes
+from sluicegate.cli import app
 from sluicegate.errors import DefinitionError, LandingMissing, SluicegateError, UserError
-from sluicegate.lake import Lake
-from sluicegate.streams import Registration, Stream
-from sluicegate.time_spans import time_span
+from sluicegate.jobs import continuous
+from sluicegate.jobs.continuous import Continuous, interval, next_tick
+from sluicegate.lake import lock
+from sluicegate.lake.tables import Lake
+from sluicegate.monitor import streams
+from sluicegate.monitor.streams import Registration, Stream
+from sluicegate.times import time_span
 from tests.conftest import Workspace
 
 pytestmark = pytest.mark.unit
@@ -114,7 +118,13 @@ def left_behind(at: Lake, **facts: object) -> Stream:
     """The file of a run that was killed: a process that is no more."""
     gone = subprocess.Popen([sys.executable, "-c", ""])
     gone.wait()
-    usual = {"pipeline": "heart_rate", "id": streams.new_id(), "every": "4s", "pid": gone.pid, "world": process.world()}
+    usual = {
+        "pipeline": "heart_rate",
+        "id": streams.new_id(),
+        "every": "4s",
+        "pid": gone.pid,
+        "world": processes.world(),
+    }
     stream = Stream(**{**usual, **facts})  # type: ignore[arg-type]
     streams._put(at, f"{stream.id}.json", json.dumps(vars(stream)))
     return stream
@@ -165,7 +175,7 @@ def test_what_stands_in_a_file_cannot_lead_elsewhere(at: Lake) -> None:
 
 def command(*arguments: str) -> tuple[int, str]:
     """Runs a command in this process; its exit code, and what it said or how it failed."""
-    done = CliRunner().invoke(cli.app, list(arguments))
+    done = CliRunner().invoke(app.app, list(arguments))
     if isinstance(done.exception, SluicegateError):
         return done.exception.exit_code, done.exception.for_people()
     return done.exit_code, done.output

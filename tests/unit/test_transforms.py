@@ -8,15 +8,15 @@ from pathlib import Path
 
 import pytest
 
-from sluicegate import transforms
 from sluicegate.errors import TransformError
+from sluicegate.frames import python_function
 
 pytestmark = pytest.mark.unit
 
 
-def load(folder: Path, text: str, function: str = "enrich") -> transforms.Transform:
+def load(folder: Path, text: str, function: str = "enrich") -> python_function.Transform:
     (folder / "transforms.py").write_text(text)
-    return transforms.load(folder, f"transforms.py:{function}")
+    return python_function.load(folder, f"transforms.py:{function}")
 
 
 def test_it_is_loaded_afresh_and_leaves_nothing_behind(tmp_path: Path) -> None:
@@ -77,4 +77,4 @@ def test_a_file_outside_is_not_run(tmp_path: Path) -> None:
     (tmp_path / "pipeline").mkdir()
     (tmp_path / "other.py").write_text("raise SystemExit")
     with pytest.raises(TransformError, match="lies outside of the pipeline's folder"):
-        transforms.load(tmp_path / "pipeline", "../other.py:enrich")
+        python_function.load(tmp_path / "pipeline", "../other.py:enrich")

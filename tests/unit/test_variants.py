@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pyspark.sql.types import VariantVal
 
-from sluicegate.variants import encoded, encoded_all
+from sluicegate.frames.variants import encoded, encoded_all
 
 pytestmark = pytest.mark.unit
 

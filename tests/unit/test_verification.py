@@ -11,10 +11,12 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from typer.testing import CliRunner
 
-from sluicegate import cli, session, verify
+from sluicegate.cli import app
 from sluicegate.errors import NotVerified
-from sluicegate.finding import Finding
-from sluicegate.report import ERROR, FINDING, REPORT, RunReport
+from sluicegate.flow.finding import Finding
+from sluicegate.flow.report import ERROR, FINDING, REPORT, RunReport
+from sluicegate.jobs import verify
+from sluicegate.spark import session
 from tests.airflow_runs import context_of
 from tests.by_hand import records, taken_in
 from tests.conftest import Workspace
@@ -146,7 +148,7 @@ def test_what_the_job_finds_in_gold_is_told_with_the_rest(proved: Workspace, mon
         return [sys.executable, "-c", f"print({chr(10).join(lines)!r})"]
 
     monkeypatch.setattr(session, "submit_command", command)
-    done = CliRunner().invoke(cli.app, ["status", "heart_rate", "--verify", "--sample", "10%", *places(proved)])
+    done = CliRunner().invoke(app.app, ["status", "heart_rate", "--verify", "--sample", "10%", *places(proved)])
     assert done.exit_code == 1
     assert done.stdout.splitlines()[-2:] == [
         "NOT RIGHT: daily_patient_avg: 1 row differs from its query", f"  run: {mend}"

@@ -7,7 +7,8 @@ import tempfile
 import time
 from pathlib import Path
 
-from sluicegate import cost, session
+from sluicegate.flow import thresholds
+from sluicegate.spark import session
 from tests.worlds.world import World, failures
 
 
@@ -15,7 +16,7 @@ def main() -> int:
     """Tries the worlds; 1 if any was not right."""
     first, last = int(sys.argv[1]), int(sys.argv[2])
     spark = session.session_inside("worlds")
-    cost.SMALL = -1
+    thresholds.SMALL = -1
     wrong, tried = 0, 0
     for seed in range(first, last + 1):
         started = time.monotonic()

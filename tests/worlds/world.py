@@ -15,11 +15,12 @@ from typing import TYPE_CHECKING, Any
 import duckdb
 import pyarrow as pa
 
-from sluicegate import lake, meaning
 from sluicegate.definition import load
-from sluicegate.job import Job
-from sluicegate.session import configured
+from sluicegate.gold import query_analysis
+from sluicegate.jobs.layer import Job
+from sluicegate.lake import tables as lake_tables
 from sluicegate.settings import Settings
+from sluicegate.spark.session import configured
 from tests.worlds.grammar import Query
 from tests.worlds.schema import Table, rows, tables
 from tests.worlds.text import Text
@@ -50,7 +51,7 @@ class World:
         self.random = Random(self.seed)
         self.tables = tables(self.random)
         self.where = Settings.of(str(self.folder / "lake"), str(self.folder / "landing"), self.folder / "pipelines")
-        self.at = lake.Lake(self.where.lake, "w")
+        self.at = lake_tables.Lake(self.where.lake, "w")
         self.texts = self._texts()
         self._define()
         self.next_id = 0
@@ -133,7 +134,7 @@ class World:
         self._sql(f"DELETE FROM {{}} WHERE hash(CAST(`{column.name}` AS STRING)) % 4 = 1", table)
 
     def _restore(self, table: Table) -> None:
-        found = lake.delta_table(self.uri(table))
+        found = lake_tables.delta_table(self.uri(table))
         version = found.version() if found is not None else 0
         if version > 0:
             self._sql(f"RESTORE TABLE {{}} TO VERSION AS OF {version - 1}", table)
@@ -162,7 +163,7 @@ class World:
             self.spark.read.format("delta").load(self.uri(table)).createOrReplaceTempView(table.name)
         for name, text in self.texts.items():
             stored = self.spark.read.format("delta").load(self.at.table("gold", name)).collect()
-            with configured(self.spark, meaning.INTERPRETED):
+            with configured(self.spark, query_analysis.INTERPRETED):
                 plain = self.spark.sql(text.spark).collect()
             problem = differ(stored, plain)
             if problem:
@@ -173,16 +174,16 @@ class World:
 
     def strategy(self, name: str) -> str:
         """How a gold table was made the last time."""
-        last = lake.last_commit_of_ours(lake.delta_table(self.at.table("gold", name)))
+        last = lake_tables.last_commit_of_ours(lake_tables.delta_table(self.at.table("gold", name)))
         said = (last.ours or {}) if last is not None else {}
         return f"{said.get('strategy')}, {said.get('because')}, all: {said.get('all')}"
 
     def _duck(self) -> duckdb.DuckDBPyConnection:
         connection = duckdb.connect()
         for table in self.tables:
-            found = lake.delta_table(self.uri(table))
+            found = lake_tables.delta_table(self.uri(table))
             assert found is not None
-            arrow = _without_zones(lake.dataset(found).to_table())
+            arrow = _without_zones(lake_tables.dataset(found).to_table())
             connection.register(f"{table.name}_arrow", arrow)
             connection.execute(f'CREATE TABLE "{table.name}" AS SELECT * FROM "{table.name}_arrow"')
         return connection

@@ -1,0 +1,58 @@
+"""The notifiers of a definition as callbacks of its DAG."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+from airflow.sdk.bases.notifier import BaseNotifier
+
+from sluicegate.definition import loader, yaml
+from sluicegate.definition.notify import Notify
+from sluicegate.errors import DefinitionError, Mistake
+
+if TYPE_CHECKING:
+    from sluicegate.settings import Settings
+
+
+def callbacks(name: str, wanted: Sequence[Notify], settings: Settings) -> dict[str, list[BaseNotifier]]:
+    """The DAG's arguments ``on_failure_callback`` and ``on_success_callback``, where the definition calls for them.
+
+    Args:
+        name: name of the pipeline.
+        wanted: what its definition says under ``notify``.
+        settings: where things are.
+
+    Raises:
+        DefinitionError: a class is not there, is no notifier, or does not take its arguments.
+    """
+    found: dict[str, list[BaseNotifier]] = {}
+    for index, one in enumerate(wanted):
+        try:
+            made = _notifier(one)
+        except (ImportError, AttributeError, TypeError, ValueError) as error:
+            file = str(settings.pipelines / name / loader.FILE)
+            said = f"{one.notifier} cannot be used: {error}"
+            hint = "is its provider installed, and do its arguments have these names?"
+            mistake = Mistake("notifier", f"notify.{index}.notifier", said, file, None, hint)
+            raise DefinitionError(name, [mistake]) from error
+        found.setdefault(f"on_{one.when}_callback", []).append(made)
+    return found
+
+
+def readable_callbacks(name: str, settings: Settings) -> dict[str, list[BaseNotifier]]:
+    """The same of a definition that has mistakes, if they are not here: who is told of failures is told of them."""
+    try:
+        given = yaml.read((settings.pipelines / name / loader.FILE).read_text()).data["notify"]
+        return callbacks(name, [Notify.model_validate(one) for one in given], settings)
+    except (OSError, ValueError, TypeError, KeyError, DefinitionError):
+        return {}
+
+
+def _notifier(one: Notify) -> BaseNotifier:
+    module, _, name = one.notifier.rpartition(".")
+    kind: Any = getattr(import_module(module), name)
+    if not (isinstance(kind, type) and issubclass(kind, BaseNotifier)):
+        raise TypeError("it is not a notifier of Airflow")
+    return kind(**one.arguments)

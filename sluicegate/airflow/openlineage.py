@@ -1,0 +1,139 @@
+"""What a task tells OpenLineage: the tables that its job read and wrote, in which versions, and how good the rows were.
+
+Airflow's provider makes the events, and sends them where a transport is configured; without it nothing here is done.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
+
+if TYPE_CHECKING:
+    from airflow.providers.openlineage.extractors import OperatorLineage
+    from openlineage.client.event_v2 import InputDataset, OutputDataset
+
+    from sluicegate.definition import Layer, Pipeline
+    from sluicegate.lake.tables import Commit, Lake
+
+# Commits of one try are few; the whole log of a table is read only where there are more than these.
+NEWEST = 20
+
+# Spark's names of a scheme, and OpenLineage's.
+SCHEMES = {"s3a": "s3", "s3n": "s3", "gcs": "gs", "abfs": "abfss"}
+
+
+def enabled() -> bool:
+    """Whether the provider is installed and has a transport."""
+    try:
+        from airflow.providers.openlineage import conf
+    except ImportError:
+        return False
+    return not conf.is_disabled()
+
+
+def of_try(pipeline: Pipeline, at: Lake, layer: Layer, run_id: str, attempt: int) -> OperatorLineage[Any, Any]:
+    """The tables that one try of a task wrote, and what they were made of; also where it failed behind some commits.
+
+    The commits themselves say it, so what was found idle, or was only looked at, is not told of.
+
+    Args:
+        pipeline: the definition.
+        at: its lake.
+        layer: bronze, silver or gold.
+        run_id: the run, as its commits name it.
+        attempt: number of the try.
+    """
+    from airflow.providers.openlineage.extractors import OperatorLineage
+
+    from sluicegate.monitor.plan import flows  # not above: parsing a DAG file needs neither pyarrow nor deltalake
+
+    inputs: dict[str, InputDataset] = {}
+    outputs: list[OutputDataset] = []
+    for name, flow in flows(pipeline, at, layer).items():
+        made = list(_commits(flow.target, run_id, attempt))
+        if not made:
+            continue
+        last = made[0].ours or {}
+        files = layer == "bronze" and pipeline.bronze[name].of_files
+        source = pipeline.bronze[name].path if files else flow.source
+        inputs[source] = _input(source, None if files else last["until"], last.get("expectations") or {})
+        for table, uri in flow.inputs.items():
+            inputs.setdefault(uri, _input(uri, last["inputs"][table].rpartition("@")[2], {}))
+        outputs.append(_output(flow.target, made[0].version, sum(_written(commit) for commit in made)))
+        if quarantined := sum((commit.ours or {}).get("quarantined") or 0 for commit in made):
+            outputs.append(_output(at.quarantine(name), None, quarantined))
+    return OperatorLineage(inputs=list(inputs.values()), outputs=outputs)
+
+
+def _commits(uri: str, run_id: str, attempt: int) -> Iterator[Commit]:
+    """The commits that a try made in a table, newest first."""
+    from sluicegate.lake import tables
+
+    table = tables.delta_table(uri)
+    if table is None:
+        return
+    # One try is at work at a time, so that behind the commit of another one there is none of this one.
+    of_tries = [commit for commit in tables.commits(table, NEWEST) if commit.ours]
+    ours = [commit for commit in of_tries if commit.ours and _of(commit.ours, run_id, attempt)]
+    if ours and ours[-1] is of_tries[-1]:
+        ours = [commit for commit in tables.commits(table) if commit.ours and _of(commit.ours, run_id, attempt)]
+    yield from ours
+
+
+def _of(said: Mapping[str, Any], run_id: str, attempt: int) -> bool:
+    return bool(said.get("run_id") == run_id and said.get("try") == attempt)
+
+
+def _written(commit: Commit) -> int:
+    return int((commit.ours or {}).get("written", commit.rows_written) or 0)
+
+
+def _input(uri: str, version: Any, expectations: Mapping[str, Mapping[str, int]]) -> InputDataset:
+    """A folder or table that was read, with the rules that its rows were judged by.
+
+    OpenLineage has results of rules with what is read, since tests of others only read.
+    """
+    from openlineage.client.event_v2 import InputDataset
+    from openlineage.client.facet_v2 import InputDatasetFacet, data_quality_assertions_dataset
+
+    judged = [
+        data_quality_assertions_dataset.Assertion(assertion=rule, success=not counts["failed"], params=dict(counts))
+        for rule, counts in expectations.items()
+    ]
+    facets: dict[str, InputDatasetFacet] = {}
+    if judged:
+        facets["dataQualityAssertions"] = data_quality_assertions_dataset.DataQualityAssertionsDatasetFacet(judged)
+    namespace, name = dataset(uri)
+    return InputDataset(namespace, name, facets=_version(version), inputFacets=facets)
+
+
+def _output(uri: str, version: int | None, rows: int) -> OutputDataset:
+    from openlineage.client.event_v2 import OutputDataset
+    from openlineage.client.facet_v2 import output_statistics_output_dataset
+
+    count = output_statistics_output_dataset.OutputStatisticsOutputDatasetFacet(rowCount=rows)
+    namespace, name = dataset(uri)
+    return OutputDataset(namespace, name, facets=_version(version), outputFacets={"outputStatistics": count})
+
+
+def _version(version: Any) -> dict[str, Any]:
+    from openlineage.client.facet_v2 import dataset_version_dataset
+
+    return {} if version is None else {"version": dataset_version_dataset.DatasetVersionDatasetFacet(str(version))}
+
+
+def dataset(uri: str) -> tuple[str, str]:
+    """Namespace and name of a path or URI.
+
+    They are those of OpenLineage's naming specification, by which other programs' events of the same table meet ours.
+    """
+    address = urlsplit(uri)
+    if address.scheme in ("", "file"):
+        from sluicegate.lake.tables import local_path
+
+        return "file", local_path(uri)
+    scheme = SCHEMES.get(address.scheme, address.scheme)
+    # Of object stores the name is the key; HDFS has paths.
+    path = uri.split("://", 1)[-1].partition("/")[2]
+    return f"{scheme}://{address.netloc}", f"/{path}" if scheme == "hdfs" else path

@@ -1,0 +1,1 @@
+"""Operators: what the tasks of a DAG do."""

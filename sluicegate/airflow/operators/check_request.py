@@ -1,0 +1,84 @@
+"""The first task of a run: it says what the run is to do, refuses what makes no sense, and has a person approve."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any
+
+from airflow.providers.standard.operators.hitl import ApprovalOperator
+
+from sluicegate.airflow.connections import with_store
+from sluicegate.airflow.run_request import asked, failure
+from sluicegate.definition import LAYERS, load
+from sluicegate.errors import SluicegateError, UserError
+
+if TYPE_CHECKING:
+    from airflow.sdk import Context
+
+    from sluicegate.definition import Pipeline
+    from sluicegate.run.request import Request
+    from sluicegate.settings import Settings
+
+# Then nobody has approved, and nothing is made anew.
+ANSWER_WITHIN = timedelta(days=1)
+
+
+class CheckRequest(ApprovalOperator):
+    """Checks what a run is asked to do; a full refresh waits here, without a worker, until a person approves it.
+
+    A person who rejects it, or a day without an answer, ends the run with all other tasks skipped.
+
+    Args:
+        pipeline: name of the pipeline.
+        settings: where things are.
+        kwargs: what ApprovalOperator takes.
+    """
+
+    def __init__(self, *, pipeline: str, settings: Settings, **kwargs: Any) -> None:
+        super().__init__(
+            subject=f"Make tables of {pipeline} anew?",
+            defaults=self.REJECT,
+            response_timeout=ANSWER_WITHIN,
+            **kwargs,
+        )
+        self.pipeline = pipeline
+        self.settings = settings
+
+    @with_store
+    def execute(self, context: Context) -> Any:
+        """Checks, and asks where that is called for.
+
+        Raises:
+            AirflowFailException: the run cannot do what it is asked for, or it would change nothing.
+        """
+        try:
+            pipeline = load(self.pipeline, self.settings)
+            request = asked(pipeline, context)
+            if request.mode == "full-refresh":
+                self.body = "\n".join(f"- {line}" for line in self._preview(pipeline, request))
+        except SluicegateError as error:
+            raise failure(error) from None
+        self.log.info("this run %s", request)
+        if request.mode != "full-refresh":
+            return str(request)
+        self.log.info("it waits for a person to approve that:\n%s", self.body)
+        return super().execute(context)
+
+    def _preview(self, pipeline: Pipeline, request: Request) -> list[str]:
+        """What would be done to each table, for the person who is to decide."""
+        from sluicegate.jobs import reload  # not above: parsing a DAG file needs neither pyarrow nor deltalake
+        from sluicegate.lake import tables
+
+        at = tables.Lake(self.settings.lake, pipeline.name)
+        lines = []
+        for layer in LAYERS:
+            for name in request.names(pipeline, layer):
+                bronze = pipeline.bronze.get(name)
+                if bronze is not None and bronze.of_files and tables.delta_table(at.ledger(name)) is not None:
+                    lines += [f"{name}: {line}" for line in reload.preview(name, bronze, at).sentences(False)]
+                else:
+                    rows = tables.rows(tables.delta_table(at.table(layer, name)))
+                    lines.append(f"{name}: its {rows:,} rows are replaced by those that today's definition gives")
+        if not lines:
+            raise UserError("there is no table to make anew")
+        return lines

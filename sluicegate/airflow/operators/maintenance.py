@@ -1,0 +1,86 @@
+"""The tasks whose jobs belong to no layer: they change no row, whatever a run is asked for."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, cast
+
+from sluicegate.airflow.operators.submit import SluicegateJob
+
+if TYPE_CHECKING:
+    from airflow.sdk import Context
+
+    from sluicegate.definition import Layer, Pipeline
+
+
+class Upkeep(SluicegateJob):
+    """Runs a job in ``spark_jobs/`` that is for all tables of a pipeline.
+
+    Args:
+        job: its name.
+        kwargs: what SluicegateJob takes, but for the layer.
+    """
+
+    def __init__(self, *, job: str, **kwargs: Any) -> None:
+        super().__init__(layer=cast("Layer", job), **kwargs)
+
+    def _asked(self, pipeline: Pipeline, context: Context) -> None:
+        """Nothing: the form is about rows."""
+
+    def _trace(self, pipeline: Pipeline, context: Context) -> None:
+        """Nothing: no row comes or goes."""
+
+    def _publish(self, pipeline: Pipeline, context: Context) -> None:
+        """Nothing: no table has changed to those who read it."""
+
+
+class Maintenance(Upkeep):
+    """Runs ``spark_jobs/maintain.py``, unless there is nothing to gain.
+
+    Args:
+        kwargs: what Upkeep takes, but for the job.
+    """
+
+    def __init__(self, **kwargs: Any) -> None:
+        super().__init__(job="maintain", **kwargs)
+
+    def _idle(self, pipeline: Pipeline, request: object) -> str:
+        from sluicegate.lake import tables as lake_tables
+        from sluicegate.maintenance import (
+            optimize_vacuum,  # not above: parsing a DAG file needs neither pyarrow nor deltalake
+        )
+
+        tables = optimize_vacuum.look(pipeline, lake_tables.Lake(self.settings.lake, pipeline.name))
+        return "" if any(table.due for table in tables) else "has nothing to gain"
+
+
+class Verification(Upkeep):
+    """Runs ``spark_jobs/verify.py``, whatever there is: what is proved is what nobody expects.
+
+    Args:
+        percent: how much of the rows of gold is compared.
+        kwargs: what Upkeep takes, but for the job.
+    """
+
+    def __init__(self, *, percent: float = 100, **kwargs: Any) -> None:
+        super().__init__(job="verify", **kwargs)
+        self.application_args = [*(self.application_args or ()), f"--sample={percent:g}"]
+
+    def _idle(self, pipeline: Pipeline, request: object) -> str:
+        return ""
+
+
+class Catalog(Upkeep):
+    """Runs ``spark_jobs/catalog.py``, unless the catalog knows all tables.
+
+    Args:
+        kwargs: what Upkeep takes, but for the job.
+    """
+
+    def __init__(self, **kwargs: Any) -> None:
+        super().__init__(job="catalog", **kwargs)
+
+    def _idle(self, pipeline: Pipeline, request: object) -> str:
+        from sluicegate.lake import tables as lake_tables
+        from sluicegate.maintenance import catalog
+
+        return "" if catalog.due(pipeline, lake_tables.Lake(self.settings.lake, pipeline.name)) else "has no new table"

@@ -1,0 +1,137 @@
+"""The last task of a run: it proves that what was read is accounted for, and tells what waits, and how good it was."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from airflow.sdk import BaseOperator
+from airflow.sdk.exceptions import AirflowException, AirflowFailException
+
+from sluicegate.airflow.connections import with_store
+from sluicegate.airflow.operators.submit import alone
+from sluicegate.airflow.run_request import asked, failure, who
+from sluicegate.definition import LAYERS, load
+from sluicegate.errors import SluicegateError
+
+if TYPE_CHECKING:
+    from airflow.sdk import Context
+
+    from sluicegate.definition import Pipeline
+    from sluicegate.lake.tables import Commit
+    from sluicegate.monitor.backlog import Waiting
+    from sluicegate.settings import Settings
+
+# Rows of a table up to which each of its records is looked for by its identity: some seconds, and a few hundred MB.
+# Larger tables are proven by the sums that their logs tell; `sluicegate status --verify` looks at all.
+RECORDS = 5_000_000
+
+
+class Account(BaseOperator):
+    """Proves that every file and record that was taken in is in exactly one place, and fails if not. No Spark.
+
+    It fails, too, if a run that was to take in all that is new ends with a table that did not: its job may have been
+    ended, or marked as done by hand. What came while the run went on is not its own, and is only told.
+
+    Args:
+        pipeline: name of the pipeline.
+        settings: where things are.
+        kwargs: what every operator takes.
+    """
+
+    def __init__(self, *, pipeline: str, settings: Settings, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.pipeline = pipeline
+        self.settings = settings
+
+    @with_store
+    def execute(self, context: Context) -> list[dict[str, Any]]:
+        """Looks at all tables, while no other run changes them.
+
+        Returns:
+            for each table its rows, what stands beside it, what waits for it, and how many rows broke each rule in this
+            run.
+
+        Raises:
+            AirflowFailException: something does not add up; no retry changes that.
+            AirflowException: a table is behind that this run should have brought up to date.
+        """
+        from sluicegate.lake.lock import pipeline_lock
+        from sluicegate.lake.tables import Lake
+        from sluicegate.monitor import (  # not above: parsing a DAG file needs neither pyarrow nor deltalake
+            backlog,
+            verify,
+        )
+
+        run = context["dag_run"]
+        try:
+            pipeline = load(self.pipeline, self.settings)
+            at = Lake(self.settings.lake, self.pipeline)
+            with alone(self.pipeline, self.settings, context), pipeline_lock(at, f"account of {who(context)}"):
+                problems = verify.findings(pipeline, self.settings, RECORDS)
+                waiting = backlog.waiting(pipeline, self.settings)
+                tables = _tables(pipeline, self.settings, run.run_id, waiting)
+                overdue = self._overdue(pipeline, context, waiting)
+        except SluicegateError as error:
+            raise failure(error) from None
+        for line in _lines(tables):
+            self.log.info(line)
+        if problems:
+            lines = [f"  {line}" for problem in problems for line in problem.lines()]
+            raise AirflowFailException("\n".join(["this does not add up:", *lines]))
+        if overdue:
+            raise AirflowException("\n".join(["this run was to take in all that is new, and has not:", *overdue]))
+        self.log.info("every file and every record that was taken in is accounted for")
+        return tables
+
+    def _overdue(self, pipeline: Pipeline, context: Context, waiting: list[Waiting]) -> list[str]:
+        """What waits that this run should have taken in, and what to do; nothing of a run for a part of the tables."""
+        from sluicegate.monitor import backlog
+
+        run, request = context["dag_run"], asked(pipeline, context)
+        if request.mode != "incremental" or request.tables or request.max_files is not None or not run.start_date:
+            return []
+
+        def own(_table: str, commit: Commit) -> bool:
+            return (commit.ours or {}).get("run_id") == run.run_id
+
+        late = [f"  {one.table}: {one.what}" for one in backlog.overdue(waiting, run.start_date, own)]
+        unread = backlog.unread(pipeline, self.settings, run.start_date)
+        # Files that came later may look old. These wait if this run was begun for files, and none has been entered.
+        if unread and (context["ti"].xcom_pull(task_ids="wait_for_files") or {}).get("files"):
+            late += [f"  {table}: {what}" for table, what in unread.items()]
+        again = f"  trigger {pipeline.name} again, or run: sluicegate run {pipeline.name}"
+        return [*late, again] if late else []
+
+
+def _tables(pipeline: Pipeline, settings: Settings, run_id: str, waiting: list[Waiting]) -> list[dict[str, Any]]:
+    from sluicegate.lake import tables as lake_tables
+
+    waits = {one.table: one.what for one in waiting}
+    at = lake_tables.Lake(settings.lake, pipeline.name)
+    found = []
+    for layer in LAYERS:
+        for name in pipeline.names(layer):
+            table = lake_tables.delta_table(at.table(layer, name))
+            last = lake_tables.last_commit_of_ours(table)
+            said = last.ours if last is not None and last.ours and last.ours.get("run_id") == run_id else {}
+            beside = {"quarantined": at.quarantine(name), "set aside": at.set_aside(name)} if layer == "silver" else {}
+            counts = {what: lake_tables.rows(lake_tables.delta_table(uri)) for what, uri in beside.items()}
+            facts = {"layer": layer, "table": name, "rows": lake_tables.rows(table), **counts}
+            facts |= {"waits": waits[name]} if name in waits else {}
+            found.append({**facts, "expectations": said.get("expectations") or {}})
+    return found
+
+
+def _lines(tables: list[dict[str, Any]]) -> list[str]:
+    """The tables for people."""
+    lines = []
+    for table in tables:
+        beside = "".join(f", {table[what]:,} {what}" for what in ("quarantined", "set aside") if what in table)
+        lines.append(f"{table['layer']:<6} {table['table']:<28} {table['rows']:>9,} rows{beside}")
+        lines += [f"         behind: {table['waits']}"] if "waits" in table else []
+        for rule, counts in table["expectations"].items():
+            if counts["failed"]:
+                lines.append(
+                    f"         {rule}: {counts['failed']:,} of {sum(counts.values()):,} rows failed in this run"
+                )
+    return lines

@@ -1,0 +1,274 @@
+"""Submits one job of one pipeline to Spark, and says in one sentence why it failed."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections import deque
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import psutil  # type: ignore[import-untyped]
+from airflow.providers.apache.spark.hooks.spark_submit import SparkSubmitHook
+from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOperator
+from airflow.sdk import Asset, Connection
+from airflow.sdk.exceptions import AirflowException, AirflowNotFoundException, AirflowRescheduleException
+
+from sluicegate.airflow import openlineage
+from sluicegate.airflow.assets import news
+from sluicegate.airflow.connections import environment, with_store
+from sluicegate.airflow.operators.links import SparkUI
+from sluicegate.airflow.run_request import asked, failure, who
+from sluicegate.definition import load
+from sluicegate.errors import SluicegateError, UserError
+from sluicegate.flow import report
+from sluicegate.settings import Settings
+from sluicegate.spark import cluster, session
+
+if TYPE_CHECKING:
+    from airflow.providers.openlineage.extractors import OperatorLineage
+    from airflow.sdk import Context
+
+    from sluicegate.definition import Layer, Pipeline
+    from sluicegate.run.request import Request
+
+# Who runs this, for every commit. `dag_run` and not `ds` or `logical_date`: a run that is triggered by hand or by an
+# asset has no logical date, and then those names do not exist. `tojson` quotes whatever a person puts into a run id.
+RUN_INFO = '{{ {"dag_id": dag_run.dag_id, "run_id": dag_run.run_id, "try": ti.try_number} | tojson }}'
+
+# How long a task stays away that found another run at work on its pipeline.
+LOOK_AGAIN_AFTER = timedelta(seconds=20)
+
+
+class SluicegateJob(SparkSubmitOperator):
+    """Runs one layer of a pipeline by spark-submit, unless the layer has nothing to do.
+
+    What depends on the machine (jars, Java, the class-data archive, the connection) is looked up when the task runs.
+    A DAG file is parsed every few seconds, also where there is no Java, and all that an operator is given there becomes
+    part of the DAG's version.
+
+    Args:
+        pipeline: name of the pipeline.
+        layer: bronze, silver or gold.
+        settings: where things are; its master is used when there is no connection ``conn_id``.
+        kwargs: what SparkSubmitOperator takes; ``conf`` is added to ours, and wins.
+    """
+
+    # So that "Rendered Templates" shows the settings that Spark was really started with.
+    overwrite_rtif_after_execution = True
+    operator_extra_links = (SparkUI(),)
+
+    def __init__(self, *, pipeline: str, layer: Layer, settings: Settings, **kwargs: Any) -> None:
+        super().__init__(
+            application=str(session.job_file(layer)),
+            application_args=session.job_arguments(pipeline, settings, ["--run-info", RUN_INFO]),
+            name=f"{pipeline}.{layer}",
+            **kwargs,
+        )
+        self.pipeline = pipeline
+        self.layer = layer
+        self.settings = settings
+        self._last = ""
+        self._tail: deque[str] = deque(maxlen=8)
+        self._lineage: OperatorLineage[Any, Any] | None = None
+        self._show: Callable[[str], None] = lambda _: None
+        self.logged_as = ""  # in Spark's event log
+
+    @with_store
+    def execute(self, context: Context) -> dict[str, Any] | None:  # type: ignore[override]
+        """Runs the job.
+
+        Returns:
+            the job's report, which becomes the task's XCom; None when there was nothing to do.
+
+        Raises:
+            AirflowFailException: the user's mistake, or data that broke a rule; a retry would end the same way.
+            AirflowException: anything else; a retry goes on where the last commit ended.
+        """
+        try:
+            pipeline = load(self.pipeline, self.settings)
+            request = self._asked(pipeline, context)
+            if why := self._idle(pipeline, request):
+                self.log.info("%s %s; Spark was not started", self.name, why)
+                self._publish(pipeline, context)
+                return None
+            with alone(self.pipeline, self.settings, context):
+                self.prepare(request)
+                try:
+                    self._submit(context)
+                finally:
+                    self._trace(pipeline, context)
+        except SluicegateError as error:
+            raise failure(error) from None
+        self._publish(pipeline, context)
+        return self._told()
+
+    def _asked(self, pipeline: Pipeline, context: Context) -> Request | None:
+        """What the run is asked for; None where that is nothing to this job."""
+        return asked(pipeline, context)
+
+    def _told(self) -> dict[str, Any] | None:
+        """The job's report."""
+        return dict(json.loads(self._last.removeprefix(report.REPORT))) if self._last else None
+
+    def _submit(self, context: Context) -> None:
+        self._show = partial(context["ti"].xcom_push, SparkUI().xcom_key)
+        try:
+            # Not by `env_vars`, which the provider gives to pods and to YARN's own process, but not to a driver here.
+            with environment(session.submit_env()):
+                super().execute(context)
+        except AirflowException:
+            # Its message is the whole command line, and the reason stands far below.
+            if self._hook is None or self._hook._submit_sp is None:
+                raise
+            raise self._why(self._hook._submit_sp.returncode) from None
+
+    def _trace(self, pipeline: Pipeline, context: Context) -> None:
+        """Keeps what OpenLineage is to be told, where that is on.
+
+        Now, since its listener asks in a fork of this process, which has none of the threads that delta-rs works in.
+        """
+        from sluicegate.lake.tables import Lake
+
+        if not openlineage.enabled():
+            return
+        at, run = Lake(self.settings.lake, pipeline.name), context["dag_run"].run_id
+        try:
+            self._lineage = openlineage.of_try(pipeline, at, self.layer, run, context["ti"].try_number)
+        except Exception:
+            # What the job did stands, or has an error of its own that people are to see.
+            self.log.warning("OpenLineage is not told of the tables", exc_info=True)
+
+    def get_openlineage_facets_on_complete(self, task_instance: Any) -> OperatorLineage[Any, Any] | None:
+        """What Airflow's OpenLineage provider asks for when a task has ended, well or not."""
+        return self._lineage
+
+    def _publish(self, pipeline: Pipeline, context: Context) -> None:
+        """Has Airflow make an event for each table that changed, and for no other."""
+        from sluicegate.lake.tables import Lake
+
+        def last(about: Asset) -> dict[str, Any]:
+            events = list(context["inlet_events"][about].ascending(False).limit(1))
+            return dict(events[0].extra or {}) if events else {}
+
+        at = Lake(self.settings.lake, pipeline.name)
+        # Airflow makes events for the outlets that a task has at its end.
+        self.outlets = []
+        for about, told in news(at, self.layer, pipeline.names(self.layer), last):
+            context["outlet_events"][about].extra = told
+            self.outlets.append(about)
+            self.log.info("%s has a new version, %s", about.name, told["version"])
+
+    def _idle(self, pipeline: Pipeline, request: Request | None) -> str:
+        """Why there is nothing to do; empty if there is something."""
+        from sluicegate.monitor.plan import pending  # not above: parsing a DAG file needs neither pyarrow nor deltalake
+
+        if request is None:
+            return ""
+        if not request.names(pipeline, self.layer):
+            return "has none of the tables that this run is for"
+        # An interval is made again even if nothing is new. Gold then sees by its own marks whether silver changed.
+        if request.mode == "full-refresh" or (request.mode == "interval" and self.layer == "silver"):
+            return ""
+        waiting = pending(pipeline, self.settings).only(request.includes)
+        work = any(table.work for table in waiting.tables if table.layer == self.layer)
+        return "" if work else "has nothing to do"
+
+    def prepare(self, request: Request | None) -> None:
+        """Fills in what this run is asked for, if anything, and what depends on the machine.
+
+        Raises:
+            JavaMissing: no Java 17 or newer, no pyspark, or no jars.
+            UserError: the connection asks for cluster deploy mode.
+        """
+        asked_for = request.arguments(self.layer) if request else ()
+        self.application_args = [*(self.application_args or ()), *asked_for]
+        session.java_version(session.java())
+        self.conf = session.job_conf(self.layer, replace(self.settings, master=self._master())) | (self.conf or {})
+        if file := cluster.properties_file():
+            self.properties_file = self.properties_file or str(file)
+        # By its path: a spark-submit that happens to be first on PATH may be of another Spark.
+        self._spark_binary = self._spark_binary or str(session.spark_home() / "bin" / "spark-submit")
+
+    def _master(self) -> str:
+        """The master that the job will be given; the provider's own rules make it from the connection."""
+        try:
+            SparkSubmitHook.get_connection(self._conn_id)
+        except AirflowNotFoundException:
+            # The provider takes a missing connection for YARN, with no more than a line in the log. A connection in
+            # the environment of this task's process is Airflow's own way to supply one.
+            self.log.info("there is no connection %s: the master is %s", self._conn_id, self.settings.master)
+            stand_in = Connection(conn_id=self._conn_id, conn_type="spark", host=self.settings.master)
+            os.environ[f"AIRFLOW_CONN_{self._conn_id.upper()}"] = stand_in.as_json()
+        resolved = SparkSubmitHook(conn_id=self._conn_id, deploy_mode=self._deploy_mode)._connection
+        if resolved["deploy_mode"] == "cluster":
+            raise UserError(
+                f"the connection {self._conn_id} asks for cluster deploy mode, and these jobs run in client mode",
+                hint="take deploy-mode out of its extra: a job's report and its errors come from a driver beside the"
+                " task, and Spark has no cluster mode for Python on a standalone cluster",
+            )
+        return str(resolved["master"])
+
+    def _get_hook(self) -> SparkSubmitHook:
+        hook = super()._get_hook()
+        process: Callable[[Iterator[str]], None] = hook._process_spark_submit_log
+        hook._process_spark_submit_log = lambda itr: process(self._listen(itr))  # type: ignore[method-assign]
+        return hook
+
+    def _listen(self, lines: Iterator[str]) -> Iterator[str]:
+        """Passes the job's output on to the task's log, and keeps what it says of itself and its last words."""
+        for line in lines:
+            if line.startswith((report.REPORT, report.ERROR)):
+                self._last = line
+            elif line.startswith(report.PAGE):
+                self._show(line.removeprefix(report.PAGE).strip())
+            elif line.startswith(report.LOGGED):
+                self.logged_as = line.removeprefix(report.LOGGED).strip()
+            else:
+                self._tail.append(line.rstrip())
+            yield line
+
+    def _why(self, code: int) -> AirflowException:
+        if self._last.startswith(report.ERROR):
+            return failure(report.error_of(self._last))
+        said = "".join(f"\n    {line}" for line in self._tail)
+        return AirflowException(
+            f"the {self.layer} job of {self.pipeline} ended with exit code {code}, having said:{said}"
+        )
+
+    def on_kill(self) -> None:
+        """Ends the JVM and the Python that it started; the hook would leave the latter at work, with the lock."""
+        if self._hook is None or self._hook._submit_sp is None:
+            return
+        try:
+            children = psutil.Process(self._hook._submit_sp.pid).children(recursive=True)
+        except psutil.NoSuchProcess:
+            children = []
+        super().on_kill()
+        for child in children:
+            if child.is_running():
+                child.kill()
+
+
+@contextmanager
+def alone(pipeline: str, settings: Settings, context: Context) -> Iterator[None]:
+    """Keeps runs of a pipeline apart: a backfill and a scheduled run, or the command line's.
+
+    The jobs keep the pipeline's lock themselves; but one that waits for it holds a worker and a JVM.
+
+    Raises:
+        AirflowRescheduleException: another is at work; the task is to come back, which is none of its retries.
+    """
+    from sluicegate.lake.lock import turn
+    from sluicegate.lake.tables import Lake
+
+    with turn(Lake(settings.lake, pipeline), who(context)) as holder:
+        if holder is not None:
+            said = "%s is at work on pipeline %s; this task comes back when it may have ended"
+            context["task"].log.info(said, holder, pipeline)
+            raise AirflowRescheduleException(datetime.now(UTC) + LOOK_AGAIN_AFTER)  # type: ignore[no-untyped-call]
+        yield

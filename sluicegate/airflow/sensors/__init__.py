@@ -1,0 +1,1 @@
+"""Sensors and triggers: what a DAG waits for."""

@@ -1,0 +1,207 @@
+"""The sensor's look from Airflow's triggerer, where hundreds of waits share one process."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import AsyncIterator, Sequence
+from typing import Any
+
+from airflow.triggers.base import BaseEventTrigger, BaseTrigger, TriggerEvent
+
+from sluicegate.airflow import connections
+from sluicegate.errors import UserError
+from sluicegate.settings import Settings
+from sluicegate.storage import aws
+
+# Seconds; see FileArrivalTrigger.
+AT_LEAST_EVERY = 600.0
+
+
+class LandedFilesTrigger(BaseTrigger):
+    """Fires when a run of the pipeline would have something to do, or when only a person can help.
+
+    Args:
+        pipeline: name of the pipeline.
+        places: where things are: the arguments of ``Settings.of``.
+        tables: only these tables; none means all.
+        every: seconds between two looks.
+    """
+
+    def __init__(self, *, pipeline: str, places: dict[str, str], tables: Sequence[str], every: float) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]
+        self.pipeline = pipeline
+        self.places = places
+        self.tables = tables
+        self.every = every
+
+    def serialize(self) -> tuple[str, dict[str, Any]]:
+        """What the triggerer makes it again of."""
+        arguments = {"pipeline": self.pipeline, "places": self.places, "tables": self.tables, "every": self.every}
+        return f"{type(self).__module__}.{type(self).__qualname__}", arguments
+
+    async def run(self) -> AsyncIterator[TriggerEvent]:
+        """Looks until there is something, each time in a thread: listing a large folder takes seconds.
+
+        An error of a store or the network is raised; it fails the task, which has retries.
+        """
+        before = ""
+        while True:
+            try:
+                found, told = await asyncio.to_thread(self._look, await connections.said_in_triggerer())
+            except UserError as error:
+                yield TriggerEvent({"error": error.for_people()})  # type: ignore[no-untyped-call]
+                return
+            if told != before:
+                self.log.info(told)
+                before = told
+            if found is not None:
+                yield TriggerEvent({"found": found})  # type: ignore[no-untyped-call]
+                return
+            await asyncio.sleep(self.every)
+
+    def _look(self, said: dict[str, str]) -> tuple[dict[str, int] | None, str]:
+        with aws.given(said):
+            return look(self.pipeline, Settings.of(**self.places), self.tables)
+
+
+class FileArrivalTrigger(BaseEventTrigger):
+    """Fires when files have landed that no event has told of, or when only a person can help; it goes on for ever.
+
+    It asks what the sensor asks, and remembers the answer: the same files, waiting on, are told of once. They are when
+    the triggerer starts again, which costs a run that finds them taken. What a run left behind is none of its business,
+    or each step of a run at work would start another.
+
+    Args:
+        pipeline: name of the pipeline.
+        places: where things are: the arguments of ``Settings.of``.
+        every: seconds between two looks.
+        queue: address of a queue that the store tells of new objects. Then a look follows each message, and without one
+            there is a look every ``AT_LEAST_EVERY`` seconds: a queue may lose a message, or be told of nothing.
+    """
+
+    def __init__(self, *, pipeline: str, places: dict[str, str], every: float = 30.0, queue: str | None = None) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]
+        self.pipeline = pipeline
+        self.places = places
+        self.every = every
+        self.queue = queue
+        self._look_until = 0.0
+
+    def serialize(self) -> tuple[str, dict[str, Any]]:
+        """What the triggerer makes it again of, and what a version of the DAG has of it."""
+        arguments = {"pipeline": self.pipeline, "places": self.places, "every": self.every, "queue": self.queue}
+        return f"{type(self).__module__}.{type(self).__qualname__}", arguments
+
+    async def run(self) -> AsyncIterator[TriggerEvent]:
+        """Looks for ever, each time in a thread: listing a large folder takes seconds.
+
+        A store or a network that is away is waited for: a trigger that fails takes its asset with it.
+        """
+        before: dict[str, Any] = {}
+        while True:
+            try:
+                answer = await asyncio.to_thread(self._look, await connections.said_in_triggerer())
+            except UserError as error:
+                answer = {"error": error.for_people()}
+            except Exception:
+                self.log.warning("could not look for files of %s", self.pipeline, exc_info=True)
+                answer = before
+            # A table less is no news: a run is taking them one after the other.
+            if any(before.get(about) != said for about, said in answer.items()):
+                yield TriggerEvent(answer)  # type: ignore[no-untyped-call]
+            before = answer
+            await self._rest()
+
+    async def _rest(self) -> None:
+        """Waits until it is time for a look: for some seconds, or for a message.
+
+        Messages go once they are received. What they told of is looked for until it has settled; if this process ends
+        meanwhile, the next one begins with a look.
+        """
+        now = time.monotonic()
+        if self.queue is None or now < self._look_until:
+            await asyncio.sleep(self.every)
+            return
+        while time.monotonic() < now + AT_LEAST_EVERY:
+            try:
+                if await asyncio.to_thread(self._messages, await connections.said_in_triggerer()):
+                    settled = await asyncio.to_thread(settles, self.pipeline, Settings.of(**self.places))
+                    self._look_until = time.monotonic() + settled + self.every
+                    return
+            except Exception:
+                # Then it is as without a queue.
+                self.log.warning("the queue of %s does not answer", self.pipeline, exc_info=True)
+                await asyncio.sleep(self.every)
+                return
+
+    def _messages(self, said: dict[str, str]) -> bool:
+        """Whether the queue had messages, which are taken from it; all that there are, so that one look is for many."""
+        from sluicegate.airflow.sensors.sqs import Queue
+
+        queue = Queue(self.queue or "", said)
+        first = found = queue.receive()
+        while found:
+            queue.delete(found)
+            found = queue.receive(0)
+        return bool(first)
+
+    def _look(self, said: dict[str, str]) -> dict[str, Any]:
+        with aws.given(said):
+            return arrived(self.pipeline, Settings.of(**self.places))
+
+
+def settles(name: str, settings: Settings) -> float:
+    """Seconds after which a file that landed now is taken by all tables of a pipeline."""
+    from sluicegate.definition import load
+
+    return max((table.settleSeconds for table in load(name, settings).bronze.values()), default=0.0)
+
+
+def arrived(name: str, settings: Settings) -> dict[str, Any]:
+    """The bronze tables for which files, or versions of a Delta table, wait; writes nothing, starts no Spark.
+
+    Args:
+        name: name of the pipeline.
+        settings: where things are.
+
+    Returns:
+        for each how many files of how many bytes, and how far its source has been taken in, by which the answer is
+        another one when as many files as before wait that are other files; empty when nothing waits.
+
+    Raises:
+        UserError: see ``look``.
+    """
+    from sluicegate.definition import load
+    from sluicegate.monitor.plan import pending
+
+    return {
+        work.table: {"files": work.files, "bytes": work.bytes, "versions": work.versions, "after": work.progress.until}
+        for work in pending(load(name, settings), settings).tables
+        if work.files or work.versions
+    }
+
+
+def look(name: str, settings: Settings, tables: Sequence[str]) -> tuple[dict[str, int] | None, str]:
+    """Looks once at landing, ledger and marks, as the jobs do; writes nothing, starts no Spark.
+
+    Args:
+        name: name of the pipeline.
+        settings: where things are.
+        tables: only these tables; none means all.
+
+    Returns:
+        how many files of how many bytes wait, None when a run would do nothing; and what waits, in a sentence.
+
+    Raises:
+        UserError: the definition has mistakes, a landing folder is missing, or something else lies where a table
+            should be.
+    """
+    from sluicegate.definition import load
+    from sluicegate.monitor.plan import pending  # not above: parsing a DAG file needs neither pyarrow nor deltalake
+    from sluicegate.run.request import Request
+
+    pipeline = load(name, settings)
+    waiting = pending(pipeline, settings).only(Request.of(pipeline, tables=tables).includes)
+    found = None if waiting.nothing else {"files": waiting.files, "bytes": waiting.bytes}
+    return found, waiting.sentence()

@@ -1,0 +1,1 @@
+"""Landed file to bronze row."""

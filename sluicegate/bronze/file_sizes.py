@@ -1,0 +1,174 @@
+"""How large files are once they are unpacked, and their longest lines, found without holding either in memory.
+
+What is held in memory as one (a line, or a multi-line JSON file) is bounded by ``maxRecordBytes`` of the definition,
+and a file, unpacked, by ``maxFileBytes``: else a few megabytes that unpack to gigabytes would end every run. Most files
+need no look, since their sizes in the listing say enough.
+"""
+
+from __future__ import annotations
+
+import bz2
+import gzip
+import os
+import zlib
+from collections.abc import Iterator, Mapping, Sequence
+from typing import IO, TYPE_CHECKING, Any, NamedTuple
+
+from sluicegate.flow.report import human_bytes
+from sluicegate.lake.tables import is_local, local_path
+from sluicegate.spark import executors
+from sluicegate.storage import filesystems
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from sluicegate.definition import BronzeTable
+
+# What Hadoop unpacks by a file's suffix, and the most bytes that one byte can become where that is known.
+# Not .lz4 and .snappy, whose frames are Hadoop's own: they are taken as they are.
+GROWTH = {".gz": 1032, ".deflate": 1032, ".bz2": None, ".zst": None}
+
+# Formats in which a line is a record, or may be; the others' records are bounded by their own readers.
+OF_LINES = ("json", "csv", "text")
+PACKABLE = (*OF_LINES, "xml")
+
+BLOCK = 1 << 20
+
+
+class Bounds(NamedTuple):
+    """What the definition allows.
+
+    Attributes:
+        record: bytes of a record.
+        file: bytes of a file, unpacked.
+        whole: whether a file is held in memory as one.
+        lines: whether a line is.
+        separator: what ends a line, if the definition says so.
+    """
+
+    record: int
+    file: int
+    whole: bool
+    lines: bool
+    separator: str = ""
+
+    @classmethod
+    def of(cls, table: BronzeTable) -> Bounds:
+        """Those of a table's definition."""
+        options = {name.lower(): value for name, value in table.options.items()}
+        several, text = (options.get(name, "").lower() == "true" for name in ("multiline", "wholetext"))
+        whole = table.format == "binaryFile" or text or (table.format == "json" and several)
+        lines = table.format in OF_LINES and not whole and not several
+        return cls(table.maxRecordBytes, table.maxFileBytes, whole, lines, options.get("linesep", ""))
+
+    def judge(self, size: int, longest: int = 0) -> str | None:
+        """What is too large about a file, if anything is."""
+        if size > self.file:
+            return f"it has more than {human_bytes(self.file)} unpacked, which is maxFileBytes of the definition"
+        if self.whole and size > self.record:
+            return f"it is read as one, and has more than {human_bytes(self.record)}, maxRecordBytes of the definition"
+        if self.lines and longest > self.record:
+            return f"it has a line of more than {human_bytes(self.record)}, which is maxRecordBytes of the definition"
+        return None
+
+    def fits(self, path: str, size: int) -> bool | None:
+        """Whether a file is within the bounds for sure; None if that needs a look."""
+        growth = GROWTH.get(os.path.splitext(path.lower())[1], 1)
+        if growth is not None and size * growth <= min(self.record, self.file):
+            return True
+        if growth == 1 and (not self.lines or self.judge(size)):
+            return self.judge(size) is None
+        return None
+
+
+def too_large(
+    session: SparkSession, table: BronzeTable, paths: Sequence[str], sizes: Mapping[str, int]
+) -> dict[str, str]:
+    """The files that are larger than the definition allows, and what about them is.
+
+    Args:
+        session: the Spark session; its executors unpack what has to be unpacked to know.
+        table: the table's definition.
+        paths: the files.
+        sizes: their sizes as listed; others are asked for.
+    """
+    if table.format not in (*PACKABLE, "binaryFile"):
+        return {}
+    bounds = Bounds.of(table)
+    found: dict[str, str] = {}
+    unsure: list[str] = []
+    for path in paths:
+        size = sizes[path] if path in sizes else _size(path)
+        fits = bounds.fits(path, size)
+        if fits is None:
+            unsure.append(path)
+        elif not fits:
+            found[path] = bounds.judge(size) or ""
+    looked = executors.each(session, look, unsure, *bounds, few=0)
+    return found | {path: why for path, why in looked.items() if why}
+
+
+def _size(path: str) -> int:
+    try:
+        if is_local(path):
+            return os.stat(local_path(path)).st_size
+        filesystem, inner = filesystems.opened(path)
+        return int(filesystem.size(inner) or 0)
+    except OSError:
+        return 0  # it is gone, say: whoever reads it tells
+
+
+def look(path: str, *given: Any) -> str | None:
+    """What is too large about a file, read block by block up to the first bound that it passes; None if nothing is.
+
+    What cannot be unpacked is for the reader to tell: its words name what is broken. ``given`` are the ``Bounds``.
+    """
+    bounds = Bounds(*given)
+    size = line = 0
+    suffix = os.path.splitext(path.lower())[1]
+    try:
+        with _opened(path) as file:
+            for block in _blocks(file, suffix):
+                size += len(block)
+                longest, line = _longest(block, line, bounds.separator)
+                if why := bounds.judge(size, longest):
+                    return why
+    except (OSError, EOFError, ValueError, zlib.error, ImportError):
+        return None
+    return None
+
+
+def _opened(path: str) -> Any:
+    return open(local_path(path), "rb") if is_local(path) else filesystems.reader(path)
+
+
+def _longest(block: bytes, begun: int, separator: str) -> tuple[int, int]:
+    """The longest line of a block, of whose first one so many bytes came before; and the bytes of its last one."""
+    ends = block.split(separator.encode()) if separator else block.replace(b"\r", b"\n").split(b"\n")
+    lengths = [len(line) for line in ends]
+    lengths[0] += begun
+    return max(lengths), lengths[-1]
+
+
+def _blocks(file: IO[bytes], suffix: str) -> Iterator[bytes]:
+    """The content of a file in blocks of a bounded size, as Hadoop unpacks it by the suffix of its name."""
+    if suffix == ".deflate":
+        yield from _inflated(file)
+        return
+    unpacked: Any = file
+    if suffix == ".gz":
+        unpacked = gzip.GzipFile(fileobj=file)
+    elif suffix == ".bz2":
+        unpacked = bz2.BZ2File(file)
+    elif suffix == ".zst":
+        import pyarrow as pa
+
+        unpacked = pa.CompressedInputStream(pa.PythonFile(file, mode="r"), "zstd")
+    while block := unpacked.read(BLOCK):
+        yield block
+
+
+def _inflated(file: IO[bytes]) -> Iterator[bytes]:
+    inflating, packed = zlib.decompressobj(), b""
+    while not inflating.eof and (packed := inflating.unconsumed_tail or file.read(BLOCK)):
+        yield inflating.decompress(packed, BLOCK)

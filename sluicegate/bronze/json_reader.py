@@ -1,0 +1,399 @@
+"""How JSON files are read so that nothing in them is lost, and fast where each line is one record.
+
+Spark's JSON reader leaves out in silence what stands behind the first value of a line or of a multi-line file, empty
+objects and fields without a name, and takes a truncated multi-line array for one record. So files are looked over
+before they are read, in the same pass that finds their fields, and are read in one of the ways of ``Group.way``.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import uuid
+from collections.abc import Callable, Iterator, Mapping, Sequence, Set
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal
+
+from sluicegate.lake.tables import canonical
+from sluicegate.schema.values import literal, quoted
+from sluicegate.sql.types import UNNAMED, once, unnamed
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column as Expression
+    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.types import StructField, StructType
+
+# Under these names Spark gives a corrupt record's text, and a line's file: a field may be called as theirs usually are.
+CORRUPT_AS, ABOUT = "_sluicegate_corrupt_record", "_sluicegate_metadata"
+
+# In the text that fields are looked for in: the one field of a line that is not one record.
+ODD = "_sluicegate_odd"
+
+# A line whose first } is its last sign, as that of an object without another inside: nothing stands behind it. This
+# costs a fraction of the other look, and is all that most lines need.
+FLAT = "startswith(value, '{') AND octet_length(substring_index(value, '}', 1)) = octet_length(value) - 1"
+
+# Whether a text is more than what is no sign in JSON: Spark's trim knows of spaces alone. And whether it is an array.
+FILLED = r"value RLIKE '[^ \\t\\r\\n]'"
+ARRAY = r"value RLIKE '^[ \\t\\r\\n]*\\['"
+
+# What no text has.
+END = uuid.uuid4().hex
+
+# A text is one JSON value if, as a field's value in an object of ours, the next field is ours that follows it: Spark's
+# own tokens say so. It could not be, did the text end the object, or go on with a field or anything else.
+ONE = f"""json_object_keys(concat('{{"v":', value, '\\n,"{END}":0}}')) <=> array('v', '{END}')"""
+
+# The text with a name for each field that has none: in JSON, "" before a colon can be nothing else.
+NAMED = f"""if(contains(value, '""'), regexp_replace(value, '""\\\\s*:', '"{UNNAMED}":'), value)"""
+
+# As fields are looked for in it: Spark leaves out an object without fields, but not a field that is null.
+NOT_EMPTY = r"regexp_replace(value, '\\{\\s*\\}', 'null')"
+SHOWN = f"if({FLAT}, value, {NOT_EMPTY})"
+
+# Signs that a text has fields without a name, and that it has these or objects without fields.
+UNNAMED_IN = """value RLIKE '""\\\\s*:'"""
+SPECIAL = f"({UNNAMED_IN} OR value RLIKE '\\\\{{\\\\s*\\\\}}')"
+
+# How the encoding of a JSON file shows that says nothing of it, of whose text NUL is no part (RFC 4627, section 3).
+NULS = "contains(value, CAST(X'00' AS STRING))"
+BEGINS = {
+    "UTF-32": "^(0000FEFF|000000..|FFFE0000)",
+    "UTF-16BE": "^(FEFF|00..)",
+    "UTF-16LE": "^(FFFE|..00)",
+}
+
+# How a text begins that Spark's reader takes for UTF-16 or UTF-32, though its own functions take each text for UTF-8.
+HEAD = "hex(substr(CAST(value AS BINARY), 1, 4))"
+NOT_UTF_8 = f"{HEAD} RLIKE '^(00(?!00)..|(?!00)..00|FEFF|FFFE|0000FEFF|000000(?!00)..)'"
+
+# Encodings of the option ``encoding`` that Spark's SQL can decode, whatever the bytes.
+DECODED = ("ISO-8859-1", "UTF-16", "UTF-16BE", "UTF-16LE", "UTF-32")
+
+# Characters that make Hadoop take a path for a pattern.
+GLOB = frozenset("{}[]*?\\")
+PATTERN = GLOB | {","}
+
+Way = Literal["native", "lines", "elements", "variant"]
+
+
+@dataclass(frozen=True)
+class Group:
+    """Files that are read together.
+
+    Attributes:
+        fields: the fields that they have, those of JSON with the types of their values.
+        paths: the files.
+        way: ``native``: by Spark's reader for the format; ``lines``: each text by itself; ``elements``: what is whole
+            of damaged arrays, one by one; ``variant``: each record as one VARIANT.
+        whole: whether a text of the ways ``lines`` and ``variant`` is a whole file.
+    """
+
+    fields: list[StructField]
+    paths: list[str]
+    way: Way = "native"
+    whole: bool = False
+
+
+@dataclass(frozen=True)
+class JsonFiles:
+    """Looks over JSON files, and reads what Spark's own reader would lose some of.
+
+    Attributes:
+        session: the Spark session.
+        table: the table's name, for messages.
+        options: the reader's options, as the definition has them.
+        damaged: files of which a part or nothing is read, and why; filled in by ``documents``.
+    """
+
+    session: SparkSession
+    table: str
+    options: Mapping[str, str]
+    damaged: dict[str, str]
+
+    def lines(self, paths: Sequence[str]) -> Iterator[Group]:
+        """Files of one record a line: their fields, and how to read them; one job, nearly always."""
+        texts = self._texts(paths, whole=False)
+        # Whether a line is flat is asked once: written into both conditions, it would be computed in both.
+        flat = texts.selectExpr("value", f"{FLAT} AS flat")
+        many = f"NOT flat AND {FILLED} AND ({ARRAY} OR {self._left_out})"
+        shown = f"if({many}, '{{\"{ODD}\":0}}', if(flat, value, {NOT_EMPTY}))"
+        found = self._fields(flat.selectExpr(f"{shown} AS value"))
+        names = {field.name for field in found}
+        if ODD not in names and UNNAMED not in names:
+            yield Group(found, list(paths))
+            return
+        # Of all together: a column's type is that of all its values in the chunk, however its files are grouped.
+        fields = self._fields(texts.where(self._one).selectExpr(f"{SHOWN} AS value"))
+        special = texts.where(f"({self._not_flat}) OR {UNNAMED_IN}").select("_metadata.file_path").distinct()
+        odd = {canonical(row[0]) for row in special.collect()}
+        plain = [path for path in paths if path not in odd]
+        if plain:
+            yield Group(fields, plain)
+        yield Group(fields, [path for path in paths if path in odd], "lines")
+
+    def all_flat(self, paths: Sequence[str]) -> bool:
+        """Whether each line is at most one record, so that Spark's own reader leaves none out."""
+        return self._texts(paths, whole=False).where(self._not_flat).isEmpty()
+
+    def documents(self, paths: Sequence[str]) -> Iterator[Group]:
+        """Files of one value each: whole ones, those with names that Spark cannot read, and damaged arrays.
+
+        What is no JSON is corrupt text. Files that go on behind their first value are in none of the groups: most often
+        each of their lines is a record, and Spark would read the first and leave the others out without a word.
+        """
+        kinds = self._kinds(paths)
+        why = "it goes on behind its first JSON value, and with multiLine a file is one value"
+        self.damaged.update({path: why for path, kind in kinds.items() if kind == "goes on"})
+        parts = self._parts([path for path, kind in kinds.items() if kind == "array"])
+        self.damaged.update(parts)
+        of = {kind: [path for path in paths if kinds.get(path, "plain") == kind] for kind in ("text", "special")}
+        # Spark would take some file names for patterns a second time, and find nothing.
+        odd = {path for path in paths if path not in kinds and PATTERN & set(path)} | set(of["special"])
+        whole = [path for path in paths if path in odd or path not in kinds]
+        if whole:
+            # Of all together, as above.
+            yield Group(self._fields_of_files(whole, odd), whole)
+        if of["text"]:
+            texts = self._texts(of["text"], whole=True).selectExpr(f"{SHOWN} AS value")
+            yield Group(self._fields(texts), of["text"], "lines", whole=True)
+        if parts:
+            yield Group(self._fields(self._elements(list(parts)).where("sound")), list(parts), "elements")
+        if corrupt := [path for path in paths if kinds.get(path) in ("array", "no JSON") and path not in parts]:
+            yield Group([], corrupt, "lines", whole=True)
+
+    def _kinds(self, paths: Sequence[str]) -> dict[str, str]:
+        """What is special about some multi-line files; the others are one plain value or empty. One job."""
+        first = "get_json_object(value, '$') IS NOT NULL"
+        rest = f"CASE WHEN {first} THEN 'goes on' WHEN {ARRAY} THEN 'array' ELSE 'no JSON' END"
+        # Of UTF-16 that nobody has named, Spark's reader would take the digits of numbers from other places.
+        texted = f"{UNNAMED_IN} OR (nuls AND {not self._encoding})"
+        kind = f"CASE WHEN NOT {self._one} THEN {rest} WHEN {texted} THEN 'text' WHEN {SPECIAL} THEN 'special' END"
+        texts = self._texts(paths, whole=True).where(FILLED)
+        found = texts.selectExpr("_metadata.file_path AS path", f"{kind} AS kind").where("kind IS NOT NULL")
+        return {canonical(row["path"]): row["kind"] for row in found.collect()}
+
+    def _parts(self, paths: Sequence[str]) -> dict[str, str]:
+        """Those of some damaged arrays that begin with whole elements, and what is wrong with each."""
+        if not paths:
+            return {}
+        texts = self._texts(paths, whole=True)
+        told = _on_executors(damage, "string")
+        found = texts.select(texts["_metadata.file_path"].alias("path"), told("value").alias("why"))
+        return {canonical(row["path"]): row["why"] for row in found.where("why IS NOT NULL").collect()}
+
+    def texts(self, group: Group) -> DataFrame:
+        """The texts of a group's records: ``value``, ``sound`` (whether it is one JSON value), and their file."""
+        if group.way == "elements":
+            return self._elements(group.paths)
+        texts = self._texts(group.paths, whole=group.whole)
+        return texts.where(FILLED).selectExpr("value", f"{self._one} AS sound", f"_metadata AS {ABOUT}")
+
+    def parsed(self, group: Group, schema: StructType) -> DataFrame:
+        """The records of a group's texts, read with a schema that ends with the field of the corrupt record."""
+        from pyspark.sql import functions as F
+        from pyspark.sql.types import ArrayType
+
+        options = {**self._of_texts, "mode": "PERMISSIVE", "columnNameOfCorruptRecord": CORRUPT_AS}
+        texts = self.texts(group).withColumn("named", F.expr(NAMED))
+        one = F.array(F.from_json("named", schema, options))
+        parsed = F.when(F.expr(ARRAY), F.from_json("named", ArrayType(schema), options)).otherwise(one)
+        both = texts.select(F.when(F.col("sound"), parsed).alias("all"), "value", ABOUT)
+        each = both.where("all IS NULL OR size(all) > 0").select(F.explode_outer("all").alias("j"), "value", ABOUT)
+        fields = [_named_back(F.col("j").getField(f.name), f) for f in schema if f.name != CORRUPT_AS]
+        # The text as it stands in the file, not as it was given to the parser.
+        corrupt = f"if(j IS NULL OR j.{CORRUPT_AS} IS NOT NULL, value, NULL)"
+        return each.select(*fields, F.expr(corrupt).alias(CORRUPT_AS), ABOUT)
+
+    def variants(self, group: Group, name: str) -> DataFrame:
+        """Each line, or each file, as one VARIANT in the column ``name``."""
+        texts = self._texts(group.paths, whole=group.whole).where(FILLED)
+        sound = f"if({FLAT} OR {self._one}, try_parse_json(value), NULL)"
+        both = texts.selectExpr(f"{sound} AS v", "value", f"_metadata AS {ABOUT}")
+        return both.selectExpr(f"v AS {quoted(name)}", f"if(v IS NULL, value, NULL) AS {CORRUPT_AS}", ABOUT)
+
+    # --- looking ------------------------------------------------------------------------------------------------------
+
+    @property
+    def _how(self) -> dict[str, str]:
+        return {"columnNameOfCorruptRecord": CORRUPT_AS}
+
+    @property
+    def _one(self) -> str:
+        """Whether a text is one JSON value, or one and a comma; what even the reader's options do not let pass is not.
+
+        Nearly all pass without options, and then the look that has them, and copies all values, is not taken.
+        """
+        how = self._lenient()
+        array = f"""concat('[', regexp_replace(value, ',\\\\s*$', ''), '\\n,"{END}"]')"""
+        parsed = f"from_json({array}, 'array<string>'{how})"
+        return f"(({ONE}) OR get({parsed}, 1) <=> '{END}')"
+
+    @property
+    def _left_out(self) -> str:
+        """Whether Spark's reader would take a line for a record, and leave out what stands behind it.
+
+        A line that it takes for corrupt it keeps whole, and so do the others of its file the digits of their numbers,
+        which are lost where texts are read one by one. Of one in UTF-16 it would make empty texts of the numbers.
+        """
+        how = self._lenient({"mode": "PERMISSIVE", "columnNameOfCorruptRecord": CORRUPT_AS})
+        taken = f"from_json(value, 'x STRING, {CORRUPT_AS} STRING'{how}).{CORRUPT_AS} IS NULL"
+        return f"(NOT {self._one} AND ({NOT_UTF_8} OR {taken}))"
+
+    def _lenient(self, others: Mapping[str, str] | None = None) -> str:
+        """The reader's options that say what passes for JSON, and others, as an argument of a function."""
+        passing = {
+            name: value for name, value in self.options.items() if name.lower().startswith(("allow", "maxstring"))
+        }
+        how = ", ".join(f"{literal(name)}, {literal(value)}" for name, value in {**passing, **(others or {})}.items())
+        return f", map({how})" if how else ""
+
+    @property
+    def _not_flat(self) -> str:
+        return f"NOT ({FLAT}) AND {FILLED} AND ({ARRAY} OR {self._left_out})"
+
+    def _texts(self, paths: Sequence[str], *, whole: bool) -> DataFrame:
+        reader = self.session.read.options(**{**self.options, "wholetext": str(whole).lower()})
+        texts = reader.format("text").load([escape_glob(path) for path in paths])
+        if self._encoding in DECODED:
+            shown = f"decode(CAST(value AS BINARY), '{self._encoding}')"
+        elif whole:
+            shown = self._shown
+        else:  # where files were put together, a mark stands in the middle, and Spark's reader passes over it
+            return texts.selectExpr("if(startswith(value, '\ufeff'), substr(value, 2), value) AS value", "_metadata")
+        # Of a byte order mark Hadoop takes away that of UTF-8 alone, and that of lines alone.
+        return texts.selectExpr(f"TRIM(LEADING '\ufeff' FROM {shown}) AS value", "_metadata", f"{NULS} AS nuls")
+
+    @property
+    def _shown(self) -> str:
+        """The text of a whole file whose encoding nobody has named."""
+        cases = ""
+        for encoding, begins in BEGINS.items():
+            cases += f" WHEN {HEAD} RLIKE '{begins}' THEN decode(CAST(value AS BINARY), '{encoding}')"
+        return f"if({NULS}, CASE {cases} ELSE value END, value)"
+
+    @property
+    def _encoding(self) -> str:
+        """The encoding that the definition names; empty for UTF-8, or none."""
+        named = {name.lower(): value.upper() for name, value in self.options.items()}
+        encoding = named.get("encoding", named.get("charset", ""))
+        return "" if encoding in ("UTF-8", "UTF8") else encoding
+
+    @property
+    def _of_texts(self) -> dict[str, str]:
+        """The options where the texts have been decoded."""
+        return {name: value for name, value in self.options.items() if name.lower() not in ("encoding", "charset")}
+
+    @property
+    def has_texts(self) -> bool:
+        """Whether lines can be looked at as texts."""
+        return not self._encoding or self._encoding in DECODED
+
+    def _fields_of_files(self, paths: Sequence[str], odd: Set[str]) -> list[StructField]:
+        """The fields that occur anywhere in multi-line files; Spark would not show all of the odd ones."""
+        from pyspark.errors import AnalysisException
+
+        if not odd:
+            reader = self.session.read.options(**{**self.options, **self._how})
+            try:
+                return self._without_ours(reader.json([escape_glob(path) for path in paths]).schema)
+            except AnalysisException as error:
+                if error.getCondition() != "COLUMN_ALREADY_EXISTS":  # a record has a key twice
+                    raise
+        return self._fields(self._texts(paths, whole=True).selectExpr(f"{SHOWN} AS value"))
+
+    def _fields(self, texts: DataFrame) -> list[StructField]:
+        """The fields that occur anywhere in some texts."""
+        named = texts.selectExpr(f"{NAMED} AS value")
+        return self._without_ours(self.session.read.options(**{**self._of_texts, **self._how}).json(named).schema)
+
+    @staticmethod
+    def _without_ours(found: StructType) -> list[StructField]:
+        """The fields as they are in the files; a column needs a name, so one without keeps that which we gave it."""
+        from pyspark.sql.types import StructField, StructType
+
+        fields = [StructField(field.name, unnamed(field.dataType)) for field in found if field.name != CORRUPT_AS]
+        # A key that stands twice in a record is two fields for Spark, which then reads none of the chunk.
+        whole = once(StructType(fields))
+        return list(whole) if isinstance(whole, StructType) else fields
+
+    def _elements(self, paths: Sequence[str]) -> DataFrame:
+        from pyspark.sql import functions as F
+
+        split = _on_executors(elements, "array<struct<value: string, sound: boolean>>")
+        texts = self._texts(paths, whole=True).select("value", F.col("_metadata").alias(ABOUT))
+        each = texts.select(F.explode(split("value")).alias("element"), ABOUT)
+        return each.select("element.value", "element.sound", ABOUT).where(f"sound OR {FILLED}")
+
+
+def _on_executors(function: Callable[[str], Any], kind: str) -> Callable[[str], Expression]:
+    """A function of this module for columns; executors need not have this package, nor Arrow."""
+    from pyspark import cloudpickle
+    from pyspark.sql import functions as F
+
+    import sluicegate.bronze.json_reader as here
+
+    def told(column: str) -> Expression:
+        cloudpickle.register_pickle_by_value(here)  # type: ignore[no-untyped-call]
+        try:
+            # Spark would take the hints of a function's types for those of a pandas one, and warn.
+            return F.udf(lambda text: function(text), kind, useArrow=False)(column)
+        finally:
+            cloudpickle.unregister_pickle_by_value(here)  # type: ignore[no-untyped-call]
+
+    return told
+
+
+def damage(text: str) -> str | None:
+    """What is wrong with a damaged array; None if it does not begin with whole elements."""
+    parts = elements(text)
+    if len(parts) < 2 or parts[-1][1]:
+        return None
+    line = text[: len(text) - len(parts[-1][0])].count("\n") + 1
+    return f"a damaged array: its first {len(parts) - 1} elements are in, the text from line {line} on is not JSON"
+
+
+def elements(text: str) -> list[tuple[str, bool]]:
+    """The elements of an array whose text is damaged: each complete one, and at last the rest with False.
+
+    A text that is no array, or is whole, is such a rest, or has none.
+    """
+    blank, decoder = re.compile(r"[\s\ufeff]*"), json.JSONDecoder()
+
+    def skip(at: int) -> int:
+        found = blank.match(text, at)
+        return found.end() if found else at
+
+    at = start = skip(0)
+    found: list[tuple[str, bool]] = []
+    if text[start : start + 1] == "[":
+        at = skip(start + 1)
+        while text[at : at + 1] != "]":
+            try:
+                _, end = decoder.raw_decode(text, at)
+            except ValueError:
+                break
+            after = skip(end)
+            closed = text[after : after + 1]
+            # At the end of the text a number may have lost digits; what ends with a sign of its own is complete.
+            if closed not in (",", "]") and not (closed == "" and text[end - 1] in '}]"'):
+                break
+            found.append((text[at:end], True))
+            at = skip(after + 1) if closed == "," else after
+            if closed == "":
+                break
+    return found if text[at:].strip() == "]" and found else [*found, (text[at:], False)]
+
+
+def _named_back(value: Expression, field: StructField) -> Expression:
+    """A value as it is in the files: a text without the name that we gave to a field inside that has none."""
+    from pyspark.sql import functions as F
+    from pyspark.sql.types import StringType
+
+    text = isinstance(field.dataType, StringType)
+    return (F.replace(value, F.lit(UNNAMED), F.lit("")) if text else value).alias(field.name)
+
+
+def escape_glob(path: str) -> str:
+    """A path that Hadoop takes literally: landed files may have any name."""
+    return "".join(f"\\{char}" if char in GLOB else char for char in path)

@@ -1,0 +1,340 @@
+"""Bronze: every record as it came. One chunk of the ledger is one commit, with the chunk's number as the mark.
+
+A file that cannot be read fails alone: the others of its chunk go in, and the commit says which failed and why. It is
+read again when it has landed anew under its name.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from functools import partial
+from itertools import groupby
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from pyspark.sql import functions as F
+
+from sluicegate import _faults
+from sluicegate.bronze import copy_reader, reread_rows
+from sluicegate.bronze.reader import Reader
+from sluicegate.bronze.unreadable_files import Failure, unreadable
+from sluicegate.errors import UserError
+from sluicegate.flow.loop import Batch
+from sluicegate.flow.report import files, human_bytes, say
+from sluicegate.lake import offsets, tables
+from sluicegate.landing import file_status, folders
+from sluicegate.landing.copy_options import CopyOptions, of_chunks
+from sluicegate.landing.discovery import DROP, REPLACE, RESET, UNREAD
+from sluicegate.schema.evolution import Schema, data_columns
+from sluicegate.schema.values import quoted
+from sluicegate.spark.session import configured
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.types import DataType
+
+    from sluicegate.definition import BronzeTable
+
+
+# JSON has fields whose names differ in nothing but case, and Spark would refuse the whole file for them.
+CASE_SENSITIVE = {"spark.sql.caseSensitive": "true"}
+# And a byte that is no text in the encoding that an option names would be an error of the whole chunk.
+READING = {**CASE_SENSITIVE, "spark.sql.legacy.codingErrorAction": "true"}
+
+# How files are read that no copy has brought.
+AS_DEFINED = CopyOptions()
+
+# The columns of which Delta keeps the least and greatest values of each file when it makes the table; for those of the
+# data that costs a fifth of the time, and records as they came lie in the order of nothing but their arrival.
+STATISTICS = "receipt_time,_file_modification_time,_chunk,_pos"
+
+# A chunk with such entries makes the table anew.
+ANEW = (RESET, DROP)
+
+EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+# Of so many newer chunks a file is looked at to know whether trouble with a whole chunk is of the machines.
+WITNESSES = 3
+
+# A row of the ledger.
+Entry = dict[str, Any]
+
+
+def apply(batch: Batch, name: str, table: BronzeTable, at: tables.Lake) -> None:
+    """Reads the chunks of the ledger that are new, oldest first, each into one commit.
+
+    Args:
+        batch: rows of the ledger.
+        name: the bronze table.
+        table: its definition.
+        at: the lake.
+
+    Raises:
+        SchemaMismatch: a column has another type than the definition gives it, or a new one is not allowed.
+    """
+    newest = _newest_redone(batch)
+    pending = list(_chunks(batch))
+    copies = of_chunks(tables.delta_table(batch.flow.source), [number for number, _ in pending])
+    places = reread_rows.Places(at, name, folders.home(at, name, table.path).folder)
+    anew = {entry["path"]: number for number, entries in pending for entry in entries if entry["action"] in ANEW}
+    # What a reset is about to read or drop need not be read before: most often that is what cannot be.
+    pending = [(n, [entry for entry in entries if anew.get(entry["path"], n) <= n]) for n, entries in pending]
+    left = Left.of(entry for _, entries in pending for entry in entries)
+    for at_chunk, (number, entries) in enumerate(pending, 1):
+        started = time.monotonic()
+        copy = copies.get(number, AS_DEFINED)
+        newer = [one["path"] for _, others in pending[at_chunk : at_chunk + WITNESSES] for one in _read_of(others)[:1]]
+        _Chunk(batch, name, copy.table(name, table), number, entries, number <= newest, places, copy, newer).commit()
+        taken = Left.of(entries)
+        left = Left(left.files - taken.files, left.bytes - taken.bytes)
+        batch.report.files += taken.files
+        batch.report.bytes += taken.bytes
+        if len(pending) > 1:
+            rows = next(iter(tables.commits(tables.table_at(batch.flow.target), 1))).rows_written or 0
+            pace = f"{rows:,} rows, {rows / max(time.monotonic() - started, 1e-3):,.0f} a second"
+            rest = f"left are {left}" if left.files else "none is left"
+            say(f"  bronze {name:<28} chunk {number}: {taken}, {pace}; {rest}")
+
+    if not pending or pending[-1][0] < batch.progress.until:
+        # The ledger's last commits entered no files (it was compacted, say): only the mark moves.
+        schema = batch.session.read.format("delta").load(batch.flow.target).schema
+        with batch.commit():
+            batch.session.createDataFrame([], schema).write.format("delta").mode("append").save(batch.flow.target)
+
+
+def _frame(
+    session: SparkSession,
+    schema: Schema,
+    paths: Sequence[str],
+    copy: CopyOptions,
+    *,
+    strict: bool = False,
+    damaged: dict[str, str] | None = None,
+    sizes: Mapping[str, int] | None = None,
+    records: dict[str, int] | None = None,
+) -> DataFrame:
+    """The records of some files.
+
+    ``damaged`` gets those of which only a part or nothing is read, and why; ``records`` how many files say to have.
+    """
+    about = {} if damaged is None else damaged, sizes or {}, {} if records is None else records
+    reader = Reader(session, schema, *about)
+    if copy.selects and paths:
+        return copy_reader.read(reader, copy, paths, strict=strict)
+    return reader.read(paths) if paths else reader.nothing()
+
+
+def _schema(session: SparkSession, name: str, table: BronzeTable, target: str) -> Callable[[], Schema]:
+    """Makes what is known of a table's columns: anew for each attempt, since reading adds to it what is new."""
+    there = tables.delta_table(target)
+    known: dict[str, DataType] = {}
+    if there is not None:
+        schema: Any = session.read.format("delta").load(target).schema
+        known = {f.name: f.dataType for f in schema if f.name in data_columns(schema.names)}
+    return partial(Schema, name, table, known, tables.rows(there) == 0)
+
+
+class Left(NamedTuple):
+    """How many files of how many bytes are to be read."""
+
+    files: int
+    bytes: int
+
+    @classmethod
+    def of(cls, entries: Iterable[Entry]) -> Left:
+        """Those of some entries of the ledger."""
+        sizes = [entry["size"] for entry in _read_of(entries)]
+        return cls(len(sizes), sum(sizes))
+
+    def __str__(self) -> str:
+        return f"{files(self.files)}, {human_bytes(self.bytes)}"
+
+
+def _read_of(entries: Iterable[Entry]) -> list[Entry]:
+    """Those of some entries whose files are read."""
+    return [entry for entry in entries if entry["action"] not in UNREAD]
+
+
+def _chunks(batch: Batch) -> Iterator[tuple[int, list[Entry]]]:
+    """The chunks in order, each with its files in order of arrival."""
+    columns = [*map(F.col, ("path", "size", "action", "chunk")), F.unix_micros("modification_time").alias("micros")]
+    rows: list[Entry] = [
+        # Spark's own times lose their zone on the way into Python.
+        {**row.asDict(), "modification_time": EPOCH + timedelta(microseconds=row["micros"])}
+        for row in batch.rows.select(*columns).collect()
+        # A RESTORE of the ledger shows entries once more that were taken in, as its files were put together since.
+        if row["chunk"] > batch.progress.since
+    ]
+    rows.sort(key=lambda row: (row["chunk"], row["modification_time"], row["path"]))
+    for chunk, entries in groupby(rows, key=lambda row: row["chunk"]):
+        yield int(chunk), list(entries)
+
+
+def _newest_redone(batch: Batch) -> int:
+    """The newest chunk that has rows although it is to be read: a run went on in the middle of a RESTORE."""
+    target = tables.delta_table(batch.flow.target) if batch.progress.restores else None
+    newest = offsets.newest_chunk(target, batch.progress.since) if target is not None else None
+    return -1 if newest is None else newest
+
+
+@dataclass
+class _Chunk:
+    """The files of one chunk on their way into one commit.
+
+    Attributes:
+        again: whether the table may have rows of this very chunk, which give way.
+        places: where files lie that were taken away from landing.
+        newer: files of chunks behind this one, a few.
+    """
+
+    batch: Batch
+    name: str
+    table: BronzeTable
+    number: int
+    entries: list[Entry]
+    again: bool
+    places: reread_rows.Places
+    copy: CopyOptions = AS_DEFINED
+    newer: Sequence[str] = ()
+
+    def commit(self) -> None:
+        """Commits the records of all files that can be read, and the names of those that cannot."""
+        self.anew = any(entry["action"] in ANEW for entry in self.entries)
+        known = _schema(self.batch.session, self.name, self.table, self.batch.flow.target)
+        self.schema = partial(Schema, self.name, self.table, {}, True) if self.anew else known
+        read = _read_of(self.entries)
+        lost = self.places.find(read)
+        paths = [entry["path"] for entry in read if entry["path"] not in lost]
+        with configured(self.batch.session, READING):
+            try:
+                self._write(paths, lost)
+            except Exception as error:
+                failed = lost | self._failed(paths, error)
+                self._write([path for path in paths if path not in failed], failed)
+            # What is read anew may differ anew. Each time there are fewer files, so this ends.
+            while differing := self._differing():
+                say(f"  bronze {self.name:<28} {files(len(differing))} did not give what they say to have")
+                self.again, failed = True, self.failed | differing
+                self._write([path for path in paths if path not in failed], failed, mark=False)
+        _faults.point("bronze.after_commit")
+
+    def _failed(self, paths: list[str], error: Exception) -> dict[str, Failure]:
+        """The files that cannot be read, and why; all of them if it is what a copy says that cannot be done.
+
+        Nobody can correct that any more, and later chunks must not wait for it: the next copy reads these files.
+        """
+        try:
+            private = self.batch.flow.private
+            return unreadable(self._read, paths, error, private=private, tried=self._tried, others=self.newer)
+        except UserError as mistake:
+            if not self.copy.facts:
+                raise
+            why = f"{mistake.message} ({mistake.cause})" if mistake.cause else mistake.message
+            return dict.fromkeys(paths, (why, False))
+
+    def _tried(self) -> set[str]:
+        """The files that are read because an earlier chunk could not read them."""
+        again = file_status.failed(self.places.at, self.name, self.table.fingerprint)
+        return {e["path"] for e in self.entries if e["action"] == REPLACE and again.get(e["path"])}
+
+    def _read(self, paths: Sequence[str]) -> DataFrame:
+        return self._frame(paths, {})
+
+    def _frame(self, paths: Sequence[str], damaged: dict[str, str], records: dict[str, int] | None = None) -> DataFrame:
+        places = [self.places.of(path) for path in paths]
+        sizes = {self.places.of(entry["path"]): entry["size"] for entry in self.entries}
+        frame = _frame(
+            self.batch.session, self.schema(), places, self.copy, damaged=damaged, sizes=sizes, records=records
+        )
+        return self.places.named(frame, paths).withColumn("_chunk", F.lit(self.number).cast("bigint"))
+
+    def _differing(self) -> dict[str, Failure]:
+        """The files of which other numbers of records came than they say to have, as one that changes while it is read.
+
+        Their rows are counted in the table only if all together are not as many as they should be.
+        """
+        table = tables.table_at(self.batch.flow.target)
+        only = not self.anew and self.manifest.keys() == self.read
+        if not self.manifest or (only and next(tables.commits(table, 1)).rows_written == sum(self.manifest.values())):
+            return {}
+        counted = file_status.rows_of(table, self.number)
+        said = {path: (records, counted.get(path, 0)) for path, records in self.manifest.items()}
+        why = "it says that it has {:,} records, and {:,} were read: it is tried again by the next run"
+        return {path: (why.format(*both), True) for path, both in said.items() if both[0] != both[1]}
+
+    def _write(self, paths: list[str], failed: dict[str, Failure], *, mark: bool = True) -> None:
+        damaged: dict[str, str] = {}
+        records: dict[str, int] = {}
+        frame = self._frame(paths, damaged, records)
+        self.manifest = {path: records[place] for path in paths if (place := self.places.of(path)) in records}
+        self.read, self.failed = set(paths), failed
+        failed |= {path: (damaged[place], False) for path in paths if (place := self.places.of(path)) in damaged}
+        giving_way = {e["path"] for e in self.entries if e["action"] in (REPLACE, *ANEW)} & {*paths, *self._dropped}
+        former = self._former(giving_way)
+        widened = self._widened(frame) if self.table.widens and not self.anew else []
+        if self.anew:
+            writer = self._with_kept(frame, former).write.mode("overwrite").option("overwriteSchema", "true")
+        elif widened:
+            writer = self._whole(frame, former, widened).write.mode("overwrite").option("overwriteSchema", "true")
+        elif condition := self._replaced(former):
+            writer = frame.write.mode("overwrite").option("replaceWhere", condition).option("mergeSchema", "true")
+        else:
+            writer = frame.write.mode("append").option("mergeSchema", "true")
+        writer = writer.format("delta").option("delta.dataSkippingStatsColumns", STATISTICS)
+        size = sum(entry["size"] for entry in self.entries)
+        facts = {"chunk": self.number, "files": len(self.entries), "bytes": size, "failed": failed,
+                 "manifest": self.manifest, "definition": self.table.fingerprint,
+                 "seen": self.batch.target_version()}  # fmt: skip
+        _faults.point("bronze.before_commit")
+        with self.batch.commit(mark=self.number, fenced=mark, **facts):
+            writer.save(self.batch.flow.target)
+
+    @property
+    def _dropped(self) -> list[str]:
+        return [entry["path"] for entry in self.entries if entry["action"] == DROP]
+
+    def _widened(self, frame: DataFrame) -> list[str]:
+        """The columns that have a wider type from this chunk on."""
+        from pyspark.sql.types import AtomicType
+
+        known = self.schema().known
+        kinds = {field.name: field.dataType for field in frame.schema}
+        return [name for name, kind in known.items() if isinstance(kind, AtomicType) and kinds.get(name, kind) != kind]
+
+    def _whole(self, frame: DataFrame, former: reread_rows.Former | None, widened: list[str]) -> DataFrame:
+        """All records of the table, with these, in the wider types.
+
+        Delta could widen a column without writing the table anew, but then only readers that know this feature could
+        read it: delta-rs, and so ``sluicegate sql`` and much else, does not.
+        """
+        say(f"  bronze {self.name:<28} {', '.join(widened)} wider: the table is written anew")
+        there = self._kept(former)
+        kinds = {name: frame.schema[name].dataType for name in widened}
+        return there.withColumns({n: F.col(quoted(n)).cast(k) for n, k in kinds.items()}).unionByName(
+            frame, allowMissingColumns=True
+        )
+
+    def _former(self, paths: set[str]) -> reread_rows.Former | None:
+        """The rows that some files gave when they were read before."""
+        return reread_rows.Former.of(tables.delta_table(self.batch.flow.source), paths, self.number)
+
+    def _replaced(self, former: reread_rows.Former | None) -> str:
+        """Which rows of the table give way to this chunk's, as a condition; empty if there are none."""
+        table = tables.delta_table(self.batch.flow.target)
+        gone = former.condition(table) if former and table else ""
+        own = [f"_chunk = {self.number}"] if gone or self.again else []
+        return " OR ".join([*own, *([f"({gone})"] if gone else [])])
+
+    def _with_kept(self, frame: DataFrame, former: reread_rows.Former | None) -> DataFrame:
+        """New rows, and those of the table so far that do not give way to them, fitted into the new columns."""
+        if tables.delta_table(self.batch.flow.target) is None:
+            return frame
+        rows = self._kept(former)
+        return frame if rows.isEmpty() else reread_rows.union(frame, rows)  # no rows, no columns of theirs either
+
+    def _kept(self, former: reread_rows.Former | None) -> DataFrame:
+        there = self.batch.session.read.format("delta").load(self.batch.flow.target)
+        there = there.where(f"NOT (_chunk <=> {self.number})")
+        return former.staying(there) if former else there

@@ -1,0 +1,83 @@
+"""What files would give, and how they are read: for a copy that is looked at before anything is entered."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from sluicegate.bronze import copy_reader
+from sluicegate.bronze.layer import AS_DEFINED, READING, _frame, _schema
+from sluicegate.bronze.reader import Reader
+from sluicegate.bronze.unreadable_files import Failure, unreadable
+from sluicegate.errors import QueryError, SchemaMismatch
+from sluicegate.flow.report import say
+from sluicegate.landing.copy_options import CopyOptions
+from sluicegate.spark.session import configured
+from sluicegate.spark.spark_errors import root_cause
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+    from sluicegate.definition import BronzeTable
+
+
+def preview(
+    session: SparkSession,
+    name: str,
+    table: BronzeTable,
+    target: str,
+    paths: list[str],
+    shown: int,
+    copy: CopyOptions = AS_DEFINED,
+    *,
+    private: bool = False,
+) -> dict[str, Any]:
+    """What reading some files would give, without writing anything; ``private`` as in ``spark_errors``.
+
+    Returns:
+        ``rows``, ``corrupt`` and ``rescued`` as numbers of records, ``failed`` files with the reason, and the first
+        records as ``sample``.
+    """
+    schema = _schema(session, name, table, target)
+    with configured(session, READING):
+        damaged: dict[str, str] = {}
+        try:
+            counted = _look_at(_frame(session, schema(), paths, copy, strict=True, damaged=damaged), shown)
+            failed: dict[str, Failure] = {}
+        except Exception as error:
+            failed = unreadable(lambda some: _frame(session, schema(), some, copy), paths, error, private=private)
+            good = [path for path in paths if path not in failed]
+            counted = _look_at(_frame(session, schema(), good, copy, damaged=damaged), shown)
+    return {**counted, "failed": {path: why for path, (why, _) in failed.items()} | damaged}
+
+
+def looked_at(
+    session: SparkSession, name: str, table: BronzeTable, target: str, paths: list[str], copy: CopyOptions,
+    *, private: bool = False,
+) -> CopyOptions:  # fmt: skip
+    """A copy with the fields of its files, once it is sure that what it says can be done with them.
+
+    Raises:
+        SchemaMismatch: its SELECT looks at a field that no file has, or there are other columns than may come.
+        QueryError: Spark refuses its SELECT.
+    """
+    schema = _schema(session, name, table, target)
+    with configured(session, READING):
+        try:
+            if not copy.selects:
+                _frame(session, schema(), paths, copy)
+                return copy
+            copy = replace(copy, fields=copy_reader.fields(Reader(session, schema()), paths))
+            copy_reader.read(Reader(session, schema()), copy, [], strict=True)
+        except (SchemaMismatch, QueryError):
+            raise
+        except Exception as error:
+            # A file cannot be read: that is found again, and told of that file, when the others are.
+            say(f"{name}: not all files can be read ({root_cause(error, private=private)})")
+    return copy
+
+
+def _look_at(frame: DataFrame, shown: int) -> dict[str, Any]:
+    frame = frame.persist()  # else Spark would read only the columns that are counted, and find other records corrupt
+    sums = frame.selectExpr("count(1) AS rows", "count(_corrupt_record) AS corrupt", "count(_rescued_data) AS rescued")
+    return {**sums.collect()[0].asDict(), "sample": [row.asDict() for row in frame.limit(shown).collect()]}

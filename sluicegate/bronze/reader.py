@@ -1,0 +1,332 @@
+"""Reads landed files with Spark: every value as a column's or as rescued data, every record with where it came from."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property, reduce
+from typing import TYPE_CHECKING, Any
+
+from sluicegate.bronze import avro_header, file_headers
+from sluicegate.bronze.file_sizes import too_large
+from sluicegate.bronze.json_reader import ABOUT, CORRUPT_AS, Group, JsonFiles, escape_glob
+from sluicegate.errors import SourceError, Where
+from sluicegate.schema.evolution import CORRUPT, PROVENANCE, RESCUED, Column, Schema
+from sluicegate.schema.values import Value, exact_digits, from_path, quoted, rescued
+from sluicegate.spark import executors
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.types import StructField, StructType
+
+    from sluicegate.definition import BronzeTable
+
+# A field that no record has.
+COMPANY = "_sluicegate_no_such_field"
+
+# Whether Spark's JSON reader keeps the digits of numbers that become texts; it has no such option for one read.
+EXACT = "spark.sql.json.enableExactStringParsing"
+
+# Compressions that Hadoop reads by a file's suffix and Python does not.
+HADOOP_ONLY = (".deflate", ".snappy", ".lz4", ".zst")
+
+# Packed files that Spark would take for the text itself.
+PACKED = (".zip", ".xz", ".7z", ".rar", ".tar", ".tgz", ".tar.gz", ".tar.bz2")
+
+
+@dataclass(frozen=True)
+class Reader:
+    """Reads the files of one bronze table.
+
+    Attributes:
+        session: the Spark session.
+        schema: what is known of the table's columns.
+        damaged: files of which a part or nothing was read, and why; filled in by ``read``.
+        sizes: bytes of files, as listed.
+        records: how many records files say that they have; filled in by ``read``.
+    """
+
+    session: SparkSession
+    schema: Schema
+    damaged: dict[str, str] = field(default_factory=dict)
+    sizes: Mapping[str, int] = field(default_factory=dict)
+    records: dict[str, int] = field(default_factory=dict)
+
+    @property
+    def _table(self) -> BronzeTable:
+        return self.schema.definition
+
+    @property
+    def _options(self) -> dict[str, str]:
+        """The reader's options by their names in small letters, as Spark takes them."""
+        return {name.lower(): value for name, value in self._table.options.items()}
+
+    @property
+    def _given(self) -> dict[str, str]:
+        """The reader's options, and that a text of JSON may be as long as a record: by itself Spark stops at 20 MB."""
+        longest = {"maxStringLen": str(self._table.maxRecordBytes)} if self._table.format == "json" else {}
+        return {**self._table.options, **longest}
+
+    def _true(self, option: str) -> bool:
+        return self._options.get(option.lower(), "false").lower() == "true"
+
+    @property
+    def _multi_line(self) -> bool:
+        return self._true("multiLine")
+
+    def read(self, paths: Sequence[str]) -> DataFrame:
+        """The records of some files, with their data columns and all of ``PROVENANCE`` but ``_chunk``.
+
+        Args:
+            paths: paths as in the ledger.
+
+        Raises:
+            SourceError: a file's header or footer cannot be read, or a multi-line file is more than one JSON value.
+            SchemaMismatch: a column has another type than the definition gives it, or a new one is not allowed.
+        """
+        from pyspark.sql import functions as F
+
+        self._demand_unpacked(paths)
+        large = too_large(self.session, self._table, paths, self.sizes)
+        self.damaged.update(large)
+        paths = [path for path in paths if path not in large]
+        # Spark looks at it when it reads, which is when all parts are: it holds for all, if it does for one.
+        self.session.conf.set(EXACT, "false")
+        parts = [self._read_alike(group) for group in self._groups(paths)] if paths else []
+        if not parts:
+            return self.nothing()
+        frame = reduce(lambda a, b: a.unionByName(b, allowMissingColumns=True), parts)
+        # Above the union, so that no two of its parts number their records alike.
+        frame = frame.withColumn("_pos", F.monotonically_increasing_id())
+        # A column that the definition names is there from the first file on, whether or not a record has it.
+        have = {column.lower() for column in [*frame.columns, *self.schema.known]}
+        absent = {c: F.lit(None).cast(t) for c, t in self.schema.wanted.items() if c.lower() not in have}
+        last = [column for column in PROVENANCE if column in frame.columns]
+        first = [quoted(column) for column in frame.columns if column not in last]
+        return frame.withColumns(absent).select(*first, *[quoted(c) for c in absent], *last)
+
+    def nothing(self) -> DataFrame:
+        """No records, with the columns that are known."""
+        from pyspark.sql.types import LongType, StringType, StructField, StructType, TimestampType
+
+        known = {name.lower() for name in self.schema.known}
+        wanted = {name: kind for name, kind in self.schema.wanted.items() if name.lower() not in known}
+        columns = {**self.schema.known, **wanted}
+        texts, times = (RESCUED, CORRUPT, "source_file"), ("receipt_time", "_file_modification_time")
+        ours = dict.fromkeys(texts, StringType()) | dict.fromkeys(times, TimestampType()) | {"_pos": LongType()}
+        return self.session.createDataFrame([], StructType([StructField(n, t) for n, t in (columns | ours).items()]))
+
+    # --- which fields the files have ---------------------------------------------------------------------------------
+
+    def _groups(self, paths: Sequence[str]) -> Iterator[Group]:
+        """Files that can be read together, with the fields that they have."""
+        match self._table.format:
+            case _ if self._table.singleVariantColumn:
+                yield Group(self._variant, list(paths), "variant", whole=self._multi_line)
+            case "json":
+                yield from self._json_groups(paths)
+            case "xml":
+                yield Group(self._found("xml", paths), list(paths))
+            case "csv" if self._true("header"):
+                headers = self._headers(paths)
+                for names, group in _alike(paths, headers.__getitem__):
+                    yield Group(self._csv_fields(names, group), group)
+            case "csv":
+                own = [name for name in self._table.declared or {} if name not in self._table.partitionColumns]
+                names = own or self._load("csv", paths).columns
+                yield Group(self._csv_fields(names, paths), list(paths))
+            case "parquet" | "orc" | "avro":
+                footers = self._footers(paths)
+                for _, group in _alike(paths, footers.__getitem__):
+                    yield Group([*self._load(self._table.format, group[:1]).schema], group)
+            case _:
+                yield Group([*self._load(self._table.format, paths).schema], list(paths))
+
+    def _json_groups(self, paths: Sequence[str]) -> Iterator[Group]:
+        if self._multi_line:
+            yield from self._json.documents(paths)
+        elif not self._json.has_texts:
+            yield Group(self._found("json", paths), list(paths))
+        elif self._as_declared and self._json.all_flat(paths):
+            yield Group(self._declared, list(paths))
+        else:
+            yield from self._json.lines(paths)
+
+    @cached_property
+    def _json(self) -> JsonFiles:
+        return JsonFiles(self.session, self.schema.table, self._given, self.damaged)
+
+    def _found(self, form: str, paths: Sequence[str]) -> list[StructField]:
+        """The fields that occur anywhere in JSON or XML files: a pass of its own, so that none is missed."""
+        how = {"inferSchema": str(self._table.inferColumnTypes).lower(), "columnNameOfCorruptRecord": CORRUPT_AS}
+        found = self._load(form, paths, extra=how).schema
+        return [field for field in found if field.name != CORRUPT_AS]
+
+    @property
+    def _variant(self) -> list[StructField]:
+        from pyspark.sql.types import StructField, VariantType
+
+        return [StructField(self._table.singleVariantColumn or "", VariantType())]
+
+    @property
+    def _as_declared(self) -> bool:
+        """Whether it does not matter which other fields the files have: the definition says to leave them out."""
+        fixed = self._table.declared is not None or not self.schema.first
+        return not self._table.rescues and fixed and self._table.schemaEvolutionMode in ("rescue", "none")
+
+    @property
+    def _declared(self) -> list[StructField]:
+        from pyspark.sql.types import StructField
+
+        folders = self._table.partitionColumns
+        kinds = {**self.schema.wanted, **self.schema.known}
+        return [StructField(name, kind) for name, kind in kinds.items() if name not in folders]
+
+    def _demand_unpacked(self, paths: Sequence[str]) -> None:
+        """Refuses packed files, of which Spark would read the packing.
+
+        Raises:
+            SourceError: there is one.
+        """
+        packed = [path for path in paths if path.lower().endswith(PACKED)]
+        if packed and self._table.format in ("json", "csv", "xml", "text"):
+            raise SourceError(
+                f"{packed[0]} is packed in a way that Spark does not read",
+                where=Where(table=self.schema.table, file=packed[0]),
+                cause="packed in a way that Spark does not read (it reads .gz, .bz2, .zst, .deflate, .snappy and .lz4)",
+                hint="land it unpacked, or leave such files out with pathGlobFilter",
+            )
+
+    def _csv_fields(self, names: Sequence[str], paths: Sequence[str]) -> list[StructField]:
+        """The fields of CSV files; with types only where a new one is to be given the type of its values."""
+        new = {name.lower() for name in names} - self.schema.settled.keys()
+        if not (new and self._table.inferColumnTypes):
+            return self._texts(names)
+        from pyspark.sql.types import StructField
+
+        inferred = self._load("csv", paths, extra={"inferSchema": "true"}).schema
+        return [StructField(name, field.dataType) for name, field in zip(names, inferred, strict=True)]
+
+    def _footers(self, paths: Sequence[str]) -> dict[str, str]:
+        """What Parquet, ORC or Avro files say of their columns; how many records, they say besides."""
+        form = self._table.format
+        found = self._whole(
+            executors.each(self.session, file_headers.footer, paths, form), f"a {form} file cannot be read"
+        )
+        self.records.update({path: told["records"] for path, told in found.items() if told["records"] is not None})
+        return {path: told["fields"] for path, told in found.items()}
+
+    def _whole(self, found: dict[str, Any], what: str) -> dict[str, Any]:
+        """What files say of themselves.
+
+        Raises:
+            SourceError: one of them is broken.
+        """
+        for path, told in found.items():
+            if "error" in told:
+                raise SourceError(
+                    f"{what}: {path}",
+                    where=Where(table=self.schema.table, file=path),
+                    cause=told["error"],
+                    hint="land a whole file under this name again, then run again",
+                )
+        return found
+
+    @staticmethod
+    def _texts(names: Sequence[str]) -> list[StructField]:
+        from pyspark.sql.types import StringType, StructField
+
+        return [StructField(name, StringType()) for name in names]
+
+    def _headers(self, paths: Sequence[str]) -> dict[str, tuple[str, ...]]:
+        """The names in the first lines of CSV files; one without a name is called as Spark calls it."""
+        separator = self._options.get("sep", self._options.get("delimiter", ",")).replace("\\t", "\t")
+        hard = len(separator) != 1 or bool({"linesep", "escape"} & set(self._options))
+        odd = [path for path in paths if hard or path.endswith(HADOOP_ONLY)]
+        plain = [path for path in paths if path not in set(odd)]
+        told = executors.each(self.session, file_headers.header, plain, self._options, separator)
+        names = {p: t["fields"] for p, t in self._whole(told, "the header of a CSV file cannot be read").items()}
+        names |= {path: self._header_by_spark(path) for path in odd}
+        return {path: tuple(name or f"_c{n}" for n, name in enumerate(names[path])) for path in paths}
+
+    def _header_by_spark(self, path: str) -> list[str]:
+        rows = self._load("csv", [path], extra={"header": "false", "inferSchema": "false"}).limit(1).collect()
+        return [name or "" for name in rows[0]] if rows else []
+
+    # --- reading -----------------------------------------------------------------------------------------------------
+
+    def _load(
+        self, form: str, paths: Sequence[str], *, schema: StructType | None = None,
+        extra: Mapping[str, str] | None = None,
+    ) -> DataFrame:  # fmt: skip
+        reader = self.session.read.options(**{**self._given, **(extra or {})})
+        if schema is not None:
+            reader = reader.schema(schema)
+        return reader.format(avro_header.PROVIDER if form == "avro" else form).load(
+            [escape_glob(path) for path in paths]
+        )
+
+    def _read_alike(self, group: Group) -> DataFrame:
+        """Reads files that have the same fields."""
+        from pyspark.sql import functions as F
+
+        folders = self._texts(self._table.partitionColumns)
+        columns = self.schema.columns([*folders, *group.fields])
+        in_path, own = columns[: len(folders)], columns[len(folders) :]
+        if not self._table.rescues:
+            # As in Spark itself, a record with a value that does not fit is a corrupt one.
+            own = [replace(c, read=c.type, way="native") if c.name else c for c in own]
+        raw, names = self._raw(group, own)
+        about = raw[ABOUT] if ABOUT in raw.columns else raw.metadataColumn("_metadata")  # a field may have that name
+        texts = [*[from_path(c.field, about) for c in in_path], *[F.col(quoted(name)) for name in names]]
+        values = [Value(c, text, self._options) for c, text in zip([*in_path, *own], texts, strict=True)]
+        return raw.select(
+            *[value.typed.alias(value.column.name) for value in values if value.column.name],
+            (rescued(values, about) if self._table.rescues else F.lit(None).cast("string")).alias(RESCUED),
+            # Bytes that are no text would make a table that not every reader can read.
+            (F.make_valid_utf8(CORRUPT_AS) if CORRUPT_AS in raw.columns else F.lit(None).cast("string")).alias(CORRUPT),
+            F.current_timestamp().alias("receipt_time"),
+            about["file_path"].alias("source_file"),
+            about["file_modification_time"].alias("_file_modification_time"),
+        )
+
+    def _raw(self, group: Group, columns: list[Column]) -> tuple[DataFrame, list[str]]:
+        """The files as Spark reads them, and under which names it gives the fields."""
+        from pyspark.sql import functions as F
+        from pyspark.sql.types import StringType, StructField, StructType
+
+        form, paths = self._table.format, group.paths
+        # A header has been read: Spark takes the fields by their places, and is given names that cannot collide.
+        by_place = form == "csv" and group.way != "variant"
+        names = [f"c{n}" if by_place else column.field for n, column in enumerate(columns)]
+        read = [StructField(name, column.read) for name, column in zip(names, columns, strict=True)]
+        if form == "text":
+            raw = self._load(form, paths)
+            return raw.withColumn("value", F.make_valid_utf8("value")), names
+        if form not in ("json", "csv", "xml"):
+            return self._load(form, paths, schema=None if form == "binaryFile" else StructType(read)), names
+        # Spark refuses to read the corrupt text alone, as it must where no record has a field: it gets company.
+        company = [] if columns else [StructField(COMPANY, StringType())]
+        schema = StructType([*read, *company, StructField(CORRUPT_AS, StringType())])
+        if form == "json" and (not self._multi_line or exact_digits(columns)):
+            self.session.conf.set(EXACT, "true")
+        if form == "json" and group.way == "variant":
+            raw = self._json.variants(group, names[0])
+        elif group.way in ("lines", "elements"):
+            raw = self._json.parsed(group, schema)
+        else:
+            options = {"mode": "PERMISSIVE", "columnNameOfCorruptRecord": CORRUPT_AS}
+            if group.way == "variant":
+                options["singleVariantColumn"] = names[0]
+            raw = self._load(form, paths, schema=schema, extra=options)
+        if company:
+            raw = raw.withColumn(CORRUPT_AS, F.coalesce(CORRUPT_AS, COMPANY))
+        return raw, names
+
+
+def _alike(paths: Iterable[str], key: Callable[[str], Any]) -> list[tuple[Any, list[str]]]:
+    """Paths that have the same key, in order of their first."""
+    groups: dict[Any, list[str]] = {}
+    for path in paths:
+        groups.setdefault(key(path), []).append(path)
+    return list(groups.items())

@@ -1,0 +1,216 @@
+"""Rows of a bronze table that is read again: from files that were moved since, and beside rows that stay."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyspark.sql import functions as F
+
+from sluicegate.jobs.parallel import each
+from sluicegate.lake import tables
+from sluicegate.landing import archive, arrivals, folders
+from sluicegate.schema.evolution import PROVENANCE, RESCUED
+from sluicegate.schema.values import MICROSECONDS, literal, quoted
+from sluicegate.storage import filesystems, local_files
+
+if TYPE_CHECKING:
+    from deltalake import DeltaTable
+    from pyspark.sql import Column, DataFrame, SparkSession
+    from pyspark.sql.types import DataType
+
+# What Spark writes as %XX in the name of a file.
+ENCODED = re.compile(r"""[\x00-\x20"%<>\\^`{|}\[\]#?]""")
+
+# The ledger's path of a file, from the name that Spark gives it: as ``lake.tables.canonical``.
+CANONICAL = "regexp_replace(coalesce(try_url_decode(replace(source_file, '+', '%2B')), source_file), '^file:/+', '/')"
+
+
+@dataclass
+class Places:
+    """Where the files lie that ``cleanSource`` took away, for when they are to be read again.
+
+    Attributes:
+        at: the lake.
+        name: the bronze table.
+        folder: its landing folder, as the ledger's paths begin.
+    """
+
+    at: tables.Lake
+    name: str
+    folder: str = ""
+    found: dict[str, str] = field(default_factory=dict)
+
+    def find(self, entries: Iterable[Mapping[str, Any]]) -> dict[str, tuple[str, bool]]:
+        """Looks for the files of some entries of the ledger.
+
+        Returns:
+            those that were taken away and lie nowhere any more, or are links by now that lead out of landing, with the
+            reason and whether to try again.
+        """
+        self.found, lost = {}, {}
+        start = f"{self.folder.rstrip('/')}/" if self.folder and tables.is_local(self.folder) else ""
+        for entry in (entries := list(entries)):
+            if start and entry["path"].startswith(start) and local_files.leads_out(entry["path"], self.folder):
+                lost[entry["path"]] = (local_files.OUTSIDE, False)
+        left = [entry for entry in entries if entry["path"] not in lost]
+        archived = archive.of(self.at, self.name, [archive.facts_of(entry) for entry in left])
+        moved = [(entry, archived.get(archive.facts_of(entry))) for entry in left]
+        away = [(entry, row) for entry, row in moved if row is not None]
+        for (entry, row), (back, there) in zip(away, each(_looked_for, away), strict=True):
+            if back:
+                continue
+            if there:
+                self.found[entry["path"]] = row["place"]
+            else:
+                lost[entry["path"]] = (_lost(row), True)
+        return lost
+
+    def of(self, path: str) -> str:
+        """Where to read the file with this path in the ledger."""
+        return self.found.get(path, path)
+
+    def named(self, frame: DataFrame, paths: Sequence[str]) -> DataFrame:
+        """Records read from there, with the names that their files had when they landed."""
+        names = {self.found[path]: path for path in paths if path in self.found}
+        if not names:
+            return frame
+        # A table of them and not an expression, which Spark would compile: they may be very many.
+        former = _broadcast(
+            frame.sparkSession, place=[_canonical(place) for place in names], path=map(_as_spark_names, names.values())
+        )
+        columns = [
+            F.coalesce(former["path"], F.col("source_file")).alias(c) if c == "source_file" else frame[quoted(c)]
+            for c in frame.columns
+        ]
+        return frame.join(former, F.expr(CANONICAL) == former["place"], "left").select(*columns)
+
+
+@dataclass(frozen=True)
+class Former:
+    """Rows of a bronze table that give way: those that some files gave when they were read before.
+
+    Attributes:
+        paths: of the files.
+        begun: where the last arrival of a path begins, of which alone the rows go; only for paths that had another.
+        chunks: those that had files of these paths, in order.
+    """
+
+    paths: frozenset[str]
+    begun: Mapping[str, int]
+    chunks: list[int]
+
+    @classmethod
+    def of(cls, ledger: DeltaTable | None, paths: set[str], chunk: int) -> Former | None:
+        """What files of a chunk gave in chunks before it; None if they were in none."""
+        if ledger is None or not paths:
+            return None
+        paths = paths | set(folders.aliases(ledger, paths).values())  # as they were known before landing was moved
+        entered = pc.field("path").isin(pa.array(sorted(paths), pa.string())) & (pc.field("chunk") < chunk)
+        chunks = sorted(tables.dataset(ledger).to_table(["chunk"], filter=entered)["chunk"].unique().to_pylist())
+        return cls(frozenset(paths), arrivals.begun(ledger, paths, chunk), chunks) if chunks else None
+
+    def staying(self, rows: DataFrame) -> DataFrame:
+        """The rows of a table without those that give way."""
+        paths = sorted(self.paths)
+        going = _broadcast(
+            rows.sparkSession, path=paths, begun=[self.begun.get(path, self.chunks[0]) for path in paths]
+        )
+        chunk = F.col("_chunk")
+        same = (F.expr(CANONICAL) == going["path"]) & (chunk >= going["begun"]) & (chunk <= self.chunks[-1])
+        return rows.join(going, same, "left_anti")
+
+    def condition(self, table: DeltaTable) -> str:
+        """The rows that give way as a condition for ``replaceWhere``; empty if the table has none.
+
+        By the names that are in the table, since Delta looks up by them which files of the table it need not rewrite.
+        """
+        parts = tables.dataset(table).scanner(["source_file"], filter=pc.field("_chunk").isin(self.chunks)).to_batches()
+        every = {name for part in parts for name in part["source_file"].unique().to_pylist() if name is not None}
+        names = {name: tables.canonical(name) for name in sorted(every) if tables.canonical(name) in self.paths}
+        some = [
+            f"(source_file = {literal(n)} AND _chunk >= {self.begun[p]})" for n, p in names.items() if p in self.begun
+        ]
+        if alone := [literal(name) for name, path in names.items() if path not in self.begun]:
+            some.append(f"source_file IN ({', '.join(alone)})")
+        return f"_chunk BETWEEN {self.chunks[0]} AND {self.chunks[-1]} AND ({' OR '.join(some)})" if some else ""
+
+
+def _broadcast(session: SparkSession, **columns: Iterable[Any]) -> DataFrame:
+    """A small table that each executor is to have whole."""
+    return F.broadcast(session.createDataFrame(pa.table({name: list(values) for name, values in columns.items()})))
+
+
+def _looked_for(away: tuple[Mapping[str, Any], Mapping[str, Any]]) -> tuple[bool, bool]:
+    """Whether a file that was taken away is back in landing as it was, and if not, whether it is where it went."""
+    entry, row = away
+    back = filesystems.file(entry["path"]) == (entry["size"], entry["modification_time"])
+    return back, not back and bool(row["place"] and filesystems.file(row["place"]))
+
+
+def _lost(row: Mapping[str, Any]) -> str:
+    when = row["archived"].strftime("%Y-%m-%d %H:%M")
+    if row["mode"] == "MOVE":
+        return f"it was moved to {row['place']} on {when}, and is not there"
+    return f"it was deleted by cleanSource on {when}" if row["mode"] == "DELETE" else f"it was gone on {when}"
+
+
+def _canonical(place: str) -> str:
+    return tables.local_path(place) if tables.is_local(place) else place
+
+
+def _as_spark_names(path: str) -> str:
+    text = ENCODED.sub(lambda match: f"%{ord(match.group()):02X}", path)
+    return f"file://{text}" if path.startswith("/") else text
+
+
+def union(new: DataFrame, kept: DataFrame) -> DataFrame:
+    """New rows and kept ones. What of a kept row does not fit the new columns goes into ``_rescued_data``."""
+    types = {field.name.lower(): (field.name, field.dataType) for field in new.schema}
+    columns: list[Column] = []
+    misfits: list[Column] = []
+    for old in kept.schema:
+        if old.name in PROVENANCE:
+            continue
+        column = F.col(quoted(old.name))
+        name, kind = types.get(old.name.lower(), (old.name, old.dataType))
+        fitted, fits = _fitted(column, old.dataType, kind)
+        columns.append(fitted.alias(name))
+        if fits is not None:
+            misfits.append(F.when(~fits, column).alias(old.name))
+    ours = [F.col(name) for name in PROVENANCE if name in kept.columns and name != RESCUED]
+    rescued = _rescued(misfits) if misfits else F.col(RESCUED)
+    both = new.unionByName(kept.select(*columns, rescued.alias(RESCUED), *ours), allowMissingColumns=True)
+    last = [column for column in PROVENANCE if column in both.columns]
+    return both.select(*[quoted(column) for column in both.columns if column not in last], *last)
+
+
+def _fitted(column: Column, old: DataType, new: DataType) -> tuple[Column, Column | None]:
+    """A value in its new type, and whether nothing of it is lost by that; None where nothing can be."""
+    from pyspark.sql.types import AtomicType, StringType, VariantType
+
+    if old == new:
+        return column, None
+    plain = all(isinstance(kind, AtomicType) and not isinstance(kind, VariantType) for kind in (old, new))
+    if not plain:
+        return F.lit(None).cast(new), column.isNull()
+    value = column.try_cast(new)
+    fits = value.isNotNull() | column.isNull()
+    if not isinstance(old, StringType):
+        fits = fits & value.try_cast(old).eqNullSafe(column)
+    return F.when(fits, value), fits
+
+
+def _rescued(misfits: Sequence[Column]) -> Column:
+    """The rescued data of a kept row with the misfits added; NULL members are left out of JSON by Spark."""
+    held = F.col(RESCUED)
+    more = F.to_json(F.struct(*misfits), MICROSECONDS)
+    with_file = F.to_json(F.struct(*misfits, F.col("source_file").alias("_file_path")), MICROSECONDS)
+    added = F.concat(
+        F.expr(f"substring({RESCUED}, 1, length({RESCUED}) - 1)"), F.lit(","), F.substring(more, 2, 1 << 30)
+    )
+    return F.when(more == "{}", held).otherwise(F.when(held.isNull(), with_file).otherwise(added))

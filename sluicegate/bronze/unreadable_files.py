@@ -1,0 +1,109 @@
+"""Finds the files that cannot be read among those of a chunk, and tells them from trouble that passes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from collections.abc import Set as AbstractSet
+from typing import TYPE_CHECKING
+
+from py4j.protocol import Py4JError, Py4JNetworkError  # type: ignore[import-untyped]
+from pyspark.errors import PySparkException
+
+from sluicegate.errors import QueryError, SchemaMismatch, SluicegateError
+from sluicegate.spark.spark_errors import file_trouble, root_cause
+from sluicegate.storage import filesystems
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+# Why a file could not be read, and whether to try it again though it has not changed.
+Failure = tuple[str, bool]
+
+# How Spark and Java tell of trouble that is of machines, memory, disks or networks, whatever was read.
+PASSING = (
+    "ExecutorLostFailure", "Executor heartbeat timed out", "Remote RPC client disassociated", "FetchFailed",
+    "Container killed", "Container from a bad node", "executor decommission", "TaskKilled", "OutOfMemoryError",
+    "UNABLE_TO_ACQUIRE_MEMORY", "No space left on device", "Disk quota exceeded", "Too many open files",
+    "Python worker exited unexpectedly", "Python worker failed to connect back", "SparkContext was shut down",
+    "Cannot call methods on a stopped SparkContext", "SocketTimeoutException", "Connection reset", "Connection refused",
+    "ConnectTimeoutException", "NoRouteToHostException", "UnknownHostException", "Read timed out",
+)  # fmt: skip
+
+
+def unreadable(
+    read: Callable[[Sequence[str]], DataFrame], paths: list[str], error: Exception, *,
+    private: bool, tried: Callable[[], AbstractSet[str]] = frozenset, others: Sequence[str] = (),
+) -> dict[str, Failure]:  # fmt: skip
+    """The files that cannot be read, and why, of files that could not be read and written together.
+
+    One that failed by trouble that passes, while others could be read, is to be tried again.
+
+    Args:
+        read: reads some files.
+        paths: the files.
+        error: what was raised when they were read and written.
+        private: as in ``spark_errors``.
+        tried: those that failed before and were to be tried again. With one of them among files of which none can be
+            read, all of these are tried again by later runs, and newer files do not wait for them.
+        others: files of newer chunks: what keeps none of these from being read is no trouble of the machines either.
+
+    Raises:
+        Exception: ``error``, if it is not the files: all can be read, or none can and Spark blames no file, or it is
+            trouble that passes.
+    """
+    passing: set[str] = set()
+    wrong = isinstance(error, (SchemaMismatch, QueryError))
+    failed = {} if wrong else _bad_among(read, paths, passing, private=private)
+    if not failed:
+        raise error
+    if len(passing) == len(paths) or (len(failed) == len(paths) > 1 and not file_trouble(error)):
+        if tried().isdisjoint(failed) and not (passing and any(_can_be_read(read, other) for other in others)):
+            raise error
+        return {path: (why, True) for path, (why, _) in failed.items()}
+    return failed
+
+
+def _can_be_read(read: Callable[[Sequence[str]], DataFrame], path: str) -> bool:
+    try:
+        read([path]).write.format("noop").mode("overwrite").save()
+    except (SluicegateError, PySparkException, Py4JError, OSError):
+        return False
+    return True
+
+
+def passes(error: BaseException) -> bool:
+    """Whether an error says nothing of what was read: the same files may be read by the next attempt."""
+    return isinstance(error, Py4JNetworkError) or any(sign in str(error) for sign in PASSING)
+
+
+def _bad_among(
+    read: Callable[[Sequence[str]], DataFrame], paths: list[str], passing: set[str], *, private: bool
+) -> dict[str, Failure]:
+    """The files that cannot be read, found by halving; reads them all again, since most trouble has passed by then.
+
+    Those that fail by such trouble once more are in ``passing``, too.
+    """
+    try:
+        read(paths).write.format("noop").mode("overwrite").save()
+    except (SchemaMismatch, QueryError):
+        raise
+    except (SluicegateError, PySparkException, Py4JError, OSError) as trouble:  # a mistake of ours is no file's
+        if len(paths) == 1:
+            if passes(trouble):
+                passing.update(paths)
+            again = passes(trouble) or _out_of_reach(paths[0])
+            return {paths[0]: (root_cause(trouble, private=private), again)}
+        half = len(paths) // 2
+        halves = [_bad_among(read, some, passing, private=private) for some in (paths[:half], paths[half:])]
+        return halves[0] | halves[1]
+    return {}
+
+
+def _out_of_reach(path: str) -> bool:
+    """Whether it is not a file's content that keeps it from being read: it is gone, or rights are lacking, or a way."""
+    try:
+        with filesystems.reader(path) as file:
+            file.read(1)
+    except OSError:
+        return True
+    return False

@@ -1,0 +1,84 @@
+"""The commands that show what a bronze table knows of its files and columns."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from sluicegate.cli.options import (
+    JsonOption,
+    LakeOption,
+    LandingOption,
+    PipelineName,
+    PipelinesOption,
+    load_pipeline,
+    show_json,
+    show_table,
+)
+from sluicegate.errors import UserError
+from sluicegate.settings import Settings
+
+
+def files(
+    pipeline: PipelineName,
+    table: Annotated[str, typer.Argument(help="Name of a bronze table.")],
+    states: Annotated[list[str] | None, typer.Option("--state", help="Only files in this state; repeatable.")] = None,
+    newest: Annotated[int | None, typer.Option("--newest", min=1, help="Only so many files, the last ones.")] = None,
+    lake: LakeOption = None,
+    landing: LandingOption = None,
+    pipelines: PipelinesOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Show the ledger: each landed file, its chunk, when it was ingested, and how many rows it gave.
+
+    Of a table that reads a Delta table: the versions that each run took.
+
+    Example: sluicegate files heart_rate recordings_bronze --state failed
+    """
+    from sluicegate.jobs.copy_into import bronze_table
+    from sluicegate.monitor import status as of
+
+    settings = Settings.of(lake, landing, pipelines)
+    definition = load_pipeline(pipeline, settings)
+    of_files = bronze_table(definition, table).of_files
+    unknown = sorted(set(states or ()) - set(of.STATES))
+    if unknown:
+        raise UserError(f"{unknown[0]} is no state of a file", hint=f"the states are {', '.join(of.STATES)}")
+    entries = of.files(table, definition, settings, states or (), newest)
+    if as_json:
+        show_json(entries)
+        return
+    numbers = ["size", "chunk", "rows", "corrupt", "rescued", "version"]
+    columns = ["state", "path", "modification_time", *numbers, "ingested", "error"]
+    columns += ["place"] if any(entry.get("place") for entry in entries) else []
+    show_table(columns, [[entry.get(c) for c in columns] for entry in entries], right=numbers)
+    print(f"\n{len(entries):,} {'files' if of_files else 'runs'}")
+
+
+def schema(
+    pipeline: PipelineName,
+    table: Annotated[str, typer.Argument(help="Name of a bronze table.")],
+    lake: LakeOption = None,
+    landing: LandingOption = None,
+    pipelines: PipelinesOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Show the columns that a bronze table has had over time, and the version and time of each change.
+
+    Example: sluicegate schema heart_rate recordings_bronze
+    """
+    from sluicegate.jobs.copy_into import bronze_table
+    from sluicegate.lake.tables import Lake
+    from sluicegate.schema import history
+
+    settings = Settings.of(lake, landing, pipelines)
+    definition = load_pipeline(pipeline, settings)
+    bronze_table(definition, table)
+    found = history.versions(Lake(settings.lake, definition.name), table)
+    if as_json:
+        show_json(found)
+        return
+    show_table(["version", "since", "changes"], [[row["version"], row["since"], row["changes"]] for row in found])
+    for name, kind in (found[-1]["columns"] if found else {}).items():
+        print(f"  {name} {kind}")

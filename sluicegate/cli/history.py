@@ -1,0 +1,67 @@
+"""The command that shows the event log: what each commit of a run did."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+import typer
+
+from sluicegate.cli.options import (
+    JsonOption,
+    LakeOption,
+    PipelineName,
+    PipelinesOption,
+    load_pipeline,
+    show_json,
+    show_table,
+)
+from sluicegate.errors import UserError
+from sluicegate.flow.report import human_bytes
+from sluicegate.settings import Settings
+
+_NUMBERS = ["version", "read", "written", "quarantined", "dropped", "duplicates"]
+_OF_GOLD = ["groups", "bytes written", "per byte changed"]
+
+
+def history(
+    pipeline: PipelineName,
+    table: Annotated[str | None, typer.Argument(help="Name of a table; all of the pipeline without.")] = None,
+    newest: Annotated[int, typer.Option("--newest", min=1, help="Only so many commits, the last ones.")] = 20,
+    lake: LakeOption = None,
+    pipelines: PipelinesOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Show the event log: for each commit of a run its rows, and of gold the groups and bytes too.
+
+    Example: sluicegate history heart_rate daily_patient_avg
+    """
+    from sluicegate.definition import LAYERS
+    from sluicegate.lake.tables import Lake
+    from sluicegate.monitor import event_log
+
+    settings = Settings.of(lake, None, pipelines)
+    definition = load_pipeline(pipeline, settings)
+    names = [name for layer in LAYERS for name in definition.names(layer)]
+    if table is not None and table not in names:
+        raise UserError(f"{pipeline} has no table {table}", hint=f"its tables are {', '.join(names)}")
+    found = event_log.newest(Lake(settings.lake, definition.name), table, newest)
+    if as_json:
+        show_json(found)
+        return
+    of_gold = _OF_GOLD if any(event["layer"] == "gold" for event in found) else []
+    columns = ["time", "layer", "table", *_NUMBERS, *of_gold, "mode", "why"]
+    show_table(columns, [_row(event, columns) for event in found], right=[*_NUMBERS, *_OF_GOLD])
+    print(f"\n{len(found):,} {'commit' if len(found) == 1 else 'commits'}")
+
+
+def _row(event: dict[str, Any], columns: list[str]) -> list[Any]:
+    details = event["details"]
+    # Of a bronze commit it is the size of its files.
+    bytes_ = details.get("bytes") or {} if event["layer"] == "gold" else {}
+    written = bytes_.get("written")
+    shown = {
+        **event, "why": details.get("why"), "groups": details.get("groups"),
+        "bytes written": None if written is None else human_bytes(written),
+        "per byte changed": bytes_.get("written_per_byte_changed"),
+    }  # fmt: skip
+    return [shown.get(column) for column in columns]

@@ -1,0 +1,71 @@
+"""``sluicegate import``: a source of Delta Live Tables becomes a definition, as far as that goes."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from sluicegate.cli.options import JsonOption, LandingOption, PipelinesOption, show_json
+from sluicegate.settings import Settings
+
+if TYPE_CHECKING:
+    from sluicegate.tools.migrate.create import Imported
+
+PARTIAL = 3
+"""Exit code of an import that left something out."""
+
+
+def import_(
+    source: Annotated[Path, typer.Argument(metavar="SOURCE", help="A .sql or .py file that declares tables.")],
+    name: Annotated[
+        str | None, typer.Option("--name", help="Name of the pipeline; that of the file if not given.")
+    ] = None,
+    strict: Annotated[
+        bool, typer.Option("--strict", help="Exit with 3 if anything of the source was left, be it a property.")
+    ] = False,
+    landing: LandingOption = None,
+    pipelines: PipelinesOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Make a definition of a source of Delta Live Tables, SQL or Python, and say what of it is left.
+
+    The exit code is 2 if the definition has mistakes, and 3 if a table or a rule of the source was not imported.
+
+    Example: sluicegate import flights.sql --name flights
+    """
+    from sluicegate.tools.migrate.create import create
+
+    made = create(source, name, Settings.of(None, landing, pipelines))
+    if as_json:
+        show_json(made.facts())
+        _exit(made, strict)
+        return
+    print(f"wrote {made.folder}")
+    for layer in ("bronze", "silver", "gold"):
+        if tables := getattr(made.made, layer):
+            print(f"  {layer}: {', '.join(tables)}")
+    if made.made.missing:
+        print("not imported:")
+        for table, line in made.made.missing.items():
+            print(f"  line {line}: {table}")
+    if made.left:
+        print(f"left of {source.name}, by its lines:")
+        for one in made.left:
+            print(f"  {one}")
+    print(made.summary())
+    if made.error:
+        raise made.error
+    if made.whole:
+        print("the definition is right")
+    print(f"next:\n  sluicegate plan {made.name}")
+    _exit(made, strict)
+
+
+def _exit(made: Imported, strict: bool) -> None:
+    """Ends with the code that says how much of the source is there."""
+    if made.error:
+        raise typer.Exit(made.error.exit_code)
+    if not made.whole or (strict and made.left):
+        raise typer.Exit(PARTIAL)

@@ -1,0 +1,63 @@
+"""``sluicegate jars``: what ``make setup`` does for a checkout, for an installed package."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from sluicegate.errors import JavaMissing
+
+
+def jars(
+    folder: Annotated[
+        str | None,
+        typer.Argument(metavar="DIR", help="Where to; if not given, SLUICEGATE_JARS, else a folder of the package."),
+    ] = None,
+    s3: Annotated[
+        bool, typer.Option("--s3", help="Also those for s3a:// (13 MB), without which no lake or landing is on S3.")
+    ] = False,
+    catalog: Annotated[
+        bool, typer.Option("--catalog", help="Also PostgreSQL's driver (1 MB), by which the catalog is opened.")
+    ] = False,
+    archive: Annotated[
+        bool, typer.Option("--archive/--no-archive", help="Whether to make the class-data archive, too.")
+    ] = True,
+) -> None:
+    """Fetch the pinned jars, check their sums, and have the JVM make its class-data archive.
+
+    Example: sluicegate jars /opt/sluicegate/jars
+    """
+    from sluicegate.spark import jars as of
+    from sluicegate.spark import session
+
+    usual = of.folder()
+    if folder is not None:
+        os.environ["SLUICEGATE_JARS"] = os.path.abspath(folder)
+    program = session.java()
+    session.java_version(program)
+    wanted = of.read() + (of.read(of.S3_LOCK) if s3 else []) + (of.read(of.CATALOG_LOCK) if catalog else [])
+    fetched = of.fetch(wanted, of.folder(), program, session.spark_home())
+    for jar in fetched:
+        print(f"fetched {jar.file}")
+    there = of.found(s3=s3)
+    print(f"the {len(wanted)} pinned jars are in {of.folder()}", flush=True)
+    if others := sorted({file.name for file in there} - {jar.file for jar in of.pinned()}):
+        print(f"Spark is given the other jars in that folder, too: {', '.join(others)}")
+    if archive:
+        _make_archive()
+    if of.folder() != Path(os.path.abspath(usual)):
+        print(f"set SLUICEGATE_JARS={of.folder()} wherever jobs are started")
+
+
+def _make_archive() -> None:
+    from sluicegate.spark import session
+
+    try:
+        session.make_archive()
+        print("the class-data archive of the JVM is there: Spark starts sooner by it")
+    except JavaMissing as trouble:  # jobs run without it
+        print(f"warning: each start of Spark takes some seconds more: {trouble} {trouble.cause}", file=sys.stderr)

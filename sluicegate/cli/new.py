@@ -1,0 +1,74 @@
+"""``sluicegate new``: a pipeline for files of one's own."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from sluicegate.cli.options import JsonOption, LandingOption, PipelinesOption, show_json, show_table
+from sluicegate.settings import Settings
+
+if TYPE_CHECKING:
+    from sluicegate.tools.scaffold.create import NewPipeline
+
+
+def new(
+    name: Annotated[str, typer.Argument(metavar="NAME", help="Name of the pipeline and of its folder.")],
+    sources: Annotated[
+        list[str],
+        typer.Option("--from", help="A file or a folder of CSV, JSON or Parquet, or TABLE=FILE; repeatable."),
+    ],
+    more: Annotated[list[str] | None, typer.Argument(metavar="[FILE]...", help="More files or folders.")] = None,
+    land: Annotated[bool, typer.Option("--land", help="Copy the files to where the new pipeline reads them.")] = False,
+    header: Annotated[
+        bool | None,
+        typer.Option("--header/--no-header", help="Whether CSV files have a header, if the guess is wrong."),
+    ] = None,
+    landing: LandingOption = None,
+    pipelines: PipelinesOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Write a pipeline for files of your own: look at their first rows, and guess types, keys and a first gold table.
+
+    Example: sluicegate new sales --from orders.csv --land
+    """
+    from sluicegate.tools.scaffold.create import create
+
+    made = create(name, [*sources, *(more or ())], Settings.of(None, landing, pipelines), land, header)
+    if as_json:
+        show_json(made.facts())
+    else:
+        _show(made)
+
+
+def _show(made: NewPipeline) -> None:
+    for table in made.tables:
+        files = f"{len(table.files):,} {table.looks[0].format} file{'' if len(table.files) == 1 else 's'}"
+        print(f"{table.name}: {files}, {table.rows:,} {'row' if table.rows == 1 else 'rows'} looked at")
+        rows = [[column.field, column.name, column.found.kind.lower(), column.found.remark] for column in table.columns]
+        show_table(["  field", "column", "type", "remark"], [[f"  {row[0]}", *row[1:]] for row in rows])
+        for text in dict.fromkeys(text for one in table.looks for text in one.guessed):
+            print(f"  {text} (a guess)")
+        guess = table.guess
+        guesses = {
+            "keys": ", ".join(guess.keys) or "none: each record is a row",
+            "sequence_by": guess.sequence_by,
+            "event_time": guess.event_time,
+            "pii": ", ".join(guess.pii),
+        }
+        for what, value in guesses.items():
+            if value:
+                print(f"  {what}: {value}{'' if what == 'keys' and not guess.keys else ' (a guess)'}")
+        for names, why in guess.no_keys.items():
+            print(f"  no keys: {', '.join(names)}: {why}")
+        if table.left:
+            print(
+                f"  left out: {len(table.left):,} fields whose names cannot be written in SQL, or stand twice and more"
+            )
+    print(f"\nwrote {made.folder}: look at it, change what is wrong")
+    if made.landed:
+        print(f"landed {len(made.landed):,} {'file' if len(made.landed) == 1 else 'files'}")
+    print("next:")
+    for command in made.commands():
+        print(f"  {command}")

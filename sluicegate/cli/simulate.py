@@ -1,0 +1,53 @@
+"""``sluicegate simulate``: sample files land."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from sluicegate.cli.options import LandingOption
+from sluicegate.settings import Settings
+
+
+def simulate(
+    pipeline: Annotated[
+        str, typer.Argument(metavar="PIPELINE", help="Pipeline of this project that the files are for.")
+    ],
+    count: Annotated[int, typer.Option("--files", min=1, help="How many files of each kind to land.")] = 1,
+    records: Annotated[int, typer.Option("--records", min=1, help="Records in each file.")] = 1000,
+    continuous: Annotated[bool, typer.Option("--continuous", help="Go on until Ctrl-C.")] = False,
+    every: Annotated[float, typer.Option("--every", min=0.1, help="Seconds between two files.")] = 5.0,
+    seed: Annotated[int | None, typer.Option("--seed", help="Makes the same files again.")] = None,
+    drift: Annotated[bool, typer.Option("--drift", help="Records have a field more, and a number in quotes.")] = False,
+    duplicates: Annotated[
+        float, typer.Option("--duplicates", min=0, max=1, help="Share of records that stand there twice.")
+    ] = 0.0,
+    bad: Annotated[
+        float, typer.Option("--bad", min=0, max=1, help="Share of records without a number, or cut off.")
+    ] = 0.0,
+    late: Annotated[
+        float,
+        typer.Option("--late", min=0, max=1, help="Share of records that are old, or of something not known yet."),
+    ] = 0.0,
+    landing: LandingOption = None,
+) -> None:
+    """Land sample files for one of the pipelines of this project, with faults on request.
+
+    Example: sluicegate simulate heart_rate --files 2
+    """
+    from sluicegate.tools import simulators
+
+    where = Settings.of(None, landing).landing
+    faults = simulators.Faults(drift, duplicates, bad, late)
+    landed = (
+        simulators.continuously(where, every, records, seed, pipeline, faults)
+        if continuous
+        else simulators.simulate(where, count, records, seed, pipeline, faults)
+    )
+    try:
+        for file in landed:
+            wrong = ", ".join(f"{number:,} {name}" for name, number in file.faults.items())
+            print(f"landed {file.path}: {file.records:,} records{wrong and f'; {wrong}'}", flush=True)
+    except KeyboardInterrupt:
+        print("stopped")  # Ctrl-C is how a continuous simulation ends

@@ -1,0 +1,139 @@
+"""``sluicegate status``."""
+
+from __future__ import annotations
+
+import json
+import sys
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from sluicegate.cli.options import (
+    JsonOption,
+    LakeOption,
+    LandingOption,
+    MasterOption,
+    PipelineName,
+    PipelinesOption,
+    load_pipeline,
+    show_json,
+    show_table,
+)
+from sluicegate.errors import UserError
+from sluicegate.settings import Settings
+
+if TYPE_CHECKING:
+    from sluicegate.definition import Pipeline
+    from sluicegate.flow.finding import Finding
+
+
+def status(
+    pipeline: PipelineName,
+    verify: Annotated[
+        bool,
+        typer.Option(
+            "--verify", help="Prove that each file and record is in one place, and gold what its queries give."
+        ),
+    ] = False,
+    sample: Annotated[
+        str, typer.Option("--sample", help="With --verify: compare so much of the rows of gold, as 10%.")
+    ] = "100%",
+    no_spark: Annotated[
+        bool, typer.Option("--no-spark", help="With --verify: leave out gold's queries, which need Spark.")
+    ] = False,
+    lake: LakeOption = None,
+    landing: LandingOption = None,
+    pipelines: PipelinesOption = None,
+    master: MasterOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Show rows, version, freshness and quarantine of each table, and the files that wait.
+
+    With --verify it ends with exit code 1 if something is not right.
+
+    Example: sluicegate status heart_rate --verify
+    """
+    from sluicegate.monitor import status as of
+
+    settings = Settings.of(lake, landing, pipelines, master)
+    definition = load_pipeline(pipeline, settings)
+    share = _share(sample)
+    now = of.status(definition, settings)
+    found = _verified(definition, settings, None if no_spark else share) if verify else []
+    wrong = [one for one in found if one.kind == "wrong"]
+    if as_json:
+        facts = {"pipeline": now.pipeline, "tables": [asdict(t) for t in now.tables], "waiting": now.waiting.sentence()}
+        told = {"problems": [str(one) for one in wrong], "findings": [one.as_dict() for one in found]}
+        show_json(facts | (told if verify else {}))
+    else:
+        columns = ["layer", "table", "rows", "version", "changed (UTC)", "quarantined", "set aside", "state"]
+        right = ["rows", "version", "quarantined", "set aside"]
+        show_table(columns, [list(asdict(table).values()) for table in now.tables], right=right)
+        print(f"\n{now.waiting.sentence()}")
+        if verify:
+            gold = any(table.layer == "gold" and table.version is not None for table in now.tables)
+            print("\n".join(_told(found, gold=gold)))
+    if wrong:
+        raise typer.Exit(1)
+
+
+def _share(sample: str) -> float:
+    from sluicegate.definition.verify import percent_of
+
+    try:
+        return percent_of(sample)
+    except ValueError:
+        raise UserError(
+            f"--sample {sample} is no part of a table", hint="more than 0 and at most 100, as 10%"
+        ) from None
+
+
+def _verified(definition: Pipeline, settings: Settings, share: float | None) -> list[Finding]:
+    """What a verification finds.
+
+    Args:
+        definition: the pipeline.
+        settings: where things are.
+        share: how much of gold is compared, in percent; None for nothing of it.
+    """
+    from sluicegate.flow.finding import Finding
+    from sluicegate.flow.report import FINDING
+    from sluicegate.gold import verify as gold_verify
+    from sluicegate.lake.tables import Lake
+    from sluicegate.monitor import backlog
+    from sluicegate.monitor import verify as monitor_verify
+    from sluicegate.run import pipeline as run_pipeline
+
+    found = monitor_verify.findings(definition, settings) + backlog.findings(definition, settings)
+    names = gold_verify.provable(definition, Lake(settings.lake, definition.name))
+    if share is None:
+        return found + [Finding("unproved", name, "its query was not run again, as --no-spark says") for name in names]
+    if not names:
+        return found + gold_verify.unprovable(definition)
+
+    def take(line: str) -> None:
+        if line.startswith(FINDING):
+            found.append(Finding(**json.loads(line.removeprefix(FINDING))))
+        else:
+            print(line, file=sys.stderr, flush=True)
+
+    run_pipeline.submit(
+        "verify", definition.name, settings, run_pipeline.RUN_INFO, take, ["--gold", f"--sample={share:g}"]
+    )
+    return found
+
+
+def _told(found: list[Finding], *, gold: bool) -> list[str]:
+    """What was found, for people; last what it comes to."""
+    lines = [line for one in found for line in one.lines()]
+    kinds = {one.kind for one in found}
+    if "wrong" in kinds:
+        return lines
+    every = "every record that was taken in" if "behind" in kinds else "every record"
+    said = f"verified: {every} is in exactly one place"
+    if gold:
+        of = " over what they have taken in" if "behind" in kinds else ""
+        but = ", but for what is not proved" if "unproved" in kinds else ""
+        said += f", and gold is what its queries give{of}{but}"
+    return [*lines, said]

@@ -1,0 +1,78 @@
+"""The commands of continuous runs."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from dataclasses import asdict
+from typing import Annotated
+
+import typer
+
+from sluicegate.cli.options import JsonOption, LakeOption, load_pipeline, show_json, show_table
+from sluicegate.errors import PipelineMissing, UserError
+from sluicegate.flow import report
+from sluicegate.settings import Settings
+
+EVERY = "10 seconds"
+
+
+def run_continuously(pipeline: str, settings: Settings, layer: str | None, every: str | None, as_json: bool) -> None:
+    """What ``sluicegate run --continuous`` does: until it is stopped, one line for each batch."""
+    from sluicegate.jobs import continuous
+
+    continuous.start(load_pipeline(pipeline, settings), settings, layer, every or EVERY, _teller(as_json))
+
+
+def _teller(as_json: bool) -> Callable[[str], None]:
+    def tell(line: str) -> None:
+        batch = line.startswith(report.BATCH)
+        if batch and as_json:
+            print(line.removeprefix(report.BATCH).strip(), flush=True)
+        elif not batch:
+            print(line, file=sys.stderr if as_json else sys.stdout, flush=True)
+
+    return tell
+
+
+def streams(
+    pipeline: Annotated[str | None, typer.Argument(metavar="PIPELINE", help="Only those of this pipeline.")] = None,
+    stop: Annotated[list[str] | None, typer.Option("--stop", metavar="ID", help="Stop this one; repeatable.")] = None,
+    stop_all: Annotated[bool, typer.Option("--stop-all", help="Stop all of them.")] = False,
+    lake: LakeOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """List the continuous runs of the lake, or let them stop after their current batch. No JVM.
+
+    One that gives no sign of life is cleared away by stopping it; its tables are right all the same.
+
+    Example: sluicegate streams heart_rate --stop-all
+    """
+    from sluicegate.definition.fields import name_fault
+    from sluicegate.monitor import streams as of
+
+    if pipeline is not None and name_fault(pipeline):
+        raise PipelineMissing(f"{pipeline!r} is no name of a pipeline")
+    if stop and stop_all:
+        raise UserError("--stop and --stop-all say two things", hint="give one of them")
+    root = Settings.of(lake).lake
+    if stop or stop_all:
+        known = of.listed(root, pipeline) if stop_all else [of.chosen(root, pipeline, one) for one in stop or ()]
+        told = [{"pipeline": one.pipeline, "id": one.id, "done": of.stop(root, one)} for one in known]
+        if as_json:
+            show_json(told)
+        else:
+            print("\n".join(f"{one['pipeline']} {one['id']} {one['done']}" for one in told) or "there is none")
+        return
+    found = [asdict(stream) for stream in of.listed(root, pipeline)]
+    if as_json:
+        show_json(found)
+        return
+    columns = ["pipeline", "id", "state", "since", "every", "layer", "batches", "rows", "last_batch", "host", "pid"]
+    for one in found:
+        if one["state"] == "no sign of life":
+            one["state"] += f" since {one['beat']}"
+        one["pid"] = str(one["pid"])
+    rows = [[one[column] for column in columns] for one in found]
+    show_table([column.replace("_", " ") for column in columns], rows, right=["batches", "rows"])
+    print(f"\n{len(found):,} continuous {'run' if len(found) == 1 else 'runs'}")

@@ -1,0 +1,119 @@
+"""``sluicegate test``."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from sluicegate.cli.options import JsonOption, PipelineName, PipelinesOption, load_pipeline, show_json
+from sluicegate.errors import CaseError, CasesFailed, SluicegateError
+from sluicegate.flow import report
+from sluicegate.settings import Settings
+
+if TYPE_CHECKING:
+    from sluicegate.tools.testing.run import CaseResult
+
+
+def run_cases(
+    pipeline: PipelineName,
+    word: Annotated[
+        str | None, typer.Option("-k", "--matching", help="Only cases with this in their name or their file's.")
+    ] = None,
+    case: Annotated[list[str] | None, typer.Option("--case", help="Only the case of this name; repeatable.")] = None,
+    keep: Annotated[bool, typer.Option("--keep", help="Keep each case's lake and landing, and say where.")] = False,
+    pipelines: PipelinesOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Run the cases in the pipeline's folder tests/: given rows through all layers, and what tables must have then.
+
+    Each has a lake and a landing of its own in a temporary folder; one Spark on this machine runs them all. Exit code 3
+    if tables are not as expected, 2 if there is a mistake in a case.
+
+    Example: sluicegate test heart_rate -k late
+    """
+    from sluicegate.tools.testing.case_files import choose, load
+
+    settings = Settings.of(None, None, pipelines, _local())
+    chosen = choose(load(load_pipeline(pipeline, settings)), word, case or ())
+    folder = Path(tempfile.mkdtemp(prefix="sluicegate-test-"))
+    results = _Results(len(chosen), as_json=as_json, keep=keep)
+    extra = ["--folder", str(folder)]
+    extra += [f"--matching={word}"] if word else []
+    extra += [f"--case={name}" for name in case or ()]
+    own = Settings.of(str(folder / "lake"), str(folder / "landing"), settings.pipelines, settings.master)
+    ended: SluicegateError | None = None
+    try:
+        _submit(pipeline, own, results.take, extra)
+    except SluicegateError as error:
+        if error.code not in (CasesFailed.code, CaseError.code):  # those say what each case has said already
+            raise
+        ended = error
+    finally:
+        if not keep:
+            shutil.rmtree(folder, ignore_errors=True)
+    results.end(pipeline)
+    if ended:
+        raise typer.Exit(ended.exit_code)
+
+
+def _local() -> str:
+    """Cases lie in a folder of this machine, so that no cluster can run them."""
+    master = os.environ.get("SLUICEGATE_MASTER", "")
+    return master if master.startswith("local") else "local[*]"
+
+
+def _submit(pipeline: str, settings: Settings, tell: Callable[[str], None], extra: Sequence[str]) -> None:
+    from sluicegate.run import pipeline as run_pipeline
+
+    run_pipeline.submit("cases", pipeline, settings, run_pipeline.RUN_INFO, tell, extra)
+
+
+@dataclass
+class _Results:
+    """What the job has said so far."""
+
+    expected: int
+    as_json: bool
+    keep: bool
+    began: float = field(default_factory=time.monotonic)
+    done: list[CaseResult] = field(default_factory=list)
+
+    def take(self, line: str) -> None:
+        """Takes a line of the job: a case, or what Spark or a function of the user's says."""
+        from sluicegate.tools.testing.run import CaseResult
+        from sluicegate.tools.testing.show import console, show
+
+        if not line.startswith(report.CASE):
+            print(line, file=sys.stderr, flush=True)
+            return
+        result = CaseResult.from_dict(json.loads(line.removeprefix(report.CASE)))
+        result.folder = result.folder if self.keep else None
+        self.done.append(result)
+        if not self.as_json:
+            show(result, console(None if sys.stdout.isatty() else 200), kept=self.keep)
+            sys.stdout.flush()
+
+    def end(self, pipeline: str) -> None:
+        """Says how it went."""
+        states = [result.state for result in self.done]
+        counts = {"passed": states.count("ok"), "failed": states.count("failed"), "mistakes": states.count("mistake")}
+        whole = time.monotonic() - self.began
+        cases = sum(result.seconds for result in self.done)
+        if self.as_json:
+            facts: dict[str, Any] = {"pipeline": pipeline, **counts, "seconds": whole}
+            show_json({**facts, "cases": [result.as_dict() for result in self.done]})
+            return
+        words = {"passed": "passed", "failed": "failed", "mistakes": "with a mistake"}
+        said = ", ".join(f"{count} {words[kind]}" for kind, count in counts.items() if count)
+        each = f"; {whole - cases:.1f} s to start and end Spark, {cases / max(len(self.done), 1):.1f} s a case"
+        print(f"\n{said} in {whole:.1f} s{each}")

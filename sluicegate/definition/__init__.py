@@ -1,0 +1,56 @@
+"""pipeline.yaml as typed models, every mistake in it reported at once. No Spark and no Airflow.
+
+What other packages need is here by name, and imported only when it is asked for: to read the time of a verification, or
+the fingerprint of a key, takes neither pydantic's models nor a parser of SQL.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from sluicegate.definition.apply_changes import ApplyChanges, ApplyChangesFromSnapshot
+    from sluicegate.definition.bronze import BronzeTable
+    from sluicegate.definition.expectations import Expectation
+    from sluicegate.definition.fields import RESERVED
+    from sluicegate.definition.header import Database
+    from sluicegate.definition.loader import load, load_file, names
+    from sluicegate.definition.pipeline import LAYERS, GoldTable, Layer, Pipeline, SilverTable
+
+__all__ = [
+    "LAYERS",
+    "RESERVED",
+    "ApplyChanges",
+    "ApplyChangesFromSnapshot",
+    "BronzeTable",
+    "Database",
+    "Expectation",
+    "GoldTable",
+    "Layer",
+    "Pipeline",
+    "SilverTable",
+    "load",
+    "load_file",
+    "names",
+]
+
+_HOMES = {
+    "apply_changes": ("ApplyChanges", "ApplyChangesFromSnapshot"),
+    "bronze": ("BronzeTable",),
+    "expectations": ("Expectation",),
+    "fields": ("RESERVED",),
+    "header": ("Database",),
+    "loader": ("load", "load_file", "names"),
+    "pipeline": ("LAYERS", "GoldTable", "Layer", "Pipeline", "SilverTable"),
+}
+
+
+def __getattr__(name: str) -> Any:
+    """Imports the module that a name of ``__all__`` is defined in (PEP 562)."""
+    for module, given in _HOMES.items():
+        if name in given:
+            value = getattr(import_module(f"{__name__}.{module}"), name)
+            globals()[name] = value
+            return value
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -1,0 +1,242 @@
+"""The type of a bronze table's definition; see definition/pipeline.py for the others."""
+
+from __future__ import annotations
+
+import hashlib
+from datetime import timedelta
+from typing import Annotated, Any, Literal
+
+from pydantic import BeforeValidator, ConfigDict, Field, model_validator
+from pydantic.config import JsonDict
+
+from sluicegate.definition.fields import (
+    Bytes,
+    ColumnName,
+    ColumnNames,
+    Ddl,
+    Duration,
+    Hints,
+    Location,
+    Moment,
+    OptionText,
+    Part,
+    wrong,
+)
+from sluicegate.definition.reader_options import Format
+from sluicegate.sql import ddl
+
+# What a table whose source is a Delta table says of it.
+_OF_DELTA = {"path", "format", "schemaEvolutionMode"}
+
+_FOR_EDITORS: JsonDict = {
+    "if": {"properties": {"format": {"const": "delta"}}, "required": ["format"]},
+    "then": {"propertyNames": {"enum": [*sorted(_OF_DELTA)]}},
+}
+
+# Java has no longer array.
+LARGEST_RECORD = (2 << 30) - 1
+
+# As Auto Loader has it.
+DELETE_AT_LEAST = timedelta(days=7)
+
+
+def _off(value: Any) -> Any:
+    """YAML takes OFF for false."""
+    return "OFF" if value is False else value
+
+
+Clean = Annotated[
+    Literal["OFF", "MOVE", "DELETE"],
+    BeforeValidator(_off, json_schema_input_type=Literal["OFF", "MOVE", "DELETE", False]),
+]
+
+
+class BronzeTable(Part):
+    """A table of files as they came, or of another Delta table's rows. It has ``schema``, ``schemaHints`` or neither.
+
+    Attributes:
+        path: folder that the files arrive in, absolute or a URI, with its variables replaced; of ``delta``, the table.
+        format: format of the files; ``delta``: the rows of the Delta table at ``path``, whatever changes in it. Of the
+            other fields only ``schemaEvolutionMode`` goes with that.
+        options: options of Spark's reader, as Spark takes them.
+        schema_: ``schema`` of the definition: all columns with their types, as DDL.
+        schemaHints: types of some columns, as DDL; the others are inferred. ``profile.zip STRING`` is a field inside of
+            a column, ``lines.element.price DOUBLE`` one inside of an array.
+        inferColumnTypes: whether new columns of JSON, CSV and XML files get the types that their values have; they are
+            text otherwise.
+        schemaEvolutionMode: what becomes of a field that is no column yet. ``addNewColumns``, the default without a
+            schema: it becomes one. ``addNewColumnsWithTypeWidening``: so it does, and a column whose values have a
+            wider type now gets that type. ``rescue``, ``none`` (the default with a schema): its values are rescued.
+            ``failOnNewColumns``: nothing is read until the definition names it.
+        singleVariantColumn: the one column that has each record of JSON, CSV or XML files as a VARIANT; the files need
+            no schema then, and reading takes longer.
+        rescuedDataColumn: ``none``, for JSON lines only, does without rescued data: a record with a value that does
+            not fit is a corrupt one, and with ``schemaEvolutionMode`` rescue or none a field that is no column is left
+            out, as Spark does. That is faster.
+        readerCaseSensitive: whether a column's name in another case is another name, whose values are rescued.
+        partitionColumns: columns to take from ``name=value`` folders in the paths of files.
+        pathGlobFilter: pattern that the names of files must match.
+        modifiedAfter: only files modified after this time (UTC, as 2024-05-01 or 2024-05-01T12:00:00) are looked at.
+        modifiedBefore: only files modified before this time are looked at.
+        includeExistingFiles: whether files that were there before the table's first run are read.
+        allowOverwrites: whether a file that changed is read again, its rows replacing those that it gave before.
+        maxFilesPerTrigger: most files that one commit takes in.
+        maxBytesPerTrigger: most bytes that one commit takes in, as 4096 or ``512m``, but for a single larger file.
+        maxRecordBytes: most bytes that may be held in memory as one: a line, or a whole file of multi-line JSON, of
+            ``wholetext`` or of ``binaryFile``; as 4096 or ``512m``. A file with more fails, and the others go in.
+        maxFileBytes: most bytes of a file, unpacked if it is packed; a file with more fails, and the others go in.
+        settleSeconds: files that changed in the last so many seconds are left for the next run.
+        cleanSource: what becomes of a file once its rows are committed and the retention has passed: ``OFF``, it stays;
+            ``MOVE``, it goes to ``cleanSourceMoveDestination``; ``DELETE``.
+        cleanSourceRetentionDuration: time from the commit until then, as ``30 days`` or ``12 hours``; at least 7 days
+            for ``DELETE``.
+        cleanSourceMoveDestination: folder for read files, absolute or a URI, outside of every folder that files land
+            in; files keep their paths below it, and none is written over.
+    """
+
+    path: Location
+    format: Format
+    options: dict[str, OptionText] = {}
+    schema_: Ddl | None = Field(None, alias="schema")
+    schemaHints: Hints | None = None
+    inferColumnTypes: bool = False
+    schemaEvolutionMode: (
+        Literal["addNewColumns", "addNewColumnsWithTypeWidening", "rescue", "failOnNewColumns", "none"] | None
+    ) = None
+    singleVariantColumn: ColumnName | None = None
+    rescuedDataColumn: Literal["_rescued_data", "none"] = "_rescued_data"
+    readerCaseSensitive: bool = True
+    partitionColumns: ColumnNames = []
+    pathGlobFilter: str | None = None
+    modifiedAfter: Moment | None = None
+    modifiedBefore: Moment | None = None
+    includeExistingFiles: bool = True
+    allowOverwrites: bool = False
+    maxFilesPerTrigger: int = Field(1000, ge=1)
+    maxBytesPerTrigger: Annotated[Bytes, Field(ge=1)] | None = None
+    maxRecordBytes: Annotated[Bytes, Field(ge=1, le=LARGEST_RECORD)] = 512 << 20
+    maxFileBytes: Annotated[Bytes, Field(ge=1)] = 64 << 30
+    settleSeconds: float = Field(5.0, ge=0, le=86_400)
+    cleanSource: Clean = "OFF"
+    cleanSourceRetentionDuration: Duration = Field("30 days", validate_default=True)
+    cleanSourceMoveDestination: Location | None = None
+
+    model_config = ConfigDict(json_schema_extra=_FOR_EDITORS)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _mode(cls, data: Any) -> Any:
+        if isinstance(data, dict) and data.get("schemaEvolutionMode") is None:
+            return {**data, "schemaEvolutionMode": "none" if data.get("schema") else "addNewColumns"}
+        return data
+
+    @model_validator(mode="after")
+    def _one_schema(self) -> BronzeTable:
+        if self.schema_ and self.adds_columns:
+            hint = "take schemaEvolutionMode away, or write schemaHints instead of schema"
+            raise wrong("schema-and-evolution", "a table with a schema of its own does not take new columns", hint)
+        if self.schema_ and self.schemaHints:
+            raise wrong(
+                "schema-and-hints", "schema has all the types: schemaHints have nothing to add", "take one away"
+            )
+        return self
+
+    @model_validator(mode="after")
+    def _one_variant(self) -> BronzeTable:
+        if self.singleVariantColumn is None:
+            return self
+        if self.format not in ("json", "csv", "xml"):
+            why = f"{self.format} files have columns: singleVariantColumn is for json, csv and xml"
+            raise wrong("not-allowed", why, "take it away")
+        set_too = [name for name in ("schema_", "schemaHints", "partitionColumns") if getattr(self, name)]
+        if set_too or self.inferColumnTypes or not self.rescues:
+            what = (set_too or ["inferColumnTypes" if self.inferColumnTypes else "rescuedDataColumn"])[0].rstrip("_")
+            raise wrong("not-allowed", f"with singleVariantColumn a record is one value: {what} has nothing to say")
+        return self
+
+    @model_validator(mode="after")
+    def _fitting(self) -> BronzeTable:
+        if self.format == "delta" and (files_only := self.model_fields_set - _OF_DELTA):
+            name = sorted(files_only)[0].rstrip("_")
+            raise wrong("not-allowed", f"{name} is for files, and a Delta table is read as it is: take it away")
+        if self.format == "delta" and "://" not in self.path and set(self.path) & set("#?%"):
+            raise wrong(
+                "not-allowed", "the path of a Delta table cannot have #, ? or % in it: it is taken for a URI, too"
+            )
+        if self.format in ("text", "binaryFile") and (self.schema_ or self.schemaHints):
+            raise wrong("schema-of-format", f"{self.format} files have columns of their own: take the types away")
+        if not self.rescues and (self.format != "json" or self._multi_line):
+            why = "only JSON lines are read without rescued data (rescuedDataColumn: none)"
+            raise wrong("not-allowed", why, "take rescuedDataColumn away")
+        if self.format == "xml" and not any(name.lower() == "rowtag" for name in self.options):
+            raise wrong("missing-field", "xml needs the option rowTag: the name of the element that is a record")
+        if self.pathGlobFilter and set(self.pathGlobFilter) & set("{}"):
+            raise wrong("not-allowed", "pathGlobFilter has * ? and [ ], no braces", "make two tables, or one pattern")
+        if self.modifiedAfter and self.modifiedBefore and self.modifiedAfter >= self.modifiedBefore:
+            raise wrong("out-of-range", "no file is modified after modifiedAfter and before modifiedBefore")
+        return self
+
+    @model_validator(mode="after")
+    def _cleaning(self) -> BronzeTable:
+        if (self.cleanSource == "MOVE") != (self.cleanSourceMoveDestination is not None):
+            raise wrong(
+                "clean-source",
+                "cleanSource: MOVE and cleanSourceMoveDestination go together",
+                "write both, or none of them",
+            )
+        if self.cleanSource == "DELETE" and self.cleanSourceRetentionDuration < DELETE_AT_LEAST:
+            raise wrong(
+                "out-of-range",
+                "files are deleted no sooner than 7 days after their rows were committed",
+                "write a cleanSourceRetentionDuration of 7 days or more, or cleanSource: MOVE",
+            )
+        return self
+
+    @property
+    def of_files(self) -> bool:
+        """Whether it is filled from files that land; else from another Delta table."""
+        return self.format != "delta"
+
+    @property
+    def adds_columns(self) -> bool:
+        """Whether a field that is no column yet becomes one."""
+        return str(self.schemaEvolutionMode).startswith("addNewColumns")
+
+    @property
+    def widens(self) -> bool:
+        """Whether a column gets the wider type that its values have now."""
+        return self.schemaEvolutionMode == "addNewColumnsWithTypeWidening"
+
+    @property
+    def rescues(self) -> bool:
+        """Whether what does not fit the columns is kept in ``_rescued_data``."""
+        return self.rescuedDataColumn != "none"
+
+    @property
+    def _multi_line(self) -> bool:
+        return any(name.lower() == "multiline" and value.lower() == "true" for name, value in self.options.items())
+
+    @property
+    def fingerprint(self) -> str:
+        """Of all that says how files are read: a file that failed is tried again when it changes."""
+        others = {"path", "cleanSource", "cleanSourceRetentionDuration", "cleanSourceMoveDestination"}
+        return hashlib.sha256(self.model_dump_json(exclude=others).encode()).hexdigest()[:16]
+
+    @property
+    def hints(self) -> dict[str, str]:
+        """Type of each hinted column, as written."""
+        return {path[0]: kind for path, kind in self._hints.items() if len(path) == 1}
+
+    @property
+    def inner_hints(self) -> dict[tuple[str, ...], str]:
+        """Type of each hinted field inside of a column, as written, by its path."""
+        return {path: kind for path, kind in self._hints.items() if len(path) > 1}
+
+    @property
+    def _hints(self) -> dict[tuple[str, ...], str]:
+        return ddl.hints(self.schemaHints) if self.schemaHints else {}
+
+    @property
+    def declared(self) -> dict[str, str] | None:
+        """Type of each column of the schema, as written; None without a schema."""
+        return ddl.columns(self.schema_) if self.schema_ else None

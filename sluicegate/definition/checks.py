@@ -1,0 +1,336 @@
+"""What only the whole of a definition shows: tables that do not exist, columns that no query makes, rings."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+
+from sluicegate.definition import reader_options, streaming_query
+from sluicegate.definition.apply_changes import END_AT, START_AT, TRACKED, ApplyChanges, ApplyChangesFromSnapshot
+from sluicegate.definition.fields import RESERVED, nearest
+from sluicegate.definition.pipeline import BronzeTable, GoldTable, Layer, SilverTable
+from sluicegate.definition.yaml import Path
+from sluicegate.sql.query import Query
+from sluicegate.sql.tokens import QuerySyntax
+from sluicegate.sql.types import REFUSED, REFUSED_IN_WORDS
+
+Changes = ApplyChanges | ApplyChangesFromSnapshot
+
+# Fields that are lists of names: a mistake in one has a place of its own.
+_LISTS = ("keys", "pii", "column_list", "except_column_list", *TRACKED)
+
+# What the engine adds to each bronze table, beside the columns of its files.
+_BRONZE_COLUMNS = ("_file_modification_time", "receipt_time", "source_file", "_rescued_data", "_corrupt_record")
+
+
+@dataclass(frozen=True)
+class Finding:
+    """A mistake at a place of the document, or at a line of the query that stands there (``sql_line``, from 1)."""
+
+    code: str
+    path: Path
+    message: str
+    hint: str = ""
+    sql_line: int | None = None
+
+
+@dataclass
+class Tables:
+    """The tables that are right in themselves, and the names of all, right or not.
+
+    Attributes:
+        bronze: bronze tables by name.
+        silver: silver tables by name.
+        gold: gold tables by name.
+        layers: layer of each name of the document, so that a table with a mistake is not called unknown as well.
+    """
+
+    bronze: dict[str, BronzeTable] = field(default_factory=dict)
+    silver: dict[str, SilverTable] = field(default_factory=dict)
+    gold: dict[str, GoldTable] = field(default_factory=dict)
+    layers: dict[str, Layer] = field(default_factory=dict)
+
+    def columns(self, name: str, seen: tuple[str, ...] = ()) -> list[str] | None:
+        """The columns of a table as far as they are known without its data; None if they are not."""
+        if name in self.bronze:
+            declared = self.bronze[name].declared
+            return None if declared is None else [*declared, *_BRONZE_COLUMNS]
+        table = self.silver.get(name)
+        if table is None or name in seen:
+            return None
+        made = self.made(table, (*seen, name))
+        if table.declared is None:
+            return made
+        if made is None and table.schemaEvolutionMode == "addNewColumns":
+            return None
+        named = {column.lower() for column in table.declared}
+        others = [column for column in made or () if column.lower() not in named]
+        if table.schemaEvolutionMode != "addNewColumns":
+            # What the engine makes is no column of the definition, so a declared schema does not leave it out.
+            others = [column for column in others if column.lower() in RESERVED]
+        return [*table.declared, *others]
+
+    def made(self, table: SilverTable, seen: tuple[str, ...] = ()) -> list[str] | None:
+        """The columns that a silver table's transform makes; None if they are not known without its data."""
+        if table.is_python:
+            return None
+        if table.from_ and table.changes:
+            known = self.columns(table.from_, seen)
+            added = [START_AT, END_AT] if table.changes.history else []
+            return None if known is None else [*table.changes.selected(known), *added]
+        return table.query.outputs if table.query else None
+
+
+def findings(tables: Tables) -> Iterator[Finding]:
+    """All mistakes that the tables make together."""
+    for name, bronze in tables.bronze.items():
+        yield from _options(("bronze", name, "options"), bronze)
+        yield from _cleaning(name, bronze, tables.bronze)
+    for name, silver in tables.silver.items():
+        yield from _silver(tables, name, silver)
+    for name, gold in tables.gold.items():
+        yield from _gold(tables, name, gold)
+    yield from _rings(tables.silver)
+
+
+def _options(path: Path, table: BronzeTable) -> Iterator[Finding]:
+    first: dict[str, str] = {}
+    for name, value in table.options.items():
+        if problem := reader_options.problem(table.format, name, value):
+            yield Finding(problem.code, (*path, name), problem.message, problem.hint)
+        elif name.lower() in first:
+            # Spark takes them for one option, and which value wins is chance.
+            yield Finding("duplicate-key", (*path, name), f"{name} and {first[name.lower()]} are the same option")
+        first.setdefault(name.lower(), name)
+
+
+def _cleaning(name: str, table: BronzeTable, others: Mapping[str, BronzeTable]) -> Iterator[Finding]:
+    """Files that one table takes away must not be another's to read, before or after."""
+    if table.cleanSource == "OFF":
+        return
+    for other, there in others.items():
+        to = table.cleanSourceMoveDestination
+        if to is not None and (_within(to, there.path) or _within(there.path, to)):
+            place = ("bronze", name, "cleanSourceMoveDestination")
+            yield Finding("clean-source", place, f"{to} and the folder that {other} reads, {there.path}, overlap")
+        if other != name and (_within(table.path, there.path) or _within(there.path, table.path)):
+            place = ("bronze", name, "cleanSource")
+            yield Finding("clean-source", place, f"{other} reads files of the same folder, {there.path}")
+
+
+def _within(path: str, folder: str) -> bool:
+    return path == folder or path.startswith(folder.rstrip("/") + "/")
+
+
+def _silver(tables: Tables, name: str, table: SilverTable) -> Iterator[Finding]:
+    path: Path = ("silver", name)
+    if table.query is not None:
+        yield from _objections((*path, "sql"), table.query.stream_objections())
+        for read in table.query.tables:
+            yield from _read(tables, (*path, "sql"), read, table.query.line_of(read))
+        yield from _output_names((*path, "sql"), table.query)
+    elif table.from_:
+        yield from _read(tables, (*path, "from"), table.from_, None)
+    yield from _lookups(tables, path, table)
+    yield from _declared(tables, name, table)
+    yield from _columns(tables, name, table)
+    yield from _rule_names(path, table)
+
+
+def _lookups(tables: Tables, path: Path, table: SilverTable) -> Iterator[Finding]:
+    """The tables under ``lookups`` must be read, but not streamed; of Python that is said there and nowhere else."""
+    others = [read for read in table.reads if read != table.stream]
+    for lookup in table.lookups:
+        place = (*path, "lookups", lookup)
+        if lookup == table.stream:
+            yield Finding("not-a-lookup", place, f"{lookup} is read record by record: it is no lookup", "take it away")
+        elif table.is_python:
+            yield from _read(tables, place, lookup, None)
+        elif lookup not in others:
+            hint = nearest(lookup, others) or (f"it joins {', '.join(others)}" if others else "it joins no table")
+            yield Finding("not-a-lookup", place, f"{path[-1]} does not read {lookup}", hint)
+
+
+def _declared(tables: Tables, name: str, table: SilverTable) -> Iterator[Finding]:
+    """Each declared column is made; with ``failOnNewColumns`` no other is."""
+    made, declared = tables.made(table, (name,)), table.declared
+    if made is None or declared is None:
+        return
+    for column in declared:
+        if column.lower() not in {other.lower() for other in made}:
+            message = f"{name} declares {column}, and nothing makes it"
+            yield Finding("unknown-column", ("silver", name, "schema"), message, _instead(column, made))
+    if table.schemaEvolutionMode == "failOnNewColumns" and table.query is not None:
+        for column in made:
+            if column.lower() not in {other.lower() for other in declared}:
+                message = f"{column} is not in the schema of {name}, which fails on new columns"
+                line = table.query.line_of_output(column)
+                yield Finding("new-column", ("silver", name, "sql"), message, "declare it, or leave it out", line)
+
+
+def _rule_names(path: Path, table: SilverTable) -> Iterator[Finding]:
+    first: dict[str, str] = {}
+    for place, rule, expectation in table.rules:
+        if expectation.unique and table.changes is not None:
+            message = "unique does not go with apply_changes, whose rules judge records before they become rows"
+            yield Finding("unique", (*path, place, rule), message, "judge a silver table that reads this one")
+        if rule in first:
+            yield Finding("duplicate-name", (*path, place, rule), f"there is a rule {rule} in {first[rule]} already")
+        first.setdefault(rule, place)
+
+
+def _gold(tables: Tables, name: str, table: GoldTable) -> Iterator[Finding]:
+    if table.is_python:
+        for number, read in enumerate(table.reads):
+            yield from _read(tables, ("gold", name, "reads", number), read, None)
+    else:
+        yield from _gold_query(tables, name, table)
+    if table.refresh == "incremental" and (found := table.upkeep()).way == "whole":
+        message = f"{name} cannot be kept up to date by what changes: {found.why}"
+        yield Finding("refresh", ("gold", name, "refresh"), message, found.cheaper or "refresh: auto")
+
+
+def _gold_query(tables: Tables, name: str, table: GoldTable) -> Iterator[Finding]:
+    path: Path = ("gold", name, "sql")
+    yield from _objections(path, table.query.table_objections())
+    if not table.query.tables:
+        yield Finding("reads-nothing", path, "the query reads no table", sql_line=1)
+    for read in table.query.tables:
+        yield from _read(tables, path, read, table.query.line_of(read))
+    yield from _delta_names(path, table.query)
+    for objection in streaming_query.objections(table) if table.mode else ():
+        yield Finding("mode", ("gold", name, "mode"), objection.message, objection.hint)
+
+
+def _objections(path: Path, objections: list[QuerySyntax]) -> Iterator[Finding]:
+    for objection in objections:
+        yield Finding("sql", path, objection.message, sql_line=objection.line)
+
+
+def _read(tables: Tables, path: Path, read: str, line: int | None) -> Iterator[Finding]:
+    """A table that is read must be one of this pipeline, in bronze or silver."""
+    layer = tables.layers.get(read)
+    if layer is None:
+        known = [name for name, of in tables.layers.items() if of != "gold"]
+        hint = nearest(read.rsplit(".", 1)[-1], known) or (f"there are {', '.join(known)}" if known else "")
+        yield Finding("unknown-table", path, f"there is no table {read} in this pipeline", hint, line)
+    elif layer == "gold":
+        message = f"{read} is a gold table, which is made last: only bronze and silver tables can be read"
+        yield Finding("wrong-layer", path, message, "write its query as a WITH here", line)
+
+
+def _delta_names(path: Path, query: Query) -> Iterator[Finding]:
+    for output in query.outputs or []:
+        if REFUSED & set(output):
+            message = f"Delta has no column {output}: it takes {REFUSED_IN_WORDS} in a name"
+            yield Finding("name", path, message, "give it another, AS name", query.line_of_output(output))
+
+
+def _output_names(path: Path, query: Query) -> Iterator[Finding]:
+    yield from _delta_names(path, query)
+    for output in query.outputs or []:
+        # When and where a record came in may be told on, and not made up: the quarantine tells it, too.
+        told_on = output in ("receipt_time", "source_file") and query.hands_on(output)
+        if output.startswith("_") or (output.lower() in RESERVED and not told_on):
+            message = f"{output} is a name of the engine's own, as are all that begin with _: give it another, AS name"
+            yield Finding("reserved-name", path, message, sql_line=query.line_of_output(output))
+
+
+def _columns(tables: Tables, name: str, table: SilverTable) -> Iterator[Finding]:
+    """The columns that a table's fields name must be columns of it, where those are known."""
+    path: Path = ("silver", name)
+    known = tables.columns(name)
+    if known is None:
+        return
+    fields: dict[Path, list[str]] = {
+        ("keys",): table.keys,
+        ("event_time",): [table.event_time] if table.event_time else [],
+        ("pii",): table.pii,
+        ("deidentified",): list(table.deidentified or {}),
+    }
+    # The winner among duplicates may also be told by a column of the record that the query leaves out.
+    record = tables.columns(table.stream) if table.sequence_by not in known else known
+    if table.sequence_by and record is not None:
+        fields["sequence_by",] = [] if table.sequence_by in record else [table.sequence_by]
+    yield from _unknown(name, path, fields, known)
+    if table.changes is None:
+        yield from _expected(path, name, table, known)
+    elif (source := tables.columns(table.stream)) is not None:
+        yield from _changes(name, table, table.changes, source)
+        # Rules judge the records, before they become rows: of all columns of the source, and of no others.
+        yield from _expected(path, table.stream, table, source)
+
+
+def _unknown(name: str, path: Path, fields: Mapping[Path, list[str]], known: list[str]) -> Iterator[Finding]:
+    """The names in ``fields``, by their places below ``path``, that are no columns of the table ``name``."""
+    for at, names in fields.items():
+        for number, column in enumerate(names):
+            if column not in known:
+                place = (*path, *at, number) if at[-1] in _LISTS else (*path, *at)
+                place = (*place, column) if at[-1] == "deidentified" else place
+                yield Finding("unknown-column", place, f"{name} has no column {column}", _instead(column, known))
+
+
+def _changes(name: str, table: SilverTable, changes: Changes, source: list[str]) -> Iterator[Finding]:
+    """Columns of the source that ``apply_changes`` names and that are not there, or that the table makes itself."""
+    path: Path = ("silver", name, "apply_changes" if table.apply_changes else "apply_changes_from_snapshot")
+    fields: dict[Path, list[str]] = {
+        ("keys",): changes.keys,
+        ("sequence_by",): [changes.sequence_by],
+        ("track_history_column_list",): changes.track_history_column_list or [],
+        ("track_history_except_column_list",): changes.track_history_except_column_list or [],
+    }
+    if table.apply_changes:
+        fields["column_list",] = table.apply_changes.column_list or []
+        fields["except_column_list",] = table.apply_changes.except_column_list or []
+    yield from _unknown(table.stream, path, fields, source)
+    lower = {column.lower() for column in source}
+    for column in table.apply_changes.delete_columns if table.apply_changes else []:
+        if column.lower() not in lower:
+            message = f"{table.stream} has no column {column}"
+            yield Finding("unknown-column", (*path, "apply_as_deletes"), message, _instead(column, source))
+    for column in (START_AT, END_AT) if changes.history else ():
+        if column in changes.selected(source):
+            message = f"{table.stream} has a column {column}, and {name} makes one of this name"
+            yield Finding("reserved-name", (*path, "stored_as_scd_type"), message, "leave it out by except_column_list")
+
+
+def _expected(path: Path, of: str, table: SilverTable, known: list[str]) -> Iterator[Finding]:
+    """The columns that rules look at must be columns of the table that they judge."""
+    lower = {column.lower() for column in known}
+    for place, rule, expectation in table.rules:
+        for column in expectation.columns:
+            if column.lower() not in lower:
+                message = f"{of} has no column {column}"
+                yield Finding("unknown-column", (*path, place, rule), message, _instead(column, known))
+
+
+def _instead(column: str, known: list[str]) -> str:
+    return nearest(column, known) or f"its columns are {', '.join(known)}"
+
+
+def _rings(silver: Mapping[str, SilverTable]) -> Iterator[Finding]:
+    """Silver tables that wait for each other, each ring once."""
+    told: set[frozenset[str]] = set()
+    for name in silver:
+        ring = _ring(silver, name)
+        if ring and frozenset(ring) not in told:
+            told.add(frozenset(ring))
+            source = "from" if silver[name].from_ else "sql"
+            way = " reads ".join([*ring, name])
+            yield Finding("cycle", ("silver", name, source), f"tables wait for each other: {way}", sql_line=1)
+
+
+def _ring(silver: Mapping[str, SilverTable], start: str) -> list[str]:
+    """The shortest way from a table back to itself; empty if there is none."""
+    ways = [[start]]
+    seen: set[str] = set()
+    while ways:
+        way = ways.pop(0)
+        for read in silver[way[-1]].reads:
+            if read == start:
+                return way
+            if read in silver and read not in seen:
+                seen.add(read)
+                ways.append([*way, read])
+    return []

@@ -1,0 +1,99 @@
+"""The rules of a silver table's definition: one by one under ``expectations``, or several with one fate."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+from pydantic import AfterValidator, ConfigDict, model_validator
+
+from sluicegate.definition.fields import IDENTIFIER, Part, SqlCondition, wrong
+from sluicegate.sql.condition import Condition
+
+CONDITIONS = ("expect", "expect_or_drop", "expect_or_quarantine", "expect_or_fail")
+
+EXPECT_ALL = {
+    "expect_all": "expect",
+    "expect_all_or_drop": "expect_or_drop",
+    "expect_all_or_quarantine": "expect_or_quarantine",
+    "expect_all_or_fail": "expect_or_fail",
+}
+"""The fields that give several rules one fate, with the field of one rule that means the same."""
+
+
+class Expectation(Part):
+    """A condition that rows of a silver table should meet, and what happens to those that do not.
+
+    It has exactly one of the four fields that begin with ``expect``; ``retry`` goes with ``expect_or_quarantine`` only.
+
+    Attributes:
+        expect: the condition; rows that break it are kept and counted.
+        expect_or_drop: the condition; they are dropped.
+        expect_or_quarantine: the condition; they go to the quarantine table.
+        expect_or_fail: the condition; they fail the run.
+        retry: quarantined rows are judged again when a lookup changes.
+    """
+
+    expect: SqlCondition | None = None
+    expect_or_drop: SqlCondition | None = None
+    expect_or_quarantine: SqlCondition | None = None
+    expect_or_fail: SqlCondition | None = None
+    retry: bool = False
+
+    model_config = ConfigDict(json_schema_extra={"oneOf": [{"required": [name]} for name in CONDITIONS]})
+
+    @model_validator(mode="after")
+    def _one_condition(self) -> Expectation:
+        given = [name for name, text in self._conditions() if text is not None]
+        if len(given) != 1:
+            found = "has none" if not given else "has " + " and ".join(given)
+            kinds = "expect, expect_or_drop, expect_or_quarantine or expect_or_fail"
+            raise wrong("one-of", f"an expectation has exactly one of {kinds}, and this {found}")
+        if self.retry and self.expect_or_quarantine is None:
+            raise wrong("retry", "only quarantined rows can be judged again: retry goes with expect_or_quarantine")
+        if self.unique and self.action == "drop":
+            # It must be found again when the row goes that it is a double of.
+            raise wrong("unique", "a row that is not unique cannot be dropped", "expect_or_quarantine keeps it beside")
+        return self
+
+    def _conditions(self) -> list[tuple[str, str | None]]:
+        return [(name, getattr(self, name)) for name in CONDITIONS]
+
+    @property
+    def action(self) -> Literal["keep", "drop", "quarantine", "fail"]:
+        """What happens to a row that breaks it."""
+        if self.expect_or_drop is not None:
+            return "drop"
+        if self.expect_or_quarantine is not None:
+            return "quarantine"
+        return "fail" if self.expect_or_fail is not None else "keep"
+
+    @property
+    def text(self) -> str:
+        """The condition as it is written."""
+        return next(text for _, text in self._conditions() if text is not None)
+
+    @property
+    def condition(self) -> str:
+        """The condition as it is judged: a value that does not cast makes it NULL, and stops nothing."""
+        return Condition.parse(self.text).tried
+
+    @property
+    def unique(self) -> tuple[str, ...]:
+        """The columns whose values no two rows may share; none for a condition of one row."""
+        return Condition.parse(self.text).unique
+
+    @property
+    def columns(self) -> list[str]:
+        """The columns that it looks at."""
+        return Condition.parse(self.text).columns
+
+
+def _rule_names(rules: dict[str, Any]) -> dict[str, Any]:
+    for name in rules:
+        if not IDENTIFIER.fullmatch(name):
+            raise wrong("name", f"{name!r} is not a name: letters, digits and _ are allowed, with a letter or _ first")
+    return rules
+
+
+Expectations = Annotated[dict[str, Expectation], AfterValidator(_rule_names)]
+ConditionsByName = Annotated[dict[str, SqlCondition], AfterValidator(_rule_names)]

@@ -1,0 +1,71 @@
+"""What a definition says about a pipeline as a whole: its name, when it runs, and who answers for it."""
+
+from __future__ import annotations
+
+from typing import Literal
+from urllib.parse import urlsplit
+
+from pydantic import ValidationInfo, field_validator
+
+from sluicegate.definition.fields import IDENTIFIER, Part, Text, cron, name_fault, wrong
+from sluicegate.definition.maintenance import Maintenance
+from sluicegate.definition.notify import Notify
+from sluicegate.definition.verify import Verify as Verify
+
+
+class Database(Part):
+    """The database that a catalog shows the tables in.
+
+    Attributes:
+        name: its name in the catalog.
+        comment: what it holds.
+        properties: its properties, such as ``contains_pii``.
+    """
+
+    name: str
+    comment: str = ""
+    properties: dict[str, Text] = {}
+
+    @field_validator("name")
+    @classmethod
+    def _name(cls, name: str) -> str:
+        if not IDENTIFIER.fullmatch(name):
+            raise wrong("name", f"{name} is not a name: letters, digits and _ are allowed, with a letter or _ first")
+        return name
+
+
+class Header(Part):
+    """What a definition says about the pipeline as a whole; see ``Pipeline``."""
+
+    name: str
+    description: str = ""
+    schedule: str | None = None
+    trigger: Literal["file_arrival"] | None = None
+    queueUrl: str | None = None
+    owner: str = "sluicegate"
+    tags: list[str] = []
+    notify: list[Notify] = []
+    maintenance: Maintenance | None = None
+    verify: Verify | None = None
+    database: Database | None = None
+
+    @field_validator("name")
+    @classmethod
+    def _name(cls, name: str) -> str:
+        if fault := name_fault(name):
+            raise wrong("name", fault)
+        return name
+
+    @field_validator("queueUrl")
+    @classmethod
+    def _queue(cls, url: str | None, info: ValidationInfo) -> str | None:
+        if url is not None and urlsplit(url).scheme not in ("https", "http"):
+            raise wrong("queueUrl", f"{url} is not the address of an SQS queue, such as https://sqs.REGION…/NAME")
+        if url is not None and info.data.get("trigger") is None:
+            raise wrong("queueUrl", "a queue is for runs that files start: say trigger: file_arrival, too")
+        return url
+
+    @field_validator("schedule")
+    @classmethod
+    def _schedule(cls, schedule: str | None) -> str | None:
+        return schedule if schedule is None else cron(schedule)

@@ -1,0 +1,54 @@
+"""When the tables of a pipeline are maintained, and for how long readers may look back."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+from pydantic import field_validator
+
+from sluicegate.definition.fields import Part, cron, wrong
+from sluicegate.times import time_span
+
+# Delta's own: who reads a table, or follows its changes, may be behind for so long.
+RETENTION = timedelta(days=7)
+
+# After that Delta no longer knows of a version (``delta.logRetentionDuration``).
+LONGEST = timedelta(days=30)
+
+
+class Maintenance(Part):
+    """Small files are put together, and files that no version of the last days needs are deleted.
+
+    Attributes:
+        schedule: cron expression with five fields, in UTC; without it `sluicegate maintain` does it by hand.
+        retention: for how long files stay that a table no longer needs, 7 to 30 days: so long, other readers of the
+            tables can go on with an old version or follow its changes.
+    """
+
+    schedule: str | None = None
+    retention: str = "7 days"
+
+    @field_validator("schedule")
+    @classmethod
+    def _schedule(cls, schedule: str | None) -> str | None:
+        return schedule if schedule is None else cron(schedule)
+
+    @field_validator("retention")
+    @classmethod
+    def _retention(cls, retention: str) -> str:
+        try:
+            length = time_span(retention)
+        except ValueError:
+            raise wrong("time-span", f"{retention} is not a time span", "as in 14 days") from None
+        if length < RETENTION:
+            said = f"{retention} is less than {RETENTION.days} days"
+            raise wrong("time-span", f"{said}: who reads an old version meanwhile would find its files gone", "7 days")
+        if length > LONGEST:
+            said = f"{retention} is more than {LONGEST.days} days"
+            raise wrong("time-span", f"{said}, after which Delta forgets what a version was made of", "30 days")
+        return retention
+
+    @property
+    def keeps(self) -> timedelta:
+        """The retention as a time span."""
+        return time_span(self.retention)

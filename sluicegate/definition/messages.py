@@ -1,0 +1,111 @@
+"""pydantic's errors in our words: a stable code, a sentence, the nearest right name."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Any
+
+from pydantic import ValidationError
+from pydantic_core import ErrorDetails
+
+from sluicegate.definition.fields import Part, nearest
+from sluicegate.definition.maintenance import Maintenance
+from sluicegate.definition.notify import Notify
+from sluicegate.definition.pipeline import (
+    ApplyChanges,
+    ApplyChangesFromSnapshot,
+    Database,
+    Expectation,
+    Header,
+    Pipeline,
+)
+from sluicegate.definition.verify import Verify
+from sluicegate.definition.yaml import Path
+
+_EXPECTED = {
+    "string_type": "a text is expected,",
+    "int_type": "a whole number is expected,",
+    "int_from_float": "a whole number is expected,",
+    "float_type": "a number is expected,",
+    "finite_number": "a number is expected,",
+    "bool_type": "true or false is expected,",
+    "list_type": "a list is expected, as in [one, two],",
+    "dict_type": "names with values are expected, as in {name: value},",
+    "model_type": "fields are expected, as in {name: value},",
+    "model_attributes_type": "fields are expected, as in {name: value},",
+}
+_INNER: dict[str, type[Part]] = {
+    "database": Database,
+    "apply_changes": ApplyChanges,
+    "apply_changes_from_snapshot": ApplyChangesFromSnapshot,
+    "expectations": Expectation,
+    "notify": Notify,
+    "maintenance": Maintenance,
+    "verify": Verify,
+}
+
+
+def in_our_words(error: ValidationError, model: type[Part]) -> Iterator[tuple[str, Path, str, str]]:
+    """Each mistake as its code, its place below the validated part, a sentence and a hint.
+
+    Args:
+        error: what pydantic raised.
+        model: the class of the part that was validated.
+    """
+    for one in error.errors(include_url=False):
+        # pydantic adds steps of its own to a place, such as [key] for the name in a dict.
+        path = tuple(step for step in one["loc"] if step != "[key]")
+        code, message, hint = _words(one, path, model)
+        yield code, path, message, hint
+
+
+def _words(one: ErrorDetails, path: Path, model: type[Part]) -> tuple[str, str, str]:
+    kind, given, context = one["type"], one["input"], one.get("ctx", {})
+    field = str(path[-1]) if path else ""
+    if "hint" in context:
+        return kind, str(context["message"]), str(context["hint"])
+    if kind == "extra_forbidden":
+        known = _fields(path, model)
+        return (
+            "unknown-field",
+            f"there is no field {field} here",
+            nearest(field, known) or f"there are {_listed(known)}",
+        )
+    if kind == "missing":
+        return "missing-field", f"{field} is missing", ""
+    if kind == "literal_error":
+        return _not_allowed(field, given, str(context.get("expected", "")))
+    if kind in _EXPECTED:
+        hint = 'put it in quotes: "…"' if kind == "string_type" and isinstance(given, (int, float)) else ""
+        return "wrong-type", f"{_EXPECTED[kind]} and there is {_shown(given)}", hint
+    if kind in ("too_short", "too_long"):
+        return "empty", f"{field} needs at least one name", ""
+    return "out-of-range", f"{field} is {_shown(given)}: {one['msg'].replace('Input', 'it', 1)}", ""
+
+
+def _not_allowed(field: str, given: Any, expected: str) -> tuple[str, str, str]:
+    allowed = re.findall(r"'([^']*)'", expected) or [expected]
+    return "not-allowed", f"{field} is {_shown(given)}: allowed are {_listed(allowed)}", nearest(str(given), allowed)
+
+
+def _fields(path: Path, model: type[Part]) -> list[str]:
+    """Names of the fields where an unknown one stands."""
+    for step in reversed(path[:-1]):
+        if step in _INNER:
+            model = _INNER[str(step)]
+            break
+    fields = Pipeline.model_fields if model is Header else model.model_fields
+    return [field.alias or name for name, field in fields.items()]
+
+
+def _listed(names: list[str]) -> str:
+    return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"
+
+
+def _shown(value: Any) -> str:
+    if value is None:
+        return "nothing"
+    if isinstance(value, dict):
+        return "a set of fields"
+    return "a list" if isinstance(value, list) else str(value).lower() if isinstance(value, bool) else str(value)

@@ -1,0 +1,55 @@
+"""Who is told when a run of a pipeline ends: notifiers of Airflow, named in the definition."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Any, Literal
+
+from pydantic import field_validator
+
+from sluicegate.definition.fields import Part, wrong
+
+_PATH = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)+")
+_SECRET = re.compile(r"pass(word|wd|phrase)|secret|token|api_?key|credential", re.IGNORECASE)
+
+
+class Notify(Part):
+    """A notifier of Airflow that is called when a run ends.
+
+    Attributes:
+        when: ``failure``: a run of the pipeline failed; ``success``: one came to its end.
+        notifier: the class, as ``airflow.providers.smtp.notifications.smtp.SmtpNotifier``.
+        arguments: what the class takes, such as a connection's id and whom to tell. Secrets stand in the connection.
+    """
+
+    when: Literal["failure", "success"] = "failure"
+    notifier: str
+    arguments: dict[str, Any] = {}
+
+    @field_validator("notifier")
+    @classmethod
+    def _class(cls, notifier: str) -> str:
+        if not _PATH.fullmatch(notifier):
+            hint = "as in airflow.providers.smtp.notifications.smtp.SmtpNotifier"
+            raise wrong("notifier", f"{notifier} is not the path of a class: module.Class is expected", hint)
+        return notifier
+
+    @field_validator("arguments")
+    @classmethod
+    def _no_secrets(cls, arguments: dict[str, Any]) -> dict[str, Any]:
+        for name in _names(arguments):
+            if _SECRET.search(name):
+                hint = "put it into a connection of Airflow, and name that by its id"
+                raise wrong("secret", f"{name} is a secret by its name, and a definition is no place for one", hint)
+        return arguments
+
+
+def _names(value: Any) -> Iterator[str]:
+    """All names in a value, at any depth."""
+    if isinstance(value, dict):
+        yield from (str(name) for name in value)
+        value = list(value.values())
+    if isinstance(value, list):
+        for one in value:
+            yield from _names(one)

@@ -1,0 +1,147 @@
+"""A Python transform that a definition names: found and checked by its syntax, and never run.
+
+Definitions are read every few seconds by processes that must not run users' code, such as Airflow's DAG processor. So
+all that is said here is said of the file's text; ``transforms`` runs it, in the job.
+"""
+
+from __future__ import annotations
+
+import ast
+import hashlib
+import re
+import warnings
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from sluicegate.definition.fields import nearest
+
+PARAMETERS = ("batch", "tables")
+"""What a transform of silver is called with, by position; its own names for them are free."""
+
+GOLD_PARAMETERS = ("tables",)
+"""What a function that makes a gold table is called with."""
+
+_REFERENCE = re.compile(r"(?P<file>.+\.py):(?P<function>[^\W\d]\w*)")
+
+
+class NoTransform(Exception):
+    """Raised for a reference that leads to no function that could transform a batch.
+
+    Args:
+        code: stable code of the kind of mistake.
+        message: one sentence that says what is wrong.
+        hint: what to write instead (may be empty).
+        file: the Python file, where the mistake is in it.
+        line: its line there, counted from 1.
+    """
+
+    def __init__(
+        self, code: str, message: str, hint: str = "", *, file: Path | None = None, line: int | None = None
+    ) -> None:
+        super().__init__(message)
+        self.code, self.message, self.hint, self.file, self.line = code, message, hint, file, line
+
+
+@dataclass(frozen=True)
+class PythonTransform:
+    """A function in a file of the pipeline's folder.
+
+    Attributes:
+        file: path of the file.
+        function: name of the function, which stands at the top level of the file.
+        line: line that its definition begins on, counted from 1.
+        source: the file as it is.
+    """
+
+    file: Path
+    function: str
+    line: int
+    source: bytes
+
+    @property
+    def fingerprint(self) -> str:
+        """SHA-256 of the file's text: anything in it may change what the function does. Line ends do not matter."""
+        return hashlib.sha256(self.source.replace(b"\r\n", b"\n")).hexdigest()
+
+    @classmethod
+    def find(cls, folder: Path, reference: str, parameters: Sequence[str] = PARAMETERS) -> PythonTransform:
+        """Finds the function that ``file.py:function`` names.
+
+        Args:
+            folder: the pipeline's folder, which the file must lie in.
+            reference: the file's path below it, a colon, and the name of the function.
+            parameters: what the function is to be called with.
+
+        Raises:
+            NoTransform: it names no such function.
+        """
+        parts = _REFERENCE.fullmatch(reference)
+        if parts is None:
+            hint = "write a file of the pipeline's folder and a function in it, as in transforms.py:enrich"
+            raise NoTransform("python-file", f"{reference} does not name a function in a Python file", hint)
+        file = _inside(folder, parts["file"])
+        source = _read(file, parts["file"])
+        function = _function(_parsed(source, file), parts["function"], file, parameters)
+        return cls(file, parts["function"], function.lineno, source)
+
+
+def _inside(folder: Path, name: str) -> Path:
+    """The path of a file that lies in the folder, whatever links lead there."""
+    file = folder / name
+    outside = Path(name).is_absolute() or ".." in Path(name).parts or "\\" in name
+    if outside or not file.resolve().is_relative_to(folder.resolve()):
+        hint = "copy it into the folder: what a pipeline runs is kept and reviewed with its definition"
+        raise NoTransform("python-file", f"{name} lies outside of the pipeline's folder", hint)
+    if not file.is_file():
+        there = [str(found.relative_to(folder)) for found in folder.rglob("*.py")]
+        raise NoTransform("python-file", f"there is no file {name} in the pipeline's folder", nearest(name, there))
+    return file
+
+
+def _read(file: Path, name: str) -> bytes:
+    try:
+        return file.read_bytes()
+    except OSError as error:
+        raise NoTransform("unreadable", f"{name} cannot be read: {error}") from None
+
+
+def _parsed(source: bytes, file: Path) -> ast.Module:
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # of a doubtful escape, say: it is told when the file is run
+            return ast.parse(source, str(file))
+    except SyntaxError as error:
+        what = f"this is not Python: {error.msg}"
+        raise NoTransform("python-syntax", what, file=file, line=error.lineno or 1) from None
+    except (ValueError, RecursionError, MemoryError) as error:
+        raise NoTransform("python-syntax", f"this is not Python: {error}", file=file, line=1) from None
+
+
+def _function(module: ast.Module, name: str, file: Path, parameters: Sequence[str]) -> ast.FunctionDef:
+    """The last function of that name, which is the one that stands when the file has been run."""
+    functions = [node for node in module.body if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef))]
+    found = next((node for node in reversed(functions) if node.name == name), None)
+    if found is None:
+        there = list(dict.fromkeys(node.name for node in functions))
+        hint = nearest(name, there) or (f"there are {', '.join(there)}" if there else _signature(name, parameters))
+        raise NoTransform("python-function", f"{file.name} has no function {name} at its top level", hint)
+    if isinstance(found, ast.AsyncFunctionDef):
+        what = f"{name} is async, and a transform returns its DataFrame at once"
+        raise NoTransform("python-function", what, _signature(name, parameters), file=file, line=found.lineno)
+    if not _takes(found.args, len(parameters)):
+        what = f"{name} is called with {' and '.join(parameters)}, by position, and does not take that"
+        raise NoTransform("python-function", what, _signature(name, parameters), file=file, line=found.lineno)
+    return found
+
+
+def _takes(arguments: ast.arguments, count: int) -> bool:
+    """Whether a call with so many positional arguments fits the function's parameters."""
+    positional = len(arguments.posonlyargs) + len(arguments.args)
+    needed = positional - len(arguments.defaults)
+    keywords_needed = any(default is None for default in arguments.kw_defaults)
+    return needed <= count and (positional >= count or arguments.vararg is not None) and not keywords_needed
+
+
+def _signature(name: str, parameters: Sequence[str]) -> str:
+    return f"write def {name}({', '.join(parameters)}): … and return a DataFrame"

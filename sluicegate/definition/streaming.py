@@ -1,0 +1,48 @@
+"""The fields of a gold table that make it a classic streaming aggregation."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from pydantic import model_validator
+
+from sluicegate.definition.fields import IDENTIFIER, Duration, Part, wrong
+
+Mode = Literal["complete", "update", "append"]
+
+_KEPT: dict[Mode, str] = {
+    "complete": "mode complete writes all groups in each batch",
+    "update": "mode update writes the groups that rows came for, but for rows that are too late for the watermark",
+    "append": "mode append writes a group once, when its time is over; rows that come after that are left out",
+}
+
+
+def kept(mode: Mode) -> str:
+    """What a mode does, as a part of a sentence."""
+    return _KEPT[mode]
+
+
+class Streamed(Part):
+    """What a gold table has of a streaming aggregation; see ``GoldTable``."""
+
+    mode: Mode | None = None
+    withWatermark: dict[str, Duration] = {}
+
+    @property
+    def of_stream(self) -> list[str]:
+        """What of it, besides the query, computes a streaming aggregation; nothing if it is none."""
+        times = [f"{column} {delay.total_seconds()}" for column, delay in self.withWatermark.items()]
+        return [self.mode, *times] if self.mode else []
+
+    @model_validator(mode="after")
+    def _of_a_stream(self) -> Streamed:
+        if self.mode is None and self.withWatermark:
+            what = "withWatermark is for a streaming aggregation: mode is missing"
+            raise wrong("missing-field", what, "as in mode: append")
+        if self.mode == "append" and not self.withWatermark:
+            what = "mode append writes a group when its time is over: withWatermark is missing, which says when that is"
+            raise wrong("missing-field", what, "as in withWatermark: {time: 10 minutes}")
+        if len(self.withWatermark) > 1 or not all(IDENTIFIER.fullmatch(column) for column in self.withWatermark):
+            what = f"withWatermark has one column and a time span, and there is {', '.join(self.withWatermark)}"
+            raise wrong("wrong-type", what, "as in {time: 10 minutes}")
+        return self

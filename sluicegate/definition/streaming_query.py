@@ -1,0 +1,98 @@
+"""What a query must be like to be a streaming aggregation, as far as its text tells; Spark has the last word."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
+
+from sqlglot import exp
+
+from sluicegate.sql import query_shape
+from sluicegate.sql.tokens import parsed
+
+if TYPE_CHECKING:
+    from sluicegate.definition.pipeline import GoldTable
+    from sluicegate.sql.query import Query
+
+# What would take a row away, or is of several groups: a group's row is then not what the group's newest batch says.
+_WITHOUT = {"having": "a HAVING", "distinct": "a DISTINCT", "limit": "a LIMIT", "offset": "an OFFSET",
+            "order": "an ORDER BY", "qualify": "a QUALIFY", "with_": "a WITH", "joins": "a join",
+            "laterals": "a LATERAL VIEW"}  # fmt: skip
+
+
+class Unkeyed(ValueError):
+    """Raised when a query cannot be kept by the mode that is asked for.
+
+    Attributes:
+        message: why.
+        hint: what helps.
+    """
+
+    def __init__(self, message: str, hint: str) -> None:
+        super().__init__(message)
+        self.message, self.hint = message, hint
+
+
+def objections(table: GoldTable) -> Iterator[Unkeyed]:
+    """Why a gold table's query cannot be kept by its mode, without looking at the table that it reads."""
+    if len(table.query.tables) != 1 or _readings(table.query) != 1:
+        yield Unkeyed(f"mode {table.mode} reads one table, once, as a stream", "join in a silver table")
+        return
+    try:
+        if table.mode == "update":
+            keys(table.query)
+    except Unkeyed as error:
+        yield error
+
+
+def _readings(query: Query) -> int:
+    tree = parsed(query.text)
+    return sum(1 for node in tree.find_all(exp.Table) if not query_shape.is_from_with(node))
+
+
+def keys(query: Query, columns: Sequence[str] = ()) -> list[str]:
+    """The outputs by which the group of a row is known, as mode ``update`` needs them.
+
+    Args:
+        query: the query.
+        columns: the columns of the table that it reads, where they are known: a name in GROUP BY is a column's first.
+
+    Raises:
+        Unkeyed: it is no plain GROUP BY, or what it groups by is not among its outputs.
+    """
+    tree = parsed(query.text)
+    if not isinstance(tree, exp.Select) or query_shape.has_subqueries(tree):
+        raise Unkeyed("mode update needs one plain SELECT with a GROUP BY", "mode: complete")
+    for part, name in _WITHOUT.items():
+        if tree.args.get(part):
+            raise Unkeyed(f"mode update cannot follow a query with {name}", "mode: complete, or take it away")
+    group = tree.args.get("group")
+    if group is None or not group.expressions or any(v for k, v in group.args.items() if k != "expressions"):
+        raise Unkeyed("mode update needs a GROUP BY with each expression written out", "GROUP BY a, b")
+    return [_key(tree, expression, {column.lower() for column in columns}) for expression in group.expressions]
+
+
+def _key(tree: exp.Select, expression: exp.Expr, columns: set[str]) -> str:
+    """The output that is the expression of a GROUP BY."""
+    outputs = [(str(output.alias_or_name), output.unalias()) for output in tree.expressions]
+    table = tree.args["from_"].this.alias_or_name.lower()
+
+    def plain(node: exp.Expr) -> str:
+        return query_shape.comparable(node, table).sql("spark")
+
+    if isinstance(expression, exp.Literal) and not expression.is_string and 0 < int(expression.name) <= len(outputs):
+        return outputs[int(expression.name) - 1][0]
+    wanted = {plain(expression)}
+    if isinstance(expression, exp.Anonymous) and expression.name.lower() == "window":
+        # Its windows are all of one length.
+        wanted |= {"window", *(f"{of}.{end}" for of in ("window", plain(expression)) for end in ("start", "end"))}
+    for name, made in outputs:
+        if name and plain(made) in wanted:
+            return name
+    bare = expression.name.lower() if isinstance(expression, exp.Column) and not expression.table else ""
+    for name, _ in outputs:
+        if bare and name.lower() == bare and bare not in columns:
+            return name
+    text = expression.sql("spark")
+    raise Unkeyed(f"mode update finds a group's row by what it groups by, and {text} is not in its SELECT list",
+                  "put it there")  # fmt: skip

@@ -1,0 +1,272 @@
+"""The proof that a batch holds exactly the rows between two versions of its source, given before anything is committed.
+
+A mark that is set although rows are missing loses them for good. So what a stream delivers is never taken on trust:
+the source's own log says, action by action, how many rows the versions after the mark gave, and Spark says how many
+came. It counts them in the first job that reads them all, by ``DataFrame.observe``; only what is to be written without
+such a job is counted in one of its own.
+https://github.com/delta-io/delta/blob/master/PROTOCOL.md#change-data-files
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, NamedTuple
+from urllib.parse import unquote, urlparse
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from sluicegate.errors import AccountingError, Where
+from sluicegate.lake import tables
+from sluicegate.storage import filesystems
+
+if TYPE_CHECKING:
+    from deltalake import DeltaTable
+    from pyspark.sql import DataFrame
+
+    from sluicegate.flow.progress import Flow
+
+# How we say that the log, or a file of changes, that the rows were to be counted by is no longer there.
+GONE = "SLUICEGATE_HISTORY_GONE"
+
+# So many commits, or footers of data files, are read at a time: on an object store each takes some 40 ms.
+AT_ONCE = 16
+
+# A MERGE that says so of all three rewrote files without a change in them: Delta leaves them out of its change feed.
+UNMOVED = ("numTargetRowsInserted", "numTargetRowsUpdated", "numTargetRowsDeleted")
+
+Action = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Told:
+    """What a log tells of some versions of its table.
+
+    Attributes:
+        rows: rows that each version gives to who follows the table; None where the log alone cannot tell.
+        files: data files that each version gives them in.
+    """
+
+    rows: dict[int, int | None] = field(default_factory=dict)
+    files: dict[int, int] = field(default_factory=dict)
+
+    @property
+    def count(self) -> int | None:
+        """Rows of all these versions; None where that is not known."""
+        known = [count for count in self.rows.values() if count is not None]
+        return sum(known) if len(known) == len(self.rows) else None
+
+    def nothing_after(self, version: int) -> bool:
+        """Whether the versions after one gave nothing to be delivered (an OPTIMIZE, new properties)."""
+        return not any(count for at, count in self.files.items() if at > version)
+
+
+def told(uri: str, since: int, until: int, *, feed: bool) -> Told:
+    """Counts what the commits after ``since`` up to ``until`` give, as the table's log has it.
+
+    Args:
+        uri: the table.
+        since: the version that is known already; -1 for none.
+        until: the last version.
+        feed: whether its change data feed is followed, or only the rows that are added.
+
+    Raises:
+        RuntimeError: with ``GONE`` in its message: the log, or a file that it speaks of, was cleaned away.
+    """
+    versions = range(since + 1, until + 1)
+
+    def of(version: int) -> tuple[list[_File], bool]:
+        return _followed(tables.actions(uri, version), feed=feed)
+
+    try:
+        found = dict(zip(versions, _side_by_side(of, versions), strict=True))
+        footers = _footers(uri, [file.path for files, _ in found.values() for file in files if file.rows is None])
+    except FileNotFoundError as error:
+        raise RuntimeError(f"{GONE}: {error}") from error
+    return Told(
+        {version: _rows(files, footers, restored=restored) for version, (files, restored) in found.items()},
+        {version: len(files) for version, (files, _) in found.items()},
+    )
+
+
+def rows_at(uri: str, version: int) -> int:
+    """Rows that a table has as of a version, by what its log says of each file, or the file's own footer."""
+    table = tables.table_at(uri, version=version)
+    counts = tables.statistics(table, "path", "num_records")
+    known = list(zip(*(column.to_pylist() for column in counts.columns), strict=True))
+    footers = _footers(uri, [path for path, rows in known if rows is None])
+    return sum(footers[path] if rows is None else rows for path, rows in known) - _deleted(table)
+
+
+def _deleted(table: DeltaTable) -> int:
+    """Rows that are in the files of a table, and by its deletion vectors are no longer its own."""
+    if "deletionVectors" not in (table.protocol().reader_features or ()):
+        return 0
+    gone = 0
+    for batch in table.deletion_vectors():
+        stays = pa.record_batch(batch)["selection_vector"].flatten()
+        gone += len(stays) - (pc.sum(stays).as_py() or 0)
+    return gone
+
+
+class _File(NamedTuple):
+    """A file that a commit added or removed, or of its changes: rows, None if its writer did not count them."""
+
+    path: str
+    comes: bool
+    rows: int | None
+    deleted: int
+
+    @classmethod
+    def of(cls, kind: str, action: Action) -> _File:
+        stats = action.get("stats")
+        stats = json.loads(stats) if isinstance(stats, str) and stats else stats
+        count = stats.get("numRecords") if isinstance(stats, dict) else None
+        deleted = int((action.get("deletionVector") or {}).get("cardinality", 0))
+        return cls(action["path"], kind != "remove", None if count is None else int(count), deleted)
+
+
+def _followed(actions: Iterable[Action], *, feed: bool) -> tuple[list[_File], bool]:
+    """The files of a commit that Delta gives to who follows the table, and whether it was a RESTORE."""
+    found: dict[str, list[_File]] = {"add": [], "remove": [], "cdc": []}
+    info: Action = {}
+    for action in actions:
+        for kind, what in action.items():
+            if kind == "cdc" or (kind in found and what.get("dataChange", True)):
+                found[kind].append(_File.of(kind, what))
+            info = what if kind == "commitInfo" else info
+    if not feed:
+        return found["add"], False
+    metrics = info.get("operationMetrics") or {}
+    if not found["cdc"] and info.get("operation") == "MERGE" and all(metrics.get(name) == "0" for name in UNMOVED):
+        return [], False
+    return found["cdc"] or [*found["add"], *found["remove"]], info.get("operation") == "RESTORE"
+
+
+def _rows(files: Sequence[_File], footers: dict[str, int], *, restored: bool) -> int | None:
+    """Rows of the files of a commit; None where deletions came and went in one file, and only Spark knows which."""
+    changed = {file.path for file in files if file.comes} & {file.path for file in files if not file.comes}
+    if changed and restored:
+        return None
+    total = 0
+    for file in files:
+        if file.path not in changed:
+            total += (footers[file.path] if file.rows is None else file.rows) - file.deleted
+        else:  # the same file with more deletions than before: these rows are what the commit changed
+            total += file.deleted if file.comes else -file.deleted
+    return total
+
+
+def _footers(uri: str, files: Sequence[str]) -> dict[str, int]:
+    """Rows of files of a table, by the footers of these files."""
+    if not files:
+        return {}
+    fs, folder = filesystems.opened(uri)
+
+    def count(path: str) -> int:
+        there, place = (fs, f"{folder}/{unquote(path)}")
+        if urlparse(path).scheme or path.startswith("/"):  # of a table that was cloned from another
+            there, place = filesystems.opened(tables.local_path(path) if path.startswith("file:") else unquote(path))
+        with there.open(place, "rb") as file:
+            return int(pq.read_metadata(file).num_rows)
+
+    paths = sorted({*files})
+    return dict(zip(paths, _side_by_side(count, paths), strict=True))
+
+
+def _side_by_side(look: Any, at: Sequence[Any]) -> list[Any]:
+    if len(at) <= 1:
+        return [look(one) for one in at]
+    with ThreadPoolExecutor(AT_ONCE) as pool:
+        return list(pool.map(look, at))
+
+
+class Delivery:
+    """The rows of a batch.
+
+    Args:
+        frame: the rows, as Spark delivered them.
+        flow: whose they are.
+        told: what the source's log tells of them; None where no stream delivered them, but all rows of one version are
+            read, or none.
+    """
+
+    def __init__(self, frame: DataFrame, flow: Flow, told: Told | None = None) -> None:
+        from pyspark.sql import Observation
+        from pyspark.sql import functions as F
+
+        self.frame, self._flow, self._told = frame, flow, told
+        self._taken, self._proven = False, told is None
+        self._seen = Observation()
+        self._observed = frame if told is None else frame.observe(self._seen, F.count(F.lit(1)).alias("rows"))
+
+    @property
+    def rows(self) -> DataFrame:
+        """The rows, to be read; they are counted when they are."""
+        self._taken = True
+        return self._observed
+
+    @property
+    def read(self) -> int:
+        """How many there are, as the log tells; 0 where nobody asked it."""
+        return self._expected if self._told is not None else 0
+
+    @cached_property
+    def _expected(self) -> int:
+        found = self._told.count if self._told is not None else 0
+        return self._by_batch() if found is None else found
+
+    def _by_batch(self) -> int:
+        """The same as Spark counts it where it knows no limits: reading the change feed of these very versions."""
+        versions = list(self._told.rows) if self._told is not None else []
+        reader = self.frame.sparkSession.read.format("delta").option("readChangeFeed", "true")
+        reader = reader.option("startingVersion", versions[0]).option("endingVersion", versions[-1])
+        return reader.load(self._flow.source).count()
+
+    def prove(self) -> None:
+        """Makes sure that these are all rows, and no others; to be called before anything is written of them.
+
+        Raises:
+            AccountingError: Spark delivered fewer or more than the source's log tells of.
+        """
+        if self._proven or not self._taken:  # what nobody looked at is in no table
+            return
+        came = self._count_of_the_first_job()
+        if came != self._expected:
+            # A first job may have looked at some rows only, or have counted those of a lost executor twice.
+            came = self.frame.count()
+        demand_same(self._flow, came, self._expected)
+        self._proven = True
+
+    def _count_of_the_first_job(self) -> int | None:
+        """Rows that passed in the first job that read them; None if there was none yet."""
+        jvm = self._seen._jo
+        return int(self._seen.get["rows"]) if jvm is not None and jvm.future().isCompleted() else None
+
+
+def demand_same(flow: Flow, came: int, expected: int) -> None:
+    """Refuses a batch of other rows than the log tells of.
+
+    Raises:
+        AccountingError: there are fewer or more.
+    """
+    if came != expected:
+        raise AccountingError(
+            f"Spark delivered {came:,} rows to {flow.table}, and the log of its source tells of {expected:,}",
+            where=Where(table=flow.table, file=flow.source),
+            hint="please report this: the run stopped before anything was written, so nothing is lost",
+        )
+
+
+def cut_short(flow: Flow, how: str) -> AccountingError:
+    """The error for a batch that ends before the changes that it is to hold do."""
+    return AccountingError(
+        f"Spark did not deliver all changes to {flow.table} in one batch: {how}",
+        where=Where(table=flow.table, file=flow.source),
+        hint="please report this: the run stopped before anything was written, so nothing is lost",
+    )

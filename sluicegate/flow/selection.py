@@ -1,0 +1,176 @@
+"""Records that a person chooses to apply again, though nothing about them changed: an interval, a replay.
+
+They are applied by today's definition, in one batch with whatever waits, and take the place of what they made before.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from functools import reduce
+from typing import TYPE_CHECKING, Any, Protocol
+
+from sluicegate.errors import UserError
+from sluicegate.lake import tables
+from sluicegate.schema.values import quoted
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame
+
+    from sluicegate.definition import Pipeline
+    from sluicegate.silver.evaluate import Judge
+
+
+class Choice(Protocol):
+    """Records to apply again.
+
+    Attributes:
+        validate: whether only to count what would change, and to write nothing.
+        everything: whether these are all records that there are.
+    """
+
+    @property
+    def validate(self) -> bool: ...
+
+    @property
+    def everything(self) -> bool: ...
+
+    def of(self, table: str, pipeline: Pipeline) -> bool:
+        """Whether it speaks of a table of the pipeline."""
+
+    def facts(self) -> Mapping[str, Any]:
+        """What commits are to say of it."""
+
+    def identities(self, judge: Judge, at: tables.Lake) -> DataFrame:
+        """The chosen records, by ``_chunk`` and ``_pos``; some may come twice."""
+
+
+@dataclass(frozen=True)
+class Interval:
+    """The records whose event time was, or is by today's definition, in an interval.
+
+    Attributes:
+        since: its beginning (UTC), which belongs to it.
+        until: its end (UTC), which does not.
+    """
+
+    since: datetime
+    until: datetime
+
+    @classmethod
+    def parse(cls, since: str, until: str) -> Interval:
+        """Reads two times in ISO 8601; without a zone they are UTC, without a time of day midnight.
+
+        Raises:
+            UserError: one is not a time, or the end is not after the beginning.
+        """
+        found = cls(_moment(since, "--from"), _moment(until, "--to"))
+        if found.until <= found.since:
+            raise UserError(f"the interval is empty: {until} is not after {since}", hint="it is [from, to)")
+        return found
+
+    @property
+    def validate(self) -> bool:
+        """An interval is written."""
+        return False
+
+    @property
+    def everything(self) -> bool:
+        """Only its own records."""
+        return False
+
+    def __str__(self) -> str:
+        return f"[{self.since:%Y-%m-%d %H:%M:%S}, {self.until:%Y-%m-%d %H:%M:%S})"
+
+    def arguments(self) -> list[str]:
+        """The interval as arguments of ``spark_jobs/silver.py``."""
+        return ["--mode=interval", f"--from={self.since.isoformat()}", f"--to={self.until.isoformat()}"]
+
+    def of(self, table: str, pipeline: Pipeline) -> bool:
+        """Only silver tables with an event time have intervals."""
+        return table in pipeline.silver and pipeline.silver[table].event_time is not None
+
+    def facts(self) -> dict[str, Any]:
+        """The mode and the interval."""
+        return {"mode": "interval", "interval": [self.since.isoformat(), self.until.isoformat()]}
+
+    def identities(self, judge: Judge, at: tables.Lake) -> DataFrame:
+        """Those of records in it by today's transform, and of rows in it in the table and its quarantine."""
+        frames = [judge.transformed(judge.batch.records())]
+        for uri in (judge.batch.flow.target, at.quarantine(judge.name)):
+            frames += judge.there(uri)
+        inside = self._inside(str(judge.table.event_time))
+        there = [f for f in frames if judge.table.event_time in f.columns]
+        return reduce(lambda a, b: a.unionByName(b), [f.where(inside).select("_chunk", "_pos") for f in there])
+
+    def _inside(self, event_time: str) -> Column:
+        from pyspark.sql import functions as F
+
+        first, last = (F.timestamp_micros(F.lit(_micros(moment))) for moment in (self.since, self.until))
+        return (F.col(quoted(event_time)) >= first) & (F.col(quoted(event_time)) < last)
+
+
+@dataclass(frozen=True)
+class Replay:
+    """Records that stand in quarantine, or all, once a rule, a transform or a lookup was corrected.
+
+    Attributes:
+        table: the silver table.
+        rules: only those that broke one of these rules; none means whichever.
+        dropped: those that rules dropped, too.
+        everything: all records of the table's source.
+        validate: whether only to count what would change, and to write nothing.
+    """
+
+    table: str
+    rules: tuple[str, ...] = ()
+    dropped: bool = False
+    everything: bool = False
+    validate: bool = False
+
+    def of(self, table: str, pipeline: Pipeline) -> bool:
+        """One table."""
+        return table == self.table
+
+    def facts(self) -> dict[str, Any]:
+        """The mode and what is replayed."""
+        return {"mode": "replay", "rules": list(self.rules), "dropped": self.dropped, "everything": self.everything}
+
+    def identities(self, judge: Judge, at: tables.Lake) -> DataFrame:
+        """Those of the quarantine's rows, and of dropped records where they are asked for."""
+        if self.everything:
+            return judge.batch.records().select("_chunk", "_pos")
+        frames = [self._broke(f, "_failed_expectations") for f in judge.there(at.quarantine(judge.name))]
+        if self.dropped:
+            aside = judge.there(at.set_aside(judge.name))
+            frames += [self._broke(f.where("reason = 'dropped'"), "rules") for f in aside]
+        nothing = judge.batch.records().select("_chunk", "_pos").limit(0)
+        return reduce(lambda a, b: a.unionByName(b), frames, nothing)
+
+    def _broke(self, frame: DataFrame, column: str) -> DataFrame:
+        from pyspark.sql import functions as F
+
+        wanted = F.arrays_overlap(column, F.array(*map(F.lit, self.rules))) if self.rules else F.lit(True)
+        return frame.where(wanted).select("_chunk", "_pos")
+
+    def arguments(self) -> Sequence[str]:
+        """The replay as arguments of ``spark_jobs/replay.py``."""
+        flags = {"--dropped": self.dropped, "--everything": self.everything, "--validate": self.validate}
+        given = [flag for flag, wanted in flags.items() if wanted]
+        return [f"--table={self.table}", *(f"--rule={rule}" for rule in self.rules), *given]
+
+
+def _moment(text: str, option: str) -> datetime:
+    try:
+        moment = datetime.fromisoformat(text)
+    except ValueError as error:
+        raise UserError(
+            f"{option} {text} is not a time", hint="for example 2024-03-01 or 2024-03-01T06:00:00Z"
+        ) from error
+    return moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment.astimezone(UTC)
+
+
+def _micros(moment: datetime) -> int:
+    since = moment - datetime(1970, 1, 1, tzinfo=UTC)
+    return (since.days * 86_400 + since.seconds) * 1_000_000 + since.microseconds

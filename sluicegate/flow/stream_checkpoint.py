@@ -1,0 +1,86 @@
+"""What Spark wrote into the checkpoint of a stream over a Delta table, read without Spark.
+
+``metadata`` has the id of the query, ``offsets/N`` where batch N ends, written before it is run, and ``commits/N`` is
+there once it is done.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from sluicegate.lake.tables import is_local, local_path
+from sluicegate.storage import filesystems
+
+# Delta's index of an offset before all files of a version: everything before that version, nothing of it yet.
+BASE = -1
+
+
+@dataclass(frozen=True)
+class Checkpoint:
+    """A checkpoint with one source.
+
+    Attributes:
+        address: path or URI of its folder.
+    """
+
+    address: str
+
+    @property
+    def location(self) -> str:
+        """The same for Spark, which must not take a local path for one of its default file system."""
+        return f"file://{local_path(self.address)}" if is_local(self.address) else self.address
+
+    def query(self) -> str | None:
+        """Spark's id of its query; None if there is no checkpoint that can be read."""
+        try:
+            return str(json.loads(self._text("metadata") or "")["id"])
+        except (ValueError, KeyError, TypeError):  # half-written when a machine went down
+            return None
+
+    def end(self, batch: int) -> int | None:
+        """The version of the source that a batch ends at; None if it is not known, or none that it has whole."""
+        try:
+            return covered(self._text(f"offsets/{batch}") or "")
+        except (ValueError, KeyError, TypeError, IndexError):
+            return None
+
+    def is_begun(self, batch: int) -> bool:
+        """Whether Spark knows where a batch is to end."""
+        return self._text(f"offsets/{batch}") is not None
+
+    def is_done(self, batch: int) -> bool:
+        """Whether Spark knows that a batch is done."""
+        return self._text(f"commits/{batch}") is not None
+
+    def remove(self) -> None:
+        """Deletes it, if there is one."""
+        fs, folder = filesystems.opened(self.address)
+        if fs.exists(folder):
+            fs.rm(folder, recursive=True)
+
+    def _text(self, file: str) -> str | None:
+        fs, folder = filesystems.opened(self.address)
+        try:
+            return bytes(fs.cat_file(f"{folder}/{file}")).decode()
+        except (FileNotFoundError, UnicodeDecodeError):
+            return None
+
+
+def covered(offsets: str, files: Callable[[int], int] | None = None) -> int | None:
+    """The version of a Delta source that a batch ends at, by the text of its offsets.
+
+    Args:
+        offsets: what Spark wrote.
+        files: how many files a version delivers. Behind the last of them Delta writes the next version, but behind the
+            last file of changes it may write that file's index.
+
+    Returns:
+        None if the batch ends in the middle of a version.
+    """
+    ends = json.loads(offsets.splitlines()[2])
+    version, index = int(ends["reservoirVersion"]), int(ends["index"])
+    if index == BASE:
+        return version - 1
+    return version if files is not None and index + 1 == files(version) else None

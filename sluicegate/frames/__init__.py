@@ -1,0 +1,1 @@
+"""Operations on DataFrames that the layers share."""

@@ -1,0 +1,227 @@
+"""Two frames compared as multisets of rows, by typed values and never by a text form.
+
+What a value is, is said by ``frames.value_equality.exact``. Only floating-point numbers may differ a little, since
+Spark adds them in any order; there NaN is NaN and 0.0 is -0.0, as in Spark's own GROUP BY.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import reduce
+from operator import and_
+from typing import TYPE_CHECKING, Any
+
+from pyspark.sql import Row, Window
+from pyspark.sql import functions as F
+
+from sluicegate.frames.value_equality import exact
+from sluicegate.schema.values import quoted
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame
+    from pyspark.sql.types import DataType
+
+# Differences that are told; all are counted.
+SHOWN = 10
+
+# Of a sample: percents are cut to so many parts of one.
+PARTS = 10_000
+
+
+@dataclass(frozen=True)
+class Other:
+    """A row that is not as it should be.
+
+    Attributes:
+        key: what it is known by: values by column.
+        stored: its other values in the table; None if the table has no such row.
+        due: those that it should have; None if there should be no such row.
+    """
+
+    key: dict[str, Any]
+    stored: dict[str, Any] | None
+    due: dict[str, Any] | None
+
+    def __str__(self) -> str:
+        if self.due is None:
+            return f"{_shown(self.key | (self.stored or {}))} should not be there"
+        if self.stored is None:
+            return f"{_shown(self.key | self.due)} is not there"
+        there, due = self.stored, self.due
+        other = [column for column in there if there[column] != due[column]] or list(there)
+        was, now = ({column: values[column] for column in other} for values in (there, due))
+        return f"{_shown(self.key)} has {_shown(was)}, and should have {_shown(now)}"
+
+
+@dataclass(frozen=True)
+class Compared:
+    """How a table differs from what it should be.
+
+    Attributes:
+        count: rows that differ.
+        others: the first of them.
+    """
+
+    count: int = 0
+    others: tuple[Other, ...] = ()
+
+
+def compare(stored: DataFrame, due: DataFrame, keys: Sequence[str], slack: float, *, values: bool = True) -> Compared:
+    """Compares the rows of a table with those that it should have.
+
+    Args:
+        stored: the table, with the columns of ``due``.
+        due: what it should be.
+        keys: columns that a row is known by, if it is known which; else the others show what belongs together.
+        slack: by how much of their size two floating-point numbers may differ.
+        values: whether rows may be told, or only counted.
+    """
+    kinds = {field.name: field.dataType for field in stored.schema if field.name in due.columns}
+    names = {column: f"c{number}" for number, column in enumerate(kinds)}
+    both = _signed(stored, kinds, names, 1).unionByName(_signed(due, kinds, names, -1))
+    differ = both.groupBy(*names.values()).agg(F.sum("sign").alias("more")).where("more <> 0").persist()
+    try:
+        if differ.isEmpty():
+            return Compared()
+        fixed = [column for column, kind in kinds.items() if not is_rounded(kind)]
+        known_by = [column for column in keys if column in fixed] or fixed
+        pairs = _pairs(differ, kinds, names, known_by, slack).persist()
+        try:
+            count = pairs.count()
+            shown = pairs.orderBy("key").limit(SHOWN).collect() if values else []
+        finally:
+            pairs.unpersist()
+        return Compared(count, tuple(_other(row, list(kinds), names, known_by) for row in shown))
+    finally:
+        differ.unpersist()
+
+
+def sampled(frame: DataFrame, kinds: dict[str, DataType], keys: Sequence[str], percent: float) -> DataFrame:
+    """A part of the rows: those whose keys have certain hashes, so that two frames give the same part.
+
+    Args:
+        frame: the rows.
+        kinds: the types that the columns are taken in, for the hash.
+        keys: what to choose by; without any the row is chosen by all that is not rounded. A frame that has nothing to
+            choose by is taken whole.
+        percent: how large the part is.
+    """
+    fixed = [column for column in (keys or kinds) if not is_rounded(kinds[column])]
+    if not fixed or percent >= 100:
+        return frame
+    one = F.xxhash64(*[canonical(_kept(frame, column, kinds[column]), kinds[column]) for column in fixed])
+    return frame.where(F.pmod(one, F.lit(100 * PARTS)) < int(percent * PARTS))
+
+
+def is_rounded(kind: DataType) -> bool:
+    """Whether a value is, or has in it, a floating-point number."""
+    from pyspark.sql.types import ArrayType, DoubleType, FloatType, MapType, StructType
+
+    if isinstance(kind, ArrayType):
+        return is_rounded(kind.elementType)
+    if isinstance(kind, MapType):
+        return is_rounded(kind.keyType) or is_rounded(kind.valueType)
+    if isinstance(kind, StructType):
+        return any(is_rounded(field.dataType) for field in kind.fields)
+    return isinstance(kind, (DoubleType, FloatType))
+
+
+def canonical(value: Column, kind: DataType) -> Column:
+    """A value so that Spark groups and joins by it; one with floating-point numbers keeps its shape, for ``_near``.
+
+    There a map becomes its entries in the order of their keys.
+    """
+    from pyspark.sql.types import ArrayType, MapType, StructType
+
+    if not is_rounded(kind):
+        return exact(value, kind)
+    if isinstance(kind, MapType):
+        return F.array_sort(F.transform(F.map_entries(value), lambda one: _entry(one, kind)))
+    if isinstance(kind, ArrayType):
+        return F.transform(value, lambda one: canonical(one, kind.elementType))
+    if isinstance(kind, StructType):
+        parts = [canonical(value.getField(field.name), field.dataType).alias(field.name) for field in kind.fields]
+        return F.when(value.isNotNull(), F.struct(*parts))
+    return value
+
+
+def _entry(one: Column, kind: Any) -> Column:
+    parts = (("key", kind.keyType), ("value", kind.valueType))
+    return F.struct(*[canonical(one.getField(name), part).alias(name) for name, part in parts])
+
+
+def _signed(frame: DataFrame, kinds: dict[str, DataType], names: dict[str, str], sign: int) -> DataFrame:
+    values = [canonical(_kept(frame, column, kind), kind).alias(names[column]) for column, kind in kinds.items()]
+    return frame.select(*values, F.lit(sign).alias("sign"))
+
+
+def _kept(frame: DataFrame, column: str, kind: DataType) -> Column:
+    """A column as a table keeps it whose column is of a type."""
+    same = frame.schema[column].dataType.simpleString() == kind.simpleString()
+    return F.col(quoted(column)) if same else F.col(quoted(column)).try_cast(kind)
+
+
+def _pairs(
+    differ: DataFrame, kinds: dict[str, DataType], names: dict[str, str], known_by: Sequence[str], slack: float
+) -> DataFrame:
+    """The rows of both sides that belong together and are not alike: ``key``, ``stored`` and ``due``."""
+    rest = [column for column in kinds if column not in known_by]
+    keys = [F.col(names[column]) for column in known_by]
+    value = F.struct(F.lit(1).alias("there"), *[F.col(names[column]) for column in rest])
+    nth = F.row_number().over(Window.partitionBy(*keys or [F.lit(1)]).orderBy(value))
+    key = F.struct(F.lit(1).alias("there"), *keys)
+
+    def side(of: str, name: str) -> DataFrame:
+        rows = differ.where(of).withColumn("_", F.explode(F.sequence(F.lit(1), F.abs("more").cast("int"))))
+        return rows.select(key.alias(f"key_{name}"), nth.alias(f"nth_{name}"), value.alias(name))
+
+    there, should = side("more > 0", "stored"), side("more < 0", "due")
+    same = F.col("key_stored").eqNullSafe(F.col("key_due")) & (F.col("nth_stored") == F.col("nth_due"))
+    alike = [_near(F.col(f"stored.{names[c]}"), F.col(f"due.{names[c]}"), kinds[c], slack) for c in rest]
+    both = F.col("stored").isNotNull() & F.col("due").isNotNull()
+    other = there.join(should, same, "full_outer").where(~reduce(and_, alike, both))
+    return other.select(F.coalesce("key_stored", "key_due").alias("key"), "stored", "due")
+
+
+def _near(one: Column, other: Column, kind: DataType, slack: float) -> Column:
+    """Whether two values of one type are alike: floating-point numbers nearly, all else exactly. Never NULL."""
+    from pyspark.sql.types import ArrayType, DoubleType, FloatType, MapType, StructType
+
+    same = one.eqNullSafe(other)
+    if not is_rounded(kind):
+        return same
+    if isinstance(kind, (DoubleType, FloatType)):
+        finite = reduce(and_, [~F.isnan(v) & (F.abs(v) < float("inf")) for v in (one, other)])
+        # A FLOAT has 24 bits: two neighbours differ by more than what adding doubles in another order does.
+        share = max(slack, 2.0**-22) if isinstance(kind, FloatType) else slack
+        near = finite & (F.abs(one - other) <= share * F.greatest(F.abs(one), F.abs(other)))
+        return same | F.coalesce(near, F.lit(False))
+    if isinstance(kind, MapType):  # by now its entries
+        entries = ArrayType(StructType().add("key", kind.keyType).add("value", kind.valueType))
+        return _near(one, other, entries, slack)
+    if isinstance(kind, ArrayType):
+        element = kind.elementType
+        each = F.forall(F.zip_with(one, other, lambda a, b: _near(a, b, element, slack)), lambda near: near)
+        return same | F.coalesce((F.size(one) == F.size(other)) & each, F.lit(False))
+    if not isinstance(kind, StructType):
+        raise TypeError(f"{kind.simpleString()} has no parts")
+    parts = [_near(one.getField(f.name), other.getField(f.name), f.dataType, slack) for f in kind.fields]
+    return reduce(and_, parts, one.isNotNull() == other.isNotNull())
+
+
+def _other(row: Row, columns: Sequence[str], names: dict[str, str], known_by: Sequence[str]) -> Other:
+    def values(of: Row | None, wanted: Sequence[str]) -> dict[str, Any] | None:
+        return None if of is None else {column: of[names[column]] for column in wanted}
+
+    rest = [column for column in columns if column not in known_by]
+    return Other(values(row["key"], known_by) or {}, values(row["stored"], rest), values(row["due"], rest))
+
+
+def _shown(values: dict[str, Any]) -> str:
+    return ", ".join(f"{column} = {_text(value)}" for column, value in values.items()) or "the row"
+
+
+def _text(value: Any) -> str:
+    text = "NULL" if value is None else repr(value) if isinstance(value, (str, float)) else str(value)
+    return text if len(text) <= 80 else f"{text[:80]}…"

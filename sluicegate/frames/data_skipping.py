@@ -1,0 +1,63 @@
+"""Reading a part of a table only: by ranges of a column of which its files have statistics."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from pyspark.sql import functions as F
+
+from sluicegate.schema.values import quoted
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame
+
+# More ranges take longer to plan than they save. One late row must not widen a single range over the whole table.
+RANGES = 50
+
+
+def ranges(values: Sequence[int], most: int = RANGES) -> list[tuple[int, int]]:
+    """At most so many closed ranges that hold all values, with the widest gaps between them left out.
+
+    Args:
+        values: ascending, each once.
+        most: how many ranges there may be.
+    """
+    gaps = sorted(range(1, len(values)), key=lambda at: values[at - 1] - values[at])[: most - 1]
+    starts = [0, *sorted(at for at in gaps if values[at] - values[at - 1] > 1)]
+    return [(values[first], values[last - 1]) for first, last in zip(starts, [*starts[1:], len(values)], strict=True)] \
+        if values else []  # fmt: skip
+
+
+def of_chunks(chunks: Sequence[int], column: str = "_chunk") -> Column:
+    """The condition that a row is of some chunks, or between them."""
+    return _within(column, ranges(chunks))
+
+
+def _within(column: str, spans: Sequence[tuple[Any, Any]]) -> Column:
+    found = F.lit(False)
+    for first, last in spans:
+        found = found | F.col(column).between(first, last)
+    return found
+
+
+def near(frame: DataFrame, rows: DataFrame, event_time: str | None, keys: Sequence[str]) -> DataFrame:
+    """The rows of a table that can have the key of one of some rows.
+
+    Where the event time is among the keys they are looked for in the hours of these rows alone; else in the whole
+    table, whose files are then all opened for their keys.
+    """
+    if event_time is None or event_time not in keys:
+        return frame
+    kind = rows.schema[event_time].dataType.simpleString()
+    if kind not in ("timestamp", "date"):
+        return frame
+    hour = F.unix_micros(F.date_trunc("HOUR", F.col(quoted(event_time)))) / F.lit(3_600_000_000)
+    hours = rows.where(f"{quoted(event_time)} IS NOT NULL").select(hour.cast("bigint").alias("hour")).distinct()
+    found = ranges([row[0] for row in hours.orderBy("hour").collect()])
+    spans = [(_moment(first), _moment(last + 1)) for first, last in found]
+    return frame.where(_within(quoted(event_time), spans))
+
+
+def _moment(hour: int) -> Any:
+    return F.timestamp_seconds(F.lit(hour * 3600))

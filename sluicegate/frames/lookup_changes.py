@@ -1,0 +1,78 @@
+"""Which rows a changed lookup touches (see sql/join_keys.py)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import reduce
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+from sluicegate.frames.value_equality import exact
+from sluicegate.lake import tables
+from sluicegate.schema.values import quoted
+from sluicegate.silver.evaluate import IDENTITY
+from sluicegate.spark.session import configured
+from sluicegate.sql.join_keys import Tie
+
+TOUCHED = "_sluicegate_touched"
+
+
+def touched(records: DataFrame, changes: DataFrame, its: Sequence[Tie], ours: Sequence[str]) -> DataFrame:
+    """The identities of the records whose key a changed row of a lookup has, or had; some may come twice.
+
+    Args:
+        records: all records.
+        changes: the lookup's changes, with Delta's columns.
+        its: how the lookup is tied to the records.
+        ours: columns of the lookup that queries do not see.
+    """
+    found = [_select([*IDENTITY], records, [(net(changes, tie.columns, ours), tie)], only=True) for tie in its]
+    return reduce(lambda a, b: a.unionByName(b), found)
+
+
+def touching(rows: DataFrame, keys: Sequence[tuple[DataFrame, Tie]]) -> DataFrame:
+    """The rows that have one of some keys of lookups.
+
+    Args:
+        rows: the rows.
+        keys: keys of lookups, each with how that lookup is tied to the rows.
+    """
+    return _select(["*"], rows, keys, only=True)
+
+
+def told(rows: DataFrame, keys: Sequence[tuple[DataFrame, Tie]]) -> DataFrame:
+    """All rows with ``TOUCHED``: whether one has one of some keys of lookups."""
+    return _select(["*"], rows, keys, only=False)
+
+
+def net(changes: DataFrame, keys: Sequence[str], ours: Sequence[str]) -> DataFrame:
+    """The keys of the rows that are not now what they were: a table that was written anew need not have changed.
+
+    Args:
+        changes: the lookup's changes, with Delta's columns.
+        keys: the columns that the keys are made of.
+        ours: columns of the lookup that queries do not see.
+    """
+    # By the rows themselves: of a table that was written anew each goes and comes, and none may be taken for another.
+    theirs = [one for one in changes.schema if one.name not in {*ours, *tables.CHANGE_COLUMNS}]
+    row = F.struct(*[exact(F.col(quoted(one.name)), one.dataType).alias(f"c{n}") for n, one in enumerate(theirs)])
+    sign = F.when(F.col("_change_type").isin("insert", "update_postimage"), 1).otherwise(-1)
+    rows = changes.select(*[F.col(quoted(key)) for key in keys], row.alias("_row"), sign.alias("_sign"))
+    net = rows.groupBy(*[quoted(key) for key in keys], "_row").agg(F.sum("_sign").alias("_sign")).where("_sign != 0")
+    return net.select(*[quoted(key) for key in keys]).distinct()
+
+
+def _select(columns: Sequence[str], rows: DataFrame, keys: Sequence[tuple[DataFrame, Tie]], *, only: bool) -> DataFrame:
+    stream = quoted(keys[0][1].stream)
+    exist = []
+    for number, (frame, tie) in enumerate(keys):
+        frame.createOrReplaceTempView(f"_sluicegate_changed_{number}")
+        exist.append(f"EXISTS (SELECT 1 FROM _sluicegate_changed_{number} AS {quoted(tie.lookup)} WHERE {tie.on})")
+    rows.createOrReplaceTempView("_sluicegate_records")
+    items, has_key = [f"{stream}.{column}" for column in columns], " OR ".join(exist)
+    items += [] if only else [f"{has_key} AS {TOUCHED}"]
+    query = f"SELECT {', '.join(items)} FROM _sluicegate_records AS {stream}{f' WHERE {has_key}' if only else ''}"
+    # A value that does not cast matches nothing; without ANSI rules, more texts cast than with them, and none less.
+    with configured(rows.sparkSession, {"spark.sql.ansi.enabled": "false"}):
+        return rows.sparkSession.sql(query)

@@ -1,0 +1,240 @@
+"""Python transforms: a function of the user's that makes the rows of a table.
+
+In silver it makes them of a batch of records: ``(batch: DataFrame, tables: Mapping[str, DataFrame]) -> DataFrame``, as
+in the ``foreachBatch`` of Structured Streaming; the records keep ``_chunk`` and ``_pos``, by which every one of them is
+accounted for. In gold it makes all rows of some tables: ``(tables: Mapping[str, DataFrame]) -> DataFrame``.
+"""
+
+from __future__ import annotations
+
+import inspect
+import sys
+import traceback
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from types import ModuleType
+from typing import TYPE_CHECKING, Any
+
+from sluicegate.definition.python_function import NoTransform, PythonTransform
+from sluicegate.errors import TransformError, Where
+from sluicegate.sql.types import REFUSED, REFUSED_IN_WORDS
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+    Transform = Callable[..., DataFrame]
+
+IDENTITY = ("_chunk", "_pos")
+
+# Columns that say of a silver table's own rows where they came from: in a lookup they would only hide the batch's.
+_OF_A_LOOKUP = (*IDENTITY, "_sequence")
+
+
+def load(pipeline_folder: Path, reference: str) -> Transform:
+    """Runs a pipeline's Python file, afresh each time, and gives the function in it.
+
+    The file is a module of its own: it is found under no name that another module could have, no ``__pycache__`` is
+    written beside it, and files beside it are not imported.
+
+    Args:
+        pipeline_folder: the folder of the pipeline.yaml.
+        reference: ``file.py:function``, as in the definition.
+
+    Raises:
+        TransformError: there is no such function, or the file raises when it is run.
+    """
+    try:
+        found = PythonTransform.find(pipeline_folder, reference)
+    except NoTransform as error:
+        where = Where(file=str(error.file or pipeline_folder / reference.rpartition(":")[0]), line=error.line)
+        raise TransformError(error.message, where=where, hint=error.hint) from None
+    return loaded(found)
+
+
+def loaded(found: PythonTransform) -> Transform:
+    """The function of a transform that the definition's loader has found; its file is run by this.
+
+    Raises:
+        TransformError: there is no such function any more, or the file raises when it is run.
+    """
+    function = getattr(_run(found), found.function, None)
+    if not callable(function):
+        raise TransformError(
+            f"{found.function} is no function any more once {found.file.name} has been run",
+            where=Where(file=str(found.file), line=found.line),
+            hint="give what is bound to that name later another one",
+        )
+    return function  # type: ignore[no-any-return]
+
+
+def _run(found: PythonTransform) -> ModuleType:
+    module = ModuleType(f"_sluicegate_transform_{found.fingerprint}")
+    module.__file__ = str(found.file)
+    # Some of the standard library looks its caller up there, as dataclasses do. Left there, pickle would send workers
+    # the module's name instead of its functions, and they could not import it.
+    sys.modules[module.__name__] = module
+    try:
+        exec(compile(found.source, str(found.file), "exec"), module.__dict__)  # noqa: S102
+    except (Exception, SystemExit) as error:
+        beside = isinstance(error, ModuleNotFoundError) and (found.file.parent / f"{error.name}.py").exists()
+        hint = "put it into this file: a transform is one file, and imports what is installed"
+        raise TransformError(
+            f"{found.file.name} cannot be run",
+            where=Where(file=str(found.file), line=_line(error, str(found.file)) or 1),
+            cause=_cause(error),
+            hint=hint if beside else "correct the file; it is run by itself, before any record is looked at",
+        ) from error
+    finally:
+        sys.modules.pop(module.__name__, None)
+    return module
+
+
+def run(
+    function: Transform, batch: DataFrame, tables: Mapping[str, DataFrame], name: str, *, private: bool = False
+) -> DataFrame:
+    """What a transform makes of a batch.
+
+    Args:
+        function: the transform, from ``load``.
+        batch: the records, with ``_chunk`` and ``_pos``.
+        tables: the tables that it may read, by name; it gets them without the identities of their own rows.
+        name: the silver table, for messages.
+        private: whether values may be personal data, so that an error's own words are not told.
+
+    Raises:
+        TransformError: it raises, reads a table that is not among them, or does not return a DataFrame with ``_chunk``
+            and ``_pos`` as BIGINT, each column once, and no other new column whose name begins with ``_``.
+    """
+    readable = _Tables(tables, "the lookups")
+    made = _result(function, (batch, readable), name, private)
+    _demand(_fault(made) or _identity_fault(made, batch), function, name)
+    return made  # type: ignore[no-any-return]
+
+
+def of_tables(function: Transform, tables: Mapping[str, DataFrame], name: str, *, private: bool = False) -> DataFrame:
+    """What a function makes of some tables, all their rows.
+
+    Args:
+        function: the function, from ``load``.
+        tables: the tables that it may read, by name; it gets them without the identities of their rows.
+        name: the gold table, for messages.
+        private: see ``run``.
+
+    Raises:
+        TransformError: it raises, reads a table that is not among them, or does not return a DataFrame with each column
+            once and no name that begins with ``_``, or that Delta cannot have.
+    """
+    made = _result(function, (_Tables(tables, "reads"),), name, private)
+    _demand(_fault(made) or _name_fault(made), function, name)
+    return made  # type: ignore[no-any-return]
+
+
+def _result(function: Transform, arguments: tuple[Any, ...], name: str, private: bool) -> Any:
+    """What the user's function returns, whatever that is."""
+    file, line = _place(function)
+    try:
+        return function(*arguments)
+    except (Exception, SystemExit) as error:
+        raise TransformError(
+            f"{_called(function)} stopped with an error",
+            where=Where(table=name, file=file, line=_line(error, file) or line),
+            cause=type(error).__name__ if private else _cause(error),
+            hint=error.hint if isinstance(error, _NoTable) else "correct the function; nothing was written",
+        ) from (None if private else error)
+
+
+def _demand(fault: tuple[str, str] | None, function: Transform, name: str) -> None:
+    """Raises if something is wrong with what a function has returned: what it is, and what to do."""
+    if fault:
+        what, hint = fault
+        file, line = _place(function)
+        raise TransformError(
+            f"{_called(function)} returned {what}", where=Where(table=name, file=file, line=line), hint=hint
+        )
+
+
+def _fault(made: Any) -> tuple[str, str] | None:
+    """What is wrong with rows of any table, and what to do about it; None if they are right."""
+    from pyspark.sql import DataFrame
+
+    if not isinstance(made, DataFrame):
+        return f"{'nothing' if made is None else f'a {type(made).__name__}'} and no DataFrame", "return the DataFrame"
+    lower = [column.lower() for column in made.columns]
+    for column in made.columns:
+        if lower.count(column.lower()) > 1:
+            hint = f"drop one of them, as in tables[…].drop({column!r}), or join on the name: join(other, {column!r})"
+            return f"two columns {column}", hint
+    return None
+
+
+def _name_fault(made: DataFrame) -> tuple[str, str] | None:
+    """A name that a column of gold cannot have."""
+    for column in made.columns:
+        if column.startswith("_"):
+            return f"a column {column}", "give it a name that does not begin with _, as the engine's own do"
+        if REFUSED & set(column):
+            hint = f"Delta takes {REFUSED_IN_WORDS} in a name: give it another, by alias()"
+            return f"a column {column}", hint
+    return None
+
+
+def _identity_fault(made: DataFrame, batch: DataFrame) -> tuple[str, str] | None:
+    """What is wrong with the identities of records, and with the names of columns beside them."""
+    from pyspark.sql.types import LongType
+
+    for column in IDENTITY:
+        if column not in made.columns:
+            hint = f"keep {' and '.join(IDENTITY)}, which say of which record a row is made, in every select"
+            return f"rows without {column}", hint
+        kind = made.schema[column].dataType
+        if not isinstance(kind, LongType):
+            return f"{column} as {kind.simpleString().upper()}", f"leave {column} as it is in the batch, a BIGINT"
+    for column in made.columns:
+        if column.startswith("_") and column not in batch.columns:
+            return f"a new column {column}", "give it a name that does not begin with _, as the engine's own do"
+    return None
+
+
+class _NoTable(KeyError):
+    """Raised for a table that the definition does not let the transform read."""
+
+    def __init__(self, table: str, known: list[str], field: str) -> None:
+        super().__init__(table)
+        there = f"it has {', '.join(known)}" if known else "it has none"
+        self.hint = f"name {table} in {field} of this table's definition: {there}"
+
+
+class _Tables(dict[str, "DataFrame"]):
+    """What a transform may read, without the columns that are the engine's own."""
+
+    def __init__(self, tables: Mapping[str, DataFrame], field: str) -> None:
+        super().__init__({table: frame.drop(*_OF_A_LOOKUP) for table, frame in tables.items()})
+        self.field = field
+
+    def __missing__(self, table: str) -> DataFrame:
+        raise _NoTable(table, list(self), self.field)
+
+
+def _called(function: Transform) -> str:
+    return f"the transform {getattr(function, '__name__', 'of this table')}"
+
+
+def _place(function: Transform) -> tuple[str | None, int | None]:
+    """File and first line of the user's function, through decorators that say what they wrap."""
+    code = getattr(inspect.unwrap(function), "__code__", None)
+    return (code.co_filename, code.co_firstlineno) if code else (None, None)
+
+
+def _line(error: BaseException, file: str | None) -> int | None:
+    """The last line of the user's file that was at work when the error came up."""
+    if isinstance(error, SyntaxError) and error.filename == file:
+        return error.lineno
+    return next((f.lineno for f in reversed(traceback.extract_tb(error.__traceback__)) if f.filename == file), None)
+
+
+def _cause(error: BaseException) -> str:
+    """The error's class and what it says, without Spark's plan and stack."""
+    from sluicegate.spark.spark_errors import message
+
+    said = message(error).splitlines()
+    return f"{type(error).__name__}: {said[0]}" if said else type(error).__name__

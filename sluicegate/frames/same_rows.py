@@ -1,0 +1,28 @@
+"""Whether two frames have the same rows, each as often."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pyspark.sql import functions as F
+
+from sluicegate.frames.value_equality import exact
+from sluicegate.schema.values import quoted
+from sluicegate.sql.types import columns_of
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+
+def same_rows(one: DataFrame, other: DataFrame) -> bool:
+    """Whether two frames have the same columns and the same rows, in any order."""
+    if columns_of(one.schema) != columns_of(other.schema):
+        return False
+    signed = _signed(one, 1).unionByName(_signed(other, -1))
+    return signed.groupBy("row").agg(F.sum("sign").alias("left")).where("left <> 0").isEmpty()
+
+
+def _signed(frame: DataFrame, sign: int) -> DataFrame:
+    """Each row as one value that Spark compares, with a sign."""
+    values = [exact(F.col(quoted(f.name)), f.dataType).alias(f.name) for f in frame.schema]
+    return frame.select(F.struct(*values).alias("row"), F.lit(sign).alias("sign"))

@@ -1,0 +1,279 @@
+"""Values compared by what they are, never by a text of them: is a row other than it was, and of which group is it?
+
+Spark compares most types exactly, and these not: MAP and VARIANT not at all, doubles and texts with a collation loosely
+(0.0 and -0.0, ``a`` and ``A``), structs only with the same fields in the same order. Here a value is turned into one
+that Spark compares: where two of these are equal, nothing of the values is other. A text would not do: JSON has
+milliseconds and no types. Nor would a hash of 64 bits, which is one for different rows: Spark's is one for ('a', NULL)
+and (NULL, 'a').
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from pyspark.sql import functions as F
+from pyspark.sql.types import (
+    ArrayType,
+    DataType,
+    DoubleType,
+    FloatType,
+    MapType,
+    StringType,
+    StructField,
+    StructType,
+    VariantType,
+)
+
+from sluicegate.frames.variants import canonical
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column
+
+_Form = Callable[["Column"], "Column"]
+
+
+def exact(value: Column, kind: DataType) -> Column:
+    """A value in a type that Spark compares (``<=>``), groups and sorts: equal only where nothing is other.
+
+    NULL is NULL and NaN is NaN; 0.0 is not -0.0, as a table that is made again would have the one and not the other. A
+    map's entries have no order, and neither have a variant's names.
+
+    Args:
+        value: the value.
+        kind: its type.
+    """
+    return _whole(value, kind, _exact(kind))
+
+
+def together(held: Column, was: DataType, made: Column, now: DataType) -> tuple[Column, Column]:
+    """A value that a table has and one that it should have, as ``exact`` makes them, though their types may differ.
+
+    Fields of structs belong together by their names; one that only one of them has is NULL in the other. A value of
+    another type is compared as the table keeps it; where it cannot be kept so, the two are other.
+
+    Args:
+        held: the value in the table.
+        was: its type.
+        made: the value that it should have.
+        now: that one's type.
+    """
+    if _alike(was, now):
+        return exact(held, was), exact(made, was)
+    ours, theirs = _both(was, now)
+    held, made = _whole(held, was, ours), _whole(made, now, theirs)
+    if has_variants(was) == has_variants(now):
+        return held, made
+    return (held, _with_none(made)) if has_variants(was) else (_with_none(held), made)
+
+
+def grouped(value: Column, kind: DataType) -> Column:
+    """A value in a type that Spark compares and joins by, equal where GROUP BY puts it into one group.
+
+    That is Spark's own equality (0.0 is -0.0, also in a map, and a collation counts), with a map by its entries,
+    whatever their order. For joins and MERGE by a key, with ``eqNullSafe``, and for whether records of a history agree.
+
+    Args:
+        value: the value.
+        kind: its type; a VARIANT, by which nothing can be grouped, is compared by ``exact``.
+    """
+    return _whole(value, kind, _grouped(kind))
+
+
+def is_plain(kind: DataType) -> bool:
+    """Whether ``grouped`` leaves values of the type as they are."""
+    return not _has(kind, lambda leaf: isinstance(leaf, VariantType), maps=True)
+
+
+def is_loose(kind: DataType) -> bool:
+    """Whether values of the type that are one key can be other all the same."""
+    return _has(kind, _is_loose)
+
+
+def has_variants(kind: DataType) -> bool:
+    """Whether a value of the type is, or has in it, a variant."""
+    return _has(kind, lambda leaf: isinstance(leaf, VariantType))
+
+
+def _has(kind: DataType, leaf: Callable[[DataType], bool], *, maps: bool = False) -> bool:
+    match kind:
+        case StructType():
+            return any(_has(field.dataType, leaf, maps=maps) for field in kind)
+        case ArrayType():
+            return _has(kind.elementType, leaf, maps=maps)
+        case MapType():
+            return maps or _has(kind.keyType, leaf) or _has(kind.valueType, leaf)
+    return leaf(kind)
+
+
+def _is_loose(kind: DataType) -> bool:
+    return isinstance(kind, (FloatType, DoubleType)) or _is_collated(kind)
+
+
+def _is_collated(kind: DataType) -> bool:
+    return isinstance(kind, StringType) and kind.collation != "UTF8_BINARY"
+
+
+# --- one type ---------------------------------------------------------------------------------------------------------
+
+
+def _exact(kind: DataType) -> _Form:
+    if not _has(kind, lambda leaf: _is_loose(leaf) or isinstance(leaf, VariantType), maps=True):
+        return _as_it_is
+    match kind:
+        case ArrayType(elementType=FloatType() | DoubleType()):
+            zero = F.lit(0).cast(kind.elementType)
+            return lambda values: _with(values, F.when(F.array_contains(values, zero), F.transform(values, _minus)))
+        case ArrayType() | MapType() | StructType():
+            return _nested(kind, _exact)
+        case FloatType() | DoubleType():
+            return lambda value: _with(value, _minus(value))
+        case StringType():
+            return lambda value: F.collate(value, "UTF8_BINARY")
+    return _is_there
+
+
+def _grouped(kind: DataType) -> _Form:
+    if is_plain(kind):
+        return _as_it_is
+    return _nested(kind, _grouped) if isinstance(kind, (ArrayType, MapType, StructType)) else _is_there
+
+
+def _nested(kind: ArrayType | MapType | StructType, form: Callable[[DataType], _Form]) -> _Form:
+    """A value with parts by the forms of these."""
+    if isinstance(kind, ArrayType):
+        return _each(form(kind.elementType))
+    if isinstance(kind, MapType):
+        return _entries(form(kind.keyType), form(kind.valueType))
+    return _fields([(field.name, form(field.dataType)) for field in _in_order(kind)])
+
+
+def _as_it_is(value: Column) -> Column:
+    return value
+
+
+def _is_there(value: Column) -> Column:
+    """All that is said of a variant in its place: what it is stands behind (see ``_whole``)."""
+    return value.isNotNull()
+
+
+def _with(value: Column, more: Column) -> Column:
+    return F.struct(value.alias("value"), more.alias("more"))
+
+
+def _minus(value: Column) -> Column:
+    """Of a zero, whether it is the one with the minus, which Spark takes for the same."""
+    return F.when(value == 0, F.startswith(value.cast("string"), F.lit("-")))
+
+
+def _each(form: _Form) -> _Form:
+    return lambda values: F.transform(values, lambda one: form(one))
+
+
+def _entries(key: _Form, value: _Form) -> _Form:
+    def entry(one: Column) -> Column:
+        return F.struct(key(one.getField("key")).alias("key"), value(one.getField("value")).alias("value"))
+
+    return lambda entries: F.sort_array(F.transform(F.map_entries(entries), entry))
+
+
+def _fields(forms: list[tuple[str | None, _Form]]) -> _Form:
+    """A struct by its fields; one without a name is not there, and its form is given NULL."""
+
+    def made(value: Column) -> Column:
+        parts = [form(F.lit(None) if name is None else value.getField(name)) for name, form in forms]
+        return F.when(value.isNotNull(), F.struct(*[one.alias(f"f{n}") for n, one in enumerate(parts)], F.lit(0)))
+
+    return made
+
+
+def _in_order(kind: StructType) -> list[StructField]:
+    return sorted(kind, key=lambda field: (field.name.lower(), field.name))
+
+
+# --- two types --------------------------------------------------------------------------------------------------------
+
+
+def _alike(was: DataType, now: DataType) -> bool:
+    """Whether types are the same, but for what may be NULL."""
+    return was.simpleString() == now.simpleString()
+
+
+def _both(was: DataType, now: DataType) -> tuple[_Form, _Form]:
+    """The forms of values of two types that are to be compared with each other; both make the same type."""
+    if _alike(was, now):
+        return _exact(was), _exact(was)
+    match was, now:
+        case StructType(), StructType():
+            return _both_structs(was, now)
+        case ArrayType(), ArrayType():
+            ours, theirs = _both(was.elementType, now.elementType)
+            return _each(ours), _each(theirs)
+        case MapType(), MapType():
+            keys, values = _both(was.keyType, now.keyType), _both(was.valueType, now.valueType)
+            return _entries(keys[0], values[0]), _entries(keys[1], values[1])
+    nested = (ArrayType, MapType, StructType, VariantType)
+    if isinstance(was, nested) or isinstance(now, nested):  # only NULL can be the same
+        return lambda value: F.when(value.isNotNull(), 1), lambda value: F.when(value.isNotNull(), 2)
+    form = _exact(was)
+
+    def kept(value: Column) -> Column:
+        cast = value.try_cast(was)
+        return _with(form(cast), value.isNotNull() & cast.isNull())
+
+    return lambda value: _with(form(value), F.lit(False)), kept
+
+
+def _both_structs(was: StructType, now: StructType) -> tuple[_Form, _Form]:
+    ours, theirs = ({field.name.lower(): field for field in kind} for kind in (was, now))
+    held: list[tuple[str | None, _Form]] = []
+    made: list[tuple[str | None, _Form]] = []
+    for name in sorted({*ours, *theirs}):
+        here, there = ours.get(name), theirs.get(name)
+        if here and there:
+            forms = _both(here.dataType, there.dataType)
+        else:
+            form, absent = _maybe_absent((here or there or was[0]).dataType)
+            forms = (form, absent) if here else (absent, form)
+        held.append((here.name if here else None, forms[0]))
+        made.append((there.name if there else None, forms[1]))
+    return _fields(held), _fields(made)
+
+
+def _maybe_absent(kind: DataType) -> tuple[_Form, _Form]:
+    """The form of a field, and of one that is not there."""
+    form = _exact(kind)
+    return form, lambda _: form(F.lit(None).cast(kind))
+
+
+# --- variants ---------------------------------------------------------------------------------------------------------
+
+
+def _whole(value: Column, kind: DataType, form: _Form) -> Column:
+    """The form of a value, and what the variants in it are: no function of ours can be called for parts of a value."""
+    if not has_variants(kind):
+        return form(value)
+    return F.struct(form(value).alias("form"), canonical(_variants(value, kind)).alias("variants"))
+
+
+def _with_none(form: Column) -> Column:
+    return F.struct(form.alias("form"), F.array().cast("array<binary>").alias("variants"))
+
+
+def _variants(value: Column, kind: DataType) -> Column:
+    """All variants in a value, in an order that does not depend on that of a map or of fields."""
+    nothing = F.array().cast("array<variant>")
+    match kind:
+        case VariantType():
+            return F.array(value)
+        case ArrayType() if has_variants(kind):
+            found = F.flatten(F.transform(value, lambda one: _variants(one, kind.elementType)))
+        case MapType() if has_variants(kind):
+            keys = F.sort_array(F.map_keys(value))
+            found = F.flatten(F.transform(keys, lambda key: _variants(value[key], kind.valueType)))
+        case StructType() if has_variants(kind):
+            its = [field for field in _in_order(kind) if has_variants(field.dataType)]
+            found = F.concat(*[_variants(value.getField(field.name), field.dataType) for field in its])
+        case _:
+            return nothing
+    return F.coalesce(found, nothing)

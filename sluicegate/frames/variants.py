@@ -1,0 +1,123 @@
+"""Variants so that they can be compared: the bytes of each value, equal where type and value are.
+
+Spark 4.2 neither compares, groups nor hashes a VARIANT, and its text does not tell 1 from 1.0, nor a date from the text
+of one. Its own bytes do, but they also have the order in which names were met first, the number of bytes that a number
+was given, and the place of the zeros behind a decimal: these mean nothing and are left out here.
+https://github.com/apache/parquet-format/blob/master/VariantEncoding.md
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from itertools import pairwise
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column
+    from pyspark.sql.types import VariantVal
+
+_PRIMITIVE, _SHORT_TEXT, _OBJECT = 0, 1, 2
+
+# Number of bytes of a primitive value by its type; the types with a length of their own, and what the types are that
+# have one value in several sizes.
+_SIZES = {0: 0, 1: 0, 2: 0, 3: 1, 4: 2, 5: 4, 6: 8, 7: 8, 8: 5, 9: 9, 10: 17, 11: 4, 12: 8, 13: 8, 14: 4,
+          17: 8, 18: 8, 19: 8, 20: 16}  # fmt: skip
+_SIZED = {15, 16}
+_WHOLE, _DECIMAL, _TEXT = (3, 4, 5, 6), (8, 9, 10), 16
+
+
+def canonical(variants: Column) -> Column:
+    """The variants of an array as bytes that are equal where type and value are: an array of binaries; NULL is none.
+
+    Args:
+        variants: a column of ``ARRAY<VARIANT>``.
+    """
+    from pyspark import cloudpickle
+    from pyspark.sql import functions as F
+
+    import sluicegate.frames.variants as here
+
+    # Executors need not have this package, nor Arrow.
+    cloudpickle.register_pickle_by_value(here)  # type: ignore[no-untyped-call]
+    try:
+        return F.udf(lambda found: encoded_all(found), "array<binary>", useArrow=False)(variants)
+    finally:
+        cloudpickle.unregister_pickle_by_value(here)  # type: ignore[no-untyped-call]
+
+
+def encoded_all(variants: Sequence[VariantVal | None] | None) -> list[bytes]:
+    """The bytes of those of some variants that are not NULL."""
+    return [encoded(bytes(one.value), bytes(one.metadata)) for one in variants or () if one is not None]
+
+
+def encoded(value: bytes, metadata: bytes) -> bytes:
+    """One variant's bytes.
+
+    Args:
+        value: its value, as Spark stores it.
+        metadata: the names in it, as Spark stores them.
+    """
+    return b"".join(_parts(value, 0, _names(metadata)))
+
+
+def _parts(value: bytes, at: int, names: Sequence[bytes]) -> Iterator[bytes]:
+    """The bytes of the value that begins at a place: its type, how long it is, and what it is."""
+    basic, info = value[at] & 3, value[at] >> 2
+    if basic == _PRIMITIVE:
+        yield _told(info, *_primitive(value, at + 1, info))
+    elif basic == _SHORT_TEXT:
+        yield _told(_TEXT, value[at + 1 : at + 1 + info])
+    elif basic == _OBJECT:
+        ids, starts = _places(value, at + 1, large=info >> 4 & 1, width=(info & 3) + 1, id_width=(info >> 2 & 3) + 1)
+        fields = sorted(zip((names[one] for one in ids), starts, strict=True))
+        yield b"{%d:" % len(fields)
+        for name, start in fields:
+            yield _told(_TEXT, name)
+            yield from _parts(value, start, names)
+    else:
+        _, starts = _places(value, at + 1, large=info >> 2 & 1, width=(info & 3) + 1, id_width=0)
+        yield b"[%d:" % len(starts)
+        for start in starts:
+            yield from _parts(value, start, names)
+
+
+def _primitive(value: bytes, at: int, kind: int) -> tuple[bytes, ...]:
+    if kind in _SIZED:
+        return (value[at + 4 : at + 4 + _whole(value, at, 4)],)
+    if kind not in _SIZES:
+        raise ValueError(f"a VARIANT has a value of type {kind}, which is not known here")
+    if kind in _WHOLE:
+        return (b"%d" % int.from_bytes(value[at : at + _SIZES[kind]], "little", signed=True),)
+    if kind in _DECIMAL:
+        scale, digits = value[at], int.from_bytes(value[at + 1 : at + _SIZES[kind]], "little", signed=True)
+        while scale and digits % 10 == 0:
+            scale, digits = scale - 1, digits // 10
+        return b"%d" % digits, b"%d" % scale
+    return (value[at : at + _SIZES[kind]],)
+
+
+def _told(kind: int, *parts: bytes) -> bytes:
+    kind = next((same[0] for same in (_WHOLE, _DECIMAL) if kind in same), kind)
+    return b"%d(" % kind + b",".join(b"%d:%b" % (len(part), part) for part in parts) + b")"
+
+
+def _places(value: bytes, at: int, *, large: int, width: int, id_width: int) -> tuple[list[int], list[int]]:
+    """The numbers of the names in an object, and the places where its values, or an array's, begin."""
+    size_width = 4 if large else 1
+    size, at = _whole(value, at, size_width), at + size_width
+    ids = [_whole(value, at + number * id_width, id_width) for number in range(size)] if id_width else []
+    at += size * id_width
+    first = at + (size + 1) * width
+    return ids, [first + _whole(value, at + number * width, width) for number in range(size)]
+
+
+def _names(metadata: bytes) -> list[bytes]:
+    width = (metadata[0] >> 6 & 3) + 1
+    size = _whole(metadata, 1, width)
+    ends = [_whole(metadata, 1 + (number + 1) * width, width) for number in range(size + 1)]
+    first = 1 + (size + 2) * width
+    return [metadata[first + start : first + end] for start, end in pairwise(ends)]
+
+
+def _whole(data: bytes, at: int, width: int) -> int:
+    return int.from_bytes(data[at : at + width], "little")

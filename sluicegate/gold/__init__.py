@@ -1,0 +1,1 @@
+"""Silver change to gold row."""

@@ -1,0 +1,91 @@
+"""Liquid clustering of a gold table by what its query orders by, so that OPTIMIZE keeps like rows in one file.
+
+What Delta 4.4 does with tables that are known by their path was tried: ``DataFrameWriter.clusterBy`` is ignored,
+``DataFrameWriterV2.clusterBy`` is refused, and CREATE TABLE AS SELECT makes rows and clustering in one commit. Each
+overwrite, INSERT OVERWRITE too, takes the clustering of the table away, but for one with ``replaceWhere``; CREATE OR
+REPLACE keeps it, but gives the table another id. https://docs.delta.io/latest/delta-clustering.html
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import AbstractContextManager
+from typing import TYPE_CHECKING
+
+from sluicegate.lake import tables
+from sluicegate.schema.values import quoted
+from sluicegate.sql.types import columns_of
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.types import DataType, StructType
+
+    from sluicegate.sql.order_by import Ordering
+
+# View of the rows that a table is made of.
+_MADE = "_sluicegate_made"
+
+# Delta takes no more columns.
+MOST = 4
+
+# Delta has statistics of so many columns, and clusters by no others.
+COUNTED = 32
+
+# Types that Delta has least and greatest values of (``SkippingEligibleDataType``).
+_COUNTED = {"tinyint", "smallint", "int", "bigint", "float", "double", "date", "timestamp", "timestamp_ntz", "string"}
+
+
+def columns(ordering: Ordering, schema: StructType) -> list[str]:
+    """The columns that a table with these columns is clustered by; none if its query orders by nothing suitable."""
+    able: set[str] = set()
+    before = 0
+    for field in schema:
+        before += _leaves(field.dataType)
+        kind = field.dataType.simpleString()
+        if before <= COUNTED and (kind in _COUNTED or kind.startswith("decimal")):
+            able.add(field.name)
+    wanted = dict.fromkeys(key.column for key in ordering.among(schema.names) if key.column in able)
+    return list(wanted)[:MOST]
+
+
+def _leaves(kind: DataType) -> int:
+    from pyspark.sql.types import StructType
+
+    return sum(_leaves(field.dataType) for field in kind.fields) if isinstance(kind, StructType) else 1
+
+
+def replace(rows: DataFrame, uri: str, by: Sequence[str], commit: AbstractContextManager[None], *, anew: bool) -> None:
+    """Replaces all rows of a table, or makes it, in one commit.
+
+    Args:
+        rows: the rows.
+        uri: the table.
+        by: the columns that it is clustered by; none if it is not.
+        commit: within it a write is the one that changes the rows.
+        anew: whether it may have been clustered by others before.
+    """
+    session = rows.sparkSession
+    there = tables.delta_table(uri) is not None
+    same = bool(by) and there and columns_of(rows.schema) == columns_of(session.read.format("delta").load(uri).schema)
+    if same and anew:  # if a run is stopped behind this, the next one makes the rows again
+        _cluster(session, uri, by)
+    writer = rows.write.format("delta").mode("overwrite")
+    with commit:
+        if by and not there:
+            rows.createOrReplaceTempView(_MADE)
+            made = f"CREATE TABLE delta.{quoted(uri)} USING delta CLUSTER BY ({_list(by)})"
+            session.sql(f"{made} AS SELECT * FROM {_MADE}")
+        elif same:
+            writer.option("replaceWhere", "true").save(uri)
+        else:
+            writer.option("overwriteSchema", "true").save(uri)
+    if by and there and not same:
+        _cluster(session, uri, by)
+
+
+def _cluster(session: SparkSession, uri: str, by: Sequence[str]) -> None:
+    session.sql(f"ALTER TABLE delta.{quoted(uri)} CLUSTER BY ({_list(by)})")
+
+
+def _list(columns: Sequence[str]) -> str:
+    return ", ".join(map(quoted, columns))

@@ -1,0 +1,115 @@
+"""What is kept of each group of a gold table, in ``_state/{table}_groups``; see gold/partial_aggregates.py."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+from pyspark.sql import functions as F
+
+from sluicegate.flow import thresholds
+from sluicegate.frames.merge import OP, merge_by
+from sluicegate.gold.partial_aggregates import LAYOUT, same_groups
+from sluicegate.lake import offsets, tables
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+    from sluicegate.flow.loop import Batch
+    from sluicegate.gold.partial_aggregates import Partials
+
+
+@dataclass(frozen=True)
+class Kept:
+    """What is kept, for one batch.
+
+    Attributes:
+        batch: the batch.
+        partials: what is to be kept of a group.
+        uri: the table, which need not be there.
+    """
+
+    batch: Batch
+    partials: Partials
+    uri: str
+
+    def rows(self) -> DataFrame:
+        """The rows of the table."""
+        return self.batch.session.read.format("delta").load(self.uri)
+
+    def known(self) -> tuple[int, dict[str, int]] | None:
+        """The version of the source that it speaks of, and those of joined tables that have changed since.
+
+        None if it is of no use for this batch.
+        """
+        past, now = self._past, self.batch.progress
+        if past is None or past.news or past.ours is None or past.ours.ours is None:
+            return None
+        said = past.ours.ours
+        asked = {"fingerprint": self.batch.flow.fingerprint, **self._for_what}
+        fits = now.since <= int(said["until"]) <= now.until
+        if not fits or any(said.get(fact) != is_ for fact, is_ in asked.items()):
+            return None
+        before = {}
+        for name in self.partials.grouped.joins:
+            was, _, then = said.get("inputs", {}).get(name, "").rpartition("@")
+            is_, _, version = now.stamps[name].rpartition("@")
+            if was != is_ or int(then) > int(version):
+                return None
+            if then != version:
+                before[name] = int(then)
+        return int(said["until"]), before
+
+    def start(self, groups: DataFrame) -> None:
+        """Replaces all that is kept."""
+        with self.batch.commit(fenced=False, **self._about):
+            self._write(groups)
+
+    def keep(self, groups: DataFrame, *, few: bool) -> None:
+        """Writes what is to be kept of some groups: few groups all at once, which is done sooner than a MERGE.
+
+        Args:
+            groups: these groups as ``Partials.merged`` has them; one without sums has no rows any more.
+            few: whether they are few.
+        """
+        partials = self.partials
+        columns = [*partials.groups, "_sums", *[f"_held_{call.number}" for call in partials.kept]]
+        with self.batch.commit(**self._about):
+            if tables.rows(tables.delta_table(self.uri)) <= thresholds.FEW:
+                sent = F.broadcast(groups) if few else groups
+                others = same_groups(self.rows(), sent, partials.groups, how="left_anti")
+                now = groups.where("cardinality(_sums) > 0").select(*columns)
+                self._write(others.select(*columns).unionByName(now).coalesce(1))
+                return
+            op = F.expr(
+                "CASE WHEN cardinality(_sums) > 0 AND _was THEN 'update' WHEN cardinality(_sums) > 0 THEN 'insert' "
+                "WHEN _was THEN 'delete' END"
+            )
+            changes = groups.withColumn(OP, op).where(f"{OP} IS NOT NULL").select(*columns, OP)
+            merge_by(self.uri, changes, partials.groups, few=few)
+
+    def _write(self, rows: DataFrame) -> None:
+        writer = rows.write.format("delta").mode("overwrite").option("overwriteSchema", "true")
+        writer.option("delta.enableChangeDataFeed", "false").save(self.uri)
+
+    @cached_property
+    def _past(self) -> offsets.Lineage | None:
+        state = tables.delta_table(self.uri)
+        return offsets.lineage(state) if state is not None else None
+
+    @property
+    def _for_what(self) -> dict[str, Any]:
+        """What must be the same for what is kept to be of use."""
+        types = {name: kind.simpleString() for name, kind in self.partials.types.items()}
+        return {"layout": LAYOUT, "source": self.batch.progress.app_id, "types": types}
+
+    @property
+    def _about(self) -> dict[str, Any]:
+        """What a commit of what is kept says: its own past is another than the table's."""
+        state = tables.delta_table(self.uri)
+        return {
+            **self._for_what,
+            "seen": state.version() if state is not None else -1,
+            "restores": self._past.facts() if self._past is not None else [],
+        }

@@ -1,0 +1,394 @@
+"""Gold: the user's own query over silver, kept up to date by what has changed there, as if it were run over everything.
+
+How a query is kept up to date is found by sql/refresh/strategy.py and proved by gold/query_analysis.py; what is kept
+of groups is in gold/partial_aggregates.py. The table changes in one commit, and only rows that are other than before
+are written: others can follow its change feed.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from functools import cached_property, partial
+from typing import TYPE_CHECKING, Any, cast
+
+from pyspark.errors import AnalysisException
+from pyspark.sql import functions as F
+
+from sluicegate import _faults
+from sluicegate.errors import QueryError, Where
+from sluicegate.flow import thresholds
+from sluicegate.flow.loop import Batch
+from sluicegate.frames import python_function
+from sluicegate.frames.merge import OP, difference, merge_by
+from sluicegate.frames.record_ids import cut
+from sluicegate.frames.same_rows import same_rows
+from sluicegate.gold import clustering, partial_aggregates, query_analysis
+from sluicegate.gold.group_state import Kept
+from sluicegate.gold.partial_aggregates import NotPartial, Partials, group_columns, groups_of, rows_of, same_groups
+from sluicegate.gold.row_deltas import Changes, join
+from sluicegate.lake import tables as lake_tables
+from sluicegate.sql.refresh.group_by import outputs_sql
+from sluicegate.sql.refresh.joins import ROWS
+from sluicegate.sql.refresh.strategy import Upkeep
+from sluicegate.sql.tokens import Span
+from sluicegate.sql.types import columns_of
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from pyspark.sql import DataFrame
+
+    from sluicegate.definition import GoldTable
+    from sluicegate.definition.python_function import PythonTransform
+    from sluicegate.sql.refresh.group_by import Grouped
+
+
+# View of the exact sums of groups.
+_EXACT = "_sluicegate_exact"
+
+# View of the values of groups and aggregate functions.
+_VALUES = "_sluicegate_values"
+
+
+def apply(batch: Batch, name: str, table: GoldTable, at: lake_tables.Lake) -> None:
+    """Brings a gold table up to its source's version.
+
+    Raises:
+        QueryError: Spark refuses the query.
+        TransformError: the Python function raises, or returns no rows of a table.
+    """
+    gold = Refresh(batch, name, table, at)
+    {"partial": gold.by_partials, "groups": gold.by_groups, "whole": gold.whole}[gold.upkeep.way]()
+    batch.report.written = lake_tables.rows(lake_tables.delta_table(batch.flow.target))
+
+
+@dataclass
+class Refresh:
+    """One batch into one gold table."""
+
+    batch: Batch
+    name: str
+    table: GoldTable
+    at: lake_tables.Lake
+    _partials: Partials = field(init=False)  # these are found where it is decided how to go on
+    _of_all: DataFrame = field(init=False)
+
+    @cached_property
+    def source(self) -> str:
+        """Name of the table that is followed."""
+        return self.table.reads[0]
+
+    @cached_property
+    def _rows(self) -> DataFrame:
+        """All rows of that table as of the batch's end."""
+        return self.batch.pinned_source()
+
+    @cached_property
+    def everything(self) -> DataFrame:
+        """What the user's own query, or function, gives."""
+        return self._query(self._rows)
+
+    @cached_property
+    def upkeep(self) -> Upkeep:
+        """How this table is kept up to date, now that Spark tells the types."""
+        found = self._upkeep()
+        if found.way == "whole" and self.table.refresh == "incremental":
+            raise QueryError(
+                f"{self.name} cannot be kept up to date by what changes: {found.why}",
+                where=Where(table=self.name),
+                hint=found.cheaper or "refresh: auto",
+            )
+        return found
+
+    def _upkeep(self) -> Upkeep:
+        tables = {name: self._rows if name == self.source else self.batch.pinned(name) for name in self.table.reads}
+        found = self.table.upkeep({name: table.columns for name, table in tables.items()})
+        text = None if self.table.transform is not None else self.table.query.text
+        query_analysis.keep_nulls_of_maps(
+            self.everything, tables.values(), text
+        )  # Spark may refuse the user's own query
+        if text is None:
+            return found
+        session, query = self.batch.session, self.table.query
+        read = query_analysis.Analysis(session, query, {name: table.schema for name, table in tables.items()})
+        if moment := read.of_the_run:
+            return Upkeep("whole", f"it depends on when it is run: {moment}", of_the_run=moment)
+        if query_analysis.by_chance(session, query.with_views(self._views(self._rows))):
+            return Upkeep("whole", "Spark says that it may have another value with each run")
+        if found.grouped is None:
+            return found
+        if read.makes_rows:
+            return Upkeep("whole", "a function in its SELECT list makes several rows of one")
+        self._rows.createOrReplaceTempView(ROWS)
+        join(self.batch, found.grouped.joins)
+        return self._proved(found, found.grouped)
+
+    def _proved(self, found: Upkeep, grouped: Grouped) -> Upkeep:
+        """The way that can be gone, now that Spark is asked about the parts that it goes by."""
+        reason = query_analysis.disproved(self.batch.session, self.table.query, grouped)
+        if reason:
+            return Upkeep("whole", reason)
+        try:
+            with query_analysis.unlogged():
+                odd = partial_aggregates.odd_groups(grouped, self._rows) if found.way != "whole" else ""
+        except AnalysisException:
+            return Upkeep("whole", "what it groups by has the name of an output in it")
+        if odd:
+            return Upkeep("whole", f"rows of a table cannot be found by {odd}, which it groups by")
+        if found.way == "partial":
+            try:
+                self._demand_same(grouped)
+            except NotPartial as reason:
+                return replace(found, way="groups" if grouped.located else "whole", why=str(reason))
+        return found
+
+    @property
+    def grouped(self) -> Grouped:
+        """The query taken apart."""
+        if self.upkeep.grouped is None:
+            raise LookupError("a query that is made again whole is not taken apart")
+        return self.upkeep.grouped
+
+    @property
+    def keys(self) -> list[str]:
+        """The columns of the table that say which group a row is of."""
+        return [self.grouped.keys[number] for number in sorted(self.grouped.keys)]
+
+    def _demand_same(self, grouped: Grouped) -> None:
+        """A last look with other eyes: what is made of partials must have the types that the user's query has."""
+        try:
+            self._partials = Partials.of(grouped, self._rows)
+            self._of_all = self._outputs(self._partials, self._all(self._partials))
+        except AnalysisException as error:
+            raise NotPartial("its SELECT list asks for more than its groups and aggregate functions") from error
+        texts = [text for text, _ in grouped.outputs] + ([grouped.having] if grouped.having else [])
+        if not query_analysis.row_for_row(self.batch.session, texts, _VALUES):
+            raise NotPartial("its SELECT list asks for more than one value of each group")
+        if columns_of(self._of_all.schema) != columns_of(self.everything.schema):
+            raise NotPartial("what can be kept of its groups is of other types")
+
+    # --- the three ways ----------------------------------------------------------------------------------------------
+
+    def whole(self) -> None:
+        """Runs the query over everything and replaces the table's rows."""
+        rows = self._exactly(self._rows)
+        if self.batch.progress.of_the_run:
+            rows = cut(rows, few=False)
+            if same_rows(rows, self.batch.session.read.format("delta").load(self.batch.flow.target)):
+                self.batch.report.read = self._all_rows  # it is what it was, and no commit has to say so
+                return
+        self._replace(rows, read=self._all_rows)
+
+    def by_groups(self) -> None:
+        """Runs the query over all rows of the groups that changed."""
+        if self.batch.whole or self._cheaper_whole:
+            self._of_everything(self._exactly(self._rows))
+            return
+        keep = self.grouped
+        touched = cut(self._news.over(partial(groups_of, keep)).distinct(), few=self._few)
+        if keep.joins:  # Spark looks for these groups below the aggregation where it can
+            groups = group_columns(keep)
+            now = same_groups(self._exactly(self._rows, touched), self._sent(touched), groups, self.keys)
+        else:
+            now = self._exactly(rows_of(keep, self._rows, self._sent(touched)))
+        self._change(now, touched, read=self._changes)
+
+    def by_partials(self) -> None:
+        """Adds what came to what is kept of the groups, takes away what went, and makes the groups' rows of it."""
+        partials = self._partials
+        if self._small:
+            self._of_everything(self._of_all if partials.rounded else self.everything)
+            return
+        known = None if self.batch.whole else self._kept.known()
+        if known is None or self._cheaper_whole:
+            self._start(partials)
+            return
+        since, before = known
+        now = self.batch.progress
+        current = (since, before) == (now.since, now.changed)
+        news = self._news if current else replace(self._news, since=since, before=before)
+        kept = self._now(partials, cut(partials.together(news.over(partials.prepared)), few=self._few))
+        if since < now.until or before:
+            self._kept.keep(kept, few=self._few)
+        _faults.point("gold.between_commits")
+        if not (current and self.grouped.located):
+            # A run was stopped before it had written the table: which of its rows are to be changed is not known.
+            self._of_everything(self._outputs(partials, self._kept.rows()))
+            return
+        self._change(self._outputs(partials, kept), kept.select(*partials.groups), read=self._changes)
+
+    @cached_property
+    def _kept(self) -> Kept:
+        """What is kept of each group."""
+        return Kept(self.batch, self._partials, self.at.groups(self.name))
+
+    def _start(self, partials: Partials) -> None:
+        """Makes all that is kept from all rows."""
+        kept = self._all(partials)
+        self._kept.start(kept)
+        _faults.point("gold.between_commits")
+        self._of_everything(self._outputs(partials, self._kept.rows()))
+
+    def _all(self, partials: Partials) -> DataFrame:
+        """What there is to keep of all rows."""
+        return partials.fresh(partials.of_rows(self._rows.withColumn(partial_aggregates.SIGN, F.lit(1))))
+
+    def _now(self, partials: Partials, change: DataFrame) -> DataFrame:
+        """What is to be kept of the groups that changed, and whether anything was."""
+        held = same_groups(self._kept.rows(), self._sent(change), partials.groups)
+        now = cut(partials.merged(change, held), few=self._few)
+        if not partials.kept:
+            return now
+        lost = now.where("_lost")
+        if lost.isEmpty():
+            return now
+        again = partials.fresh(partials.of_groups(self._rows, self._sent(lost)))
+        known = now.where("NOT _lost").drop("_lost")
+        return cut(known.unionByName(partials.renewed(lost, again)), few=self._few)
+
+    # --- rows --------------------------------------------------------------------------------------------------------
+
+    @cached_property
+    def _all_rows(self) -> int:
+        """Rows of all tables that the query reads."""
+        now, flow = self.batch.progress, self.batch.flow
+        read = [(flow.source, now.until), *((flow.inputs[name], now.versions[name]) for name in flow.inputs)]
+        return sum(lake_tables.rows(lake_tables.delta_table(*table)) for table in read)
+
+    @cached_property
+    def _news(self) -> Changes:
+        """The changes since the last batch."""
+        return Changes(self.batch, self.grouped.joins, self.batch.progress.since, self.batch.progress.changed)
+
+    @cached_property
+    def _changes(self) -> int:
+        """Rows that came, went or were changed (two each) since the last batch; of a small table as its log has it."""
+        return self.batch.read if self._small else self._news.count
+
+    @property
+    def _few(self) -> bool:
+        return self._small or self._changes <= thresholds.FEW
+
+    @cached_property
+    def _small(self) -> bool:
+        """Whether to read everything costs less than to keep something, if it has not to be kept."""
+        return self._all_rows <= thresholds.SMALL and self.table.refresh != "incremental"
+
+    @property
+    def _cheaper_whole(self) -> bool:
+        """Whether so much changed that it is cheaper to read everything."""
+        return self._small or (not self._few and self._changes > thresholds.MUCH * self._all_rows)
+
+    def _sent(self, frame: DataFrame) -> DataFrame:
+        return F.broadcast(frame) if self._few else frame
+
+    def _outputs(self, partials: Partials, kept: DataFrame) -> DataFrame:
+        partials.values(kept).createOrReplaceTempView(_VALUES)
+        return self.batch.session.sql(outputs_sql(partials.grouped, _VALUES))
+
+    def _exactly(self, rows: DataFrame, touched: DataFrame | None = None) -> DataFrame:
+        """The user's own query, with sums and averages that do not depend on the order in which Spark adds.
+
+        Args:
+            rows: rows of the table that it follows.
+            touched: the groups that are asked for; all by default.
+        """
+        plain, exact = self._query(rows), self._rounded
+        if exact is None:
+            return plain
+        change = (exact.of_rows(rows.withColumn(partial_aggregates.SIGN, F.lit(1))) if touched is None
+                  else exact.of_groups(rows, self._sent(touched)))  # fmt: skip
+        exact.values(exact.fresh(change)).createOrReplaceTempView(_EXACT)
+        same = [f"({text}) <=> {_EXACT}.{name}" for text, name in zip(self.grouped.groups, exact.groups, strict=True)]
+        spans = [
+            Span(span.first, span.last, f"any_value({_EXACT}.{call.value})")
+            for call, span in self.grouped.sums
+            if call in exact.grouped.calls
+        ]
+        try:
+            found = self._query(rows, spans, f"LEFT JOIN {_EXACT} ON {' AND '.join(same)}")
+        except AnalysisException:
+            return plain
+        return found if columns_of(found.schema) == columns_of(plain.schema) else plain
+
+    @cached_property
+    def _rounded(self) -> Partials | None:
+        """The sums and averages whose terms Spark rounds one by one; None if there are none that can be told apart."""
+        grouped = self.upkeep.grouped
+        if grouped is None or not grouped.sums:
+            return None
+        try:
+            with query_analysis.unlogged():
+                sums = Partials.of(replace(grouped, calls=tuple(call for call, _ in grouped.sums)), self._rows)
+        except (NotPartial, AnalysisException):
+            return None
+        rounded = tuple(call for call, _ in grouped.sums if sums.is_rounded(call))
+        return replace(sums, grouped=replace(grouped, calls=rounded)) if rounded else None
+
+    def _query(self, source: DataFrame, others: Sequence[Span] = (), join: str = "") -> DataFrame:
+        """The user's own query, over some rows of the table that it follows; see ``Query.with_views``."""
+        if self.table.transform is not None:
+            return self._called
+        return self.batch.session.sql(self.table.query.with_views(self._views(source), others, join))
+
+    def _views(self, source: DataFrame) -> dict[str, str]:
+        """Makes views of the tables that the query reads, with some rows of the table that it follows; their names."""
+        views = {}
+        for other in self.table.query.tables:
+            views[other] = f"_sluicegate_{self.name}_{other.replace('.', '_')}"
+            (source if other == self.source else self.batch.pinned(other)).createOrReplaceTempView(views[other])
+        return views
+
+    @cached_property
+    def _called(self) -> DataFrame:
+        """What the user's function, which is called once, makes of the tables that it reads, as of the batch's end."""
+        tables = {name: self._rows if name == self.source else self.batch.pinned(name) for name in self.table.reads}
+        function = python_function.loaded(cast("PythonTransform", self.table.transform))
+        return python_function.of_tables(function, tables, self.name, private=self.batch.flow.private)
+
+    # --- writing -----------------------------------------------------------------------------------------------------
+
+    def _of_everything(self, rows: DataFrame) -> None:
+        """Writes all rows that the table should have: those that are other, if it can be told which these are."""
+        if self.batch.whole or not self.grouped.located:
+            self._replace(rows, read=self._all_rows)
+        else:
+            self._change(rows, None, read=self._changes)
+
+    @property
+    def _said(self) -> dict[str, Any]:
+        """What each commit says of how the table is kept up to date, and why."""
+        moment = {"of_the_run": self.upkeep.of_the_run} if self.upkeep.of_the_run else {}
+        return {"strategy": self.upkeep.way, "because": self.upkeep.why, **moment}
+
+    def _replace(self, rows: DataFrame, read: int) -> None:
+        _faults.point("gold.before_commit")
+        commit = self.batch.commit(read=read, all=True, **self._said)
+        by = clustering.columns(self.table.ordering, rows.schema)
+        clustering.replace(rows, self.batch.flow.target, by, commit, anew=self.batch.whole)
+        _faults.point("gold.after_commit")
+        self.batch.report.read = read
+
+    def _change(self, rows: DataFrame, touched: DataFrame | None, read: int) -> None:
+        """Changes the rows of some groups, or of all, to what they are now."""
+        held = target = self.batch.session.read.format("delta").load(self.batch.flow.target)
+        if touched is not None:
+            groups = [f"_group_{number}" for number in sorted(self.grouped.keys)]
+            held = same_groups(target, self._sent(touched), groups, self.keys)
+        changes = cut(difference(rows, held, self.keys), few=self._few)
+        tally = changes.groupBy(OP).count()
+        if touched is not None:  # counted in the same job
+            tally = tally.unionByName(touched.groupBy(F.lit("groups").alias(OP)).count())
+        counts = {kind: count for kind, count in tally.collect()}
+        looked_at = counts.pop("groups", 0) if touched is not None else None
+        _faults.point("gold.before_commit")
+        facts: dict[str, Any] = {**self._said, "changed": counts, "groups": looked_at, "all": touched is None}
+        with self.batch.commit(read=read, **facts):
+            if counts:
+                merge_by(self.batch.flow.target, changes, self.keys, few=self._few)
+            else:
+                target.limit(0).write.format("delta").mode("append").save(self.batch.flow.target)
+        _faults.point("gold.after_commit")
+        report = self.batch.report
+        report.read, report.inserted = read, counts.get("insert", 0)
+        report.updated, report.deleted = counts.get("update", 0), counts.get("delete", 0)

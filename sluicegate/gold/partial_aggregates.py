@@ -1,0 +1,378 @@
+"""What is kept of each group of a gold table, so that a run need not read its rows again.
+
+``_state/{table}_groups`` has one row for each group: what it groups by, a map of limbs with the exact counts and sums
+of all its aggregate functions (see gold/exact_sum.py), and for each ``min`` or ``max`` what it is so far. Counts and
+sums can be taken back. An extreme that goes cannot: then the rows of that group are read again, of that group alone.
+
+A variance is made of the exact sums of its terms and of their squares, so it is one value however the rows came.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property, reduce
+from operator import and_
+from typing import TYPE_CHECKING
+
+from pyspark import cloudpickle
+from pyspark.sql import functions as F
+from pyspark.sql.types import (
+    BooleanType,
+    ByteType,
+    DateType,
+    DecimalType,
+    DoubleType,
+    FloatType,
+    IntegerType,
+    LongType,
+    ShortType,
+    StringType,
+    TimestampNTZType,
+    TimestampType,
+)  # fmt: skip
+
+from sluicegate.gold import exact_sum
+from sluicegate.gold.exact_sum import COUNT, FUNCTIONS, PLACES, Sum, entry, variance, with_limbs, with_squares
+from sluicegate.schema.values import quoted
+from sluicegate.sql.refresh.group_by import MOMENTS, SUMS
+from sluicegate.sql.refresh.joins import ROWS
+from sluicegate.sql.types import has_odd_parts
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame
+    from pyspark.sql.types import DataType
+
+    from sluicegate.gold.exact_sum import Kind
+    from sluicegate.sql.refresh.group_by import Call, Grouped
+
+SIGN = "_sluicegate_sign"
+"""1 for a row that comes, -1 for one that goes."""
+
+LAYOUT = 2
+"""Changes with the meaning of what is kept, which is then made again."""
+
+_ROWS = f"coalesce(try_element_at(_sums, {COUNT}), 0L)"
+_WHOLE_NUMBERS = (ByteType, ShortType, IntegerType, LongType)
+_PLAIN = (*_WHOLE_NUMBERS, FloatType, DoubleType, DecimalType, StringType, BooleanType, DateType, TimestampType,
+          TimestampNTZType)  # fmt: skip
+
+
+class NotPartial(Exception):
+    """Raised where types that only Spark knows do not allow it; says why."""
+
+
+@dataclass(frozen=True)
+class Partials:
+    """The aggregate functions of a query, and what is kept of them.
+
+    Attributes:
+        grouped: the query taken apart.
+        types: type of each group's value and of each function's argument, by its column in ``prepared``.
+    """
+
+    grouped: Grouped
+    types: dict[str, DataType]
+
+    @classmethod
+    def of(cls, grouped: Grouped, rows: DataFrame) -> Partials:
+        """Looks at the types.
+
+        Args:
+            grouped: the query taken apart.
+            rows: rows of its table, of which none is read.
+
+        Raises:
+            NotPartial: of a type that it groups by or aggregates nothing can be kept, or it has too many functions.
+        """
+        if max(grouped.once, default=0) + 1 >= FUNCTIONS:
+            raise NotPartial(f"it has {FUNCTIONS:,} aggregate functions or more")
+        prepared = _prepared(grouped, rows.withColumn(SIGN, F.lit(1)))
+        found = cls(grouped, {field.name: field.dataType for field in prepared.schema})
+        for kind in found.types.values():
+            if not isinstance(kind, _PLAIN):
+                raise NotPartial(f"it groups by or aggregates a value of type {kind.simpleString().upper()}")
+            if isinstance(kind, StringType) and kind.simpleString() != "string":
+                raise NotPartial("texts with a collation have no one text for a group")
+        for call in found.calls:
+            if call.function in SUMS and found.kind(call) is None:
+                raise NotPartial(f"{call.function} of {found.types[_argument(call)].simpleString().upper()}")
+        return found
+
+    @cached_property
+    def calls(self) -> list[Call]:
+        """Each aggregate function once."""
+        return [self.grouped.once[number] for number in sorted(self.grouped.once)]
+
+    @property
+    def groups(self) -> list[str]:
+        """The columns of what it groups by."""
+        return group_columns(self.grouped)
+
+    @property
+    def kept(self) -> list[Call]:
+        """The functions of which more is kept than counts and sums."""
+        return [call for call in self.calls if call.function in ("min", "max")]
+
+    @property
+    def rounded(self) -> bool:
+        """Whether Spark rounds with each term that it adds, so that its own result depends on the order of the rows.
+
+        It takes averages of decimals with up to 11 digits in doubles, too (its optimizer's ``DecimalAggregates``).
+        """
+        return any(self.is_rounded(call) for call in self.calls)
+
+    @property
+    def rounded_outputs(self) -> set[str]:
+        """The outputs that depend on such a function; with a HAVING that does, all, as it says which rows there are."""
+        names = "|".join(call.value for call in self.calls if self.is_rounded(call))
+        found = re.compile(rf"\b({names})\b")
+        having = bool(names and found.search(self.grouped.having))
+        return {name for text, name in self.grouped.outputs if names and (having or found.search(text))}
+
+    def is_rounded(self, call: Call) -> bool:
+        """Whether Spark does so for one of them."""
+        if call.function in MOMENTS:
+            return True
+        if call.function not in SUMS:
+            return False
+        kind = self.types[_argument(call)]
+        short = isinstance(kind, DecimalType) and kind.precision <= 11 and call.function == "avg"
+        return short or self.kind(call) == "double"
+
+    def kind(self, call: Call) -> Kind | None:
+        """As what the terms of a sum or an average are added; None for a type that Spark cannot add so."""
+        found = self.types[_argument(call)]
+        if isinstance(found, DecimalType):
+            return "decimal"
+        if isinstance(found, _WHOLE_NUMBERS) and call.function == "sum":
+            return "whole"
+        return "double" if isinstance(found, (*_WHOLE_NUMBERS, FloatType, DoubleType, StringType)) else None
+
+    # --- from rows to groups -----------------------------------------------------------------------------------------
+
+    def of_rows(self, rows: DataFrame) -> DataFrame:
+        """What some rows add to each group, or take away: ``_sums``, and for some functions ``_came_n``, ``_gone_n``.
+
+        Args:
+            rows: rows of the table with ``SIGN``.
+        """
+        return self.together(self.prepared(rows))
+
+    def prepared(self, rows: DataFrame) -> DataFrame:
+        """What these functions need of each row: what it is grouped by, their arguments, and ``SIGN``."""
+        return _prepared(self.grouped, rows)
+
+    def of_groups(self, rows: DataFrame, groups: DataFrame) -> DataFrame:
+        """The same of all rows of some groups alone."""
+        prepared = _prepared(self.grouped, rows.withColumn(SIGN, F.lit(1)))
+        return self.together(same_groups(prepared, groups, self.groups))
+
+    def together(self, prepared: DataFrame) -> DataFrame:
+        """What rows add to each group, or take away, of what ``prepared`` gave."""
+        entries = [entry(0, COUNT, SIGN)]
+        for call in self.calls:
+            argument, number = _argument(call), call.number + 1
+            if not call.arguments and call.function == "count" and not call.condition:
+                continue  # the number of rows
+            counted = f"CASE WHEN {argument} IS NULL THEN 0 ELSE {SIGN} END"
+            entries.append(entry(number, COUNT, counted))
+            if call.function in SUMS | MOMENTS:
+                kind = "double" if call.function in MOMENTS else self.kind(call) or "double"
+                if kind == "double":
+                    prepared = prepared.withColumn(argument, F.col(argument).cast("double"))
+                prepared, limbs = with_limbs(prepared, number, argument, kind)
+                if call.function in MOMENTS:
+                    prepared, squares = with_squares(prepared, number, argument)
+                    limbs = [*limbs, *squares]
+                entries += [entry(number, place, f"({value}) * {SIGN}") for place, value in limbs]
+        values = [_argument(call) for call in self.kept]
+        first = F.col("place") == COUNT  # one such entry is of each row
+        cut = prepared.selectExpr(*self.groups, SIGN, *values, f"inline(array({', '.join(entries)}))")
+        cut = cut.where(first | (F.col("value") != 0))
+        extremes = [part for call in self.kept for part in self._extremes(call, first)]
+        by_place = cut.groupBy(*self.groups, "place").agg(F.sum("value").alias("value"), *extremes)
+        sums = F.expr("map_filter(map_from_entries(collect_list(struct(place, value))), (k, v) -> v <> 0)")
+        names = [name for call in self.kept for name in (f"_came_{call.number}", f"_gone_{call.number}")]
+        return by_place.groupBy(*self.groups).agg(
+            sums.alias("_sums"), *[F.first(name, ignorenulls=True).alias(name) for name in names]
+        )
+
+    def _extremes(self, call: Call, first: Column) -> list[Column]:
+        """What comes and what goes of an extreme."""
+        value = F.col(_argument(call))
+        came = F.when(first & (F.col(SIGN) > 0), value)
+        gone = F.when(first & (F.col(SIGN) < 0), value)
+        extreme = F.min if call.function == "min" else F.max
+        return [extreme(came).alias(f"_came_{call.number}"), extreme(gone).alias(f"_gone_{call.number}")]
+
+    # --- from what was kept to what is to be kept --------------------------------------------------------------------
+
+    def merged(self, change: DataFrame, state: DataFrame) -> DataFrame:
+        """What is to be kept of each group that changed.
+
+        Args:
+            change: what rows added and took away.
+            state: what was kept.
+
+        Returns:
+            groups, ``_sums``, ``_held_n`` for each of ``kept``, ``_was`` (whether something was kept) and ``_lost``
+            (whether its rows must be read again).
+        """
+        held = [F.col(f"_held_{call.number}") for call in self.kept]
+        before = state.select(
+            F.struct(*self.groups).alias("_key"), F.col("_sums").alias("_former"), F.lit(True).alias("_was"), *held
+        )
+        keyed = change.withColumn("_key_now", F.struct(*self.groups))
+        both = keyed.join(before, F.col("_key_now").eqNullSafe(F.col("_key")), "left")
+        sums = (
+            "map_filter(map_zip_with(coalesce(_former, CAST(map() AS MAP<INT, BIGINT>)), _sums, "
+            "(k, a, b) -> coalesce(a, 0L) + coalesce(b, 0L)), (k, v) -> v <> 0)"
+        )
+        lost = [self._lost(call) for call in self.kept]
+        now = [self._held(call).alias(f"_held_{call.number}") for call in self.kept]
+        return both.select(
+            *self.groups, F.expr(sums).alias("_sums"), *now, F.coalesce("_was", F.lit(False)).alias("_was"),
+            reduce(lambda a, b: a | b, lost, F.lit(False)).alias("_lost"),
+        )  # fmt: skip
+
+    def renewed(self, lost: DataFrame, fresh: DataFrame) -> DataFrame:
+        """What is to be kept of groups whose rows were read again; of one without rows the sums are empty.
+
+        Args:
+            lost: these groups as ``merged`` has them.
+            fresh: what was made of their rows.
+        """
+        held = [f"_held_{call.number}" for call in self.kept]
+        now = fresh.select(F.struct(*self.groups).alias("_key"), F.col("_sums").alias("_now"), *held)
+        before = lost.select(*self.groups, "_was", F.struct(*self.groups).alias("_key_lost"))
+        both = before.join(now, F.col("_key_lost").eqNullSafe(F.col("_key")), "left")
+        sums = F.expr("coalesce(_now, CAST(map() AS MAP<INT, BIGINT>))")
+        return both.select(*self.groups, sums.alias("_sums"), *held, "_was")
+
+    def fresh(self, change: DataFrame) -> DataFrame:
+        """What is to be kept of groups of which all rows are in a change."""
+        now = [F.col(f"_came_{call.number}").alias(f"_held_{call.number}") for call in self.kept]
+        return change.select(*self.groups, "_sums", *now)
+
+    def _held(self, call: Call) -> Column:
+        held, came = F.col(f"_held_{call.number}"), F.col(f"_came_{call.number}")
+        return (F.least if call.function == "min" else F.greatest)(held, came)
+
+    def _lost(self, call: Call) -> Column:
+        """Whether an extreme may have gone."""
+        gone = F.col(f"_gone_{call.number}")
+        best = self._held(call)
+        beyond = gone <= best if call.function == "min" else gone >= best
+        return gone.isNotNull() & F.coalesce(beyond, F.lit(True))
+
+    # --- from what is kept to values ---------------------------------------------------------------------------------
+
+    def values(self, kept: DataFrame) -> DataFrame:
+        """The values of groups and aggregate functions, ``_group_n`` and ``_value_n``, of groups that have rows."""
+        values = [self._made(call).alias(call.value) for call in self.calls]
+        there = kept.where(f"{_ROWS} > 0")
+        if self.grouped.one_row:  # it is there without rows, too
+            there = there.agg(*[F.first(column).alias(column) for column in there.columns])
+        return there.select(*self.groups, *values)
+
+    def _made(self, call: Call) -> Column:
+        if call.function not in MOMENTS:
+            return F.expr(self._value(call))
+        number, function = call.number + 1, call.function
+        cloudpickle.register_pickle_by_value(exact_sum)  # type: ignore[no-untyped-call]
+        try:  # executors need not have this package, nor Arrow
+            return F.udf(lambda sums: variance(sums, number, function), "double", useArrow=False)(F.col("_sums"))
+        finally:
+            cloudpickle.unregister_pickle_by_value(exact_sum)  # type: ignore[no-untyped-call]
+
+    def _value(self, call: Call) -> str:
+        held, number = f"_held_{call.number}", call.number + 1
+        if call.function in ("count", "count_if"):
+            number = number if call.arguments or call.condition else 0
+            return f"coalesce(try_element_at(_sums, {number * PLACES + COUNT}), 0L)"
+        if call.function in ("min", "max"):
+            return held
+        kind, type_ = self.kind(call) or "double", self.types[_argument(call)]
+        scale = type_.scale if isinstance(type_, DecimalType) else 0
+        total = Sum("_sums", number, kind, scale)
+        if not isinstance(type_, DecimalType):
+            return (
+                total.total("BIGINT" if kind == "whole" else "DOUBLE")
+                if call.function == "sum"
+                else total.mean("DOUBLE")
+            )
+        if call.function == "sum":
+            return total.total(f"DECIMAL({min(type_.precision + 10, 38)}, {scale})")
+        finer = min(scale + 4, 38)
+        return total.mean(f"DECIMAL({min(type_.precision + 4, 38)}, {finer})", finer)
+
+
+def group_columns(grouped: Grouped) -> list[str]:
+    """Names of the columns with the values that a query groups by."""
+    return [f"_group_{number}" for number in range(len(grouped.groups))]
+
+
+def groups_of(grouped: Grouped, rows: DataFrame) -> DataFrame:
+    """What each row is grouped by, each once."""
+    groups = [f"({text}) AS _group_{number}" for number, text in enumerate(grouped.groups)]
+    return _selected(grouped, rows, groups).distinct()
+
+
+def odd_groups(grouped: Grouped, rows: DataFrame) -> str:
+    """What it groups by that Spark does not compare, as maps, so that no row can be found by it; empty if nothing."""
+    groups = [f"({text}) AS _group_{number}" for number, text in enumerate(grouped.groups)]
+    kinds = _selected(grouped, rows, groups).schema
+    odd = [text for text, one in zip(grouped.groups, kinds, strict=True) if has_odd_parts(one.dataType)]
+    return ", ".join(odd)
+
+
+def rows_of(grouped: Grouped, rows: DataFrame, groups: DataFrame) -> DataFrame:
+    """The rows of some groups, with all their columns."""
+    names = group_columns(grouped)
+    texts = [f"({text}) AS {name}" for text, name in zip(grouped.groups, names, strict=True)]
+    return same_groups(_selected(grouped, rows, ["*", *texts]), groups, names).drop(*names)
+
+
+def same_groups(
+    rows: DataFrame, groups: DataFrame, columns: Sequence[str], as_: Sequence[str] | None = None, how: str = "left_semi"
+) -> DataFrame:
+    """The rows whose columns ``as_`` have the values of one of some groups, NULL being the same as NULL."""
+    pairs = [
+        F.col(f"_rows.{quoted(ours)}").eqNullSafe(F.col(f"_of.{quoted(column)}"))
+        for ours, column in zip(as_ or columns, columns, strict=True)
+    ]
+    return rows.alias("_rows").join(groups.select(*columns).alias("_of"), reduce(and_, pairs), how)
+
+
+def _argument(call: Call) -> str:
+    return f"_argument_{call.number}"
+
+
+def _prepared(grouped: Grouped, rows: DataFrame) -> DataFrame:
+    """For each row that the query's WHERE lets through: what it is grouped by, each function's argument, ``SIGN``."""
+    groups = [f"({text}) AS _group_{number}" for number, text in enumerate(grouped.groups)]
+    arguments = [f"{_value_of(call)} AS {_argument(call)}" for _, call in sorted(grouped.once.items())]
+    return _selected(grouped, rows, [*groups, *arguments, SIGN])
+
+
+def _value_of(call: Call) -> str:
+    """SQL of what a row gives to a function; NULL where it gives nothing."""
+    conditions = [f"({call.condition})"] if call.condition else []
+    if call.function == "count_if":
+        conditions, value = [*conditions, f"({call.arguments[0]})"], "1"
+    elif call.function == "count":
+        conditions, value = [*conditions, *[f"({argument}) IS NOT NULL" for argument in call.arguments]], "1"
+    else:
+        value = f"({call.arguments[0]})"
+    for condition in reversed(conditions):  # an AND would ask for what follows where the first is NULL
+        value = f"CASE WHEN {condition} THEN {value} END"
+    return value
+
+
+def _selected(grouped: Grouped, rows: DataFrame, items: Sequence[str]) -> DataFrame:
+    """Expressions of the query over the rows that its WHERE lets through; joined tables are views already."""
+    rows.createOrReplaceTempView(ROWS)
+    condition = f" WHERE {grouped.where}" if grouped.where else ""
+    return rows.sparkSession.sql(f"SELECT {', '.join(items)} FROM {grouped.from_}{condition}")

@@ -1,0 +1,233 @@
+"""Spark's own word on a gold query: that its parts are the query, and whether it gives the same each time.
+
+A query is taken apart by its text (sql/refresh/strategy.py), and a run trusts no text. The parts that it is going to
+use are put together again, and Spark analyses both this and the user's text over the same views. Only where the two
+have the same semantics (``DataFrame.sameSemantics``: equal plans, once the ids of expressions are numbered by the
+columns that they stand for, with the types of all values) are the parts used. All that is asked here is asked by SQL
+and by public means of a DataFrame, which a client of Spark Connect has as well; nothing is executed for it.
+"""
+
+from __future__ import annotations
+
+import logging
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+from pyspark.errors import AnalysisException, PySparkException
+from pyspark.logger import PySparkLogger
+from pyspark.sql import functions as F
+from sqlglot.tokenizer_core import TokenType
+
+from sluicegate.spark.session import configured
+from sluicegate.sql.refresh.joins import ROWS, view
+from sluicegate.sql.tokens import Span, Tokens
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.types import StructType
+
+    from sluicegate.sql.query import Query
+    from sluicegate.sql.refresh.group_by import Grouped
+
+# Functions without arguments whose value is nevertheless the same with each run.
+_CONSTANTS = {"pi", "e", "map", "array", "struct", "named_struct"}
+
+# A function without arguments in a plan of Spark's; a time zone or the digits of a second are none of the user's.
+_ALONE = re.compile(r"(?<![\w.`])([A-Za-z_]\w*)\((?:\d+, )?(?:Some\([^()]*\))?\)(?! windowspecdefinition)")
+
+_GENERATOR = re.compile(r"^[ :|+-]*Generate ", re.MULTILINE)
+
+# Words that Spark takes for a time where it makes a date or a timestamp of a constant text.
+_MOMENT = re.compile(r"now|today|tomorrow|yesterday", re.IGNORECASE)
+
+# Two time zones in which it is never the same day.
+_ZONES, _APART = ("+14:00", "-12:00"), timedelta(hours=26)
+_TIMESTAMP = re.compile(r"(\d{4}-\d\d-\d\d \d\d:\d\d:\d\d(?:\.\d+)?)")
+
+_FOUND = "_sluicegate_found"
+
+# Rules by which Spark would leave out what is asked of tables without rows.
+_OFF = ("PropagateEmptyRelation", "ConvertToLocalRelation", "OptimizeOneRowPlan", "PruneFilters", "NullPropagation")
+
+# How Spark computes where its generated code is wrong.
+INTERPRETED = {"spark.sql.codegen.wholeStage": "false", "spark.sql.codegen.factoryMode": "NO_CODEGEN"}
+
+
+def keep_nulls_of_maps(found: DataFrame, tables: Iterable[DataFrame], text: str | None) -> None:
+    """Has the session interpret what it executes from now on, if a query groups by a map.
+
+    Spark puts a map's entries in order before it groups by it (``MapSort``), and the code that 4.2 generates for that
+    takes a value that is NULL for 0: ``{b: NULL}`` falls into the group of ``{b: 0}``. Interpreted, it does not.
+
+    Args:
+        found: what the query gives.
+        tables: what it reads.
+        text: its text; None if it has none.
+    """
+    # No function that makes a map has another name.
+    may = text is None or "map" in text.lower() or any("map<" in one.schema.simpleString() for one in tables)
+    if not may:
+        return
+    found.createOrReplaceTempView(_FOUND)
+    if "mapsort(" in _plans(found.sparkSession, f"SELECT * FROM {_FOUND}"):
+        for name, value in INTERPRETED.items():
+            found.sparkSession.conf.set(name, value)
+
+
+def disproved(session: SparkSession, query: Query, grouped: Grouped) -> str:
+    """Why the parts of a query are not the query; empty if Spark says that they are.
+
+    Args:
+        session: the session, in which the views of the query's FROM (see joined.py) are made.
+        query: the user's query.
+        grouped: the same taken apart.
+    """
+    views = {grouped.table: ROWS, **{name: view(name) for name in grouped.joins}}
+    again = [grouped.again]
+    if grouped.sums:
+        calls = [Span(span.first, span.last, grouped.once[call.number].sql()) for call, span in grouped.sums]
+        again.append(query.with_views(views, calls))
+    with unlogged():
+        user = session.sql(query.with_views(views))
+        try:
+            same = all(user.sameSemantics(session.sql(text)) for text in again)
+        except AnalysisException:
+            same = False
+    return "" if same else "Spark does not find its parts to be the same query"
+
+
+def by_chance(session: SparkSession, sql: str) -> bool:
+    """Whether Spark says that a query may have another result each time: it takes no such one for an argument."""
+    with unlogged():
+        try:
+            session.sql(f"SELECT count((SELECT count(*) FROM ({sql}\n) AS _all))")
+        except AnalysisException as error:
+            if "NONDETERMINISTIC" in (error.getCondition() or "").replace("_", ""):
+                return True
+            raise
+    return False
+
+
+def row_for_row(session: SparkSession, texts: Sequence[str], view_: str) -> bool:
+    """Whether expressions over a view make one value of each row, and the same each time."""
+    with unlogged():
+        try:
+            session.sql(f"SELECT {', '.join(f'count({text})' for text in texts)} FROM {view_}")
+        except AnalysisException:
+            return False
+    return True
+
+
+@dataclass(frozen=True)
+class Analysis:
+    """A query as Spark has read it.
+
+    Attributes:
+        session: the session.
+        query: the query.
+        schemas: the columns of the tables that it reads.
+    """
+
+    session: SparkSession
+    query: Query
+    schemas: Mapping[str, StructType]
+
+    @property
+    def makes_rows(self) -> bool:
+        """Whether a generator makes any number of rows of one."""
+        return _GENERATOR.search(self._plan) is not None
+
+    @cached_property
+    def of_the_run(self) -> str:
+        """What makes it depend on when, or by whom, it is run; empty if nothing does."""
+        alone = {f"{name.lower()}()" for name in _ALONE.findall(self._plan) if name.lower() not in _CONSTANTS}
+        if alone:
+            return ", ".join(sorted(alone))
+        if not _MOMENT.search(self.query.text):
+            return ""
+        for table, name in self._views.items():
+            self.session.createDataFrame([], self.schemas[table]).createOrReplaceTempView(name)
+        here, there = (_optimized(self.session, self.query.with_views(self._views), zone) for zone in _ZONES)
+        return "" if _same(here, there) else "a text that stands for a time of the run, such as today"
+
+    @cached_property
+    def _plan(self) -> str:
+        """The analyzed plan, over tables of which nothing need be read."""
+        for table, name in self._views.items():
+            _like(self.session, self.schemas[table]).createOrReplaceTempView(name)
+        text = _plans(self.session, self._opaque)
+        return text.partition("== Analyzed Logical Plan ==")[2].partition("\n== Optimized Logical Plan ==")[0]
+
+    @property
+    def _opaque(self) -> str:
+        """The query with no text in it that looks like a call: in a plan a text has no quotes.
+
+        Where Spark does not read it so, since a text is a type or a name, it is the query as it is.
+        """
+        plain, tokens = self.query.with_views(self._views), Tokens(self.query.text)
+        texts = [i for i in range(len(tokens)) if tokens.is_type(i, TokenType.STRING, TokenType.RAW_STRING)]
+        spans = [Span(i, i, re.sub(r"[()]|(?<=^['\"])(?=['\"]$)", "_", tokens.raw(i))) for i in texts]
+        other = self.query.with_views(self._views, spans)
+        with unlogged():
+            try:
+                _ = self.session.sql(other).schema
+            except PySparkException:
+                return plain
+        return other
+
+    @property
+    def _views(self) -> dict[str, str]:
+        return {table: f"_sluicegate_like_{number}" for number, table in enumerate(self.query.tables)}
+
+
+def _like(session: SparkSession, schema: StructType) -> DataFrame:
+    """A table with these columns, for which nothing need be read."""
+    return session.range(0).select(*[F.lit(None).cast(f.dataType).alias(f.name) for f in schema])
+
+
+def _plans(session: SparkSession, text: str) -> str:
+    settings = {"spark.sql.debug.maxToStringFields": "1000000", "spark.sql.maxPlanStringLength": "2147483632"}
+    with configured(session, settings):
+        return str(session.sql(f"EXPLAIN EXTENDED {text}").collect()[0][0])
+
+
+def _optimized(session: SparkSession, text: str, zone: str) -> list[str]:
+    """The plan that Spark would run in a time zone, with its timestamps by themselves."""
+    rules = ",".join(f"org.apache.spark.sql.catalyst.optimizer.{rule}" for rule in _OFF)
+    with configured(session, {"spark.sql.session.timeZone": zone, "spark.sql.optimizer.excludedRules": rules}):
+        plan = _plans(session, text).partition("== Optimized Logical Plan ==")[2].partition("\n== Physical Plan ==")[0]
+    numbers: dict[str, str] = {}
+    plan = re.sub(r"#\d+", lambda found: numbers.setdefault(found[0], f"#{len(numbers)}"), plan.replace(zone, ""))
+    return _TIMESTAMP.split(plan)
+
+
+def _same(here: Sequence[str], there: Sequence[str]) -> bool:
+    """Whether two plans say the same; a timestamp that is one moment in both zones is printed as two."""
+    if len(here) != len(there):
+        return False
+    return all(a == b or _one_moment(a, b) for a, b in zip(here, there, strict=True))
+
+
+def _one_moment(here: str, there: str) -> bool:
+    if not (_TIMESTAMP.fullmatch(here) and _TIMESTAMP.fullmatch(there)):
+        return False
+    return datetime.fromisoformat(here) - datetime.fromisoformat(there) == _APART
+
+
+@contextmanager
+def unlogged() -> Iterator[None]:
+    """Within it, what Spark refuses is not logged as an error: it was a question."""
+    logger = PySparkLogger.getLogger("SQLQueryContextLogger")  # Spark fails with one of another class
+    before = logger.level
+    logger.setLevel(logging.CRITICAL)
+    try:
+        yield
+    finally:
+        logger.setLevel(before)

@@ -1,0 +1,29 @@
+"""What a gold table's query gives over the versions of a batch. Nothing is written: for the proof."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from sluicegate.flow.loop import Batch
+from sluicegate.gold.layer import Refresh
+from sluicegate.lake import tables as lake_tables
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+    from sluicegate.definition import GoldTable
+
+
+def plainly(batch: Batch, name: str, table: GoldTable, at: lake_tables.Lake) -> DataFrame:
+    """What the user's own query, or function, gives over the batch's versions; nothing else is looked at."""
+    return Refresh(batch, name, table, at).everything
+
+
+def rounded_once(
+    batch: Batch, name: str, table: GoldTable, at: lake_tables.Lake
+) -> tuple[DataFrame, set[str] | None] | None:
+    """The same with sums rounded once, and the columns made of them (None: not known which); None if it is no other."""
+    gold = Refresh(batch, name, table, at)
+    if gold.upkeep.way == "partial":
+        return (gold._of_all, gold._partials.rounded_outputs) if gold._partials.rounded else None
+    return (gold._exactly(gold._rows), None) if gold._rounded is not None else None

@@ -1,0 +1,293 @@
+"""Gold as a classic streaming aggregation: Structured Streaming, whose state is in its checkpoint (``mode``).
+
+Every other flow can lose its checkpoint; this one needs it, and its batch ids mean nothing beside any other. So each
+commit of the table says which checkpoint (Spark's id of the query) and which batch of it made it. A checkpoint is gone
+on with only if it is the one that the table's last commit speaks of. Any other is thrown away, and the table is made
+again whole, of all that the source has now.
+
+Spark writes where a batch ends before it runs it, and that it is done behind it; between the two the table has its
+commit. A batch that is run again after that is only computed, since its state must be written, and changes nothing.
+
+What a batch writes is computed before it is written: by then Spark has counted the rows that it was given, and these
+must be as many as the source's log tells of (see delivery.py).
+https://spark.apache.org/docs/latest/streaming/apis-on-dataframes-and-datasets.html#output-modes
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from pyspark.sql import functions as F
+
+from sluicegate import _faults
+from sluicegate.bronze import delta_source
+from sluicegate.definition.streaming_query import Unkeyed, keys
+from sluicegate.errors import QueryError, SluicegateError, Where
+from sluicegate.flow import delivery, thresholds
+from sluicegate.flow.delivery import Delivery
+from sluicegate.flow.foreach_batch import run_available
+from sluicegate.flow.loop import ENGINE_COLUMNS, GAP, Batch
+from sluicegate.flow.progress import Flow, Progress, name_of, progress
+from sluicegate.flow.report import TableReport
+from sluicegate.flow.stream_checkpoint import Checkpoint
+from sluicegate.frames.merge import difference, merge_by
+from sluicegate.frames.record_ids import cut
+from sluicegate.gold import query_analysis
+from sluicegate.gold.partial_aggregates import same_groups
+from sluicegate.lake import tables
+from sluicegate.spark.session import configured
+from sluicegate.spark.spark_errors import raise_readable
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.types import StructType
+
+    from sluicegate.definition import GoldTable
+
+# Under this name Spark counts the rows that a batch is given.
+DELIVERED = "sluicegate_delivered"
+
+# How Spark says that what a checkpoint kept is damaged, or is not of this query and this table.
+STALE = ("CANNOT_LOAD_STATE_STORE", "STATE_STORE_", "STATEFUL_OPERATOR", "MALFORMED_STATE", "MALFORMED_CHECKPOINT",
+         "DIFFERENT_DELTA_TABLE_READ_BY_STREAMING_SOURCE", "INCOMPATIBLE_STATE")  # fmt: skip
+
+
+def run(
+    session: SparkSession,
+    flow: Flow,
+    table: GoldTable,
+    at: tables.Lake,
+    facts: Mapping[str, Any],
+    *,
+    anew: bool = False,
+) -> TableReport:
+    """Brings a gold table with a ``mode`` up to its source.
+
+    Args:
+        session: the Spark session.
+        flow: the flow.
+        table: the definition of its table.
+        at: the lake.
+        facts: who runs this, for every commit.
+        anew: whether to make the table again whole, even if nothing calls for it.
+
+    Raises:
+        QueryError: Spark refuses the query, or refuses it in this mode.
+    """
+    began, now = time.monotonic(), progress(flow)
+    now = now.anew() if anew else now
+    report = TableReport(flow.table, flow.layer, state=now.kind, why=now.why)
+    if not now.work:
+        return report
+    stream = _Stream(session, flow, table, at, facts, report)
+    if now.kind == "incremental" and (why := stream.unfit() or stream.go_on(now)):
+        now = replace(now, kind="whole", why=why)
+    if now.kind == "whole":
+        stream.begin_anew(now)
+    report.state = "rebuilt" if now.kind == "whole" and (now.since >= 0 or now.why) else "written"
+    report.why, report.seconds = now.why, time.monotonic() - began
+    target = tables.delta_table(flow.target)
+    report.version, report.written = (target.version() if target else None), tables.rows(target)
+    report.total = report.written
+    return report
+
+
+@dataclass(frozen=True)
+class _Done:
+    """A batch that is done: of which query, its number, and the source's version that it ends at."""
+
+    query: str
+    batch: int
+    until: int
+
+
+@dataclass
+class _Stream:
+    session: SparkSession
+    flow: Flow
+    table: GoldTable
+    at: tables.Lake
+    facts: Mapping[str, Any]
+    report: TableReport
+    done: _Done | None = field(init=False)  # the newest batch that the table has
+    last: _Done | None = None  # the newest one that was run
+    marked: int = -1  # version of the source up to which the mark was set
+    anew: bool = False  # whether the table is to be made anew, and nothing of it is written yet
+
+    def __post_init__(self) -> None:
+        last = tables.last_commit_of_ours(tables.delta_table(self.flow.target))
+        said = (last.ours or {}).get("stream") if last else None
+        self.done = _Done(**said) if said else None
+        self.checkpoint = Checkpoint(self.at.checkpoint(self.flow.table))
+
+    def unfit(self) -> str:
+        """Why the checkpoint cannot be gone on with; empty if it can."""
+        if self.done is None:
+            return "its log does not tell which checkpoint it was made with"
+        query = self.checkpoint.query()
+        if query is None:
+            return "its checkpoint is gone"
+        if query != self.done.query:
+            return "its checkpoint is another one than it was made with"
+        if self.done.batch >= 0 and self.checkpoint.end(self.done.batch) != self.done.until:
+            return "its checkpoint is older than the table"
+        number = self.done.batch + 1
+        while self.checkpoint.is_done(number):
+            # Each batch that can give rows has its commit, so these were in a table that was put back since.
+            if self.table.mode == "append" or self.checkpoint.end(number) != self.done.until:
+                return "its checkpoint is newer than the table"
+            number += 1
+        if self.checkpoint.is_begun(number) and self.checkpoint.end(number) is None:
+            return "its checkpoint ends a batch in the middle of a version"
+        return ""
+
+    # --- runs --------------------------------------------------------------------------------------------------------
+
+    def begin_anew(self, now: Progress) -> None:
+        """Throws the checkpoint away, and makes the table of all that the source has."""
+        self.checkpoint.remove()
+        self.done, self.last, self.anew = None, None, True
+        try:
+            self._run(now)
+        except Exception as error:
+            raise_readable(error, self.flow)
+
+    def go_on(self, now: Progress) -> str:
+        """Takes in what the source gained; returns why that cannot be done, and the table must be made again whole."""
+        try:
+            self._run(now)
+        except Exception as error:
+            if any(sign in str(error) for sign in (*delta_source.REWRITTEN, *GAP)):
+                return f"{name_of(self.flow.source)} was changed in other ways than by new rows"
+            if any(sign in str(error) for sign in STALE):
+                return "what its checkpoint kept cannot be read"
+            raise_readable(error, self.flow)
+        return ""
+
+    def _run(self, now: Progress) -> None:
+        """Runs the stream until it has nothing left to do, and sets the mark."""
+        # Of one batch the progress must not push out that of another: it tells what came too late.
+        with configured(self.session, {"spark.sql.streaming.numRecentProgressUpdates": "100"}):
+            result = self._result()
+            writer = result.writeStream.outputMode(str(self.table.mode))
+            take = partial(self._batch, now=now)
+            query = run_available(writer, take, self.checkpoint.location, private=self.flow.private)
+            for batch in query.recentProgress:
+                self.report.read += int(batch["numInputRows"])
+                self.report.late += sum(int(one["numRowsDroppedByWatermark"]) for one in batch["stateOperators"])
+        self._close(result.schema, now)
+
+    def _result(self) -> DataFrame:
+        """The user's own query over the source as a stream, with its watermark."""
+        name = self.table.query.tables[0]
+        rows = self.session.readStream.format("delta").options(**delta_source.STREAM).load(self.flow.source)
+        rows = rows.observe(DELIVERED, F.count(F.lit(1)).alias("rows")).drop(*ENGINE_COLUMNS)
+        if self.table.mode == "update":
+            try:
+                self.keys = keys(self.table.query, rows.columns)
+            except Unkeyed as error:
+                raise QueryError(error.message, where=Where(table=self.flow.table), hint=error.hint) from None
+        for column, delay in self.table.withWatermark.items():
+            rows = rows.withWatermark(column, f"{int(delay.total_seconds() * 1000)} milliseconds")
+        view = f"_sluicegate_{self.flow.table}_{name}"
+        rows.createOrReplaceTempView(view)
+        result = self.session.sql(self.table.query.with_views({name: view}))
+        query_analysis.keep_nulls_of_maps(result, [rows], self.table.query.text)
+        return result
+
+    # --- batches -----------------------------------------------------------------------------------------------------
+
+    def _batch(self, rows: DataFrame, number: int, *, now: Progress) -> None:
+        query, until = self.checkpoint.query(), self.checkpoint.end(number)
+        if query is not None and until is None:
+            raise delivery.cut_short(self.flow, f"batch {number} ends in the middle of a version")
+        if query is None or until is None:
+            raise SluicegateError(
+                f"the checkpoint of {self.flow.table} was taken away while it was being used",
+                where=Where(table=self.flow.table, file=self.checkpoint.address),
+                hint="run again: the table is made again whole",
+            )
+        before = self.checkpoint.end(number - 1) if number > 0 else None
+        without_data = before == until
+        self.last = _Done(query, number, until)
+        if (self.done is not None and self.done.batch >= number) or (without_data and self.table.mode == "update"):
+            # Only for its state: the table has what it makes, or there is nothing that it could make.
+            rows.write.format("noop").mode("overwrite").save()
+            return
+        rows = cut(rows, few=False)
+        self._demand_given(self._delivered(query), -1 if before is None else before, until)
+        batch = self._as_batch(rows, now, until)
+        if self.table.mode == "append":
+            if self.anew and rows.isEmpty():  # its rows come with a later batch, and are to come in one commit
+                return
+            # The batch without data writes what the watermark has passed: a mark before that would leave it out.
+            self._write(rows, batch, "overwrite" if self.anew else "append", fenced=without_data)
+        elif self.table.mode == "complete" or self.anew:
+            self._write(rows, batch, "overwrite")
+        else:
+            self._merge(rows, batch)
+
+    def _demand_given(self, came: int, since: int, until: int) -> None:
+        """Makes sure that Spark gave as many rows as the source has between two versions; -1 for before the first.
+
+        Raises:
+            AccountingError: it did not.
+        """
+        # Only the first batch begins with all that the source has; others get what commits added.
+        source = self.flow.source
+        told = delivery.told(source, since, until, feed=False).count if since >= 0 else delivery.rows_at(source, until)
+        delivery.demand_same(self.flow, came, told or 0)
+
+    def _delivered(self, query: str) -> int:
+        """Rows that the running batch was given. Spark tells them after the batch; that is too late, so it is asked."""
+        running: Any = self.session.streams.get(query)
+        metrics = running._jsq.streamingQuery().lastExecution().observedMetrics()
+        return int(metrics.apply(DELIVERED).getLong(0)) if metrics.contains(DELIVERED) else 0
+
+    def _as_batch(self, rows: DataFrame, now: Progress, until: int) -> Batch:
+        whole, now = now.kind == "whole", replace(now, until=until)
+        return Batch(Delivery(rows, self.flow), 0, whole, False, now, self.flow, self.report, self.facts)
+
+    def _write(self, rows: DataFrame, batch: Batch, how: str, *, fenced: bool = True) -> None:
+        """Writes rows in one commit, with the mark if it is to be ``fenced``."""
+        _faults.point("gold.before_commit")
+        with batch.commit(fenced=fenced, **self._about()):
+            writer = rows.write.format("delta").mode(how)
+            writer.option("overwriteSchema" if how == "overwrite" else "mergeSchema", "true").save(self.flow.target)
+        self._committed(batch, fenced=fenced)
+
+    def _merge(self, rows: DataFrame, batch: Batch) -> None:
+        """Puts the groups that changed in the place of what the table has of them."""
+        few = rows.count() <= thresholds.FEW
+        held = batch.session.read.format("delta").load(self.flow.target)
+        held = same_groups(held, F.broadcast(rows) if few else rows, self.keys)
+        changes = cut(difference(rows, held, self.keys), few=few)
+        if changes.isEmpty():
+            self._write(rows.limit(0), batch, "append")
+            return
+        _faults.point("gold.before_commit")
+        with batch.commit(**self._about()):
+            merge_by(self.flow.target, changes, self.keys, few=few)
+        self._committed(batch, fenced=True)
+
+    def _about(self) -> dict[str, Any]:
+        return {"strategy": f"mode {self.table.mode}", "stream": vars(self.last) if self.last else None}
+
+    def _committed(self, batch: Batch, *, fenced: bool) -> None:
+        _faults.point("gold.after_commit")
+        self.done, self.anew = self.last, False
+        self.marked = batch.progress.until if fenced else self.marked
+
+    def _close(self, schema: StructType, now: Progress) -> None:
+        """Sets the mark where no batch did, since none came or none was known to be the last."""
+        if self.marked >= now.until and not self.anew:
+            return
+        self.last = self.last or self.done or _Done(self.checkpoint.query() or "", -1, -1)
+        self._demand_given(0, self.last.until, now.until)  # no batch ended there: then nothing can have come since
+        rows = self.session.createDataFrame([], schema)
+        batch = self._as_batch(rows, now, max(now.until, self.last.until))
+        self._write(rows, batch, "overwrite" if self.anew else "append")

@@ -1,0 +1,280 @@
+"""Gold, proved: each query is run again over silver as it was at the table's mark, and the rows are compared.
+
+Nothing that we keep is believed: neither what is kept of groups nor how a query is kept up to date. What the table's
+last commit says is only which versions it was made of, and these are read again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from math import sqrt
+from typing import TYPE_CHECKING, Any
+
+from sluicegate.errors import SluicegateError
+from sluicegate.flow.delivery import Delivery
+from sluicegate.flow.finding import Finding
+from sluicegate.flow.loop import Batch
+from sluicegate.flow.progress import Progress, name_of, progress
+from sluicegate.flow.report import TableReport
+from sluicegate.frames.compare import Compared, compare, sampled
+from sluicegate.lake import offsets, tables
+from sluicegate.monitor import plan
+from sluicegate.schema.values import quoted
+from sluicegate.spark.spark_errors import readable
+
+if TYPE_CHECKING:
+    from deltalake import DeltaTable
+    from pyspark.sql import DataFrame, SparkSession
+
+    from sluicegate.definition import GoldTable, Pipeline
+    from sluicegate.flow.progress import Flow
+
+# What Spark's plan calls that which has another value at another time, or for another user. To it they are constants.
+MOMENTS = {"CurrentDate", "CurrentTimestamp", "CurrentTime", "Now", "LocalTimestamp", "CurrentTimeZone", "CurrentUser",
+           "CurrentDatabase", "CurrentCatalog"}  # fmt: skip
+
+# Of equals these take the one that comes first.
+CHOICES = {"RowNumber", "NTile", "Lead", "Lag", "NthValue", "MaxBy", "MinBy", "Mode", "ApproximatePercentile",
+           "HistogramNumeric", "LocalLimit", "GlobalLimit", "Offset", "Sample"}  # fmt: skip
+
+# Texts that Spark takes for a time where they are cast to one.
+OF_DAYS = {"now", "today", "tomorrow", "yesterday"}
+
+# Whose value does not depend on the order of the rows; `any_value`, a `First`, stands for what each group has once.
+STEADY = {"Count", "CountIf", "Min", "Max", "AnyValue", "First", "BoolAnd", "BoolOr", "HyperLogLogPlusPlus"}
+
+SUBQUERIES = {"ScalarSubquery", "Exists", "ListQuery", "InSubquery", "LateralSubquery"}
+
+
+def slack(rows: int) -> float:
+    """By how much of its size a sum of so many doubles may differ if they are added in another order.
+
+    Rounding errors come to the square root of their number. Up to ten billion rows it is less than one of them is of
+    the whole, so that a row which is missing is always seen.
+    """
+    return (16 + 4 * sqrt(rows)) * 2.0**-52
+
+
+def provable(pipeline: Pipeline, at: tables.Lake) -> list[str]:
+    """The gold tables that there are to prove with Spark."""
+    return [
+        name for name, table in pipeline.gold.items()
+        if not table.mode and tables.delta_table(at.table("gold", name)) is not None
+    ]  # fmt: skip
+
+
+def unprovable(pipeline: Pipeline) -> list[Finding]:
+    """The gold tables that no query can be run again for."""
+    why = "a streaming aggregation is not run again: which rows came too late for it depends on when they came"
+    return [Finding("unproved", name, why) for name, table in pipeline.gold.items() if table.mode]
+
+
+def prove(spark: SparkSession, pipeline: Pipeline, at: tables.Lake, percent: float = 100) -> Iterator[Finding]:
+    """Compares each gold table with what its query gives.
+
+    Args:
+        spark: the session; each table gets one of its own, for its views.
+        pipeline: the definition.
+        at: the lake.
+        percent: how many of the rows, or groups, are compared.
+    """
+    for name in provable(pipeline, at):
+        way, table = plan.flows(pipeline, at, "gold")[name], pipeline.gold[name]
+        try:
+            yield from _Proof(spark.newSession(), pipeline.name, way, table, at, percent).findings()
+        except Exception as raised:
+            error = readable(raised, "gold", name, private=way.private)
+            why = error.message if isinstance(error, SluicegateError) else str(error).split("\n")[0]
+            cause = error.cause.split("\n")[0] if isinstance(error, SluicegateError) else ""
+            yield Finding(
+                "unproved", name, f"its query could not be run again: {': '.join(filter(None, [why, cause]))}"
+            )
+
+
+@dataclass
+class _Proof:
+    """The proof of one table."""
+
+    spark: SparkSession
+    pipeline: str
+    way: Flow
+    table: GoldTable
+    at: tables.Lake
+    percent: float
+
+    def findings(self) -> Iterator[Finding]:
+        target = tables.delta_table(self.way.target)
+        if target is None:
+            return
+        line, now = offsets.lineage(target), progress(self.way)
+        if line.ours is None or line.ours.ours is None:
+            yield self._found("unproved", "its log no longer tells what it was made from", self._anew)
+        elif why := self._other(now, line):
+            yield self._found("unproved", f"the next run makes it again: {why}", self._run)
+        else:
+            yield from self._compared(target, line.ours.ours)
+
+    def _other(self, now: Progress, line: offsets.Lineage) -> str:
+        """Why the table is not what today's query over today's tables once gave; empty if it is."""
+        made = (line.ours.ours or {}) if line.ours else {}
+        if line.news:
+            return "it was restored"
+        if now.kind == "blocked":
+            return now.why
+        if made.get("fingerprint") != self.way.fingerprint:
+            return "its definition changed"
+        if now.since < 0:
+            return f"{name_of(self.way.source)} is not the table that it was filled from"
+        was = {name: str(stamp).rpartition("@")[0] for name, stamp in made.get("inputs", {}).items()}
+        of = {name: stamp.rpartition("@")[0] for name, stamp in now.stamps.items()}
+        other = sorted(name for name in {*was, *of} if was.get(name) != of.get(name))
+        return f"{', '.join(other)} is not the table that it was filled from" if other else ""
+
+    def _compared(self, target: DeltaTable, made: dict[str, Any]) -> Iterator[Finding]:
+        from sluicegate.gold import recompute
+
+        batch = self._batch(made)
+        due = recompute.plainly(batch, self.way.table, self.table, self.at)
+        stored = self.spark.read.format("delta").option("versionAsOf", target.version()).load(self.way.target)
+        if odd := {c.lower() for c in due.columns} ^ {c.lower() for c in stored.columns}:
+            yield self._found("wrong", f"its columns are not those of its query: {', '.join(sorted(odd))}", self._anew)
+            return
+        exact = recompute.rounded_once(batch, self.way.table, self.table, self.at)
+        if exact is not None and (exact[1] is not None or _is_steady(exact[0])):
+            found = self._difference(stored, exact[0], 0)
+            yield from [self._told(found, due)] if found.count else self._beside(stored, due, exact[1])
+            return
+        found = self._difference(stored, due)
+        if found.count and exact is not None:
+            again = self._difference(stored, exact[0])
+            yield self._told(again, due) if again.count else self._excused(found)
+        elif found.count:
+            yield self._told(found, due)
+
+    def _beside(self, stored: DataFrame, due: DataFrame, rounded: set[str] | None) -> Iterator[Finding]:
+        """What is to be said of a table that is exactly what sums without rounding make.
+
+        Args:
+            stored: the table.
+            due: what Spark's own sums make.
+            rounded: the columns that may differ, as they are made of sums; any if it is not known which.
+        """
+        found = self._difference(stored, due)
+        may = {column.lower() for column in rounded or stored.columns}
+        others = [column for column in stored.columns if column.lower() not in may]
+        if found.count and others:
+            spelled = {column.lower() for column in others}
+            same = due.select(*[quoted(column) for column in due.columns if column.lower() in spelled])
+            if (other := self._difference(stored.select(*map(quoted, others)), same)).count:
+                yield self._told(other, due)
+                return
+        if found.count:
+            yield self._excused(found)
+
+    def _excused(self, found: Compared) -> Finding:
+        rows = f"{found.count:,} {'row is' if found.count == 1 else 'rows are'}"
+        said = f"{rows} as sums without rounding make them; Spark's own, which depend on the order, are other"
+        return self._found("unproved", said)
+
+    def _told(self, found: Compared, due: DataFrame) -> Finding:
+        of = f" in a sample of {self.percent:g} %" if self.percent < 100 else ""
+        rows = f"{found.count:,} {'row differs' if found.count == 1 else 'rows differ'} from its query{of}"
+        if found.others:
+            rows += f": {'; '.join(map(str, found.others))}{', …' if found.count > len(found.others) else ''}"
+        if why := self._unsteady(due):
+            return self._found("unproved", f"{why}; {rows}")
+        return self._found("wrong", rows, self._anew)
+
+    def _difference(self, stored: DataFrame, due: DataFrame, by: float | None = None) -> Compared:
+        kinds = {field.name: field.dataType for field in stored.schema}
+        spelled = {name.lower(): name for name in kinds}
+        due = due.toDF(*[spelled[name.lower()] for name in due.columns])
+        keys = [key for key in self._keys if key in kinds]
+        there, should = (sampled(frame, kinds, keys, self.percent) for frame in (stored, due))
+        return compare(there, should, keys, slack(self._read) if by is None else by, values=not self.way.private)
+
+    @cached_property
+    def _keys(self) -> list[str]:
+        """The columns that a row of the table is known by, as far as its query tells."""
+        grouped = self.way.upkeep.grouped if self.way.upkeep else None
+        return [grouped.keys[number] for number in sorted(grouped.keys)] if grouped and grouped.located else []
+
+    def _batch(self, made: dict[str, Any]) -> Batch:
+        """All rows of the versions that the table says it was made of."""
+        stamps = {name: str(stamp) for name, stamp in made.get("inputs", {}).items()}
+        versions = {name: int(stamp.rpartition("@")[2]) for name, stamp in stamps.items()}
+        then = Progress("whole", -1, int(made["until"]), versions, stamps)
+        of = [(self.way.source, then.until), *((self.way.inputs[name], version) for name, version in versions.items())]
+        self._read = sum(tables.rows(tables.delta_table(*one)) for one in of)
+        rows = self.spark.read.format("delta").option("versionAsOf", then.until).load(self.way.source)
+        all_rows, report = Delivery(rows, self.way), TableReport(self.way.table, "gold")
+        return Batch(all_rows, self._read, True, False, then, self.way, report, {})
+
+    def _unsteady(self, frame: DataFrame) -> str:
+        """Why the query need not give the same rows again; empty if it must."""
+        analyzed = frame._jdf.queryExecution().analyzed()
+        words = set(_words(analyzed))
+        if not analyzed.deterministic():
+            return (
+                "whether it is right cannot be said, as Spark says that its query may have another value with each run"
+            )
+        if moments := sorted(words & (MOMENTS | OF_DAYS)):
+            return f"whether it is right cannot be said, as its query asks for the moment ({', '.join(moments)})"
+        if choices := sorted(words & CHOICES):
+            return f"whether it is right cannot be said, as its query may choose among equals ({', '.join(choices)})"
+        return ""
+
+    @property
+    def _run(self) -> str:
+        return f"sluicegate run {self.pipeline}"
+
+    @property
+    def _anew(self) -> str:
+        return f"sluicegate run {self.pipeline} --full-refresh {self.way.table}"
+
+    def _found(self, kind: Any, what: str, mend: str = "") -> Finding:
+        return Finding(kind, self.way.table, what, mend)
+
+
+def _is_steady(frame: DataFrame) -> bool:
+    """Whether no function of an aggregation adds numbers in the order in which it meets the rows."""
+    node = frame._jdf.queryExecution().analyzed()
+    while node.getClass().getSimpleName() != "Aggregate":
+        if node.children().size() != 1:
+            return False
+        node = node.children().apply(0)
+    return all(name in STEADY for name in _functions(node, top=True))
+
+
+def _functions(node: Any, *, top: bool = False) -> Iterator[str]:
+    """Class names of the aggregate functions in the expressions of an aggregation."""
+    if node.getClass().getSimpleName() == "AggregateExpression":
+        function = node.aggregateFunction()
+        kind = function.dataType().simpleString()
+        whole = function.getClass().getSimpleName() == "Sum" and kind not in ("double", "float")
+        yield "Count" if whole else function.getClass().getSimpleName()
+        return
+    parts = node.aggregateExpressions() if top else node.children()
+    for number in range(parts.size()):
+        yield from _functions(parts.apply(number))
+
+
+def _words(node: Any) -> Iterator[str]:
+    """Class names of all parts of a plan of Spark's, and texts in it that a cast makes a moment of."""
+    from py4j.protocol import Py4JError  # type: ignore[import-untyped]
+
+    name = node.getClass().getSimpleName()
+    yield name
+    if name == "Literal" and (text := str(node.toString()).strip().lower()) in OF_DAYS:
+        yield text
+    for kind in ("children", "expressions"):
+        try:
+            parts = getattr(node, kind)()
+        except Py4JError:  # only plans have expressions
+            continue
+        for number in range(parts.size()):
+            yield from _words(parts.apply(number))
+    if name in SUBQUERIES:
+        yield from _words(node.plan())

@@ -1,0 +1,322 @@
+"""A continuous run: at each tick of the clock the layers that have work, in one Spark that stays.
+
+It keeps nothing of its own: how far each table has come stands in the table's own log, so it can be killed at any
+instant. The ticks are those of Spark's ``Trigger.ProcessingTime``: multiples of the interval since 1970; what takes
+longer makes the next one begin at once, and ticks that were missed are not made up for.
+Source: ProcessingTimeExecutor of Spark, sql/core/src/main/scala/org/apache/spark/sql/execution/streaming/runtime.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import signal
+import time
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from datetime import UTC, datetime
+from types import FrameType
+from typing import TYPE_CHECKING, Any
+
+from sluicegate import processes
+from sluicegate.definition import load
+from sluicegate.errors import (
+    AccountingError,
+    DefinitionError,
+    ExpectationFailed,
+    LakeLocked,
+    PipelineMissing,
+    SluicegateError,
+    UserError,
+)
+from sluicegate.flow import report
+from sluicegate.flow.report import RunReport
+from sluicegate.jobs import layer as layer_job
+from sluicegate.lake import tables as lake_tables
+from sluicegate.lake.lock import pipeline_lock
+from sluicegate.monitor import plan, streams
+from sluicegate.settings import Settings
+from sluicegate.spark import session
+from sluicegate.times import time_span, utc_now
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from sluicegate.definition import Pipeline
+
+# Ticks in a row that may fail by what may have gone at the next: a lost executor, another writer's commit.
+FAILURES = 3
+
+# Seconds in which a request to stop is seen.
+LOOK = 1.0
+
+SHORTEST = 0.1
+
+
+def interval(text: str) -> float:
+    """The interval of a continuous run, in seconds.
+
+    Raises:
+        UserError: it is no time span, or a shorter one than anybody can keep.
+    """
+    try:
+        seconds = time_span(text).total_seconds()
+    except ValueError:
+        hint = "as in 4s, 30 seconds or 1 hour 30 minutes"
+        raise UserError(f"--every is a time span, and {text!r} is none", hint=hint) from None
+    if seconds < SHORTEST:
+        raise UserError(f"--every {text} is too short", hint=f"it is at least {SHORTEST:g} s")
+    return seconds
+
+
+def next_tick(now: float, every: float) -> float:
+    """The first tick after a moment, both in seconds since 1970."""
+    return now // every * every + every
+
+
+# --- the command -----------------------------------------------------------------------------------------------------
+
+
+def start(
+    pipeline: Pipeline, settings: Settings, layer: str | None, every: str, tell: Callable[[str], None]
+) -> RunReport:
+    """Submits the job, and waits for its end. Ctrl-C and SIGTERM let it end its batch; a second one kills it.
+
+    Args:
+        pipeline: the definition.
+        settings: where things are.
+        layer: only this one; None for all.
+        every: the interval.
+        tell: takes each line, those that begin with ``flow.report.BATCH`` too.
+
+    Raises:
+        PipelineMissing: there is no such layer.
+        UserError: the interval is none.
+        SluicegateError: what ended the job.
+    """
+    from sluicegate.run.pipeline import submit
+
+    interval(every)
+    if layer is not None and layer not in lake_tables.LAYERS:
+        raise PipelineMissing(f"there is no layer {layer}", hint=f"the layers are {', '.join(lake_tables.LAYERS)}")
+    at, identity = lake_tables.Lake(settings.lake, pipeline.name), streams.new_id()
+    asked: list[int] = []
+
+    def on_signal(number: int, _frame: FrameType | None) -> None:
+        if asked:
+            raise KeyboardInterrupt
+        asked.append(number)
+        streams.ask_to_stop(at, identity)
+        tell("stopping after the current batch; once more stops at once, and loses nothing either")
+
+    former = {number: signal.signal(number, on_signal) for number in (signal.SIGINT, signal.SIGTERM)}
+    extra = ["--every", every, "--id", identity, *(["--layer", layer] if layer else [])]
+    try:
+        return submit("continuous", pipeline.name, settings, {"run_id": f"continuous {identity}"}, tell, extra)
+    finally:
+        for number, handler in former.items():
+            signal.signal(number, handler)
+        with suppress(OSError):  # a job that was killed could not
+            streams.forget(at, identity)
+
+
+# --- the job ---------------------------------------------------------------------------------------------------------
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """The whole of ``spark_jobs/continuous.py``; the exit codes are those of ``jobs.layer.main``."""
+    return layer_job.guarded(lambda: _run(parser().parse_args(argv)))
+
+
+def parser() -> argparse.ArgumentParser:
+    """The command line of the job."""
+    made = layer_job.parser("continuous")
+    made.description = "Runs the layers of a pipeline that have work, at each tick, until it is told to stop."
+    made.add_argument("--every", required=True, metavar="TIME", help="the interval, as 4s or 2 minutes")
+    made.add_argument("--layer", choices=lake_tables.LAYERS, help="only this layer")
+    made.add_argument("--id", help="what it is called in `sluicegate streams`: eight hexadecimal digits")
+    return made
+
+
+def _run(arguments: argparse.Namespace) -> RunReport:
+    identity = arguments.id or streams.new_id()
+    if not streams.ID.fullmatch(identity):
+        raise UserError("--id is eight hexadecimal digits")
+    every = interval(arguments.every)
+    pipeline, at, facts = layer_job.subject(arguments)
+    settings = Settings.of(arguments.lake, arguments.landing, arguments.pipelines)
+    stream = streams.Stream(pipeline.name, identity, arguments.every, arguments.layer, world=processes.world())
+    with streams.Registration(at, stream) as known:
+        return Continuous(settings, at, stream, facts, known).run(every)
+
+
+class Continuous:
+    """The loop.
+
+    Args:
+        settings: where things are.
+        at: the pipeline's lake.
+        stream: which run this is.
+        facts: who runs this, for every commit.
+        known: where it says what has become of it, and is asked to stop.
+        spark: a session to use instead of one of its own.
+    """
+
+    def __init__(
+        self,
+        settings: Settings,
+        at: lake_tables.Lake,
+        stream: streams.Stream,
+        facts: dict[str, Any],
+        known: streams.Registration,
+        spark: SparkSession | None = None,
+    ) -> None:
+        self.settings, self.at, self.stream, self.known, self._spark = settings, at, stream, known, spark
+        self.facts = {"run_id": f"continuous {stream.id}", **facts}
+        self.batches = self.rows = self.failures = 0
+        self._pipeline: Pipeline | None = None
+        self._files: dict[str, tuple[int, int]] = {}
+        self._waits_for = ""
+        self._parent = os.getppid()
+        self._opens = spark is None
+
+    def run(self, every: float) -> RunReport:
+        """Goes on until it is asked to stop.
+
+        Args:
+            every: seconds between two ticks.
+
+        Raises:
+            SluicegateError: the user's mistake, a broken ``expect_or_fail``, or the last of several failures.
+        """
+        began = time.monotonic()
+        self.definition()
+        name, identity = self.at.pipeline, self.stream.id
+        report.say(f"continuous run {identity} of {name}, every {self.stream.every}; "
+                   f"`sluicegate streams --stop {identity}` or Ctrl-C stops it")  # fmt: skip
+        while self._goes_on():
+            due = next_tick(time.time(), every)
+            self.tick()
+            while (left := due - time.time()) > 0 and self._goes_on():
+                if left > every:  # somebody set the clock back
+                    due = next_tick(time.time(), every)
+                time.sleep(min(left, every, LOOK))
+        done = RunReport(self.at.pipeline, "continuous", seconds=time.monotonic() - began)
+        done.notes = [f"stopped: {self.batches:,} batches, {self.rows:,} rows in {done.seconds:.0f} s"]
+        report.say(done.notes[0])
+        return done
+
+    def _goes_on(self) -> bool:
+        # A JVM that was ended leaves its Python behind.
+        return os.getppid() == self._parent and not self.known.stop_asked()
+
+    def tick(self) -> None:
+        """Runs the layers that have work, if there are any.
+
+        Raises:
+            SluicegateError: see ``run``.
+        """
+        try:
+            self._work()
+        except LakeLocked as busy:
+            # Whoever holds it does the same work, or work that comes first.
+            if self._waits_for != busy.message:
+                report.say(f"{_clock()}  this tick is left out: {busy.message}")
+            self._waits_for = busy.message
+        except DefinitionError as error:  # it may have been caught while it was being written
+            self._failed(error, error)
+        except (UserError, ExpectationFailed, AccountingError):
+            raise
+        except Exception as error:
+            self._failed(error, error if isinstance(error, SluicegateError) else layer_job.unexpected(error))
+        else:
+            if self.failures:
+                self.failures = 0
+                self.known.tell(failures=0)
+            self._waits_for = ""
+
+    def _work(self) -> None:
+        pipeline = self.definition()
+        found = plan.pending(pipeline, self.settings).late
+        layers = [layer for layer in found if self.stream.layer in (None, layer)]
+        if layers:
+            with pipeline_lock(self.at, f"continuous run {self.stream.id}", wait=0):
+                self._batch(pipeline, layers)
+
+    def _batch(self, pipeline: Pipeline, layers: Sequence[str]) -> None:
+        began, reports = time.monotonic(), []
+        spark = self._session(pipeline)
+        for layer in layers:
+            reports.append(layer_job.Job(pipeline, self.at, layer, self.facts, spark, tell=lambda _line: None).run())
+        self.batches += 1
+        self.rows += sum(table.read for table in reports[0].tables)
+        self.known.tell(batches=self.batches, rows=self.rows, last_batch=utc_now())
+        report.say("\n".join(_lines(self.batches, reports, time.monotonic() - began)))
+        self._say_json(batch=self.batches, ended=utc_now(), seconds=round(time.monotonic() - began, 3),
+                       layers=[done.as_dict() for done in reports])  # fmt: skip
+
+    def definition(self) -> Pipeline:
+        """The definition as it is on disk now, which is only read again if a file of it changed.
+
+        Raises:
+            PipelineMissing: it is gone.
+            DefinitionError: it has mistakes.
+        """
+        folder = self.settings.pipelines / self.at.pipeline
+        files = {str(file): (stat.st_mtime_ns, stat.st_size) for file in sorted(folder.rglob("*"))
+                 if file.is_file() for stat in [file.stat()]}  # fmt: skip
+        if self._pipeline is None or files != self._files:
+            again = self._pipeline is not None
+            self._pipeline = load(self.at.pipeline, self.settings)
+            self._files = files
+            if again:
+                report.say(f"{_clock()}  the definition changed, and counts from here on")
+        return self._pipeline
+
+    def _session(self, pipeline: Pipeline) -> SparkSession:
+        # Also where there is one already: a definition may have marked personal data since.
+        if self._spark is None or self._opens:
+            self._spark = session.open_session(f"{pipeline.name}.continuous", self.at, private=bool(pipeline.pii))
+        return self._spark
+
+    def _failed(self, raised: Exception, error: SluicegateError) -> None:
+        self.failures += 1
+        if self.failures >= FAILURES:
+            raise error from raised
+        self.known.tell(failures=self.failures)
+        report.say(f"{_clock()}  failed, and tried again at the next tick ({self.failures} of {FAILURES}):\n"
+                   + error.for_people())  # fmt: skip
+        self._say_json(failed=error.as_dict(), in_a_row=self.failures)
+
+    def _say_json(self, **facts: Any) -> None:
+        facts = {"pipeline": self.at.pipeline, "id": self.stream.id, **facts}
+        report.say(f"{report.BATCH} {json.dumps(facts, default=str)}")
+
+
+def _lines(number: int, reports: Sequence[RunReport], seconds: float) -> list[str]:
+    """What a batch did: a line, and what of its tables should not be overlooked."""
+    parts = [part for done in reports if (part := _part(done))]
+    lines = [f"{_clock()}  batch {number:,}: {'; '.join(parts) or 'nothing new'}   {seconds:.1f} s"]
+    for table in (table for done in reports for table in done.tables):
+        if table.failed or table.changed_files or table.late or (table.state == "rebuilt" and table.why):
+            lines += [table.line(), *table.remarks()]
+    return lines
+
+
+def _part(done: RunReport) -> str:
+    tables = [table for table in done.tables if table.state not in ("idle", "blocked")]
+    if not tables:
+        return ""
+    read, written = sum(table.read for table in tables), sum(table.written for table in tables)
+    if done.layer == "bronze":
+        return f"bronze {read:,} read from {report.files(sum(table.files for table in tables))}"
+    if done.layer == "silver":
+        counts = ("quarantined", "dropped", "duplicates")
+        others = [f" + {n:,} {what}" for what in counts if (n := sum(getattr(table, what) for table in tables))]
+        return f"silver {read:,} read = {written:,} written{''.join(others)}"
+    return f"gold {', '.join(table.table for table in tables)}"
+
+
+def _clock() -> str:
+    return datetime.now(UTC).strftime("%H:%M:%S")

@@ -1,0 +1,287 @@
+"""What a job in ``spark_jobs/`` does: arguments, lock, one layer of one pipeline, report."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import time
+from collections.abc import Callable, Collection, Mapping, Sequence
+from functools import partial
+from threading import Lock
+from typing import TYPE_CHECKING, Any
+
+from sluicegate import processes
+from sluicegate.definition import load
+from sluicegate.errors import SluicegateError, UserError
+from sluicegate.flow import loop, report
+from sluicegate.flow.progress import Flow, progress
+from sluicegate.flow.report import RunReport, TableReport, say
+from sluicegate.jobs.parallel import side_by_side
+from sluicegate.lake import tables as lake_tables
+from sluicegate.lake.lock import pipeline_lock
+from sluicegate.landing import clean_source, discovery, file_status
+from sluicegate.monitor import event_log, plan
+from sluicegate.run.request import MODES, Request
+from sluicegate.schema import history
+from sluicegate.settings import Settings
+from sluicegate.spark import s3_commits, session
+from sluicegate.storage import aws, store_errors
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from sluicegate.definition import Layer, Pipeline
+    from sluicegate.flow.loop import Batch
+    from sluicegate.flow.selection import Choice
+
+
+# Tables of a layer that are filled at a time. They share the executors; what waits for one's commit gains by it.
+SIDE_BY_SIDE = 4
+
+
+def main(layer: Layer, argv: Sequence[str] | None = None) -> int:
+    """Runs one layer of one pipeline; the whole of a script in ``spark_jobs/``.
+
+    Args:
+        layer: bronze, silver or gold.
+        argv: the command line; by default the process's own.
+
+    Returns:
+        the exit code: 0 done, 1 anything else, 2 the user's mistake, 3 data broke an ``expect_or_fail`` or a case of
+            the tests.
+    """
+    return guarded(lambda: _layer(layer, layer_parser(layer).parse_args(argv)))
+
+
+def guarded(work: Callable[[], RunReport]) -> int:
+    """Does a job's work, ends its output with the report or the error, and returns the exit code."""
+    processes.end_with_parent()
+    try:
+        done = work()
+    except SluicegateError as error:
+        report.end_with_error(error)
+        return error.exit_code
+    except Exception as error:
+        report.end_with_error(unexpected(error))
+        if os.environ.get("SLUICEGATE_DEBUG"):
+            raise
+        return 1
+    report.end_with_report(done)
+    return 0
+
+
+def _layer(layer: Layer, arguments: argparse.Namespace) -> RunReport:
+    pipeline, at, facts = subject(arguments)
+    tables = [name for name in (arguments.tables or "").split(",") if name]
+    max_files = arguments.max_files if layer == "bronze" else None
+    asked = Request.of(pipeline, arguments.mode, arguments.since, arguments.until, tables, max_files)
+    with pipeline_lock(at, str(facts.get("run_id") or f"{layer} job of {pipeline.name}")):
+        return Job.asked(pipeline, at, layer, facts, asked).run()
+
+
+def subject(arguments: argparse.Namespace) -> tuple[Pipeline, lake_tables.Lake, dict[str, Any]]:
+    """What a job's arguments speak of: the pipeline, its lake, and who runs this."""
+    settings = Settings.of(arguments.lake, arguments.landing, arguments.pipelines)
+    pipeline = load(arguments.pipeline, settings)
+    return pipeline, lake_tables.Lake(settings.lake, pipeline.name), _run_info(arguments.run_info)
+
+
+def parser(layer: str) -> argparse.ArgumentParser:
+    """The command line of a layer's job, which ``docs/reference.md`` is made from as well."""
+    parser = argparse.ArgumentParser(prog=f"{layer}.py", description=f"Runs the {layer} layer of a pipeline.")
+    parser.add_argument("--pipeline", required=True, help="name of the pipeline's folder")
+    parser.add_argument("--lake", help="path or URI of the tables' root (default: $SLUICEGATE_LAKE, else ./lake)")
+    parser.add_argument("--landing", help="folder that files land in (default: $SLUICEGATE_LANDING, else ./landing)")
+    parser.add_argument("--pipelines", help="folder of definitions (default: $SLUICEGATE_PIPELINES, else ./pipelines)")
+    parser.add_argument("--run-info", default="{}", help="JSON object: who runs this; it goes into every commit")
+    return parser
+
+
+def layer_parser(layer: str) -> argparse.ArgumentParser:
+    """The command line of the job of a layer; see ``Request``."""
+    made = parser(layer)
+    made.add_argument("--mode", choices=MODES, default="incremental",
+                      help="what is new; besides that an interval again; or the tables anew")  # fmt: skip
+    made.add_argument("--from", dest="since", metavar="TIME", help="its beginning by event time, ISO 8601, UTC")
+    made.add_argument("--to", dest="until", metavar="TIME", help="its end, which does not belong to it")
+    made.add_argument("--tables", metavar="NAMES", help="only these tables, with commas between (default: all)")
+    if layer == "bronze":
+        made.add_argument("--max-files", type=int, metavar="N",
+                          help="each table takes in so many files at most, the oldest first")  # fmt: skip
+    return made
+
+
+def _run_info(text: str) -> dict[str, Any]:
+    try:
+        facts = json.loads(text)
+    except ValueError as error:
+        raise UserError("--run-info is not JSON", cause=str(error)) from error
+    if not isinstance(facts, dict):
+        raise UserError("--run-info is not a JSON object", hint='for example {"run_id": "manual"}')
+    return facts
+
+
+def unexpected(error: Exception) -> SluicegateError:
+    """Any other error as one sentence; Java's stack is left out, since the first lines say what happened."""
+    if (of_store := store_errors.readable(error)) is not None:
+        return of_store
+    text = str(error).split("JVM stacktrace")[0].split("\n\tat ")[0].strip()
+    return SluicegateError(
+        f"the job failed: {type(error).__name__}",
+        cause="\n    ".join(text.splitlines()[:12]),
+        hint="set SLUICEGATE_DEBUG=1 for the whole trace; a new run goes on where the last commit ended",
+    )
+
+
+class Job:
+    """One layer of a pipeline, its tables side by side in one Spark, which is only started when there is work.
+
+    Args:
+        pipeline: the definition.
+        at: the lake.
+        layer: bronze, silver or gold.
+        facts: who runs this, for every commit.
+        spark: a session to use instead of one of its own.
+        only: the table or tables to run; None for all of the layer.
+        look: how to find files that have landed, instead of looking at the landing folder.
+        choice: records of silver tables to apply again.
+        anew: whether tables of silver and gold, and of bronze those of Delta tables, are to be made again whole.
+        tell: takes each line for people.
+    """
+
+    def __init__(
+        self,
+        pipeline: Pipeline,
+        at: lake_tables.Lake,
+        layer: str,
+        facts: Mapping[str, Any],
+        spark: SparkSession | None = None,
+        *,
+        only: str | Collection[str] | None = None,
+        look: discovery.Look | None = None,
+        choice: Choice | None = None,
+        anew: bool = False,
+        tell: Callable[[str], None] = say,
+    ) -> None:
+        self.pipeline, self.at, self.layer, self.facts = pipeline, at, layer, {"pipeline": pipeline.name, **facts}
+        self._spark, self._look, self._choice, self._anew, self._tell = spark, look, choice, anew, tell
+        self._only = [only] if isinstance(only, str) else only
+        self._opening = Lock()
+        self.done = RunReport(pipeline.name, layer)
+
+    @classmethod
+    def asked(
+        cls,
+        pipeline: Pipeline,
+        at: lake_tables.Lake,
+        layer: Layer,
+        facts: Mapping[str, Any],
+        request: Request,
+        spark: SparkSession | None = None,
+    ) -> Job:
+        """The job that does a layer's part of what is asked for."""
+        only = request.names(pipeline, layer)
+        anew = request.mode == "full-refresh"
+        return cls(pipeline, at, layer, facts, spark, only=only, look=request.look, choice=request.interval, anew=anew)
+
+    def run(self) -> RunReport:
+        """Runs the tables in order. A table that fails does not keep the others from running.
+
+        Raises:
+            SluicegateError: the first failure, after all tables were tried.
+        """
+        started = time.monotonic()
+        self._tell(f"{self.pipeline.name} {self.layer}")
+        if aws.on_s3(self.at.root) and not s3_commits.is_proven(self.at.locks):
+            self._session()  # refuses a store that is not safe, before anything is written to it
+        ways = plan.flows(self.pipeline, self.at, self.layer)
+        ways = {name: way for name, way in ways.items() if self._only is None or name in self._only}
+        failed = side_by_side(plan.needs(ways), lambda name: self._told(name, ways[name]), SIDE_BY_SIDE)
+        self.done.tables.sort(key=lambda table: [*ways].index(table.table))
+        for interrupt in (error for error in failed.values() if not isinstance(error, Exception)):
+            raise interrupt
+        event_log.copy_events(self.pipeline, self.at)
+        self.done.seconds = time.monotonic() - started
+        for error in failed.values():
+            raise error
+        return self.done
+
+    def _told(self, name: str, way: Flow) -> None:
+        """Runs a table, and says at once how it failed if it did."""
+        try:
+            self._table(name, way)
+        except Exception as error:
+            self._tell(f"  {self.layer:<6} {name:<28} FAILED: {error}".split("\n")[0])
+            raise
+
+    def _table(self, name: str, way: Flow) -> None:
+        found: discovery.Discovery | None = None
+        files = self.layer == "bronze" and self.pipeline.bronze[name].of_files
+        if files:
+            file_status.copy(self.at, name)  # of a run that was killed before it could: discovery asks what failed
+            found = discovery.enter(name, self.pipeline.bronze[name], self.at, self._look)
+        now = progress(way)
+        choice = self._choice if self._choice and self._choice.of(name, self.pipeline) else None
+        anew = self._anew and not files and now.kind != "blocked"
+        try:
+            if now.work or anew or (choice is not None and now.kind == "idle"):
+                done = self._run(name, way, choice, anew=anew)
+            else:
+                done = TableReport(name, self.layer, state=now.kind, why=now.why)
+        finally:
+            if files:  # also when a later chunk failed: the earlier ones are in the table
+                taken = file_status.copy(self.at, name)
+        if self.layer == "bronze" and now.work:
+            history.keep(self.at, name)
+        if files and done.state == "written":
+            done.read = done.written = taken.rows
+            done.corrupt, done.rescued, done.failed = taken.corrupt, taken.rescued, taken.failed
+        if found is not None:
+            done.changed_files, done.moved_files = found.changed.num_rows, found.moved.num_rows
+            done.refused = dict(found.refused)
+        self.done.tables.append(done)
+        remarks = done.remarks()
+        if self.layer == "bronze":
+            table = self.pipeline.bronze[name]
+            remarks += clean_source.clean(name, table, self.at).remarks(name, table)
+        self._tell("\n".join([done.line(), *remarks]))
+
+    def _run(self, name: str, way: Flow, choice: Choice | None, *, anew: bool) -> TableReport:
+        if self.layer == "gold" and self.pipeline.gold[name].mode:
+            from sluicegate.gold import streaming
+
+            return streaming.run(self._session(), way, self.pipeline.gold[name], self.at, self.facts, anew=anew)
+        return loop.run(self._session(), way, self._apply(name), self.facts, choice, anew=anew)
+
+    def _session(self) -> SparkSession:
+        """A session of one table's own: settings and views of one do not meet those of another."""
+        with self._opening:
+            if self._spark is None:
+                name = f"{self.pipeline.name}.{self.layer}"
+                self._spark = session.open_session(name, self.at, private=bool(self.pipeline.pii))
+                report.say_where(self._spark.sparkContext)
+        return self._spark.newSession()
+
+    def _apply(self, name: str) -> Callable[[Batch], None]:
+        """What the layer does with one batch of this table; imported here, since an idle job needs no Spark."""
+        if self.layer == "bronze" and not self.pipeline.bronze[name].of_files:
+            from sluicegate.bronze import delta_source
+
+            return partial(delta_source.apply, name=name, table=self.pipeline.bronze[name])
+        if self.layer == "bronze":
+            from sluicegate.bronze import layer as bronze_layer
+
+            return partial(bronze_layer.apply, name=name, table=self.pipeline.bronze[name], at=self.at)
+        if name in self.pipeline.deidentified_tables:
+            from sluicegate.silver import deidentified
+
+            of = self.pipeline.silver[self.pipeline.deidentified_tables[name]]
+            return partial(deidentified.apply, name=name, table=of, at=self.at)
+        if self.layer == "silver":
+            from sluicegate.silver import layer as silver_layer
+
+            return partial(silver_layer.apply, name=name, table=self.pipeline.silver[name], at=self.at)
+        from sluicegate.gold import layer as gold_layer
+
+        return partial(gold_layer.apply, name=name, table=self.pipeline.gold[name], at=self.at)

@@ -1,0 +1,62 @@
+"""Judging records again once a rule, a transform or a lookup was corrected: ``sluicegate replay``."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Sequence
+
+from sluicegate.definition import Pipeline
+from sluicegate.definition.fields import nearest
+from sluicegate.errors import UserError, Where
+from sluicegate.flow.report import RunReport
+from sluicegate.flow.selection import Replay
+from sluicegate.jobs import layer as layer_job
+from sluicegate.lake.lock import pipeline_lock
+
+
+def demand(pipeline: Pipeline, replay: Replay) -> None:
+    """Makes sure that there is what is to be replayed.
+
+    Raises:
+        PipelineMissing: the pipeline has no such table.
+        UserError: it is no silver table, or has no such rule.
+    """
+    layer, _ = pipeline.table(replay.table)
+    if layer != "silver":
+        raise UserError(
+            f"{replay.table} is a {layer} table, and what is judged is silver",
+            where=Where(table=replay.table),
+            hint=f"the silver tables are {', '.join(pipeline.silver) or 'none'}; `sluicegate reset` is for bronze",
+        )
+    known = pipeline.silver[replay.table].expectations
+    for rule in replay.rules:
+        # Rules that every table has ("k is not null", "CAST(v AS INT) fits") are not in the definition.
+        if rule not in known and " " not in rule:
+            hint = nearest(rule, list(known)) or f"its rules are {', '.join(known) or 'none'}"
+            raise UserError(f"{replay.table} has no rule {rule}", where=Where(table=replay.table), hint=hint)
+
+
+def parser() -> argparse.ArgumentParser:
+    """The command line of ``spark_jobs/replay.py``."""
+    made = layer_job.parser("replay")
+    made.add_argument("--table", required=True, help="silver table")
+    made.add_argument("--rule", action="append", default=[], help="only records that broke this rule; repeatable")
+    made.add_argument("--dropped", action="store_true", help="those that rules dropped, too")
+    made.add_argument("--everything", action="store_true", help="all records of the table's source")
+    made.add_argument("--validate", action="store_true", help="write nothing, and tell what would change")
+    return made
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """The whole of ``spark_jobs/replay.py``; returns the exit code."""
+    return layer_job.guarded(lambda: _run(parser().parse_args(argv)))
+
+
+def _run(arguments: argparse.Namespace) -> RunReport:
+    pipeline, at, facts = layer_job.subject(arguments)
+    which = (arguments.dropped, arguments.everything, arguments.validate)
+    replay = Replay(arguments.table, tuple(arguments.rule), *which)
+    demand(pipeline, replay)
+    only = replay.table if replay.validate else None  # else the tables that read it follow
+    with pipeline_lock(at, str(facts.get("run_id") or f"replay of {replay.table}")):
+        return layer_job.Job(pipeline, at, "silver", facts, choice=replay, only=only).run()

@@ -1,0 +1,1 @@
+"""Delta tables through delta-rs, without a JVM."""

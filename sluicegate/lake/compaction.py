@@ -1,0 +1,96 @@
+"""The small files of a table of our own put together: no row changes, and not all of them are written anew.
+
+The newest files are put into one, with those before them as long as these hold no more rows than the newer ones: so
+the files of a table of n commits are some log n, and each row is written anew so many times, not once a commit. It is
+not delta-rs's OPTIMIZE: of two at once both succeed, and every row is doubled (1.6.6). This is one commit that adds a
+file and removes others (``dataChange`` is false for all: a stream of changes passes over it), and it is compare-and-set
+on the version in which the files were looked at.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Mapping
+from typing import Any
+from uuid import uuid4
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from deltalake import CommitProperties, DeltaTable
+from deltalake.transaction import AddAction, RemoveAction
+
+from sluicegate.lake import tables
+
+# Rows of a file that are read or left out together.
+ROW_GROUP = 16_384
+
+
+def put_together(table: DeltaTable, column: str, texts: tuple[str, ...] = (), facts: Mapping[str, Any] = {}) -> bool:
+    """Puts the newest files of a table together, once there are ``MANY_FILES``; ``table`` is loaded at the result.
+
+    Args:
+        table: a table that nobody partitions or deletes single rows from.
+        column: whole numbers that grow from commit to commit; rows come to lie by them, the newest first.
+        texts: columns of short texts of which the log is to tell the least and the greatest.
+        facts: what the commit is to say.
+
+    Returns:
+        whether there is a commit more.
+
+    Raises:
+        CommitFailedError: another commit came first.
+    """
+    filesystem = tables.filesystem(table)
+    if filesystem is None or not tables.is_plain(table):
+        return False
+    files = tables.statistics(table, "path", "size_bytes", "num_records", f"max.{column}")
+    if files.num_rows < tables.MANY_FILES or any(files[name].null_count for name in files.column_names):
+        return False
+    taken = _newest(files.sort_by([(f"max.{column}", "descending")]))
+    rows = tables.files_of(table, taken["path"].to_pylist()).to_table().sort_by([(column, "descending")])
+    if rows.num_rows != pc.sum(taken["num_records"]).as_py():
+        return False  # what the log says of them is not so: leave them as they are
+    added = _written(rows, column, texts, filesystem)
+    now = time.time_ns() // 1_000_000
+    removed = [RemoveAction(file["path"], False, now, file["size_bytes"]) for file in taken.to_pylist()]
+    said = {"userMetadata": json.dumps({tables.METADATA: facts})} if facts else None
+    version = table.version() + 1
+    table.create_write_transaction(
+        [*removed, added],
+        mode="append",
+        schema=table.schema(),
+        commit_properties=CommitProperties(max_commit_retries=0, custom_metadata=said),
+    )
+    table.load_as_version(version)
+    if len(removed) > 10 * tables.MANY_FILES:
+        table.create_checkpoint()  # or whoever opens the table next reads of all those files
+    return True
+
+
+def _newest(files: pa.Table) -> pa.Table:
+    """The first of some files, each of which has no more rows than those before it."""
+    rows = number = 0
+    for count in files["num_records"].to_pylist():
+        if number >= 2 and count > rows:
+            break
+        rows, number = rows + count, number + 1
+    return files.slice(0, number)
+
+
+def _written(rows: pa.Table, column: str, texts: tuple[str, ...], filesystem: Any) -> AddAction:
+    """A new file with these rows, which no version has yet."""
+    import pyarrow.parquet as pq
+
+    name = f"part-{uuid4()}-c000.zstd.parquet"
+    pq.write_table(rows, name, filesystem=filesystem, row_group_size=ROW_GROUP, compression="zstd")
+    counted = [field.name for field in rows.schema if pa.types.is_integer(field.type) or field.name in texts]
+    spans = {name: pc.min_max(rows[name]).as_py() for name in counted}
+    stats = {
+        "numRecords": rows.num_rows,
+        "minValues": {name: span["min"] for name, span in spans.items() if span["min"] is not None},
+        "maxValues": {name: span["max"] for name, span in spans.items() if span["max"] is not None},
+        "nullCount": {field.name: rows[field.name].null_count for field in rows.schema},
+    }
+    size = filesystem.get_file_info(name).size
+    return AddAction(name, size, {}, time.time_ns() // 1_000_000, False, json.dumps(stats))

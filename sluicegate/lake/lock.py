@@ -1,0 +1,210 @@
+"""One writer for each pipeline: the lock that saves work. What keeps tables right are the marks (see flow/loop.py)."""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import socket
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import IO
+
+from sluicegate.errors import LakeLocked, LakeUnsupported, Where
+from sluicegate.flow.report import say
+from sluicegate.lake import lease, mounts
+from sluicegate.lake.tables import Lake, is_local, local_path
+from sluicegate.storage import aws
+from sluicegate.times import utc_now
+
+POLL_SECONDS = 0.5
+
+FREED = "the lock is freed with its process"
+
+
+@contextmanager
+def pipeline_lock(lake: Lake, owner: str, wait: float = 600.0) -> Iterator[None]:
+    """Holds the pipeline's lock.
+
+    On local disk it is ``flock``, which the system frees when its process dies, so it never has to expire; on S3 a
+    lease (see lake/lease.py).
+
+    Args:
+        lake: the pipeline's lake.
+        owner: what the holder calls itself in messages to those who wait.
+        wait: seconds to wait for another holder.
+
+    Raises:
+        LakeLocked: somebody else held the lock all that time, or took over a lease that was not renewed.
+        LakeUnsupported: the lake is on a store or a mount on which this version cannot keep writers apart.
+    """
+    address = lake.lock("pipeline")
+    if aws.on_s3(lake.root):
+        with lease.held(address, _leased(address, lake, owner, wait), stops=True):
+            yield
+        return
+    _demand_local(lake)
+    with _file(address) as file:
+        _waited(lambda: None if _locked(file) else _holder(file), address, lake, wait, FREED)
+        _demand_that_it_keeps_out(address)
+        _sign(file, owner)
+        yield
+
+
+@contextmanager
+def turn(lake: Lake, owner: str) -> Iterator[str | None]:
+    """Holds the turn to run a job, for those that would rather come back than wait in a JVM for the lock.
+
+    The job itself takes the lock, some seconds later; of two that only looked at the lock both would start.
+
+    Yields:
+        None if it is ours; else who has it, or has the lock, and then there is nothing to hold.
+    """
+    address = lake.lock("turn")
+    if aws.on_s3(lake.root):
+        claim = lease.taken(address, owner)
+        if isinstance(claim, str):
+            yield claim
+            return
+        with lease.held(address, claim, stops=False):
+            yield lease.holder(lake.lock("pipeline"))
+        return
+    if not is_local(lake.root):  # the job says what is wrong with that
+        yield None
+        return
+    with _file(address) as file:
+        if not _locked(file):
+            yield _holder(file)
+            return
+        _sign(file, owner)
+        yield _held_by(lake)
+
+
+def _demand_local(lake: Lake) -> None:
+    if not is_local(lake.root):
+        raise LakeUnsupported(
+            f"the lake {lake.root} is neither on a local disk nor on S3",
+            hint="this version keeps writers apart by a file lock or by S3's conditional writes; use a local or mounted"
+            " folder, or s3a://, for --lake",
+        )
+    if not mounts.vouched() and (doubt := mounts.doubt(local_path(lake.locks))):
+        raise _unsafe(lake.root, doubt)
+
+
+def _demand_that_it_keeps_out(address: str) -> None:
+    """Tries the lock out, which we hold: some mounts grant it to everybody."""
+    with _file(address) as other:
+        if _locked(other) and not mounts.vouched():
+            raise _unsafe(address, "a lock that is held was granted a second time")
+
+
+def _unsafe(place: str, cause: str) -> LakeUnsupported:
+    return LakeUnsupported(
+        f"a file lock at {place} may not keep out writers on other machines",
+        where=Where(file=place),
+        cause=f"{cause}; without a lock, of two commits at once one is lost",
+        hint="put the lake on a local disk, on a mount with locks or on S3; or set "
+        f"{mounts.VOUCHED}=1 if no other machine, and no host of this one, ever writes to it",
+    )
+
+
+def _leased(address: str, lake: Lake, owner: str, wait: float) -> lease.Claim:
+    claims: list[lease.Claim] = []
+
+    def tried() -> str | None:
+        claim = lease.taken(address, owner)
+        if isinstance(claim, str):
+            return claim
+        claims.append(claim)
+        return None
+
+    _waited(tried, address, lake, wait, f"it is freed {lease.LASTS:g} s after that run died, if it did")
+    return claims[0]
+
+
+def _waited(tried: Callable[[], str | None], address: str, lake: Lake, wait: float, freed: str) -> None:
+    """Tries until it is had, and says once who has it.
+
+    Raises:
+        LakeLocked: it was not to be had in time.
+    """
+    deadline = time.monotonic() + wait
+    told = False
+    while holder := tried():
+        if time.monotonic() >= deadline:
+            raise LakeLocked(
+                f"pipeline {lake.pipeline} is being written by {holder}",
+                where=Where(file=address),
+                hint=f"wait for that run to end, or stop it; {freed}",
+            )
+        if not told:
+            say(f"waiting for {holder}, which is writing pipeline {lake.pipeline}")
+            told = True
+        time.sleep(POLL_SECONDS)
+
+
+def _file(address: str) -> IO[str]:
+    """The file of a lock, which whoever holds it must be able to write.
+
+    Raises:
+        LakeUnsupported: this user must not.
+    """
+    path = Path(local_path(address))
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        return path.open("a+", encoding="utf-8")
+    except PermissionError as error:
+        raise _forbidden(error) from error
+
+
+def _forbidden(error: OSError) -> LakeUnsupported:
+    return LakeUnsupported(
+        "this user may not take the lock of the lake",
+        where=Where(file=error.filename),
+        cause=f"{error.strerror}; the user has the number {os.geteuid()}",
+        hint="run this as the user that wrote the lake, or give both the right to write all of it: a run by hand and "
+        "Airflow's are often two users",
+    )
+
+
+def _locked(file: IO[str], how: int = fcntl.LOCK_EX) -> bool:
+    try:
+        fcntl.flock(file, how | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    except OSError as error:  # the mount has no locks at all
+        if not mounts.vouched():
+            raise _unsafe(file.name, str(error)) from error
+    return True
+
+
+def _held_by(lake: Lake) -> str | None:
+    """Who holds the pipeline's lock file at this moment; None if nobody does."""
+    path = Path(local_path(lake.lock("pipeline")))
+    if not path.exists():
+        return None
+    try:
+        opened = path.open(encoding="utf-8")
+    except PermissionError as error:
+        raise _forbidden(error) from error
+    with opened as file:
+        return None if _locked(file, fcntl.LOCK_SH) else _holder(file)
+
+
+def _sign(file: IO[str], owner: str) -> None:
+    """Writes into a lock who holds it."""
+    file.seek(0)
+    file.truncate()
+    json.dump({"owner": owner, "host": socket.gethostname(), "pid": os.getpid(), "since": utc_now()}, file)
+    file.flush()
+
+
+def _holder(file: IO[str]) -> str:
+    file.seek(0)
+    try:
+        facts = json.load(file)
+        return "{owner} (pid {pid} on {host}, since {since})".format(**facts)
+    except (ValueError, TypeError, KeyError):  # the holder is between taking the lock and writing its name
+        return "another run"

@@ -1,0 +1,296 @@
+"""What becomes of landed files once their rows are committed: they stay, are moved to an archive, or are deleted.
+
+The counterpart of Auto Loader's ``cloudFiles.cleanSource``, with its meaning: only after the commit, only once the
+retention has passed since then, and by the definition as it is now. A file is taken away only while it is the very one
+that was read, by size and modification time, looked at again right before. What was done is appended to
+``_ledger/{table}_archive``; of a run that was killed before it could, the next one finds the traces.
+https://docs.databricks.com/aws/en/ingestion/cloud-object-storage/auto-loader/options
+"""
+
+from __future__ import annotations
+
+import errno
+import hashlib
+import os
+import shutil
+from collections.abc import Callable, Container, Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from sluicegate import _faults
+from sluicegate.flow.report import files
+from sluicegate.lake import tables as lake_tables
+from sluicegate.landing import archive, discovery, file_status, folders, ledger_index
+from sluicegate.storage import filesystems
+
+if TYPE_CHECKING:
+    from sluicegate.definition import BronzeTable
+
+# Files whose removal one commit of the archive tells of.
+BATCH = 500
+
+DUE = pa.schema([*filesystems.FILES, ("chunk", pa.int64())])
+
+
+@dataclass
+class Cleaned:
+    """What one look did.
+
+    Attributes:
+        removed: number of files moved or deleted.
+        kept: files that should have gone and could not, with the reason.
+    """
+
+    removed: int = 0
+    kept: dict[str, str] = field(default_factory=dict)
+
+    def remarks(self, name: str, table: BronzeTable) -> list[str]:
+        """What a person should know of it."""
+        where = f"moved to {table.cleanSourceMoveDestination}" if table.cleanSource == "MOVE" else "deleted"
+        lines = (
+            [f"         {files(self.removed)} of {name} {where}, their rows being committed"] if self.removed else []
+        )
+        return lines + [f"         {path} could not be taken away: {why}" for path, why in list(self.kept.items())[:5]]
+
+
+def clean(name: str, table: BronzeTable, at: lake_tables.Lake, now: datetime | None = None) -> Cleaned:
+    """Takes away the files of a bronze table whose time has come. For the holder of the pipeline's lock. No Spark.
+
+    Args:
+        name: the bronze table.
+        table: its definition.
+        at: the lake.
+        now: the time (UTC; the clock's by default).
+    """
+    done = Cleaned()
+    found = due(name, table, at, now)
+    waiting = found.select(filesystems.FILES.names).to_pylist()
+    chunks = found["chunk"].to_pylist()
+    folder = folders.home(at, name, table.path).folder
+    taken = archive.Places(at, name)
+    for start in range(0, len(waiting), BATCH):
+        told = [row for file in waiting[start : start + BATCH] if (row := _take_away(table, folder, file, taken, done))]
+        last = start + BATCH >= len(waiting)
+        left = [chunk for file, chunk in zip(waiting, chunks, strict=True) if file["path"] in done.kept]
+        upto = min(max(chunks), *(chunk - 1 for chunk in left), _before_the_young(name, table, at, now)) if last else -1
+        archive.note(at, name, told, (folder, upto) if last else None)
+    return done
+
+
+def _until(table: BronzeTable, now: datetime | None) -> pa.Scalar:
+    """Whose rows were committed until then may go."""
+    return pa.scalar((now or datetime.now(UTC)) - table.cleanSourceRetentionDuration, archive.TIME)
+
+
+def _before_the_young(name: str, table: BronzeTable, at: lake_tables.Lake, now: datetime | None) -> int:
+    """The last chunk before those whose files' time has not come yet."""
+    young = file_status.read(at, name, ["chunk"], pc.field("ingested") > _until(table, now))["chunk"]
+    return pc.min(young).as_py() - 1 if len(young) else 2**62
+
+
+def due(name: str, table: BronzeTable, at: lake_tables.Lake, now: datetime | None = None) -> pa.Table:
+    """The files whose rows were committed long enough ago, and that were not taken away yet (``FILES`` and chunk).
+
+    Chunks of which nothing is left to be done are not looked at again: see ``landing.archive.done``.
+    """
+    ledger = lake_tables.delta_table(at.ledger(name)) if table.cleanSource != "OFF" else None
+    if ledger is None:
+        return DUE.empty_table()
+    folder = folders.home(at, name, table.path).folder
+    since = archive.done(at, name, ledger, folder)
+    whole = pc.field("error").is_null() & (pc.field("ingested") <= _until(table, now)) & (pc.field("chunk") > since)
+    read = file_status.read(at, name, ["path", "chunk"], whole)
+    if not read.num_rows:
+        return DUE.empty_table()
+    entries = ledger_index.entries(ledger, *ledger_index.below(folder), after=since)
+    # Of the entries of a path, which come newest first, only the last one can be of the file that is there.
+    paths = entries["path"].unique()
+    last = entries.take(pc.index_in(paths, value_set=entries["path"]))
+    last = last.filter(pc.is_in(last["action"], pa.array([discovery.READ, discovery.REPLACE, discovery.RESET])))
+    found = last.join(read, keys=["path", "chunk"], join_type="left semi").select(DUE.names)
+    gone = archive.among(at, name, ledger, found)
+    found = found.join(gone, keys=filesystems.FILES.names, join_type="left anti") if gone.num_rows else found
+    return discovery.in_order(found.select(DUE.names).cast(DUE))
+
+
+def _take_away(
+    table: BronzeTable, folder: str, file: dict[str, Any], taken: archive.Places, done: Cleaned
+) -> dict[str, Any] | None:
+    """Moves or deletes a file, and returns what is to be noted of it; None if it stays."""
+    path = file["path"]
+    relative = path[len(folder) :].lstrip("/")
+    try:
+        found = filesystems.file(path)
+        if found is not None and found != (file["size"], file["modification_time"]):
+            return None  # another file by now; a look at landing tells what becomes of it
+        if table.cleanSource == "DELETE":
+            place, mode = None, "DELETE"
+            if found is not None:
+                fs, root = filesystems.opened(path)
+                fs.rm_file(root)
+        else:
+            place = _move(file, f"{str(table.cleanSourceMoveDestination).rstrip('/')}/{relative}", taken)
+            mode = "MOVE" if place else archive.GONE
+            taken.add(place)
+    except _Changed:
+        return None
+    except Exception as error:  # each store has errors of its own, and the rows are safe
+        done.kept[path] = str(error)
+        return None
+    _faults.point("clean.after_removal")
+    done.removed += found is not None
+    return {**file, "mode": mode, "place": place}
+
+
+class _Changed(Exception):
+    """The file was written again while it was being moved."""
+
+
+def _move(file: Mapping[str, Any], wanted: str, taken: Container[str]) -> str | None:
+    """Moves a file, never over another one, and returns its new address; None if there is none to move.
+
+    A kill may leave the file at both places, or at the new one only: such a file is known by its content or, where
+    nothing is left to compare it with, by its size and, on local disk, its modification time.
+    """
+    path, number = file["path"], 0
+    gone = filesystems.file(path) is None  # looked at first: what another run has moved is then seen at its place
+    while True:
+        place = _numbered(wanted, number)
+        number += 1
+        size = _size(place)
+        if size is None:
+            break
+        if size == file["size"] and place not in taken and _is_it(file, place):
+            _remove(file)
+            return place
+    if gone:
+        return None
+    _copy(path, place)
+    _faults.point("clean.between_copy_and_removal")
+    if not _whole(file, place):
+        fs, root = filesystems.opened(place)
+        fs.rm_file(root)
+        raise _Changed
+    _remove(file)
+    return place
+
+
+def _numbered(wanted: str, number: int) -> str:
+    """``a/b.json.gz``, then ``a/b.1.json.gz`` and so on."""
+    folder, _, name = wanted.rpartition("/")
+    stem, dot, suffix = name.partition(".")
+    return wanted if number == 0 else f"{folder}/{stem}.{number}{dot}{suffix}"
+
+
+def _size(path: str) -> int | None:
+    found = filesystems.file(path)
+    return None if found is None else found[0]
+
+
+def _remove(file: Mapping[str, Any]) -> None:
+    if filesystems.file(file["path"]) == (file["size"], file["modification_time"]):
+        fs, root = filesystems.opened(file["path"])
+        fs.rm_file(root)
+
+
+def _copy(path: str, place: str) -> None:
+    """Puts a file's content at another place as a whole or not at all; a local one keeps its modification time."""
+    if lake_tables.is_local(path) and lake_tables.is_local(place):
+        target = Path(lake_tables.local_path(place))
+        made = [folder for folder in target.parents if not folder.exists()]
+        target.parent.mkdir(parents=True, exist_ok=True)
+        try:
+            if os.path.islink(path):
+                raise OSError(errno.ELOOP, "the content is to be kept, not the link")
+            os.link(path, target)  # at once, and never over another file
+        except FileExistsError:
+            raise
+        except OSError:  # another disk, or one without links
+            # Its own name may be as long as names can be, and other tables may have files of that name.
+            half = target.with_name(f".{hashlib.sha256(path.encode()).hexdigest()[:16]}.part")
+            half.unlink(missing_ok=True)  # of a run that was killed; it may be the archived file's second name
+            shutil.copy2(path, half)
+            _settle(half)
+            _name(half, target)
+        for folder in {target.parent, *(one.parent for one in made)}:
+            _settle(folder)
+        return
+    (here, source), (away, root) = filesystems.opened(path), filesystems.opened(place)
+    away.makedirs(away._parent(root), exist_ok=True)
+    if type(here) is type(away) and here == away:
+        here.cp_file(source, root)
+    else:
+        with here.open(source, "rb") as read, away.open(root, "wb") as write:
+            shutil.copyfileobj(read, write, 1 << 20)
+        if lake_tables.is_local(place):
+            _settle(Path(lake_tables.local_path(place)))
+            _settle(Path(lake_tables.local_path(place)).parent)
+
+
+def _name(half: Path, target: Path) -> None:
+    """Gives a file its name, never over another file; a disk without links can only be looked at before."""
+    try:
+        os.link(half, target)
+    except FileExistsError:
+        half.unlink()
+        raise
+    except OSError:
+        half.rename(target)
+        return
+    half.unlink()
+
+
+def _settle(path: Path) -> None:
+    """Has the disk keep a file's content, or a folder's names, before what it was made from is removed."""
+    opened = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(opened)
+    finally:
+        os.close(opened)
+
+
+def _whole(file: Mapping[str, Any], place: str) -> bool:
+    """Whether the copy is of the file as it was read. If the file is gone by now, the copy is all that is left."""
+    facts = (file["size"], file["modification_time"])
+    if lake_tables.is_local(place) and lake_tables.is_local(file["path"]):
+        return filesystems.file(place) == facts
+    return _size(place) == file["size"] and filesystems.file(file["path"]) in (None, facts)
+
+
+def _is_it(file: Mapping[str, Any], place: str) -> bool:
+    if filesystems.file(file["path"]) is not None:
+        return _digest(file["path"]) == _digest(place)
+    return not lake_tables.is_local(place) or filesystems.file(place) == (file["size"], file["modification_time"])
+
+
+def _digest(path: str) -> bytes:
+    fs, root = filesystems.opened(path)
+    digest = hashlib.sha256()
+    with fs.open(root, "rb") as file:
+        for block in iter(lambda: file.read(1 << 20), b""):
+            digest.update(block)
+    return digest.digest()
+
+
+def sweep(
+    tables: Mapping[str, BronzeTable], at: lake_tables.Lake, holding: Callable[[], Any], tell: Callable[[str], None]
+) -> None:
+    """Cleans all tables of a pipeline, taking its lock only if there is something to do.
+
+    Args:
+        tables: the bronze tables.
+        at: the lake.
+        holding: makes the lock, a context manager.
+        tell: takes each line for people.
+    """
+    waiting = {name: table for name, table in tables.items() if due(name, table, at).num_rows}
+    if waiting:
+        with holding():
+            for name, table in waiting.items():
+                for line in clean(name, table, at).remarks(name, table):
+                    tell(line)

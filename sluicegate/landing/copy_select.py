@@ -1,0 +1,195 @@
+"""The SELECT of a COPY INTO: expressions over the fields of the copied files. Here it is checked; no Spark.
+
+``SELECT CAST(a AS INT) AS id, upper(b) AS b, _metadata.file_name AS file FROM source``. What runs is the user's own
+text, expression by expression; anything but expressions over one record is refused, since bronze keeps each record.
+https://docs.databricks.com/aws/en/sql/language-manual/delta-copy-into
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from sqlglot import exp
+from sqlglot.tokenizer_core import TokenType
+
+from sluicegate.schema.evolution import RESERVED
+from sluicegate.sql import casts as sql_casts
+from sluicegate.sql import query_shape
+from sluicegate.sql.clauses import select_list
+from sluicegate.sql.query import Query
+from sluicegate.sql.tokens import QuerySyntax, Tokens, parsed
+from sluicegate.sql.types import REFUSED
+
+SOURCE = "source"
+"""What the FROM of a copy names: the files."""
+
+ABOUT = {"file_path", "file_name", "file_modification_time"}
+"""What ``_metadata`` tells of a record's file."""
+
+# Functions that make several rows of one, or run a program's code.
+_REFUSED = {
+    "explode", "explode_outer", "posexplode", "posexplode_outer", "inline", "inline_outer", "stack", "json_tuple",
+    "variant_explode", "variant_explode_outer", "java_method", "reflect", "try_reflect",
+}  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Output:
+    """One expression of the SELECT list.
+
+    Attributes:
+        name: of the column that it makes; empty if it has none; of a star ``*``.
+        text: the expression for Spark, with TRY_CAST for CAST.
+        fields: fields of the files that it looks at.
+        failures: for each of its casts an expression that is true where a value was given and did not cast.
+    """
+
+    name: str
+    text: str
+    fields: tuple[str, ...]
+    failures: tuple[str, ...]
+
+    @property
+    def star(self) -> bool:
+        """Whether it stands for all fields of the files."""
+        return self.name == "*"
+
+
+@dataclass(frozen=True)
+class Select:
+    """A copy's SELECT.
+
+    Attributes:
+        alias: what its expressions call the files.
+        outputs: its expressions in order.
+    """
+
+    alias: str
+    outputs: tuple[Output, ...]
+
+    @classmethod
+    def parse(cls, text: str) -> Select:
+        """Reads a text.
+
+        Raises:
+            QuerySyntax: it is not ``SELECT expressions FROM source`` with expressions over one record's fields.
+        """
+        tokens = Tokens(text)
+        query = Query.parse(text)
+        tree = parsed(tokens.compose([]))
+        if not isinstance(tree, exp.Select):
+            raise QuerySyntax("a copy has one SELECT", 1)
+        alias = _alias(query, tree)
+        for objection in [*_objections(tree), *sql_casts.refused(tokens)]:
+            raise objection
+        first, end = select_list(tokens)
+        casts = sql_casts.find(tokens)
+        for objection in sql_casts.untold(tokens, casts, first, end):
+            raise objection
+        tried = sql_casts.tried(casts)
+        outputs = []
+        for (start, stop), (name, node) in zip(_pieces(tokens, first, end), query_shape.outputs(tree), strict=True):
+            own = [cast for cast in casts if start <= cast.index < stop]
+            failures = [sql_casts.failure(tokens, cast, tried, first, end) for cast in own]
+            whole = tokens.compose(tried, start, stop, compact=True)
+            outputs.append(Output("*" if name is None else name, whole, _fields(node, alias), tuple(failures)))
+        return cls(alias, tuple(outputs))
+
+    def names(self, columns: Sequence[str], fields: Sequence[str]) -> list[str]:
+        """Names of the columns that it makes of files with these fields.
+
+        Args:
+            columns: names given to them in order; none: their own.
+            fields: fields of the files.
+
+        Raises:
+            QuerySyntax: a column has no name, two have one, or there is another number of them than of ``columns``.
+        """
+        own = [name for o in self.outputs for name in (fields if o.star else [o.name])]
+        if columns and len(columns) != len(own):
+            raise QuerySyntax(f"it makes {len(own)} columns, and --columns names {len(columns)}", 1)
+        made = list(columns) or own
+        if fault := names_fault(made):
+            raise QuerySyntax(fault, 1)
+        return made
+
+
+def names_fault(names: Sequence[str]) -> str:
+    """What is wrong with the names of a copy's columns; empty if nothing."""
+    lower = [name.lower() for name in names]
+    for name in names:
+        if not name:
+            return "a column has no name: write AS name behind its expression"
+        if name.lower() in RESERVED:
+            return f"{name} is a column that every bronze table has: give it another name"
+        if REFUSED & set(name):
+            return f"a column cannot be called {name!r}: Delta allows no blanks and none of ,;{{}}()= in it"
+        if lower.count(name.lower()) > 1:
+            return f"two columns have the name {name}"
+    return ""
+
+
+def _alias(query: Query, tree: exp.Select) -> str:
+    """What the query calls the files.
+
+    Raises:
+        QuerySyntax: it is more than ``SELECT … FROM source``.
+    """
+    others = [part for part, value in tree.args.items() if value and part not in ("expressions", "from_")]
+    if others:
+        what = others[0].strip("_").upper()
+        raise QuerySyntax(f"a copy is SELECT expressions FROM {SOURCE}, and here is {what}: that is for silver", 1)
+    table = tree.args["from_"].this if tree.args.get("from_") else None
+    rest = set(table.args) - {"this", "alias"} if isinstance(table, exp.Table) else {"this"}
+    if table is None or any(table.args[part] for part in rest) or query.stream or query.tables != [SOURCE]:
+        raise QuerySyntax(f"a copy reads the files: write FROM {SOURCE}", 1)
+    alias = table.args.get("alias")
+    if alias and alias.columns:
+        raise QuerySyntax("names for columns are given in the SELECT list", 1)
+    return str(alias.name) if alias else SOURCE
+
+
+def _objections(tree: exp.Select) -> list[QuerySyntax]:
+    faults = [_fault(node) for node in tree.walk() if node is not tree]
+    return [QuerySyntax(what, 1) for what in faults if what]
+
+
+def _fault(node: exp.Expr) -> str:
+    if isinstance(node, exp.Query):
+        return "a copy looks at the record alone and has no subquery: join in silver"
+    if isinstance(node, exp.Window) or query_shape.aggregate(node):
+        return "a copy keeps each record by itself: aggregates and window functions are for gold"
+    name = node.name if isinstance(node, exp.Anonymous) else node.sql_name() if isinstance(node, exp.Func) else ""
+    if isinstance(node, (exp.UDTF, exp.Explode, exp.Inline, exp.Stack)) or name.lower() in _REFUSED:
+        return f"{name or 'this function'} cannot be used in a copy, which makes one row of each record"
+    if isinstance(node, exp.Aliases):
+        return "give each expression one name"
+    if isinstance(node, exp.Star) and any(node.args.values()):
+        return "name the columns that you want: * takes all of them"
+    return ""
+
+
+def _pieces(tokens: Tokens, first: int, end: int) -> list[tuple[int, int]]:
+    """Where each expression of the SELECT list begins and ends."""
+    commas = [index for index in tokens.top_level(first, end) if tokens.is_type(index, TokenType.COMMA)]
+    return list(zip([first, *(comma + 1 for comma in commas)], [*commas, end], strict=True))
+
+
+def _fields(node: exp.Expr, alias: str) -> tuple[str, ...]:
+    """Fields of the files that an expression looks at.
+
+    Raises:
+        QuerySyntax: it asks ``_metadata`` for what is not known of a file.
+    """
+    found: dict[str, None] = {}
+    for column in node.find_all(exp.Column, bfs=False):
+        parts = [part.name for part in column.parts if not isinstance(part, exp.Star)]
+        if len(parts) > 1 and parts[0].lower() == alias.lower():
+            parts = parts[1:]
+        if parts[0] == "_metadata":
+            if len(parts) != 2 or parts[1] not in ABOUT:
+                raise QuerySyntax(f"of a file, _metadata has {', '.join(sorted(ABOUT))}", 1)
+        elif not column.is_star:
+            found[parts[0]] = None
+    return tuple(found)

@@ -1,0 +1,383 @@
+"""What has landed and settled, and the ledger that remembers it. No Spark: Airflow's sensor calls this too.
+
+The ledger is a Delta table of immutable facts, one row a file, one commit a *chunk* (the files of one micro-batch).
+A chunk's number is the version of the commit that entered it, so chunks have an order that nobody can dispute.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from deltalake import CommitProperties, DeltaTable
+from deltalake.exceptions import CommitFailedError, DeltaError
+
+from sluicegate import _faults
+from sluicegate.errors import LandingMissing, StoreUnreachable, Where
+from sluicegate.lake import compaction, tables
+from sluicegate.landing import archive, file_status, idempotent_commands, ledger_index
+from sluicegate.landing import folders as landing_folders
+from sluicegate.landing.file_names import UNFINISHED_NAME, admitting, finished, matching
+from sluicegate.landing.folders import MOVED
+from sluicegate.landing.folders import relative as relative
+from sluicegate.storage import filesystems, store_errors
+from sluicegate.storage.filesystems import FILES
+from sluicegate.storage.local_files import Admits
+
+if TYPE_CHECKING:
+    from sluicegate.definition import BronzeTable
+
+LEDGER = pa.schema(
+    [
+        *FILES,
+        pa.field("action", pa.string(), nullable=False),
+        pa.field("chunk", pa.int64(), nullable=False),
+        pa.field("discovered", pa.timestamp("us", "UTC"), nullable=False),
+    ]
+)
+
+# What bronze is to do with a file of the ledger: READ it, REPLACE the rows that it gave before, or SKIP it. In a chunk
+# with RESET or DROP the table is made anew: RESET files are read again, and of DROP files the rows go. MOVED is one
+# that was known below a former landing folder (see landing/folders.py).
+READ, REPLACE, SKIP, RESET, DROP = "read", "replace", "skip", "reset", "drop"
+
+# Entries whose files are not to be opened.
+UNREAD = (SKIP, DROP, MOVED)
+
+# Another run may enter files between our look at the ledger and our commit; each time we look again.
+ATTEMPTS = 20
+
+
+Look = Callable[[str, "BronzeTable", tables.Lake], "Discovery"]
+"""A way to find files for a table's ledger; ``discover`` is the usual one."""
+
+
+@dataclass(frozen=True)
+class Discovery:
+    """What a look at a landing folder found.
+
+    Attributes:
+        new: files to enter into the ledger, oldest first (schema ``FILES`` and ``action``).
+        settling: files younger than the settle time; a later look takes them.
+        changed: files that were read before and have another size or time now, where ``allowOverwrites`` does not
+            say to read them again; they are reported.
+        how: how they are to be read where not as the definition says (``CopyOptions.facts``), for the ledger's commits.
+        whole: whether ``new`` is to be one chunk, however many files it has.
+        command: what enters them, where its repetition must know what it has entered already.
+        refused: what was passed over, and why: folders (ending in ``/``) and files that cannot be looked at, and links
+            that lead out of the landing folder.
+        moved: entries for files that were known below a former landing folder, and are not read.
+        folders: the landing folders that there were, the newest first; empty if none was looked at.
+    """
+
+    new: pa.Table
+    settling: pa.Table
+    changed: pa.Table
+    how: Mapping[str, Any] = field(default_factory=dict)
+    whole: bool = False
+    command: idempotent_commands.Command | None = None
+    refused: Mapping[str, str] = field(default_factory=dict)
+    moved: pa.Table = field(default_factory=landing_folders.ENTERED.empty_table)
+    folders: tuple[str, ...] = ()
+
+    @property
+    def bytes(self) -> int:
+        """Bytes that wait to be read."""
+        return pc.sum(self.new["size"]).as_py() or 0
+
+
+def below(
+    name: str,
+    folder: str,
+    emptied: Callable[[], bool] = lambda: False,
+    admits: Admits = lambda _: True,
+    left: dict[str, str] | None = None,
+) -> pa.Table:
+    """All files in a folder and the folders below it, finished or not (schema ``FILES``).
+
+    Args:
+        name: the bronze table, for messages.
+        folder: path or URI.
+        emptied: whether files of a folder that is not there have been read; asked only of stores without folders.
+        admits: which names are asked for (see ``storage.filesystems.files``).
+        left: gets what is passed over, and why.
+
+    Raises:
+        LandingMissing: the folder does not exist, or cannot be listed.
+        StoreUnreachable: its store does not answer.
+    """
+    try:
+        return filesystems.files(folder, admits, left)
+    except FileNotFoundError as error:
+        if not filesystems.has_folders(folder) and emptied():
+            return FILES.empty_table()
+        hint = "make the folder" if filesystems.has_folders(folder) else "land a file in it"
+        raise LandingMissing(
+            f"the landing folder {folder} does not exist",
+            where=Where(table=name, file=folder),
+            hint=f"{hint}, or say where files land with --landing",
+        ) from error
+    except (OSError, ValueError, ImportError) as error:  # Arrow's errors, and fsspec's for a store it has no way to
+        of_store = store_errors.readable(error)
+        if isinstance(of_store, StoreUnreachable):  # a retry may help
+            raise of_store from error
+        raise LandingMissing(
+            f"the landing folder {folder} cannot be listed",
+            where=Where(table=name, file=getattr(error, "filename", None) or folder),
+            cause=str(error),
+            hint="the cause says what stands in the way: rights, credentials, an address or the network",
+        ) from error
+
+
+def discover(name: str, table: BronzeTable, at: tables.Lake, now: datetime | None = None) -> Discovery:
+    """Looks at the landing folder and takes away what the ledger knows; writes nothing.
+
+    Hidden names (beginning with ``.`` or ``_``) and names of unfinished files are left out, as Spark and Hadoop do.
+    A folder of S3, which vanishes with its last file, counts as empty if files of it are in the ledger.
+
+    Args:
+        name: the bronze table's name, for messages.
+        table: its definition.
+        at: the lake that has its ledger, if there is one yet.
+        now: the time that files must be ``settleSeconds`` older than (UTC; the clock's by default). A file whose time
+            is further ahead than that has it from another clock, and counts as settled: it would wait for ever.
+
+    Raises:
+        LandingMissing: the folder does not exist, or cannot be listed.
+    """
+    ledger = tables.delta_table(at.ledger(name))
+    place = landing_folders.home(at, name, table.path)
+    folder = place.folder
+    landed, refused = _landed(name, table, place, lambda: ledger is not None and _has_of(ledger, folder))
+    admitted = partial(_admitted, table=table, folder=folder)
+    settled, settling = by_age(landed, table, now)
+    settling = admitted(settling)
+    nothing = FILES.empty_table()
+    told: dict[str, Any] = {"refused": refused, "folders": place.folders}
+    if ledger is None:
+        if table.includeExistingFiles:
+            return Discovery(in_order(to(READ, admitted(settled))), settling, nothing, **told)
+        return Discovery(in_order(to(SKIP, admitted(landed))), nothing, nothing, **told)
+    # Names are looked at last: of very many files that landed some time, nearly all are known.
+    new, changed, former = ledger_index.compare(ledger, settled)
+    new, changed = admitted(new), admitted(changed)
+    # What has landed where a file was taken away is another file, not that one changed.
+    if not table.allowOverwrites and changed.num_rows:
+        others = archive.among(at, name, ledger, former)
+        new = pa.concat_tables([new, _among(changed, others["path"].to_pylist())])
+        changed = _without(changed, others)
+    failed = file_status.failed(at, name, table.fingerprint)
+    moved = landing_folders.adopted(at, name, ledger, place, new, failed)
+    new = _without(new, moved) if moved.num_rows else new
+    # A file that could not be read is read when it is repaired, or when what kept us from it may have gone.
+    again = changed if table.allowOverwrites else _among(changed, failed)
+    left = _without(changed, again)
+    retried = _without(admitted(_among(settled, [path for path, retry in failed.items() if retry])), again)
+    entered = [to(READ, new), to(REPLACE, again), to(REPLACE, retried)]
+    return Discovery(in_order(pa.concat_tables(entered)), settling, left, moved=moved, **told)
+
+
+def listing(name: str, table: BronzeTable, at: tables.Lake) -> pa.Table:
+    """All files of the landing folder that the definition lets in (schema ``FILES``).
+
+    Raises:
+        LandingMissing: the folder does not exist, or cannot be listed.
+    """
+    place = landing_folders.home(at, name, table.path)
+    return _admitted(_landed(name, table, place, lambda: True)[0], table, place.folder)
+
+
+def _landed(
+    name: str, table: BronzeTable, place: landing_folders.Home, emptied: Callable[[], bool]
+) -> tuple[pa.Table, dict[str, str]]:
+    """The files of a landing folder, and what in it was passed over though it may have been for the table."""
+    left: dict[str, str] = {}
+    admits = admitting(table.pathGlobFilter, place.only)
+    files = below(name, place.folder, emptied, admits, left)
+    if place.only:
+        wanted = pa.array([f"{place.folder}/{one}" for one in place.only], pa.string())
+        files = files.filter(pc.is_in(files["path"], value_set=wanted))
+    return files, {path: why for path, why in left.items() if _concerns(path, place, admits)}
+
+
+def _concerns(path: str, place: landing_folders.Home, admits: Admits) -> bool:
+    name = path[len(place.folder) :].strip("/")
+    return admits(name) if not path.endswith("/") else not place.only and UNFINISHED_NAME.search(name) is None
+
+
+def by_age(files: pa.Table, table: BronzeTable, now: datetime | None = None) -> tuple[pa.Table, pa.Table]:
+    """The files that have settled, and those that are too young."""
+    clock, settle = now or datetime.now(UTC), timedelta(seconds=table.settleSeconds)
+    young = pc.and_(
+        pc.greater(files["modification_time"], clock - settle),
+        pc.less_equal(files["modification_time"], clock + settle),
+    )
+    if not pc.any(young).as_py():  # a million paths are not copied
+        return files, files.slice(0, 0)
+    return files.filter(pc.invert(young)), files.filter(young)
+
+
+def _admitted(files: pa.Table, table: BronzeTable, folder: str) -> pa.Table:
+    """The files that are whole by their names, and that the definition lets in."""
+    names = relative(files, folder)
+    files = files.filter(pc.and_(finished(names), matching(names, table.pathGlobFilter)))
+    if table.modifiedAfter:
+        files = files.filter(pc.field("modification_time") > table.modifiedAfter)
+    return files.filter(pc.field("modification_time") < table.modifiedBefore) if table.modifiedBefore else files
+
+
+def _has_of(ledger: DeltaTable, folder: str) -> bool:
+    return bool(ledger_index.entries(ledger, *ledger_index.below(folder)).num_rows)
+
+
+def _without(files: pa.Table, others: pa.Table) -> pa.Table:
+    return files.filter(pc.invert(pc.is_in(files["path"], value_set=others["path"])))
+
+
+def _among(files: pa.Table, paths: Iterable[str]) -> pa.Table:
+    return files.filter(pc.is_in(files["path"], value_set=pa.array(sorted(paths), pa.string())))
+
+
+def to(action: str, files: pa.Table) -> pa.Table:
+    """Files with what bronze is to do with them."""
+    return files.append_column(LEDGER.field("action"), pa.repeat(pa.scalar(action), files.num_rows))
+
+
+def in_order(files: pa.Table) -> pa.Table:
+    """Files in the order in which they are read."""
+    return files.sort_by([("modification_time", "ascending"), ("path", "ascending")])
+
+
+def enter(name: str, table: BronzeTable, at: tables.Lake, look: Look | None = None) -> Discovery:
+    """Enters all newly landed files into the ledger, a commit a chunk, and returns what was found.
+
+    Args:
+        name: the bronze table's name.
+        table: its definition.
+        at: the lake that has its ledger.
+        look: how to find the files; by default ``discover``.
+
+    Each commit is a compare-and-set on the version that the look was made at: of two runs at once one wins, and the
+    other looks again, so no file is entered twice (delta-rs would let two appends both succeed). Before it the ledger's
+    small files are put together, once they are many, so that there are not as many as there have been chunks.
+
+    Raises:
+        LandingMissing: the folder does not exist.
+        CommitFailedError: others were faster ``ATTEMPTS`` times in a row.
+    """
+    uri = at.ledger(name)
+    for attempt in range(ATTEMPTS):
+        ledger = tables.delta_table(uri)  # before the look: of what it does not have yet, the commit would fail
+        found = (look or discover)(name, table, at)
+        first = ledger is None and not table.includeExistingFiles
+        if not found.new.num_rows and not found.moved.num_rows and not first:
+            return found
+        try:
+            if ledger is None:
+                ledger = _create(uri, _baseline(name, table, at), found.folders)
+                found = found if table.includeExistingFiles else (look or discover)(name, table, at)
+            folders = found.folders or landing_folders.told(ledger)
+            compaction.put_together(ledger, "chunk", facts={landing_folders.KEY: folders} if folders else {})
+            if found.moved.num_rows:
+                _append(ledger, found.moved, {}, None, folders)
+            limits = (found.new.num_rows, None) if found.whole else (table.maxFilesPerTrigger, table.maxBytesPerTrigger)
+            for chunk in chunks(found.new, *limits):
+                _append(ledger, chunk, found.how, found.command, folders)
+            return found
+        except CommitFailedError:
+            if attempt == ATTEMPTS - 1:
+                raise
+    raise AssertionError("unreachable")
+
+
+def _baseline(name: str, table: BronzeTable, at: tables.Lake) -> pa.Table:
+    """The files that a new ledger has from the start, because they are not to be read."""
+    found = to(SKIP, FILES.empty_table()) if table.includeExistingFiles else discover(name, table, at).new
+    return _stamped(found, 0)
+
+
+def _create(ledger_uri: str, files: pa.Table, folders: Sequence[str] = ()) -> DeltaTable:
+    """A new ledger, in one commit with the files that it has from the start.
+
+    Raises:
+        CommitFailedError: another run made it at the same moment. (With retries, or with ``mode="ignore"``, the slower
+            one would put a second metadata commit on top, and the table would have another id from then on.)
+    """
+    try:
+        tables.write(
+            ledger_uri,
+            files,
+            mode="error",
+            # The ledger is read as a stream of changes, and its history is never cleaned away: chunks are its versions.
+            configuration={"delta.enableChangeDataFeed": "true", "delta.logRetentionDuration": "interval 36500 days"},
+            commit_properties=CommitProperties(
+                max_commit_retries=0, custom_metadata=_said({landing_folders.KEY: folders})
+            ),
+        )
+    except DeltaError as error:
+        raise CommitFailedError(str(error)) from error
+    return tables.table_at(ledger_uri, version=0)
+
+
+def chunks(files: pa.Table, max_files: int, max_bytes: int | None) -> list[pa.Table]:
+    """Cuts files into chunks of at most ``max_files`` files and some ``max_bytes`` bytes.
+
+    A chunk has at least one file; as in Auto Loader, ``max_bytes`` is soft: the file that passes it still belongs.
+    """
+    cut, start, weight = [], 0, 0
+    for index, size in enumerate(files["size"].to_pylist()):
+        weight += size
+        if index + 1 - start >= max_files or (max_bytes is not None and weight >= max_bytes):
+            cut.append(files.slice(start, index + 1 - start))
+            start, weight = index + 1, 0
+    if start < files.num_rows:
+        cut.append(files.slice(start))
+    return cut
+
+
+def _append(
+    ledger: DeltaTable,
+    files: pa.Table,
+    how: Mapping[str, Any],
+    command: idempotent_commands.Command | None = None,
+    folders: Sequence[str] = (),
+) -> None:
+    """Enters a chunk, as exactly the version after the one that the ledger is loaded at.
+
+    Raises:
+        CommitFailedError: another run has made that version.
+    """
+    number = ledger.version() + 1
+    _faults.point("ledger.before_commit")
+    said_of = {"copy": how, idempotent_commands.KEY: command.facts() if command else None, landing_folders.KEY: folders}
+    marked = [command.transaction(ledger, number)] if command else None
+    # With retries the chunk would be given another version.
+    properties = CommitProperties(max_commit_retries=0, custom_metadata=_said(said_of), app_transactions=marked)
+    tables.write(ledger, _stamped(files, number), mode="append", commit_properties=properties)
+    _faults.point("ledger.after_commit")
+    # Exactly our own commit, not the newest: if another run has entered files, the next compare-and-set must fail.
+    if ledger.version() != number:
+        ledger.load_as_version(number)
+
+
+def _said(facts: Mapping[str, Any]) -> dict[str, str] | None:
+    """What a commit of the ledger is to tell, without what there is nothing of."""
+    there = {key: said for key, said in facts.items() if said}
+    return {"userMetadata": json.dumps({tables.METADATA: there})} if there else None
+
+
+def _stamped(files: pa.Table, chunk: int) -> pa.Table:
+    """Files as rows of the ledger."""
+    constants = {
+        "chunk": pa.scalar(chunk, pa.int64()),
+        "discovered": pa.scalar(datetime.now(UTC), LEDGER.field("discovered").type),
+    }
+    for column, value in constants.items():
+        files = files.append_column(LEDGER.field(column), pa.repeat(value, files.num_rows))
+    return files.cast(LEDGER)

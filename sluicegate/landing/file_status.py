@@ -1,0 +1,339 @@
+"""What became of each landed file, copied from bronze's own log to where it is kept for good (monitor/event_log.py)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from deltalake import DeltaTable
+from deltalake.exceptions import DeltaError
+
+from sluicegate.lake import compaction, offsets, tables
+from sluicegate.landing import archive
+
+TIME = pa.timestamp("us", "UTC")
+OUTCOME = pa.schema(
+    [
+        ("path", pa.string()), ("chunk", pa.int64()), ("rows", pa.int64()), ("corrupt", pa.int64()),
+        ("rescued", pa.int64()), ("error", pa.string()), ("retry", pa.bool_()), ("definition", pa.string()),
+        ("version", pa.int64()), ("ingested", TIME), ("table_id", pa.string()),
+    ]
+)  # fmt: skip
+BECAME = ["rows", "corrupt", "rescued", "error", "version", "ingested"]
+FATES = pa.schema([("path", pa.string()), ("size", pa.int64()), ("modification_time", TIME), ("action", pa.string()),
+                   ("chunk", pa.int64()), ("discovered", TIME), *(OUTCOME.field(c) for c in BECAME),
+                   ("state", pa.string()), ("archived", TIME), ("place", pa.string())])  # fmt: skip
+
+# Files whose outcome is made out at a time.
+AT_ONCE = 50_000
+NOTHING = {"rows": 0, "corrupt": 0, "rescued": 0}
+
+
+@dataclass(frozen=True)
+class Taken:
+    """What the files of some chunks gave.
+
+    Attributes:
+        rows: records.
+        corrupt: records among them that are kept as text.
+        rescued: records among them that have values in ``_rescued_data``.
+        failed: files that could not be read, and why.
+    """
+
+    rows: int
+    corrupt: int
+    rescued: int
+    failed: dict[str, str]
+
+
+def copy(at: tables.Lake, name: str) -> Taken:
+    """Appends to ``_ledger/{name}_outcome`` what became of the files of chunks that bronze committed since.
+
+    The counts are taken from the committed rows themselves, so they cannot differ from what is in the table.
+    """
+    bronze, ledger = tables.delta_table(at.table("bronze", name)), tables.delta_table(at.ledger(name))
+    if bronze is None or ledger is None:
+        return Taken(0, 0, 0, {})
+    commits = _chunk_commits(bronze, ledger, name, _told(at, name, bronze))
+    sums = dict(NOTHING)
+    failed: dict[str, str] = {}
+    for some in _some_at_a_time(commits):
+        rows = _rows(bronze, ledger, {chunk: commits[chunk] for chunk in some})
+        tables.write(at.outcome(name), pa.Table.from_pylist(rows, schema=OUTCOME), mode="append")
+        sums = {key: sums[key] + sum(row[key] for row in rows) for key in NOTHING}
+        failed |= {row["path"]: row["error"] for row in rows if row["error"]}
+    if commits:
+        _compact(at.outcome(name))
+    return Taken(**sums, failed=failed)
+
+
+def _some_at_a_time(commits: dict[int, tables.Commit]) -> Iterator[list[int]]:
+    """The chunks in order, in parts that have no more files than fit into memory. A kill between two loses nothing."""
+    part: list[int] = []
+    files = 0
+    for chunk in sorted(commits):
+        part.append(chunk)
+        files += int((commits[chunk].ours or {}).get("files", 0))
+        if files >= AT_ONCE:
+            yield part
+            part, files = [], 0
+    if part:
+        yield part
+
+
+def _rows(bronze: DeltaTable, ledger: DeltaTable, commits: dict[int, tables.Commit]) -> list[dict[str, Any]]:
+    """What became of the files of some chunks (schema ``OUTCOME``)."""
+    first, last = min(commits), max(commits)
+    counted = _count(bronze, first, last)
+    entries = tables.above(ledger, "chunk", first - 1)
+    rows = [
+        {
+            **file, **counted.get((file["chunk"], file["path"]), NOTHING),
+            **_trouble(commits[file["chunk"]], file["path"]),
+            "version": commits[file["chunk"]].version,
+            "ingested": datetime.fromtimestamp(commits[file["chunk"]].timestamp / 1000, UTC),
+            "table_id": tables.table_id(bronze),
+        }
+        for file in entries.to_table(["path", "chunk"], filter=pc.field("chunk").isin(sorted(commits))).to_pylist()
+    ]  # fmt: skip
+    return sorted(rows, key=lambda row: (row["chunk"], row["path"]))
+
+
+def _compact(uri: str) -> None:
+    """Puts the many small files of the log together, row for row."""
+    log = tables.table_at(uri)
+    with suppress(DeltaError):  # another run wrote at this moment: the next one does it
+        if compaction.put_together(log, "chunk", ("table_id",)):
+            log.vacuum(retention_hours=1, dry_run=False, enforce_retention_duration=False)
+
+
+def read(at: tables.Lake, name: str, columns: list[str] | None = None, where: Any = None) -> pa.Table:
+    """What became of the files that bronze table ``name`` has taken in (schema ``OUTCOME``), in no order.
+
+    Args:
+        at: the lake.
+        name: the bronze table.
+        columns: these columns alone. A million files have a million paths: ask for what is needed.
+        where: these rows alone (an expression of pyarrow), by which files of the log may be left unopened.
+    """
+    bronze, log = tables.delta_table(at.table("bronze", name)), tables.delta_table(at.outcome(name))
+    ledger = tables.delta_table(at.ledger(name))
+    if bronze is None or log is None or ledger is None:
+        return OUTCOME.empty_table().select(columns or OUTCOME.names)
+    # Of a table that was deleted and made anew, the former one's files are another story.
+    mine = pc.field("table_id") == tables.table_id(bronze)
+    past = offsets.lineage(bronze)
+    if not past.restores:
+        return tables.where(tables.dataset(log), mine if where is None else mine & where, columns or OUTCOME.names)
+    mark = offsets.reach(bronze, offsets.app_id("bronze", name, ledger), past).mark
+    rows = offsets.standing(tables.where(tables.dataset(log), mine).to_pylist(), past, mark)
+    standing = pa.Table.from_pylist(list(rows), schema=OUTCOME)
+    return (standing if where is None else standing.filter(where)).select(columns or OUTCOME.names)
+
+
+def _told(at: tables.Lake, name: str, bronze: DeltaTable) -> int:
+    """The last version of bronze whose files' outcome is on record; -1 if there is none."""
+    log = tables.delta_table(at.outcome(name))
+    if log is None:
+        return -1
+    files = tables.statistics(log, "min.table_id", "max.table_id", "max.version")
+    one = pc.equal(files["min.table_id"], files["max.table_id"])
+    if files["max.version"].null_count == 0 and pc.all(one).as_py():
+        mine = files.filter(pc.equal(files["min.table_id"], tables.table_id(bronze)))
+        return int(pc.max(mine["max.version"]).as_py() or 0) if mine.num_rows else -1
+    # Else rows of a former table under this name are in the same file.
+    newest = pc.max(read(at, name, ["version"])["version"]).as_py()
+    return -1 if newest is None else int(newest)
+
+
+def _trouble(commit: tables.Commit, path: str) -> dict[str, Any]:
+    """Why a file failed (as bronze wrote it into its commit), and whether to try again what has not changed."""
+    ours = commit.ours or {}
+    error, retry = (ours.get("failed") or {}).get(path, (None, None))
+    return {"error": error, "retry": retry, "definition": ours.get("definition")}
+
+
+def failed(at: tables.Lake, name: str, definition: str) -> dict[str, bool]:
+    """Paths of the files whose last reading failed, and whether to try them again though they have not changed.
+
+    That is so if something kept them from being read that may be gone, and if the definition has been corrected since.
+
+    Args:
+        at: the lake.
+        name: the bronze table.
+        definition: the fingerprint of its definition now.
+    """
+    log = tables.delta_table(at.outcome(name))
+    if log is None:
+        return {}
+    files = tables.statistics(log, "null_count.error", "num_records")
+    if pc.all(pc.fill_null(pc.equal(*files.columns), False)).as_py():
+        return {}
+    columns = ["path", "chunk", "error", "retry", "definition"]
+    wrong = read(at, name, columns, pc.field("error").is_valid())
+    if not wrong.num_rows:
+        return {}
+    since = (pc.field("chunk") >= pc.min(wrong["chunk"])) & pc.field("path").isin(wrong["path"].unique().to_pylist())
+    last = {row["path"]: row for row in read(at, name, columns, since).sort_by("chunk").to_pylist()}
+    return {path: bool(row["retry"]) or row["definition"] != definition for path, row in last.items() if row["error"]}
+
+
+def behind(at: tables.Lake, name: str) -> bool:
+    """Whether bronze has committed chunks that the outcome does not tell of: a run was killed between the two."""
+    return bool(untold(at, name))
+
+
+def untold(at: tables.Lake, name: str) -> set[int]:
+    """The chunks that bronze has committed and the outcome does not tell of yet; the next run makes up for it."""
+    bronze, ledger = tables.delta_table(at.table("bronze", name)), tables.delta_table(at.ledger(name))
+    if bronze is None or ledger is None:
+        return set()
+    return {*_chunk_commits(bronze, ledger, name, _told(at, name, bronze))}
+
+
+def fates(at: tables.Lake, name: str) -> pa.Table:
+    """The whole ledger of a bronze table, each entry with what became of it, in the order of reading.
+
+    To the columns of ledger and outcome comes ``state``: ``waiting``; ``ingested``; ``failed`` (see ``error``);
+    ``skipped`` (it was there before the table was, and ``includeExistingFiles`` is false); ``replaced`` (its rows gave
+    way to those of a later reading, or were dropped); ``dropped`` (by a reset, as the file was gone); ``archived``: its
+    rows are in the table, and the file was taken away, at ``archived`` and to ``place``; ``moved``: it was read from a
+    former landing folder, where its rows stand.
+    """
+    ledger = tables.delta_table(at.ledger(name))
+    if ledger is None:
+        return FATES.empty_table()
+    entries = tables.dataset(ledger).to_table()
+    order = [(column, "ascending") for column in ("chunk", "modification_time", "path")]
+    entries = entries.sort_by(order)
+    became = read(at, name, ["path", "chunk", *BECAME]).sort_by([("version", "descending")])
+    # One row for each file of a chunk, the first of equal ones, whatever was copied twice.
+    row = pc.index_in(_identity(entries, "chunk"), value_set=_identity(became, "chunk"))
+    for column in BECAME:
+        entries = entries.append_column(column, pc.take(became[column], row))
+    return (
+        _with_archive(_with_states(entries, _renamed(entries)), archive.table(at, name, ledger))
+        .select(FATES.names)
+        .cast(FATES)
+    )
+
+
+def _identity(files: pa.Table, *columns: str) -> pa.ChunkedArray:
+    """A text for each file that has its path and the values of some columns of numbers or times."""
+    texts = [files[column].cast(pa.int64()).cast(pa.string()) for column in columns]
+    return pc.binary_join_element_wise(*texts, files["path"], "/")
+
+
+def _renamed(entries: pa.Table) -> pa.Table:
+    """The entries with the paths by which the rows of files are known that came again after their folder was moved."""
+    from sluicegate.landing import folders
+
+    moved = entries.filter(pc.equal(entries["action"], folders.MOVED))["path"]
+    again = entries.filter(pc.is_in(entries["action"], pa.array(["replace", "reset", "drop"])))["path"]
+    names = folders.aliases(entries, set(moved.to_pylist()) & set(again.to_pylist())) if len(moved) else {}
+    if not names:
+        return entries
+    known = pc.index_in(entries["path"], value_set=pa.array(list(names), pa.string()))
+    paths = pc.coalesce(pc.take(pa.array(list(names.values()), pa.string()), known), entries["path"])
+    return entries.set_column(entries.schema.get_field_index("path"), "path", paths)
+
+
+def _with_states(entries: pa.Table, renamed: pa.Table) -> pa.Table:
+    moved = pc.equal(entries["action"], "moved")
+    skipped, dropped = pc.equal(entries["action"], "skip"), pc.equal(entries["action"], "drop")
+    waiting = pc.is_null(entries["version"])
+    read = pc.and_(pc.invert(pc.or_(pc.or_(pc.or_(skipped, moved), waiting), dropped)), pc.is_null(entries["error"]))
+    # Of a damaged file that failed, the whole records are in the table all the same.
+    gave = pc.or_(read, pc.fill_null(pc.greater(entries["rows"], 0), False))
+    renamed = renamed.append_column("arrival", _arrivals(renamed))
+    renews = pc.is_in(entries["action"], value_set=pa.array(["replace", "reset", "drop"]))
+    ends = pc.and_(renews, pc.or_(gave, pc.and_(dropped, pc.invert(waiting))))
+    new = renamed.filter(ends).sort_by([("chunk", "descending")])
+    heir = pc.take(new["chunk"], pc.index_in(_identity(renamed, "arrival"), value_set=_identity(new, "arrival")))
+    # Where a row of the outcome is lost, what came later tells that it does not wait: chunks are read in their order.
+    renewed = pc.fill_null(pc.greater(heir, entries["chunk"]), False)
+    replaced = pc.and_(pc.or_(gave, waiting), renewed)
+    waiting = pc.and_(waiting, pc.invert(replaced))
+    kinds = pc.make_struct(skipped, moved, waiting, dropped, replaced, read)
+    words = ("skipped", "moved", "waiting", "dropped", "replaced", "ingested", "failed")
+    return entries.append_column("state", pc.case_when(kinds, *words))
+
+
+def _arrivals(entries: pa.Table) -> pa.Array:
+    """Which of the files that landed under its name an entry speaks of, counted from 0 (see landing/arrivals.py)."""
+    read = entries.filter(pc.equal(entries["action"], "read")).group_by("path").aggregate([([], "count_all")])
+    several = read.filter(pc.greater(read["count_all"], 1))["path"]
+    counted = [0] * entries.num_rows
+    begun: dict[str, int] = {}
+    rows = pc.indices_nonzero(pc.is_in(entries["path"], value_set=several)).to_pylist()
+    for row in rows:  # in the order of their chunks
+        path = entries["path"][row].as_py()
+        begun[path] = begun.get(path, -1) + (entries["action"][row].as_py() == "read")
+        counted[row] = begun[path]
+    return pa.array(counted, pa.int64())
+
+
+def _with_archive(entries: pa.Table, away: pa.Table) -> pa.Table:
+    """The entries with when and to where their files were taken away, which is a state of its own."""
+    away = away.sort_by([("archived", "descending")])
+    facts = ("size", "modification_time")
+    row = pc.index_in(_identity(entries, *facts), value_set=_identity(away, *facts))
+    gone = pc.and_(pc.equal(entries["state"], "ingested"), pc.is_valid(row))
+    row = pc.if_else(gone, row, None)
+    states = pc.if_else(gone, "archived", entries["state"])
+    entries = entries.set_column(entries.schema.get_field_index("state"), "state", states)
+    for column in ("archived", "place"):
+        entries = entries.append_column(column, pc.take(away[column], row))
+    return entries
+
+
+def manifests(bronze: DeltaTable, ledger: DeltaTable, name: str) -> dict[tuple[int, str], int]:
+    """How many records files themselves say that they have, by chunk and path, as far as bronze's log tells it."""
+    found: dict[tuple[int, str], int] = {}
+    for chunk, commit in _chunk_commits(bronze, ledger, name, -1).items():
+        said = (commit.ours or {}).get("manifest") or {}
+        found |= {(chunk, path): int(records) for path, records in said.items()}
+    return found
+
+
+def _chunk_commits(bronze: DeltaTable, ledger: DeltaTable, name: str, told: int) -> dict[int, tables.Commit]:
+    """The commit of each chunk in versions of bronze after ``told``, but for what a RESTORE has undone."""
+    behind = bronze.version() - told
+    if behind <= 0:
+        return {}
+    past = offsets.lineage(bronze)
+    mark = offsets.reach(bronze, offsets.app_id("bronze", name, ledger), past).mark or 0
+    found: dict[int, tables.Commit] = {}
+    for commit in tables.commits(bronze, behind):
+        chunk = (commit.ours or {}).get("chunk")
+        undone = past.restores and not (past.stands(commit.version) and int(chunk or 0) <= mark)
+        if chunk is not None and not undone:
+            found.setdefault(int(chunk), commit)
+    return found
+
+
+def rows_of(bronze: DeltaTable, chunk: int) -> dict[str, int]:
+    """How many rows of a chunk each file gave."""
+    return {path: group["rows"] for (_, path), group in _count(bronze, chunk, chunk).items()}
+
+
+def _count(bronze: DeltaTable, first: int, last: int) -> dict[tuple[int, str], dict[str, int]]:
+    columns = {
+        "chunk": pc.field("_chunk"),
+        "source_file": pc.field("source_file"),
+        "corrupt": pc.field("_corrupt_record").is_valid().cast(pa.int64()),
+        "rescued": pc.field("_rescued_data").is_valid().cast(pa.int64()),
+    }
+    rows = tables.above(bronze, "_chunk", first - 1).to_table(columns=columns, filter=pc.field("_chunk") <= last)
+    sums: list[tuple[str, str]] = [("corrupt", "count"), ("corrupt", "sum"), ("rescued", "sum")]
+    return {
+        (group["chunk"], tables.canonical(group["source_file"] or "")): {
+            "rows": group["corrupt_count"], "corrupt": group["corrupt_sum"], "rescued": group["rescued_sum"],
+        }
+        for group in rows.group_by(["chunk", "source_file"]).aggregate(sums).to_pylist()
+    }  # fmt: skip

@@ -1,0 +1,1 @@
+"""OPTIMIZE, VACUUM and registration in a catalog."""

@@ -1,0 +1,167 @@
+"""The catalog: tables of the lake under names that ``spark-sql`` and others find.
+
+It is a Hive metastore in a PostgreSQL database, which each Spark that wants it opens by itself; there is no service to
+run. Tables are entered by their addresses, and the lake stays what is true of them: their columns, their rows and their
+history are read from there. So entering is rare, a job of its own, and the layers' jobs need no catalog.
+"""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+import json
+import zipfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+from xml.etree import ElementTree
+
+from sluicegate.definition import LAYERS
+from sluicegate.definition.header import Database
+from sluicegate.errors import CatalogConflict, UserError, Where
+from sluicegate.flow.report import RunReport, say
+from sluicegate.jobs import layer as layer_job
+from sluicegate.lake import tables as lake_tables
+from sluicegate.schema.values import literal, quoted
+from sluicegate.spark import metastore, session
+from sluicegate.storage import filesystems
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from sluicegate.definition import Pipeline
+
+HIVE = "org.apache.hadoop.hive"
+
+
+def database(pipeline: Pipeline) -> Database:
+    """The database that a pipeline's tables are in."""
+    return pipeline.database or Database(name=pipeline.name, comment=pipeline.description)
+
+
+def tables(pipeline: Pipeline, at: lake_tables.Lake) -> Iterator[tuple[str, str]]:
+    """Name and address of each table that is there for people, with its quarantine if it has one."""
+    for layer in LAYERS:
+        for name in pipeline.names(layer):
+            yield name, at.table(layer, name)
+            if layer == "silver":
+                yield f"{name}_quarantine", at.quarantine(name)
+
+
+def due(pipeline: Pipeline, at: lake_tables.Lake) -> bool:
+    """Whether there is something that the catalog was not told yet."""
+    try:
+        fs, path = filesystems.opened(at.registered)
+        with fs.open(path, "rt", encoding="utf-8") as told:
+            return str(json.load(told)["sum"]) != _sum(pipeline, _there(pipeline, at))
+    except (FileNotFoundError, ValueError, KeyError):
+        return True
+
+
+def _there(pipeline: Pipeline, at: lake_tables.Lake) -> dict[str, str]:
+    return {name: uri for name, uri in tables(pipeline, at) if lake_tables.delta_table(uri) is not None}
+
+
+def _sum(pipeline: Pipeline, there: dict[str, str]) -> str:
+    said = database(pipeline).model_dump()
+    facts = json.dumps([metastore.address(), said, there], sort_keys=True)
+    return hashlib.sha256(facts.encode()).hexdigest()
+
+
+def prepare(spark: SparkSession) -> None:
+    """Makes the tables of the metastore's database that are not there yet, by asking each for nothing.
+
+    Hive has them made when they are first needed. In PostgreSQL that can wait for ever: for one with a foreign key it
+    needs a lock on a table that the very transaction which needs it has written to.
+    """
+    jvm: Any = spark._jvm
+    conf = spark.sparkContext._jsc.hadoopConfiguration()
+    hive = jvm.org.apache.hadoop.hive.conf.HiveConf(conf, jvm.java.lang.Class.forName(f"{HIVE}.conf.HiveConf"))
+    store = jvm.org.apache.hadoop.hive.metastore.ObjectStore()
+    store.setConf(hive)
+    for name in _model(Path(jvm.java.lang.System.getenv("SPARK_HOME"))):
+        store.getPersistenceManager().newQuery(f"SELECT FROM {name}").execute().size()
+    store.shutdown()
+
+
+def _model(spark_home: Path) -> list[str]:
+    """The classes that the metastore keeps, as Hive's own description of them has it."""
+    (jar,) = spark_home.glob("jars/hive-metastore-*.jar")
+    described = ElementTree.fromstring(zipfile.ZipFile(jar).read("package.jdo"))  # noqa: S314 (it is part of Spark)
+    return [
+        f"{package.get('name')}.{one.get('name')}"
+        for package in described.iter("package")
+        for one in package.findall("class")
+        if one.get("embedded-only") != "true"
+    ]
+
+
+def register(spark: SparkSession, pipeline: Pipeline, at: lake_tables.Lake) -> list[str]:
+    """Enters the database of a pipeline, and those of its tables that are in the lake and not yet in the catalog.
+
+    Returns:
+        the names of the tables that were entered.
+
+    Raises:
+        CatalogConflict: a name stands for another table already.
+    """
+    said, there = database(pipeline), _there(pipeline, at)
+    name = quoted(said.name)
+    spark.sql(
+        f"CREATE DATABASE IF NOT EXISTS {name} COMMENT {literal(said.comment)}"
+        f" LOCATION {literal(f'{at.databases}/{said.name}')}"
+    )
+    if said.properties:
+        properties = ", ".join(f"{literal(key)} = {literal(value)}" for key, value in said.properties.items())
+        spark.sql(f"ALTER DATABASE {name} SET DBPROPERTIES ({properties})")
+    known = {row["tableName"] for row in spark.sql(f"SHOW TABLES IN {name}").collect()}
+    entered = []
+    for table, uri in there.items():
+        whole = f"{name}.{quoted(table)}"
+        if table.lower() not in known:
+            spark.sql(f"CREATE TABLE {whole} USING delta LOCATION {literal(uri)}")
+            entered.append(table)
+        else:
+            _same(spark, whole, uri)
+    fs, path = filesystems.opened(at.registered)
+    if filesystems.has_folders(at.registered):
+        fs.makedirs(path.rpartition("/")[0], exist_ok=True)
+    with fs.open(path, "wt", encoding="utf-8") as told:
+        json.dump({"sum": _sum(pipeline, there), "tables": sorted(there)}, told)
+    return entered
+
+
+def _same(spark: SparkSession, whole: str, uri: str) -> None:
+    """Refuses a name that stands for another table: it may be someone's own."""
+    described = spark.sql(f"DESCRIBE TABLE EXTENDED {whole}").collect()
+    location = next((row["data_type"] for row in described if row["col_name"] == "Location"), "")
+    if lake_tables.canonical(location).rstrip("/") != lake_tables.canonical(uri).rstrip("/"):
+        raise CatalogConflict(
+            f"the catalog has a table {whole} at {location or 'another place'}, and this one is at {uri}",
+            where=Where(table=whole, file=uri),
+            hint=f"if nobody needs it, run `DROP TABLE {whole}` in spark-sql, which deletes no file of a table of ours;"
+            " else give the pipeline another database",
+        )
+
+
+def parser() -> argparse.ArgumentParser:
+    """The command line of ``spark_jobs/catalog.py``."""
+    return layer_job.parser("catalog")
+
+
+def main(argv: list[str] | None = None) -> int:
+    """The whole of ``spark_jobs/catalog.py``; returns the exit code."""
+    return layer_job.guarded(lambda: _run(parser().parse_args(argv)))
+
+
+def _run(arguments: argparse.Namespace) -> RunReport:
+    pipeline, at, _ = layer_job.subject(arguments)
+    if not metastore.address():
+        raise UserError(f"there is no catalog: {metastore.ADDRESS} is not set", hint="see docs/howto/catalog.md")
+    say(f"{pipeline.name} catalog")
+    spark = session.open_session(f"{pipeline.name}.catalog", at)
+    prepare(spark)
+    entered = register(spark, pipeline, at)
+    lines = [f"{database(pipeline).name}.{name}" for name in entered]
+    say("\n".join(f"  entered {line}" for line in lines) or "  nothing new")
+    return RunReport(pipeline.name, "catalog", notes=lines)

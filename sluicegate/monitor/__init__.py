@@ -1,0 +1,1 @@
+"""Looks at tables and never starts a JVM."""

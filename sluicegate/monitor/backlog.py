@@ -1,0 +1,148 @@
+"""What tables have yet to take in, and which of it a run should have: nothing is wrong with it, but it is not there.
+
+Read by delta-rs, from marks and logs; landing is not listed. No Spark.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from datetime import datetime
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from sluicegate.flow.finding import Finding
+from sluicegate.flow.progress import Flow, Progress, name_of, progress
+from sluicegate.flow.report import files
+from sluicegate.lake import tables
+from sluicegate.landing import discovery, folders
+from sluicegate.monitor import plan
+
+if TYPE_CHECKING:
+    from sluicegate.definition import Pipeline
+    from sluicegate.settings import Settings
+
+
+@dataclass(frozen=True)
+class Waiting:
+    """What one table has yet to take in.
+
+    Attributes:
+        flow: the way into the table.
+        now: its marks.
+        what: what waits, as a part of a sentence.
+    """
+
+    flow: Flow
+    now: Progress
+    what: str
+
+    @property
+    def table(self) -> str:
+        """Name of the table."""
+        return self.flow.table
+
+    def missed(self) -> Iterator[tuple[str, tables.Commit]]:
+        """The commits of its source, and of what it looks up, that it has not taken in, each with its table's name."""
+        spans = {self.flow.source: (self.now.since, self.now.until)}
+        spans |= {self.flow.inputs[name]: (was, self.now.versions[name]) for name, was in self.now.changed.items()}
+        for uri, (since, until) in spans.items():
+            table = tables.delta_table(uri) if since < until else None
+            if table is None:
+                continue
+            for commit in tables.commits(table, table.version() - since):
+                if since < commit.version <= until:
+                    yield name_of(uri), commit
+
+    def finding(self, pipeline: str) -> Finding:
+        """It as one thing among what a verification finds."""
+        return Finding("behind", self.table, self.what, f"sluicegate run {pipeline}")
+
+
+def waiting(pipeline: Pipeline, settings: Settings) -> list[Waiting]:
+    """The tables that are behind what they are made of; what has landed and is not in the ledger is not among it."""
+    at = tables.Lake(settings.lake, pipeline.name)
+    found = []
+    for layer in tables.LAYERS:
+        for flow in plan.flows(pipeline, at, layer).values():
+            now = progress(flow)
+            if now.waits or (now.kind == "blocked" and tables.rows(tables.delta_table(flow.source))):
+                found.append(Waiting(flow, now, _what(flow, now, at)))
+    return found
+
+
+def findings(pipeline: Pipeline, settings: Settings) -> list[Finding]:
+    """The same as findings of a verification."""
+    return [one.finding(pipeline.name) for one in waiting(pipeline, settings)]
+
+
+def overdue(found: list[Waiting], began: datetime, own: Callable[[str, tables.Commit], bool]) -> list[Waiting]:
+    """Those of them that a run which took in everything should have brought up to date.
+
+    What other runs committed while it went on is theirs to carry on; what was there when it began, or is its own, was
+    to be taken in. A chunk of files is not, as only the job that enters it takes it in, unless it was killed.
+
+    Args:
+        found: the tables that are behind.
+        began: when the run began.
+        own: whether a commit of a table, by its name, is that run's.
+    """
+
+    def due(one: Waiting) -> bool:
+        if one.now.kind == "blocked":
+            return False
+        if one.flow.layer == "bronze" and not one.flow.foreign:
+            return True
+        before = began.timestamp() * 1000
+        return any(commit.timestamp < before or own(table, commit) for table, commit in one.missed())
+
+    return [one for one in found if due(one)]
+
+
+def unread(pipeline: Pipeline, settings: Settings, began: datetime) -> dict[str, str]:
+    """By bronze table, how many files wait that are older than a run in whose time no file was entered."""
+    at = tables.Lake(settings.lake, pipeline.name)
+    found = {}
+    for name, table in pipeline.bronze.items():
+        ledger = tables.delta_table(at.ledger(name)) if table.of_files else None
+        last = next(tables.commits(ledger, 1), None) if ledger is not None else None
+        if not table.of_files or (last is not None and last.timestamp >= began.timestamp() * 1000):
+            continue
+        times = discovery.discover(name, table, at).new["modification_time"]
+        count = sum(time < began for time in times.to_pylist())
+        if count:
+            found[name] = f"{files(count)} that landed before it are not read"
+    return found
+
+
+def _what(flow: Flow, now: Progress, at: tables.Lake) -> str:
+    if flow.layer == "bronze" and not flow.foreign:
+        count = _entered(flow.table, max(now.since, 0), at)
+        return f"{files(count)} of its ledger {'waits' if count == 1 else 'wait'}"
+    target, source = tables.delta_table(flow.target), name_of(flow.source)
+    count = _records(flow, now) if now.since < now.until or target is None else 0
+    rows = f"{count:,} {'row' if count == 1 else 'rows'} of {source} {'waits' if count == 1 else 'wait'}"
+    why = f" ({now.why})" if now.why else ""
+    if target is None:
+        return f"it does not exist, and {rows}{why}"
+    return rows + why if count else f"it is behind {source}{why}"
+
+
+def _records(flow: Flow, now: Progress) -> int:
+    """Rows of the source that the target has not taken in, as the source's log counts what was written."""
+    source = tables.delta_table(flow.source)
+    if source is None or now.since < 0 or tables.delta_table(flow.target) is None:
+        return tables.rows(source)
+    found = tables.commits(source, source.version() - now.since)
+    return sum(commit.rows_written or 0 for commit in found if commit.version > now.since)
+
+
+def _entered(name: str, mark: int, at: tables.Lake) -> int:
+    """Files of chunks that bronze has not passed."""
+    ledger = tables.delta_table(at.ledger(name))
+    if ledger is None:
+        return 0
+    entries = tables.above(ledger, "chunk", mark).to_table(["action"])
+    return int(pc.sum(pc.invert(pc.is_in(entries["action"], pa.array([discovery.SKIP, folders.MOVED])))).as_py() or 0)

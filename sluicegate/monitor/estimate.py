@@ -1,0 +1,164 @@
+"""What a run would read and touch for a gold table, told from the logs before it: no Spark, nothing written."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+from deltalake import DeltaTable
+from deltalake.exceptions import DeltaError
+from sqlglot import exp
+
+from sluicegate.flow import thresholds
+from sluicegate.flow.progress import Flow, Progress, name_of
+from sluicegate.flow.report import human_bytes
+from sluicegate.lake import commit_stats
+from sluicegate.lake import tables as lake_tables
+from sluicegate.sql.tokens import QuerySyntax, parsed
+
+if TYPE_CHECKING:
+    from sluicegate.definition import GoldTable, Pipeline
+    from sluicegate.monitor.plan import Pending
+    from sluicegate.sql.refresh.group_by import Grouped
+    from sluicegate.sql.refresh.strategy import Upkeep
+
+# Changes of so many bytes are read to count the groups that they touch; it takes a second or so.
+LOOKED_AT = 32_000_000
+
+
+@dataclass(frozen=True)
+class Touched:
+    """What a run would read and touch.
+
+    Attributes:
+        rows: rows of the source that came, went or changed since the last run; None if its log no longer tells.
+        reads: bytes of data that the run reads of the tables of the pipeline.
+        all_of: the tables that are read whole; none if only the changes are.
+        why: why they are, where the changes could be enough.
+        groups: groups that it would look at; None where it makes all of them again, or nothing is known.
+        exact: whether there are exactly so many; otherwise at most.
+    """
+
+    rows: int | None
+    reads: int
+    all_of: tuple[str, ...] = ()
+    why: str = ""
+    groups: int | None = None
+    exact: bool = False
+
+    def facts(self) -> dict[str, Any]:
+        """The same for programs."""
+        return {
+            "rows_changed": self.rows, "bytes_read": self.reads, "reads_all_of": list(self.all_of),
+            "groups": self.groups, "groups_exact": self.exact if self.groups is not None else None,
+        }  # fmt: skip
+
+    def __str__(self) -> str:
+        """The same in words."""
+        parts = [] if self.rows is None else [f"{self.rows:,} {'row' if self.rows == 1 else 'rows'} changed"]
+        if self.all_of:
+            parts.append(
+                f"reads all {human_bytes(self.reads)} of {', '.join(self.all_of)}{self.why and f' ({self.why})'}"
+            )
+        else:
+            parts.append(f"reads {human_bytes(self.reads)} of changes")
+        if self.groups is not None:
+            count = f"{self.groups:,} {'group' if self.groups == 1 else 'groups'}"
+            parts.append(f"touches {'' if self.exact else 'at most '}{count}")
+        return ", ".join(parts)
+
+
+def foresee(pipeline: Pipeline, waiting: Pending) -> dict[str, Touched]:
+    """What a run would read and touch for each gold table that is behind, by its name."""
+    behind = (work for work in waiting.tables if work.layer == "gold" and work.progress.work)
+    return {work.table: touched(pipeline.gold[work.table], work.flow, work.progress) for work in behind}
+
+
+def touched(table: GoldTable, flow: Flow, now: Progress) -> Touched:
+    """What a run would do for a gold table that is not up to date."""
+    news = commit_stats.between(flow.source, now.since, now.until) if now.since >= 0 else None
+    rows = None if news is None else news.rows
+    source, upkeep = lake_tables.delta_table(flow.source, now.until), flow.upkeep
+    if (
+        now.kind == "whole"
+        or upkeep is None
+        or upkeep.way == "whole"
+        or upkeep.grouped is None
+        or news is None
+        or source is None
+    ):
+        return Touched(rows, *_all(flow, now))
+    if flow.inputs:  # a row of one table may meet many of another, in any number of groups
+        return Touched(rows, *_all(flow, now), "at most, as it joins them")
+    why = _why_all(table, upkeep, news, lake_tables.rows(source))
+    groups, exact = _groups(upkeep.grouped, source, now, news, flow.target)
+    if why:
+        return Touched(rows, *_all(flow, now), why, groups, exact)
+    return Touched(rows, news.changed, (), "", groups, exact)
+
+
+def _all(flow: Flow, now: Progress) -> tuple[int, tuple[str, ...]]:
+    tables: Mapping[str, int] = {flow.source: now.until, **{flow.inputs[name]: v for name, v in now.versions.items()}}
+    return sum(commit_stats.size(uri, version) for uri, version in tables.items()), tuple(map(name_of, tables))
+
+
+def _why_all(table: GoldTable, upkeep: Upkeep, news: commit_stats.Volume, there: int) -> str:
+    """Why a run reads all of the source although its changes are known; empty if it does not."""
+    if there <= thresholds.SMALL and table.refresh != "incremental":
+        return "it is small"
+    if news.rows + news.updated > max(thresholds.FEW, thresholds.MUCH * there):
+        return "much of it changed"
+    return "for the rows of the groups" if upkeep.way == "groups" else ""
+
+
+def _groups(
+    grouped: Grouped, source: DeltaTable, now: Progress, news: commit_stats.Volume, target: str
+) -> tuple[int, bool]:
+    """How many groups the changes touch, and whether this is exact."""
+    if grouped.one_row:
+        return 1, True
+    columns = _columns(grouped, source)
+    if columns is not None and news.changed <= LOOKED_AT:
+        found = _counted(source.table_uri, columns, now)
+        if found is not None:
+            return found, not grouped.where
+    most = news.rows + news.updated  # a row that changed may have left a group for another
+    gold = lake_tables.delta_table(target)
+    if gold is not None and grouped.located and not grouped.having:
+        # Each group is a row there, and each row that came or changed begins one more at most.
+        most = min(most, lake_tables.rows(gold) + news.inserted + news.updated)
+    return most, False
+
+
+def _counted(uri: str, columns: list[str], now: Progress) -> int | None:
+    """The groups that changed rows are of, were or are; None if delta-rs cannot read these changes."""
+    try:
+        feed = lake_tables.table_at(uri).load_cdf(
+            starting_version=now.since + 1, ending_version=now.until, columns=columns
+        )
+        rows = pa.RecordBatchReader.from_stream(feed).read_all()
+        return rows.select(columns).group_by(columns).aggregate([]).num_rows if columns else None
+    except (DeltaError, pa.ArrowException, OSError):
+        return None
+
+
+def _columns(grouped: Grouped, source: DeltaTable) -> list[str] | None:
+    """The columns of the source that it groups by, if it groups by nothing else, and all have values that are equal
+    here when they are for Spark (NaN is not, nor is a zero with a sign, and what is nested is not looked at)."""
+    known = {one["name"].lower(): one for one in json.loads(source.schema().to_json())["fields"]}
+    found: list[str] = []
+    for text in grouped.groups:
+        try:
+            node = parsed(f"SELECT {text}")
+        except QuerySyntax:
+            return None
+        [column] = node.expressions
+        mine = isinstance(column, exp.Column) and column.table.lower() in ("", grouped.alias.lower())
+        one = known.get(column.name.lower()) if mine and len(column.parts) <= 2 else None
+        if one is None or not isinstance(one["type"], str) or one["type"] in ("float", "double", "variant"):
+            return None
+        found.append(one["name"])
+    return list(dict.fromkeys(found))

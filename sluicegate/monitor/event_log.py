@@ -1,0 +1,115 @@
+"""The event log: what the tables' own logs say, copied to where it is kept for good.
+
+Delta forgets a table's history after 30 days. The copy is made after the commits that it tells of and goes on from the
+last commit that it has, so a kill between can lose nothing: the next run copies the rest.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from deltalake import DeltaTable
+
+from sluicegate import _faults
+from sluicegate.definition.pipeline import LAYERS
+from sluicegate.lake import commit_stats, tables
+
+if TYPE_CHECKING:
+    from sluicegate.definition import Pipeline
+
+TIME = pa.timestamp("us", "UTC")
+EVENTS = pa.schema(
+    [
+        ("time", TIME), ("layer", pa.string()), ("table", pa.string()), ("table_id", pa.string()),
+        ("version", pa.int64()), ("mode", pa.string()),
+        ("since", pa.int64()), ("until", pa.int64()), ("read", pa.int64()), ("written", pa.int64()),
+        ("quarantined", pa.int64()), ("dropped", pa.int64()), ("duplicates", pa.int64()), ("details", pa.string()),
+    ]
+)  # fmt: skip
+
+
+def copy_events(pipeline: Pipeline, at: tables.Lake) -> None:
+    """Appends to ``_events`` the commits of ours that it does not have yet."""
+    log = tables.delta_table(at.events)
+    copied = _newest(log)
+    rows: list[dict[str, Any]] = []
+    for layer in LAYERS:
+        for name in pipeline.names(layer):
+            table = tables.delta_table(at.table(layer, name))
+            if table is None:
+                continue
+            newest = copied.get(tables.table_id(table), -1)
+            source = _source(pipeline, name, at) if layer == "gold" else ""
+            rows += [
+                _event(commit, _bytes(commit, at.table(layer, name), source)) | {"table_id": tables.table_id(table)}
+                for commit in (tables.commits(table, table.version() - newest) if table.version() > newest else ())
+                if commit.ours is not None and commit.version > newest
+            ]
+    if rows:
+        _faults.point("events.before_commit")
+        rows.sort(key=lambda row: (row["time"], row["table"], row["version"]))
+        tables.write(log or at.events, pa.Table.from_pylist(rows, schema=EVENTS), mode="append")
+
+
+def newest(at: tables.Lake, table: str | None, count: int) -> list[dict[str, Any]]:
+    """The last events, oldest first, each with the columns of ``EVENTS`` and its details as they were said.
+
+    Args:
+        at: the lake.
+        table: only of this table; None for all.
+        count: how many.
+    """
+    log = tables.delta_table(at.events)
+    if log is None:
+        return []
+    asked = None if table is None else pc.field("table") == table
+    rows = tables.dataset(log).to_table(filter=asked)
+    order = pc.sort_indices(rows, [("time", "ascending"), ("table", "ascending"), ("version", "ascending")])
+    last = rows.take(order.slice(max(rows.num_rows - count, 0))).to_pylist()
+    return [event | {"details": json.loads(event["details"])} for event in last]
+
+
+def _newest(log: DeltaTable | None) -> dict[str, int]:
+    """The newest copied version of each table, by the table's id: a table that was made anew begins again at 0."""
+    if log is None:
+        return {}
+    known = tables.dataset(log).to_table(["table_id", "version"]).group_by("table_id")
+    return {row["table_id"]: row["version_max"] for row in known.aggregate([("version", "max")]).to_pylist()}
+
+
+def _source(pipeline: Pipeline, name: str, at: tables.Lake) -> str:
+    """URI of the table that a gold table follows."""
+    followed = pipeline.gold[name].reads[0]
+    return next(at.table(layer, followed) for layer in LAYERS if followed in pipeline.names(layer))
+
+
+def _bytes(commit: tables.Commit, uri: str, source: str) -> dict[str, Any]:
+    """What a commit of a gold table wrote for what changed in its source: known only once both are committed.
+
+    A table that was made anew was not made from changes, and a log that was cleaned does not tell.
+    """
+    ours = commit.ours or {}
+    wrote = commit_stats.of_commit(uri, commit.version) if source else None
+    if wrote is None:
+        return {}
+    came = None
+    if ours.get("mode") == "incremental":
+        came = commit_stats.between(source, int(ours.get("since", -1)), int(ours.get("until", -1)))
+    found: dict[str, Any] = {"written": wrote.written, "changed": came.changed if came else None}
+    found["written_per_byte_changed"] = round(wrote.written / came.changed, 3) if came and came.changed else None
+    return {"bytes": found}
+
+
+def _event(commit: tables.Commit, more: Mapping[str, Any]) -> dict[str, Any]:
+    ours = {**(commit.ours or {}), **more}
+    numbers = {key: ours.get(key) for key in ("since", "until", "read", "quarantined", "dropped", "duplicates")}
+    return {
+        "time": datetime.fromtimestamp(commit.timestamp / 1000, UTC),
+        "layer": ours.get("layer"), "table": ours.get("table"), "version": commit.version, "mode": ours.get("mode"),
+        **numbers, "written": ours.get("written", commit.rows_written), "details": json.dumps(ours, default=str),
+    }  # fmt: skip

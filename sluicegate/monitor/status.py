@@ -1,0 +1,128 @@
+"""What is in a pipeline's tables, and what became of the files. Read by delta-rs; no JVM."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from sluicegate.bronze import delta_source
+from sluicegate.lake import tables as lake_tables
+from sluicegate.landing import discovery, file_status
+from sluicegate.monitor import verify as monitor_verify
+from sluicegate.monitor.plan import Pending, pending
+
+if TYPE_CHECKING:
+    from sluicegate.definition import Pipeline
+    from sluicegate.settings import Settings
+
+# Of a file: what ``landing.file_status.fates`` says of those in the ledger, and ``files`` of the others.
+STATES = ("waiting", "settling", "changed", "ingested", "archived", "failed", "replaced", "dropped", "skipped", "moved",
+          "refused")  # fmt: skip
+
+
+@dataclass(frozen=True)
+class TableStatus:
+    """One table now.
+
+    Attributes:
+        layer: bronze, silver or gold.
+        table: its name.
+        rows: rows in it.
+        version: its Delta version; None while it does not exist.
+        changed: when a run last changed it (UTC).
+        quarantined: rows in the quarantine beside it (silver).
+        set_aside: records set aside: duplicates, superseded, dropped, filtered (silver).
+        state: ``up to date``, ``behind``, or why it waits.
+    """
+
+    layer: str
+    table: str
+    rows: int
+    version: int | None
+    changed: datetime | None
+    quarantined: int
+    set_aside: int
+    state: str
+
+
+@dataclass
+class Status:
+    """A pipeline now: its tables, and what waits for it."""
+
+    pipeline: str
+    tables: list[TableStatus]
+    waiting: Pending
+
+
+def status(pipeline: Pipeline, settings: Settings) -> Status:
+    """Looks at all tables of a pipeline.
+
+    Raises:
+        LandingMissing: a landing folder does not exist.
+        NotADeltaTable: there are files, but no table, where a table should be.
+    """
+    at = lake_tables.Lake(settings.lake, pipeline.name)
+    waiting = pending(pipeline, settings)
+    tables = []
+    for work in waiting.tables:
+        table = lake_tables.delta_table(at.table(work.layer, work.table))
+        last = lake_tables.last_commit_of_ours(table)
+        beside = [at.quarantine(work.table), at.set_aside(work.table)] if work.layer == "silver" else []
+        quarantined, aside = [lake_tables.rows(lake_tables.delta_table(uri)) for uri in beside] or [0, 0]
+        state = work.progress.why if work.progress.kind == "blocked" else "behind" if work.waits else "up to date"
+        tables.append(
+            TableStatus(
+                work.layer, work.table, lake_tables.rows(table), table.version() if table else None,
+                datetime.fromtimestamp(last.timestamp / 1000, UTC) if last else None, quarantined, aside, state,
+            )
+        )  # fmt: skip
+    return Status(pipeline.name, tables, waiting)
+
+
+def verify(pipeline: Pipeline, settings: Settings, limit: int | None = None) -> list[str]:
+    """What does not hold of files and records, by identity; empty when all does. See ``monitor.verify.findings``."""
+    return [str(one) for one in monitor_verify.findings(pipeline, settings, limit) if one.kind == "wrong"]
+
+
+def files(
+    name: str, pipeline: Pipeline, settings: Settings, states: Sequence[str] = (), newest: int | None = None
+) -> list[dict[str, Any]]:
+    """The ledger of a bronze table with what became of each file, and the files that wait, oldest first.
+
+    Each entry has path, size, modification_time, chunk, discovered, rows, corrupt, rescued, error, version and ingested
+    of the commit, and state: that of ``landing.file_status.fates``, and for files that are not in the ledger
+    ``settling``, ``waiting``, ``changed`` (since it was read) or ``refused``: passed over, for the reason in ``error``
+    (a link that leads out of the folder, what cannot be looked at). Of a table that reads a Delta table there is an
+    entry for each run's versions, see ``bronze.delta_source.entries``.
+
+    Args:
+        name: the bronze table.
+        pipeline: its pipeline.
+        settings: where things are.
+        states: only files in these states; none means all.
+        newest: only so many, the last of them.
+
+    Raises:
+        LandingMissing: the landing folder does not exist, or cannot be listed.
+    """
+    at = lake_tables.Lake(settings.lake, pipeline.name)
+    if not pipeline.bronze[name].of_files:
+        of_delta = delta_source.entries(at, name, pipeline.bronze[name].path)
+        chosen = [entry for entry in of_delta if not states or entry["state"] in states]
+        return chosen[max(len(chosen) - newest, 0) :] if newest else chosen
+    found = discovery.discover(name, pipeline.bronze[name], at)
+    parts = [file_status.fates(at, name)]
+    for state, table in (("changed", found.changed), ("waiting", found.new), ("settling", found.settling)):
+        parts.append(table.append_column("state", pa.repeat(pa.scalar(state), table.num_rows)))
+    refused = [{"path": path, "state": "refused", "error": why} for path, why in found.refused.items()]
+    parts.append(pa.Table.from_pylist(refused, pa.schema([(n, pa.string()) for n in ("path", "state", "error")])))
+    entries = pa.concat_tables(parts, promote_options="default")
+    if states:
+        entries = entries.filter(pc.is_in(entries["state"], value_set=pa.array(states)))
+    # As Python objects at the very last: a million entries are a gigabyte of them.
+    return entries.slice(0 if newest is None else max(entries.num_rows - newest, 0)).to_pylist()  # type: ignore[no-any-return]

@@ -1,0 +1,234 @@
+"""Continuous runs say in the lake that they are there; here they are listed and asked to stop. No Spark.
+
+``{lake}/{pipeline}/_streams/{id}.json`` is written anew by its run as long as that lives, and goes with it. A file
+``{id}.stop`` beside it asks the run to stop, and so does taking its ``.json`` away. Nothing of the data hangs on
+either: a run can be killed, and its file be left behind.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import secrets
+import socket
+import threading
+from contextlib import suppress
+from dataclasses import asdict, dataclass, field, replace
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from sluicegate import processes
+from sluicegate.definition.fields import name_fault
+from sluicegate.errors import UserError
+from sluicegate.lake.tables import Lake
+from sluicegate.storage import filesystems
+from sluicegate.times import utc_now
+
+# Seconds between two signs of life, and without one before a run counts as dead.
+BEAT = 5.0
+SILENCE = timedelta(seconds=20)
+
+ID = re.compile(r"[0-9a-f]{8}")
+
+
+@dataclass(frozen=True)
+class Stream:
+    """What a continuous run says of itself.
+
+    Attributes:
+        pipeline: the pipeline that it runs.
+        id: eight hexadecimal digits.
+        every: its interval, as it was given.
+        layer: the only layer that it runs; None for all.
+        state: ``running``, ``stopping``, or ``no sign of life``.
+        since: when it began (UTC, ISO 8601, as the other times here).
+        batches: runs through the layers that had work.
+        rows: rows that these took in.
+        last_batch: when the last of them ended.
+        failures: ticks in a row that failed.
+        host: the machine that it runs on.
+        pid: number of its Python process there.
+        beat: its last sign of life.
+        world: where that number means this process (see ``processes.world``); empty where that is not known.
+    """
+
+    pipeline: str
+    id: str
+    every: str
+    layer: str | None = None
+    state: str = "running"
+    since: str = field(default_factory=utc_now)
+    batches: int = 0
+    rows: int = 0
+    last_batch: str | None = None
+    failures: int = 0
+    host: str = field(default_factory=socket.gethostname)
+    pid: int = field(default_factory=os.getpid)
+    beat: str = field(default_factory=utc_now)
+    world: str = ""
+
+    @property
+    def dead(self) -> bool:
+        """Whether it gives no sign of life any more: by its file's age, or by the processes of this machine."""
+        if datetime.now(UTC) - datetime.fromisoformat(self.beat) > SILENCE:
+            return True
+        return processes.is_gone(self.world, self.pid)
+
+
+def new_id() -> str:
+    """An id for a run."""
+    return secrets.token_hex(4)
+
+
+class Registration:
+    """Within it a continuous run can be seen, from other machines too if they see the lake.
+
+    Args:
+        at: the pipeline's lake.
+        stream: what the run says of itself at its beginning.
+        beat: seconds between two signs of life.
+    """
+
+    def __init__(self, at: Lake, stream: Stream, beat: float = BEAT) -> None:
+        self._at, self._stream, self._beat = at, stream, beat
+        self._over, self._writing = threading.Event(), threading.Lock()
+
+    def __enter__(self) -> Registration:
+        """Writes the file, and goes on to give signs of life beside whatever the run is doing."""
+        self._write()
+        self._heart = threading.Thread(target=self._live, name="heartbeat", daemon=True)
+        self._heart.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Takes the file away."""
+        self._over.set()
+        self._heart.join()
+        forget(self._at, self._stream.id)
+
+    def tell(self, **facts: Any) -> None:
+        """Writes what has become of the run (fields of ``Stream``), unless somebody has taken its file away."""
+        with self._writing:
+            self._stream = replace(self._stream, **facts)
+        if not self.stop_asked():
+            self._write()
+
+    def stop_asked(self) -> bool:
+        """Whether somebody wants the run to stop."""
+        with suppress(OSError):  # a store out of reach for a moment has asked for nothing
+            there = _names(self._at)
+            return f"{self._stream.id}.stop" in there or f"{self._stream.id}.json" not in there
+        return False
+
+    def _live(self) -> None:
+        while not self._over.wait(self._beat):
+            with suppress(OSError):
+                if f"{self._stream.id}.json" in _names(self._at):
+                    self._write()
+
+    def _write(self) -> None:
+        with self._writing:
+            self._stream = replace(self._stream, beat=utc_now())
+            _put(self._at, f"{self._stream.id}.json", json.dumps(asdict(self._stream)))
+
+
+def _put(at: Lake, name: str, text: str) -> None:
+    fs, folder = filesystems.opened(at.streams)
+    if "file" not in fs.protocol:  # an object of a store is there whole, or not at all
+        fs.pipe_file(f"{folder}/{name}", text.encode())
+        return
+    fs.makedirs(folder, exist_ok=True)
+    half = f"{folder}/.{name}.{secrets.token_hex(4)}"
+    fs.pipe_file(half, text.encode())
+    os.replace(half, f"{folder}/{name}")
+
+
+def _names(at: Lake) -> set[str]:
+    """Names of the files in the folder of a pipeline's runs; none if there is no such folder."""
+    fs, folder = filesystems.opened(at.streams)
+    fs.invalidate_cache(folder)
+    try:
+        return {path.rsplit("/", 1)[-1] for path in fs.ls(folder, detail=False)}
+    except FileNotFoundError:
+        return set()
+
+
+def listed(root: str, pipeline: str | None = None) -> list[Stream]:
+    """The continuous runs of a lake, those of one pipeline or all, oldest first.
+
+    Args:
+        root: path or URI of the lake.
+        pipeline: name of the pipeline; None for all.
+    """
+    found: list[Stream] = []
+    for at in [Lake(root, name) for name in ([pipeline] if pipeline else _pipelines(root)) if not name_fault(name)]:
+        names = _names(at)
+        for name in names:
+            identity, _, kind = name.rpartition(".")
+            if kind == "json" and ID.fullmatch(identity) and (stream := _read(at, identity)) is not None:
+                state = "stopping" if f"{identity}.stop" in names else "running"
+                found.append(replace(stream, state="no sign of life" if stream.dead else state))
+    return sorted(found, key=lambda stream: (stream.since, stream.id))
+
+
+def _pipelines(root: str) -> list[str]:
+    fs, folder = filesystems.opened(root)
+    try:
+        return [one["name"].rstrip("/").rsplit("/", 1)[-1] for one in fs.ls(folder, detail=True)
+                if one["type"] == "directory"]  # fmt: skip
+    except (FileNotFoundError, NotADirectoryError):
+        return []
+
+
+def _read(at: Lake, identity: str) -> Stream | None:
+    fs, folder = filesystems.opened(at.streams)
+    try:
+        facts = json.loads(fs.cat_file(f"{folder}/{identity}.json"))
+        # By its place, whatever is written in it: ids and names go into paths.
+        return Stream(**{**facts, "pipeline": at.pipeline, "id": identity})
+    except FileNotFoundError:  # it has ended since its name was read
+        return None
+    except (ValueError, TypeError) as error:
+        raise UserError(
+            f"{at.streams}/{identity}.json is not what a continuous run writes",
+            cause=str(error),
+            hint="delete it; no data hangs on it",
+        ) from error
+
+
+def stop(root: str, stream: Stream) -> str:
+    """Asks a run to stop, or clears away what a dead one left; returns which of both, in words."""
+    at = Lake(root, stream.pipeline)
+    if stream.dead:
+        forget(at, stream.id)
+        return "gave no sign of life, and is cleared away"
+    ask_to_stop(at, stream.id)
+    return "stops after its current batch"
+
+
+def ask_to_stop(at: Lake, identity: str) -> None:
+    """Asks a run to stop after its current batch."""
+    _put(at, f"{identity}.stop", "")
+
+
+def forget(at: Lake, identity: str) -> None:
+    """Takes away the files of a run that is no more."""
+    fs, folder = filesystems.opened(at.streams)
+    for kind in ("json", "stop"):
+        with suppress(FileNotFoundError):
+            fs.rm_file(f"{folder}/{identity}.{kind}")
+
+
+def chosen(root: str, pipeline: str | None, identity: str) -> Stream:
+    """The run with an id.
+
+    Raises:
+        UserError: there is none.
+    """
+    known = listed(root, pipeline)
+    for stream in known:
+        if stream.id == identity:
+            return stream
+    ids = ", ".join(stream.id for stream in known)
+    raise UserError(f"there is no continuous run {identity}", hint=f"there are {ids}" if ids else "there is none")

@@ -1,0 +1,178 @@
+"""The proof that no file and no record is lost or doubled. Read by delta-rs; no JVM. Gold is in gold/verify.py."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence, Set
+from shlex import quote
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from deltalake import DeltaTable
+
+from sluicegate.bronze import delta_source
+from sluicegate.flow.finding import Finding
+from sluicegate.flow.report import files
+from sluicegate.lake import offsets, tables
+from sluicegate.landing import file_status, folders
+
+if TYPE_CHECKING:
+    from sluicegate.definition import Pipeline
+    from sluicegate.settings import Settings
+
+NO_IDS = pa.schema([("_chunk", pa.int64()), ("_pos", pa.int64())])
+
+# Records that are named; all are counted.
+SHOWN = 10
+
+
+def findings(pipeline: Pipeline, settings: Settings, limit: int | None = None) -> list[Finding]:
+    """Proves by identity that nothing is lost or doubled, and returns what does not hold; empty when all does.
+
+    Every file of the ledger that bronze has passed has an outcome, and as many rows in bronze as it says. Every
+    record of a silver table's source, up to that table's mark, is in exactly one of silver, quarantine and set-aside.
+    A de-identified table has exactly the records that its silver table had at its mark. What lies behind the marks is
+    told by ``monitor.backlog.findings``.
+
+    Args:
+        pipeline: the definition.
+        settings: where things are.
+        limit: tables of more rows are not read; what their logs say of their rows has to add up. None: all are read.
+    """
+    at = tables.Lake(settings.lake, pipeline.name)
+    found: list[Finding] = []
+    for name, bronze in pipeline.bronze.items():
+        if bronze.of_files:
+            found += _of_files(at, name, limit)
+        else:
+            anew = f"sluicegate run {pipeline.name} --full-refresh {name}"
+            wrong = delta_source.verify(at, name, bronze.path)
+            found += [Finding("wrong", name, one.removeprefix(f"{name}: "), anew) for one in wrong]
+    for name, table in pipeline.silver.items():
+        source = table.stream
+        layer = "bronze" if source in pipeline.bronze else "silver"
+        found += _of_records(at, name, at.table(layer, source), limit)
+    for name, of in pipeline.deidentified_tables.items():
+        found += _of_records(at, name, at.table("silver", of), limit)
+    return found
+
+
+def _of_files(at: tables.Lake, name: str, limit: int | None) -> Iterator[Finding]:
+    ledger, bronze = tables.delta_table(at.ledger(name)), tables.delta_table(at.table("bronze", name))
+    if ledger is None:
+        return
+    again = f"sluicegate reset {at.pipeline} {name}"
+    if bronze is None:
+        if gone := tables.rows(tables.delta_table(at.outcome(name))):
+            what = f"the table is gone, into which {gone:,} files were read; a run reads them again"
+            yield Finding("wrong", name, what, f"sluicegate run {at.pipeline}")
+        return
+    mark = offsets.reach(bronze, offsets.app_id("bronze", name, ledger), offsets.lineage(bronze)).mark or 0
+    passed = [entry for entry in file_status.fates(at, name).to_pylist() if entry["chunk"] <= mark]
+    if untold := file_status.untold(at, name):
+        count = sum(entry["chunk"] in untold for entry in passed)
+        what = f"what became of {files(count)} is not on record yet, as a run ended right behind its commit"
+        yield Finding("behind", name, what, f"sluicegate run {at.pipeline}")
+    if limit is not None and (there := tables.rows(bronze)) > limit:
+        gave = sum(_gave(entry) or 0 for entry in passed)
+        if gave != there and not untold:
+            yield Finding("wrong", name, f"its files gave {gave:,} rows, and {there:,} are in the table", again)
+        return
+    said = file_status.manifests(bronze, ledger, name)
+    moved = {entry["path"] for entry in passed if entry["state"] == "moved"}
+    known_as = {former: path for path, former in folders.aliases(ledger, moved).items()}
+    yield from _each_file(at, name, bronze, passed, said, untold, known_as)
+
+
+def _each_file(
+    at: tables.Lake,
+    name: str,
+    bronze: DeltaTable,
+    passed: Sequence[Mapping[str, Any]],
+    said: Mapping[tuple[int, str], int],
+    untold: Set[int],
+    known_as: Mapping[str, str],
+) -> Iterator[Finding]:
+    """Compares the rows that there are with what each file says itself that it has, and is known to have given.
+
+    Args:
+        at: the lake.
+        name: the bronze table.
+        bronze: it.
+        passed: the entries of the ledger that it has passed.
+        said: how many records files say that they have, by chunk and path.
+        untold: chunks of which it is not on record yet what became of their files.
+        known_as: by which names files of a former landing folder are known now.
+    """
+    again = f"sluicegate reset {at.pipeline} {name}"
+    rows = tables.dataset(bronze).to_table(["_chunk", "_pos", "source_file"])
+    identities = rows.group_by(["_chunk", "_pos"]).aggregate([([], "count_all")])
+    if identities.num_rows != rows.num_rows:
+        what = f"{rows.num_rows - identities.num_rows:,} records have the identity of another"
+        yield Finding("wrong", name, what, again)
+    found = {
+        (group["_chunk"], tables.canonical(group["source_file"] or "")): group["count_all"]
+        for group in rows.group_by(["_chunk", "source_file"]).aggregate([([], "count_all")]).to_pylist()
+    }
+    for entry in passed:
+        there, told = found.pop((entry["chunk"], entry["path"]), 0), _gave(entry)
+        if told is None and entry["chunk"] in untold:
+            told = said.get((entry["chunk"], entry["path"]), there)  # what the next run puts on record
+        reload = f"sluicegate reload {at.pipeline} {name} --files {quote(known_as.get(entry['path'], entry['path']))}"
+        if told is None:
+            yield Finding("wrong", name, f"nothing is known of what became of {entry['path']}", reload)
+        elif entry["state"] in ("ingested", "archived") and said.get((entry["chunk"], entry["path"]), there) != there:
+            has = said[entry["chunk"], entry["path"]]
+            yield Finding("wrong", name, f"{entry['path']} has {has:,} records, and {there:,} are in the table", reload)
+        elif told != there:
+            yield Finding("wrong", name, f"{entry['path']} gave {told} rows, and {there} are in the table", reload)
+    for _, path in found:
+        yield Finding("wrong", name, f"rows of {path} are in the table, but not the file in the ledger", again)
+
+
+def _gave(entry: Mapping[str, Any]) -> int | None:
+    """Rows that a file of the ledger gave and that are still its own; None if nothing is known of it."""
+    return entry["rows"] if entry["state"] not in ("replaced", "skipped", "moved") else 0
+
+
+def _of_records(at: tables.Lake, name: str, source_uri: str, limit: int | None) -> Iterator[Finding]:
+    target, source = tables.delta_table(at.table("silver", name)), tables.delta_table(source_uri)
+    if target is None or source is None:
+        return
+    anew = f"sluicegate run {at.pipeline} --full-refresh {name}"
+    mark = tables.mark(target, offsets.app_id("silver", name, source))
+    asked, places = tables.table_at(source_uri, version=mark), [target, *_beside(at, name)]
+    if limit is not None and (read := tables.rows(asked)) > limit:
+        there = sum(tables.rows(place) for place in places)
+        if read != there:
+            yield Finding("wrong", name, f"{read:,} records were read, and {there:,} are in its tables", anew)
+        return
+    came = _identities(asked)
+    went = pa.concat_tables([_identities(place) for place in places])
+    twice = went.group_by(NO_IDS.names).aggregate([([], "count_all")]).filter(pc.field("count_all") > 1)
+    lost = came.join(went, keys=NO_IDS.names, join_type="left anti")
+    strange = went.join(came, keys=NO_IDS.names, join_type="left anti")
+    for records, what in (
+        (twice, "records are in more than one place"),
+        (lost, "records are in no place"),
+        (strange, "records have no source"),
+    ):
+        if records.num_rows:
+            yield Finding("wrong", name, f"{records.num_rows:,} {what}, such as {_named(records)}", anew)
+
+
+def _beside(at: tables.Lake, name: str) -> list[DeltaTable | None]:
+    return [tables.delta_table(at.quarantine(name)), tables.delta_table(at.set_aside(name))]
+
+
+def _identities(table: DeltaTable | None) -> pa.Table:
+    return NO_IDS.empty_table() if table is None else tables.dataset(table).to_table(NO_IDS.names).cast(NO_IDS)
+
+
+def _named(records: pa.Table) -> str:
+    """The first records by their identities."""
+    order = [(name, "ascending") for name in NO_IDS.names]
+    first = records.select(NO_IDS.names).sort_by(order).slice(0, SHOWN).to_pylist()
+    more = ", …" if records.num_rows > SHOWN else ""
+    names = ", ".join("{_chunk}/{_pos}".format(**row) for row in first)
+    return f"{names}{more} (chunk/position)"

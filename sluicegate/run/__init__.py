@@ -1,0 +1,1 @@
+"""Starts jobs, from outside of Spark."""

@@ -1,0 +1,268 @@
+"""``sluicegate run``: the spark-submit jobs in order, without Airflow, and none of them when nothing is waiting."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import time
+from collections.abc import Callable, Mapping, Sequence
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
+
+from sluicegate import processes
+from sluicegate.definition import LAYERS
+from sluicegate.errors import AccountingError, JobFailed, PipelineMissing, SluicegateError, UserError
+from sluicegate.flow import report
+from sluicegate.flow.progress import progress
+from sluicegate.flow.report import RunReport, files
+from sluicegate.lake import tables
+from sluicegate.lake.lock import pipeline_lock
+from sluicegate.landing import clean_source
+from sluicegate.maintenance import catalog
+from sluicegate.monitor import backlog, plan
+from sluicegate.spark import metastore, session
+
+if TYPE_CHECKING:
+    from sluicegate.definition import Pipeline
+    from sluicegate.flow.selection import Interval
+    from sluicegate.run.request import Request
+    from sluicegate.settings import Settings
+
+# Seconds; files that need longer to settle are left to a later run.
+LONGEST_WAIT = 60.0
+
+# Who runs it, for commits.
+RUN_INFO = {"run_id": "command line"}
+
+# What the JVM itself says at each start of Spark, whatever its log settings.
+JVM_CHATTER = "WARNING: Using incubator modules"
+
+
+def run(
+    pipeline: Pipeline,
+    settings: Settings,
+    layer: str | None,
+    tell: Callable[[str], None],
+    interval: Interval | None = None,
+) -> list[RunReport]:
+    """Runs the layers that have work.
+
+    Args:
+        pipeline: the definition.
+        settings: where things are.
+        layer: only this one; None for all.
+        tell: takes each line for people.
+        interval: records to make again besides, through silver and what follows it.
+
+    Returns:
+        a report for each layer that was run; none when nothing was waiting.
+
+    Raises:
+        PipelineMissing: there is no such layer.
+        SluicegateError: a job failed; the layers after it were not run.
+    """
+    if layer is not None and layer not in tables.LAYERS:
+        raise PipelineMissing(f"there is no layer {layer}", hint=f"the layers are {', '.join(tables.LAYERS)}")
+    waiting = _settled(pipeline, settings, tell)
+    layers = [one for one in waiting.layers if layer in (None, one)]
+    if interval is not None:
+        return _rebuild(pipeline, settings, layer, tell, waiting, interval)
+    tell(waiting.sentence())
+    if not layers:
+        blocked = any(one.progress.kind == "blocked" for one in waiting.tables)
+        tell(f"{'there is nothing to do' if blocked else f'{pipeline.name} is up to date'}; Spark was not started")
+        if layer in (None, "bronze"):  # the job does it otherwise
+            at = tables.Lake(settings.lake, pipeline.name)
+            clean_source.sweep(pipeline.bronze, at, lambda: pipeline_lock(at, "command line"), tell)
+        return []
+    started, began = time.monotonic(), datetime.now(UTC)
+    reports = [submit(one, pipeline.name, settings, RUN_INFO, tell) for one in layers]
+    tell(f"done in {time.monotonic() - started:.1f} s")
+    if layer is None:
+        _demand_up_to_date(pipeline, settings, reports, began, tell)
+    reports += registered(pipeline, settings, tell)
+    for line in _next(pipeline, reports):
+        tell(line)
+    return reports
+
+
+def _demand_up_to_date(
+    pipeline: Pipeline, settings: Settings, reports: Sequence[RunReport], began: datetime, tell: Callable[[str], None]
+) -> None:
+    """Makes sure that no table is behind which these jobs should have brought up to date, and tells what waits.
+
+    Raises:
+        AccountingError: one is.
+    """
+    made = {table.table: table.version for report in reports for table in report.tables}
+
+    def own(table: str, commit: tables.Commit) -> bool:
+        version = made.get(table)
+        return version is not None and commit.version <= version
+
+    waiting = backlog.waiting(pipeline, settings)
+    late = backlog.overdue(waiting, began, own)
+    if late:
+        raise AccountingError(
+            f"the run has ended, and {', '.join(one.table for one in late)} did not take in what was there",
+            cause="\n    ".join(f"{one.table}: {one.what}" for one in late),
+            hint=f"run it again; if it stays so, sluicegate status {pipeline.name} --verify tells more",
+        )
+    for one in waiting:
+        tell(f"{one.table}: {one.what}")
+
+
+def refresh(
+    pipeline: Pipeline, settings: Settings, layer: str | None, tell: Callable[[str], None], asked: Request
+) -> list[RunReport]:
+    """Makes tables again whole, and brings gold up to them.
+
+    Args:
+        pipeline: the definition.
+        settings: where things are.
+        layer: must be None, as the tables say which layers are to be run.
+        tell: takes each line for people.
+        asked: which tables.
+
+    Raises:
+        UserError: a layer is given besides, or a table is made of files.
+        SluicegateError: a job failed; the layers after it were not run.
+    """
+    if layer is not None:
+        raise UserError("a full refresh of tables says itself which layers are run", hint="leave out --layer")
+    for name in asked.tables:
+        if name in pipeline.bronze and pipeline.bronze[name].of_files:
+            raise UserError(
+                f"{name} is made of files", hint=f"sluicegate reset {pipeline.name} {name} reads them again"
+            )
+    at = tables.Lake(settings.lake, pipeline.name)
+    reports: list[RunReport] = []
+    for one in LAYERS:
+        if asked.names(pipeline, one):
+            reports.append(submit(one, pipeline.name, settings, RUN_INFO, tell, asked.arguments(one)))
+        # What is made of these tables follows, also in their own layer.
+        if reports and one != "bronze" and any(progress(flow).waits for flow in plan.flows(pipeline, at, one).values()):
+            reports.append(submit(one, pipeline.name, settings, RUN_INFO, tell))
+    return reports
+
+
+def _rebuild(
+    pipeline: Pipeline,
+    settings: Settings,
+    layer: str | None,
+    tell: Callable[[str], None],
+    waiting: plan.Pending,
+    interval: Interval,
+) -> list[RunReport]:
+    """Makes an interval again in silver, after what waits for bronze; gold follows where silver changed."""
+    tell(f"making {interval} again; {waiting.sentence()}")
+    reports = []
+    if "bronze" in waiting.layers and layer in (None, "bronze"):
+        reports.append(submit("bronze", pipeline.name, settings, RUN_INFO, tell))
+    if layer in (None, "silver"):
+        reports.append(submit("silver", pipeline.name, settings, RUN_INFO, tell, interval.arguments()))
+    if layer in (None, "gold"):
+        reports += follow(pipeline, settings, tell)
+    return reports
+
+
+def follow(pipeline: Pipeline, settings: Settings, tell: Callable[[str], None]) -> list[RunReport]:
+    """Brings gold up to silver, if that changed."""
+    if any(t.layer == "gold" and t.work for t in plan.pending(pipeline, settings).tables):
+        return [submit("gold", pipeline.name, settings, RUN_INFO, tell)]
+    tell("gold is up to date: no row of silver changed")
+    return []
+
+
+def registered(pipeline: Pipeline, settings: Settings, tell: Callable[[str], None]) -> list[RunReport]:
+    """Tells the catalog of tables that it does not know yet, if there is a catalog."""
+    if metastore.address() and catalog.due(pipeline, tables.Lake(settings.lake, pipeline.name)):
+        return [submit("catalog", pipeline.name, settings, RUN_INFO, tell)]
+    return []
+
+
+def _settled(pipeline: Pipeline, settings: Settings, tell: Callable[[str], None]) -> plan.Pending:
+    """What waits, once files that landed a moment ago are old enough to be read: a person expects them in this run."""
+    waiting = plan.pending(pipeline, settings)
+    seconds = max((pipeline.bronze[t.table].settleSeconds for t in waiting.tables if t.settling), default=0.0)
+    if 0 < seconds <= LONGEST_WAIT:
+        tell(f"waiting {seconds:g} s: {files(waiting.settling)} landed a moment ago and may still be being written")
+        time.sleep(seconds)
+        waiting = plan.pending(pipeline, settings)
+    return waiting
+
+
+def _next(pipeline: Pipeline, reports: list[RunReport]) -> list[str]:
+    """What a person may want to do now."""
+    lines = []
+    quarantined = [table for report in reports for table in report.tables if table.quarantined]
+    for table in quarantined[:1]:
+        asked = f"SELECT * FROM {pipeline.name}.{table.table}_quarantine"
+        lines.append(f'next: sluicegate sql "{asked}" shows what was quarantined and why')
+    for name in list(pipeline.gold)[:1]:
+        lines.append(f'next: sluicegate sql "SELECT * FROM {pipeline.name}.{name} LIMIT 10"')
+    return lines
+
+
+def submit(
+    layer: str,
+    pipeline: str,
+    settings: Settings,
+    facts: Mapping[str, Any],
+    tell: Callable[[str], None],
+    extra: Sequence[str] = (),
+) -> RunReport:
+    """Runs one job by spark-submit, and passes its lines on as they come.
+
+    Args:
+        layer: bronze, silver or gold, or the name of another job in ``spark_jobs/``.
+        pipeline: name of the pipeline.
+        settings: where things are.
+        facts: who runs this.
+        tell: takes each line that is for people.
+        extra: arguments of that job alone.
+
+    Raises:
+        SluicegateError: what the job says went wrong, with its code and exit code.
+        JobFailed: the job ended without saying why.
+        Stopped: this process was told to end, and the job has ended.
+    """
+    command = session.submit_command(layer, pipeline, settings, ["--run-info", json.dumps(dict(facts)), *extra])
+    # A process group of its own, so that Ctrl-C and a kill reach the JVM and its Python alike.
+    job = subprocess.Popen(
+        command,
+        env={**(session.submit_env() or os.environ), **processes.named_parent()},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        errors="backslashreplace",  # the JVM may write in another encoding: one byte of its log would end the job
+        start_new_session=True,
+    )
+    last = ""
+    error: list[str] = []  # the job's own words for a person; the command says them again, so they are not passed on
+    tail: list[str] = []
+    with processes.ended_with_us(job):
+        for line in job.stdout or ():
+            line = line.rstrip("\n")
+            if line.startswith((report.REPORT, report.ERROR)):
+                last = line
+            elif error or line.startswith("error["):
+                error.append(line)
+            elif not line.startswith(JVM_CHATTER):
+                tail = [*tail, line][-20:]
+                tell(line)
+        code = job.wait()
+    if last.startswith(report.REPORT) and code == 0:
+        return RunReport.from_dict(json.loads(last[len(report.REPORT) :]))
+    raise _error_of(last, code, layer, tail + error)
+
+
+def _error_of(last: str, code: int, layer: str, tail: list[str]) -> SluicegateError:
+    if not last.startswith(report.ERROR):
+        return JobFailed(
+            f"the {layer} job ended with exit code {code} and without a report",
+            cause="\n    ".join(tail[-8:]),
+            hint="a new run goes on where the last commit ended",
+        )
+    return report.error_of(last)

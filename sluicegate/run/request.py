@@ -1,0 +1,172 @@
+"""What a run is asked to do: take in what is new, make an interval again, or make tables anew; which tables; how much.
+
+A job gets it by its arguments, and Airflow from the kind of run and its form; both are checked here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import TYPE_CHECKING, Literal
+
+import pyarrow.compute as pc
+
+from sluicegate.definition.pipeline import DEIDENTIFIED
+from sluicegate.errors import UserError
+from sluicegate.flow.selection import Interval
+from sluicegate.lake import offsets
+from sluicegate.lake import tables as lake_tables
+from sluicegate.landing import discovery, folders
+
+if TYPE_CHECKING:
+    from sluicegate.definition import BronzeTable, Layer, Pipeline
+
+Mode = Literal["incremental", "interval", "full-refresh"]
+MODES: tuple[Mode, ...] = ("incremental", "interval", "full-refresh")
+
+
+@dataclass(frozen=True)
+class Request:
+    """What a run is asked to do.
+
+    Attributes:
+        mode: ``incremental``: what is new; ``interval``: besides that an interval of silver again, which gold follows;
+            ``full-refresh``: the tables anew from all that there is.
+        interval: the interval, in that mode.
+        tables: only these tables; none means all.
+        max_files: files that each bronze table takes in at most, the oldest first; None means all.
+    """
+
+    mode: Mode = "incremental"
+    interval: Interval | None = None
+    tables: tuple[str, ...] = ()
+    max_files: int | None = None
+
+    @classmethod
+    def of(
+        cls,
+        pipeline: Pipeline,
+        mode: str = "incremental",
+        since: str | None = None,
+        until: str | None = None,
+        tables: Sequence[str] = (),
+        max_files: int | None = None,
+    ) -> Request:
+        """Checks what is asked for.
+
+        Args:
+            pipeline: the definition.
+            mode: see ``MODES``.
+            since: beginning of the interval by event time, ISO 8601; without a zone it is UTC.
+            until: its end, which does not belong to it.
+            tables: only these tables.
+            max_files: files that each bronze table takes in at most.
+
+        Raises:
+            PipelineMissing: the pipeline has no such table.
+            UserError: an end of the interval is missing or no time, no table has an event time, or two wishes exclude
+                each other.
+        """
+        for name in tables:
+            pipeline.table(name)
+        if max_files is not None and max_files < 1:
+            raise UserError(
+                f"a run cannot take in {max_files} files at most", hint="give 1 or more, or nothing for all"
+            )
+        match mode:
+            case "incremental" if not (since or until):
+                return cls("incremental", None, tuple(tables), max_files)
+            case "interval" if since and until:
+                asked = cls("interval", Interval.parse(since, until), tuple(tables), max_files)
+                asked._demand_event_time(pipeline)
+                return asked
+            case "full-refresh":
+                return cls._full(since or until, tuple(tables), max_files)
+            case "incremental" | "interval":
+                raise UserError("an interval has both ends", hint="give from and to, such as 2024-03-01 and 2024-03-02")
+        raise UserError(f"there is no mode {mode}", hint=f"the modes are {', '.join(MODES)}")
+
+    @classmethod
+    def _full(cls, end: str | None, tables: tuple[str, ...], max_files: int | None) -> Request:
+        if end:
+            raise UserError("a full refresh has no interval: it makes tables anew from all that there is",
+                            hint="leave out --from and --to, or choose the mode interval")  # fmt: skip
+        if max_files is not None:
+            raise UserError("a full refresh reads all files, so their number cannot be limited",
+                            hint="leave out --max-files")  # fmt: skip
+        return cls("full-refresh", None, tables)
+
+    def _demand_event_time(self, pipeline: Pipeline) -> None:
+        if any(self.includes(name) and table.event_time for name, table in pipeline.silver.items()):
+            return
+        of = f"of {', '.join(self.tables)}" if self.tables else f"of {pipeline.name}"
+        raise UserError(
+            f"no silver table {of} has an event_time, so an interval would change nothing",
+            hint="say in the definition which column has it; `sluicegate replay` and a full refresh need none",
+        )
+
+    def includes(self, table: str) -> bool:
+        """Whether it is about a table; a de-identified one goes with the table that it is of."""
+        return not self.tables or table in self.tables or table.removesuffix(DEIDENTIFIED) in self.tables
+
+    def names(self, pipeline: Pipeline, layer: Layer) -> list[str]:
+        """The tables of a layer that it is about."""
+        return [name for name in pipeline.names(layer) if self.includes(name)]
+
+    def arguments(self, layer: str) -> list[str]:
+        """It as arguments of the job of a layer. Bronze and gold know no intervals: gold follows silver's changes."""
+        given = []
+        if self.mode == "full-refresh":
+            given.append("--mode=full-refresh")
+        if self.interval is not None and layer == "silver":
+            given += self.interval.arguments()
+        if self.tables:
+            given.append(f"--tables={','.join(self.tables)}")
+        if self.max_files is not None and layer == "bronze":
+            given.append(f"--max-files={self.max_files}")
+        return given
+
+    @property
+    def look(self) -> discovery.Look | None:
+        """How bronze is to find its files; None for the usual way."""
+        if self.mode == "full-refresh":
+            return _all_again
+        return None if self.max_files is None else partial(_at_most, self.max_files)
+
+    def __str__(self) -> str:
+        parts = {
+            "incremental": "takes in what is new",
+            "interval": f"makes {self.interval} again in silver, and gold follows, besides what is new",
+            "full-refresh": "makes the tables anew from all files and records",
+        }
+        text = f"{parts[self.mode]}; only {', '.join(self.tables)}" if self.tables else parts[self.mode]
+        return text if self.max_files is None else f"{text}; at most {self.max_files:,} files for each bronze table"
+
+
+def _at_most(limit: int, name: str, table: BronzeTable, at: lake_tables.Lake) -> discovery.Discovery:
+    """The oldest files that have landed. A task that is tried again finds some entered, which count as well."""
+    found = discovery.discover(name, table, at)
+    return replace(found, new=found.new.slice(0, max(0, limit - _entered(name, at))))
+
+
+def _entered(name: str, at: lake_tables.Lake) -> int:
+    """Files that are in a table's ledger and that it has not taken in yet."""
+    ledger, bronze = lake_tables.delta_table(at.ledger(name)), lake_tables.delta_table(at.table("bronze", name))
+    if ledger is None:
+        return 0
+    app_id = offsets.app_id("bronze", name, ledger)
+    mark = offsets.reach(bronze, app_id, offsets.lineage(bronze)).mark if bronze is not None else None
+    waits = (pc.field("chunk") > (0 if mark is None else mark)) & ~pc.field("action").isin(
+        [discovery.SKIP, folders.MOVED]
+    )
+    return int(lake_tables.dataset(ledger).to_table(["chunk", "action"]).filter(waits).num_rows)
+
+
+def _all_again(name: str, table: BronzeTable, at: lake_tables.Lake) -> discovery.Discovery:
+    """All files, to make the table anew of them; the rows of files that are gone stay."""
+    from sluicegate.jobs.reload import Reset  # it is a job itself
+
+    if lake_tables.delta_table(at.ledger(name)) is None:
+        return discovery.discover(name, table, at)
+    return Reset().look(name, table, at)

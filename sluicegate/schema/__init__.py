@@ -1,0 +1,1 @@
+"""Columns and values: what a table declares, infers and rescues."""

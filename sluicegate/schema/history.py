@@ -1,0 +1,116 @@
+"""The columns that a bronze table has had over time, kept in ``_schemas/{table}``. No Spark.
+
+The counterpart of Auto Loader's schema location. What is kept there tells people; what counts is the table's own
+schema. It is read from the table's log, so a run that was killed before it could keep it loses nothing.
+"""
+
+from __future__ import annotations
+
+import json
+from datetime import UTC, datetime
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from deltalake import DeltaTable
+from deltalake.exceptions import DeltaError
+
+from sluicegate.lake import tables
+
+SCHEMAS = pa.schema(
+    [
+        ("version", pa.int64()), ("since", pa.timestamp("us", "UTC")), ("columns", pa.string()),
+        ("changes", pa.string()), ("table_id", pa.string()),
+    ]
+)  # fmt: skip
+
+# Names of types as Delta's log has them, where Spark's DDL has others.
+_DDL = {"long": "BIGINT", "integer": "INT", "short": "SMALLINT", "byte": "TINYINT"}
+
+
+def keep(at: tables.Lake, name: str) -> None:
+    """Appends the versions of a bronze table whose columns are not those of the version before."""
+    table = tables.delta_table(at.table("bronze", name))
+    if table is None:
+        return
+    last = next(iter(_kept(at, name, table)[-1:]), None)
+    if last is None or json.loads(last["columns"]) != _columns(table):
+        found = _changes(table, last)
+        if found:
+            tables.write(at.schemas(name), pa.Table.from_pylist(found, schema=SCHEMAS), mode="append")
+
+
+def versions(at: tables.Lake, name: str) -> list[dict[str, Any]]:
+    """The versions of a bronze table's columns, oldest first.
+
+    Each has ``version`` (of the table, where they came), ``since`` (commit time), ``columns`` (name to type, as in DDL)
+    and ``changes`` in words.
+    """
+    table = tables.delta_table(at.table("bronze", name))
+    if table is None:
+        return []
+    kept = _kept(at, name, table)
+    found = kept + _changes(table, kept[-1] if kept else None)
+    facts = ("version", "since", "columns", "changes")
+    return [{name: json.loads(row[name]) if name == "columns" else row[name] for name in facts} for row in found]
+
+
+def _kept(at: tables.Lake, name: str, table: DeltaTable) -> list[dict[str, Any]]:
+    log = tables.delta_table(at.schemas(name))
+    if log is None:
+        return []
+    # Of a table that was deleted and made anew, the former one's columns are another story.
+    mine = tables.dataset(log).to_table(filter=pc.field("table_id") == tables.table_id(table))
+    rows: list[dict[str, Any]] = mine.drop_columns("table_id").sort_by("version").to_pylist()
+    return rows
+
+
+def _changes(table: DeltaTable, last: dict[str, Any] | None) -> list[dict[str, Any]]:
+    """The versions after the last one that is kept with other columns than the version before."""
+    kept = json.loads(last["columns"]) if last else None
+    later: list[tuple[tables.Commit, dict[str, str]]] = []
+    # From the newest back to where the columns were those that are kept: most versions have the same ones.
+    for commit in tables.commits(table, table.version() - (last["version"] if last else -1)):
+        try:
+            columns = _columns(tables.table_at(table.table_uri, version=commit.version))
+        except DeltaError:  # its log was cleaned away
+            break
+        if columns == kept:
+            break
+        later.append((commit, columns))
+    before, found = kept, []
+    for commit, columns in reversed(later):
+        if columns != before:
+            since = datetime.fromtimestamp(commit.timestamp / 1000, UTC)
+            found.append(
+                {"version": commit.version, "since": since, "columns": json.dumps(columns),
+                 "changes": _words(before, columns), "table_id": tables.table_id(table)}
+            )  # fmt: skip
+            before = columns
+    return found
+
+
+def _columns(table: DeltaTable) -> dict[str, str]:
+    return {field["name"]: ddl(field["type"]) for field in json.loads(table.schema().to_json())["fields"]}
+
+
+def ddl(kind: Any) -> str:
+    """A type of Delta's log as Spark's DDL has it."""
+    if isinstance(kind, str):
+        return _DDL.get(kind, kind.upper())
+    match kind["type"]:
+        case "array":
+            return f"ARRAY<{ddl(kind['elementType'])}>"
+        case "map":
+            return f"MAP<{ddl(kind['keyType'])}, {ddl(kind['valueType'])}>"
+    fields = [f"{field['name']}: {ddl(field['type'])}" for field in kind["fields"]]
+    return f"STRUCT<{', '.join(fields)}>"
+
+
+def _words(before: dict[str, str] | None, now: dict[str, str]) -> str:
+    if before is None:
+        return "the first columns"
+    added = [f"{name} {kind} came" for name, kind in now.items() if name not in before]
+    other = [f"{name} {before[name]} is {kind} now" for name, kind in now.items() if before.get(name, kind) != kind]
+    gone = [f"{name} went" for name in before if name not in now]
+    return "; ".join([*added, *other, *gone]) or "other order"

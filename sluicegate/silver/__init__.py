@@ -1,0 +1,1 @@
+"""Bronze record to silver, quarantine or set-aside row."""

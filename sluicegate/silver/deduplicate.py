@@ -1,0 +1,86 @@
+"""One row for each key: which of several records wins, and what is set aside.
+
+Two orders exist. Without a sequence the record that arrived first wins: a record that comes twice is one row. With
+``sequence_by`` (and in ``apply_changes``) the greatest sequence wins, of equal ones the last arrival. Either way the
+winner is a function of the records alone, not of the batches that they came in.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from pyspark.sql import Window
+from pyspark.sql import functions as F
+
+from sluicegate.schema.values import quoted
+from sluicegate.silver.expectations import FATE
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame
+
+# The order of arrival: the chunk, within it the files in order of discovery, within a file the position.
+ARRIVAL = ("_chunk", "_arrived", "_pos")
+
+# Where a table has a sequence, its rows keep it in this column, so that a late, older record cannot win.
+SEQUENCE = "_sequence"
+
+# Identity of the row that a winner replaces; NULL when the key is new.
+REPLACED = ("_replaced_chunk", "_replaced_pos")
+
+
+@dataclass(frozen=True)
+class Keyed:
+    """How a table is keyed.
+
+    Attributes:
+        keys: its key columns; none means that every record is a row.
+        sequenced: whether the greatest sequence wins instead of the first arrival.
+    """
+
+    keys: tuple[str, ...]
+    sequenced: bool
+
+    def settle(self, judged: DataFrame, held: DataFrame | None) -> DataFrame:
+        """Turns the fate of good rows that lose against another record into ``duplicate``.
+
+        Args:
+            judged: rows with ``_fate``, the columns of ``ARRIVAL`` and, when sequenced, ``_sequence``.
+            held: the table's rows, which arrived before; None when there are none.
+
+        Returns:
+            ``judged`` with the final ``_fate`` and the columns of ``REPLACED``.
+        """
+        nothing = {name: F.lit(None).cast("bigint") for name in REPLACED}
+        if not self.keys:
+            return judged.withColumns(nothing)
+        rank = F.row_number().over(Window.partitionBy(FATE, *self._columns(self.keys)).orderBy(*self._order()))
+        ranked = judged.withColumn("_rank", rank)
+        beaten = F.col("_rank") > 1
+        if held is None:
+            ranked = ranked.withColumns(nothing)
+        else:
+            ranked = ranked.join(self._holders(held), [*self.keys], "left")
+            beaten = beaten | self._holder_wins()
+        settled = ranked.withColumn(FATE, F.when((F.col(FATE) == "good") & beaten, "duplicate").otherwise(F.col(FATE)))
+        return settled.drop("_rank", "_held_sequence")
+
+    def _order(self) -> list[Column]:
+        if not self.sequenced:
+            return [F.col(column) for column in ARRIVAL]
+        return [F.col(SEQUENCE).desc_nulls_last(), *[F.col(column).desc() for column in ARRIVAL]]
+
+    def _holders(self, held: DataFrame) -> DataFrame:
+        columns = [F.col("_chunk").alias(REPLACED[0]), F.col("_pos").alias(REPLACED[1])]
+        if self.sequenced:
+            columns.append(F.col(SEQUENCE).alias("_held_sequence"))
+        return held.select(*self._columns(self.keys), *columns)
+
+    def _holder_wins(self) -> Column:
+        """Rows that are in the table arrived earlier; of equal sequences the later arrival wins."""
+        held = F.col(REPLACED[0]).isNotNull()
+        return held & (F.col("_held_sequence") > F.col(SEQUENCE)) if self.sequenced else held
+
+    @staticmethod
+    def _columns(names: tuple[str, ...]) -> list[Column]:
+        return [F.col(quoted(name)) for name in names]

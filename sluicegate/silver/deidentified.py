@@ -1,0 +1,98 @@
+"""De-identified tables: a silver table once more, without what tells whose a row is.
+
+``{table}_deidentified`` follows its silver table by identity, through the same loop and the same ``apply`` as silver
+follows bronze: corrections, deletions and rebuilds come into it with the next run. What becomes of a column is in the
+definition; it must say so of every column that it marks ``pii``.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pyspark.sql import functions as F
+from pyspark.sql.types import ArrayType, BinaryType, MapType, StringType, StructType, VariantType
+
+from sluicegate.definition.pipeline import SilverTable
+from sluicegate.errors import QueryError, Where
+from sluicegate.schema.evolution import data_columns
+from sluicegate.schema.values import quoted
+from sluicegate.silver import layer as silver_layer
+from sluicegate.silver import pseudonyms
+from sluicegate.silver.deduplicate import SEQUENCE
+from sluicegate.silver.evaluate import IDENTITY, RECORD, Judge
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame
+    from pyspark.sql.types import DataType
+
+    from sluicegate.definition.pipeline import Treatment
+    from sluicegate.flow.loop import Batch
+    from sluicegate.lake.tables import Lake
+
+MASKED = "***"
+
+# Types of which Spark has no one text: equal values could have two, or other values the same.
+_NO_TEXT = (StructType, ArrayType, MapType, VariantType, BinaryType)
+
+
+def apply(batch: Batch, name: str, table: SilverTable, at: Lake) -> None:
+    """Takes over what became of the silver table's rows.
+
+    Args:
+        batch: rows of the silver table.
+        name: the de-identified table.
+        table: definition of the silver table.
+        at: the lake.
+
+    Raises:
+        PiiKeyMissing: a column is to have pseudonyms, and there is no usable key for them.
+        QueryError: the silver table does not have a column that is to be treated, or one that has no text.
+    """
+    silver_layer.put(_Deidentifying(batch, name, SilverTable.model_construct(), table.deidentified or {}), at)
+
+
+class _Deidentifying(Judge):
+    """Gives each row of a silver table its de-identified row: no rules, no keys, the same identity."""
+
+    def __init__(self, batch: Batch, name: str, table: SilverTable, treatments: dict[str, Treatment]) -> None:
+        super().__init__(batch, name, table)
+        self.treatments = {column.lower(): treatment for column, treatment in treatments.items()}
+
+    def _queried(self, records: DataFrame) -> DataFrame:
+        """Rows with each column as the definition says; columns of the engine's own, such as rescued data, are left."""
+        own = [c for c in data_columns(records.columns) if c not in (RECORD, SEQUENCE)]
+        self._demand(own)
+        treated = [
+            column
+            for name in own
+            if (column := self._treated(name, records.schema[name].dataType)) is not None
+        ]  # fmt: skip
+        return records.select(*treated, *IDENTITY, RECORD)
+
+    def _demand(self, columns: list[str]) -> None:
+        """A name with a mistake in it must not leave the column that was meant as it is."""
+        missing = sorted(self.treatments.keys() - {column.lower() for column in columns})
+        if missing:
+            source = self.name.removesuffix("_deidentified")
+            raise QueryError(
+                f"{source} has no column {', '.join(missing)}, which is to be de-identified",
+                where=Where(table=self.name),
+                hint="correct the name; a column that only comes with later files can be declared in bronze's schema",
+            )
+
+    def _treated(self, name: str, kind: DataType) -> Column | None:
+        column, treatment = F.col(quoted(name)), self.treatments.get(name.lower())
+        if treatment == "drop":
+            return None
+        if treatment == "mask":
+            hidden = F.lit(MASKED) if isinstance(kind, StringType) else F.lit(None).cast(kind)
+            return hidden.alias(name)
+        if treatment == "hmac":
+            if isinstance(kind, _NO_TEXT):
+                raise QueryError(
+                    f"{name} cannot have pseudonyms: it is {kind.typeName()}, which has no text of its own",
+                    where=Where(table=self.name),
+                    hint="say mask or drop for it, or make columns of its parts in the query",
+                )
+            return pseudonyms.pseudonym(column, pseudonyms.key()).alias(name)
+        return column

@@ -1,0 +1,231 @@
+"""From records to judged rows: the user's transform, the rules, and what of a record is kept beside its row."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from functools import cached_property, reduce
+from operator import or_
+from typing import TYPE_CHECKING, Any
+
+from pyspark.sql import functions as F
+
+from sluicegate.definition.apply_changes import END_AT, START_AT
+from sluicegate.errors import QueryError, Where
+from sluicegate.frames import python_function
+from sluicegate.lake import tables as lake_tables
+from sluicegate.schema.evolution import PROVENANCE, data_columns
+from sluicegate.schema.values import MICROSECONDS, quoted
+from sluicegate.silver.declared_columns import conform
+from sluicegate.silver.deduplicate import ARRIVAL, SEQUENCE, Keyed
+from sluicegate.silver.expectations import BROKEN, FATE, Rules, unique
+from sluicegate.silver.scd import DELETES, History
+from sluicegate.spark.session import configured
+
+if TYPE_CHECKING:
+    from deltalake import DeltaTable
+    from pyspark.sql import Column, DataFrame
+
+    from sluicegate.definition import SilverTable
+    from sluicegate.definition.python_function import PythonTransform
+    from sluicegate.flow.loop import Batch
+
+IDENTITY = ("_chunk", "_pos")
+RECORD = "_record"
+
+# The file that a record came in, and its place in the order of arrival, under names that no query's own column has.
+SOURCE, ARRIVED = "_source_file", "_arrived"
+
+# With ANSI rules one word in a column that is compared with a number would stop the table for good; so an expression
+# gives NULL for a value that does not fit, and NULL breaks a rule.
+LENIENT = {"spark.sql.ansi.enabled": "false"}
+
+
+@dataclass
+class Judge:
+    """Judges records by today's definition.
+
+    Attributes:
+        batch: the batch, for its session and its pinned lookups.
+        name: the silver table.
+        table: its definition.
+        outputs: the columns that the transform makes; filled in by ``rows``.
+        rules: all rules of the table; filled in by ``rows``.
+    """
+
+    batch: Batch
+    name: str
+    table: SilverTable
+    outputs: list[str] = field(init=False)
+    rules: Rules = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._casts: dict[str, str] = {}
+        changes = self.table.changes
+        self.keys = tuple(changes.keys if changes else self.table.keys)
+        self.sequence_by = changes.sequence_by if changes else self.table.sequence_by
+        self.unique = unique(self.table)
+        self.history = History.of(changes) if changes and not changes.latest_only else None
+
+    @cached_property
+    def target(self) -> DeltaTable | None:
+        """The table as the batch finds it; None before the first."""
+        return lake_tables.delta_table(self.batch.flow.target)
+
+    @property
+    def held_columns(self) -> list[str]:
+        """The columns that the table has now."""
+        return [field.name for field in self.target.schema().fields] if self.target is not None else []
+
+    def there(self, uri: str) -> list[DataFrame]:
+        """A table of the lake as it is now; none if there is none, or nothing in it."""
+        return (
+            [self.batch.session.read.format("delta").load(uri)]
+            if lake_tables.rows(lake_tables.delta_table(uri))
+            else []
+        )
+
+    @cached_property
+    def of_others(self) -> bool:
+        """Whether rows of the table may have been made by another definition than today's."""
+        last = lake_tables.last_commit_of_ours(self.target)
+        ours = (last.ours if last is not None else None) or {}
+        return bool(ours.get("mixed")) or ours.get("definition", self.table.fingerprint) != self.table.fingerprint
+
+    @cached_property
+    def made_by(self) -> dict[str, Any]:
+        """What commits say of the definition: its fingerprint, and whether rows of another one are left."""
+        choice = self.batch.choice
+        renewed = self.batch.whole or (choice is not None and choice.everything)
+        return {"definition": self.table.fingerprint, "mixed": self.of_others and not renewed}
+
+    def rows(self, records: DataFrame) -> DataFrame:
+        """The rows that records give, each with its identity, its fate, and what is kept of where it came from."""
+        frame = self.transformed(records)
+        required = [*self.keys, *filter(None, [self.table.event_time]), *([SEQUENCE] if self.sequence_by else [])]
+        self.rules = Rules(self.table, self._casts, required)
+        with configured(self.batch.session, LENIENT):
+            frame = self.rules.judge(frame)
+            if self.table.apply_changes and self.table.apply_changes.deletes:
+                frame = frame.withColumn(DELETES, F.expr(self.table.apply_changes.deletes))
+        ours = (*IDENTITY, SEQUENCE, DELETES, BROKEN, FATE)
+        kept = [column for column in (*self.outputs, *ours) if column in frame.columns]
+        return frame.select(*[quoted(column) for column in kept], *self._provenance(frame))
+
+    def settled(self, rows: DataFrame, held: DataFrame | None) -> DataFrame:
+        """The rows with their final fate: of those with one key one stays, or each that begins a version.
+
+        Args:
+            rows: judged rows; for a history all of their keys.
+            held: rows of the table that arrived before, if any; not for a history, and not where rules ask for unique
+                rows: then ``rows`` are all that share a key or such values with one of them.
+        """
+        if self.history is not None:
+            return self.history.settle(rows, self._selected)
+        settled = Keyed(self.keys, self.sequence_by is not None).settle(rows, held)
+        return self.rules.judge_unique(settled, ARRIVAL) if self.unique else settled
+
+    @property
+    def _selected(self) -> list[str]:
+        return self.table.changes.selected(self.outputs) if self.table.changes else self.outputs
+
+    @property
+    def columns(self) -> list[str]:
+        """The columns of the table itself; its quarantine has ``outputs``."""
+        versions = self.history is not None and self.history.scd_type == 2
+        return [*self._selected, *([START_AT, END_AT] if versions else [])]
+
+    def transformed(self, records: DataFrame) -> DataFrame:
+        """What the transform makes of records, with identity, the record itself, and a flag for each failed cast."""
+        if self.table.transform is not None:
+            frame = self._called(records, self.table.transform)
+        else:
+            frame = self._queried(_with_record(records))
+        frame = self._conformed(frame)
+        self.outputs = [c for c in frame.columns if c not in {*IDENTITY, RECORD, SEQUENCE, *self._casts}]
+        for column in self.outputs:
+            if "`" in column:  # the first rows would be written, and the first MERGE would stop
+                raise QueryError(
+                    f"the query of {self.name} makes a column {column}: Delta cannot change a table with ` in a name",
+                    where=Where(table=self.name, file=self.table.sql_file),
+                    hint="give it another name with AS",
+                )
+        if not self.sequence_by:
+            return frame
+        own, column = self.sequence_by in self.outputs, quoted(self.sequence_by)
+        return frame.withColumn(SEQUENCE, F.col(column if own else f"{RECORD}.{column}"))
+
+    def _called(self, records: DataFrame, transform: PythonTransform) -> DataFrame:
+        """What the user's function makes of records."""
+        tables = {name: self.batch.pinned(name) for name in self.table.lookups}
+        made = python_function.run(
+            python_function.loaded(transform), records, tables, self.name, private=self.batch.flow.private
+        )
+        return made.join(_with_record(records).select(*IDENTITY, RECORD), [*IDENTITY])
+
+    def _conformed(self, frame: DataFrame) -> DataFrame:
+        """The columns that the definition declares, each with a flag for values that do not fit it."""
+        self._casts = {f"_cast_{n}": text for n, text in enumerate(self.table.query.casts if self.table.query else [])}
+        evolution = self.table.schemaEvolutionMode
+        if self.table.declared is None and evolution == "addNewColumns":
+            return frame
+        known = None if self.target is None else [n for n in self.held_columns if n not in (*IDENTITY, SEQUENCE)]
+        frame, flags = conform(frame, self.table.declared, known, evolution, self.name)
+        self._casts |= flags
+        return frame
+
+    def _queried(self, records: DataFrame) -> DataFrame:
+        query = self.table.query
+        if query is None:
+            columns = [column for column in records.columns if column != RECORD]
+            return records.select(*[quoted(c) for c in data_columns(columns)], *IDENTITY, RECORD)
+        views = {}
+        for table in query.tables:
+            views[table] = f"_sluicegate_{self.name}_{table}"
+            (records if table == query.stream else self.batch.pinned(table)).createOrReplaceTempView(views[table])
+        return self.batch.session.sql(query.with_identity(views, (*IDENTITY, RECORD)))
+
+    def _provenance(self, frame: DataFrame) -> list[Any]:
+        """Where a record came from; the record as text only where it goes to quarantine, since texts are large."""
+        record = frame.schema[RECORD].dataType
+        has = set(record.names) if hasattr(record, "names") else set()
+        stamps = [f"{RECORD}.{column}" for column in ("_file_modification_time", "source_file") if column in has]
+        nothing = F.lit(None).cast("string")
+        fates = ["quarantine", *(["good"] if self.unique else [])]  # a good row may turn out to be another's double
+        return [
+            F.struct(*stamps).alias(ARRIVED) if stamps else nothing.alias(ARRIVED),
+            F.col(f"{RECORD}.source_file").alias(SOURCE) if "source_file" in has else nothing.alias(SOURCE),
+            F.when(F.col(FATE).isin(*fates), F.to_json(_as_it_came(has), MICROSECONDS)).alias(RECORD),
+        ]
+
+    @property
+    def key(self) -> Column:
+        """A hash of a row's key; NULL for a table without keys."""
+        return _hash(self.keys) if self.keys else F.lit(None).cast("bigint")
+
+    @property
+    def bonds(self) -> Column:
+        """Hashes of all that must not be in two rows: the key, and what rules say is unique. One row for each."""
+        others = [
+            F.when(~reduce(or_, [F.col(quoted(c)).isNull() for c in columns]), F.xxhash64(F.lit(name), _hash(columns)))
+            for name, columns in self.unique.items()
+        ]
+        return F.explode(F.array_compact(F.array(*([self.key] if self.keys else []), *others)))
+
+    @property
+    def bound(self) -> set[str]:
+        """The columns that these are hashes of."""
+        return {*self.keys, *(column for columns in self.unique.values() for column in columns)}
+
+
+def _hash(columns: Sequence[str]) -> Column:
+    return F.xxhash64(*[F.col(quoted(column)) for column in columns])
+
+
+def _with_record(records: DataFrame) -> DataFrame:
+    return records.withColumn(RECORD, F.struct(*[quoted(column) for column in records.columns]))
+
+
+def _as_it_came(has: set[str]) -> Column:
+    ours = {*PROVENANCE} - {"_rescued_data", "_corrupt_record"}
+    return F.struct(*[F.col(f"{RECORD}.{quoted(column)}") for column in sorted(has - ours)])

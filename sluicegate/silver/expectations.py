@@ -1,0 +1,114 @@
+"""Rules on rows, and what happens to a row that breaks one.
+
+The names and meanings are those of Delta Live Tables, NULL counting as broken, with ``expect_or_quarantine`` added:
+https://docs.databricks.com/aws/en/dlt/expectations
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import reduce
+from operator import or_
+from typing import TYPE_CHECKING, Literal
+
+from pyspark.sql import Window
+from pyspark.sql import functions as F
+
+from sluicegate.schema.values import literal, quoted
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+    from sluicegate.definition import SilverTable
+
+Action = Literal["keep", "drop", "quarantine", "fail"]
+
+# Columns that judging adds: names of all rules that the row broke, and what becomes of it.
+BROKEN, FATE = "_broken", "_fate"
+
+
+class Rules:
+    """All rules of a silver table: those of the definition, and those that every table has.
+
+    A key that is NULL and a value that does not cast are quarantined by rule: the one could never be matched again,
+    the other would silently be NULL.
+
+    Args:
+        table: the silver table's definition.
+        casts: for each hidden boolean column that says "this value did not cast", the cast's source text.
+        required: columns that must not be NULL.
+    """
+
+    def __init__(self, table: SilverTable, casts: Mapping[str, str], required: list[str]) -> None:
+        flags: dict[str, list[str]] = {}
+        for column, text in casts.items():  # one text may stand at several places of the query
+            flags.setdefault(f"{text} fits", []).append(quoted(column))
+        self.conditions: dict[str, str] = {name: f"NOT ({' OR '.join(its)})" for name, its in flags.items()}
+        self.conditions |= {
+            f"{column} is not null": f"{quoted(column)} IS NOT NULL" for column in dict.fromkeys(required)
+        }
+        self.actions: dict[str, Action] = dict.fromkeys(self.conditions, "quarantine")
+        for name, expectation in table.expectations.items():
+            self.conditions[name] = expectation.condition
+            self.actions[name] = expectation.action
+        self.unique = unique(table)
+
+    def judge(self, frame: DataFrame) -> DataFrame:
+        """Adds ``_broken`` and ``_fate``: ``good``, ``quarantine`` or ``drop``.
+
+        A row that breaks several rules meets the fate that keeps most of it: quarantine before drop. Rules ``unique``
+        come later (``judge_unique``), when it is known which rows would stand in the table.
+        """
+        alone = {name: condition for name, condition in self.conditions.items() if name not in self.unique}
+        if not alone:
+            return frame.withColumns({BROKEN: F.expr("cast(array() as array<string>)"), FATE: F.lit("good")})
+        broken = [F.when(~F.coalesce(F.expr(c), F.lit(False)), F.lit(name)) for name, c in alone.items()]
+        judged = frame.withColumn(BROKEN, F.array_compact(F.array(*broken)))
+        fate = F.when(self._broke("quarantine"), "quarantine").when(self._broke("drop"), "drop").otherwise("good")
+        return judged.withColumn(FATE, fate)
+
+    def judge_unique(self, rows: DataFrame, order: Sequence[str]) -> DataFrame:
+        """Of good rows that share what should be unique, all but the first break the rule, and those with a NULL in it.
+
+        Each rule by itself looks at all rows that are good so far, also at those that another one turns away: so the
+        result is a function of these rows.
+
+        Args:
+            rows: judged rows, of those with one key the winner alone being good.
+            order: the columns by which they arrived.
+        """
+        good, broken = F.col(FATE) == "good", []
+        for name, columns in self.unique.items():
+            its = [F.col(quoted(column)) for column in columns]
+            nth = F.row_number().over(Window.partitionBy(FATE, *its).orderBy(*order))
+            missing = reduce(or_, [column.isNull() for column in its])
+            rows = rows.withColumn(f"_not_{name}", F.when(good & (missing | (nth > 1)), F.lit(name)))
+            broken.append(f"_not_{name}")
+        rows = rows.withColumn(BROKEN, F.concat(BROKEN, F.array_compact(F.array(*broken))))
+        turned_away = good & self._broke("quarantine")
+        return rows.withColumn(FATE, F.when(turned_away, "quarantine").otherwise(F.col(FATE))).drop(*broken)
+
+    def _broke(self, action: Action):  # type: ignore[no-untyped-def]
+        names = [F.lit(name) for name, its in self.actions.items() if its == action]
+        return F.arrays_overlap(F.col(BROKEN), F.array(*names)) if names else F.lit(False)
+
+    def counts(self) -> dict[str, str]:
+        """For each rule the SQL aggregate that counts the rows which broke it."""
+        return {name: f"count_if(array_contains({BROKEN}, {literal(name)}))" for name in self.conditions}
+
+    def fatal(self, broken: Mapping[str, int]) -> list[str]:
+        """The ``expect_or_fail`` rules that rows broke."""
+        return [name for name, count in broken.items() if count and self.actions[name] == "fail"]
+
+    def tally(self, broken: Mapping[str, int], rows: int) -> dict[str, dict[str, int]]:
+        """Passed and failed rows of each rule; the rules that every table has only where they failed."""
+        return {
+            name: {"passed": rows - count, "failed": count}
+            for name, count in broken.items()
+            if count or " " not in name
+        }
+
+
+def unique(table: SilverTable) -> dict[str, tuple[str, ...]]:
+    """The rules ``unique`` of a table, each with its columns."""
+    return {name: rule.unique for name, rule in table.expectations.items() if rule.unique}

@@ -1,0 +1,142 @@
+"""The account of a batch of silver: where each record went, proven by identity before anything is written."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from sluicegate.errors import AccountingError, ExpectationFailed, FanOut, Where
+from sluicegate.schema.values import quoted
+from sluicegate.silver.deduplicate import REPLACED
+from sluicegate.silver.evaluate import IDENTITY, SOURCE, Judge
+from sluicegate.silver.expectations import BROKEN, FATE
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, Row
+
+    from sluicegate.flow.report import TableReport
+
+FATES = ("good", "quarantine", "drop", "duplicate", "deleted")
+
+
+@dataclass(frozen=True)
+class Account:
+    """What became of the records of a batch.
+
+    Attributes:
+        read: records that the batch was given.
+        sums: rows by fate; ``rows`` of all fates, ``records`` that gave one, and winners that ``replaced`` a row.
+        failed: rows that broke each rule.
+        sample: a quarantined row with the rules that it broke; None without one.
+    """
+
+    judge: Judge
+    read: int
+    sums: dict[str, int]
+    failed: dict[str, int]
+    sample: dict[str, Any] | None
+
+    @classmethod
+    def of(cls, judge: Judge, rows: DataFrame, read: int) -> Account:
+        """Counts what goes where, in one pass, and refuses a batch that does not add up.
+
+        Args:
+            judge: who judged the rows.
+            rows: the judged rows.
+            read: records that they were made of, counted elsewhere: by the source's log, or by their identities.
+
+        Raises:
+            FanOut: the query makes several rows of one record.
+            AccountingError: records are missing, or there are more than were read.
+            ExpectationFailed: rows break an ``expect_or_fail``.
+        """
+        exact = _exact(judge)
+        sums = {fate: f"count_if({FATE} = '{fate}')" for fate in FATES}
+        sums["rows"] = "count(1)"
+        sums["records"] = "count(1)" if exact else f"count(DISTINCT {', '.join(IDENTITY)})"
+        replaces = f"count_if({FATE} = 'good' AND {REPLACED[0]} IS NOT NULL)"
+        sums["replaced"] = replaces if REPLACED[0] in rows.columns else "0L"
+        broken = judge.rules.counts()
+        shown = ", ".join(quoted(column) for column in (*judge.outputs, SOURCE, BROKEN))
+        sample = f"any_value(struct({shown})) FILTER (WHERE {FATE} = 'quarantine')"
+        counts = rows.selectExpr(*sums.values(), *broken.values(), sample).collect()[0]
+        failed = dict(zip(broken, counts[len(sums) : -1], strict=True))
+        found = cls(judge, read, dict(zip(sums, counts, strict=False)), failed, _sample(judge, counts[-1]))
+        found._demand_sums(rows)
+        found._demand_rules()
+        return found
+
+    @property
+    def filtered(self) -> int:
+        """Records that the query itself left out, by a WHERE or an inner join."""
+        return self.read - self.sums["records"]
+
+    @property
+    def aside(self) -> int:
+        """Records whose identities are set aside."""
+        return sum(self.sums[fate] for fate in ("duplicate", "drop", "deleted", "replaced")) + self.filtered
+
+    def fill(self, report: TableReport) -> None:
+        """Tells the account to people."""
+        report.read, report.written, report.quarantined = self.read, self.sums["good"], self.sums["quarantine"]
+        report.duplicates = self.sums["duplicate"] + self.sums["deleted"]
+        report.dropped = self.sums["drop"] + self.filtered
+        report.expectations = self.judge.rules.tally(self.failed, self.sums["rows"])
+        report.mixed = bool(self.judge.made_by["mixed"])
+        report.samples = [self.sample] if self.sample is not None else []
+
+    def facts(self) -> dict[str, Any]:
+        """The account as a commit tells it."""
+        sums = self.sums
+        return {
+            "read": self.read, "written": sums["good"], "quarantined": sums["quarantine"],
+            "dropped": sums["drop"] + self.filtered, "duplicates": sums["duplicate"] + sums["deleted"],
+            "expectations": self.judge.rules.tally(self.failed, sums["rows"]), **self.judge.made_by,
+        }  # fmt: skip
+
+    def _demand_sums(self, rows: DataFrame) -> None:
+        exact, name = _exact(self.judge), self.judge.name
+        read, made, records = self.read, self.sums["rows"], self.sums["records"]
+        if made > (read if exact else records):
+            example = rows.groupBy(*IDENTITY).count().where("count > 1").limit(1).collect()[0]
+            raise FanOut(
+                f"the query of {name} makes {made:,} rows of {records if not exact else read:,} records",
+                where=Where(table=name, file=self.judge.table.sql_file),
+                cause=f"record {example['_chunk']}/{example['_pos']} gave {example['count']} rows",
+                hint="a lookup that is joined must have one row for each key: give it `keys`, or use apply_changes",
+            )
+        if records > read or (exact and records != read):
+            raise AccountingError(
+                f"{name} read {read:,} records but accounts for {records:,}",
+                where=Where(table=name),
+                hint="please report this: nothing was written, so nothing is lost",
+            )
+
+    def _demand_rules(self) -> None:
+        rules, name = self.judge.rules, self.judge.name
+        fatal = rules.fatal(self.failed)
+        if fatal:
+            counts = ", ".join(f"{rule} ({self.failed[rule]:,} rows)" for rule in fatal)
+            raise ExpectationFailed(
+                f"the data of {name} broke {counts}",
+                where=Where(table=name),
+                cause="; ".join(rules.conditions[rule] for rule in fatal),
+                hint="nothing of this batch was written to the table; correct the source or the rule, and run again",
+            )
+
+
+def _exact(judge: Judge) -> bool:
+    """Whether each record is certain to give one row."""
+    if judge.table.query is not None:
+        return judge.table.query.keeps_every_record
+    return not judge.table.is_python
+
+
+def _sample(judge: Judge, row: Row | None) -> dict[str, Any] | None:
+    """A quarantined row for the report: only the columns that its broken rules speak of, personal ones masked."""
+    if row is None:
+        return None
+    spoken = " ".join(judge.rules.conditions[rule] for rule in row[BROKEN])
+    personal = {column.lower() for column in judge.table.pii}
+    shown = {c: ("***" if c.lower() in personal else row[c]) for c in judge.outputs if c in spoken}
+    return {"row": shown, "file": row[SOURCE], "rules": list(row[BROKEN])}

@@ -1,0 +1,244 @@
+"""Applying records again: those that changed or went, and those that a lookup, an interval or a replay touches.
+
+What these records made before is found by identity in the table and in both tables beside; what they make now is
+compared with it, and only the difference is written. With keys the choice is closed under them first: where a winner
+goes, the records that lost against it are judged as well, so that one of them takes its place.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from functools import reduce
+from typing import TYPE_CHECKING
+
+from pyspark.sql import functions as F
+
+from sluicegate import _faults
+from sluicegate.errors import SluicegateError, Where
+from sluicegate.flow.loop import ENGINE_COLUMNS
+from sluicegate.flow.progress import name_of
+from sluicegate.frames import lookup_changes
+from sluicegate.frames.merge import OP, difference, merge
+from sluicegate.frames.record_ids import Identities, cut
+from sluicegate.lake import tables
+from sluicegate.silver import quarantine
+from sluicegate.silver.evaluate import IDENTITY, Judge
+from sluicegate.silver.expectations import FATE
+from sluicegate.silver.reconcile import Account
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+
+def apply(judge: Judge, at: tables.Lake) -> None:
+    """Applies the batch's records again, whatever they made before.
+
+    Raises:
+        ExpectationFailed: rows break an ``expect_or_fail``; nothing is written.
+        FanOut: the query makes several rows of one record; nothing is written.
+        AccountingError: records are missing from what the query gave; nothing is written.
+    """
+    _Again(judge, at).apply()
+
+
+@dataclass(frozen=True)
+class _Change:
+    """How one of the three tables is to change: rows with ``OP``, and how many of each kind."""
+
+    uri: str
+    rows: DataFrame
+    counts: dict[str, int]
+
+    @property
+    def comes(self) -> int:
+        return self.counts.get("insert", 0) + self.counts.get("update", 0)
+
+    @property
+    def leaves(self) -> int:
+        return self.counts.get("delete", 0)
+
+
+@dataclass
+class _Again:
+    judge: Judge
+    at: tables.Lake
+    op: str = field(default_factory=lambda: uuid.uuid4().hex)
+
+    def __post_init__(self) -> None:
+        self.batch, self.name = self.judge.batch, self.judge.name
+        self.table = self.batch.flow.target
+        self.quarantine, self.set_aside = self.at.quarantine(self.name), self.at.set_aside(self.name)
+
+    def apply(self) -> None:
+        self.chosen = Identities(cut(self._chosen(), few=False))
+        self.records, self.rows = self._judged(self.chosen)
+        if self.judge.bound:
+            self._add_others()
+        rows = self.chosen.cut(self.judge.settled(self.rows, None))
+        account = Account.of(self.judge, rows, self.records.count())
+        account.fill(self.batch.report)
+        left_out = self.records.join(rows, [*IDENTITY], "left_anti") if account.filtered else None
+        makes = {
+            self.table: quarantine.good(self.judge, rows),
+            self.quarantine: quarantine.quarantine(self.judge, rows),
+            self.set_aside: quarantine.set_aside(self.judge, rows, left_out),
+        }
+        self._write(self._changes(makes), account)
+
+    # --- which records -----------------------------------------------------------------------------------------------
+
+    def _chosen(self) -> DataFrame:
+        """The identities of all records that are to be applied; some may come twice."""
+        batch, now = self.batch, self.batch.progress
+        parts = [batch.rows.select(*IDENTITY)]
+        query = self.judge.table.query
+        for name in now.changed:
+            ties = query.ties[name] if query else []
+            parts.append(lookup_changes.touched(batch.records(), batch.changes_of(name), ties, ENGINE_COLUMNS))
+        if now.retry:
+            again = [rule for rule, its in self.judge.table.expectations.items() if its.retry]
+            broken = F.arrays_overlap("_failed_expectations", F.array(*map(F.lit, again)))
+            parts += [frame.where(broken).select(*IDENTITY) for frame in self.judge.there(self.quarantine)]
+        if now.repair:
+            parts.append(self._left_behind())
+        if batch.choice is not None:
+            parts.append(batch.choice.identities(self.judge, self.at))
+        return reduce(lambda a, b: a.unionByName(b), parts)
+
+    def _left_behind(self) -> DataFrame:
+        """What a run that was stopped between its commits left in two tables, or beside though the source has lost it.
+
+        The table itself changed in one commit or not at all: it has nothing that the source had lost by its mark.
+        """
+        aside = [f.select(*IDENTITY) for uri in (self.quarantine, self.set_aside) for f in self.judge.there(uri)]
+        rows = [f.select(*IDENTITY) for f in self.judge.there(self.table)]
+        every = reduce(lambda a, b: a.unionByName(b), [*rows, *aside], self._nothing())
+        twice = every.groupBy(*IDENTITY).count().where("count > 1").select(*IDENTITY)
+        lost = [frame.join(self.batch.records(), [*IDENTITY], "left_anti") for frame in aside]
+        return reduce(lambda a, b: a.unionByName(b), [twice, *lost])
+
+    def _nothing(self) -> DataFrame:
+        """No identities at all."""
+        return self.batch.records().select(*IDENTITY).limit(0)
+
+    # --- what they make now ------------------------------------------------------------------------------------------
+
+    def _judged(self, identities: Identities) -> tuple[DataFrame, DataFrame]:
+        """Those of the records that are still there, and the rows that they make."""
+        records = identities.cut(identities.rows_in(self.batch.records()))
+        return records, identities.cut(self.judge.rows(records), adaptive=True)
+
+    def _add_others(self) -> None:
+        """Judges all others that have a key which one of the records has or had, too, until there are no more.
+
+        What a rule says is unique binds records as a key does. A row of the table may have lost its key, and then
+        others may take it; judged anew they may have other keys than before, and then these are looked at as well.
+        """
+        keys = seen = self._good_keys(self.rows)
+        while True:
+            found = self.chosen.cut(self._with_keys(keys))
+            others = Identities(self.chosen.together(found.where("_chosen IS NULL").select(*IDENTITY)))
+            had = found.where("_chosen AND _holds").select("_key")
+            if others.count:
+                records, rows = self._judged(others)
+                self.chosen = Identities(self.chosen.frame.unionByName(others.frame))
+                self.records = self.chosen.together(self.records.unionByName(records))
+                self.rows = self.chosen.together(self.rows.unionByName(rows))
+                had = had.unionByName(self._good_keys(rows))
+            keys = self.chosen.together(had).distinct().join(seen, "_key", "left_anti")
+            if keys.isEmpty():
+                return
+            seen = self.chosen.together(seen.unionByName(keys))
+
+    def _good_keys(self, rows: DataFrame) -> DataFrame:
+        """Hashes of the keys that judged rows have."""
+        return rows.where(f"{FATE} = 'good'").select(self.judge.bonds.alias("_key")).distinct()
+
+    def _with_keys(self, keys: DataFrame) -> DataFrame:
+        """Who has or had one of these keys (the table's rows and those that lost), and where the chosen ones stand."""
+        has, had = self.judge.bonds.alias("_key"), F.col("_key")
+        rows = [*self.judge.there(self.table), *self._doubles()]
+        frames = [t.select(*IDENTITY, has, F.lit(True).alias("_holds")) for t in rows]
+        frames += [t.select(*IDENTITY, had, F.lit(False).alias("_holds")) for t in self.judge.there(self.set_aside)]
+        chosen = self.chosen.together(self.chosen.frame).distinct().withColumn("_chosen", F.lit(True))
+        none = self._nothing().withColumns({"_key": F.lit(None).cast("bigint"), "_holds": F.lit(False)})
+        every = reduce(lambda a, b: a.unionByName(b), frames, none)
+        marked = every.join(self.chosen.sent(chosen), [*IDENTITY], "left")
+        shares = self.chosen.sent(keys.withColumn("_shares", F.lit(True)))
+        return marked.join(shares, "_key", "left").where("_chosen OR _shares").drop("_shares")
+
+    def _doubles(self) -> list[DataFrame]:
+        """Rows in quarantine that would stand in the table, were they unique: they have their keys, and win them."""
+        broken = F.arrays_overlap("_failed_expectations", F.array(*map(F.lit, self.judge.unique)))
+        return [t.where(broken) for t in self.judge.there(self.quarantine)] if self.judge.unique else []
+
+    # --- what changes by it ------------------------------------------------------------------------------------------
+
+    def _changes(self, makes: dict[str, DataFrame]) -> dict[str, _Change]:
+        """What is to be written into each table, counted in one job."""
+        found = {}
+        for uri, new in makes.items():
+            old = [self.chosen.cut(self.chosen.rows_in(table)) for table in self.judge.there(uri)]
+            found[uri] = self.chosen.cut(difference(new, old[0] if old else None))
+        counted = [frame.groupBy(OP).count().withColumn("uri", F.lit(uri)) for uri, frame in found.items()]
+        counts = reduce(lambda a, b: a.unionByName(b), counted).collect()
+        return {
+            uri: _Change(uri, frame, {row[OP]: row["count"] for row in counts if row["uri"] == uri})
+            for uri, frame in found.items()
+        }
+
+    def _write(self, changes: dict[str, _Change], account: Account) -> None:
+        table, others = changes[self.table], [changes[self.quarantine], changes[self.set_aside]]
+        report, now = self.batch.report, self.batch.progress
+        report.inserted, report.updated, report.deleted = (
+            table.counts.get(kind, 0) for kind in ("insert", "update", "delete")
+        )
+        if self.batch.choice is not None and self.batch.choice.validate:
+            return
+        work = any(change.comes or change.leaves for change in (table, *others))
+        news = now.changed or now.retry or now.repair or self.judge.of_others != self.judge.made_by["mixed"]
+        if not work and now.since == now.until and not news:
+            report.unchanged = True
+            return
+        _faults.point("silver.before_commit")
+        self._demand_not_overtaken()
+        for change in others:
+            if change.comes:
+                with self.batch.commit(fenced=False, op=self.op, step="enter"):
+                    self._merge(change, ("insert", "update"))
+        _faults.point("silver.between_commits")
+        self._demand_not_overtaken()
+        leaves = [name_of(change.uri) for change in others if change.leaves]
+        with self.batch.commit(op=self.op, leaves=leaves, **account.facts()):
+            if table.comes or table.leaves:
+                self._merge(table, ("insert", "update", "delete"))
+            else:  # the mark moves, and the commit says that the others' changes are of a whole batch
+                there = self.batch.session.read.format("delta").load(self.table)
+                there.limit(0).write.format("delta").mode("append").save(self.table)
+        _faults.point("silver.after_commit")
+        for change in others:
+            if change.leaves:
+                with self.batch.commit(fenced=False, op=self.op, step="leave"):
+                    self._merge(change, ("delete",))
+        _faults.point("silver.after_removal")
+
+    def _demand_not_overtaken(self) -> None:
+        """Delta refuses what meets another commit, but looks only at those that come after a MERGE has begun.
+
+        Raises:
+            SluicegateError: the table is no longer the one that these rows were compared with.
+        """
+        if self.batch.target_version() != self.batch.progress.seen:
+            raise SluicegateError(
+                f"{self.name} was changed by another run while records were applied again",
+                where=Where(table=self.name, file=self.table),
+                hint="run again: the next run brings the tables in order",
+            )
+
+    def _merge(self, change: _Change, kinds: Sequence[str]) -> None:
+        if tables.delta_table(change.uri) is None:
+            change.rows.where(F.col(OP).isin(*kinds)).drop(OP).write.format("delta").save(change.uri)
+        else:
+            merge(change.uri, change.rows, self.chosen, kinds)

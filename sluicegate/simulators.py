@@ -1,0 +1,7 @@
+"""The name by which notebooks import the simulators: ``from sluicegate.simulators import Simulator``."""
+
+from __future__ import annotations
+
+from sluicegate.tools.simulators import SIMULATIONS, Faults, Landed, Simulator, continuously, simulate
+
+__all__ = ["SIMULATIONS", "Faults", "Landed", "Simulator", "continuously", "simulate"]

@@ -1,0 +1,1 @@
+"""The Spark runtime: its jars, its configuration, its sessions and its errors."""

@@ -1,0 +1,182 @@
+"""The jars that Spark needs besides its own: which, where, and how they are had. Needs the standard library only.
+
+``jars.lock`` pins them, ``jars-s3.lock`` those that ``s3a://`` needs besides, and ``jars-catalog.lock`` what opens a
+catalog; all travel with the package. In a checkout ``make setup`` (``S3=1``) fetches them, elsewhere
+``sluicegate jars`` (``--s3``, ``--catalog``).
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shutil
+import subprocess
+import tempfile
+import urllib.error
+import urllib.parse
+import urllib.request
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from sluicegate.errors import JavaMissing
+from sluicegate.settings import HOME, PACKAGE
+
+LOCK = PACKAGE / "spark" / "jars.lock"
+S3_LOCK = PACKAGE / "spark" / "jars-s3.lock"
+CATALOG_LOCK = PACKAGE / "spark" / "jars-catalog.lock"
+
+# What brings the jars, and what makes Spark start fast.
+SET_UP = "sluicegate jars" if HOME == PACKAGE else "make setup"
+SET_UP_S3 = "sluicegate jars --s3" if HOME == PACKAGE else "make setup S3=1"
+
+
+@dataclass(frozen=True)
+class Jar:
+    """A line of ``jars.lock``.
+
+    Attributes:
+        coordinate: group, artifact and version, with colons between them.
+        file: the file's name.
+        sha256: the sum that its content must have, in hexadecimal.
+    """
+
+    coordinate: str
+    file: str
+    sha256: str
+
+    @property
+    def path(self) -> str:
+        """Where every Maven repository has it, below its root."""
+        group, artifact, version = self.coordinate.split(":")
+        return f"{group.replace('.', '/')}/{artifact}/{version}/{self.file}"
+
+
+def read(lock: Path = LOCK) -> list[Jar]:
+    """The jars of a ``jars.lock``: a coordinate, a file name and a SHA-256 a line."""
+    lines = lock.read_text().splitlines()
+    return [Jar(*line.split()) for line in lines if line.strip() and not line.startswith("#")]
+
+
+def pinned() -> list[Jar]:
+    """All jars that are pinned, also those that few need."""
+    return [jar for lock in (LOCK, S3_LOCK, CATALOG_LOCK) for jar in read(lock)]
+
+
+def folder() -> Path:
+    """Where jobs look for the jars: ``SLUICEGATE_JARS``, else ``.jars`` in the checkout or the installed package."""
+    return Path(os.environ.get("SLUICEGATE_JARS") or HOME / ".jars")
+
+
+def found(*, s3: bool = False) -> list[Path]:
+    """All jars of the folder, in a fixed order.
+
+    Args:
+        s3: whether those for ``s3a://`` have to be among them.
+
+    Raises:
+        JavaMissing: those that are pinned are not among them. (Their sums were checked when they were fetched.)
+    """
+    there = sorted(folder().glob("*.jar"))
+    names = {file.name for file in there}
+    if s3 and (without := [jar.file for jar in read(S3_LOCK) if jar.file not in names]):
+        raise JavaMissing(
+            f"the landing or the lake is on S3, and the jars for it are not in {folder()}",
+            cause=f"there is no {without[0]}" + (f", nor {len(without) - 1} others" if len(without) > 1 else ""),
+            hint=f"run `{SET_UP_S3}` (13 MB), or let SLUICEGATE_JARS name a folder that has them",
+        )
+    if lacking := sorted({jar.file for jar in read()} - names):
+        which = f"is no {' and no '.join(lacking)}" if there else "are no Delta jars"
+        raise JavaMissing(
+            f"there {which} in {folder()}", hint=f"run `{SET_UP}`, or let SLUICEGATE_JARS name a folder that has them"
+        )
+    return there
+
+
+def missing(jars: Sequence[Jar], folder: Path) -> list[Jar]:
+    """Those of the jars that are not in a folder with their right content."""
+    return [jar for jar in jars if not (folder / jar.file).is_file() or _sha256(folder / jar.file) != jar.sha256]
+
+
+def fetch(jars: Sequence[Jar], folder: Path, java: str, spark: Path | None) -> list[Jar]:
+    """Brings the jars that are missing into a folder; each appears there whole and checked, or not at all.
+
+    They come from the Maven repository that SLUICEGATE_MAVEN names, else from Maven Central.
+
+    Args:
+        jars: all that should be there.
+        folder: is made if need be.
+        java: the program.
+        spark: the installed ``pyspark``, which brings Ivy; None if there is none.
+
+    Returns:
+        those that were fetched.
+
+    Raises:
+        JavaMissing: a jar cannot be had, or what came is not what the lock pins.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    mirror = os.environ.get("SLUICEGATE_MAVEN", "").rstrip("/")
+    wanted = missing(jars, folder)
+    # Inside the folder, so that the move into place stays on one file system; Spark is given *.jar of the folder only.
+    with tempfile.TemporaryDirectory(prefix=".fetching-", dir=folder) as scratch:
+        if wanted and not mirror:
+            _by_ivy(wanted, java, spark, Path(scratch))
+        for jar in wanted:
+            came = Path(scratch) / jar.file
+            if mirror:
+                _from_mirror(jar, mirror, came)
+            if (found := _sha256(came)) != jar.sha256:
+                came.unlink()
+                raise JavaMissing(
+                    f"{jar.file} from {mirror or 'Maven Central'} has the SHA-256 sum {found} where jars.lock pins"
+                    f" {jar.sha256}, so it was deleted",
+                    hint=f"run `{SET_UP}` again, and do not use that source if it happens again (SLUICEGATE_MAVEN"
+                    " names another)",
+                )
+            came.replace(folder / jar.file)
+    return wanted
+
+
+def _by_ivy(jars: Sequence[Jar], java: str, spark: Path | None, target: Path) -> None:
+    """Takes jars from Maven Central with Ivy, the client that PySpark brings for ``spark-submit --packages``."""
+    ivy = next(spark.glob("jars/ivy-*.jar"), None) if spark else None
+    if ivy is None:
+        raise JavaMissing(
+            "the installed pyspark has no Ivy to fetch jars with",
+            hint=f"install pyspark anew (in a checkout: remove .venv) and run `{SET_UP}` again",
+        )
+    asked = "".join(
+        f'<dependency org="{group}" name="{name}" rev="{version}" transitive="false"/>'
+        for group, name, version in (jar.coordinate.split(":") for jar in jars)
+    )
+    module = f'<info organisation="sluicegate" module="jars"/><dependencies>{asked}</dependencies>'
+    (target / "ivy.xml").write_text(f'<ivy-module version="2.0">{module}</ivy-module>')
+    command = [java, "-XX:TieredStopAtLevel=1", "-jar", str(ivy), "-cache", "cache", "-ivy", "ivy.xml", "-types", "jar",
+               "-retrieve", "[artifact]-[revision].[ext]"]  # fmt: skip
+    done = subprocess.run(command, cwd=target, capture_output=True, text=True, check=False)
+    if lacking := [jar.file for jar in jars if not (target / jar.file).is_file()]:
+        raise JavaMissing(
+            f"{' and '.join(lacking[:3])} could not be had from Maven Central",
+            cause="Ivy's last words:\n" + "\n".join((done.stdout + done.stderr).strip().splitlines()[-15:]),
+            hint="check the network, or set SLUICEGATE_MAVEN to a Maven repository that can be reached from here"
+            f" (https_proxy and SSL_CERT_FILE are honoured for it), and run `{SET_UP}` again",
+        )
+
+
+def _from_mirror(jar: Jar, mirror: str, target: Path) -> None:
+    if urllib.parse.urlsplit(mirror).scheme not in {"https", "http", "file"}:
+        raise JavaMissing(f"SLUICEGATE_MAVEN must be an https, http or file URL, and it is {mirror}")
+    try:
+        with urllib.request.urlopen(f"{mirror}/{jar.path}", timeout=60) as source, target.open("wb") as copy:  # noqa: S310 - checked above
+            shutil.copyfileobj(source, copy)
+    except (OSError, urllib.error.URLError) as error:
+        raise JavaMissing(
+            f"{jar.file} could not be had from {mirror}/{jar.path} ({error})",
+            hint=f"check the network and SLUICEGATE_MAVEN, and run `{SET_UP}` again",
+        ) from None
+
+
+def _sha256(file: Path) -> str:
+    with file.open("rb") as content:
+        return hashlib.file_digest(content, "sha256").hexdigest()

@@ -1,0 +1,141 @@
+"""Spark's errors as sentences: what happened, to which table or file, and what to do.
+
+Spark's messages quote values of rows. Where these may be personal data (``private``), nothing of a message is passed on
+but what cannot come from a row: the name of its condition, and the place in the user's own query.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, NoReturn
+
+from sluicegate.errors import QueryError, SluicegateError, SourceError, Where
+from sluicegate.storage import store_errors
+
+if TYPE_CHECKING:
+    from sluicegate.flow.progress import Flow
+
+# How Spark says that a file cannot be read.
+UNREADABLE = (
+    "FAILED_READ_FILE",
+    "CANNOT_READ_FILE",
+    "PATH_NOT_FOUND",
+    "FILE_NOT_EXIST",
+    "UNABLE_TO_INFER_SCHEMA",
+    "InvalidInputException",
+)
+
+# How Spark says, in the middle of a batch, that a value does not fit an expression.
+MISFITS = ("CAST_INVALID_INPUT", "CAST_OVERFLOW", "CANNOT_PARSE_TIMESTAMP", "DIVIDE_BY_ZERO", "ARITHMETIC_OVERFLOW",
+           "INVALID_ARRAY_INDEX", "NUMERIC_VALUE_OUT_OF_RANGE")  # fmt: skip
+
+# Java's exceptions about bytes, files and ways: their words are of these and never of values.
+OF_BYTES = {"EOFException", "FileNotFoundException", "NoSuchFileException", "ZipException", "IOException",
+            "AccessControlException", "AccessDeniedException", "SocketTimeoutException", "UnknownHostException",
+            "FileFormatException", "InvalidAvroMagicException"}  # fmt: skip
+
+NOT_SHOWN = "its text is not shown, since it may quote personal data"
+
+_IN_SILVER = "write CAST, or try_divide and its like, where the query converts: then the row is quarantined"
+_IN_GOLD = (
+    "gold quarantines no rows: write try_cast, try_divide and their like, which give NULL, or convert in silver, where "
+    "CAST quarantines the row; the table is as its last run left it"
+)
+
+FILE_NAMED = re.compile(r"(?:file:/|[a-z0-9]+://)[^\s'\"]+?(?=[.,;:]?(?:[\s'\"]|$))")
+CAUSED_BY = re.compile(r"^Caused by: (?:[\w.$]+\.)?([\w$]+(?:: .*)?)$", re.MULTILINE)
+
+
+def readable(error: BaseException, layer: str, table: str, *, private: bool = False) -> BaseException:
+    """An error of ours or an interrupt as it is; Spark's about files or the user's query as a sentence; else as it is.
+
+    Args:
+        error: what was raised.
+        layer: of the table.
+        table: the table that was being filled.
+        private: whether nothing may be passed on that can be a value of a row; then every error is one of ours.
+    """
+    from pyspark.errors import AnalysisException, ParseException
+
+    if isinstance(error, SluicegateError) or not isinstance(error, Exception):
+        return error  # an interrupt is no failure of the table's
+    if (of_store := store_errors.readable(error, private=private)) is not None:
+        return of_store
+    cause = message(error)
+    if layer == "bronze" and file_trouble(error):
+        return SourceError(
+            f"landed files of {table} cannot be read",
+            where=Where(table=table, file=next(iter(FILE_NAMED.findall(str(error))), None)),
+            cause=root_cause(error, private=True) if private else cause.splitlines()[0],
+            hint="land the whole file under this name again, then run again: nothing of its chunk was written",
+        )
+    if any(sign in cause for sign in MISFITS):
+        return QueryError(
+            f"a value stops the query of {table}",
+            where=Where(table=table),
+            cause=unquoted(error) if private else _misfit(cause),
+            hint=_IN_GOLD if layer == "gold" else _IN_SILVER,
+        )
+    if isinstance(error, (AnalysisException, ParseException)):
+        what = "the rows" if layer == "bronze" else "the query"
+        return QueryError(f"Spark refuses {what} of {table}", where=Where(table=table), cause=cause)
+    if private:
+        return SluicegateError(
+            f"{table} could not be filled: {type(error).__name__}",
+            where=Where(table=table),
+            cause=unquoted(error),
+            hint="nothing of this batch was written to the table; a new run goes on where the last commit ended",
+        )
+    return error
+
+
+def raise_readable(error: BaseException, flow: Flow) -> NoReturn:
+    """Raises an error that filling a table ended with, so that people can read it: see ``readable``.
+
+    A trace shows Spark's own words as its cause, but where they may quote personal data.
+    """
+    cause = None if flow.private else error
+    raise readable(error, flow.layer, flow.table, private=flow.private) from cause
+
+
+def _misfit(cause: str) -> str:
+    return next(line for line in cause.splitlines() if any(sign in line for sign in MISFITS))
+
+
+def unquoted(error: BaseException) -> str:
+    """What an error says besides values of rows: its conditions by name, and the part of the query that it is about."""
+    from pyspark.errors import PySparkException
+    from pyspark.errors.exceptions.base import QueryContextType
+
+    said: list[str] = []
+    one: BaseException | None = error
+    while one is not None:
+        if isinstance(one, PySparkException):
+            places = [c.fragment() for c in one.getQueryContext() if c.contextType() == QueryContextType.SQL]
+            said += [f"[{condition}]" for condition in [one.getCondition()] if condition]
+            said += [f"in {place}" for place in places if place]
+        one = getattr(one, "_cause", None)  # of Spark's own exceptions: what the JVM says was behind it
+    if not said:
+        said = [f"[{sign}]" for sign in MISFITS if sign in str(error)] or [type(error).__name__]
+    return f"{' '.join(dict.fromkeys(said))}; {NOT_SHOWN}"
+
+
+def message(error: BaseException) -> str:
+    """What Spark says of an error, without its stack and its plan."""
+    return str(error).split("\n\nJVM stacktrace")[0].split(";\n")[0].split("\n==")[0].strip()
+
+
+def file_trouble(error: BaseException) -> bool:
+    """Whether Spark, or our own look at a header, could not read a file."""
+    return isinstance(error, SourceError) or any(sign in str(error) for sign in UNREADABLE)
+
+
+def root_cause(error: BaseException, *, private: bool = False) -> str:
+    """The innermost cause of an error in one line, such as ``EOFException: Unexpected end of input stream``."""
+    if isinstance(error, SluicegateError):
+        return error.cause or error.message
+    causes = CAUSED_BY.findall(str(error))
+    told: str = causes[-1] if causes else message(error).splitlines()[0]
+    if private and not (told.partition(":")[0] in OF_BYTES or "is not a Parquet file" in told):
+        return unquoted(error)
+    return told

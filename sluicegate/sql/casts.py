@@ -1,0 +1,235 @@
+"""Casts that do not kill a batch: ``CAST`` becomes ``TRY_CAST``, and a hidden column tells what did not cast.
+
+Under ANSI rules one text that is no number stops a whole batch with ``CAST_INVALID_INPUT``. ``TRY_CAST`` gives NULL
+instead; a NULL that comes of a value is a mistake in the data that must be seen, so each cast in the outermost SELECT
+list gets a column that is true exactly when the cast was reached, was given a value, and made none of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+from sqlglot.tokenizer_core import TokenType
+
+from sluicegate.sql.tokens import QuerySyntax, Span, Tokens
+
+_Text = Callable[[int, int], str]
+
+# Spark's other spellings of a cast, which fail in the same way. `string(x)` and `binary(x)` cannot.
+CAST_FUNCTIONS = {"BOOLEAN", "TINYINT", "SMALLINT", "INT", "BIGINT", "FLOAT", "DOUBLE", "DATE", "TIMESTAMP", "DECIMAL"}
+# Functions that take a lambda over the elements of an array or the entries of a map: how to look at each of them.
+_EACH_ELEMENT = {"TRANSFORM", "FILTER", "EXISTS", "FORALL"}
+_EACH_ENTRY = {"TRANSFORM_VALUES", "TRANSFORM_KEYS", "MAP_FILTER"}
+# Functions whose later arguments are looked at only if the former ones are all NULL.
+_FIRST_NOT_NULL = {"COALESCE", "NVL", "IFNULL"}
+
+
+@dataclass(frozen=True)
+class Cast:
+    """``CAST(value AS type)``: indices of ``CAST``, of ``AS`` and of the closing parenthesis."""
+
+    index: int
+    as_: int
+    close: int
+
+
+@dataclass
+class _Group:
+    """A pair of parentheses, or CASE … END, with what divides it: commas, or WHEN, THEN and ELSE."""
+
+    open: int
+    head: str
+    close: int = -1
+    cuts: list[int] = field(default_factory=list)
+    arrows: list[int] = field(default_factory=list)
+
+    def part(self, index: int) -> int:
+        """How many of the cuts stand before a token."""
+        return sum(cut < index for cut in self.cuts)
+
+
+def find(tokens: Tokens) -> list[Cast]:
+    """All casts of a text in the order of their ``CAST``, nested ones included."""
+    found = []
+    for index in range(len(tokens)):
+        if tokens.word(index) == "CAST" and tokens.is_type(index + 1, TokenType.L_PAREN):
+            close = tokens.closing(index + 1)
+            cuts = [i for i in tokens.top_level(index + 2, close) if tokens.is_type(i, TokenType.ALIAS)]
+            if not cuts:
+                raise QuerySyntax("a CAST needs a type: CAST(value AS TYPE)", tokens.line(index))
+            found.append(Cast(index, cuts[0], close))
+    return found
+
+
+def refused(tokens: Tokens) -> list[QuerySyntax]:
+    """Casts in spellings that cannot be followed, each with what to write instead."""
+    found = []
+    for index in range(len(tokens)):
+        word = tokens.word(index)
+        if tokens.raw(index) == "::":
+            found.append(QuerySyntax("write CAST(value AS TYPE) instead of value::TYPE", tokens.line(index)))
+        elif word in CAST_FUNCTIONS and is_call(tokens, index):
+            what = f"write CAST(value AS {word}) instead of {tokens.raw(index)}(value)"
+            found.append(QuerySyntax(what, tokens.line(index)))
+    return found
+
+
+def is_call(tokens: Tokens, index: int) -> bool:
+    """Whether a type's name is called as a function; ``DECIMAL(10, 2)`` has but numbers in its parentheses."""
+    if not tokens.is_type(index + 1, TokenType.L_PAREN):
+        return False
+    inner = range(index + 2, tokens.closing(index + 1))
+    return any(not tokens.is_type(i, TokenType.NUMBER, TokenType.COMMA) for i in inner)
+
+
+def tried(casts: Sequence[Cast]) -> list[Span]:
+    """The spans that make ``TRY_CAST`` of each ``CAST``."""
+    return [Span(cast.index, cast.index, "TRY_CAST") for cast in casts]
+
+
+def watched(tokens: Tokens, casts: Sequence[Cast], first: int, end: int) -> list[Cast]:
+    """The casts of the SELECT list ``[first, end)`` whose failure a column of that list can tell.
+
+    Left out are those in a subquery: what they cast is not known outside.
+    """
+    groups = _groups(tokens, first, end)
+    return [
+        cast
+        for cast in casts
+        if first <= cast.index < end and not any(_is_subquery(tokens, group) for group in _around(groups, cast))
+    ]
+
+
+def untold(tokens: Tokens, casts: Sequence[Cast], first: int, end: int) -> list[QuerySyntax]:
+    """Those of the watched casts that make NULL inside of a value, where no column can tell it."""
+    found = []
+    groups = _groups(tokens, first, end)
+    for cast in casts:
+        kind = tokens.word(cast.as_ + 1)
+        what = ""
+        if kind in ("ARRAY", "MAP", "STRUCT"):
+            what = f"a CAST to {kind} hides which of its values did not cast: cast its values one by one"
+        elif any((at := _arrow(group, cast)) and not _is_followed(group, cast, at) for group in _around(groups, cast)):
+            what = "what does not cast in this lambda cannot be seen"
+        if what:
+            message = f"{what}, or write TRY_CAST if NULL is right for it"
+            found.append(QuerySyntax(message, tokens.line(cast.index)))
+    return found
+
+
+def failure(tokens: Tokens, cast: Cast, spans: Sequence[Span], first: int, end: int) -> str:
+    """A boolean expression: the cast is reached, its value is not NULL, and what it makes of it is.
+
+    Args:
+        tokens: the query.
+        cast: one that ``watched`` gave.
+        spans: what is exchanged in the query, as the cast's value stands in the rewritten text.
+        first: first token of the SELECT list.
+        end: the token after it.
+    """
+
+    def text(start: int, stop: int) -> str:
+        return tokens.compose(spans, start, stop, compact=True)
+
+    value, kind = text(cast.index + 2, cast.as_), text(cast.as_ + 1, cast.close)
+    told = f"(({value}) IS NOT NULL AND TRY_CAST(({value}) AS {kind}) IS NULL)"
+    # From the inside out: a cast in a branch that is not taken has not failed, whatever its value.
+    for group in _around(_groups(tokens, first, end), cast):
+        told = _guarded(tokens, group, cast, told, text)
+    return told
+
+
+def _around(groups: Sequence[_Group], cast: Cast) -> list[_Group]:
+    around = [group for group in groups if group.open < cast.index < group.close]
+    return sorted(around, key=lambda group: -group.open)
+
+
+def _is_subquery(tokens: Tokens, group: _Group) -> bool:
+    return group.head != "CASE" and tokens.word(group.open + 1) in ("SELECT", "WITH", "FROM")
+
+
+def _arrow(group: _Group, cast: Cast) -> int:
+    """The arrow of the lambda in this group that a cast is in the body of; 0 if there is none."""
+    start = max((cut for cut in group.cuts if cut < cast.index), default=group.open)
+    return next((arrow for arrow in group.arrows if start < arrow < cast.index), 0)
+
+
+def _is_followed(group: _Group, cast: Cast, arrow: int) -> bool:
+    """Whether the values that a lambda is called with are known: those of the function's first argument."""
+    return group.head in _EACH_ELEMENT | _EACH_ENTRY and group.part(cast.index) == 1 and arrow > group.cuts[0]
+
+
+def _groups(tokens: Tokens, first: int, end: int) -> list[_Group]:
+    """All groups in ``[first, end)`` with their dividers."""
+    done: list[_Group] = []
+    stack: list[_Group] = []
+    for index in range(first, end):
+        word = tokens.word(index)
+        if tokens.is_type(index, TokenType.L_PAREN, TokenType.L_BRACKET):
+            head = tokens.word(index - 1)
+            stack.append(_Group(index, "" if head == "CASE" else head))
+        elif word == "CASE":
+            stack.append(_Group(index, "CASE"))
+        elif stack and _ends(tokens, index, stack[-1]):
+            stack[-1].close = index
+            done.append(stack.pop())
+        elif stack and tokens.is_type(index, TokenType.ARROW):
+            stack[-1].arrows.append(index)
+        elif stack and (word in ("WHEN", "THEN", "ELSE") if stack[-1].head == "CASE" else word == ","):
+            stack[-1].cuts.append(index)
+    return done
+
+
+def _ends(tokens: Tokens, index: int, group: _Group) -> bool:
+    if tokens.is_type(group.open, TokenType.L_PAREN, TokenType.L_BRACKET):
+        return tokens.is_type(index, TokenType.R_PAREN, TokenType.R_BRACKET)
+    return tokens.word(index) == "END"
+
+
+def _guarded(tokens: Tokens, group: _Group, cast: Cast, told: str, text: _Text) -> str:
+    """``told``, made false where the group does not come to the part that the cast stands in."""
+    part = group.part(cast.index)
+    if group.head == "CASE":
+        return _in_case(tokens, group, part, told, text)
+    if part == 0:
+        return told
+    if arrow := _arrow(group, cast):
+        return _in_lambda(group, arrow, told, text)
+    former = text(group.open + 1, group.cuts[part - 1])
+    test = text(group.open + 1, group.cuts[0])
+    if group.head in _FIRST_NOT_NULL:
+        return f"CASE WHEN COALESCE({former}) IS NOT NULL THEN false ELSE {told} END"
+    if group.head in ("IF", "NVL2"):
+        condition = f"({test})" if group.head == "IF" else f"({test}) IS NOT NULL"
+        return (
+            f"CASE WHEN {condition} THEN {told} ELSE false END"
+            if part == 1
+            else f"CASE WHEN {condition} THEN false ELSE {told} END"
+        )
+    return told
+
+
+def _in_lambda(group: _Group, arrow: int, told: str, text: _Text) -> str:
+    """Whether ``told`` is true for any of the values that the lambda is called with."""
+    values, names = text(group.open + 1, group.cuts[0]), text(group.cuts[0] + 1, arrow)
+    if group.head in _EACH_ENTRY:
+        each = f"map_values(transform_values({values}, {names} -> {told}))"
+    else:
+        each = f"transform({values}, {names} -> {told})"
+    return f"COALESCE(exists({each}, _failed -> _failed), false)"
+
+
+def _in_case(tokens: Tokens, group: _Group, part: int, told: str, text: _Text) -> str:
+    """The same CASE with false for every branch but the cast's own.
+
+    A cast in a WHEN is reached if none of the conditions before it is true.
+    """
+    if part <= 1:
+        return told
+    edges = [*group.cuts, group.close]
+    made = text(group.open, group.cuts[0])
+    for number, cut in enumerate(group.cuts[: part - 1]):
+        made += f" WHEN {text(cut + 1, edges[number + 1])}" if tokens.word(cut) == "WHEN" else " THEN false"
+    ending = f" THEN {told} ELSE false END" if tokens.word(group.cuts[part - 1]) == "THEN" else f" ELSE {told} END"
+    return made + ending

@@ -1,0 +1,109 @@
+"""A condition of an expectation: SQL that is true, false or NULL for one row."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from sqlglot import exp
+from sqlglot.tokenizer_core import TokenType
+
+from sluicegate.sql import casts, query_shape
+from sluicegate.sql.tokens import QuerySyntax, Tokens, parsed
+
+
+@dataclass(frozen=True)
+class Condition:
+    """A boolean expression over the columns of one row.
+
+    Attributes:
+        text: the expression as it is written, without comments around it.
+        columns: the columns that it looks at, each once, in order of appearance.
+        tried: the expression with ``TRY_CAST`` for ``CAST``: NULL instead of an error for what does not cast.
+        unique: the columns of ``unique(a, b)``, the one condition that looks at other rows as well; else none.
+    """
+
+    text: str
+    columns: list[str]
+    tried: str
+    unique: tuple[str, ...] = ()
+
+    @classmethod
+    def parse(cls, text: str) -> Condition:
+        """Reads a text.
+
+        Raises:
+            QuerySyntax: it is not one expression over the columns of one row.
+        """
+        tokens = Tokens(text)
+        if not len(tokens):
+            raise QuerySyntax("there is no condition", 1)
+        if unique := _unique(tokens):
+            text = tokens.compose([], compact=True)
+            return cls(text=text, columns=list(unique), tried=text, unique=unique)
+        tree = _tree(tokens)
+        for node in tree.walk():
+            if what := _fault(node):
+                raise QuerySyntax(what, 1)
+        for objection in casts.refused(tokens):
+            raise objection
+        columns = dict.fromkeys(column.parts[0].name for column in tree.find_all(exp.Column, bfs=False))
+        return cls(
+            text=tokens.compose([], compact=True),
+            columns=list(columns),
+            tried=tokens.compose(casts.tried(casts.find(tokens)), compact=True),
+        )
+
+
+def _unique(tokens: Tokens) -> tuple[str, ...]:
+    """The columns of ``unique(a, b)``; none for any other condition. It is ours, not Spark's, so its tokens are read.
+
+    Raises:
+        QuerySyntax: it takes something else, or is a part of a condition.
+    """
+    calls = [i for i in range(len(tokens)) if tokens.word(i) == "UNIQUE" and tokens.is_type(i + 1, TokenType.L_PAREN)]
+    if not calls:
+        return ()
+    names, commas = range(2, len(tokens) - 1, 2), range(3, len(tokens) - 1, 2)
+    whole = calls == [0] and len(tokens) % 2 == 0 and tokens.closing(1) == len(tokens) - 1
+    listed = len(names) > 0 and all(tokens.is_type(i, TokenType.COMMA) for i in commas)
+    if not (whole and listed and all(_is_name(tokens, i) for i in names)):
+        raise QuerySyntax("unique stands by itself and takes names of columns, as in unique(device_id, time)", 1)
+    return tuple(tokens.name(i) for i in names)
+
+
+def _is_name(tokens: Tokens, index: int) -> bool:
+    return tokens.is_type(index, TokenType.IDENTIFIER) or tokens.word(index).isidentifier()
+
+
+def _tree(tokens: Tokens) -> exp.Expr:
+    text = tokens.compose([], compact=True)
+    try:
+        select = parsed(f"SELECT ({text})")
+    except QuerySyntax as error:
+        raise QuerySyntax(f"{text} is not a condition that Spark reads: {error.message}", 1) from None
+    # Anything that closes the parenthesis itself, as in `a) OR (b`, is more than one expression.
+    inner = select.expressions[0] if isinstance(select, exp.Select) and len(select.expressions) == 1 else None
+    if not isinstance(inner, exp.Paren) or any(value and part != "expressions" for part, value in select.args.items()):
+        raise QuerySyntax(f"{text} is not one condition", 1)
+    if isinstance(inner.this, (exp.Literal, exp.Binary)) and not isinstance(inner.this, _BOOLEAN):
+        raise QuerySyntax(f"{text} is a value and no condition: it must be true or false, as in value > 0", 1)
+    return inner
+
+
+_BOOLEAN = (exp.Predicate, exp.Connector, exp.Dot)
+
+
+def _fault(node: exp.Expr) -> str:
+    if isinstance(node, exp.Query):
+        return "a condition looks at one row and has no subquery: join in the query, and judge the joined column"
+    if isinstance(node, exp.Window) or query_shape.aggregate(node):
+        return "a condition looks at one row: it has no aggregate and no window function"
+    if isinstance(node, (exp.UDTF, exp.Explode)):
+        return "a condition gives one value for a row, and this function gives several rows"
+    if isinstance(node, (exp.Placeholder, exp.Parameter)):
+        return "a condition is data and has no parameters: write the value"
+    if isinstance(node, exp.Star):
+        return "name the columns that the condition looks at"
+    if isinstance(node, exp.Alias):
+        return "a condition has no AS: its name is the name of the expectation"
+    return ""

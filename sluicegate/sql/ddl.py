@@ -1,0 +1,184 @@
+"""Column lists as Spark's DDL has them: ``device_id INT, readings ARRAY<STRUCT<at: TIMESTAMP, value: DOUBLE>>``."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterator
+
+from sqlglot.tokenizer_core import TokenType
+
+from sluicegate.sql.tokens import QuerySyntax, Tokens
+from sluicegate.sql.types import REFUSED, REFUSED_IN_WORDS
+
+_SIMPLE = {
+    "BOOLEAN", "TINYINT", "BYTE", "SMALLINT", "SHORT", "INT", "INTEGER", "BIGINT", "LONG", "FLOAT", "REAL", "DOUBLE",
+    "DATE", "TIMESTAMP", "TIMESTAMP_LTZ", "TIMESTAMP_NTZ", "STRING", "BINARY", "VARIANT",
+}  # fmt: skip
+# How many numbers may stand in the parentheses behind a type: none at all, or up to so many.
+_SIZED = {"DECIMAL": (0, 2), "DEC": (0, 2), "NUMERIC": (0, 2), "CHAR": (1, 1), "VARCHAR": (1, 1)}
+_NESTED = {"ARRAY", "MAP", "STRUCT"}
+TYPES = sorted(_SIMPLE | set(_SIZED) | _NESTED)
+"""Names of all types that a column may have."""
+
+
+class TypeUnknown(QuerySyntax):
+    """Raised for a type that Spark does not have; ``nearest`` is the one that may be meant, or empty."""
+
+    def __init__(self, name: str, line: int) -> None:
+        super().__init__(f"Spark has no type {name}", line)
+        self.nearest = next(iter(difflib.get_close_matches(name.upper(), TYPES, 1)), "")
+
+
+def columns(text: str) -> dict[str, str]:
+    """The columns of a list with their types as written.
+
+    Raises:
+        QuerySyntax: it is not a list of columns with types, or has a name twice.
+    """
+    return _Reader(Tokens(text)).columns()
+
+
+def hints(text: str) -> dict[tuple[str, ...], str]:
+    """The types of columns and of fields inside of them, by their paths; in an array it is ``element`` that is hinted.
+
+    Raises:
+        QuerySyntax: it is not a list of names with types, has a name twice, or a name that is inside of another.
+    """
+    return _Reader(Tokens(text)).hints()
+
+
+class _Reader:
+    """Reads the tokens of a list from left to right; each method leaves ``at`` behind what it has read."""
+
+    def __init__(self, tokens: Tokens) -> None:
+        self.tokens = tokens
+        self.at = 0
+
+    def columns(self) -> dict[str, str]:
+        found: dict[str, str] = {}
+        for path, kind in self._list(dotted=False):
+            if path[0].lower() in (other.lower() for other in found):
+                raise self._error(f"{path[0]} stands twice")
+            found[path[0]] = kind
+        return found
+
+    def hints(self) -> dict[tuple[str, ...], str]:
+        found: dict[tuple[str, ...], str] = {}
+        for path, kind in self._list(dotted=True):
+            lower = tuple(name.lower() for name in path)
+            for other in found:
+                shared = min(len(path), len(other))
+                if lower[:shared] == tuple(name.lower() for name in other)[:shared]:
+                    same = len(path) == len(other)
+                    raise self._error(
+                        f"{'.'.join(path)} stands twice" + ("" if same else f", in {'.'.join(other)} too")
+                    )
+            found[path] = kind
+        return found
+
+    def _list(self, *, dotted: bool) -> Iterator[tuple[tuple[str, ...], str]]:
+        if not len(self.tokens):
+            raise QuerySyntax("a list of columns is expected, as in device_id INT, time DOUBLE", 1)
+        while True:
+            path = [self._name()]
+            while self.tokens.is_type(self.at, TokenType.DOT):
+                if not dotted:
+                    name = path[0]
+                    raise self._error(
+                        f"{name} is given by a field of it: give the whole column a type, {name} STRUCT<…>"
+                    )
+                self.at += 1
+                path.append(self._name())
+            if self._word() == ":":
+                self.at += 1
+            start = self.at
+            self._type(".".join(path))
+            yield tuple(path), self.tokens.compose([], start, self.at, compact=True)
+            if self.at == len(self.tokens):
+                return
+            self._comma(".".join(path))
+
+    def _comma(self, name: str) -> None:
+        word = self._word()
+        if word in ("NOT", "NULL", "COMMENT", "DEFAULT", "GENERATED"):
+            what = f"{name} has {word} behind its type: a column is a name and a type here"
+            raise self._error(what + (", use an expectation for NOT NULL" if word == "NOT" else ""))
+        self._take(",", f"a comma is expected behind the type of {name}")
+
+    def _name(self) -> str:
+        if self.at >= len(self.tokens):
+            raise self._error("a name is expected behind the last comma or point")
+        raw = self.tokens.raw(self.at)
+        quoted = self.tokens.is_type(self.at, TokenType.IDENTIFIER)
+        name = self.tokens.name(self.at)
+        if not quoted and not name.isidentifier():
+            raise self._error(f"{name} is not a name; write a name that has other signs in backticks")
+        if not name or REFUSED & set(name):
+            raise self._error(f"{raw} cannot be the name of a column: Delta takes {REFUSED_IN_WORDS}")
+        self.at += 1
+        return name
+
+    def _field(self, known: dict[str, str]) -> str:
+        name = self._name()
+        if name.lower() in (other.lower() for other in known):
+            raise self._error(f"{name} stands twice")
+        if self._word() == ":":
+            self.at += 1
+        return name
+
+    def _type(self, of: str) -> None:
+        word = self._word()
+        if not word or not word.replace("_", "").isalnum():
+            raise self._error(f"{of} has no type")
+        if word not in TYPES:
+            raise TypeUnknown(self.tokens.raw(self.at), self.tokens.line(self.at))
+        self.at += 1
+        if word in _SIZED:
+            self._size(word)
+        elif word in _NESTED:
+            self._nested(word)
+
+    def _size(self, word: str) -> None:
+        least, most = _SIZED[word]
+        if self._word() != "(":
+            if least:
+                raise self._error(f"{word} needs a length, as in {word}(10)")
+            return
+        close = self.tokens.closing(self.at)
+        numbers = [self.tokens.raw(i) for i in range(self.at + 1, close) if self.tokens.raw(i) != ","]
+        if not all(number.isdigit() for number in numbers) or not 1 <= len(numbers) <= most:
+            raise self._error(f"{word} takes " + ("a length" if least else "up to 38 digits and how many are decimals"))
+        if not least and (int(numbers[0]) > 38 or (numbers[1:] and int(numbers[1]) > int(numbers[0]))):
+            raise self._error(f"{word} has up to 38 digits, and no more decimals than digits")
+        self.at = close + 1
+
+    def _nested(self, word: str) -> None:
+        self._take("<", f"{word} needs the types in it, as in " + _EXAMPLES[word])
+        fields: dict[str, str] = {}
+        while True:
+            if word == "STRUCT":
+                fields[self._field(fields)] = ""
+            self._type(word)
+            if self._word() != "," or word == "ARRAY" or (word == "MAP" and fields):
+                break
+            if word == "MAP":
+                fields["key"] = ""
+            self.at += 1
+        if word == "MAP" and not fields:
+            raise self._error("MAP needs two types, as in " + _EXAMPLES[word])
+        self._take(">", f"{word}<…> is not closed")
+
+    def _word(self) -> str:
+        return self.tokens.raw(self.at).upper() if self.at < len(self.tokens) else ""
+
+    def _take(self, sign: str, otherwise: str) -> None:
+        if self._word() != sign:
+            found = f", and there is {self.tokens.raw(self.at)}" if self.at < len(self.tokens) else ""
+            raise self._error(otherwise + found)
+        self.at += 1
+
+    def _error(self, message: str) -> QuerySyntax:
+        return QuerySyntax(message, self.tokens.line(self.at))
+
+
+_EXAMPLES = {"ARRAY": "ARRAY<DOUBLE>", "MAP": "MAP<STRING, DOUBLE>", "STRUCT": "STRUCT<at: TIMESTAMP, value: DOUBLE>"}

@@ -1,0 +1,385 @@
+"""A query of a definition: what it reads, what it makes, and the user's own text with its tables exchanged.
+
+The tree of sqlglot answers the questions. What runs is the text as the user wrote it, changed at places only.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from sqlglot import exp
+from sqlglot.tokenizer_core import TokenType
+
+from sluicegate.schema.values import quoted
+from sluicegate.sql import casts as sql_casts
+from sluicegate.sql import query_shape, where_casts
+from sluicegate.sql.clauses import from_end, sample_end, select_list
+from sluicegate.sql.join_keys import Tie, ties
+from sluicegate.sql.order_by import Ordering, ordering
+from sluicegate.sql.tokens import QuerySyntax, Span, Tokens, line_at, parsed
+
+__all__ = ["IDENTITY", "Query", "QuerySyntax"]
+
+IDENTITY = ("_chunk", "_pos", "_record")
+"""Columns of the stream's view that say which record a row is made of."""
+
+CAST_PREFIX = "_cast_"
+
+
+@dataclass(frozen=True)
+class _Table:
+    """A table that the text reads: its name, its tokens, and what the rest of the query calls it."""
+
+    name: str
+    first: int
+    last: int
+    alias: str | None
+    streamed: bool
+    node: exp.Table
+
+    @property
+    def own_name(self) -> str:
+        """The last part of the name, by which columns are qualified where there is no alias."""
+        return self.name.rsplit(".", 1)[-1]
+
+
+@dataclass(frozen=True)
+class Query:
+    """Exactly one SELECT.
+
+    Attributes:
+        text: the query as the user wrote it, without a closing semicolon and what follows it.
+        stream: the table in ``STREAM(…)``, if there is one, in lower case as all table names here.
+        stream_alias: what the query calls that table: its alias, else its own name.
+        lookups: the other tables, each once, in order of appearance; names of a WITH are none of them.
+        outputs: names of the columns it makes; None if a star is among them. A column without a name is ``""``.
+        casts: source texts of the casts whose failure ``with_identity`` tells, ``casts[n]`` for ``_cast_<n>``.
+        keeps_every_record: every record of the stream is certain to give at least one row.
+    """
+
+    text: str
+    stream: str | None
+    stream_alias: str | None
+    lookups: list[str]
+    outputs: list[str] | None
+    casts: list[str]
+    keeps_every_record: bool
+    _tokens: Tokens = field(repr=False, compare=False)
+    _tree: exp.Query = field(repr=False, compare=False)
+    _read: list[_Table] = field(repr=False, compare=False)
+    _casts: list[sql_casts.Cast] = field(repr=False, compare=False)
+    _where: list[where_casts.Part] = field(repr=False, compare=False)
+
+    @classmethod
+    def parse(cls, text: str) -> Query:
+        """Reads a text.
+
+        Raises:
+            QuerySyntax: it is not one SELECT, or has STREAM where it cannot be followed.
+        """
+        tokens = Tokens(text)
+        _check_tokens(tokens)
+        tree = _tree(tokens)
+        read = _tables(tree, tokens)
+        stream = _stream(tree, read, tokens)
+        casts = sql_casts.find(tokens)
+        watched: list[sql_casts.Cast] = []
+        where: list[where_casts.Part] = []
+        select = query_shape.first_select(tree)
+        if stream:
+            watched = sql_casts.watched(tokens, casts, *select_list(tokens))
+            where = where_casts.parts(tokens, casts, select.args.get("where"))
+        told = [*watched, *(cast for part in where for cast in part.casts)]
+        names = query_shape.output_names(select)
+        return cls(
+            text=tokens.compose([]),
+            stream=stream.name if stream else None,
+            stream_alias=(stream.alias or stream.own_name) if stream else None,
+            lookups=list(dict.fromkeys(table.name for table in read if not table.streamed)),
+            outputs=None if None in names else [name for name in names if name is not None],
+            casts=[tokens.compose([], cast.index, cast.close + 1, compact=True) for cast in told],
+            keeps_every_record=bool(stream) and query_shape.keeps_every_record(tree, stream.node if stream else None),
+            _tokens=tokens,
+            _tree=tree,
+            _read=read,
+            _casts=watched,
+            _where=where,
+        )
+
+    @property
+    def tables(self) -> list[str]:
+        """All tables that are read, the streamed one first."""
+        return ([self.stream] if self.stream else []) + [name for name in self.lookups if name != self.stream]
+
+    @property
+    def ties(self) -> dict[str, list[Tie]]:
+        """How the lookups are tied to the stream's records, of those that are tied wherever they are read."""
+        if self.stream is None:
+            return {}
+        often = Counter(table.name for table in self._read if not table.streamed)
+        return ties(query_shape.first_select(self._tree), self.stream_alias or "", often)
+
+    @property
+    def ordering(self) -> Ordering:
+        """The order that its outermost ORDER BY gives its rows."""
+        return ordering(self._tree)
+
+    @property
+    def fingerprint(self) -> str:
+        """SHA-256 of the tokens as they are written: comments and white space do not matter, all else does."""
+        raws = (self._tokens.raw(index) for index in range(len(self._tokens)))
+        return hashlib.sha256("\0".join(raws).encode()).hexdigest()
+
+    def line_of(self, table: str) -> int:
+        """Line on which a table is first read; 1 if it is not."""
+        return next((self._tokens.line(one.first) for one in self._read if one.name == table), 1)
+
+    def line_of_output(self, name: str) -> int:
+        """Line on which a column of ``outputs`` is made; 1 if there is no such column."""
+        made = query_shape.outputs(query_shape.first_select(self._tree))
+        return next((self._line_of_node(node) for column, node in made if column == name), 1)
+
+    def hands_on(self, name: str) -> bool:
+        """Whether a column of ``outputs`` is one of a table, with its name and its values."""
+        made = query_shape.outputs(query_shape.first_select(self._tree))
+        node = next((node.unalias() for column, node in made if column == name), None)
+        return isinstance(node, exp.Column) and node.name.lower() == name.lower()
+
+    def with_views(self, views: Mapping[str, str], others: Sequence[Span] = (), join: str = "") -> str:
+        """The text with the view's name in the place of each table's; nothing else is changed.
+
+        Args:
+            views: name of the view, as SQL, for each of ``tables``.
+            others: what to exchange besides, none of it a table.
+            join: SQL of a join that is to stand at the end of its FROM.
+
+        Raises:
+            KeyError: a table has no view.
+        """
+        spans = [*self._views(views), *others]
+        if not join:
+            return self._tokens.compose(spans)
+        end = from_end(self._tokens)
+        return f"{self._tokens.compose(spans, 0, end)} {join} {self._tokens.compose(spans, end)}"
+
+    def from_clause(self, views: Mapping[str, str]) -> str:
+        """What stands behind FROM, up to the next clause, over views.
+
+        Args:
+            views: name of the view, as SQL, for each of ``tables``.
+        """
+        _, from_ = select_list(self._tokens)
+        return self._tokens.compose(self._views(views), from_ + 1, from_end(self._tokens), compact=True)
+
+    def with_identity(self, views: Mapping[str, str], identity: Sequence[str] = IDENTITY) -> str:
+        """The text over views, with ``TRY_CAST`` for ``CAST``, and hidden columns at the end of its SELECT list.
+
+        The hidden columns are those of ``identity`` (but for what a star brings already) and a boolean
+        ``_cast_<n>`` for each of ``casts``, true where a value was given and did not cast. Where that alone would make
+        its WHERE leave a record out, the record stays.
+
+        Args:
+            views: name of the view, as SQL, for each of ``tables``; the stream's has the columns of ``identity``.
+            identity: columns that say which record a row is made of.
+
+        Raises:
+            KeyError: a table has no view.
+            QuerySyntax: rows of this query cannot be told apart by record (see ``stream_objections``).
+        """
+        for objection in self.stream_objections():
+            raise objection
+        return self._with_identity(views, identity)
+
+    def stream_objections(self) -> list[QuerySyntax]:
+        """Why this query cannot make a silver table, record by record; empty if it can."""
+        if self.stream is None:
+            what = "no table is in STREAM(…): mark the one that is read record by record, FROM STREAM(table)"
+            return [QuerySyntax(what, 1)]
+        node = next(table.node for table in self._read if table.streamed)
+        shape = query_shape.by_record(query_shape.first_select(self._tree), node)
+        found = [QuerySyntax(what, self._line_of_node(where)) for what, where in shape]
+        found += sql_casts.refused(self._tokens) + self._name_objections()
+        found += sql_casts.untold(self._tokens, self._casts, *select_list(self._tokens))
+        if self.stream in self.lookups:
+            what = f"{self.stream} is read record by record, and cannot be a lookup of the same query"
+            found.append(QuerySyntax(what, next(self._tokens.line(t.first) for t in self._read if self._is_own(t))))
+        if not found:
+            # A last look with other eyes: if the rewritten text is not the same query plus our columns, it is refused.
+            found = self._rewriting_objections()
+        return found
+
+    def table_objections(self) -> list[QuerySyntax]:
+        """Why this query cannot make a gold table; empty if it can."""
+        found = self._name_objections()
+        if self.stream is not None:
+            what = f"STREAM(…) is for silver: a gold query reads whole tables, write {self.stream}"
+            found.insert(0, QuerySyntax(what, self.line_of(self.stream)))
+        return found
+
+    def _is_own(self, table: _Table) -> bool:
+        return table.name == self.stream and not table.streamed
+
+    def _views(self, views: Mapping[str, str]) -> list[Span]:
+        spans = []
+        for table in self._read:
+            view, last = views[table.name], table.last
+            if table.alias is None:
+                # Columns may be qualified by the table's name, which the view does not have.
+                last = sample_end(self._tokens, table.last)
+                sample = self._tokens.compose([], table.last + 1, last + 1)
+                view = " ".join(filter(None, [view, sample, "AS", _name(table.own_name)]))
+            spans.append(Span(table.first, last, view))
+        return spans
+
+    def _with_identity(self, views: Mapping[str, str], identity: Sequence[str]) -> str:
+        first, end = select_list(self._tokens)
+        spans = self._views(views) + sql_casts.tried(sql_casts.find(self._tokens))
+        added = [
+            f"{_name(self.stream_alias or '')}.{_name(column)} AS {_name(column)}" for column in self._missing(identity)
+        ]
+        told = [sql_casts.failure(self._tokens, cast, spans, first, end) for cast in self._casts]
+        told += [failed for part in self._where for failed in where_casts.failures(self._tokens, part, spans)]
+        added += [f"{failed} AS {CAST_PREFIX}{number}" for number, failed in enumerate(told)]
+        spans = where_casts.rewritten(self._tokens, self._where, spans)
+        head, tail = self._tokens.compose(spans, 0, end), self._tokens.compose(spans, end)
+        gap = self._tokens.text[self._tokens[end - 1].end + 1 : self._tokens[end].start]
+        return "".join([head, *(f", {column}" for column in added), gap, tail])
+
+    def _missing(self, identity: Sequence[str]) -> list[str]:
+        brought = query_shape.brought_by_stars(query_shape.first_select(self._tree), self.stream_alias or "", identity)
+        return [column for column in identity if column not in brought]
+
+    def _rewriting_objections(self) -> list[QuerySyntax]:
+        identity = IDENTITY
+        text = self._with_identity({name: f"_view_{number}" for number, name in enumerate(self.tables)}, identity)
+        before = query_shape.output_names(query_shape.first_select(self._tree))
+        hidden = [*self._missing(identity), *(f"{CAST_PREFIX}{number}" for number in range(len(self.casts)))]
+        try:
+            again = Query.parse(text)
+        except QuerySyntax as error:
+            return [
+                QuerySyntax(f"this query cannot be followed record by record ({error.message}); write it simpler", 1)
+            ]
+        if query_shape.output_names(query_shape.first_select(again._tree)) == [*before, *hidden]:
+            return []
+        return [QuerySyntax("this query cannot be followed record by record; write it simpler", 1)]
+
+    def _name_objections(self) -> list[QuerySyntax]:
+        found = []
+        seen: set[str] = set()
+        select = query_shape.first_select(self._tree)
+        for name, node in query_shape.outputs(select):
+            if name == "":
+                found.append(QuerySyntax("a column has no name: write AS name behind it", self._line_of_node(node)))
+            elif name is not None and name.lower() in seen:
+                found.append(QuerySyntax(f"two columns have the name {name}", self._line_of_node(node)))
+            seen.add((name or "").lower())
+        return found
+
+    def _line_of_node(self, node: exp.Expr) -> int:
+        offset = query_shape.offset(node)
+        return line_at(self._tokens.text, offset) if offset is not None else 1
+
+
+def _check_tokens(tokens: Tokens) -> None:
+    """What can be said without a tree, and better than the parser says it.
+
+    Raises:
+        QuerySyntax: it is not one SELECT.
+    """
+    if not len(tokens):
+        raise QuerySyntax("there is no SELECT", 1)
+    if tokens.word(0) not in ("SELECT", "WITH", "("):
+        raise QuerySyntax(f"a query begins with SELECT or WITH, not with {tokens.raw(0)}", tokens.line(0))
+    for index in range(len(tokens)):
+        what = _fault(tokens, index)
+        if what:
+            raise QuerySyntax(what, tokens.line(index))
+
+
+def _fault(tokens: Tokens, index: int) -> str:
+    word = tokens.word(index)
+    behind = tokens.word(index + 1)
+    if word == ";":
+        return "one SELECT is allowed, and here a second statement begins"
+    if word == "|>":
+        return "pipes (|>) cannot be followed: write it as a SELECT"
+    if word == "," and behind in (",", "FROM", ")"):
+        return "nothing follows this comma"
+    if word == "STREAM" and tokens.word(index - 1) in ("FROM", "JOIN", ",") and _is_name(tokens, index + 1):
+        return f"write STREAM({tokens.raw(index + 1)}), with parentheses"
+    return ""
+
+
+def _is_name(tokens: Tokens, index: int) -> bool:
+    return tokens.is_type(index, TokenType.VAR, TokenType.IDENTIFIER)
+
+
+def _tree(tokens: Tokens) -> exp.Query:
+    text = tokens.compose([])
+    try:
+        tree = parsed(text)
+    except QuerySyntax as error:
+        raise QuerySyntax(f"this is not SQL that Spark reads: {error.message}", error.line) from None
+    if not isinstance(tree, exp.Query):
+        raise QuerySyntax(f"a query is one SELECT, and this is {type(tree).__name__.upper()}", 1)
+    for what, node in query_shape.unreadable(tree):
+        offset = query_shape.offset(node)
+        raise QuerySyntax(what, 1 if offset is None else line_at(text, offset))
+    return tree
+
+
+def _tables(tree: exp.Query, tokens: Tokens) -> list[_Table]:
+    """Every place where a table is read, in the order of the text."""
+    found = []
+    for node in tree.find_all(exp.Table):
+        if node.find_ancestor(exp.Hint) or query_shape.is_from_with(node):
+            continue
+        streamed = query_shape.is_stream(node)
+        if not streamed and not isinstance(node.this, exp.Identifier):
+            continue  # a table function, such as range(10)
+        offset = query_shape.offset(node)
+        if offset is None:
+            raise QuerySyntax(f"the table {node.sql('spark')} cannot be found in the text; write it simpler", 1)
+        first = tokens.at(offset)
+        alias = tokens_alias.this if (tokens_alias := node.args.get("alias")) else None
+        parts = query_shape.stream_parts(node) if streamed else node.parts
+        last = tokens.closing(first + 1) if streamed else first + 2 * (len(parts) - 1)
+        name = ".".join(part.name for part in parts).lower()
+        found.append(_Table(name, first, last, alias.name if alias else None, streamed, node))
+    return sorted(found, key=lambda table: table.first)
+
+
+def _stream(tree: exp.Query, read: Sequence[_Table], tokens: Tokens) -> _Table | None:
+    """The table in STREAM.
+
+    Raises:
+        QuerySyntax: there are several, or it stands elsewhere than in the FROM of the outermost SELECT.
+    """
+    streams = [table for table in read if table.streamed]
+    for call in tree.find_all(exp.Anonymous):
+        if call.name.upper() == "STREAM" and not isinstance(call.parent, exp.Table):
+            line = line_at(tokens.text, query_shape.offset(call) or 0)
+            raise QuerySyntax("STREAM(…) marks a table and stands behind FROM or JOIN", line)
+    if not streams:
+        return None
+    if len(streams) > 1:
+        what = "STREAM(…) stands twice: one table is read record by record, the others are lookups"
+        raise QuerySyntax(what, tokens.line(streams[1].first))
+    stream = streams[0]
+    if not query_shape.is_outermost(tree, stream.node):
+        raise QuerySyntax(
+            "STREAM(…) stands in the FROM of the outermost SELECT, not in a WITH, a subquery or a branch of a UNION: "
+            "there the rows could not be told apart by record",
+            tokens.line(stream.first),
+        )
+    return stream
+
+
+def _name(name: str) -> str:
+    """A name as SQL: with backticks where it needs them."""
+    return name if re.fullmatch(r"[A-Za-z_]\w*", name) else quoted(name)

@@ -1,0 +1,245 @@
+"""Expressions of a query as the user wrote them: cutting them out, and telling which of them are the same."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+from sqlglot import exp
+from sqlglot.tokenizer_core import TokenType
+
+from sluicegate.schema.values import quoted
+from sluicegate.sql import query_shape
+from sluicegate.sql.tokens import QuerySyntax, Span, Tokens, parsed
+
+if TYPE_CHECKING:
+    from sluicegate.sql.refresh.group_by import Call
+    from sluicegate.sql.scopes import Scope
+
+# Stands for a part of an expression, to see what the rest of it makes of that part.
+_PART = "_sluicegate_part"
+
+_WORDS = {
+    "AND", "OR", "NOT", "IN", "WHEN", "THEN", "ELSE", "ON", "BY", "SELECT", "WHERE", "HAVING", "BETWEEN", "FILTER",
+    "OVER", "AS", "LIKE", "RLIKE", "ILIKE", "DISTINCT", "ALL", "INTERVAL", "CASE", "EXISTS", "FROM", "GROUP", "ORDER",
+    "WITHIN", "IS", "END", "USING", "VALUES", "ESCAPE", "TO", "FOR",
+}  # fmt: skip
+"""Words of the language that a parenthesis may stand behind, and that call nothing."""
+
+
+@dataclass(frozen=True)
+class Name:
+    """A column's name in a query.
+
+    Attributes:
+        last: its last token.
+        parts: its parts, in small letters.
+        meaning: the table, the column and its fields (see sql/scopes.py); None if no table of the FROM has it.
+    """
+
+    last: int
+    parts: tuple[str, ...]
+    meaning: tuple[str, ...] | None
+
+
+@dataclass(frozen=True)
+class Expressions:
+    """The tokens of a query.
+
+    Attributes:
+        tokens: all of them.
+        tree: what they mean.
+        scope: what names mean in it.
+    """
+
+    tokens: Tokens
+    tree: exp.Select
+    scope: Scope
+    _parsed: dict[str, exp.Expr | None] = field(default_factory=dict, repr=False, compare=False)
+
+    @cached_property
+    def columns(self) -> Mapping[int, Name]:
+        """The names of columns, by their first tokens."""
+        at = {token.start: index for index, token in enumerate(self.tokens)}
+        found = {}
+        for column in self.tree.find_all(exp.Column):
+            places = [at[part.meta["start"]] for part in column.parts if part.meta.get("start") in at]
+            if len(places) == len(column.parts):
+                parts = tuple(part.name.lower() for part in column.parts)
+                found[places[0]] = Name(places[-1], parts, self.scope.meaning(parts))
+        return found
+
+    def parts(self, first: int, end: int) -> list[tuple[int, int]]:
+        """What stands between the commas of a list."""
+        cuts = [i for i in self.tokens.top_level(first, end) if self.tokens.is_type(i, TokenType.COMMA)]
+        return list(zip([first, *(cut + 1 for cut in cuts)], [*cuts, end], strict=True))
+
+    def inside(self, start: int, end: int) -> tuple[int, int]:
+        """An expression without the parentheses around all of it."""
+        while self.opens(start) and self.tokens.closing(start) == end - 1 and end - start > 2:
+            start, end = start + 1, end - 1
+        return start, end
+
+    def is_call(self, index: int) -> bool:
+        """Whether a function is called by the word at ``index``."""
+        word = self.tokens.word(index)
+        if self.tokens.is_type(index, TokenType.GROUP_BY, TokenType.ORDER_BY):
+            return False
+        if word in _WORDS or (word in ("ANY", "SOME") and self.tokens.word(index - 1) in ("LIKE", "ILIKE")):
+            return False
+        return bool(word) and (word[0].isalpha() or word[0] == "_") and self.opens(index + 1)
+
+    def opens(self, index: int) -> bool:
+        """Whether a parenthesis opens at ``index``."""
+        return self.tokens.is_type(index, TokenType.L_PAREN)
+
+    def text(self, start: int, end: int) -> str:
+        """The tokens ``[start, end)`` as they are written, on one line."""
+        return self.tokens.compose([], start, end, compact=True) if end > start else ""
+
+    def meant(self, first: int, end: int) -> Iterator[tuple[int, Name]]:
+        """The names of columns among some tokens."""
+        return ((index, self.columns[index]) for index in range(first, end) if index in self.columns)
+
+    def exchanged(
+        self, start: int, end: int, groups: Sequence[tuple[int, int]], calls: Sequence[tuple[Call, Span]],
+        of: Exchange,
+    ) -> str:  # fmt: skip
+        """An expression with other texts for what it groups by and for its aggregate functions.
+
+        Args:
+            start: its first token.
+            end: the token behind it.
+            groups: what the query groups by.
+            calls: the aggregate functions that are exchanged.
+            of: what is to stand for them.
+
+        Raises:
+            Left: a column is left that is neither, or another text would give a field another name.
+        """
+        spans = [Span(span.first, span.last, of.call(call)) for call, span in calls if start <= span.first < end]
+        taken = {index for span in spans for index in range(span.first, span.last + 1)}
+        longest = sorted(enumerate(groups), key=lambda group: group[1][0] - group[1][1])
+        for number, group in longest:
+            for span in self._occurrences(group, start, end, of.groups[number]):
+                inside = set(range(span.first, span.last + 1))
+                if not inside & taken:
+                    spans.append(span)
+                    taken |= inside
+        others = {span.first for span in spans} | {index for index, _ in self.meant(start, end) if index not in taken}
+        for first, behind in self._naming(start, end) if of.outputs is not None else ():
+            if any(first <= index < behind for index in others):
+                raise Left("a struct whose fields are named after what stands in it")
+        for index, name in self.meant(start, end):
+            if index not in taken:
+                if of.outputs is None:
+                    continue
+                if name.parts[0] not in of.outputs or (name.meaning is not None and self.scope.known):
+                    raise Left(f"{self.text(index, name.last + 1)} outside of what it groups by and of the aggregate "
+                               f"functions known here")  # fmt: skip
+                spans.append(Span(index, index, of.outputs[name.parts[0]]))
+        return self.tokens.compose(spans, start, end, compact=True)
+
+    def qualified(self, start: int, end: int) -> str:
+        """An expression with each of its columns called by its table and its name."""
+        spans = []
+        for index, name in self.meant(start, end):
+            if name.meaning is not None and name.meaning != name.parts:
+                table = quoted(name.meaning[0])
+                spans.append(Span(index, index, f"{table}.{quoted(name.parts[0])}"))
+        return self.tokens.compose(spans, start, end, compact=True)
+
+    def _naming(self, start: int, end: int) -> Iterator[tuple[int, int]]:
+        """The arguments after which Spark names a field, as x in ``struct(x)``, ``arrays_zip(x)`` and ``(x, y)``."""
+        for index in filter(self.opens, range(start, end)):
+            parts = self.parts(index + 1, self.tokens.closing(index))
+            before = self.tokens.name(index - 1).lower() if index else ""
+            called = self.is_call(index - 1) or self.tokens.is_type(index - 1, TokenType.IDENTIFIER)
+            called = called or self.tokens.is_type(index - 2, TokenType.DOT)
+            if before == "arrays_zip":
+                yield from parts
+            elif before == "struct" or (not called and before != "in" and len(parts) > 1):
+                yield from (part for part in parts if self.tokens.word(part[1] - 2) != "AS")
+
+    def _occurrences(self, group: tuple[int, int], start: int, end: int, text: str) -> Iterator[Span]:
+        its = self.names(*group)
+        for first in range(start, end):
+            if first and self.tokens.is_type(first - 1, TokenType.DOT):
+                continue  # a part of a longer name is not this one
+            for last in range(first, end):
+                if self._inside_a_name(first, last):
+                    continue
+                names = self.names(first, last + 1)
+                if names == its:
+                    if self._is_one(first, last, start, end):
+                        yield Span(first, last, text)
+                    break
+                if names != its[: len(names)]:
+                    break
+
+    def _inside_a_name(self, first: int, last: int) -> bool:
+        """Whether a column's name goes on behind a token."""
+        return any(i <= last < name.last for i, name in self.meant(first, last + 1))
+
+    def _is_one(self, first: int, last: int, start: int, end: int) -> bool:
+        """Whether these tokens are an operand of the expression, which no operator beside them takes apart."""
+        whole = self._expression(self.tokens.compose([], start, end, compact=True))
+        around = self._expression(self.tokens.compose([Span(first, last, _PART)], start, end, compact=True))
+        part = self._expression(self.tokens.compose([], first, last + 1, compact=True))
+        if whole is None or around is None or part is None:
+            return False
+
+        def put_back(node: exp.Expr) -> exp.Expr:
+            return part.copy() if isinstance(node, exp.Column) and node.sql() == _PART else node
+
+        return bool(around.transform(put_back) == whole)
+
+    def _expression(self, text: str) -> exp.Expr | None:
+        if text not in self._parsed:
+            try:
+                [self._parsed[text]] = parsed(f"SELECT {text}").expressions
+            except (QuerySyntax, ValueError):
+                self._parsed[text] = None
+        return self._parsed[text]
+
+    def names(self, start: int, end: int) -> list[str]:
+        """Tokens so that what is the same but for capitals, quotes and the table's name is the same."""
+        found: list[str] = []
+        index = start
+        while index < end:
+            name = self.columns.get(index)
+            if name is not None:
+                meaning = name.meaning or ("", *name.parts)
+                found.append("\0".join(("column", *meaning)))
+                index = name.last + 1
+                continue
+            text = self.tokens.is_type(index, TokenType.STRING, TokenType.RAW_STRING, TokenType.IDENTIFIER)
+            found.append(self.tokens.raw(index) if text else self.tokens.raw(index).lower())
+            index += 1
+        return found
+
+    def is_aggregate(self, index: int) -> bool:
+        """Whether the call at ``index`` is, as far as it is known here, of an aggregate function."""
+        found = self._expression(self.text(index, self.tokens.closing(index + 1) + 1))
+        return found is not None and any(query_shape.aggregate(node) for node in [found.unalias()])
+
+
+class Left(Exception):
+    """An expression asks for more than the values of groups: for what."""
+
+
+@dataclass(frozen=True)
+class Exchange:
+    """What is to stand in an expression over groups.
+
+    Attributes:
+        groups: for each of what the query groups by.
+        call: for an aggregate function.
+        outputs: for the name of an output, in small letters, that is no column's; None to leave all names as they are.
+    """
+
+    groups: Sequence[str]
+    call: Callable[[Call], str]
+    outputs: Mapping[str, str] | None

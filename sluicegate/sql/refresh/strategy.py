@@ -1,0 +1,388 @@
+"""How a gold query is kept up to date, and why: what its text tells, without Spark.
+
+Three ways exist (the theory: Gupta and Mumick, "Maintenance of Materialized Views", 1995; Budiu and others, "DBSP",
+https://arxiv.org/abs/2203.16684, section 7, on which aggregates can be undone):
+
+*partial*: each group's counts, sums and extremes are kept beside the table; rows that come add to them, rows that go
+take away. A run costs what has changed.
+
+*groups*: the user's own query is run over all rows of the groups that were touched. A run reads the source once.
+
+*whole*: the user's own query is run over everything.
+
+What is found here is what is to be expected. The tree of sqlglot and the columns of the tables say how the query is to
+be taken apart; what Spark runs are the user's own expressions, cut out of the text. A run uses these parts only once
+Spark has said that put together again they are the user's query (see meaning.py), and else goes the next way.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Literal
+
+from sqlglot import exp
+from sqlglot.tokenizer_core import TokenType
+
+from sluicegate.schema.values import quoted
+from sluicegate.sql import query_shape
+from sluicegate.sql.clauses import select_list
+from sluicegate.sql.refresh.expressions import Exchange, Expressions, Left
+from sluicegate.sql.refresh.group_by import MOMENTS, ONE_ROW, PARTIAL, SUMS, Call, Grouped
+from sluicegate.sql.refresh.joins import CannotFollow, read_from
+from sluicegate.sql.tokens import QuerySyntax, Span, Tokens, parsed
+
+READING = "3"
+"""Changes with what a query is taken to mean: tables that were made by another reading are made again once."""
+
+Way = Literal["partial", "groups", "whole", "stream"]
+
+# Parts of a SELECT that a query may have that is kept up to date.
+_PLAIN = {"expressions", "from_", "joins", "where", "group", "having", "order"}
+_NAMES = {"hint": "it has a hint", "with_": "it has a WITH", "distinct": "it has a DISTINCT", "limit": "it has a LIMIT",
+          "offset": "it has an OFFSET", "qualify": "it has a QUALIFY", "windows": "it has windows",
+          "laterals": "it has a LATERAL VIEW"}  # fmt: skip
+# What sqlglot knows to be other with each run. A run asks Spark (see gold/query_analysis.py): this is for `plan`.
+_OF_THE_RUN = (exp.CurrentDate, exp.CurrentTimestamp, exp.CurrentTime, exp.CurrentUser, exp.Localtimestamp, exp.Rand,
+               exp.Randn, exp.Uuid)  # fmt: skip
+_IN_SILVER = "join and reshape in a silver table, so that this query is a GROUP BY over it"
+
+
+@dataclass(frozen=True)
+class Upkeep:
+    """How a gold table is kept up to date.
+
+    Attributes:
+        way: partial, groups or whole; stream where the definition asks for a streaming aggregation.
+        why: the reason, as a part of a sentence.
+        cheaper: what would make it cheaper; empty if nothing is known to.
+        grouped: the query taken apart; None where it cannot be, so that it is made again whole.
+        expected: whether this is told by the query's text alone, and Spark has not been asked yet.
+        of_the_run: what makes it depend on when, or by whom, it is run; empty if nothing does.
+    """
+
+    way: Way
+    why: str
+    cheaper: str = ""
+    grouped: Grouped | None = field(default=None, repr=False)
+    expected: bool = False
+    of_the_run: str = ""
+
+
+class _Whole(Exception):
+    """The query cannot be taken apart: why, and what would help."""
+
+
+def upkeep(text: str, schemas: Mapping[str, Sequence[str]] | None = None) -> Upkeep:
+    """Finds how a query can be kept up to date.
+
+    Args:
+        text: the query, one that ``Query.parse`` has read.
+        schemas: the columns of the tables that it reads, where they are known: what a name means depends on them.
+    """
+    try:
+        return _Reading(text, schemas).upkeep()
+    except _Whole as reason:
+        why, *cheaper = reason.args
+        return Upkeep("whole", why, cheaper[0] if cheaper else "")
+    except CannotFollow as reason:
+        return Upkeep("whole", str(reason), _IN_SILVER)
+    except QuerySyntax:
+        return Upkeep("whole", "it cannot be taken apart", _IN_SILVER)
+
+
+@dataclass(frozen=True)
+class _Item:
+    """An output: its tokens without the alias, its name, and its alias as it is written."""
+
+    start: int
+    end: int
+    name: str
+    alias: str
+
+
+class _Reading:
+    """Takes a query apart."""
+
+    def __init__(self, text: str, schemas: Mapping[str, Sequence[str]] | None) -> None:
+        self.tokens = Tokens(text)
+        tree = parsed(text)
+        if not isinstance(tree, exp.Select):
+            raise _Whole("it is more than one SELECT", _IN_SILVER)
+        self.tree = tree
+        if query_shape.has_subqueries(tree):
+            raise _Whole("it is made of several queries", _IN_SILVER)
+        if tree.args.get("from_") is None:
+            raise _Whole("it reads no table")
+        self.tables = read_from(tree, text, schemas)
+        self.words = Expressions(self.tokens, tree, self.tables.scope)
+        self._demand_plain()
+        self._demand_no_stars()
+        self._demand_lasting()
+        self.first, self.from_ = select_list(self.tokens)
+        self.first += self.tokens.word(self.first) == "ALL"
+        self.clauses = dict(self._clauses())
+        self.items = self._items()
+        self.calls = self._calls()
+        self.odd = self._odd_calls()
+
+    def upkeep(self) -> Upkeep:
+        listed = self._groups() if "group" in self.clauses else []
+        groups = list({tuple(self.words.names(*part)): part for part in reversed(listed)}.values())[::-1]
+        others = self._others()
+        if not groups and not (self.calls or others):
+            raise _Whole("it has no GROUP BY and no aggregate function", _IN_SILVER)
+        grouped = Grouped(
+            table=self.tables.table,
+            alias=self.tables.alias,
+            joins=self.tables.joins,
+            from_=self.tables.text,
+            where=self.words.text(*self.clauses.get("where", (0, 0))),
+            groups=tuple(self.words.text(*group) for group in groups) or ONE_ROW,
+            keys=self._keys(groups),
+            calls=tuple(call for call, _ in self.calls),
+            outputs=(),
+            having="",
+            sums=tuple(one for one in self._plain_calls if one[0].function in SUMS | MOMENTS),
+            one_row=not groups,
+        )
+        grouped = replace(grouped, again=self._again(grouped, groups, listed))
+        missing = [text for number, text in enumerate(grouped.groups) if number not in grouped.keys]
+        if not others:
+            try:
+                grouped = self._over_groups(grouped, groups)
+                cheaper = f"select {', '.join(missing)}, or all of its rows are written anew" if missing else ""
+                return Upkeep("partial", f"rows that come add to its groups, rows that go are taken away"
+                              f"{self._of_joins()}", cheaper if groups else "", grouped)  # fmt: skip
+            except Left as left:
+                others = [str(left)]
+        needs = f"{', '.join(others)} {'needs' if len(others) == 1 else 'need'} all rows"
+        if grouped.one_row:
+            return Upkeep("whole", f"it has no GROUP BY, and {needs}", f"without {', '.join(others)}", grouped)
+        if not grouped.located:
+            return Upkeep("whole", f"it groups by {', '.join(missing)}, which is not in its SELECT list",
+                          "put it there, so that the rows of a group can be found", grouped)  # fmt: skip
+        why = f"{needs} of a group{self._of_joins()}"
+        return Upkeep("groups", why, f"without {', '.join(others)} a run would not have to read the source", grouped)
+
+    def _over_groups(self, grouped: Grouped, groups: Sequence[tuple[int, int]]) -> Grouped:
+        """The same with its outputs and its HAVING over the values of groups and calls.
+
+        Raises:
+            Left: one of them asks for more.
+        """
+        names = [f"_group_{number}" for number in range(len(groups))]
+        made: dict[str, str] = {}  # a name that no table has is that of an output before it
+        outputs = []
+        for item in self.items:
+            text = self.words.exchanged(item.start, item.end, groups, self.calls,
+                                        Exchange(names, lambda call: call.value, made))  # fmt: skip
+            outputs.append((text, item.name))
+            made = made | {item.name.lower(): f"({text})"}
+        having = ""
+        if "having" in self.clauses:
+            if found := next((item.name for item in self.items if self.tables.scope.is_table(item.name)), None):
+                raise Left(f"HAVING beside the output {found}, called as a table")  # t.x could be a field of it
+            over = Exchange(names, lambda call: call.value, made)
+            having = self.words.exchanged(*self.clauses["having"], groups, self.calls, over)
+        return replace(grouped, outputs=tuple(outputs), having=having)
+
+    def _again(self, grouped: Grouped, groups: Sequence[tuple[int, int]], listed: Sequence[tuple[int, int]]) -> str:
+        """The query put together again from its parts.
+
+        In HAVING a name could be an output's or a column's: there columns have their tables' names before them.
+        """
+        once, calls = grouped.once, self._plain_calls
+        texts = [f"({text})" for text in grouped.groups]
+        over = Exchange(texts, lambda call: f"({once[call.number].sql()})", None)
+        items = [self.words.exchanged(item.start, item.end, groups, calls, over) + item.alias for item in self.items]
+        parts = [f"SELECT {', '.join(items)} FROM {grouped.from_}"]
+        if grouped.where:
+            parts.append(f"WHERE {grouped.where}")
+        if listed:
+            numbers = {tuple(self.words.names(*group)): number for number, group in enumerate(groups)}
+            which = [numbers[tuple(self.words.names(*part))] for part in listed]
+            parts.append("GROUP BY " + ", ".join(self._position(groups[n]) or texts[n] for n in which))
+        if "having" in self.clauses:
+            full = {call.number: self._call(span.first, qualified=True)[0] for call, span in reversed(calls)}
+            over = Exchange([f"({self.words.qualified(*group)})" for group in groups],
+                            lambda call: f"({once[call.number].sql(full[call.number])})", None)  # fmt: skip
+            parts.append(f"HAVING {self.words.exchanged(*self.clauses['having'], groups, calls, over)}")
+        if "order" in self.clauses:
+            parts.append(f"ORDER BY {self.words.text(*self.clauses['order'])}")
+        return " ".join(parts)
+
+    def _position(self, group: tuple[int, int]) -> str:
+        """The place of an output that is a number: in GROUP BY a number is a place."""
+        if not self.tokens.is_type(group[0], TokenType.NUMBER) or group[1] - group[0] != 1:
+            return ""
+        return next((str(n) for n, item in enumerate(self.items, 1) if (item.start, item.end) == group), "")
+
+    def _of_joins(self) -> str:
+        """What a change of a joined table touches, in words."""
+        found = [
+            f"; a row that changes in {name} touches those with its {' and '.join(', '.join(t.columns) for t in ties)}"
+            for name, ties in self.tables.joins.items()
+        ]
+        return "".join(found)
+
+    # --- what it is made of ------------------------------------------------------------------------------------------
+
+    def _demand_plain(self) -> None:
+        for part, value in self.tree.args.items():
+            if value and part not in _PLAIN:
+                raise _Whole(_NAMES.get(part, f"its {part.upper()} needs all rows"))
+        if self.tree.find(exp.Window):
+            raise _Whole("a window function looks at rows of other groups")
+        group = self.tree.args.get("group") or exp.Group()
+        if any(group.find(kind) for kind in (exp.Cube, exp.Rollup, exp.GroupingSets)) or group.args.get("totals"):
+            raise _Whole("a row of it is of several groups (ROLLUP, CUBE or GROUPING SETS)")
+        if self.tree.find(exp.Star) and any(name is None for name in query_shape.output_names(self.tree)):
+            raise _Whole("its SELECT list has a star")
+        if any(isinstance(expression, exp.Aliases) for expression in self.tree.expressions):
+            raise _Whole("one expression of its SELECT list has several names")
+
+    def _demand_no_stars(self) -> None:
+        if any(self._is_star(index) for index in range(len(self.tokens))):
+            raise _Whole("a star in it means whatever columns there are")
+
+    def _demand_lasting(self) -> None:
+        for node in self.tree.find_all(*_OF_THE_RUN):
+            name = node.sql("spark").lower().removesuffix("()")
+            if self.tables.scope.meaning((name,)) is None or not self.tables.scope.known:
+                raise _Whole(f"{name} may have another value with each run")
+
+    def _is_star(self, index: int) -> bool:
+        """Whether it is a star for columns, but for that of ``count(*)``."""
+        if not self.tokens.is_type(index, TokenType.STAR):
+            return False
+        if self.tokens.is_type(index - 1, TokenType.L_PAREN) and self.tokens.word(index - 2) == "COUNT":
+            return False
+        begins = self.tokens.is_type(index - 1, TokenType.L_PAREN, TokenType.COMMA, TokenType.DOT)
+        return begins or self.tokens.word(index - 1) == "DISTINCT"
+
+    def _clauses(self) -> Iterator[tuple[str, tuple[int, int]]]:
+        kinds = {TokenType.WHERE: "where", TokenType.GROUP_BY: "group", TokenType.HAVING: "having",
+                 TokenType.ORDER_BY: "order"}  # fmt: skip
+        found = [(kinds[self.tokens[i].token_type], i) for i in self.tokens.top_level(self.from_, len(self.tokens))
+                 if self.tokens[i].token_type in kinds and self.tokens.word(i)]  # fmt: skip
+        ends = [start for _, start in found[1:]] + [len(self.tokens)]
+        return ((name, (start + 1, end)) for (name, start), end in zip(found, ends, strict=False))
+
+    def _items(self) -> list[_Item]:
+        found = []
+        names = query_shape.output_names(self.tree)
+        parts = self.words.parts(self.first, self.from_)
+        if len(parts) != len(self.tree.expressions):
+            raise _Whole("its SELECT list cannot be taken apart")
+        for (start, end), name, node in zip(parts, names, self.tree.expressions, strict=True):
+            last = end
+            if isinstance(node, exp.Alias):
+                last -= 2 if self.tokens.word(end - 2) == "AS" else 1
+            alias = f" AS {quoted(name or '')}" if last < end else ""
+            found.append(_Item(start, last, name or "", alias))
+        return found
+
+    def _groups(self) -> list[tuple[int, int]]:
+        """What it groups by, in the order in which it is written."""
+        start, end = self.clauses["group"]
+        if self.tokens.word(start) == "ALL" and end == start + 1:
+            made: set[str] = set()  # outputs with an aggregate function, by way of another output's name, too
+            for item in self.items:
+                named = {name.parts[0] for _, name in self.words.meant(item.start, item.end) if name.meaning is None}
+                if self._aggregates(item.start, item.end) or named & made:
+                    made.add(item.name.lower())
+            inside = [(item.start, item.end) for item in self.items if item.name.lower() not in made]
+            if not inside:
+                raise _Whole("it groups by nothing", _IN_SILVER)
+            return inside
+        outputs = {item.name.lower(): (item.start, item.end) for item in self.items}
+        found = []
+        for a, b in self.words.parts(start, end):
+            name = self.tokens.name(a).lower() if b == a + 1 else ""
+            if b == a + 1 and self.tokens.is_type(a, TokenType.NUMBER):
+                number = int(self.tokens.raw(a)) if self.tokens.raw(a).isdigit() else 0
+                if not 1 <= number <= len(self.items):
+                    raise _Whole("it groups by a number that is no output's", _IN_SILVER)
+                found.append((self.items[number - 1].start, self.items[number - 1].end))
+            elif name in outputs and not self._is_column(a, outputs[name]):
+                found.append(outputs[name])
+            else:
+                found.append(self.words.inside(a, b))
+        return found
+
+    def _is_column(self, index: int, its: tuple[int, int]) -> bool:
+        """Whether a name in GROUP BY is a column's, which goes before an output's."""
+        if not self.tables.scope.known:
+            return self.words.names(*its) == self.words.names(index, index + 1)
+        name = self.words.columns.get(index)
+        return name is not None and name.meaning is not None
+
+    def _keys(self, groups: Sequence[tuple[int, int]]) -> dict[int, str]:
+        found: dict[int, str] = {}
+        for number, group in enumerate(groups):
+            its = self.words.names(*group)
+            same = (i.name for i in self.items if self.words.names(*self.words.inside(i.start, i.end)) == its)
+            name = next(same, None)
+            if name is not None and name not in found.values():
+                found[number] = name
+        return found
+
+    # --- functions ---------------------------------------------------------------------------------------------------
+
+    def _others(self) -> list[str]:
+        """What of its functions asks for more than to add and to take away, in words."""
+        places = [(self.first, self.from_), *([self.clauses["having"]] if "having" in self.clauses else [])]
+        found = {self.tokens.word(i).lower(): None for place in places for i in self._aggregates(*place)}
+        return sorted({*found} - {*PARTIAL}) + list(dict.fromkeys(self.odd.values()))
+
+    def _aggregates(self, start: int, end: int) -> list[int]:
+        """The calls of aggregate functions, as far as they are known here."""
+        calls = (index for index in range(start, end) if self.words.is_call(index))
+        return [i for i in calls if self.tokens.word(i).lower() in PARTIAL or self.words.is_aggregate(i)]
+
+    def _calls(self) -> list[tuple[Call, Span]]:
+        """The calls of aggregate functions that can be kept, and their tokens; equal ones share a number."""
+        found: list[tuple[Call, Span]] = []
+        numbers: dict[tuple[str, ...], int] = {}
+        places = [(self.first, self.from_), *([self.clauses["having"]] if "having" in self.clauses else [])]
+        for start, end in places:
+            for index in range(start, end):
+                if self.words.is_call(index) and self.tokens.word(index).lower() in PARTIAL:
+                    call, last = self._call(index)
+                    meant = (call.function, *self.words.names(index + 1, last + 1))
+                    number = numbers.setdefault(meant, len(numbers))
+                    found.append((replace(call, number=number), Span(index, last, "")))
+        return found
+
+    def _call(self, index: int, *, qualified: bool = False) -> tuple[Call, int]:
+        """The call that begins at a token, and its last token."""
+        text = self.words.qualified if qualified else self.words.text
+        close = self.tokens.closing(index + 1)
+        inside = self.words.parts(index + 2, close) if close > index + 2 else []
+        arguments = tuple(text(*part) for part in inside)
+        function, condition = PARTIAL[self.tokens.word(index).lower()], ""
+        last = close
+        if self.tokens.word(close + 1) == "FILTER":
+            last = self.tokens.closing(close + 2)
+            condition = text(close + 4, last)
+        if function == "count" and arguments in (("*",), ("1",)):
+            arguments = ()
+        return Call(0, function, arguments, condition), last
+
+    @property
+    def _plain_calls(self) -> list[tuple[Call, Span]]:
+        return [one for number, one in enumerate(self.calls) if number not in self.odd]
+
+    def _odd_calls(self) -> dict[int, str]:
+        """What of them asks for more than to add and to take away, in words, by their places among them."""
+        found = {}
+        for number, (call, span) in enumerate(self.calls):
+            behind = self.tokens.word(span.last + 1)
+            if self.tokens.word(span.first + 2) in ("DISTINCT", "ALL"):
+                found[number] = f"{call.function}({self.tokens.word(span.first + 2)} …)"
+            elif behind in ("WITHIN", "IGNORE", "RESPECT", "OVER"):
+                found[number] = f"{call.function}(…) {behind}"
+            elif (call.function != "count" and len(call.arguments) != 1) or "*" in call.arguments:
+                found[number] = f"{call.function}({', '.join(call.arguments)})"
+        return found

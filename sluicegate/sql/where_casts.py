@@ -1,0 +1,135 @@
+"""Casts in a WHERE: a record that one of them leaves out for a value that does not cast is let through, and told of.
+
+A cast that fails gives NULL, and a WHERE that is NULL leaves its record out like one that is false. What the query
+never said of a record must not decide about it, so the parts of the WHERE that AND joins are looked at one by one: one
+that is NULL lets its record through where a cast in it failed, as does one in which the NULL is made something else
+(COALESCE, CASE, IS NULL). A part that is false without that leaves the record out, as the query says.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from sqlglot import exp
+from sqlglot.tokenizer_core import TokenType
+
+from sluicegate.sql import casts as sql_casts
+from sluicegate.sql.casts import Cast
+from sluicegate.sql.clauses import from_end
+from sluicegate.sql.tokens import QuerySyntax, Span, Tokens, parsed
+
+_ENDS = (TokenType.GROUP_BY, TokenType.HAVING, TokenType.ORDER_BY, TokenType.SORT_BY, TokenType.CLUSTER_BY,
+         TokenType.DISTRIBUTE_BY)  # fmt: skip
+
+# What makes something else of a NULL.
+_HIDING = {"COALESCE", "NVL", "NVL2", "IFNULL", "IF", "IFF", "CASE", "ISNULL", "ISNOTNULL", "DECODE", "ZEROIFNULL",
+           "EQUAL_NULL", "EXISTS", "FORALL", "FILTER", "TRANSFORM", "CONCAT_WS", "GREATEST", "LEAST", "ARRAY", "STRUCT",
+           "NAMED_STRUCT", "MAP", "IS", "ISNAN", "NULLIF", "AGGREGATE", "REDUCE", "HASH", "XXHASH64", "FORMAT_STRING",
+           "PRINTF"}  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Part:
+    """One of the conditions that AND joins: its tokens ``[first, end)``, and the casts in it whose failure is told."""
+
+    first: int
+    end: int
+    casts: tuple[Cast, ...]
+
+
+def parts(tokens: Tokens, casts: Sequence[Cast], where: exp.Where | None) -> list[Part]:
+    """The parts of the outermost WHERE in which values are cast.
+
+    Left out are those with a subquery, which Spark takes in few places only, and casts inside of values.
+
+    Args:
+        tokens: the query.
+        casts: all casts in it.
+        where: its WHERE as sqlglot reads it; None if there is none.
+    """
+    if where is None:
+        return []
+    first = from_end(tokens) + 1
+    end = next((i for i in tokens.top_level(first, len(tokens)) if tokens.is_type(i, *_ENDS)), len(tokens))
+    found = []
+    for start, stop in _split(tokens, first, end, where.this):
+        if any(tokens.word(index) == "SELECT" for index in range(start, stop)):
+            continue
+        its = [cast for cast in casts if start <= cast.index < stop]
+        told = [cast for cast in its if not sql_casts.untold(tokens, [cast], start, stop)]
+        if told:
+            found.append(Part(start, stop, tuple(told)))
+    return found
+
+
+def rewritten(tokens: Tokens, found: Sequence[Part], spans: Sequence[Span]) -> list[Span]:
+    """The spans of a query with those that let records through whose values do not cast.
+
+    Args:
+        tokens: the query.
+        found: the parts of its WHERE in which values are cast.
+        spans: what is exchanged besides.
+    """
+    outside = [span for span in spans if not any(part.first <= span.first < part.end for part in found)]
+    return outside + [Span(part.first, part.end - 1, _let_through(tokens, part, spans)) for part in found]
+
+
+def failures(tokens: Tokens, part: Part, spans: Sequence[Span]) -> list[str]:
+    """For each cast of a part a boolean expression: it failed, and without that the record would not be here."""
+    text = tokens.compose(spans, part.first, part.end, compact=True)
+    return [f"(({text}) IS NOT TRUE AND {_told(tokens, part, cast, spans)})" for cast in part.casts]
+
+
+def _let_through(tokens: Tokens, part: Part, spans: Sequence[Span]) -> str:
+    text = tokens.compose(spans, part.first, part.end, compact=True)
+    told = [_told(tokens, part, cast, spans) for cast in part.casts]
+    hidden = _hides(tokens, part)
+    failed = " OR ".join(told)
+    return f"(({text}) OR ({failed}))" if hidden else f"(({text}) OR (({text}) IS NULL AND ({failed})))"
+
+
+def _told(tokens: Tokens, part: Part, cast: Cast, spans: Sequence[Span]) -> str:
+    return sql_casts.failure(tokens, cast, spans, part.first, part.end)
+
+
+def _hides(tokens: Tokens, part: Part) -> bool:
+    return any(tokens.word(index) in _HIDING or tokens.raw(index) == "<=>" for index in range(part.first, part.end))
+
+
+def _split(tokens: Tokens, first: int, end: int, condition: exp.Expr) -> list[tuple[int, int]]:
+    """The parts that AND joins, in parentheses too, if sqlglot sees the same ones; else the whole."""
+    while _is_in_parentheses(tokens, first, end):
+        first, end = first + 1, end - 1
+    edges, between, cases = [first], 0, 0
+    for index in tokens.top_level(first, end):
+        word = tokens.word(index)
+        cases += (word == "CASE") - (word == "END")
+        if cases:
+            continue
+        if word == "BETWEEN":
+            between += 1
+        elif word == "AND" and between:
+            between -= 1
+        elif word == "AND":
+            edges.append(index + 1)
+    found = [(start, stop - 1) for start, stop in zip(edges, [*edges[1:], end + 1], strict=True)]
+    condition = condition.unnest()
+    theirs = list(condition.flatten()) if isinstance(condition, exp.And) else [condition]
+    try:
+        ours = [_read(tokens.compose([], start, stop, compact=True)) for start, stop in found]
+    except (QuerySyntax, IndexError):
+        return [(first, end)]
+    if ours != theirs or len(found) == 1:
+        return [(first, end)]
+    inner = zip(found, theirs, strict=True)
+    return [part for (start, stop), one in inner for part in _split(tokens, start, stop, one)]
+
+
+def _is_in_parentheses(tokens: Tokens, first: int, end: int) -> bool:
+    return tokens.is_type(first, TokenType.L_PAREN) and tokens.closing(first) == end - 1
+
+
+def _read(text: str) -> exp.Expr:
+    read: exp.Expr = parsed(f"SELECT {text}").expressions[0]
+    return read.unnest()

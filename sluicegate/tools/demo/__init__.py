@@ -1,0 +1,1 @@
+"""``make demo``: sample files through a real Airflow."""

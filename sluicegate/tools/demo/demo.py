@@ -1,0 +1,280 @@
+"""``make demo``: sample files through bronze, silver and gold in a real Airflow, and then a look at what came of it.
+
+All that it makes lies in the current folder: ``landing``, ``lake`` and, with Airflow's database and logs, ``.airflow``.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import shutil
+import sys
+import time
+from collections.abc import Callable, Sequence
+from datetime import datetime, timedelta
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+from deltalake import QueryBuilder
+
+from sluicegate.definition import load
+from sluicegate.errors import SluicegateError
+from sluicegate.flow.report import RunReport, say
+from sluicegate.lake import tables
+from sluicegate.monitor.plan import pending
+from sluicegate.monitor.status import status
+from sluicegate.settings import Settings
+from sluicegate.spark.session import ROOT
+from sluicegate.tools.demo.local_airflow import USER, LocalAirflow, interrupt_on_termination
+
+if TYPE_CHECKING:
+    from deltalake import DeltaTable
+
+    from sluicegate.definition import Pipeline
+
+PIPELINE = "heart_rate"
+SAMPLES = ROOT / "data" / PIPELINE
+HOME = Path(".airflow")
+SHOWN = 10  # rows of a gold table
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Runs the demo or, with ``--ui``, its Airflow; returns the exit code."""
+    parser = argparse.ArgumentParser(prog="python -m sluicegate.tools.demo", description=main.__doc__)
+    parser.add_argument("--input", metavar="DIR", help="read DIR/recordings and DIR/patients, not the samples")
+    parser.add_argument("--ui", action="store_true", help="only start Airflow, with the last demo's files and tables")
+    arguments = parser.parse_args(argv)
+    interrupt_on_termination()
+    try:
+        return _ui(arguments.input) if arguments.ui else _demo(arguments.input)
+    except SluicegateError as error:
+        print(error.for_people(), file=sys.stderr)
+        return error.exit_code
+    except KeyboardInterrupt:
+        print("stopped; a new run goes on where the last commit ended", file=sys.stderr)
+        return 130
+
+
+def _demo(given: str | None) -> int:
+    settings = _settings(given)
+    pipeline = load(PIPELINE, settings)
+    if given is None:
+        _land(Path(settings.landing))
+    waiting = pending(pipeline, settings)
+    if waiting.nothing and not waiting.settling:
+        say(f"{waiting.sentence()}; neither Airflow nor Spark was started\n")
+    else:
+        # Files of a moment ago may still be being written, but will have settled by the time that Airflow is up.
+        say("files have just landed" if waiting.nothing else waiting.sentence())
+        _run(pipeline, settings)
+    _show(pipeline, settings)
+    _next(pipeline, settings, given)
+    return 0
+
+
+def _settings(given: str | None) -> Settings:
+    pipelines = os.environ.get("SLUICEGATE_PIPELINES") or ROOT / "pipelines"
+    if given is None:
+        return Settings.of(pipelines=pipelines)
+    return Settings.of(lake=f"lake-{Path(given).absolute().name}", landing=given, pipelines=pipelines)
+
+
+def _land(landing: Path) -> None:
+    """Copies the samples that are not in the landing folder yet; each appears there whole or not at all."""
+    landed = 0
+    for sample in sorted(path for path in SAMPLES.glob("*/*") if path.suffix in (".json", ".csv")):
+        target = landing / sample.relative_to(SAMPLES)
+        if target.exists():
+            continue
+        target.parent.mkdir(parents=True, exist_ok=True)
+        half = target.with_name(f".{target.name}.part")
+        shutil.copyfile(sample, half)
+        half.replace(target)
+        landed += 1
+    if landed:
+        say(f"landed {landed} sample files in {_short(landing)}")
+
+
+# --- the run ---------------------------------------------------------------------------------------------------------
+
+
+def _run(pipeline: Pipeline, settings: Settings) -> None:
+    """Lets Airflow do one run, and tells how it goes.
+
+    Raises:
+        SluicegateError: the run failed, or Airflow did not start.
+    """
+    HOME.mkdir(mode=0o700, exist_ok=True)
+    (HOME / "demo.json").write_text(json.dumps({"lake": settings.lake, "landing": settings.landing}))
+    began = time.monotonic()
+    # The schedule is off: it would make a run of its own, or two around a full quarter of an hour, and which of them
+    # does the work would depend on the clock.
+    with LocalAirflow(HOME, settings, lasting=False) as airflow:
+        say(f"Airflow is starting on {airflow.url} (its log: {_short(airflow.log)})")
+        airflow.wait(pipeline.name)
+        say(f"Airflow is ready after {time.monotonic() - began:.1f} s")
+        run_id = airflow.trigger(pipeline.name)
+        say(f"run {run_id} of DAG {pipeline.name}")
+        failure = _watch(airflow, pipeline.name, run_id)
+        say("Airflow is stopping" if failure is None else "")
+    if failure is not None:
+        raise failure
+    say(f"done in {time.monotonic() - began:.1f} s\n")
+
+
+def _watch(airflow: LocalAirflow, dag: str, run_id: str) -> SluicegateError | None:
+    """Says a line for each change of a task, until the run ends; returns why it failed."""
+    began = time.monotonic()
+    states: dict[tuple[str, int], str] = {}
+    failure: SluicegateError | None = None
+    while True:
+        state = airflow.run_state(dag, run_id)  # before the tasks, so that no change of theirs is missed at the end
+        for task in airflow.tasks(dag, run_id):
+            name, attempt, now = task["task_id"], task["try_number"], task["state"]
+            if now in (None, "scheduled", "queued", states.get((name, attempt))):
+                continue
+            states[name, attempt] = now
+            say(f"{time.monotonic() - began:6.1f} s  {name:<16} {now.replace('_', ' ')}")
+            if now == "success" and name in tables.LAYERS:
+                _say_report(airflow.result(dag, run_id, name))
+            elif now == "deferred":  # what landed is still settling; else a run for which files wait needs none
+                airflow.start_triggerer()
+            elif now in ("failed", "up_for_retry"):
+                failure = _failure(airflow, dag, run_id, name, max(attempt, 1))
+                say(f"          {failure.cause}")
+        if state == "success":
+            return None
+        if state == "failed":
+            return failure or SluicegateError(f"run {run_id} of DAG {dag} failed", hint=f"see {airflow.log}")
+        time.sleep(0.4)
+
+
+def _say_report(result: Any) -> None:
+    if isinstance(result, str) and result.startswith("{"):
+        result = json.loads(result)
+    if result is None:
+        say("          nothing new; Spark was not started")
+        return
+    for table in RunReport.from_dict(result).tables:
+        for line in [table.line(), *table.remarks()]:
+            say(f"        {line}")
+
+
+def _failure(airflow: LocalAirflow, dag: str, run_id: str, task: str, attempt: int) -> SluicegateError:
+    told = airflow.failure(dag, run_id, task, attempt)
+    log = f"the log of the task is {_short(airflow.task_log(dag, run_id, task, attempt))}"
+    return SluicegateError(f"task {task} of DAG {dag} failed", cause="\n          ".join(told.splitlines()), hint=log)
+
+
+# --- what came of it -------------------------------------------------------------------------------------------------
+
+
+def _show(pipeline: Pipeline, settings: Settings) -> None:
+    at = tables.Lake(settings.lake, pipeline.name)
+    for name in pipeline.gold:
+        table = tables.delta_table(at.table("gold", name))
+        if table is None:
+            continue
+        columns = [column.name for column in table.schema().fields]
+        order = ", ".join(f'"{column}"' for column in sorted(columns, key=lambda name: name != "date"))
+        first = _ask(table, f"SELECT * FROM t ORDER BY {order} LIMIT {SHOWN}")
+        more = f", the first {SHOWN} of {tables.rows(table):,} rows" if tables.rows(table) > SHOWN else ""
+        say(f"{pipeline.name}.{name}{more}")
+        _say_table(columns, [list(row.values()) for row in first])
+        say("")
+    counts = [
+        [one.layer, one.table, one.rows, one.quarantined if one.layer == "silver" else None, one.state]
+        for one in status(pipeline, settings).tables
+    ]
+    say(f"the tables, in {_short(Path(settings.lake) / pipeline.name)}")
+    _say_table(["layer", "table", "rows", "quarantined", "state"], counts)
+    say("")
+
+
+def _say_table(columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> None:
+    """Prints rows in columns, numbers to the right."""
+    texts = [[_text(value) for value in row] for row in rows]
+    widths = [max(map(len, column)) for column in zip(columns, *texts, strict=True)]
+    numbers = [any(isinstance(row[index], (int, float)) for row in rows) for index in range(len(columns))]
+    aligns: list[Callable[[str, int], str]] = [str.rjust if number else str.ljust for number in numbers]
+    for line in [list(columns), ["-" * width for width in widths], *texts]:
+        cells = [align(cell, width) for align, cell, width in zip(aligns, line, widths, strict=True)]
+        say(f"  {'  '.join(cells)}".rstrip())
+
+
+def _text(value: Any) -> str:
+    if value is None:
+        return ""
+    if isinstance(value, datetime):
+        return f"{value:%Y-%m-%d}" if f"{value:%H%M%S%f}" == "000000000000" else f"{value:%Y-%m-%d %H:%M:%S}"
+    return f"{value:.2f}" if isinstance(value, float) else str(value)
+
+
+def _next(pipeline: Pipeline, settings: Settings, given: str | None) -> None:
+    program = ".venv/bin/sluicegate" if Path(".venv/bin/sluicegate").exists() else "sluicegate"
+    lake_here = f" --lake {_short(Path(settings.lake))}" if given else ""
+    landing_here = f" --landing {_short(Path(settings.landing))}" if given else ""
+    one_more = f"{program} simulate {pipeline.name}"
+    if given:  # that is somebody's own folder: nothing is made up in it
+        one_more = f"cp ANOTHER.json {_short(Path(settings.landing) / 'recordings')}/"
+    ways = [
+        ("this Airflow with its web page, where it also runs by its schedule", "make ui"),
+        ("one more file lands", one_more),
+        ("through all tables without Airflow", f"{program} run {pipeline.name}{lake_here}{landing_here}"),
+    ]
+    if days := _first_days(pipeline, settings):
+        asked = f"SELECT * FROM {pipeline.name}.daily_patient_avg WHERE date BETWEEN {days} ORDER BY date, mrn"
+        ways.append(("a query by date", f'{program} sql "{asked}"{lake_here}'))
+    say("what to try next")
+    for told, command in ways:
+        say(f"  # {told}\n  {command}")
+
+
+def _first_days(pipeline: Pipeline, settings: Settings) -> str:
+    """The first two days of the gold table as SQL; empty when it has no rows."""
+    table = tables.delta_table(tables.Lake(settings.lake, pipeline.name).table("gold", "daily_patient_avg"))
+    first = _ask(table, "SELECT min(date) AS day FROM t")[0]["day"] if table is not None else None
+    return f"DATE '{first:%Y-%m-%d}' AND DATE '{first + timedelta(days=1):%Y-%m-%d}'" if first else ""
+
+
+def _ask(table: DeltaTable, query: str) -> list[dict[str, Any]]:
+    """The rows of a query over a table, which is called ``t`` in it."""
+    # Not `to_pyarrow_table`: its reader threads call back into Python, and when the process ends before they have come
+    # to rest, as this one does at once, it now and then dies by "terminate called without an active exception".
+    result = QueryBuilder().register("t", table).execute(query)
+    rows: list[dict[str, Any]] = pa.table(result).to_pylist()
+    return rows
+
+
+def _short(path: Path) -> str:
+    """A path as one would type it here."""
+    return str(path.relative_to(Path.cwd())) if path.is_relative_to(Path.cwd()) else str(path)
+
+
+# --- the web page ----------------------------------------------------------------------------------------------------
+
+
+def _ui(given: str | None) -> int:
+    """Starts the demo's Airflow, and tells where its web page is; ends at Ctrl-C."""
+    settings = _settings(given)
+    if given is None and (HOME / "demo.json").exists():
+        last = json.loads((HOME / "demo.json").read_text())
+        settings = Settings.of(lake=last["lake"], landing=last["landing"], pipelines=settings.pipelines)
+    with LocalAirflow(HOME, settings, lasting=True) as airflow:
+        say(f"Airflow is starting (its log: {_short(airflow.log)})")
+        airflow.wait(PIPELINE)
+        say(f"open {airflow.url}/dags/{PIPELINE} as user {USER}; the password is in {_short(airflow.password_file)}")
+        say(f"it reads {_short(Path(settings.landing))} and fills {_short(Path(settings.lake))}; Ctrl-C ends it")
+        try:
+            while True:
+                time.sleep(3600)
+        except KeyboardInterrupt:
+            say("\nAirflow is stopping")
+            airflow.stop()
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

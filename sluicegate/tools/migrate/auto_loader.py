@@ -1,0 +1,115 @@
+"""The files that a source reads as a bronze table: its path, and the options of Auto Loader by their names here."""
+
+from __future__ import annotations
+
+import re
+from typing import Any, get_args
+
+from sluicegate.definition import reader_options
+from sluicegate.definition.bronze import BronzeTable
+from sluicegate.definition.reader_options import Format
+from sluicegate.tools.migrate.model import Files, Source
+from sluicegate.tools.scaffold.naming import table_name
+
+_STORES = ("s3://", "s3a://", "abfss://", "gs://")
+_NOT_NEEDED = {
+    "schemalocation": "the versions of the columns are kept in the lake",
+    "rescueddatacolumn": "it is _rescued_data always",
+    "usenotifications": "each run lists the folder",
+    "useincrementallisting": "each run lists the folder",
+    "backfillinterval": "each run lists the folder",
+    "maxfileage": "the ledger never forgets",
+    "recursivefilelookup": "folders are always looked into",
+    "validateoptions": "options are always checked",
+}
+_FIELDS = {
+    "schemahints": "schemaHints", "inferschema": "inferColumnTypes", "infercolumntypes": "inferColumnTypes",
+    "schemaevolutionmode": "schemaEvolutionMode", "singlevariantcolumn": "singleVariantColumn",
+    "readercasesensitive": "readerCaseSensitive", "partitioncolumns": "partitionColumns",
+    "pathglobfilter": "pathGlobFilter", "filenamepattern": "pathGlobFilter", "modifiedafter": "modifiedAfter",
+    "modifiedbefore": "modifiedBefore", "includeexistingfiles": "includeExistingFiles",
+    "allowoverwrites": "allowOverwrites", "maxfilespertrigger": "maxFilesPerTrigger",
+    "maxbytespertrigger": "maxBytesPerTrigger", "schema": "schema", "cleansource": "cleanSource",
+    "cleansource.retentionduration": "cleanSourceRetentionDuration",
+}  # fmt: skip
+
+
+def fields(files: Files, name: str, schema: str, source: Source) -> dict[str, Any]:
+    """The fields of a bronze table.
+
+    Args:
+        files: the files.
+        name: the table's name, for what is left.
+        schema: its columns, if the source says them.
+        source: takes what is not taken over.
+    """
+    found: dict[str, Any] = {"path": _path(files, name, source), "format": files.format or "json"}
+    if glob := _glob(files.path):
+        found["pathGlobFilter"] = glob
+    if files.format not in get_args(Format):
+        source.leave(files.line, f"format {files.format or '(none)'} of {name}", "json is a guess: say which it is")
+        found["format"] = "json"
+    options: dict[str, str] = {}
+    for option, value in files.options.items():
+        _option(found, options, option, value, files, name, source)
+    if options:
+        found["options"] = options
+    if schema:
+        found["schema"] = schema
+    if files.infers and found["format"] in ("json", "csv", "xml") and "schema" not in found:
+        found.setdefault("inferColumnTypes", True)  # read_files does so, Auto Loader does not
+    return found
+
+
+def _glob(path: str) -> str:
+    """The pattern of names that a path ends in; empty if it ends in a folder or a file."""
+    last = re.split(r"[/\\]", path)[-1]
+    return last if re.search(r"[*?\[{]", last) and "${" not in last else ""
+
+
+def _path(files: Files, name: str, source: Source) -> str:
+    """A path of an object store as it is; of another, a folder below the landing folder."""
+    whole = files.path.removesuffix(_glob(files.path)) or "/"
+    if files.path.startswith(_STORES) and "${" not in files.path:
+        return whole.rstrip("/") if whole != files.path else whole
+    parts = [table_name(part) for part in re.split(r"[/\\]", whole) if table_name(part) and not _glob(part)] or [name]
+    # Two folders of the source never become one here.
+    folders = ["_".join(parts[-count:]) for count in range(1, len(parts) + 1)]
+    folders += [f"{folders[-1]}_{name}", *(f"{folders[-1]}_{count}" for count in range(2, 1000))]
+    folder = next(one for one in folders if source.folders.setdefault(one, whole) == whole)
+    path = f"${{landing}}/{folder}"
+    source.leave(
+        files.line, f"path {files.path} of {name}", f"it is {path} here: land the files there, or write another"
+    )
+    return path
+
+
+def _option(
+    found: dict[str, Any], options: dict[str, str], option: str, value: str, files: Files, name: str, source: Source
+) -> None:
+    lower = option.lower().removeprefix("cloudfiles.")
+    what = f"option {option} of {name}"
+    if lower in _NOT_NEEDED:
+        source.leave(files.line, what, f"not needed: {_NOT_NEEDED[lower]}")
+    elif lower == "format":
+        found["format"] = value.lower()
+    elif lower in _FIELDS:
+        field = _FIELDS[lower]
+        try:
+            found[field] = _typed(field, value)
+            BronzeTable.model_validate({"path": "/", "format": found["format"], field: found[field]})
+        except ValueError:
+            del found[field]
+            source.leave(files.line, what, f"{value} is no value of {field}")
+    elif wrong := reader_options.problem(found["format"], option, value):
+        source.leave(files.line, what, wrong.message)
+    else:
+        options[option] = value
+
+
+def _typed(field: str, value: str) -> Any:
+    if field in ("partitionColumns",):
+        return [part.strip() for part in value.split(",") if part.strip()]
+    if value.lower() in ("true", "false"):
+        return value.lower() == "true"
+    return int(value) if value.isdigit() else value

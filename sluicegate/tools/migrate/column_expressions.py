@@ -1,0 +1,155 @@
+"""An expression of DataFrame columns as SQL, where it says the very same."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Collection, Mapping
+from typing import Any
+
+from sluicegate.schema.values import literal
+from sluicegate.tools.migrate.queries import NotTaken
+from sluicegate.tools.scaffold.naming import ident
+
+_OPERATORS: dict[type[ast.AST], str] = {
+    ast.Eq: "=", ast.NotEq: "<>", ast.Lt: "<", ast.LtE: "<=", ast.Gt: ">", ast.GtE: ">=",
+    ast.BitAnd: "AND", ast.BitOr: "OR", ast.Add: "+", ast.Sub: "-", ast.Mult: "*", ast.Div: "/", ast.Mod: "%",
+}  # fmt: skip
+
+# Functions that have the same name in SQL and take columns only; and those with another.
+_SAME = {
+    "sum", "avg", "min", "max", "count", "upper", "lower", "trim", "coalesce", "to_date", "to_timestamp", "round",
+    "current_timestamp", "current_date", "length", "concat", "abs", "year", "month", "dayofmonth", "hour", "md5",
+    "sha2", "size", "stddev", "variance", "from_unixtime", "date_trunc", "greatest", "least",
+}  # fmt: skip
+_OTHER = {"mean": "avg", "countDistinct": "count", "count_distinct": "count"}
+
+KNOWN = {*_SAME, *_OTHER, "col", "column", "lit", "expr", "input_file_name"}
+"""The functions that are understood."""
+
+# Arguments that are texts in SQL too, by their places; elsewhere a text names a column.
+_TEXTS = {"to_date": {1}, "to_timestamp": {1}, "date_trunc": {0}, "from_unixtime": {1}}
+
+_METADATA = {"_metadata.file_path": "source_file", "_metadata.file_modification_time": "_file_modification_time"}
+
+
+class Expressions:
+    """Reads expressions.
+
+    Args:
+        functions: functions of ``pyspark.sql.functions`` by the names that they have in the module.
+        constants: values that names stand for.
+        modules: names of the module ``pyspark.sql.functions`` itself.
+    """
+
+    def __init__(self, functions: Mapping[str, str], constants: Mapping[str, Any], modules: Collection[str]) -> None:
+        self.functions, self.constants, self.modules = functions, constants, modules
+
+    def sql(self, node: ast.expr) -> str:
+        """The SQL of an expression.
+
+        Raises:
+            NotTaken: it is none that is known.
+        """
+        if isinstance(node, ast.Constant):
+            return self._value(node.value, node)
+        if isinstance(node, ast.Name) and node.id in self.constants:
+            return self._value(self.constants[node.id], node)
+        if isinstance(node, ast.Compare) and len(node.ops) == 1:
+            return self._binary(node.left, node.ops[0], node.comparators[0])
+        if isinstance(node, ast.BinOp):
+            return self._binary(node.left, node.op, node.right)
+        if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Invert):
+            return f"NOT ({self.sql(node.operand)})"
+        if isinstance(node, ast.Call):
+            return self._call(node)
+        raise self._no(node)
+
+    @staticmethod
+    def _no(node: ast.expr) -> NotTaken:
+        return NotTaken(f"{ast.unparse(node)[:60]} has no counterpart that is certain to say the same", node.lineno)
+
+    def _value(self, value: Any, node: ast.expr) -> str:
+        if isinstance(value, bool) or value is None:
+            return {True: "true", False: "false", None: "NULL"}[value]
+        if isinstance(value, (int, float)):
+            return repr(value)
+        if isinstance(value, str):
+            return literal(value)
+        raise self._no(node)
+
+    def _binary(self, left: ast.expr, operator: ast.AST, right: ast.expr) -> str:
+        sign = _OPERATORS.get(type(operator))
+        if sign is None:
+            raise self._no(left)
+        if sign == "+" and any(
+            isinstance(side, ast.Constant) and isinstance(side.value, str) for side in (left, right)
+        ):
+            raise self._no(left)
+        return f"({self.sql(left)} {sign} {self.sql(right)})"
+
+    def _call(self, node: ast.Call) -> str:
+        name = self._function(node)
+        if node.keywords:
+            raise self._no(node)
+        if name:
+            return self._of_function(name, node)
+        if not isinstance(node.func, ast.Attribute):
+            raise self._no(node)
+        return self._of_method(node.func, node)
+
+    def _function(self, node: ast.Call) -> str:
+        """The name of the function of pyspark that is called; empty if it is a method."""
+        if isinstance(node.func, ast.Name):
+            return self.functions.get(node.func.id, "")
+        base = node.func.value if isinstance(node.func, ast.Attribute) else None
+        if isinstance(node.func, ast.Attribute) and isinstance(base, ast.Name) and base.id in self.modules:
+            return node.func.attr
+        return ""
+
+    def _of_function(self, name: str, node: ast.Call) -> str:
+        text = node.args[0].value if node.args and isinstance(node.args[0], ast.Constant) else None
+        if name in ("col", "column") and isinstance(text, str):
+            return self._column(text)
+        if name == "lit" and len(node.args) == 1:
+            return self.sql(node.args[0])
+        if name == "expr" and isinstance(text, str):
+            return text
+        if name == "input_file_name":
+            return "source_file"
+        if name not in _SAME and name not in _OTHER:
+            raise self._no(node)
+        if name == "count" and text == "*":
+            return "count(*)"
+        arguments = [self._argument(name, at, one) for at, one in enumerate(node.args)]
+        distinct = "DISTINCT " if "istinct" in name else ""
+        return f"{_OTHER.get(name, name)}({distinct}{', '.join(arguments)})"
+
+    def _argument(self, name: str, at: int, node: ast.expr) -> str:
+        is_text = isinstance(node, ast.Constant) and isinstance(node.value, str)
+        if is_text and at not in _TEXTS.get(name, ()):
+            return self._column(str(node.value))  # type: ignore[attr-defined]
+        return self.sql(node)
+
+    @staticmethod
+    def _column(name: str) -> str:
+        return _METADATA.get(name) or ".".join(ident(part) for part in name.split("."))
+
+    def _of_method(self, method: ast.Attribute, node: ast.Call) -> str:
+        of = self.sql(method.value)
+        value = node.args[0].value if len(node.args) == 1 and isinstance(node.args[0], ast.Constant) else None
+        match method.attr:
+            case "alias" if isinstance(value, str):
+                return f"{of} AS {ident(value)}"
+            case "cast" if isinstance(value, str) and value.replace("_", "").isalnum():
+                return f"CAST({of} AS {value.upper()})"
+            case "isNull" if not node.args:
+                return f"{of} IS NULL"
+            case "isNotNull" if not node.args:
+                return f"{of} IS NOT NULL"
+            case "isin":
+                return f"{of} IN ({', '.join(self.sql(one) for one in node.args)})"
+            case "like" | "rlike" if isinstance(value, str):
+                return f"{of} {method.attr.upper()} {literal(value)}"
+            case "between" if len(node.args) == 2:
+                return f"{of} BETWEEN {self.sql(node.args[0])} AND {self.sql(node.args[1])}"
+        raise self._no(node)

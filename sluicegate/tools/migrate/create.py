@@ -1,0 +1,164 @@
+"""A definition made of a source of Delta Live Tables: read, written, and checked as any other."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from sluicegate import definition
+from sluicegate.errors import DefinitionError, SourceError, UserError, Where
+from sluicegate.settings import Settings
+from sluicegate.tools.migrate import python_source, sql_source
+from sluicegate.tools.migrate.mapping import Draft, draft
+from sluicegate.tools.migrate.model import Left, Source
+from sluicegate.tools.scaffold import staging_folder
+from sluicegate.tools.scaffold.naming import scalar, table_name, told
+from sluicegate.tools.scaffold.render import SCHEMA
+
+_OF_CELLS = {
+    "%run": "what it runs is not read: import that file, too",
+    "%pip": "packages are installed where the jobs run",
+    "%environment": "packages are installed where the jobs run",
+}
+"""What to do about cells that hold no source."""
+
+LARGEST = 4 << 20
+"""Bytes beyond which a source is not read."""
+
+
+@dataclass(frozen=True)
+class Imported:
+    """A pipeline that was made of a source.
+
+    Attributes:
+        name: its name.
+        folder: the folder of its definition.
+        made: its tables.
+        left: what was not taken over, in the order of the source.
+        error: the mistakes that the definition still has, if it has some.
+    """
+
+    name: str
+    folder: Path
+    made: Draft
+    left: list[Left]
+    error: DefinitionError | None
+
+    def summary(self) -> str:
+        """How much of the source is there, in a line."""
+        there, missing = len(self.made.imported), len(self.made.missing)
+        flows = " and flows" if any(name.startswith("the ") for name in self.made.missing) else ""
+        told = f"imported {there:,} of {there + missing:,} declared tables{flows}"
+        told += f" ({missing:,} not imported, see above)" if missing else ""
+        rules = len(self.made.rules_left)
+        return told + (f", {rules:,} rule{'' if rules == 1 else 's'} not imported" if rules else "")
+
+    @property
+    def whole(self) -> bool:
+        """Whether all tables and rules of the source are there."""
+        return not (self.made.missing or self.made.rules_left)
+
+    def facts(self) -> dict[str, Any]:
+        """What was made and what is left, for programs."""
+        return {
+            "pipeline": self.name,
+            "folder": str(self.folder),
+            "tables": {layer: list(getattr(self.made, layer)) for layer in ("bronze", "silver", "gold")},
+            "imported": self.made.imported,
+            "rules_not_imported": self.made.rules_left,
+            "not_imported": [{"table": name, "line": line} for name, line in self.made.missing.items()],
+            "left": [vars(one) for one in self.left],
+            "loads": self.error is None,
+            "mistakes": self.error.as_dict()["mistakes"] if self.error else [],
+        }
+
+
+def create(file: Path, name: str | None, settings: Settings) -> Imported:
+    """Makes a pipeline of a source; it is written with its mistakes, if it has some, for a person to mend.
+
+    Args:
+        file: the source, ``.sql`` or ``.py``.
+        name: the pipeline's name; that of the file if None.
+        settings: where definitions are.
+
+    Raises:
+        UserError: the source is neither, or cannot be read as such; there is such a pipeline; there is nothing in it.
+        SourceError: the file cannot be read.
+    """
+    name = table_name(file.stem) if name is None else name
+    folder = staging_folder.demand(name, settings.pipelines)
+    source = _read(file)
+    made = draft(source)
+    if not made.known:
+        causes = "\n    ".join(str(one) for one in sorted(source.left))
+        hint = "tables are declared by CREATE STREAMING TABLE …, or @dlt.table"
+        raise UserError(f"{file.name} declares no table that can be taken over", cause=causes, hint=hint)
+    left = sorted(set(source.left))
+    with staging_folder.half_written(name, folder) as half:
+        (half / "pipeline.yaml").write_text(_definition(name, file.name, made, left), "utf-8")
+        for table, query in made.queries.items():
+            (half / f"{table}.sql").write_text(_query(table, query, made), "utf-8")
+        half.rename(folder)
+    try:
+        definition.load(name, settings)
+    except DefinitionError as error:
+        return Imported(name, folder, made, left, error)
+    return Imported(name, folder, made, left, None)
+
+
+def _read(file: Path) -> Source:
+    if file.suffix not in (".sql", ".py"):
+        hint = "name a file that ends in .sql or .py; of a notebook, export it as one"
+        raise UserError(f"{file.name} is neither SQL nor Python", where=Where(file=str(file)), hint=hint)
+    try:
+        if file.stat().st_size > LARGEST:
+            raise UserError(f"{file.name} is larger than {LARGEST:,} bytes", where=Where(file=str(file)))
+        text = file.read_text("utf-8-sig").replace("\r\n", "\n")
+    except (OSError, UnicodeDecodeError) as error:
+        raise SourceError(f"{file.name} cannot be read", where=Where(file=str(file)), cause=str(error)) from error
+    found = sql_source.read(text, str(file)) if file.suffix == ".sql" else python_source.read(text, str(file))
+    for number, line in enumerate(text.split("\n"), 1):
+        # Cells of a notebook in another language than its own are comments in what is exported of it.
+        if (cell := re.match(r"(?:#|--) MAGIC (%(?!md)\S+)", line)) is not None:
+            why = "put it into a file of its own, and import that"
+            found.leave(number, f"a cell of {cell[1]}", _OF_CELLS.get(cell[1], why))
+    return found
+
+
+# --- what is written -------------------------------------------------------------------------------------------------
+
+
+def _definition(name: str, source: str, made: Draft, left: list[Left]) -> str:
+    lines = [SCHEMA, f"# Made by `sluicegate import` of {told(source)}."]
+    lines += [f"# Not imported: {told(table, 160)} (line {line})" for table, line in made.missing.items()]
+    lines += ["# Left of it, by its lines:"] if left else [] if made.missing else ["# All of it was taken over."]
+    lines += [f"# - {told(one.what, 160)}: {told(one.why, 160)} (line {one.line})" for one in left]
+    lines += [f"name: {name}"]
+    for layer in ("bronze", "silver", "gold"):
+        tables: dict[str, dict[str, Any]] = getattr(made, layer)
+        lines += ["", f"{layer}:"] if tables else []
+        for table, fields in tables.items():
+            lines += [f"  # {told(text, 110)}" for text in made.comments.get(table, [])]
+            lines += [f"  {table}:", *(f"    {field}: {_value(value)}" for field, value in fields.items())]
+    return "\n".join([*lines, ""])
+
+
+def _value(value: Any) -> str:
+    """A value as YAML has it, in one line."""
+    if isinstance(value, dict):
+        return "{" + ", ".join(f"{scalar(str(key))}: {_value(inner)}" for key, inner in value.items()) + "}"
+    if isinstance(value, list):
+        return "[" + ", ".join(_value(inner) for inner in value) + "]"
+    if isinstance(value, str):
+        return scalar(value)
+    return str(yaml.safe_dump(value)).splitlines()[0]
+
+
+def _query(table: str, query: str, made: Draft) -> str:
+    text = "\n".join(line.rstrip() for line in query.strip().split("\n"))
+    heading = [f"-- {told(comment, 110)}" for comment in made.comments.get(table, [])]
+    return "\n".join([*heading, re.sub(r";\s*$", "", text), ""])

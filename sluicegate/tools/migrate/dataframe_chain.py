@@ -1,0 +1,352 @@
+"""A chain of DataFrame methods as one SELECT, where it says the very same; else it is not taken.
+
+Known are reading a table, a stream, files or ``spark.sql``, and behind that ``select``, ``selectExpr``, ``filter``,
+``where``, ``withColumn``, ``drop``, ``join``, ``groupBy`` with ``agg`` or ``count``.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from dataclasses import dataclass, field
+from typing import Any
+
+from sluicegate.sql.tokens import QuerySyntax, Tokens
+from sluicegate.tools.migrate.column_expressions import Expressions
+from sluicegate.tools.migrate.model import FILES, Files
+from sluicegate.tools.migrate.queries import NotTaken, address, rewritten
+from sluicegate.tools.scaffold.naming import ident
+
+_READERS = ("json", "csv", "parquet", "orc", "text")
+_ARGUMENTS = {"format": 1, "option": 2, "schema": 1}
+"""How many arguments methods of a reader have."""
+_STEPS = {"filter": (1,), "where": (1,), "withColumn": (2,), "join": (2, 3)}
+"""How many arguments methods of a DataFrame may have; of the others any number."""
+
+
+@dataclass
+class Names:
+    """What names of the module stand for.
+
+    Attributes:
+        constants: values.
+        functions: functions of ``pyspark.sql.functions``.
+        modules: names of that module itself.
+        pipelines: names of the module that declares tables.
+    """
+
+    constants: dict[str, Any] = field(default_factory=dict)
+    functions: dict[str, str] = field(default_factory=dict)
+    modules: set[str] = field(default_factory=lambda: {"F", "f", "functions"})
+    pipelines: set[str] = field(default_factory=lambda: {"dlt", "dp"})
+
+
+def constant(node: ast.expr, names: Names) -> Any:
+    """The value of texts, numbers, lists and dictionaries of them, and of names that stand for such; None else."""
+    if isinstance(node, ast.Constant):
+        return node.value
+    if isinstance(node, ast.Name):
+        return names.constants.get(node.id)
+    if isinstance(node, (ast.List, ast.Tuple)):
+        found = [constant(one, names) for one in node.elts]
+        return None if None in found else found
+    if isinstance(node, ast.Dict):
+        keys = [constant(key, names) if key else None for key in node.keys]
+        values = [constant(value, names) for value in node.values]
+        return None if None in keys or None in values else dict(zip(keys, values, strict=True))
+    if isinstance(node, ast.JoinedStr):
+        parts = [constant(p.value if isinstance(p, ast.FormattedValue) else p, names) for p in node.values]
+        return None if None in parts else "".join(map(str, parts))
+    if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Add):
+        left, right = constant(node.left, names), constant(node.right, names)
+        return left + right if isinstance(left, str) and isinstance(right, str) else None
+    return None
+
+
+@dataclass
+class Chain:
+    """A chain that has been read so far.
+
+    Attributes:
+        names: what names stand for.
+        sql: its SELECT; None for files that are read as they are.
+        files: the files that it reads.
+        streams: whether it reads a stream.
+    """
+
+    names: Names
+    files: Files | None = None
+    streams: bool = False
+    line: int = 1
+    _from: str = ""
+    _whole: str = ""
+    _items: list[str] = field(default_factory=lambda: ["*"])
+    _made: set[str] = field(default_factory=set)
+    _where: list[str] = field(default_factory=list)
+    _group: list[str] | None = None
+    _closed: bool = False
+
+    @classmethod
+    def of_body(cls, function: ast.FunctionDef, names: Names) -> Chain:
+        """The chain that a function returns; names may stand for parts of it, each bound once."""
+        bound: dict[str, ast.expr] = {}
+        for node in function.body:
+            if isinstance(node, ast.Return) and node.value is not None:
+                return cls.of(node.value, names, bound)
+            if isinstance(node, ast.Assign) and len(node.targets) == 1 and isinstance(node.targets[0], ast.Name):
+                bound[node.targets[0].id] = _substituted(node.value, bound)
+            elif not (isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)):
+                raise NotTaken("a function is taken over that returns one chain of DataFrame methods", node.lineno)
+        raise NotTaken("the function returns nothing", function.lineno)
+
+    @classmethod
+    def of(cls, node: ast.expr, names: Names, bound: dict[str, ast.expr]) -> Chain:
+        """The chain of an expression."""
+        node = _substituted(node, bound)
+        chain = cls(names, line=node.lineno)
+        calls: list[tuple[str, ast.Call | None, int]] = []
+        while isinstance(node, (ast.Call, ast.Attribute)):
+            call = node if isinstance(node, ast.Call) else None
+            inner = node.func if isinstance(node, ast.Call) else node
+            if not isinstance(inner, ast.Attribute):
+                break
+            calls.insert(0, (inner.attr, call, node.end_lineno or node.lineno))
+            node = inner.value
+        if not isinstance(node, ast.Name) or node.id not in {"spark", *names.pipelines}:
+            raise NotTaken(f"{ast.unparse(node)[:40]} is not read: a chain begins with spark or dlt", node.lineno)
+        rest = chain._begin(calls)
+        for name, called, line in rest:
+            chain.line = line
+            chain._step(name, called)
+        return chain
+
+    @staticmethod
+    def expression_of(node: ast.expr, names: Names) -> str:
+        """The SQL of an expression of columns."""
+        return Expressions(names.functions, names.constants, names.modules).sql(node)
+
+    @property
+    def sql(self) -> str | None:
+        """Its SELECT; None for files that are read as they are."""
+        if self._whole:
+            return self._whole
+        if self.files and self._items == ["*"] and not self._where and self._group is None:
+            return None
+        text = f"SELECT {', '.join(self._items)}\nFROM {self._from}"
+        text += f"\nWHERE {' AND '.join(self._where)}" if self._where else ""
+        return text + (f"\nGROUP BY {', '.join(self._group)}" if self._group else "")
+
+    def _no(self, why: str) -> NotTaken:
+        return NotTaken(why, self.line)
+
+    def _constant(self, node: ast.expr) -> Any:
+        return constant(node, self.names)
+
+    def _sql_of(self, node: ast.expr) -> str:
+        return self.expression_of(node, self.names)
+
+    # --- where it begins ---------------------------------------------------------------------------------------------
+
+    def _begin(self, calls: list[tuple[str, ast.Call | None, int]]) -> list[tuple[str, ast.Call | None, int]]:
+        """Reads what the chain begins with; gives the steps behind that."""
+        first = calls[0][0] if calls else "nothing"
+        if first == "sql" and calls[0][1]:
+            self._sql_text(calls[0][1])
+            return calls[1:]
+        if first in ("read", "read_stream", "table", "readStream"):
+            self.streams = first in ("read_stream", "readStream")
+            if calls[0][1] is not None:
+                self._read_table(calls[0][1])
+                return calls[1:]
+            return self._reader(calls[1:])
+        raise self._no(f"{first} is not read: a table, a stream, files or spark.sql")
+
+    def _sql_text(self, call: ast.Call) -> None:
+        text = self._constant(call.args[0]) if call.args else None
+        if not isinstance(text, str) or len(call.args) > 1 or call.keywords:
+            raise self._no("the SQL is no text that stands there whole")
+        try:
+            found = rewritten(Tokens(text), 0, self.line - 1)
+        except (QuerySyntax, NotTaken) as error:
+            raise self._no(error.message) from None
+        self._whole, self.files, self._closed = found.query or "", found.files, True
+        self.streams = "STREAM(" in self._whole
+
+    def _read_table(self, call: ast.Call) -> None:
+        name = self._constant(call.args[0]) if call.args else None
+        if not isinstance(name, str) or not re.fullmatch(r"[\w.`]+", name):
+            raise self._no("the name of the table is no text")
+        parts = name.replace("`", "").split(".")
+        if not all(parts):
+            raise self._no("the table has no name")
+        plain = ".".join(ident(part) for part in address(parts).split("."))
+        self._from = f"STREAM({plain})" if self.streams else plain
+
+    def _reader(self, steps: list[tuple[str, ast.Call | None, int]]) -> list[tuple[str, ast.Call | None, int]]:
+        form, path = "", None
+        options: dict[str, str] = {}
+        line = self.line
+        while steps and path is None:
+            name, call, self.line = steps.pop(0)
+            values, call = self._arguments(name, call)
+            options |= {str(key.arg): _text(self._constant(key.value)) for key in call.keywords if name != "load"}
+            if name == "table":
+                self._read_table(call)
+                return steps
+            if name == "format":
+                form = str(values[0])
+            elif name == "option":
+                options[str(values[0])] = _text(values[1])
+            elif name == "schema" and isinstance(values[0], str):
+                options["schema"] = values[0]
+            elif name == "load" or name in _READERS:
+                form = form if name == "load" else name
+                path = self._one_path(values, options)
+            elif name != "options":
+                raise self._no(f"{name} of the reader is not known")
+        if not path:
+            raise self._no("there is no path")
+        form = options.pop("cloudFiles.format", form) if form == "cloudFiles" else form
+        self.files = Files(path, form.lower(), options, line)
+        self._from = f"STREAM({FILES})" if self.streams else FILES
+        return steps
+
+    def _arguments(self, name: str, call: ast.Call | None) -> tuple[list[Any], ast.Call]:
+        """The values that a method of the reader is called with."""
+        values = [self._constant(one) for one in call.args] if call else []
+        if call is None or None in values:
+            raise self._no(f"an argument of {name} is no text")
+        if len(values) != (wanted := _ARGUMENTS.get(name, len(values))):
+            raise self._no(f"{name} of the reader has {len(values)} arguments, and {wanted} are expected")
+        return values, call
+
+    def _one_path(self, values: list[Any], options: dict[str, str]) -> str:
+        path = values[0] if values else options.pop("path", "")
+        if len(values) > 1 or not isinstance(path, str):
+            raise self._no("it reads files in several places: declare a table for each")
+        return path
+
+    # --- its steps ---------------------------------------------------------------------------------------------------
+
+    def _step(self, name: str, call: ast.Call | None) -> None:
+        step = getattr(self, f"_do_{'filter' if name == 'where' else name}", None)
+        if step is None or call is None:
+            raise self._no(f"{name} has no counterpart that is certain to say the same")
+        if self._closed:
+            raise self._no(f"{name} behind a query that is whole, or behind an aggregation")
+        if call.keywords:
+            raise self._no(f"{name} with named arguments")
+        if len(call.args) not in _STEPS.get(name, (len(call.args),)):
+            raise self._no(f"{name} with {len(call.args)} arguments")
+        step(call)
+
+    def _do_select(self, call: ast.Call) -> None:
+        self._demand_star("select")
+        given = call.args[0].elts if len(call.args) == 1 and isinstance(call.args[0], ast.List) else call.args
+        self._items = [self._item(one) for one in given]
+
+    def _do_selectExpr(self, call: ast.Call) -> None:
+        self._demand_star("selectExpr")
+        texts = [self._constant(one) for one in call.args]
+        if not texts or not all(isinstance(text, str) for text in texts):
+            raise self._no("selectExpr without texts")
+        self._items = texts
+        self._made = {"*"}
+
+    def _demand_star(self, name: str) -> None:
+        if self._items != ["*"]:
+            raise self._no(f"{name} behind columns that are made or left out")
+
+    def _item(self, node: ast.expr) -> str:
+        if isinstance(value := self._constant(node), str):
+            return "*" if value == "*" else ".".join(ident(part) for part in value.split("."))
+        sql = self._sql_of(node)
+        if " AS " in sql.upper():
+            self._made.add("*")  # what it makes may have the name of a column that a filter behind it means
+        return sql
+
+    def _do_filter(self, call: ast.Call) -> None:
+        value = self._constant(call.args[0])
+        condition = value if isinstance(value, str) else self._sql_of(call.args[0])
+        if "*" in self._made or self._made & _words(condition):
+            raise self._no("filter by columns that are made: filter first, or make a table of each step")
+        self._where.append(f"({condition})")
+
+    def _do_withColumn(self, call: ast.Call) -> None:
+        name, node = self._constant(call.args[0]), call.args[1]
+        if not isinstance(name, str) or not name.isidentifier() or self._items[0][:1] != "*":
+            raise self._no("withColumn without a plain name, or behind a select")
+        sql = self._sql_of(node)
+        if self._made & {*_words(sql), name.lower()}:
+            raise self._no(f"{name} is made of a column that is made in the same chain: make a table of each step")
+        if name.lower() in _words(sql):
+            self._items[0] = self._except(name)
+        self._items.append(f"{sql} AS {ident(name)}")
+        self._made.add(name.lower())
+
+    def _except(self, name: str) -> str:
+        known = re.fullmatch(r"\* EXCEPT \((.*)\)", self._items[0])
+        return f"* EXCEPT ({known[1]}, {ident(name)})" if known else f"* EXCEPT ({ident(name)})"
+
+    def _do_drop(self, call: ast.Call) -> None:
+        for node in call.args:
+            name = self._constant(node)
+            if not isinstance(name, str) or self._items[0][:1] != "*" or name.lower() in self._made:
+                raise self._no("drop of a column that is made, or behind a select")
+            self._items[0] = self._except(name)
+
+    def _do_join(self, call: ast.Call) -> None:
+        if self._items != ["*"] or self._where:
+            raise self._no("join behind other steps")
+        other = Chain.of(call.args[0], self.names, {})
+        on = self._constant(call.args[1])
+        columns = [on] if isinstance(on, str) else on
+        how = str(self._constant(call.args[2])) if len(call.args) > 2 else "inner"
+        kind = {"inner": "JOIN", "left": "LEFT JOIN", "leftouter": "LEFT JOIN", "left_outer": "LEFT JOIN"}.get(how)
+        plain = other._items == ["*"] and not (other._where or other._whole or other.files or other._group)
+        if kind is None or not columns or not isinstance(columns, list) or not plain:
+            raise self._no("join of another kind than inner and left by columns with one name, with a table")
+        self._from += f"\n{kind} {other._from} USING ({', '.join(ident(str(one)) for one in columns)})"
+        self.streams = self.streams or other.streams
+
+    def _do_groupBy(self, call: ast.Call) -> None:
+        if self._items != ["*"] or self._group is not None:
+            raise self._no("groupBy behind columns that are made or left out")
+        given = call.args[0].elts if len(call.args) == 1 and isinstance(call.args[0], ast.List) else call.args
+        self._items = [self._item(node) for node in given]
+        self._group = [re.sub(r"(?i) AS [`\w]+$", "", item) for item in self._items]
+        self._made = {"*"}
+
+    def _do_count(self, call: ast.Call) -> None:
+        self._aggregated("count", ["count(*) AS `count`"])
+
+    def _do_agg(self, call: ast.Call) -> None:
+        self._aggregated("agg", [self._sql_of(node) for node in call.args])
+
+    def _aggregated(self, name: str, items: list[str]) -> None:
+        if self._group is None:
+            raise self._no(f"{name} without groupBy")
+        if any(" AS " not in item for item in items):
+            raise self._no(f"{name} with a column that has no name: .alias(…)")
+        self._items += items
+        self._closed = True
+
+
+def _words(sql: str) -> set[str]:
+    """All words of an expression in small letters: the names of its columns are among them."""
+    return set(re.findall(r"\w+", sql.lower()))
+
+
+def _text(value: Any) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def _substituted(node: ast.expr, bound: dict[str, ast.expr]) -> ast.expr:
+    """An expression with what its names stand for."""
+
+    class _Names(ast.NodeTransformer):
+        def visit_Name(self, name: ast.Name) -> ast.expr:
+            return bound.get(name.id, name)
+
+    found: ast.expr = _Names().visit(ast.fix_missing_locations(node)) if bound else node
+    return found

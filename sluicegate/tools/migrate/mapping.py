@@ -1,0 +1,330 @@
+"""Which layer each dataset of a source is of here, and what its table says."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from sluicegate.definition.fields import IDENTIFIER
+from sluicegate.sql.query import Query
+from sluicegate.sql.tokens import QuerySyntax
+from sluicegate.tools.migrate import auto_loader, casts, layers, underscores
+from sluicegate.tools.migrate.model import FILES, Changes, Dataset, Rule, Source
+from sluicegate.tools.migrate.rewriting import places, tables_of, with_names, with_query, with_stream, without_stream
+from sluicegate.tools.migrate.table_names import Ambiguous, addresses
+from sluicegate.tools.scaffold.naming import ident
+
+
+@dataclass
+class Draft:
+    """The tables of a definition that is to be.
+
+    Attributes:
+        bronze: fields of each bronze table.
+        silver: fields of each silver table.
+        gold: fields of each gold table.
+        queries: the query of each table that has one.
+        comments: what is to be told above a table: its comment, and what it was.
+        rules_left: rules that have no place in them.
+        imported: addresses of the declared tables that are among them.
+        missing: addresses of those that are not, with the line that declares each.
+    """
+
+    bronze: dict[str, dict[str, Any]] = field(default_factory=dict)
+    silver: dict[str, dict[str, Any]] = field(default_factory=dict)
+    gold: dict[str, dict[str, Any]] = field(default_factory=dict)
+    queries: dict[str, str] = field(default_factory=dict)
+    comments: dict[str, list[str]] = field(default_factory=dict)
+    rules_left: list[str] = field(default_factory=list)
+    imported: list[str] = field(default_factory=list)
+    missing: dict[str, int] = field(default_factory=dict)
+
+    @property
+    def known(self) -> set[str]:
+        """The names of all tables."""
+        return {*self.bronze, *self.silver, *self.gold}
+
+
+def draft(source: Source) -> Draft:
+    """The tables that a source becomes; what has no place is left in it."""
+    return _Mapping(source).draft()
+
+
+class _Mapping:
+    def __init__(self, source: Source) -> None:
+        self.source, self.made = source, Draft()
+        self.views: dict[str, str] = {}  # queries that are made part of those that read them
+        self.elsewhere: dict[str, str] = {}  # addresses of tables that are made elsewhere, by their names here
+
+    def draft(self) -> Draft:
+        self._name()
+        for dataset in self.source.datasets:
+            self._files(dataset)
+        targets: dict[str, Changes] = {}
+        for changes in self.source.changes:
+            if changes.target in targets:
+                self.source.leave(changes.line, f"a second flow into {changes.target}", "one source for each table")
+                self.source.unnamed[f"the second flow into {changes.target}"] = changes.line
+            targets.setdefault(changes.target, changes)
+        for dataset in self.source.datasets:
+            dataset.query = None if dataset.query is None else casts.plain(dataset.query)
+        self._underscores()
+        queries = {dataset.name: dataset.query for dataset in self.source.datasets if dataset.query is not None}
+        ruled = {dataset.name for dataset in self.source.datasets if dataset.rules}
+        self.gold = layers.gold(queries, ruled, {changes.source for changes in targets.values()})
+        for dataset in self.source.datasets:
+            if dataset.query is not None:
+                self._query(dataset)
+            elif dataset.name not in self.made.bronze and dataset.name not in targets:
+                self.source.leave(dataset.line, dataset.name, "nothing that is taken over fills it")
+        for changes in targets.values():
+            self._changes(changes)
+        self._inline()
+        self._others()
+        self._settle()
+        return self.made
+
+    # --- names -------------------------------------------------------------------------------------------------------
+
+    def _name(self) -> None:
+        """Gives each table its name here, and lets all that read it call it so."""
+        source = self.source
+        reads = {dataset.name: tables_of(dataset.query) for dataset in source.datasets if dataset.query is not None}
+        for changes in source.changes:
+            reads.setdefault(changes.target, []).append(changes.source)
+        declared = {**source.declared, **{changes.target: changes.line for changes in source.changes}}
+        pairs = [(reader, read) for reader, some in reads.items() for read in some]
+        self.found = addresses([*declared, *(dataset.name for dataset in source.datasets)], dict.fromkeys(pairs))
+        self.elsewhere = {self.found.names[address]: address for address in self.found.elsewhere}
+        for dataset in [*source.datasets]:
+            try:
+                dataset.query = self._named(dataset, reads.get(dataset.name, []))
+            except (Ambiguous, QuerySyntax) as error:
+                source.leave(dataset.line, dataset.name, str(error))
+                source.datasets.remove(dataset)
+        for changes in [*source.changes]:
+            try:
+                changed = Changes(
+                    self.found.names[changes.target],
+                    self.found.called(changes.target, changes.source),
+                    changes.fields,
+                    changes.line,
+                )
+                source.changes[source.changes.index(changes)] = changed
+            except Ambiguous as error:
+                source.leave(changes.line, f"changes into {changes.target}", str(error))
+                source.changes.remove(changes)
+        self._tell_names(declared)
+
+    def _named(self, dataset: Dataset, reads: list[str]) -> str | None:
+        """A dataset's query with the names that its tables have here."""
+        if dataset.query is None or not reads:
+            return dataset.query
+        names = {read: self.found.called(dataset.name, read) for read in reads}
+        text = with_names(dataset.query, lambda read: ident(names[read]) if read in names else None)
+        if {*tables_of(text)} != {*names.values()} or places(text) != places(dataset.query):
+            raise Ambiguous("a table that it reads stands where it cannot be followed: name each behind FROM or JOIN")
+        for read, name in names.items():
+            if "." in read and self.found.means[dataset.name, read] != read:
+                what = f"{read}, which {dataset.name} reads"
+                why = f"taken for {name} of this source; if it is another table, declare where that is"
+                self.source.leave(dataset.query_line, what, why)
+        return text
+
+    def _tell_names(self, declared: dict[str, int]) -> None:
+        for dataset in self.source.datasets:
+            name = self.found.names[dataset.name]
+            if name != dataset.name.rpartition(".")[2]:
+                why = f"it is called {name} here: so are all that read it"
+                self.source.leave(dataset.line, f"the name {dataset.name}", why)
+            dataset.name = name
+        self.declared = {self.found.names[address]: (address, line) for address, line in declared.items()}
+
+    def _settle(self) -> None:
+        """Says which of the declared tables are there now."""
+        for name, (address, line) in self.declared.items():
+            if name in self.made.known:
+                self.made.imported.append(address)
+            else:
+                self.made.missing[address] = line
+        self.made.missing |= self.source.unnamed
+
+    def _told(self, dataset: Dataset, *more: str) -> None:
+        self.made.comments[dataset.name] = [*([dataset.comment] if dataset.comment else []), *more]
+
+    # --- bronze ------------------------------------------------------------------------------------------------------
+
+    def _files(self, dataset: Dataset) -> None:
+        """The bronze table of a dataset that reads files: the dataset itself, if it has no more to say."""
+        if dataset.files is None:
+            return
+        plain = dataset.query is None or re.fullmatch(
+            rf"SELECT \* FROM (STREAM\({FILES}\)|{FILES})( AS)?( \w+)?", " ".join(dataset.query.split()), re.IGNORECASE
+        )
+        if plain and not dataset.rules:
+            dataset.query = None
+            self.made.bronze[dataset.name] = auto_loader.fields(
+                dataset.files, dataset.name, dataset.schema, self.source
+            )
+            self._told(dataset)
+            return
+        landed = f"{dataset.name}_landed"
+        while landed in self.found.names.values():
+            landed += "_files"
+        self.made.bronze[landed] = auto_loader.fields(dataset.files, landed, "", self.source)
+        self.made.comments[landed] = [f"The files of {dataset.name}, as they come."]
+        query = dataset.query or f"SELECT *\nFROM STREAM({FILES})"
+        dataset.query = re.sub(rf"\b{FILES}\b", landed, query)
+
+    def _underscores(self) -> None:
+        """Names columns that begin with an underscore anew, where they are made and where they are read."""
+        datasets = self.source.datasets
+        others = underscores.names([dataset.query for dataset in datasets if dataset.query is not None])
+        made_here = {dataset.name for dataset in datasets if dataset.query is not None}
+        for dataset in datasets:
+            if dataset.query is None:
+                continue
+            # A table of files may have a field of that name.
+            raw = not made_here.issuperset(tables_of(dataset.query))
+            dataset.query = underscores.renamed(dataset.query, others, only_made=raw)
+            dataset.schema = underscores.renamed(dataset.schema, others)
+            renewed = [(rule, underscores.renamed(rule.condition, others)) for rule in dataset.rules]
+            dataset.rules = [replace(rule, condition=condition) for rule, condition in renewed]
+        for changes in self.source.changes:
+            for field_, value in changes.fields.items() if changes.source in made_here else ():
+                if isinstance(value, list):
+                    changes.fields[field_] = [others.get(str(one).lower(), one) for one in value]
+                elif isinstance(value, str):
+                    changes.fields[field_] = underscores.renamed(value, others)
+        for name, other in others.items():
+            why = f"it is called {other} here, as names that begin with _ are the engine's own"
+            line = next(one.query_line for one in datasets if re.search(rf"\b{other}\b", one.query or "", re.I))
+            self.source.leave(line, f"the column {name}", why)
+
+    # --- queries -----------------------------------------------------------------------------------------------------
+
+    def _query(self, dataset: Dataset) -> None:
+        try:
+            text = str(dataset.query)
+            streams = Query.parse(text).stream is not None
+        except QuerySyntax as error:
+            self.source.leave(dataset.query_line + error.line - 1, f"the query of {dataset.name}", error.message)
+            return
+        told = ["It was a view: here it is a table."] if dataset.kind == "view" else []
+        if dataset.name in self.gold:
+            self._gold(dataset, text, streams, "its rows are not each made of one record")
+            return
+        joined = layers.shape(text)
+        if joined and joined.joins and not streams:
+            told.append("A record makes one row here: one that meets several of a joined table stops the run.")
+        if not streams and (streamed := with_stream(text)) is not None:
+            text, streams = streamed, True
+        objections = Query.parse(text).stream_objections() if streams else []
+        if objections or not streams:
+            self._gold(dataset, str(dataset.query), streams, objections[0].message if objections else "")
+            return
+        self._told(dataset, *told)
+        self._silver(dataset, {"sql": f"{dataset.name}.sql"})
+        self.made.queries[dataset.name] = text
+
+    def _silver(self, dataset: Dataset, fields: dict[str, Any]) -> None:
+        if dataset.schema and "__" in dataset.schema:
+            self.source.leave(dataset.line, f"the schema of {dataset.name}", "its history columns are the engine's own")
+        elif dataset.schema:
+            fields |= {"schema": dataset.schema, "schemaEvolutionMode": "failOnNewColumns"}
+        rules = {self._rule_name(rule): {rule.action: casts.plain(rule.condition)} for rule in dataset.rules}
+        if rules:
+            fields["expectations"] = rules
+        self.made.silver[dataset.name] = fields
+
+    def _rule_name(self, rule: Rule) -> str:
+        if IDENTIFIER.fullmatch(rule.name):
+            return rule.name
+        name = re.sub(r"\W+", "_", rule.name, flags=re.ASCII).strip("_")
+        name = name if IDENTIFIER.fullmatch(name) else f"rule_{rule.line}"
+        self.source.leave(rule.line, f"the name of the rule {rule.name}", f"it is called {name} here")
+        return name
+
+    def _gold(self, dataset: Dataset, text: str, streams: bool, because: str) -> None:
+        text = without_stream(text)
+        if streams:
+            why = f"it is gold here, over all rows and not those of a stream, watermarks have no effect: {because}"
+            self.source.leave(dataset.line, f"STREAM in {dataset.name}", why)
+        for rule in dataset.rules:
+            self.made.rules_left.append(f"{rule.name} of {dataset.name}")
+            self.source.leave(
+                rule.line, f"the rule {rule.name} of {dataset.name}", "rules are for silver, this is gold"
+            )
+        if dataset.schema:
+            self.source.leave(dataset.line, f"the schema of {dataset.name}", "gold has the columns of its query")
+        self._told(dataset)
+        self.made.gold[dataset.name] = {"sql": f"{dataset.name}.sql"}
+        self.made.queries[dataset.name] = text
+        self.views[dataset.name] = text
+        if dataset.kind == "view":
+            self.made.comments[dataset.name].append("It was a view: here it is a table.")
+
+    def _changes(self, changes: Changes) -> None:
+        dataset = self.source.named(changes.target)
+        if dataset is None:
+            dataset = Dataset(changes.target, changes.line, "streaming")
+        if dataset.query is not None or dataset.name in self.made.known:
+            self.source.leave(changes.line, f"changes into {changes.target}", "it has a query as well")
+            self.source.unnamed[f"the flow of changes into {changes.target}"] = changes.line
+            return
+        self._told(dataset)
+        fields = dict(changes.fields)
+        if "apply_as_deletes" in fields:
+            fields["apply_as_deletes"] = casts.plain(str(fields["apply_as_deletes"]))
+        self._silver(dataset, {"from": changes.source, "apply_changes": fields})
+
+    # --- tables that read what is no table here ----------------------------------------------------------------------
+
+    def _inline(self) -> None:
+        """Gold reads bronze and silver only: a gold query that another one reads is made a WITH of that."""
+        for name in self.made.gold:
+            seen: set[str] = set()
+            while (read := self._gold_read(self.made.queries[name], seen)) is not None:
+                seen.add(read)
+                self.made.queries[name] = with_query(self.made.queries[name], read, self.views[read])
+                self.made.comments.setdefault(name, []).append(f"{read} is a part of the query: gold reads no gold.")
+        for name, fields in self.made.silver.items():
+            text = self.made.queries.get(name)
+            reads = Query.parse(text).tables if text else [str(fields.get("from"))]
+            for read in reads:
+                if read in self.made.gold:
+                    dataset = self.source.named(name)
+                    line = dataset.line if dataset else 1
+                    self.source.leave(line, f"{name} reads {read}", "it aggregates, so it is gold, which is made last")
+
+    def _gold_read(self, text: str, seen: set[str]) -> str | None:
+        try:
+            return next((read for read in Query.parse(text).tables if read in self.views and read not in seen), None)
+        except QuerySyntax:
+            return None
+
+    def _others(self) -> None:
+        """Tables that are read and made elsewhere: Delta tables, of which a person says where they are."""
+        for name, fields in {**self.made.silver, **self.made.gold}.items():
+            text = self.made.queries.get(name)
+            dataset = self.source.named(name)
+            line = dataset.line if dataset else 1
+            for read in Query.parse(text).tables if text else [str(fields.get("from"))]:
+                if read in self.made.known:
+                    if address := self.elsewhere.get(read):
+                        self._tell_elsewhere(read, address, name, line)
+                elif re.match(r"(json|csv|parquet|orc|text|avro|xml|binaryfile)\b.*/", self.elsewhere.get(read, "")):
+                    why = "declare a table that reads these files, with read_files"
+                    self.source.leave(line, f"{self.elsewhere[read]}, which {name} reads", why)
+                elif read in self.elsewhere:
+                    self.made.bronze[read] = {"path": f"${{landing}}/{read}", "format": "delta"}
+                    self._tell_elsewhere(read, self.elsewhere[read], name, line)
+                else:
+                    told = self.declared.get(read, (read, 0))[0]
+                    self.source.leave(line, f"{told}, which {name} reads", "it was not imported")
+
+    def _tell_elsewhere(self, name: str, address: str, reader: str, line: int) -> None:
+        self.made.comments[name] = [f"TODO: {address} is made elsewhere; write the path of that Delta table."]
+        where = f"${{landing}}/{name}"
+        self.source.leave(line, f"{address}, which {reader} reads", f"made elsewhere: a Delta table at {where}, TODO")

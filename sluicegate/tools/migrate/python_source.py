@@ -1,0 +1,259 @@
+"""A Python source of Delta Live Tables, read as a tree of syntax. Nothing of it is run."""
+
+from __future__ import annotations
+
+import ast
+import warnings
+from collections.abc import Iterator
+
+from sluicegate.errors import UserError, Where
+from sluicegate.tools.migrate.column_expressions import KNOWN
+from sluicegate.tools.migrate.dataframe_chain import Chain, Names, constant
+from sluicegate.tools.migrate.model import Action, Changes, Dataset, Rule, Source
+from sluicegate.tools.migrate.queries import NotTaken, address
+
+_KINDS = {"table": "table", "create_table": "table", "view": "view", "temporary_view": "view",
+          "materialized_view": "materialized"}  # fmt: skip
+_POSITIONS = ("target", "source", "keys", "sequence_by")
+"""Arguments of a flow of changes by their places, as far as all versions have the same ones there."""
+
+_RULES: dict[str, Action] = {
+    "expect": "expect", "expect_or_drop": "expect_or_drop", "expect_or_fail": "expect_or_fail",
+    "expect_all": "expect", "expect_all_or_drop": "expect_or_drop", "expect_all_or_fail": "expect_or_fail",
+}  # fmt: skip
+_CDC = ("create_auto_cdc_flow", "apply_changes")
+_FLOWS = ("append_flow", "update_flow", "foreach_batch_sink")
+_TARGET = ("create_streaming_table", "create_target_table", "create_streaming_live_table")
+_FIELDS = {
+    "keys", "sequence_by", "stored_as_scd_type", "apply_as_deletes", "ignore_null_updates", "column_list",
+    "except_column_list", "track_history_column_list", "track_history_except_column_list",
+}  # fmt: skip
+
+
+def read(text: str, file: str) -> Source:
+    """Reads a Python source.
+
+    Args:
+        text: the source.
+        file: its name, for messages.
+
+    Raises:
+        UserError: it is not Python.
+    """
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            module = ast.parse(text)
+    except SyntaxError as error:
+        where = Where(file=file, line=error.lineno)
+        raise UserError(f"{file} is not Python", where=where, cause=error.msg) from None
+    except (ValueError, RecursionError, MemoryError) as error:
+        raise UserError(f"{file} is not Python", where=Where(file=file), cause=str(error)) from None
+    reader = _Reader(file)
+    for node in module.body:
+        reader.node(node)
+    for inner in ast.walk(module):
+        reader.declared(inner)
+    return reader.source
+
+
+class _Reader:
+    """Reads what stands at the top level of a module, in its order."""
+
+    def __init__(self, file: str) -> None:
+        self.file = file
+        self.source = Source()
+        self.names = Names()
+
+    def node(self, node: ast.stmt) -> None:
+        try:
+            if self._is_silent(node):
+                return
+            if isinstance(node, ast.Assign) and self._constant(node):
+                return
+            if isinstance(node, ast.FunctionDef) and any(self._of_dlt(one) for one in node.decorator_list):
+                self._function(node)
+            elif isinstance(node, ast.Expr) and isinstance(node.value, ast.Call) and self._of_dlt(node.value):
+                self._call(node.value)
+            else:
+                raise NotTaken("a definition is data: only tables, rules and changes are taken over", node.lineno)
+        except NotTaken as error:
+            self.source.leave(error.line, _title(node), error.message)
+        except RecursionError:
+            self.source.leave(node.lineno, _title(node), "it is nested too deep")
+
+    def declared(self, node: ast.AST) -> None:
+        """Notes a table that is declared somewhere in the module, be it read or not."""
+        if isinstance(node, ast.FunctionDef):
+            calls = [one for one in node.decorator_list if self._of_dlt(one) in _KINDS]
+            if any(self._of_dlt(one) in _FLOWS for one in node.decorator_list):
+                self.source.unnamed[f"the flow {node.name}"] = node.lineno
+            own: str | None = node.name
+        else:
+            calls = [node] if isinstance(node, ast.Call) and self._of_dlt(node) in _TARGET else []
+            own = None
+        for call in calls:
+            given = [one.value for one in getattr(call, "keywords", []) if one.arg == "name"]
+            given = given or ([*call.args] if own is None and isinstance(call, ast.Call) else [])
+            name = constant(given[0], self.names) if given else own
+            if isinstance(name, str) and name:
+                self.source.declared.setdefault(address(name.replace("`", "").split(".")), call.lineno)
+            else:
+                self.source.unnamed[f"a table of line {call.lineno}, whose name is made by code"] = call.lineno
+
+    def _is_silent(self, node: ast.stmt) -> bool:
+        """Imports, and texts that stand alone; names that are imported are remembered."""
+        if isinstance(node, ast.ImportFrom):
+            for name in node.names:
+                self._imported(f"{node.module}.{name.name}", name.asname or name.name)
+        if isinstance(node, ast.Import):
+            for name in node.names:
+                self._imported(name.name, name.asname or name.name)
+        if isinstance(node, (ast.Import, ast.ImportFrom)):
+            return True
+        return isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)
+
+    def _imported(self, what: str, name: str) -> None:
+        """Remembers what a name stands for that is imported."""
+        module, _, last = what.rpartition(".")
+        if what == "pyspark.sql.functions":
+            self.names.modules.add(name)
+        elif what in ("dlt", "pyspark.pipelines"):
+            self.names.pipelines.add(name)
+        elif what == "pyspark.sql.functions.*":
+            self.names.functions |= {known: known for known in KNOWN}
+        elif module == "pyspark.sql.functions":
+            self.names.functions[name] = last
+
+    def _constant(self, node: ast.Assign) -> bool:
+        if len(node.targets) != 1 or not isinstance(node.targets[0], ast.Name):
+            return False
+        value = constant(node.value, self.names)
+        if value is None:
+            return False
+        self.names.constants[node.targets[0].id] = value
+        return True
+
+    def _of_dlt(self, node: ast.expr) -> str:
+        """The name of the function of dlt that is called or named; empty if it is another."""
+        called = node.func if isinstance(node, ast.Call) else node
+        if isinstance(called, ast.Attribute) and ast.unparse(called.value) in self.names.pipelines:
+            return called.attr
+        return ""
+
+    # --- functions that declare a table ------------------------------------------------------------------------------
+
+    def _function(self, node: ast.FunctionDef) -> None:
+        dataset = Dataset(node.name.lower(), node.lineno, "materialized")
+        declared = ""
+        for decorator in node.decorator_list:
+            declared = self._decorated(dataset, decorator) or declared
+        if not declared:
+            raise NotTaken("no decorator declares a table", node.lineno)
+        self.source.declared.setdefault(dataset.name, node.lineno)
+        chain = Chain.of_body(node, self.names)
+        dataset.query, dataset.files, dataset.query_line = chain.sql, chain.files, node.lineno
+        if declared == "view":
+            dataset.kind = "view"
+        elif declared == "table" and chain.streams:
+            dataset.kind = "streaming"
+        if self.source.named(dataset.name):
+            self.source.unnamed[f"{dataset.name}, declared once more"] = node.lineno
+            raise NotTaken(f"there is a dataset {dataset.name} already", node.lineno)
+        self.source.datasets.append(dataset)
+
+    def _decorated(self, dataset: Dataset, node: ast.expr) -> str:
+        """Reads a decorator; what it declares, if it declares something."""
+        name = self._of_dlt(node)
+        call = node if isinstance(node, ast.Call) else ast.Call(node, [], [])
+        if name in _RULES:
+            dataset.rules += self._rules(name, call, node.lineno)
+        elif name in _KINDS:
+            self._arguments(dataset, call, node.lineno)
+            return _KINDS[name]
+        else:
+            raise NotTaken(f"the decorator {ast.unparse(node)} is not taken over", node.lineno)
+        return ""
+
+    def _arguments(self, dataset: Dataset, call: ast.Call, line: int) -> None:
+        for keyword in call.keywords:
+            value = constant(keyword.value, self.names)
+            if keyword.arg == "name" and isinstance(value, str):
+                dataset.name = address(value.replace("`", "").split("."))
+            elif keyword.arg == "name":
+                raise NotTaken("its name is made by code: write it out", keyword.value.lineno)
+            elif keyword.arg == "comment" and isinstance(value, str):
+                dataset.comment = value
+            elif keyword.arg == "schema" and isinstance(value, str):
+                dataset.schema = value
+            elif keyword.arg and keyword.arg.startswith("expect_all") and keyword.arg in _RULES:
+                dataset.rules += list(_many(value, _RULES[keyword.arg], line))
+            else:
+                what = f"{keyword.arg} of {dataset.name}"
+                self.source.leave(line, what, "tables are kept without it (maintenance and database say the rest)")
+
+    def _rules(self, name: str, call: ast.Call, line: int) -> Iterator[Rule]:
+        values = [constant(one, self.names) for one in [*call.args, *(keyword.value for keyword in call.keywords)]]
+        if name.startswith("expect_all"):
+            yield from _many(values[0] if values else None, _RULES[name], line)
+        elif len(values) == 2 and all(isinstance(value, str) for value in values):
+            yield Rule(str(values[0]), str(values[1]), _RULES[name], line)
+        else:
+            raise NotTaken("the name and the condition of a rule are not texts", line)
+
+    # --- calls that stand alone --------------------------------------------------------------------------------------
+
+    def _call(self, call: ast.Call) -> None:
+        name = self._of_dlt(call)
+        if name in _CDC:
+            self._changes(call)
+        elif name in _TARGET:
+            target = Dataset("", call.lineno, "streaming")
+            if call.args:
+                call.keywords.insert(0, ast.keyword("name", call.args[0]))
+            self._arguments(target, call, call.lineno)
+            if not target.name:
+                raise NotTaken("it has no name", call.lineno)
+            self.source.datasets.append(target)
+        else:
+            if name.startswith(("create_", "apply_")):
+                self.source.unnamed[f"the {name} of line {call.lineno}"] = call.lineno
+            raise NotTaken(f"{name} has no counterpart in a definition", call.lineno)
+
+    def _changes(self, call: ast.Call) -> None:
+        if len(call.args) > len(_POSITIONS):
+            raise NotTaken("name the arguments: target=…, source=…, keys=…, sequence_by=…", call.lineno)
+        given = [ast.keyword(name, one) for name, one in zip(_POSITIONS, call.args, strict=False)]
+        fields: dict[str, object] = {}
+        for keyword in [*given, *call.keywords]:
+            name = str(keyword.arg)
+            if isinstance(keyword.value, ast.Constant) and keyword.value.value in (None, False):
+                continue  # as if it were not there
+            value = constant(keyword.value, self.names)
+            if name in ("sequence_by", "apply_as_deletes") and not isinstance(value, str):
+                value = Chain.expression_of(keyword.value, self.names)
+            if value is None or name not in {*_FIELDS, "target", "source"}:
+                what = f"{name} of the changes of line {call.lineno}"
+                self.source.leave(keyword.value.lineno, what, "it is not taken over")
+            else:
+                fields[name] = value
+        target, source = str(fields.pop("target", "")), str(fields.pop("source", ""))
+        if not (target and source and {"keys", "sequence_by"} <= fields.keys()):
+            raise NotTaken("target, source, keys and sequence_by are not all there as texts", call.lineno)
+        if not str(fields["sequence_by"]).isidentifier():
+            raise NotTaken("sequence_by is no column: make one of it in a table before", call.lineno)
+        names = [address(name.replace("`", "").split(".")) for name in (target, source)]
+        self.source.changes.append(Changes(names[0], names[1], fields, call.lineno))
+
+
+def _many(value: object, action: Action, line: int) -> Iterator[Rule]:
+    if not isinstance(value, dict) or not all(isinstance(one, str) for one in value.values()):
+        raise NotTaken("the rules are no dictionary of texts", line)
+    yield from (Rule(str(name), condition, action, line) for name, condition in value.items())
+
+
+def _title(node: ast.stmt) -> str:
+    if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
+        return f"{'class' if isinstance(node, ast.ClassDef) else 'def'} {node.name}"
+    plain = " ".join(ast.unparse(node).split())
+    return plain if len(plain) <= 60 else plain[:59] + "…"

@@ -1,0 +1,168 @@
+"""Queries of Delta Live Tables: their tables by their addresses, and the files that they read."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from sqlglot.tokenizer_core import TokenType
+
+from sluicegate.sql.tokens import Span, Tokens
+from sluicegate.tools.migrate.model import FILES, Files
+
+_METADATA = {
+    "file_path": "source_file", "file_modification_time": "_file_modification_time",
+    "file_name": "substring_index(source_file, '/', -1)",
+}  # fmt: skip
+
+
+_FORMATS = ("JSON", "CSV", "PARQUET", "ORC", "TEXT", "AVRO", "XML", "BINARYFILE")
+
+
+class NotTaken(Exception):
+    """Raised for what is not taken over.
+
+    Attributes:
+        message: why.
+        line: its line in the text that was read, counted from 1.
+    """
+
+    def __init__(self, message: str, line: int = 1) -> None:
+        super().__init__(message)
+        self.message, self.line = message, line
+
+
+@dataclass(frozen=True)
+class Found:
+    """A query as it can stand in a definition, the files that it reads, and the token behind it."""
+
+    query: str | None
+    files: Files | None
+    end: int
+
+
+def unquoted(raw: str) -> str:
+    """The value of a text of SQL."""
+    if len(raw) < 2 or raw[0] not in "'\"" or raw[-1] != raw[0]:
+        return raw
+    return re.sub(r"\\(.)", r"\1", raw[1:-1]).replace(raw[0] * 2, raw[0])
+
+
+def last_name(text: str) -> str:
+    """The last part of a name, without backticks."""
+    return text.strip().rpartition(".")[2].strip("` ")
+
+
+def address(parts: Sequence[str]) -> str:
+    """The address of a table, in small letters: ``LIVE`` is no schema, but says that the source declares it."""
+    return ".".join(parts[1:] if len(parts) > 1 and parts[0].upper() == "LIVE" else parts).lower()
+
+
+def rewritten(tokens: Tokens, first: int, lines_before: int, *, only_table: bool = False) -> Found:
+    """The text of a query without ``LIVE``, and with ``files__`` for the files that it reads.
+
+    Args:
+        tokens: those of the statement.
+        first: where the query begins.
+        lines_before: lines of the source above the statement.
+        only_table: whether what begins there is a table alone, as behind FROM.
+
+    Raises:
+        NotTaken: it reads files in several places, or in a way that is not known.
+    """
+    if not len(tokens):
+        raise NotTaken("there is no query")
+    spans: list[Span] = []
+    files: list[Files] = []
+    end = first
+    at = first
+    while at < len(tokens):
+        span, found = _place(tokens, at, lines_before)
+        if span is not None:
+            spans.append(span)
+            files += [found] if found else []
+        at = end = (span.last if span else at) + 1
+        if only_table:
+            at = end = _behind_name(tokens, at) if span is None else at
+            break
+    if len(files) > 1:
+        raise NotTaken("it reads files in several places: declare a table for each", tokens.line(first))
+    text = tokens.compose(spans, first, end)
+    return Found(text, files[0] if files else None, end)
+
+
+def _behind_name(tokens: Tokens, at: int) -> int:
+    while tokens.is_type(at, TokenType.DOT):
+        at += 2
+    return at
+
+
+def _place(tokens: Tokens, at: int, lines_before: int) -> tuple[Span | None, Files | None]:
+    """What is exchanged at a token, if anything."""
+    word = tokens.word(at)
+    if word == "STREAM" and tokens.word(at - 1) in ("FROM", "JOIN", ","):
+        return _stream(tokens, at, lines_before)
+    if word in ("READ_FILES", "CLOUD_FILES") and tokens.is_type(at + 1, TokenType.L_PAREN):
+        files = _files(tokens, at, lines_before)
+        return Span(at, tokens.closing(at + 1), f"STREAM({FILES})" if word == "CLOUD_FILES" else FILES), files
+    if word in _FORMATS and tokens.is_type(at + 1, TokenType.DOT) and "/" in tokens.name(at + 2):
+        line = lines_before + tokens.line(at)
+        return Span(at, at + 2, FILES), Files(tokens.name(at + 2), word.lower(), {}, line, infers=True)
+    if word == "LIVE" and tokens.is_type(at + 1, TokenType.DOT):
+        return Span(at, at + 2, tokens.raw(at + 2)), None
+    if word == "_METADATA" and tokens.is_type(at + 1, TokenType.DOT):
+        field = tokens.name(at + 2).lower()
+        if field not in _METADATA:
+            raise NotTaken(f"_metadata.{field} is not kept: source_file and receipt_time are", tokens.line(at))
+        named = tokens.word(at + 3) not in ("", ",", "FROM") or tokens.is_type(at + 3, TokenType.VAR)
+        return Span(at, at + 2, _METADATA[field] if named else f"{_METADATA[field]} AS {field}"), None
+    if word == "INPUT_FILE_NAME" and tokens.is_type(at + 1, TokenType.L_PAREN):
+        return Span(at, at + 2, "source_file"), None
+    return None, None
+
+
+def _stream(tokens: Tokens, at: int, lines_before: int) -> tuple[Span, Files | None]:
+    """``STREAM(x)``, ``STREAM x`` and ``STREAM read_files(…)``, with ``LIVE.`` or without."""
+    closed = tokens.is_type(at + 1, TokenType.L_PAREN)
+    inner = at + 2 if closed else at + 1
+    if tokens.word(inner) in ("READ_FILES", "CLOUD_FILES"):
+        last = tokens.closing(inner + 1)
+        return Span(at, last + closed, f"STREAM({FILES})"), _files(tokens, inner, lines_before)
+    if tokens.word(inner) == "LIVE" and tokens.is_type(inner + 1, TokenType.DOT):
+        inner += 2
+    last = inner
+    while tokens.is_type(last + 1, TokenType.DOT):
+        last += 2
+    return Span(at, last + closed, f"STREAM({tokens.compose([], inner, last + 1, compact=True)})"), None
+
+
+def _files(tokens: Tokens, at: int, lines_before: int) -> Files:
+    close = tokens.closing(at + 1)
+    cuts = [i for i in tokens.top_level(at + 2, close) if tokens.is_type(i, TokenType.COMMA)]
+    items = list(zip([at + 2, *(cut + 1 for cut in cuts)], [*cuts, close], strict=True))
+    line = lines_before + tokens.line(at)
+    parts = [tokens.compose([], first, end, compact=True) for first, end in items]
+    if not parts or parts[0][:1] not in "'\"":
+        raise NotTaken("the path of the files is no text", tokens.line(at))
+    path = unquoted(parts[0])
+    if tokens.word(at) == "CLOUD_FILES":
+        options = _map(parts[2]) if len(parts) > 2 else {}
+        return Files(path, unquoted(parts[1]).lower() if len(parts) > 1 else "", options, line)
+    named = dict(_named(part, tokens.line(at)) for part in parts[1:])
+    form = next((named.pop(name) for name in [*named] if name.lower() == "format"), "")
+    return Files(path, form.lower(), named, line, infers=True)
+
+
+def _named(part: str, line: int) -> tuple[str, str]:
+    name, arrow, value = part.partition("=>")
+    if not arrow:
+        raise NotTaken(f"{part} has no name: name => value", line)
+    return name.strip().strip("`'\""), unquoted(value.strip())
+
+
+def _map(part: str) -> dict[str, str]:
+    """The options of ``map("a", "b", …)``."""
+    texts = re.findall(r"'(?:[^'\\]|\\.)*'|\"(?:[^\"\\]|\\.)*\"", part)
+    values = [unquoted(text) for text in texts]
+    return dict(zip(values[::2], values[1::2], strict=False))

@@ -1,0 +1,361 @@
+"""A SQL source of Delta Live Tables: its statements, read by their tokens. Nothing of it is run."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from sqlglot.dialects.spark import Spark
+from sqlglot.errors import TokenError
+from sqlglot.tokenizer_core import Token, TokenType
+
+from sluicegate.errors import UserError, Where
+from sluicegate.sql.tokens import QuerySyntax, Tokens
+from sluicegate.tools.migrate.model import Action, Changes, Dataset, Rule, Source
+from sluicegate.tools.migrate.queries import NotTaken, address, last_name, rewritten, unquoted
+
+# The end of a cell in what is exported of a notebook.
+_CELL = re.compile(r"^[ \t]*--[ \t]*COMMAND[ \t]*-{3,}[ \t]*$", re.MULTILINE)
+
+_MODIFIERS = {"OR", "REFRESH", "REPLACE", "PRIVATE", "TEMPORARY", "TEMP", "STREAMING", "LIVE", "MATERIALIZED",
+              "INCREMENTAL", "GLOBAL"}  # fmt: skip
+
+_CREATED = ("TABLE", "VIEW", "FLOW", "FUNCTION", "SCHEMA", "DATABASE", "CATALOG", "VOLUME")
+
+_ACTIONS: dict[tuple[str, ...], Action] = {("DROP", "ROW"): "expect_or_drop", ("FAIL", "UPDATE"): "expect_or_fail"}
+
+# Words that begin a part of a statement behind a dataset's columns, and how many more words belong to the beginning.
+_CLAUSES = {
+    "COMMENT", "PARTITIONED", "CLUSTER", "TBLPROPERTIES", "USING", "LOCATION", "SCHEDULE", "REFRESH", "WITH", "OPTIONS",
+    "TRIGGER", "DEFAULT", "FLOW", "AS",
+}  # fmt: skip
+
+
+def read(text: str, file: str) -> Source:
+    """Reads a SQL source.
+
+    Args:
+        text: the source.
+        file: its name, for messages.
+
+    Raises:
+        UserError: it cannot be cut into statements.
+    """
+    source = Source()
+    for line, statement in _statements(text, file):
+        try:
+            tokens = Tokens(statement)
+            if len(tokens):
+                _Statement(tokens, line - 1, source).read()
+        except (QuerySyntax, NotTaken, IndexError) as error:
+            told = getattr(error, "message", "") or "it ends where more is expected"
+            source.leave(line + getattr(error, "line", 1) - 1, _title(statement), told)
+    for name, at in _declared(text):
+        source.declared.setdefault(name, at)
+    return source
+
+
+def _title(statement: str) -> str:
+    """The first words of a statement."""
+    plain = " ".join(re.sub(r"--[^\n]*|/\*.*?\*/", " ", statement, flags=re.DOTALL).split())
+    return plain if len(plain) <= 60 else plain[:59] + "…"
+
+
+def _statements(text: str, file: str) -> list[tuple[int, str]]:
+    """The statements of a text, each with the line that it begins on."""
+    try:
+        tokens = Spark().tokenize(text)
+    except TokenError as error:
+        raise UserError(f"{file} is not SQL", where=Where(file=file), cause=str(error).splitlines()[0]) from None
+    found = []
+    begin, end, depth = None, 0, 0
+    for at, token in enumerate(tokens):
+        over = token.token_type == TokenType.SEMICOLON
+        if begin is not None and (over or _CELL.search(text, end, token.start) or _begins(tokens, at, text, depth)):
+            found.append((begin, token.start if over else end))
+            begin = None
+        if begin is None:
+            begin, depth = (None if over else token.start), 0
+        end = token.end + 1
+        depth += (token.token_type == TokenType.L_PAREN) - (token.token_type == TokenType.R_PAREN)
+    if begin is not None:
+        found.append((begin, len(text)))
+    return [(text.count("\n", 0, first) + 1, text[first:end]) for first, end in found]
+
+
+def _begins(tokens: list[Token], at: int, text: str, depth: int) -> bool:
+    """Whether a token begins a statement though none ended before it: a word that declares, first of its line."""
+    line = text.rfind("\n", 0, tokens[at].start) + 1
+    if depth > 0 or text[line : tokens[at].start].strip():
+        return False
+    two = " ".join(text[token.start : token.end + 1].upper() for token in tokens[at : at + 2])
+    before = text[tokens[at - 1].start : tokens[at - 1].end + 1].upper() if at else ""
+    words = two.split()
+    if words[0] == "CREATE":
+        return words[-1] in (*_MODIFIERS, *_CREATED)
+    return two in ("APPLY CHANGES", "AUTO CDC") and before not in ("AS", "FLOW")
+
+
+def _declared(text: str) -> Iterator[tuple[str, int]]:
+    """The names of all tables and views that a text declares, each with its line, wherever in it that stands."""
+    try:
+        tokens = Tokens(text)
+    except QuerySyntax:
+        return
+    for at in range(len(tokens)):
+        if tokens.word(at) != "CREATE":
+            continue
+        at += 1
+        while tokens.word(at) in _MODIFIERS:
+            at += 1
+        if tokens.word(at) in ("TABLE", "VIEW") and at + 1 < len(tokens):
+            statement = _Statement(tokens, 0, Source())
+            statement.at = at + 1 + 3 * ([tokens.word(at + n) for n in (1, 2, 3)] == ["IF", "NOT", "EXISTS"])
+            if statement.at < len(tokens):
+                yield statement._name(), tokens.line(at)
+
+
+class _Statement:
+    """Reads one statement from left to right: ``at`` is the token that comes next."""
+
+    def __init__(self, tokens: Tokens, lines_before: int, source: Source) -> None:
+        self.tokens, self.before, self.source = tokens, lines_before, source
+        self.at = 0
+
+    def read(self) -> None:
+        if self._take("APPLY", "CHANGES", "INTO") or self._take("AUTO", "CDC", "INTO"):
+            self._changes(self._name())
+        elif self._take("CREATE", "FLOW"):
+            self._flow()
+        elif self._take("CREATE"):
+            self._create()
+        else:
+            raise self._not_taken("no statement that declares a table: a definition has tables only")
+
+    # --- words -------------------------------------------------------------------------------------------------------
+
+    def _word(self, ahead: int = 0) -> str:
+        return self.tokens.word(self.at + ahead)
+
+    def _take(self, *words: str) -> bool:
+        if any(self._word(n) != word for n, word in enumerate(words)):
+            return False
+        self.at += len(words)
+        return True
+
+    def _line(self, at: int | None = None) -> int:
+        return self.before + self.tokens.line(min(self.at if at is None else at, len(self.tokens) - 1))
+
+    def _not_taken(self, why: str) -> NotTaken:
+        return NotTaken(why, self._line() - self.before)
+
+    def _name(self) -> str:
+        """A name, with its catalog and schema if they stand there."""
+        if self.at >= len(self.tokens):
+            raise self._not_taken("a name is missing")
+        parts = [self.tokens.name(self.at)]
+        self.at += 1
+        while self.tokens.is_type(self.at, TokenType.DOT):
+            parts.append(self.tokens.name(self.at + 1))
+            self.at += 2
+        return address(parts)
+
+    def _in_parentheses(self) -> tuple[int, int]:
+        """The tokens within the parentheses that come next, which are passed."""
+        if not self.tokens.is_type(self.at, TokenType.L_PAREN):
+            raise self._not_taken("a parenthesis is expected")
+        first, end = self.at + 1, self.tokens.closing(self.at)
+        self.at = end + 1
+        return first, end
+
+    def _items(self, first: int, end: int) -> list[tuple[int, int]]:
+        """What stands between commas."""
+        cuts = [i for i in self.tokens.top_level(first, end) if self.tokens.is_type(i, TokenType.COMMA)]
+        begins, ends = [first, *(cut + 1 for cut in cuts)], [*cuts, end]
+        return [(begin, stop) for begin, stop in zip(begins, ends, strict=True) if begin < stop]
+
+    def _names(self) -> list[str]:
+        first, end = self._in_parentheses()
+        return [last_name(self._text(begin, stop)) for begin, stop in self._items(first, end)]
+
+    def _text(self, first: int, end: int) -> str:
+        return self.tokens.compose([], first, end, compact=True)
+
+    # --- CREATE ------------------------------------------------------------------------------------------------------
+
+    def _create(self) -> None:
+        line = self._line(0)
+        words = []
+        while self._word() in _MODIFIERS:
+            words.append(self._word())
+            self.at += 1
+        what = self._word()
+        if what not in ("TABLE", "VIEW"):
+            raise self._not_taken(f"CREATE {what or self.tokens.raw(self.at)} declares no table")
+        self.at += 1
+        self._take("IF", "NOT", "EXISTS")
+        view = what == "VIEW" and "MATERIALIZED" not in words
+        dataset = Dataset(self._name(), line, "view" if view else "materialized")
+        self.source.declared.setdefault(dataset.name, line)
+        if "STREAMING" in words or "INCREMENTAL" in words:
+            dataset.kind = "view" if view else "streaming"
+        if self.tokens.is_type(self.at, TokenType.L_PAREN):
+            self._columns(dataset)
+        query = self._clauses(dataset)
+        if query is not None:
+            found = rewritten(self.tokens, query, self.before)
+            dataset.query, dataset.files, dataset.query_line = found.query, found.files, self._line(query)
+        elif dataset.kind != "streaming":
+            raise self._not_taken(f"{dataset.name} has no query")
+        if self.source.named(dataset.name):
+            self.source.unnamed[f"{dataset.name}, declared once more"] = line
+            raise self._not_taken(f"there is a dataset {dataset.name} already")
+        self.source.datasets.append(dataset)
+
+    def _columns(self, dataset: Dataset) -> None:
+        typed = []
+        for first, end in self._items(*self._in_parentheses()):
+            if self.tokens.word(first) == "CONSTRAINT":
+                self._constraint(dataset, first, end)
+            elif self.tokens.word(first) in ("PRIMARY", "FOREIGN"):
+                self.source.leave(self._line(first), self._text(first, end), "it is told there, and not enforced: keys")
+            else:
+                typed += self._column(dataset, first, end)
+        dataset.schema = ", ".join(typed)
+
+    def _column(self, dataset: Dataset, first: int, end: int) -> list[str]:
+        stops = ("NOT", "COMMENT", "GENERATED", "DEFAULT", "MASK", "CONSTRAINT", "PRIMARY")
+        stop = next((i for i in self.tokens.top_level(first, end) if self.tokens.word(i) in stops and i > first), end)
+        if stop < end:
+            what = f"{self._text(stop, end)} of {dataset.name}.{self.tokens.name(first)}"
+            self.source.leave(self._line(stop), what, "a column has a name and a type; a rule can say NOT NULL")
+        if self.tokens.name(first).lower() == "_rescued_data":
+            return []  # bronze has it always
+        if stop == first + 1:
+            self.source.leave(self._line(first), f"{dataset.name}.{self.tokens.name(first)}", "it has no type")
+            return []
+        return [self._text(first, stop)]
+
+    def _constraint(self, dataset: Dataset, first: int, end: int) -> None:
+        name, line = self.tokens.name(first + 1), self._line(first)
+        if self.tokens.word(first + 2) != "EXPECT":
+            self.source.leave(line, self._text(first, end), "only CONSTRAINT … EXPECT is checked")
+            return
+        close = self.tokens.closing(first + 3)
+        behind = tuple(self.tokens.word(i) for i in range(close + 1, end))
+        action = _ACTIONS.get(behind[2:]) if behind[:2] == ("ON", "VIOLATION") else None
+        if behind and action is None:
+            self.source.leave(
+                line, f"{self._text(close + 1, end)} of {name}", "rows that break it are kept and counted"
+            )
+        condition = self._text(first + 4, close)
+        dataset.rules.append(Rule(name, condition, action or "expect", line))
+
+    def _clauses(self, dataset: Dataset) -> int | None:
+        """Reads what stands between the columns and the query; where the query begins, if there is one."""
+        while self.at < len(self.tokens):
+            if self._take("AS"):
+                return self.at if self.at < len(self.tokens) else None
+            if self._word() == "SELECT" or (self._word() == "WITH" and self._word(2) == "AS"):
+                return self.at
+            if self._take("COMMENT"):
+                dataset.comment = unquoted(self.tokens.raw(self.at))
+                self.at += 1
+            elif self._take("FLOW", "AUTO", "CDC"):
+                self._changes(dataset.name)
+            else:
+                self._leave_clause(dataset)
+        return None
+
+    def _leave_clause(self, dataset: Dataset) -> None:
+        first = self.at
+        self.at += 1
+        while self.at < len(self.tokens) and self._word() not in (*_CLAUSES, "SELECT"):
+            if self.tokens.is_type(self.at, TokenType.L_PAREN):
+                self.at = self.tokens.closing(self.at)
+            self.at += 1
+        what = f"{self._text(first, self.at)} of {dataset.name}"
+        self.source.leave(self._line(first), what, "tables are kept without it (maintenance and database say the rest)")
+
+    # --- changes -----------------------------------------------------------------------------------------------------
+
+    def _flow(self) -> None:
+        name = self._name()
+        if self._take("COMMENT"):
+            self.at += 1
+        if self._take("AS", "AUTO", "CDC", "INTO") or self._take("AS", "APPLY", "CHANGES", "INTO"):
+            self._changes(self._name())
+            return
+        line = self._line(0)
+        if self._take("AS", "INSERT", "INTO"):
+            self._take("ONCE")
+            self.source.unnamed[f"the flow {name} into {self._name()}"] = line
+        once = "ONCE" in {self.tokens.word(i) for i in range(self.at, len(self.tokens))}
+        instead = "land the files once" if once else "let the files land in one folder, or UNION in gold"
+        raise self._not_taken(f"the flow {name} is one of several into a table: {instead}")
+
+    def _changes(self, target: str) -> None:
+        line = self._line(0)
+        if not self._take("FROM"):
+            raise self._not_taken("AUTO CDC needs FROM (snapshots: write apply_changes_from_snapshot)")
+        found = rewritten(self.tokens, self.at, self.before, only_table=True)
+        self.at = found.end
+        if found.files is not None:
+            raise self._not_taken("AUTO CDC reads a table here: declare one for the files")
+        fields: dict[str, object] = {}
+        while self.at < len(self.tokens):
+            self._change(target, fields)
+        if not {"keys", "sequence_by"} <= fields.keys():
+            raise self._not_taken("AUTO CDC needs KEYS (…) and SEQUENCE BY a column")
+        source = re.sub(r"^STREAM\((.*)\)$", r"\1", found.query or "").replace("`", "").lower()
+        self.source.changes.append(Changes(target, source, fields, line))
+
+    def _change(self, target: str, fields: dict[str, object]) -> None:
+        """One clause of AUTO CDC."""
+        if self._take("KEYS"):
+            fields["keys"] = self._names()
+        elif self._take("IGNORE", "NULL", "UPDATES"):
+            fields["ignore_null_updates"] = True
+        elif self._take("APPLY", "AS", "DELETE", "WHEN"):
+            fields["apply_as_deletes"] = self._until_clause()
+        elif self._take("APPLY", "AS", "TRUNCATE", "WHEN"):
+            what = f"APPLY AS TRUNCATE WHEN {self._until_clause()} of {target}"
+            self.source.leave(self._line(self.at - 1), what, "not yet: replace the files, or delete the rows")
+        elif self._take("SEQUENCE", "BY"):
+            sequence = self._until_clause()
+            if not re.fullmatch(r"[\w.`]+", sequence):
+                raise self._not_taken(f"SEQUENCE BY {sequence} is no column: make one of it in a table before")
+            fields["sequence_by"] = last_name(sequence)
+        elif self._take("COLUMNS"):
+            self._listed(fields, "column_list", "except_column_list")
+        elif self._take("STORED", "AS", "SCD", "TYPE"):
+            fields["stored_as_scd_type"] = self._scd_type()
+        elif self._take("TRACK", "HISTORY", "ON"):
+            self._listed(fields, "track_history_column_list", "track_history_except_column_list")
+        else:
+            raise self._not_taken(f"{self.tokens.raw(self.at)} is not known in AUTO CDC")
+
+    def _scd_type(self) -> int:
+        if (kind := self.tokens.raw(self.at)) not in ("1", "2"):
+            raise self._not_taken(f"SCD TYPE {kind} is neither 1 nor 2")
+        self.at += 1
+        return int(kind)
+
+    def _listed(self, fields: dict[str, object], chosen: str, others: str) -> None:
+        if self.tokens.raw(self.at) == "*":
+            self.at += 1
+            if self._take("EXCEPT"):
+                fields[others] = self._names()
+        elif self.tokens.is_type(self.at, TokenType.L_PAREN):
+            fields[chosen] = self._names()
+        else:
+            fields[chosen] = [last_name(part) for part in self._until_clause().split(",")]
+
+    def _until_clause(self) -> str:
+        """The text up to the next clause of AUTO CDC."""
+        first = self.at
+        ends = {"KEYS", "IGNORE", "APPLY", "SEQUENCE", "COLUMNS", "STORED", "TRACK"}
+        while self.at < len(self.tokens) and (self._word() not in ends or self.at == first):
+            opening = self.tokens.is_type(self.at, TokenType.L_PAREN)
+            self.at = self.tokens.closing(self.at) + 1 if opening else self.at + 1
+        return self._text(first, self.at)

@@ -1,0 +1,107 @@
+"""Which table a name of a source means, and what it is called here: two addresses never become one table."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass
+
+from sluicegate.definition.fields import name_fault
+from sluicegate.tools.scaffold.naming import table_name
+
+
+class Ambiguous(ValueError):
+    """Raised for a name that may mean several tables."""
+
+
+@dataclass(frozen=True)
+class Addresses:
+    """The tables that a source declares, and those that it reads and that are made elsewhere.
+
+    Attributes:
+        names: what each table is called here, by its address in small letters.
+        elsewhere: addresses of those that the source does not declare.
+        means: which address a name means where a dataset reads it, by both.
+    """
+
+    names: Mapping[str, str]
+    elsewhere: Collection[str]
+    means: Mapping[tuple[str, str], str]
+
+    def called(self, reader: str, read: str) -> str:
+        """What the table is called that a dataset reads by a name.
+
+        Raises:
+            Ambiguous: the name may mean several tables.
+        """
+        address = self.means[reader, read]
+        if not address:
+            raise Ambiguous(f"{read} may be one of several tables of this source: write its schema")
+        return self.names[address]
+
+
+def addresses(declared: Iterable[str], reads: Collection[tuple[str, str]]) -> Addresses:
+    """Finds out which tables the names of a source mean.
+
+    A name without a schema means the one declared table of that name. One with a schema means a table that is declared
+    without one, unless the source reads several such addresses, or the table reads its own namesake: these are others.
+
+    Args:
+        declared: addresses of all tables that the source declares, in its order.
+        reads: each dataset's address, with a name that it reads.
+    """
+    own = list(dict.fromkeys(declared))
+    by_last: dict[str, list[str]] = defaultdict(list)
+    for address in own:
+        by_last[_last(address)].append(address)
+    others = _others(by_last, reads)
+    means: dict[tuple[str, str], str] = {}
+    for reader, read in reads:
+        found = [one for one in by_last[_last(read)] if _is_same(one, read) and read not in others and one != reader]
+        if read in own:
+            means[reader, read] = read
+        else:
+            means[reader, read] = read if not found else found[0] if len(found) == 1 else ""
+    elsewhere = [address for address in dict.fromkeys(means.values()) if address and address not in own]
+    return Addresses(_names(own, elsewhere), elsewhere, means)
+
+
+def _others(by_last: Mapping[str, list[str]], reads: Collection[tuple[str, str]]) -> set[str]:
+    """Names with a schema that are no tables of the source, whatever their last part."""
+    own = {address for some in by_last.values() for address in some}
+    qualified = defaultdict(set)
+    for _, read in reads:
+        if "." in read and read not in own:
+            qualified[_last(read)].add(read)
+    found = {read for some in qualified.values() if len(some) > 1 for read in some}
+    return found | {read for reader, read in reads if "." in read and read not in own and _last(reader) == _last(read)}
+
+
+def _last(address: str) -> str:
+    return address.rpartition(".")[2]
+
+
+def _is_same(one: str, other: str) -> bool:
+    """Whether two names may mean one table: one of them says less of where it is."""
+    return f".{one}".endswith(f".{other}") or f".{other}".endswith(f".{one}")
+
+
+def _names(own: Collection[str], elsewhere: Collection[str]) -> dict[str, str]:
+    """A name for each address: its last part, with its schema where another has the same; all of it if not declared."""
+    lasts = Counter(_last(address) for address in (*own, *elsewhere))
+    shorts = Counter(_joined(address, 2) for address in (*own, *elsewhere))
+    names: dict[str, str] = {}
+    for number, address in enumerate((*own, *elsewhere), 1):
+        parts = 9 if address in elsewhere or shorts[_joined(address, 2)] > 1 else 2
+        name = _last(address) if address in own and lasts[_last(address)] == 1 else _joined(address, parts)
+        if name_fault(name):
+            name = table_name(name) or f"table_{number}"
+        free, count = name, 2
+        while free in names.values():
+            free, count = f"{name}_{count}", count + 1
+        names[address] = free
+    return names
+
+
+def _joined(address: str, parts: int) -> str:
+    return "_".join(address.split(".")[-parts:])

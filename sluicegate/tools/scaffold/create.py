@@ -1,0 +1,213 @@
+"""A new pipeline: made of files that are looked at, checked as any other, and there whole or not at all."""
+
+from __future__ import annotations
+
+import filecmp
+import os
+import re
+import shlex
+import shutil
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from sluicegate import definition
+from sluicegate.errors import SourceError, UserError, Where
+from sluicegate.settings import Settings
+from sluicegate.tools.scaffold import group_files, render, staging_folder
+from sluicegate.tools.scaffold.table import NewTable
+
+# What neither Spark's paths nor its patterns have a meaning for.
+_UNSAFE = re.compile(r"[^\w.\- ]", re.ASCII)
+
+
+@dataclass(frozen=True)
+class NewPipeline:
+    """A pipeline that was made.
+
+    Attributes:
+        name: its name.
+        folder: the folder of its definition.
+        tables: its tables.
+        gold: the name of its gold table.
+        landed: the files as they have landed; none if they were not to.
+        landing: the folder that each table's files are to land in, by the table's name.
+    """
+
+    name: str
+    folder: Path
+    tables: list[NewTable]
+    gold: str
+    landed: list[Path]
+    landing: dict[str, str]
+
+    def commands(self) -> list[str]:
+        """The commands that come next, as a person types them."""
+        copies = [] if self.landed else [self._copying(table) for table in self.tables]
+        asked = f"SELECT * FROM {self.name}.{self.gold} LIMIT 10"
+        return [*copies, f"sluicegate run {self.name}", f'sluicegate sql "{asked}"']
+
+    def _copying(self, table: NewTable) -> str:
+        to = f"{self.landing[table.name]}/"
+        if len(table.files) > 5:
+            return f"# copy the {len(table.files):,} files of {table.name} to {to}"
+        return shlex.join(["cp", "--", *(str(file) for file in table.files), to])
+
+    def facts(self) -> dict[str, Any]:
+        """What was found and made, for programs."""
+        return {
+            "pipeline": self.name,
+            "folder": str(self.folder),
+            "tables": [_facts(table) for table in self.tables],
+            "gold": self.gold,
+            "landing": self.landing,
+            "landed": [str(file) for file in self.landed],
+            "next": self.commands(),
+        }
+
+
+def _facts(table: NewTable) -> dict[str, Any]:
+    columns = [
+        {"field": c.field, "column": c.name, "type": c.found.kind, "guess": c.found.is_guess, "remark": c.found.remark}
+        for c in table.columns
+    ]
+    return {
+        "bronze": table.bronze,
+        "silver": table.name,
+        "format": table.looks[0].format,
+        "options": table.looks[0].options,
+        "files": [str(file) for file in table.files],
+        "rows_looked_at": table.rows,
+        "columns": columns,
+        "left": table.left,
+        "keys": table.guess.keys,
+        "no_keys": [{"keys": [*names], "why": why} for names, why in table.guess.no_keys.items()],
+        "guessed": list(dict.fromkeys(text for one in table.looks for text in one.guessed)),
+        "sequence_by": table.guess.sequence_by,
+        "event_time": table.guess.event_time,
+        "pii": table.guess.pii,
+    }
+
+
+def create(name: str, sources: Sequence[str], settings: Settings, land: bool, header: bool | None) -> NewPipeline:
+    """Makes a pipeline for files.
+
+    Args:
+        name: its name.
+        sources: files and folders, each as ``PATH`` or ``TABLE=PATH``.
+        settings: where definitions are, and where files land.
+        land: whether to copy the files to where bronze looks for them.
+        header: whether CSV files have a header; None to guess.
+
+    Raises:
+        UserError: the name is not one, or there is such a pipeline; a file's table has no name of its own; a file that
+            is to land would be written over.
+        SourceError: a file cannot be read, is empty, or of no known format.
+    """
+    folder = staging_folder.demand(name, settings.pipelines)
+    made = group_files.tables(sources, header)
+    landing = {table.name: f"{settings.landing}/{name}/{table.name}" for table in made}
+    if land and "://" in settings.landing:
+        hint = "take --land away, and copy the files with the store's own tools"
+        raise UserError(f"--land copies to a folder, and files land in {settings.landing}", hint=hint)
+    new = NewPipeline(name, folder, made, render.gold_name(render.main_table(made)), [], landing)
+    _demand_gold_name(new)
+    with staging_folder.half_written(name, folder) as half:
+        for file, text in render.files(name, made).items():
+            (half / file).write_text(text, "utf-8")
+        definition.load_file(half / "pipeline.yaml", settings)
+        landed = _land(new, land)
+        try:
+            half.rename(folder)
+        except BaseException:
+            _take_back(landed)
+            raise
+    return NewPipeline(name, folder, made, new.gold, [target for _, target, _ in landed], landing)
+
+
+def _demand_gold_name(new: NewPipeline) -> None:
+    if any(new.gold in (table.name, table.bronze) for table in new.tables):
+        told = render.main_table(new.tables)
+        hint = f"give one of them another name: TABLE={told.files[0]}"
+        raise UserError(f"two tables would have the name {new.gold}: that of a file, and the one in gold", hint=hint)
+
+
+# --- landing ---------------------------------------------------------------------------------------------------------
+
+Landed = tuple[Path, Path, bool]
+"""A file, where it lands, and whether it is to be copied: it may be there already."""
+
+
+def _land(new: NewPipeline, land: bool) -> list[Landed]:
+    """Copies the files, or only makes the folders for them."""
+    folders = {table.name: Path(new.landing[table.name]) for table in new.tables}
+    if not land:
+        if not any("://" in where for where in new.landing.values()):
+            for folder in folders.values():
+                folder.mkdir(parents=True, exist_ok=True)
+        return []
+    plan = [one for table in new.tables for one in _planned(table, folders[table.name])]
+    done: list[Landed] = []
+    try:
+        for source, target, copied in plan:
+            if copied:
+                _copy(source, target)
+            done.append((source, target, copied))
+    except BaseException as error:
+        _take_back(done)
+        if isinstance(error, OSError):
+            raise SourceError(
+                "a file could not be copied", cause=str(error), hint="see to it, and try again"
+            ) from error
+        raise
+    return done
+
+
+def _planned(table: NewTable, folder: Path) -> list[Landed]:
+    found: list[Landed] = []
+    taken: set[str] = set()
+    for file in table.files:
+        name = _file_name(file.name)
+        count = 2
+        while name in taken:
+            name, count = f"{count}-{_file_name(file.name)}", count + 1
+        taken.add(name)
+        target = folder / name
+        if target.exists() and not filecmp.cmp(file, target, shallow=False):
+            hint = "move it away, or choose another name for the pipeline"
+            raise UserError("another file would be written over", where=Where(file=str(target)), hint=hint)
+        found.append((file, target, not target.exists()))
+    others = {path.name for path in folder.iterdir()} - taken if folder.is_dir() else set()
+    if others:
+        what = f"there are other files in {folder}, which would be read as well"
+        raise UserError(what, where=Where(file=str(folder / min(others))), hint="move them away")
+    return found
+
+
+def _file_name(name: str) -> str:
+    """A name that Spark can read by and that is neither hidden nor temporary."""
+    plain = _UNSAFE.sub("-", name).lstrip("._-") or "file"
+    return plain if plain[-1] != "~" else plain[:-1] + "-"
+
+
+def _copy(source: Path, target: Path) -> None:
+    """Copies a file with its time, so that it appears whole or not at all."""
+    target.parent.mkdir(parents=True, exist_ok=True)
+    half = target.with_name(f".{target.name}.part")
+    try:
+        shutil.copyfile(source, half)
+        shutil.copystat(source, half)
+        half.replace(target)
+    finally:
+        half.unlink(missing_ok=True)
+
+
+def _take_back(done: Sequence[Landed]) -> None:
+    """Takes away what has been copied, and folders that are empty then."""
+    for _, target, copied in done:
+        if copied:
+            target.unlink(missing_ok=True)
+            for folder in (target.parent, target.parent.parent):
+                if not any(os.scandir(folder)):
+                    folder.rmdir()

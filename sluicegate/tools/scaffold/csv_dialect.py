@@ -1,0 +1,145 @@
+"""How a CSV text is written: its separator, its header and its quotes, by a look at its first lines."""
+
+from __future__ import annotations
+
+import csv
+import io
+import re
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from sluicegate.tools.scaffold import csv_header
+
+SEPARATORS = (",", ";", "\t", "|")
+
+# Rows by which the separator is told, and the longest value that is looked at, in characters.
+_FIRST, _LONGEST = 200, 1 << 20
+
+
+@dataclass(frozen=True)
+class CsvText:
+    """A CSV text.
+
+    Attributes:
+        options: options of Spark's reader that its texts need.
+        columns: names of its columns; ``_c0``, ``_c1``, … where it names none, as Spark calls them.
+        rows: rows below the header; a value that is empty is None.
+        guessed: what of that is a guess, in words.
+        doubt: whether the first line may be a header all the same, or may be none.
+    """
+
+    options: dict[str, str]
+    columns: list[str]
+    rows: list[list[str | None]]
+    guessed: list[str]
+    doubt: bool = False
+
+
+def read(text: str, whole: bool, most: int, header: bool | None = None) -> CsvText | None:
+    """Reads the beginning of a CSV text.
+
+    Args:
+        text: the text, or its beginning.
+        whole: whether it is all of the text; else its last line may be cut off.
+        most: most rows to read.
+        header: whether there is a header; None to guess.
+
+    Returns:
+        what it is; None if it is no table.
+    """
+    backslash = re.search(r'\\"', text) is not None
+    separator = max(SEPARATORS, key=lambda one: _fit(_rows(text, one, whole, _FIRST, backslash)))
+    found = _rows(text, separator, whole, most + 1, backslash)
+    if not found:
+        return None
+    wide = len(found[0]) if header else max(Counter(len(row) for row in found).items(), key=lambda one: one[1])[0]
+    guessed, doubt = [], False
+    if header is None:
+        header, doubt, told = csv_header.guess(found)
+        guessed.append(told)
+    names = found[0] if header else [""] * max(wide, len(found[0]))
+    columns = named(names)
+    rows = [_filled(row, len(columns)) for row in found[header : most + header]]
+    options = {"header": "true" if header else "false"}
+    if separator != ",":
+        options["sep"] = separator
+    if '"' in text and not backslash:
+        options["escape"] = '"'  # as most programs write it: a quote in a quoted value is doubled
+    if any("\n" in value for row in found for value in row):
+        options["multiLine"] = "true"
+    return CsvText(options, columns, rows, guessed, doubt)
+
+
+def named(header: Sequence[str]) -> list[str]:
+    """Names of columns by a header: ``_c0``, ``_c1``, … where it names none, as Spark calls them."""
+    return [name or f"_c{number}" for number, name in enumerate(header)]
+
+
+def numbered(names: Sequence[str]) -> list[tuple[str, int]]:
+    """Each name with how many of the same stand before it: the second is in rescued data, a third is lost there."""
+    seen = Counter[str]()
+    found = []
+    for name in names:
+        found.append((name, seen[name]))
+        seen[name] += 1
+    return found
+
+
+def records(lines: Iterable[str], options: Mapping[str, str]) -> Iterator[list[str | None]]:
+    """All rows of a CSV text that are not blank, the header too; a value that is empty is None.
+
+    Args:
+        lines: the text, line by line, with the ends of its lines.
+        options: options of Spark's reader, as ``read`` gives them.
+
+    Raises:
+        csv.Error: it cannot be read any further.
+    """
+    backslash = options.get("escape") != '"'
+    for row in _reader(lines, options.get("sep", ","), backslash):
+        if any(value.strip() for value in row):
+            yield [value.replace("\r\n", "\n") or None for value in row]
+
+
+def _filled(row: Sequence[str], count: int) -> list[str | None]:
+    return [value or None for value in [*row, *[""] * (count - len(row))][:count]]
+
+
+def _rows(text: str, separator: str, whole: bool, most: int, backslash: bool) -> list[list[str]]:
+    """Rows that are not blank; one that is cut off by the end of the look is left out."""
+    found = []
+    ahead = _safely(_reader(io.StringIO(text, newline=""), separator, backslash))
+    last: list[str] | None = None
+    for row in ahead:
+        if last:
+            found.append(last)
+        if len(found) >= most:
+            return found
+        last = row
+    if last and (whole or not found):
+        found.append(last)
+    return found
+
+
+def _reader(lines: Iterable[str], separator: str, backslash: bool) -> Iterator[list[str]]:
+    csv.field_size_limit(max(csv.field_size_limit(), _LONGEST * 8))
+    escape = "\\" if backslash else None
+    return csv.reader(lines, delimiter=separator, escapechar=escape, doublequote=not backslash)
+
+
+def _safely(reader: Iterator[list[str]]) -> Iterator[list[str]]:
+    try:
+        for row in reader:
+            if any(value.strip() for value in row):
+                yield [value.replace("\r\n", "\n") for value in row]
+    except csv.Error:
+        return
+
+
+def _fit(rows: list[list[str]]) -> tuple[float, int]:
+    """How well a separator fits: the share of rows with the usual number of columns, then that number."""
+    if not rows:
+        return (0.0, 0)
+    columns, often = max(Counter(len(row) for row in rows).items(), key=lambda one: (one[1], one[0]))
+    return (0.0, 0) if columns < 2 else (round(often / len(rows), 1), columns)

@@ -1,0 +1,194 @@
+"""Which of the given files and folders make which table."""
+
+from __future__ import annotations
+
+import itertools
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from sluicegate.definition.fields import name_fault
+from sluicegate.errors import SourceError, UserError, Where
+from sluicegate.landing.file_names import UNFINISHED
+from sluicegate.tools.scaffold.naming import table_name
+from sluicegate.tools.scaffold.sniff import Look, look
+from sluicegate.tools.scaffold.table import NewTable, make
+
+LOOKED = 100
+"""Most files of a folder that are looked at, of each ending."""
+
+
+@dataclass
+class _Group:
+    """Files that are alike: of one format and shape, and of one folder unless a person puts them together."""
+
+    looks: list[Look] = field(default_factory=list)
+    others: list[Path] = field(default_factory=list)
+
+    @property
+    def files(self) -> list[Path]:
+        return [*(one.path for one in self.looks), *self.others]
+
+    @property
+    def folder(self) -> Path:
+        return self.looks[0].path.parent
+
+    def takes(self, one: Look) -> bool:
+        """Whether a file is like the first of the group."""
+        first = self.looks[0]
+        told_by = ("sep", "header") if one.format == "csv" else ("multiLine",)
+        if one.format != first.format or any(one.options.get(name) != first.options.get(name) for name in told_by):
+            return False
+        mine, other = {*first.columns}, {*one.columns}
+        return 2 * len(mine & other) >= len(mine | other)
+
+
+def tables(sources: Sequence[str], header: bool | None = None) -> list[NewTable]:
+    """The tables that files make.
+
+    Args:
+        sources: files and folders, each as ``PATH`` or ``TABLE=PATH``.
+        header: whether CSV files have a header; None to guess for each.
+
+    Raises:
+        SourceError: a file cannot be read, is empty, or of no known format.
+        UserError: there is no such file, a name cannot be that of a table, or two tables would have one name.
+    """
+    given: dict[str | None, list[Path]] = {}
+    folders: set[Path] = set()
+    for name, path in map(_split, sources):
+        given.setdefault(name, []).extend(_files(path))
+        folders |= {path} if path.is_dir() else set()
+    made: list[NewTable] = []
+    for name, files in given.items():
+        files = list(dict.fromkeys(files))
+        groups = _groups([files], header) if name else _groups(_by_place(files), header)
+        if name and len(groups) > 1:
+            told = "; ".join(", ".join(file.name for file in group.files[:2]) for group in groups)
+            what = f"the files of {name} are of {len(groups)} shapes, and it is one table"
+            raise UserError(what, cause=told, hint="name the files of each table: TABLE=FILE")
+        for group in groups:
+            _options_of_all(group)
+            alone = [other.folder for other in groups].count(group.folder) == 1
+            of_folder = alone and any(group.folder.is_relative_to(folder) for folder in folders)
+            made.append(make(name or _name(group, of_folder=of_folder), group.looks, group.files))
+    _demand_names_that_differ(made)
+    return made
+
+
+def _split(source: str) -> tuple[str | None, Path]:
+    """A name for a table, if one is given, and the path."""
+    found = re.fullmatch(r"(\w+)=(.+)", source, re.DOTALL)
+    if found is None or Path(source).exists():
+        return None, Path(source).absolute()
+    if fault := _table_fault(found[1]):
+        raise UserError(fault, hint="as in orders=data/orders.csv")
+    return found[1], Path(found[2]).absolute()
+
+
+def _table_fault(name: str) -> str:
+    if fault := name_fault(name):
+        return fault
+    ending = next((ending for ending in ("_quarantine", "_deidentified") if name.endswith(ending)), "")
+    return f"{name} cannot be the name of a table, as it ends in {ending}" if ending else ""
+
+
+def _files(path: Path) -> list[Path]:
+    """The file, or all in the folder, at a path."""
+    if path.is_dir():
+        found = sorted(_below(path))
+        if not found:
+            raise SourceError(f"there is no file in {path}", where=Where(file=str(path)), hint="name a file")
+        return found
+    if not path.is_file():
+        raise SourceError(f"there is no file {path}", where=Where(file=str(path)), hint="name a file or a folder")
+    return [path]
+
+
+def _groups(places: Iterable[list[Path]], header: bool | None) -> list[_Group]:
+    """The files of some places in groups that are alike."""
+    groups: list[_Group] = []
+    for files in places:
+        own: list[_Group] = []
+        for one in _like_others([look(file, header) for file in files[:LOOKED]]):
+            group = next((group for group in own if group.takes(one)), None)
+            if group is None:
+                own.append(group := _Group())
+            group.looks.append(one)
+        if len(files) > LOOKED and len(own) > 1:
+            folder = files[0].parent
+            what = f"{folder} has {len(files):,} files, and the first {LOOKED} of them are of {len(own)} shapes"
+            raise UserError(what, where=Where(file=str(folder)), hint="put the files of each table into a folder")
+        own[0].others += files[LOOKED:]
+        groups += own
+    return groups
+
+
+def _like_others(looks: list[Look]) -> list[Look]:
+    """Looks of files that lie together: where a header is in doubt, that of another file is one here too."""
+    known = [one.columns for one in looks if one.options.get("header") == "true"]
+    headed = [look(one.path, header=True) if one.doubt else one for one in looks]
+    return [other if other.columns in known else one for one, other in zip(looks, headed, strict=True)]
+
+
+def _below(folder: Path) -> Iterator[Path]:
+    """The files in a folder and below that bronze would read: neither hidden nor unfinished."""
+    for path in folder.rglob("*"):
+        name = str(path.relative_to(folder))
+        if path.is_file() and not re.search(UNFINISHED.replace(r"\z", r"\Z"), name):
+            yield path
+
+
+def _by_place(files: Sequence[Path]) -> list[list[Path]]:
+    """Files of one folder and ending together."""
+    found: dict[tuple[Path, str], list[Path]] = {}
+    for file in files:
+        ending = re.sub(r"\.(gz|bz2)$", "", file.name.lower())
+        found.setdefault((file.parent, Path(ending).suffix), []).append(file)
+    return list(found.values())
+
+
+def _options_of_all(group: _Group) -> None:
+    """Lets all looks of a group have the options that any of its files needs: one table reads them all."""
+    options: dict[str, str] = {}
+    for one in group.looks:
+        other = one.options.get("encoding")
+        if options.setdefault("encoding", other or "") != (other or ""):
+            hint = "write them all in UTF-8"
+            raise SourceError(f"{one.path.name} is in another encoding than {group.looks[0].path.name}", hint=hint)
+    for one in group.looks:
+        options |= one.options
+    for one in group.looks:
+        one.options.update({name: value for name, value in options.items() if value})
+
+
+def _name(group: _Group, *, of_folder: bool) -> str:
+    """The name of a table: that of its folder or its one file, or what the names of its files have in common."""
+    stems = [re.sub(r"(\.[A-Za-z0-9]{1,8}){1,2}$", "", file.name) for file in group.files]
+    by_files = table_name(stems[0] if len(stems) == 1 else _common(stems))
+    by_folder = table_name(group.folder.name)
+    name = by_folder or by_files if of_folder else by_files or by_folder
+    if not name:
+        first = group.files[0]
+        hint = f"give it one: TABLE={first}"
+        raise UserError(f"no name of a table can be made from {first.name}", where=Where(file=str(first)), hint=hint)
+    return name
+
+
+def _common(stems: Sequence[str]) -> str:
+    """What names begin with, without the number or the half of a word that is behind it."""
+    same = itertools.takewhile(lambda letters: len(set(letters)) == 1, zip(*stems, strict=False))
+    return re.sub(r"[\W\d_]+$", "", "".join(letters[0] for letters in same))
+
+
+def _demand_names_that_differ(made: Sequence[NewTable]) -> None:
+    """Refuses two tables with one name, in different layers too."""
+    first: dict[str, NewTable] = {}
+    for table in made:
+        for name in (table.name, table.bronze):
+            other = first.setdefault(name, table)
+            if other is not table:
+                files = f"{other.files[0]} and {table.files[0]}"
+                hint = f"give one of them another name: TABLE={table.files[0]}"
+                raise UserError(f"two tables would have the name {name}", cause=f"they come of {files}", hint=hint)

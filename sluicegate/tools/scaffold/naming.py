@@ -1,0 +1,95 @@
+"""Names and texts of a user's files, made safe for a definition, for SQL and for the comments in both."""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Collection
+
+import yaml
+from sqlglot.dialects.spark import Spark
+from sqlglot.errors import TokenError
+from sqlglot.tokenizer_core import TokenType
+
+from sluicegate.definition.fields import IDENTIFIER, RESERVED
+from sluicegate.schema.values import quoted
+from sluicegate.sql.types import REFUSED
+
+# Names of types that are common names of columns, too, and mean them wherever a column can stand.
+_PLAIN = {"date", "time", "name", "day", "index", "comment", "text", "percent"}
+
+
+def table_name(text: str) -> str:
+    """A name that a table may have, made from that of a file or folder; empty if nothing of it can stand in one."""
+    name = _ascii(text).lower().strip("_")
+    name = re.sub(r"^[0-9_]+", "", name) or (f"t_{name}" if name else "")
+    while name.endswith(("_quarantine", "_deidentified")):
+        name = name.rpartition("_")[0]
+    return name[:60].rstrip("_")
+
+
+def column_name(field: str, number: int, taken: Collection[str]) -> str:
+    """The name of a column in silver for a field of the files.
+
+    Args:
+        field: the field's name; it stays as it is if it can.
+        number: its place among the fields, counted from 1.
+        taken: names in small letters that other columns have.
+    """
+    name = field if field.isidentifier() and not field.startswith("_") else _ascii(field).strip("_").lower()
+    if re.fullmatch(r"_c[0-9]+|", field) or not name:
+        name = f"column_{number}"
+    if name[0].isdigit():
+        name = f"c_{name}"
+    if name.lower() in RESERVED:
+        name = f"{name}_"
+    free, count = name, 2
+    while free.lower() in taken:
+        free, count = f"{name}_{count}", count + 1
+    return free
+
+
+def _ascii(text: str) -> str:
+    plain = unicodedata.normalize("NFKD", text.replace("ß", "ss")).encode("ascii", "ignore").decode()
+    return re.sub(r"[^A-Za-z0-9]+", "_", plain)
+
+
+def in_bronze(field: str) -> bool:
+    """Whether a field can be a column of a bronze table; if not, it is in its rescued data."""
+    return bool(field) and not REFUSED & set(field) and field.lower() not in RESERVED
+
+
+def sayable(field: str) -> bool:
+    """Whether a field's name can be written down in SQL: no line breaks or the like are in it."""
+    return field.replace("\xa0", " ").isprintable() and field != ""
+
+
+def ident(name: str) -> str:
+    """A name as SQL has it, in backticks where it needs them."""
+    if IDENTIFIER.fullmatch(name) and (name.lower() in _PLAIN or _is_word(name)):
+        return name
+    return quoted(name)
+
+
+def _is_word(name: str) -> bool:
+    try:
+        tokens = Spark().tokenize(name)
+    except TokenError:
+        return False
+    return len(tokens) == 1 and tokens[0].token_type == TokenType.VAR
+
+
+def scalar(text: str) -> str:
+    """A text as YAML has it, in quotes where it needs them."""
+    if re.fullmatch(r"[A-Za-z_]\w*(\.sql)?", text, re.ASCII) and yaml.safe_load(text) == text:
+        return text
+    return str(yaml.dump(text, default_style='"', allow_unicode=True, width=1 << 30)).strip()
+
+
+def told(text: str, most: int = 100) -> str:
+    """A text as it can stand in a comment, of one line and of no more than so many characters.
+
+    A backslash at the end of a comment would make Spark take the next line into it.
+    """
+    plain = "".join(char if char.isprintable() else "�" for char in text).replace("\\", "/")
+    return plain if len(plain) <= most else plain[: most - 1] + "…"

@@ -1,0 +1,279 @@
+"""Whether columns name a row in all rows of all files. What only the first rows show is no key: rows would be lost."""
+
+from __future__ import annotations
+
+import csv
+import hashlib
+import io
+import re
+import zlib
+from array import array
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, date, datetime, timedelta
+from decimal import Decimal, InvalidOperation
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyarrow import parquet
+
+from sluicegate.errors import SourceError
+from sluicegate.tools.scaffold import csv_dialect, sniff
+from sluicegate.tools.scaffold.sniff import Look
+from sluicegate.tools.scaffold.suggest import Column
+
+MOST_ROWS = 5_000_000
+"""Rows of a table beyond which no key is proved: each takes some bytes of memory and some microseconds."""
+
+MOST_BYTES = 1 << 30
+"""Bytes of a table's files, unpacked, beyond which no key is proved."""
+
+MOST_ARRAY = 64 << 20
+"""Bytes of a file that is one JSON value, which is read at once."""
+
+
+@dataclass(frozen=True)
+class Proof:
+    """What all rows say of columns that may be keys.
+
+    Attributes:
+        keys: names of the columns.
+        why_not: why they are no keys; empty if each row has other values in them, and none is NULL.
+        rows: rows that were read.
+    """
+
+    keys: list[str]
+    why_not: str
+    rows: int
+
+
+class _Unproved(Exception):
+    """Raised when not all rows can be read, with the reason."""
+
+
+@dataclass
+class _Candidate:
+    """Columns that may be keys, and what has been seen of them."""
+
+    names: list[str]
+    places: list[int]
+    seen: array[int] = field(default_factory=lambda: array("Q"))
+    empty: int = 0
+
+    def take(self, values: Sequence[Any]) -> None:
+        """Takes a row. Two rows that are the same always count as such; of 2**64 others two may."""
+        key = tuple(values[place] for place in self.places)
+        if None in key:
+            self.empty += 1
+        elif len(key) == 1 and type(key[0]) is int and key[0] >= 0:
+            self.seen.append(key[0])
+        else:
+            digest = hashlib.blake2b(repr(key).encode("utf-8", "surrogatepass"), digest_size=8).digest()
+            self.seen.append(int.from_bytes(digest, "little"))
+
+    def proof(self, rows: int) -> Proof:
+        """What all rows say."""
+        if self.empty:
+            return Proof(self.names, f"not proved: {self.empty:,} of {rows:,} rows have no value there that fits", rows)
+        values = pa.Array.from_buffers(pa.uint64(), len(self.seen), [None, pa.py_buffer(self.seen)])
+        doubled = len(self.seen) - pc.count_distinct(values).as_py()
+        why = f"not unique: {doubled:,} of {rows:,} rows would be set aside as duplicates" if doubled else ""
+        return Proof(self.names, why, rows)
+
+
+def prove(
+    looks: Sequence[Look], files: Sequence[Path], columns: Sequence[Column], candidates: Sequence[Sequence[str]]
+) -> list[Proof]:
+    """Reads all files of a table, to see which of some columns name its rows.
+
+    Values are compared as silver will have them, by their types: ``1`` and ``01`` are one BIGINT.
+
+    Args:
+        looks: what the files show that were looked at.
+        files: all files, also others.
+        columns: the columns of the table.
+        candidates: names of columns that may be keys.
+
+    Returns:
+        a proof for each candidate; of the first alone if that is proved.
+    """
+    if not candidates:
+        return []
+    first = _proofs(looks, files, columns, candidates[:1])
+    # The others cost as much again, and are needed but seldom.
+    return first if not first[0].why_not else first + _proofs(looks, files, columns, candidates[1:])
+
+
+def _proofs(
+    looks: Sequence[Look], files: Sequence[Path], columns: Sequence[Column], candidates: Sequence[Sequence[str]]
+) -> list[Proof]:
+    if not candidates:
+        return []
+    needed = [n for n, column in enumerate(columns) if any(column.name in names for names in candidates)]
+    fields = [_field(columns, n) for n in needed]
+    values = [_value(columns[n], typed=looks[0].format == "parquet") for n in needed]
+    names = [columns[n].name for n in needed]
+    some = [_Candidate([*keys], [names.index(key) for key in keys]) for keys in candidates]
+    by_path = {one.path: one for one in looks}
+    rows, budget = 0, _Budget()
+    try:
+        for file in files:
+            for row in _rows(file, by_path.get(file, looks[0]), fields, budget):
+                rows += 1
+                if rows > MOST_ROWS:
+                    raise _Unproved(f"there are more than {MOST_ROWS:,} rows")
+                cast = [of(value) for of, value in zip(values, row, strict=True)]
+                for candidate in some:
+                    candidate.take(cast)
+    except _Unproved as error:
+        return [Proof(one.names, f"not proved: {error}", rows) for one in some]
+    except (SourceError, OSError, EOFError, ValueError, RecursionError, csv.Error, pa.ArrowException, zlib.error):
+        return [Proof(one.names, "not proved: a file cannot be read to its end", rows) for one in some]
+    return [one.proof(rows) for one in some]
+
+
+def _field(columns: Sequence[Column], number: int) -> tuple[str, int]:
+    """A column's field, and how many columns of the same field stand before it."""
+    name = columns[number].field
+    return name, sum(column.field == name for column in columns[:number])
+
+
+# --- rows ------------------------------------------------------------------------------------------------------------
+
+
+class _Budget:
+    """How much may still be read."""
+
+    def __init__(self) -> None:
+        self.left = MOST_BYTES
+
+    def take(self, count: int) -> None:
+        self.left -= count
+        if self.left < 0:
+            raise _Unproved(f"there are more than {MOST_BYTES >> 20:,} MiB")
+
+
+def _rows(file: Path, like: Look, fields: Sequence[tuple[str, int]], budget: _Budget) -> Iterator[list[Any]]:
+    """All rows of a file, each with its values of some fields."""
+    if like.format == "parquet":
+        budget.take(file.stat().st_size)
+        yield from _of_parquet(file, fields)
+        return
+    encoding = "iso-8859-1" if like.options.get("encoding") else "utf-8-sig"
+    with sniff.unpacked(file) as raw, io.TextIOWrapper(raw, encoding=encoding, newline="") as text:
+        lines = _counted(text, budget)
+        if like.format == "csv":
+            yield from _of_csv(lines, like, fields)
+        elif like.options.get("multiLine"):
+            yield from _of_value(text, fields)
+        else:
+            yield from _of_lines(lines, fields)
+
+
+def _counted(lines: Iterable[str], budget: _Budget) -> Iterator[str]:
+    for line in lines:
+        budget.take(len(line))
+        yield line
+
+
+def _of_csv(lines: Iterable[str], like: Look, fields: Sequence[tuple[str, int]]) -> Iterator[list[Any]]:
+    rows = csv_dialect.records(lines, like.options)
+    names = like.columns
+    if like.options.get("header") == "true":
+        names = csv_dialect.named([name or "" for name in next(rows, [])])
+    found = {name: place for place, name in enumerate(csv_dialect.numbered(names))}
+    places = [found.get(one) for one in fields]
+    for row in rows:
+        if "multiLine" not in like.options and any(value and "\n" in value for value in row):
+            raise _Unproved("a value further down has a line break: the option multiLine is missing")
+        yield [None if place is None or place >= len(row) else row[place] for place in places]
+
+
+def _of_lines(lines: Iterable[str], fields: Sequence[tuple[str, int]]) -> Iterator[list[Any]]:
+    for line in lines:
+        if line.strip():
+            yield _of_record(sniff.DECODER.decode(line.strip()), fields)
+
+
+def _of_value(text: Any, fields: Sequence[tuple[str, int]]) -> Iterator[list[Any]]:
+    whole = text.read(MOST_ARRAY + 1)
+    if len(whole) > MOST_ARRAY:
+        raise _Unproved(f"a file of one JSON value has more than {MOST_ARRAY >> 20:,} MiB")
+    value = sniff.DECODER.decode(whole.strip())
+    for record in value if isinstance(value, list) else [value]:
+        yield _of_record(record, fields)
+
+
+def _of_record(record: Any, fields: Sequence[tuple[str, int]]) -> list[Any]:
+    if not isinstance(record, dict):
+        raise _Unproved("there is a JSON value that is no object")
+    return [None if at else record.get(name) for name, at in fields]
+
+
+def _of_parquet(file: Path, fields: Sequence[tuple[str, int]]) -> Iterator[list[Any]]:
+    with parquet.ParquetFile(file) as opened:
+        found = {name: place for place, name in enumerate(csv_dialect.numbered(opened.schema_arrow.names))}
+        if missing := [name for name, at in fields if (name, at) not in found]:
+            raise _Unproved(f"{file.name} has no column {missing[0]}")
+        for batch in opened.iter_batches(columns=[name for name, _ in fields]):
+            plain = [_micros(batch.column(batch.schema.names.index(name))).to_pylist() for name, _ in fields]
+            yield from map(list, zip(*plain, strict=True))
+
+
+def _micros(values: Any) -> Any:
+    """Times as Spark has them: of no more than microseconds."""
+    if pa.types.is_timestamp(values.type) and values.type.unit == "ns":
+        return values.cast(pa.timestamp("us", values.type.tz), safe=False)
+    return values
+
+
+# --- values ----------------------------------------------------------------------------------------------------------
+
+
+def _value(column: Column, *, typed: bool) -> Callable[[Any], Any]:
+    """What makes of a value of the files that of silver; NULL of one that does not fit, which is quarantined there."""
+    if typed:
+        return lambda value: value
+    cast = _cast(column)
+    nothing = {*column.found.nothing, ""}
+
+    def of(value: Any) -> Any:
+        if value is None or isinstance(value, (dict, list)):
+            return None
+        text = str(value).lower() if isinstance(value, bool) else str(value)
+        if text in nothing:
+            return None
+        try:
+            return cast(text)
+        except (ValueError, OverflowError, InvalidOperation):
+            return None
+
+    return of
+
+
+def _cast(column: Column) -> Callable[[str], Any]:
+    pattern = column.found.pattern
+    if scale := re.search(r"AS DECIMAL\(\d+, (\d+)\)", pattern):
+        step = Decimal(1).scaleb(-int(scale[1]))
+        return lambda text: Decimal(text.strip()).quantize(step) + 0
+    if "AS DOUBLE) AS TIMESTAMP" in pattern:
+        return lambda text: int(float(text.strip()) * 1_000_000)
+    if column.found.kind == "BIGINT" or "timestamp_millis" in pattern:
+        return _whole
+    if column.found.kind == "DATE":
+        return lambda text: date.fromisoformat(text.strip()[:10])
+    return _time if column.found.kind == "TIMESTAMP" else lambda text: text
+
+
+def _whole(text: str) -> int:
+    if not re.fullmatch(r"[+-]?[0-9]{1,19}", text.strip()):
+        raise ValueError(text)
+    return int(text)
+
+
+def _time(text: str) -> timedelta:
+    found = datetime.fromisoformat(text.strip())
+    found = found if found.tzinfo else found.replace(tzinfo=UTC)
+    return found - datetime(1970, 1, 1, tzinfo=UTC)

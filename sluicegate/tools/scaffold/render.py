@@ -1,0 +1,239 @@
+"""The files of a new pipeline: pipeline.yaml, a query for each silver table and one for gold, all with comments."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from sluicegate.schema.values import literal
+from sluicegate.tools.scaffold import suggest
+from sluicegate.tools.scaffold.naming import ident, scalar, told
+from sluicegate.tools.scaffold.suggest import Column
+from sluicegate.tools.scaffold.table import NewTable, inner_numbers
+
+SCHEMA = "# yaml-language-server: $schema=../../docs/pipeline.schema.json"
+
+_WIDTH = 110
+
+
+def files(pipeline: str, tables: Sequence[NewTable]) -> dict[str, str]:
+    """The texts of a pipeline's files by their names.
+
+    Args:
+        pipeline: its name.
+        tables: its tables; gold sums up the one that tells most of time.
+    """
+    of = main_table(tables)
+    made = {f"{table.name}.sql": silver(table) for table in tables}
+    made[f"{gold_name(of)}.sql"] = gold(of)
+    return {"pipeline.yaml": definition(pipeline, tables), **made}
+
+
+def main_table(tables: Sequence[NewTable]) -> NewTable:
+    """The table that gold sums up: one with times before others, then the one with the most rows."""
+    return max(tables, key=lambda table: (table.guess.event_time is not None, table.rows))
+
+
+def gold_name(table: NewTable) -> str:
+    """The name of the gold table that sums up a silver one."""
+    if table.guess.event_time:
+        return f"{table.name}_by_day"
+    column = suggest.group_column(table.columns, table.guess)
+    return f"{table.name}_by_{column.name.lower()}" if column and _is_plain(column.name) else f"{table.name}_totals"
+
+
+def _is_plain(name: str) -> bool:
+    return name.isascii() and name.isidentifier() and not name.lower().endswith(("_quarantine", "_deidentified"))
+
+
+# --- pipeline.yaml ---------------------------------------------------------------------------------------------------
+
+
+def definition(pipeline: str, tables: Sequence[NewTable]) -> str:
+    """The text of pipeline.yaml."""
+    lines = [
+        SCHEMA,
+        "# Made by `sluicegate new` from a look at the first rows of files. What it says is yours to change: what is a",
+        f"# guess is called so. `sluicegate plan {pipeline}` tells every mistake at once.",
+        f"name: {scalar(pipeline)}",
+        f"description: {scalar('Made from ' + ', '.join(_described(table) for table in tables) + '.')}",
+        '# schedule: "0 * * * *"  # for Airflow: each hour; without it, runs start by hand',
+        "",
+        "bronze:",
+    ]
+    for table in tables:
+        lines += _bronze(pipeline, table)
+    lines += ["", "silver:"]
+    for table in tables:
+        lines += _silver(table)
+    of = gold_name(main_table(tables))
+    lines += ["", "gold:", f"  {of}: {{sql: {of}.sql}}", ""]
+    return "\n".join(lines)
+
+
+def _described(table: NewTable) -> str:
+    count = len(table.files)
+    return f"{count} {table.looks[0].format} file{'s' if count > 1 else ''} of {table.name}"
+
+
+def _bronze(pipeline: str, table: NewTable) -> Iterator[str]:
+    first = table.looks[0]
+    yield f"  {table.bronze}:"
+    yield f"    path: ${{landing}}/{pipeline}/{table.name}"
+    yield f"    format: {first.format}"
+    for guessed in dict.fromkeys(text for one in table.looks for text in one.guessed):
+        yield f"    # a guess: {guessed}"
+    if first.options:
+        inner = ", ".join(f"{name}: {_option(value)}" for name, value in first.options.items())
+        yield f"    options: {{{inner}}}"
+    hints = [] if first.format == "parquet" else _hints(table)
+    if hints:
+        yield "    # Each value is kept as its text in the files. Silver gives it its type, and quarantines a"
+        yield "    # record with a value that does not fit. A column that is named here is there from the first run on."
+        yield f"    schemaHints: {scalar(', '.join(hints))}"
+    rescued = [told(column.field) for column in table.columns if table.rescued(column)]
+    if rescued:
+        yield "    # Delta has no columns with these names, so the fields are in _rescued_data, and silver finds them:"
+        yield from (f"    # - {name}" for name in rescued)
+    if table.left:
+        yield "    # Left out of silver, for their names cannot be written in SQL or stand there more than twice:"
+        yield from (f"    # - {told(name)}" for name in table.left)
+
+
+def _option(value: str) -> str:
+    return value if value in ("true", "false") else scalar(value)
+
+
+def _hints(table: NewTable) -> list[str]:
+    found = []
+    for column in table.columns:
+        if table.rescued(column):
+            continue
+        if column.found.kind != "NESTED":
+            found.append(f"{ident(column.field)} STRING")
+            continue
+        for path, kind in inner_numbers(column, table.looks).items():
+            found.append(f"{'.'.join(ident(name) for name in (column.field, *path))} {kind}")
+    return found
+
+
+def _silver(table: NewTable) -> Iterator[str]:
+    guess = table.guess
+    yield f"  {table.name}:"
+    yield f"    sql: {table.name}.sql"
+    for names, why in guess.no_keys.items():
+        yield f"    # keys: [{told(', '.join(scalar(name) for name in names))}]  # {why}"
+    if guess.keys:
+        by = "by name, and " if guess.by_name else ""
+        yield f"    # a guess: {by}unique in all {guess.proved:,} rows of these files. Of records with the same"
+        yield "    # keys one is kept, the others are set aside: take keys away if two records may have the same."
+        yield f"    keys: [{', '.join(scalar(key) for key in guess.keys)}]"
+        if guess.sequence_by:
+            yield "    # a guess by name: of records with the same keys the one with the greatest value is kept"
+            yield f"    sequence_by: {scalar(guess.sequence_by)}"
+        else:
+            yield "    # The first record to arrive is kept. For that of the newest file:"
+            yield "    # sequence_by: _file_modification_time"
+    else:
+        seems = "nothing is certain to name a row" if guess.no_keys else "nothing seems to name a row"
+        yield f"    # No keys: {seems} ({_rows(table)} looked at). Each record is a row."
+    if guess.event_time:
+        yield "    # a guess: when it happened, a time that each row has; a record without one is quarantined"
+        yield f"    event_time: {scalar(guess.event_time)}"
+    yield from _rules(table)
+    if guess.pii:
+        yield "    # a guess by names and values: personal data, of which no report shows a value"
+        yield f"    pii: [{', '.join(scalar(name) for name in guess.pii)}]"
+
+
+def _rules(table: NewTable) -> Iterator[str]:
+    rules = [
+        f"{_rule(name, number)}: {{expect: {scalar(f'{ident(name)} >= 0')}}}"
+        for number, name in enumerate(table.guess.positive, 1)
+    ]
+    whole = []
+    if not table.guess.keys:
+        some = " OR ".join(f"{ident(column.name)} IS NOT NULL" for column in table.columns)
+        whole = [f"some_value: {{expect_or_quarantine: {scalar(some)}}}"]
+    if not (rules or whole):
+        return
+    yield "    expectations:"
+    if whole:
+        yield "      # of a record that cannot be read no column has a value"
+        yield from (f"      {rule}" for rule in whole)
+    if rules:
+        yield "      # a guess: it holds in the rows looked at; a row that breaks it is kept, and counted in the report"
+        yield from (f"      {rule}" for rule in rules)
+
+
+def _rule(name: str, number: int) -> str:
+    return f"{name.lower()}_not_negative" if _is_plain(name) else f"amount_{number}_not_negative"
+
+
+def _rows(table: NewTable) -> str:
+    return "1 row" if table.rows == 1 else f"{table.rows:,} rows"
+
+
+# --- SQL -------------------------------------------------------------------------------------------------------------
+
+
+def silver(table: NewTable) -> str:
+    """The query of a silver table."""
+    lines = [
+        f"-- What a record of {table.bronze} becomes, by the types of the {_rows(table)} looked at. STREAM marks the",
+        f"-- table that is read record by record. A value that does not cast goes to {table.name}_quarantine.",
+        "SELECT",
+    ]
+    for number, column in enumerate(table.columns, 1):
+        comma = "," if number < len(table.columns) else ""
+        guess = "a guess: " if column.found.is_guess else ""
+        remark = f"  -- {guess}{column.found.remark}" if column.found.remark else ""
+        lines.append(f"  {_expression(table, column)}{comma}{remark}")
+    return "\n".join([*lines, f"FROM STREAM({table.bronze}) AS r", ""])
+
+
+def _expression(table: NewTable, column: Column) -> str:
+    if table.rescued(column):
+        value = f"from_json(r._rescued_data, 'MAP<STRING, STRING>')[{literal(column.field)}]"
+    else:
+        value = f"r.{ident(column.field)}"
+    own = value == f"r.{ident(column.name)}"
+    for word in column.found.nothing:
+        value = f"nullif({value}, {literal(word)})"
+    if table.looks[0].format != "parquet":
+        value = column.found.pattern.replace("{}", value, 1)
+    return value if own and value == f"r.{ident(column.name)}" else f"{value} AS {ident(column.name)}"
+
+
+def gold(table: NewTable) -> str:
+    """The query of a gold table, which can be kept up to date by what changes."""
+    guess = table.guess
+    made: list[str] = []
+    group = ""
+    about = "all there is"
+    if guess.event_time:
+        column = next(column for column in table.columns if column.name == guess.event_time)
+        group = ident(column.name)
+        group = group if column.found.kind == "DATE" else f"date_trunc('DD', {group})"
+        made, about = [f"{group} AS day"], "each day (UTC)"
+    elif by := suggest.group_column(table.columns, guess):
+        group, about = ident(by.name), f"each {told(by.name)}"
+        made = [group]
+    made.append("count(*) AS records")
+    taken = {"day", "records", group.strip("`").lower()}
+    for function, column in _summed(table):
+        name = f"{function}_{column.name}"
+        if name.lower() not in taken:
+            taken.add(name.lower())
+            made.append(f"{function}({ident(column.name)}) AS {ident(name)}")
+    text = [f"-- A row for {about}: a first idea of what to sum up. It is kept up to date by what changes.", "SELECT"]
+    text += [f"  {one}{',' if number < len(made) else ''}" for number, one in enumerate(made, 1)]
+    text.append(f"FROM {ident(table.name)}")
+    return "\n".join([*text, *([f"GROUP BY {group}"] if group else []), ""])
+
+
+def _summed(table: NewTable) -> list[tuple[str, Column]]:
+    measures = [
+        column for column in table.columns if suggest.is_measure(column) and column.name not in table.guess.keys
+    ]
+    sums = [("sum", column) for column in measures if suggest.is_summed(column)][:3]
+    return sums + [("avg", column) for column in measures if not suggest.is_summed(column)][:2]

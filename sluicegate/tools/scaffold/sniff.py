@@ -1,0 +1,261 @@
+"""A look at the beginning of a file: its format, its columns and its first rows. Large files are never read whole."""
+
+from __future__ import annotations
+
+import bz2
+import gzip
+import json
+import zlib
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import IO, Any, Literal, cast
+
+from sluicegate.errors import SourceError, Where
+from sluicegate.tools.scaffold import csv_dialect
+
+ROWS = 1000
+"""Most rows of a file that are looked at."""
+
+BYTES = 4 << 20
+"""Most bytes of a file, unpacked, that are looked at."""
+
+Format = Literal["csv", "json", "parquet"]
+
+_OTHERS = {
+    b"ORC": "ORC", b"Obj\x01": "Avro", b"PK\x03\x04": "a zip archive or a spreadsheet", b"\x28\xb5\x2f\xfd": "zstd",
+    b"%PDF": "PDF", b"SQLite": "SQLite", b"\xfd7zXZ": "xz", b"\xff\xfe": "UTF-16", b"\xfe\xff": "UTF-16",
+}  # fmt: skip
+_TEXT = {".csv", ".tsv", ".txt", ".tab", ".psv", ".dat", ""}
+
+
+class Number(str):
+    """A number of JSON as it is written: a float would forget digits."""
+
+
+@dataclass(frozen=True)
+class Look:
+    """What the beginning of a file shows.
+
+    Attributes:
+        path: the file.
+        format: how it is to be read.
+        options: options of Spark's reader.
+        columns: names of its columns, in their order; those of CSV as they stand in the header.
+        rows: its first rows, each with a value for each column: text, ``Number``, bool, list, dict or None.
+        types: Spark's types of the columns, of files that say them.
+        guessed: what of the options is a guess, in words.
+        doubt: whether the first line of CSV may be a header, or a row, all the same.
+    """
+
+    path: Path
+    format: Format
+    options: dict[str, str]
+    columns: list[str]
+    rows: list[list[Any]]
+    types: dict[str, str] = field(default_factory=dict)
+    guessed: Sequence[str] = ()
+    doubt: bool = False
+
+
+def look(path: Path, header: bool | None = None) -> Look:
+    """Looks at a file.
+
+    Args:
+        path: the file.
+        header: whether a CSV file has a header; None to guess.
+
+    Raises:
+        SourceError: it cannot be read, is empty, or is of no format that is known here.
+    """
+    try:
+        head, whole = _head(path)
+        if not head.strip():
+            raise _fault(path, "is empty", "leave it out")
+        if head[:4] == b"PAR1":
+            return _parquet(path)
+        if kind := next((kind for magic, kind in _OTHERS.items() if head.startswith(magic)), None):
+            hint = "files of CSV, JSON and Parquet are looked at; for ORC, Avro and XML write the definition yourself"
+            raise _fault(path, f"looks like {kind}", hint)
+        text, encoding = _text(path, head, whole)
+        if text.lstrip()[:1] in ("{", "["):
+            return _json(path, text, whole, encoding)
+        return _csv(path, text, whole, encoding, header)
+    except (OSError, EOFError, zlib.error) as error:
+        raise _fault(path, "cannot be read", "land a whole file that you may read", error) from error
+
+
+def _fault(path: Path, what: str, hint: str, cause: Exception | None = None) -> SourceError:
+    told = f"{type(cause).__name__}: {cause}" if cause else ""
+    return SourceError(f"{path.name} {what}", where=Where(file=str(path)), cause=told, hint=hint)
+
+
+def _head(path: Path) -> tuple[bytes, bool]:
+    """The first bytes of a file, unpacked, and whether that is all of it."""
+    packed, magic = _packed(path)
+    if packed and path.suffix.lower() != packed:
+        raise _fault(path, f"is packed, which Spark tells by its name alone: it is to end in {packed}", "rename it")
+    if path.suffix.lower() in (".gz", ".bz2") and magic and not packed:
+        raise _fault(path, f"is not packed, but its name ends in {path.suffix}, by which Spark unpacks", "rename it")
+    with unpacked(path) as file:
+        head = file.read(BYTES + 1)
+    return head[:BYTES], len(head) <= BYTES
+
+
+def _packed(path: Path) -> tuple[str | None, bytes]:
+    """The ending that a packed file should have, by its first bytes, and these."""
+    with path.open("rb") as file:
+        magic = file.read(4)
+    packed = {b"\x1f\x8b": ".gz", b"BZ": ".bz2"}.get(magic[:2])
+    return (None if packed == ".bz2" and magic[2:3] != b"h" else packed), magic
+
+
+def unpacked(path: Path) -> IO[bytes]:
+    """A file, to be read from its beginning, unpacked if it is packed."""
+    packed, _ = _packed(path)
+    if packed == ".gz":
+        return cast("IO[bytes]", gzip.open(path, "rb"))
+    return bz2.open(path, "rb") if packed else path.open("rb")
+
+
+def _text(path: Path, head: bytes, whole: bool) -> tuple[str, str | None]:
+    """The text of some bytes, and its encoding if that is not UTF-8."""
+    if b"\0" in head:
+        raise _fault(path, "is no text, and no Parquet", "files of CSV, JSON and Parquet are looked at")
+    for cut in range(1 if whole else 4):  # a character may be cut off at the end
+        try:
+            return head[: len(head) - cut].decode("utf-8-sig"), None
+        except UnicodeDecodeError:
+            continue
+    if any(0x80 <= byte < 0xA0 for byte in head):  # signs of Windows, which Spark has no reader for
+        raise _fault(path, "is neither UTF-8 nor ISO-8859-1", "write it in UTF-8")
+    return head.decode("iso-8859-1"), "ISO-8859-1"
+
+
+# --- Parquet ---------------------------------------------------------------------------------------------------------
+
+
+def _parquet(path: Path) -> Look:
+    import pyarrow as pa
+    from pyarrow import parquet
+
+    try:
+        with parquet.ParquetFile(path) as file:
+            schema = file.schema_arrow
+            batch = next(file.iter_batches(batch_size=ROWS), None)
+            rows = [] if batch is None else [list(row.values()) for row in _plain(batch).to_pylist()]
+    except (pa.ArrowException, ValueError) as error:
+        raise _fault(path, "cannot be read as Parquet", "land a whole file", error) from error
+    types = {column.name: _spark_type(column.type) for column in schema}
+    return Look(path, "parquet", {}, list(schema.names), rows, types)
+
+
+def _plain(batch: Any) -> Any:
+    """A batch whose columns have names that differ, so that no value of a row is lost."""
+    return batch.rename_columns([str(number) for number in range(batch.num_columns)])
+
+
+def _spark_type(kind: Any) -> str:
+    from pyarrow import types as of
+
+    known = (
+        (of.is_integer, "BIGINT"), (of.is_floating, "DOUBLE"), (of.is_boolean, "BOOLEAN"), (of.is_date, "DATE"),
+        (of.is_timestamp, "TIMESTAMP"), (of.is_decimal, "DECIMAL"), (of.is_string, "STRING"),
+        (of.is_large_string, "STRING"), (of.is_nested, "NESTED"),
+    )  # fmt: skip
+    return next((name for test, name in known if test(kind)), "OTHER")
+
+
+# --- JSON ------------------------------------------------------------------------------------------------------------
+
+DECODER = json.JSONDecoder(parse_float=Number, parse_int=Number, parse_constant=Number)
+
+
+def _json(path: Path, text: str, whole: bool, encoding: str | None) -> Look:
+    lines = text.lstrip()[0] == "{" and _is_value(text.lstrip().split("\n", 1)[0])
+    records = list(_lines(path, text, whole) if lines else _documents(path, text, whole))
+    odd = next((record for record in records if not isinstance(record, dict)), None)
+    if odd is not None:
+        raise _fault(path, "has JSON values that are no objects", "a record is an object, {…}")
+    if not any(records):
+        raise _fault(path, "has no record", "land a file with records")
+    columns = list(dict.fromkeys(name for record in records for name in record))
+    options = {} if lines else {"multiLine": "true"}
+    if encoding:
+        options["encoding"] = encoding
+    rows = [[record.get(name) for name in columns] for record in records]
+    return Look(path, "json", options, columns, rows, guessed=_encoded(encoding))
+
+
+def _encoded(encoding: str | None) -> list[str]:
+    return [f"it is not UTF-8, so {encoding}"] if encoding else []
+
+
+def _is_value(line: str) -> bool:
+    try:
+        DECODER.decode(line.strip())
+    except (ValueError, RecursionError):
+        return False
+    return True
+
+
+def _lines(path: Path, text: str, whole: bool) -> Iterator[Any]:
+    lines = text.split("\n")
+    if not whole:
+        lines.pop()
+    full = [(number, line) for number, line in enumerate(lines, 1) if line.strip()]
+    for number, line in full[:ROWS]:
+        try:
+            yield DECODER.decode(line.strip())
+        except (ValueError, RecursionError) as error:
+            raise _broken(path, number, error) from error
+
+
+def _documents(path: Path, text: str, whole: bool) -> Iterator[Any]:
+    """The elements of an array, or the one object of the file, as far as the text goes."""
+    at = len(text) - len(text.lstrip())
+    array = text[at] == "["
+    at += array
+    found = 0
+    while found < ROWS:
+        while at < len(text) and (text[at].isspace() or (array and found and text[at] == ",")):
+            at += 1
+        if (array and text[at : at + 1] == "]") or (found and not array):
+            break
+        try:
+            value, at = DECODER.raw_decode(text, at)
+        except (ValueError, RecursionError) as error:
+            if not whole and found and not isinstance(error, RecursionError):
+                return  # what goes on behind the part that is looked at
+            raise _broken(path, text.count("\n", 0, at) + 1, error) from error
+        found += 1
+        yield value
+    if not array and text[at:].strip():
+        raise _fault(path, "is more than one JSON value", "write each record on a line of its own, or all as an array")
+
+
+def _broken(path: Path, line: int, error: Exception) -> SourceError:
+    found = _fault(path, "is not JSON", "land a whole file")
+    found.where = Where(file=str(path), line=line)
+    found.cause = str(error).split(":")[0] if isinstance(error, ValueError) else "it is nested too deep"
+    return found
+
+
+# --- CSV -------------------------------------------------------------------------------------------------------------
+
+
+def _csv(path: Path, text: str, whole: bool, encoding: str | None, header: bool | None) -> Look:
+    suffixes = [suffix.lower() for suffix in path.suffixes if suffix.lower() not in (".gz", ".bz2")]
+    suffix = suffixes[-1] if suffixes else ""
+    if suffix not in _TEXT or text.lstrip()[:1] == "<":
+        hint = "files of CSV, JSON and Parquet are looked at; for XML and others write the definition yourself"
+        raise _fault(path, "is of no format that is known here", hint)
+    table = csv_dialect.read(text, whole, ROWS, header)
+    if table is None or (suffix != ".csv" and len(table.columns) < 2):
+        hint = "columns are separated by a comma, a semicolon, a tab or |"
+        raise _fault(path, "does not look like a table", hint)
+    options = dict(table.options)
+    if encoding:
+        options["encoding"] = encoding
+    guessed = [*table.guessed, *_encoded(encoding)]
+    return Look(path, "csv", options, table.columns, list(table.rows), guessed=guessed, doubt=table.doubt)

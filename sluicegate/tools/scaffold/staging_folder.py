@@ -1,0 +1,39 @@
+"""The folder of a pipeline that is to be: there whole, or not at all."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from sluicegate.definition.fields import name_fault
+from sluicegate.errors import UserError, Where
+
+
+def demand(name: str, pipelines: Path) -> Path:
+    """The folder that a pipeline of this name is to have.
+
+    Raises:
+        UserError: that is no name, or there is such a folder.
+    """
+    if wrong := name_fault(name):
+        raise UserError(wrong, hint="as in sales, or heart_rate")
+    folder = pipelines / name
+    if folder.exists() or folder.is_symlink():
+        hint = "choose another name, or move that folder away"
+        raise UserError(f"there is a pipeline {name} already", where=Where(file=str(folder)), hint=hint)
+    return folder
+
+
+@contextmanager
+def half_written(name: str, folder: Path) -> Iterator[Path]:
+    """A folder to write into, which is to be moved to ``folder`` when it is whole; what stays in it goes.
+
+    It is two levels deep, where nothing that looks for definitions finds it.
+    """
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(prefix=f".{name}-", dir=folder.parent) as room:
+        half = Path(room) / name
+        half.mkdir()
+        yield half

@@ -1,0 +1,213 @@
+"""What a table's columns suggest: its keys, when it happened, what is personal, and what can be summed up."""
+
+from __future__ import annotations
+
+import dataclasses
+import itertools
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from sluicegate.tools.scaffold.infer_types import NUMBERS, TIMES, Found, words
+
+if TYPE_CHECKING:
+    from sluicegate.tools.scaffold.prove_keys import Proof
+
+FEWEST = 10
+"""Rows below which nothing is made of values that differ, unless a column's name says the same."""
+
+MOST_CANDIDATES = 3
+"""Sets of columns that are tried as keys, by all rows."""
+
+_ID = {"id", "uuid", "guid", "key", "mrn", "sku", "isbn", "ean"}
+_NUMBERED = {"number", "nr", "no", "code"}  # these name things if they are unique, and often count or sort them
+_WHEN = ("time", "timestamp", "ts", "datetime", "date", "day", "at", "on", "created", "ordered", "event")
+_LATEST = {"updated", "modified", "changed", "version", "revision", "sequence"}
+_PERSONAL = {
+    "email", "mail", "phone", "mobile", "telephone", "address", "street", "birthday", "birthdate", "birth", "dob",
+    "ssn", "passport", "iban", "surname", "firstname", "lastname", "fullname", "username", "ip", "gender",
+}  # fmt: skip
+_NAMED = {"name", "first", "last", "full", "middle", "patient", "customer", "user", "person", "contact", "family",
+          "given", "employee", "student", "client", "member", "maiden"}  # fmt: skip
+_SUMMED = {
+    "amount", "quantity", "qty", "total", "cost", "costs", "revenue", "sales", "count", "units", "value", "paid", "net",
+    "gross", "duration", "minutes", "seconds", "hours", "sold", "bought", "tax", "discount", "fee",
+}  # fmt: skip
+_NEVER_SUMMED = {
+    "year", "month", "day", "hour", "lat", "lon", "lng", "latitude", "longitude", "zip", "version", "revision", "rank",
+    "sequence", "port", "level", "status", "type", "week", "quarter",
+}  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Column:
+    """A column of a table that is to be.
+
+    Attributes:
+        field: its name in the files.
+        name: its name in silver.
+        found: what its values are.
+        values: its values in the rows that were looked at, NULL for the words that stand for it.
+    """
+
+    field: str
+    name: str
+    found: Found
+    values: list[Any] = dataclasses.field(repr=False)
+
+    @property
+    def words(self) -> set[str]:
+        """The words of its name."""
+        return set(words(self.field))
+
+    @property
+    def full(self) -> bool:
+        """Whether each row has a value."""
+        return bool(self.values) and all(value is not None for value in self.values)
+
+    @property
+    def id_like(self) -> bool:
+        """Whether it names things, by its own name."""
+        return bool((_ID | _NUMBERED) & self.words) and self.found.kind in ("BIGINT", "STRING", "DECIMAL")
+
+    @property
+    def is_time(self) -> bool:
+        """Whether its values are times or days."""
+        return self.found.kind in TIMES
+
+
+@dataclass(frozen=True)
+class Guess:
+    """What is guessed of a table.
+
+    Attributes:
+        keys: columns that name a row, in all rows of all files; empty if none do.
+        by_name: whether the name of the one key column says so, too.
+        sequence_by: column by which the latest of several records with the same keys wins.
+        event_time: column that says when it happened.
+        pii: columns with personal data.
+        positive: columns of amounts that are never below zero.
+        rows: rows that were looked at.
+        no_keys: columns that name each row that was looked at, and are no keys all the same, with the reason.
+        proved: rows by which the keys are proved: all.
+    """
+
+    keys: list[str]
+    by_name: bool
+    sequence_by: str | None
+    event_time: str | None
+    pii: list[str]
+    positive: list[str]
+    rows: int
+    no_keys: dict[tuple[str, ...], str] = dataclasses.field(default_factory=dict)
+    proved: int = 0
+
+
+def guess(columns: Sequence[Column], rows: int, proofs: Sequence[Proof]) -> Guess:
+    """Guesses what the columns of a table say of its rows.
+
+    Args:
+        columns: its columns.
+        rows: how many rows were looked at.
+        proofs: what all rows say of the likeliest keys.
+    """
+    proof = next((one for one in proofs if not one.why_not), None)
+    keys = proof.keys if proof else []
+    event_time = _event_time(columns)
+    latest = next((c for c in columns if c.full and c.is_time and _LATEST & c.words and c.name not in keys), None)
+    return Guess(
+        keys=keys,
+        by_name=len(keys) == 1 and any(column.name == keys[0] and column.id_like for column in columns),
+        sequence_by=latest.name if keys and latest and latest.name != event_time else None,
+        event_time=event_time,
+        pii=[column.name for column in columns if _is_personal(column)],
+        positive=[column.name for column in columns if _is_amount(column)][:2],
+        rows=rows,
+        no_keys={tuple(one.keys): one.why_not for one in proofs[: proofs.index(proof) if proof else 1]},
+        proved=proof.rows if proof else 0,
+    )
+
+
+def candidates(table: str, columns: Sequence[Column], rows: int) -> list[list[str]]:
+    """Columns that may be keys by their names and by the rows that were looked at, the likeliest first."""
+    found = dict.fromkeys(tuple(column.name for column in some) for some in _candidates(table, columns, rows))
+    return [list(names) for names in itertools.islice(found, MOST_CANDIDATES)]
+
+
+def _candidates(table: str, columns: Sequence[Column], rows: int) -> Iterator[tuple[Column, ...]]:
+    usable = [c for c in columns if c.full and c.found.kind in ("BIGINT", "STRING", "DATE", "TIMESTAMP", "DECIMAL")]
+    for column in sorted((c for c in usable if c.id_like), key=lambda c: _rank(c, table, columns)):
+        if _unique([column]) and (rows >= FEWEST or _rank(column, table, columns) < 3):
+            yield (column,)
+    if rows < FEWEST:
+        return
+    if usable and usable[0] is columns[0] and usable[0].found.kind == "STRING" and _unique(usable[:1]):
+        yield (usable[0],)
+    yield from (some for some in _sets(usable) if _unique(some))
+
+
+def _rank(column: Column, table: str, columns: Sequence[Column]) -> int:
+    """How much a name promises: id, then that of the table, then one that comes first, then any."""
+    name = "_".join(words(column.field))
+    if name in ("id", "uuid", "guid"):
+        return 0
+    singular = table.rstrip("s")
+    if name in (f"{singular}_id", f"{table}_id", f"id_{singular}"):
+        return 1
+    return 2 if column is columns[0] else 3
+
+
+def _sets(usable: Sequence[Column]) -> Iterator[tuple[Column, ...]]:
+    """Sets of two and three columns, of which one names things or tells a time."""
+    some = [c for c in usable if _ID & c.words or c.is_time or c.found.kind == "STRING"]
+    some = sorted(some, key=lambda c: (not _ID & c.words, not c.is_time))[:10]
+    for size in (2, 3):
+        for found in itertools.combinations(some, size):
+            if any(_ID & column.words or column.is_time for column in found):
+                yield found
+
+
+def _unique(columns: Sequence[Column]) -> bool:
+    rows = list(zip(*[column.values for column in columns], strict=True))
+    return len(set(rows)) == len(rows)
+
+
+def _event_time(columns: Sequence[Column]) -> str | None:
+    """The column that tells when a record's event was: the first of the likeliest name, never a birthday."""
+    times = [c for c in columns if c.is_time and c.full and not {"birth", "birthday", "birthdate", "dob"} & c.words]
+    times.sort(key=lambda c: (bool(_LATEST & c.words), c.found.kind != "TIMESTAMP", not set(_WHEN) & c.words))
+    return times[0].name if times else None
+
+
+def _is_personal(column: Column) -> bool:
+    names = column.words
+    if _PERSONAL & names or (names and names <= _NAMED and names & {"name", "patient", "person"}):
+        return True
+    seen = [value for value in column.values if isinstance(value, str)][:50]
+    return bool(seen) and all("@" in text and "." in text.rpartition("@")[2] for text in seen)
+
+
+def is_measure(column: Column) -> bool:
+    """Whether a sum or an average of the column may mean something."""
+    return column.found.kind in NUMBERS and not column.id_like and not _NEVER_SUMMED & column.words
+
+
+def is_summed(column: Column) -> bool:
+    """Whether it is a sum that means something, by the column's name; an average else."""
+    names = column.words
+    return is_measure(column) and bool(_SUMMED & names) and not {"unit", "rate", "avg", "average"} & names
+
+
+def _is_amount(column: Column) -> bool:
+    if not (column.full and is_measure(column) and (_SUMMED | {"price"}) & column.words):
+        return False
+    return all(isinstance(value, str) and not value.startswith("-") for value in column.values)
+
+
+def group_column(columns: Sequence[Column], guessed: Guess) -> Column | None:
+    """The column of text with the fewest values, to sum up by, if it has few."""
+    texts = [c for c in columns if c.found.kind in ("STRING", "BOOLEAN") and c.name not in guessed.pii and c.full]
+    texts = [c for c in texts if c.name not in guessed.keys or len(guessed.keys) > 1]
+    counted = sorted(((len(set(c.values)), n, c) for n, c in enumerate(texts)), key=lambda one: one[:2])
+    few = [c for count, _, c in counted if 1 < count <= max(20, len(c.values) // 5)]
+    return few[0] if few else None

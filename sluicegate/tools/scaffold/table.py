@@ -1,0 +1,125 @@
+"""A table that is to be: files of one folder, format and shape, and what is made of their columns."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from sluicegate.errors import SourceError, Where
+from sluicegate.tools.scaffold import infer_types
+from sluicegate.tools.scaffold.csv_dialect import numbered
+from sluicegate.tools.scaffold.infer_types import Found
+from sluicegate.tools.scaffold.naming import column_name, in_bronze, sayable
+from sluicegate.tools.scaffold.prove_keys import prove
+from sluicegate.tools.scaffold.sniff import ROWS, Look, Number
+from sluicegate.tools.scaffold.suggest import Column, Guess, candidates, guess
+
+
+@dataclass(frozen=True)
+class NewTable:
+    """A table that is to be.
+
+    Attributes:
+        name: its name in silver; that in bronze has ``_bronze`` behind it.
+        looks: what its files show.
+        files: all its files, also those that were not looked at.
+        columns: its columns.
+        left: fields that cannot be columns, as their names cannot be written down, or stand twice and more.
+        guess: what is guessed of its rows.
+    """
+
+    name: str
+    looks: list[Look]
+    files: list[Path]
+    columns: list[Column]
+    left: list[str]
+    guess: Guess
+
+    @property
+    def bronze(self) -> str:
+        """Its name in bronze."""
+        return f"{self.name}_bronze"
+
+    @property
+    def rows(self) -> int:
+        """Rows that were looked at."""
+        return self.guess.rows
+
+    def rescued(self, column: Column) -> bool:
+        """Whether a column's values are in bronze's rescued data, and not in a column of their own."""
+        if not in_bronze(column.field):
+            return True
+        first = next(other for other in self.columns if other.field.lower() == column.field.lower())
+        return first is not column
+
+
+def make(name: str, looks: list[Look], files: list[Path]) -> NewTable:
+    """What is made of some files that are to be one table."""
+    each = max(50, ROWS // len(looks))
+    places = [{field: place for place, field in enumerate(numbered(one.columns))} for one in looks]
+    rows = [(where, row) for one, where in zip(looks, places, strict=True) for row in one.rows[:each]]
+    fields = dict.fromkeys(field for where in places for field in where)
+    columns: list[Column] = []
+    left = []
+    for number, (field, at) in enumerate(fields, 1):
+        if not sayable(field) or at > 1:
+            left.append(field)
+            continue
+        taken = {column.name.lower() for column in columns}
+        values = [row[where[field, at]] if (field, at) in where else None for where, row in rows]
+        found = _found(looks, field, values)
+        columns.append(Column(field, column_name(field, number, taken), found, [_plain(found, v) for v in values]))
+    if not columns:
+        hint = "give its fields names of letters and digits"
+        raise SourceError(
+            f"{files[0].name} has no field that can be a column", where=Where(file=str(files[0])), hint=hint
+        )
+    proofs = prove(looks, files, columns, candidates(name, columns, len(rows)))
+    return NewTable(name, looks, files, columns, left, guess(columns, len(rows), proofs))
+
+
+def _found(looks: Sequence[Look], field: str, values: list[Any]) -> Found:
+    types = {one.types[field] for one in looks if field in one.types}
+    if types:
+        kind = types.pop() if len(types) == 1 else "OTHER"
+        return Found(kind)  # type: ignore[arg-type]
+    commas = all(one.options.get("sep", ",") != "," for one in looks if one.format == "csv")
+    return infer_types.of_values(field, values, commas=commas)
+
+
+def _plain(found: Found, value: Any) -> Any:
+    """A value as it can be compared with others; NULL for a word that stands for it."""
+    if isinstance(value, str):
+        return None if value.strip() in found.nothing else str(value)
+    if isinstance(value, (list, dict)):
+        return repr(value)
+    return value if value is None or isinstance(value, bool) else str(value)
+
+
+def inner_numbers(column: Column, looks: Sequence[Look]) -> dict[tuple[str, ...], str]:
+    """Types of the numbers inside of a nested column of JSON, by their paths below it; none where a name is odd."""
+    paths: dict[tuple[str, ...], set[str]] = {}
+    for one in looks:
+        if column.field in one.columns and one.format == "json":
+            at = one.columns.index(column.field)
+            for row in one.rows:
+                if row[at] is not None and not _walk(row[at], (), paths):
+                    return {}
+    kinds_of = {path: types for path, types in paths.items() if types and types <= {"BIGINT", "DOUBLE"}}
+    return {path: "BIGINT" if types == {"BIGINT"} else "DOUBLE" for path, types in kinds_of.items()}
+
+
+def _walk(value: Any, path: tuple[str, ...], paths: dict[tuple[str, ...], set[str]]) -> bool:
+    if isinstance(value, list):
+        return all(_walk(item, (*path, "element"), paths) for item in value)
+    if isinstance(value, dict):
+        odd = len({name.lower() for name in value}) < len(value) or len(path) > 8
+        if odd or not all(in_bronze(name) and sayable(name) for name in value):
+            return False
+        return all(_walk(item, (*path, name), paths) for name, item in value.items())
+    if value is not None:
+        kind = infer_types.kind_of_text(str(value)) if isinstance(value, Number) else "STRING"
+        paths.setdefault(path, set()).add(kind)
+    return True

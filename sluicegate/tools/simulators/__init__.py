@@ -1,0 +1,134 @@
+"""Lands sample files for the pipelines under ``pipelines/``, also with faults: for learning, tests and benchmarks.
+
+::
+
+    simulator = Simulator("online_school", "landing", seed=1)
+    simulator.load()                  # the next file of each kind
+    simulator.load(continuous=True)   # and so on every five seconds, until Ctrl-C
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import dataclass
+
+from sluicegate.definition.fields import nearest
+from sluicegate.errors import UserError
+from sluicegate.tools.simulators import heart_rate, online_school, retail
+from sluicegate.tools.simulators.engine import Faults as Faults
+from sluicegate.tools.simulators.engine import Landed as Landed
+from sluicegate.tools.simulators.engine import Simulation, land, land_on
+
+NONE = Faults()
+
+SIMULATIONS: dict[str, Simulation] = {
+    "heart_rate": heart_rate,
+    "healthcare_dlh": heart_rate,
+    "online_school": online_school,
+    "online_school_python": online_school,
+    "retail": retail,
+}
+"""The module that makes the files, by the name of the pipeline that reads them."""
+
+
+@dataclass
+class Simulator:
+    """Lands files for one pipeline, as the loaders of courses do.
+
+    Attributes:
+        pipeline: name of the pipeline; one of ``SIMULATIONS``.
+        landing: the folder that files arrive in; it is made if missing. Local folders only.
+        records: how many records to put into each file.
+        seed: the same seed on the same landing folder gives the same bytes; None for other records each time.
+        faults: what goes wrong in them.
+    """
+
+    pipeline: str
+    landing: str
+    records: int = 1000
+    seed: int | None = None
+    faults: Faults = NONE
+
+    def load(self, continuous: bool = False, every: float = 5.0) -> list[Landed]:
+        """Lands the next file of each kind; if continuous, so every so many seconds until Ctrl-C.
+
+        Args:
+            continuous: whether to go on.
+            every: seconds from the landing of one file to that of the next.
+
+        Returns:
+            What has landed; of a continuous load the last 1,000 files, so that it may go on for weeks.
+
+        Raises:
+            UserError: as :func:`simulate` and :func:`continuously`.
+        """
+        if not continuous:
+            return list(simulate(self.landing, 1, self.records, self.seed, self.pipeline, self.faults))
+        landed: list[Landed] = []
+        with suppress(KeyboardInterrupt):
+            for file in continuously(self.landing, every, self.records, self.seed, self.pipeline, self.faults):
+                landed = [*landed[-999:], file]
+        return landed
+
+
+def simulate(
+    landing: str,
+    files: int = 1,
+    records: int = 1000,
+    seed: int | None = None,
+    pipeline: str = "heart_rate",
+    faults: Faults = NONE,
+) -> Iterator[Landed]:
+    """Lands files one by one; each is whole and readable by the time it is yielded.
+
+    Args:
+        landing: the folder that files arrive in; it is made if missing. Local folders only.
+        files: how many files of each kind to land.
+        records: how many records to put into each; dimensions have as many as they have.
+        seed: the same seed on the same landing folder gives the same bytes; ``None`` for other records each time.
+        pipeline: name of the pipeline that they are for.
+        faults: what goes wrong in them.
+
+    Returns:
+        What has landed, file by file.
+
+    Raises:
+        UserError: if no such pipeline has a simulator, if the landing is a URI or cannot be written, or if what is
+            there already cannot be gone on from.
+    """
+    return land(_of(pipeline), landing, files, records, seed, faults)
+
+
+def continuously(
+    landing: str,
+    every: float,
+    records: int = 1000,
+    seed: int | None = None,
+    pipeline: str = "heart_rate",
+    faults: Faults = NONE,
+) -> Iterator[Landed]:
+    """Lands a file of each kind every so many seconds, the first at once, until the caller stops.
+
+    Args:
+        landing: the folder that files arrive in; it is made if missing. Local folders only.
+        every: seconds from the landing of one file to that of the next.
+        records: how many records to put into each file.
+        seed: as for :func:`simulate`.
+        pipeline: name of the pipeline that they are for.
+        faults: what goes wrong in them.
+
+    Returns:
+        What has landed, file by file, without end.
+
+    Raises:
+        UserError: as :func:`simulate`, and if ``every`` is negative or not a number.
+    """
+    return land_on(_of(pipeline), landing, every, records, seed, faults)
+
+
+def _of(pipeline: str) -> Simulation:
+    if pipeline not in SIMULATIONS:
+        hint = nearest(pipeline, SIMULATIONS) or f"there is one for each of {', '.join(SIMULATIONS)}"
+        raise UserError(f"there is no simulator for {pipeline}", hint=hint)
+    return SIMULATIONS[pipeline]

@@ -1,0 +1,196 @@
+"""Realistic heart-rate files, in the shape that ``pipelines/heart_rate`` and ``pipelines/healthcare_dlh`` read.
+
+::
+
+    {landing}/patients/patients.csv              mrn,name; written once, and read if it is there already
+    {landing}/recordings/recordings-000001.json  an array of {device_id, mrn, time, heartrate}
+    {landing}/recordings/recordings-000002.json  goes on in time where the former one ended
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import math
+import random
+from collections.abc import Iterable
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from sluicegate.errors import UserError
+from sluicegate.tools.simulators.engine import (
+    BEGIN,
+    DAY,
+    LATE,
+    Faults,
+    File,
+    Kind,
+    Landed,
+    Record,
+    between,
+    dice,
+    numbered,
+    share,
+    write,
+)
+
+EVERY = 900.0  # seconds between two readings of one device, as trackers in the field send them
+PATIENTS = 8
+STRANGERS = 2
+INVALID_SHARE = 0.003
+UNKNOWN_SHARE = 0.004
+
+_FIRST = ("Ada", "Bruno", "Chloe", "Dmitri", "Elif", "Farid", "Greta", "Hugo", "Ines", "Jonas", "Kavya", "Liam")
+_LAST = ("Okafor", "Lindqvist", "Moreau", "Tanaka", "Novak", "Silva", "Haddad", "Brandt", "Rossi", "Kowalski", "Iyer")
+
+
+@dataclass
+class _Wearer:
+    """A patient as their heart beats: all of it follows from the record number, so that files agree with each other."""
+
+    mrn: int
+    _days: dict[int, tuple[float, float, float]] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        roll = dice("wearer", self.mrn).random
+        self.resting = 48 + 20 * roll()
+        self.swing = 16 + 14 * roll()
+        self.wakes = (5.5 + 3 * roll()) * 3600
+
+    def rate(self, moment: float) -> float:
+        """Beats a minute at a time (epoch seconds), without the noise of a single reading."""
+        day, second = divmod(moment - self.wakes, DAY)
+        mood, starts, ends = self._days.get(int(day)) or self._plan(int(day))
+        # Sixteen hours awake as one broad hump, then eight hours near the resting rate.
+        awake = math.sin(math.pi * second / 57_600.0) if second < 57_600.0 else 0.0
+        rate = self.resting + mood + self.swing * math.sqrt(awake)
+        if starts <= second < ends:
+            effort = (second - starts) / (ends - starts)
+            rate += 75 * math.sin(math.pi * effort) ** 0.5
+        return rate
+
+    def _plan(self, day: int) -> tuple[float, float, float]:
+        """How the day differs from others: its mood (beats a minute) and when they exercise (seconds after waking)."""
+        roll = dice("day", day, self.mrn).random
+        mood = 6 * roll() - 3
+        starts, lasts = 3600 + 43_200 * roll(), 1500 + 3600 * roll()
+        exercises = roll() < 0.7
+        self._days[day] = (mood, starts, starts + lasts if exercises else starts)
+        return self._days[day]
+
+
+def _line(record: Record) -> str:
+    """A reading as trackers write it, with as many digits each time."""
+    digits = {"time": ".3f", "heartrate": ".4f"}
+    values = (
+        format(value, digits[name]) if name in digits and isinstance(value, float) else json.dumps(value)
+        for name, value in record.items()
+    )
+    return "{" + ", ".join(f'"{name}": {value}' for name, value in zip(record, values, strict=True)) + "}"
+
+
+def _delay(reading: Record) -> None:
+    reading["time"] -= LATE
+
+
+def _drift(reading: Record) -> None:
+    reading |= {"device_id": str(reading["device_id"]), "battery": 100 - reading["device_id"] % 90}
+
+
+LEADING = Kind("recordings", "heartrate", _delay, _drift, _line, array=True)
+
+
+def files(home: Path, number: int, records: int, seed: int | None, faults: Faults) -> Iterable[File]:
+    """The next file of recordings; the patients are written once, and read if they are there already.
+
+    Raises:
+        UserError: what is there already cannot be gone on from.
+    """
+    mrns = _patients(home / "patients" / "patients.csv", seed)
+    readings, known = _readings(mrns, _former(home / LEADING.folder), records, dice(seed, "file", number - 1))
+    yield LEADING.file(number, readings, faults, dice(seed, "faults", number), known)
+
+
+def _readings(mrns: list[int], after: float | None, records: int, lot: random.Random) -> tuple[list[Record], Landed]:
+    """The readings of one file, which lie after a time (epoch seconds; None: nothing has landed yet).
+
+    Time is cut into slots; the devices take turns, and each reading lies somewhere in the first half of its slot. So
+    the time of the last reading says which slot, and so which device, comes next, and no device reads twice at a time.
+    """
+    # The first patients wear two trackers: (device, wearer). The strangers' devices follow those of the patients.
+    wearers = [_Wearer(mrn) for mrn in mrns]
+    worn = list(enumerate([*wearers, *wearers[: len(wearers) // 4]], start=1))
+    strange = [(len(worn) + n, _Wearer(mrn)) for n, mrn in enumerate(_strangers(mrns), start=1)]
+    invalid, unknown = _odd(records, lot)
+    width = EVERY / len(worn)
+    slot = 0 if after is None else math.floor((after - BEGIN) / width) + 1
+    readings = []
+    roll, noise = lot.random, lot.gauss
+    for n in range(records):
+        moment = round(BEGIN + width * (slot + n + 0.5 * roll()), 3)
+        device, wearer = strange[n % STRANGERS] if n in unknown else worn[(slot + n) % len(worn)]
+        rate = wearer.rate(moment) + noise(0.0, 2.5)
+        if n in invalid:
+            rate = -rate / 100 if roll() < 0.3 else 0.0
+        readings.append({"device_id": device, "mrn": wearer.mrn, "time": moment, "heartrate": rate})
+    moments = [reading["time"] for reading in readings]
+    return readings, between(moments, invalid=len(invalid), unknown=len(unknown))
+
+
+def _odd(records: int, lot: random.Random) -> tuple[set[int], set[int]]:
+    """Which readings are invalid and which of unknown patients: apart from each other, so that the counts are plain."""
+    invalid, unknown = share(INVALID_SHARE, records, lot), share(UNKNOWN_SHARE, records, lot)
+    chosen = lot.sample(range(records), invalid + unknown) if invalid + unknown <= records else []
+    return set(chosen[:invalid]), set(chosen[invalid:])
+
+
+def _strangers(mrns: list[int]) -> list[int]:
+    known, lot = set(mrns), dice("strangers")
+    strange: list[int] = []
+    while len(strange) < STRANGERS:
+        mrn = _mrn(lot)
+        if mrn not in known:
+            known.add(mrn)
+            strange.append(mrn)
+    return strange
+
+
+def _mrn(lot: random.Random) -> int:
+    return 10_000_000 + int(90_000_000 * lot.random())
+
+
+def _patients(path: Path, seed: int | None) -> list[int]:
+    """The patients' record numbers, as the file has them; writes the file if there is none."""
+    if not path.exists():
+        lot = dice(seed, "patients")
+        people = sorted({_mrn(lot) for _ in range(PATIENTS)})
+        names = lot.sample([f"{first} {last}" for first in _FIRST for last in _LAST], len(people))
+        write(path, "mrn,name\n" + "".join(f"{mrn},{name}\n" for mrn, name in zip(people, names, strict=True)))
+    with suppress(ValueError, KeyError, TypeError, csv.Error):
+        rows = csv.DictReader(io.StringIO(path.read_text(encoding="utf-8-sig")))
+        if mrns := list(dict.fromkeys(int(row["mrn"]) for row in rows)):
+            return mrns
+    raise UserError(
+        f"{path} has no list of patients that recordings could be made for",
+        hint="it needs a line mrn,name, and then one patient a line; take it away to have one made",
+    )
+
+
+def _former(recordings: Path) -> float | None:
+    """Time of the newest reading in the newest file of ours that has one."""
+    return next((max(found) for _, path in numbered(recordings) if (found := _times(path))), None)
+
+
+def _times(path: Path) -> list[float]:
+    try:
+        readings: Any = json.loads(path.read_bytes())
+        return [float(reading["time"]) for reading in readings]
+    except (ValueError, KeyError, TypeError) as error:
+        raise UserError(
+            f"{path} is not a file of recordings, so there is no telling where it ends in time",
+            cause=f"{type(error).__name__}: {error}",
+            hint="mend it or take it away",
+        ) from error

@@ -1,0 +1,1 @@
+"""``sluicegate sql``: tables read by DuckDB, without a JVM."""

@@ -1,0 +1,114 @@
+"""What sqlglot and DuckDB say of a query, in terms of the text that the person wrote, with a caret at the place."""
+
+from __future__ import annotations
+
+import difflib
+import json
+import re
+from collections.abc import Iterable
+from typing import Any
+
+import duckdb
+from sqlglot import exp
+from sqlglot.dialects.duckdb import DuckDB
+from sqlglot.errors import ParseError, SqlglotError
+
+from sluicegate.errors import QueryError, Where
+from sluicegate.tools.sqlshell.dialect import SparkSQL
+
+_REFUSED = (duckdb.BinderException, duckdb.CatalogException, duckdb.ParserException)
+_NO_COLUMN = re.compile(r'[Cc]olumn (?:named )?"([^"]+)"(?: not found|$)')
+_OUR_MACRO = re.compile(r"Macro spark_\w+\(\) does not support the supplied arguments\.")
+_PYTHON_CLASS = re.compile(r"<class '[\w.]*?(\w+)'>")
+
+
+def first_line(error: BaseException) -> str:
+    """What an engine says, without the backtraces and lists of advice that follow."""
+    return next((line.strip() for line in str(error).splitlines() if line.strip()), type(error).__name__)
+
+
+def at(node: exp.Expr, sql: str, message: str, hint: str = "") -> QueryError:
+    """An error at an identifier of the query."""
+    start, end = node.meta.get("start"), node.meta.get("end")
+    return _error(message, "", sql, None if start is None or end is None else (start, end + 1), hint)
+
+
+def of_sqlglot(error: SqlglotError, sql: str) -> QueryError:
+    """The error for a text that cannot be parsed."""
+    if not isinstance(error, ParseError) or not error.errors:
+        return QueryError("the query cannot be read: is there a quote or a comment that does not end?")
+    facts = error.errors[0]
+    token = str(facts.get("highlight") or "")
+    said = _PYTHON_CLASS.sub(r"\1", str(facts.get("description") or "")).partition(" but got <Token")[0].rstrip(".")
+    place = None
+    if token and facts.get("line") and facts.get("col"):
+        end = sum(len(line) for line in sql.splitlines(keepends=True)[: facts["line"] - 1]) + facts["col"]
+        place = (end - len(token), end)
+    near = f" at {token}" if token else ""
+    return _error(f"the query cannot be read{near}: {said}", "", sql, place, "")
+
+
+def of_duckdb(error: duckdb.Error, ran: str, sql: str, columns: Iterable[str]) -> QueryError:
+    """The error for a query that DuckDB refuses, or that fails as it runs.
+
+    Args:
+        error: raised with ``errors_as_json``.
+        ran: the text that DuckDB had.
+        sql: the text that the person wrote.
+        columns: names of the columns of the tables that it reads.
+    """
+    facts = _facts(error)
+    words = re.split(r"\n\s*Candidate (?:functions|macros):|\n\nLINE ", str(facts["exception_message"]))[0].strip()
+    words = words.replace("Values list ", "Table ")  # what DuckDB calls a table that is registered with it
+    words = _OUR_MACRO.sub("A value of this type cannot be cast to that type.", words)
+    said, _, rest = words.partition("\n")
+    rest = rest.strip()
+    if missing := _NO_COLUMN.search(said):
+        near = difflib.get_close_matches(missing[1], list(columns), 1, 0.6)
+        rest = f"did you mean {near[0]}?" if near else ""
+    verb = "is refused" if isinstance(error, _REFUSED) else "failed"
+    if isinstance(error, duckdb.OutOfMemoryException):
+        rest = "ask for fewer rows or columns"
+    elif ("not found" in said or "No such file" in said) and "parquet" in said.lower():
+        rest = "a file of that version is gone, most likely by a VACUUM: ask for a newer version"
+    return _error(f"the query {verb}: {said}", "", sql, _place(facts, ran, sql), rest)
+
+
+def _facts(error: duckdb.Error) -> dict[str, Any]:
+    text = str(error)
+    try:
+        facts = json.loads(text[text.index("{") :])
+    except ValueError:
+        facts = None
+    if isinstance(facts, dict) and "exception_message" in facts:
+        return facts
+    return {"exception_message": text.partition("Error: ")[2] or text}
+
+
+def _place(facts: dict[str, Any], ran: str, sql: str) -> tuple[int, int] | None:
+    """Where in the person's text the token stands that DuckDB points at in its own; None where that is not certain."""
+    position = str(facts.get("position", ""))
+    if not position.isdecimal():
+        return None
+    offset = len(ran.encode()[: int(position)].decode(errors="ignore"))
+    theirs = [token for token in DuckDB().tokenize(ran) if re.match(r"\w", token.text)]
+    word = next((token.text.lower() for token in theirs if token.start == offset), None)
+    same = [token.start for token in theirs if token.text.lower() == word]
+    ours = [token for token in SparkSQL().tokenize(sql) if token.text.lower() == word]
+    if word is None or len(ours) != len(same):
+        return None
+    token = ours[same.index(offset)]
+    return token.start, token.end + 1
+
+
+def _error(message: str, cause: str, sql: str, place: tuple[int, int] | None, hint: str) -> QueryError:
+    if place is None:
+        return QueryError(message, cause=cause, hint=hint)
+    start, end = place
+    begin = sql.rfind("\n", 0, start) + 1
+    line = sql[begin:].partition("\n")[0]
+    number = sql.count("\n", 0, start) + 1
+    indent = "".join("\t" if letter == "\t" else " " for letter in line[: start - begin])
+    carets = "^" * max(1, min(end - begin, len(line)) - (start - begin))
+    shown = f"line {number}, column {start - begin + 1}\n{line}\n{indent}{carets}"
+    return QueryError(message, where=Where(line=number), cause=f"{cause}\n{shown}".strip("\n"), hint=hint)

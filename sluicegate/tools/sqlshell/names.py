@@ -1,0 +1,76 @@
+"""What the tables of the lake are called in a query: ``pipeline.table``, ``database.table``, or ``table``."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from sqlglot import exp
+
+from sluicegate.lake.tables import Lake
+from sluicegate.sql.order_by import Ordering
+from sluicegate.tools.sqlshell import errors
+
+if TYPE_CHECKING:
+    from sluicegate.definition import Pipeline
+    from sluicegate.settings import Settings
+
+
+@dataclass(frozen=True)
+class Table:
+    """A table that a query can name: ``pipeline.table``, where it lies, and the order that its definition asks for."""
+
+    label: str
+    uri: str
+    ordering: Ordering
+
+
+def known_tables(pipelines: Mapping[str, Pipeline], settings: Settings) -> dict[str, list[Table]]:
+    """Each name that a query may use, in small letters, with the tables that it may mean."""
+    known: dict[str, list[Table]] = {}
+    others: list[tuple[str, Table]] = []
+    for pipeline in pipelines.values():
+        lake = Lake(settings.lake, pipeline.name)
+        places = {name: lake.table("bronze", name) for name in pipeline.bronze}
+        for name in pipeline.silver:
+            places |= {name: lake.table("silver", name), f"{name}_quarantine": lake.quarantine(name)}
+        places |= {name: lake.table("silver", name) for name in pipeline.deidentified_tables}
+        places |= {name: lake.table("gold", name) for name in pipeline.gold}
+        for name, uri in places.items():
+            ordering = pipeline.gold[name].ordering if name in pipeline.gold else Ordering()
+            table = Table(f"{pipeline.name}.{name}", uri, ordering)
+            known[table.label.lower()] = [table]
+            others.append((name, table))
+            if pipeline.database is not None and pipeline.database.name.lower() != pipeline.name.lower():
+                others.append((f"{pipeline.database.name}.{name}", table))
+    whole = set(known)  # a pipeline of the same name comes before a database
+    for name, table in others:
+        if name.lower() not in whole:
+            known.setdefault(name.lower(), []).append(table)
+    return known
+
+
+def find(node: exp.Table, sql: str, known: Mapping[str, list[Table]]) -> Table:
+    """The table that a query names.
+
+    Raises:
+        QueryError: if there is none of that name, or more than one.
+    """
+    name = ".".join(part.name for part in node.parts)
+    found = known.get(name.lower(), [])
+    if len(found) == 1:
+        return found[0]
+    if found:
+        labels = ", ".join(table.label for table in found)
+        raise errors.at(node.this, sql, f"{name} means more than one table", hint=f"write one of {labels}")
+    near = difflib.get_close_matches(name.lower(), known, 1, 0.6)
+    labels = ", ".join(dict.fromkeys(table.label for tables in known.values() for table in tables))
+    hint = f"did you mean {_written(near[0], known)}?" if near else f"the tables are {labels}" if labels else ""
+    raise errors.at(node.this, sql, f"there is no table {name}", hint=hint)
+
+
+def _written(name: str, known: Mapping[str, list[Table]]) -> str:
+    """A name as one can write it: whole where the short one means several tables."""
+    return name if len(known[name]) == 1 else known[name][0].label

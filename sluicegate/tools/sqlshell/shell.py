@@ -1,0 +1,363 @@
+"""Asks the tables of the lake in Spark's SQL, as of any version, without a JVM.
+
+sqlglot reads the query, delta-rs finds the files of each table at its version, and DuckDB runs it: see
+:mod:`sluicegate.tools.sqlshell.dialect` for what that means for its results. Tables are called ``pipeline.table``,
+``database.table``, or ``table`` where only one pipeline has it. A query reads tables of the lake and nothing else: it
+cannot reach files, the network or DuckDB's settings.
+"""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
+
+import duckdb
+import pyarrow as pa
+import sqlglot
+from deltalake import DeltaTable, QueryBuilder
+from deltalake.exceptions import DeltaError, DeltaProtocolError
+from sqlglot import exp
+from sqlglot.errors import SqlglotError, UnsupportedError
+
+from sluicegate.errors import QueryError, Where
+from sluicegate.lake.tables import dataset, delta_table
+from sluicegate.sql.order_by import is_row_for_row, order_by
+from sluicegate.tools.sqlshell import errors
+from sluicegate.tools.sqlshell.dialect import MACROS, SparkSQL, Untranslatable, name_columns, to_duckdb
+from sluicegate.tools.sqlshell.names import Table, find, known_tables
+
+if TYPE_CHECKING:
+    from sluicegate.definition import Pipeline
+    from sluicegate.settings import Settings
+
+_CHANGES = (exp.Insert, exp.Update, exp.Delete, exp.Merge, exp.Create, exp.Drop, exp.Command, exp.Into)
+_VARIABLES = (exp.Parameter, exp.SessionParameter, exp.Placeholder)
+_ROW_MAKERS = (exp.Explode, exp.Inline, exp.Unnest, exp.Subquery)  # Posexplode is an Explode
+_BEGINNINGS = {"SELECT", "WITH", "FROM", "("}
+
+
+@dataclass(frozen=True)
+class _Source:
+    """A table as of a version, as one query reads it."""
+
+    table: Table
+    version: int | None = None
+    moment: datetime | None = None
+
+    @property
+    def view(self) -> str:
+        """Its name inside DuckDB, which is the one that people meet in DuckDB's messages."""
+        when = self.version if self.moment is None else self.moment.isoformat()
+        return self.table.label if when is None else f"{self.table.label}@{when}"
+
+
+def tables(pipelines: Mapping[str, Pipeline], settings: Settings) -> dict[str, str]:
+    """Every qualified name that a query can use, with the URI of its table, whether or not a run has made it yet.
+
+    Args:
+        pipelines: the definitions, by name.
+        settings: says where the lake is.
+
+    Returns:
+        ``pipeline.table`` of each table, each silver table's quarantine and each de-identified table, and then
+        ``database.table`` where the definition has a database. Names that mean two tables (a database that two
+        pipelines fill) are left out.
+    """
+    known = known_tables(pipelines, settings)
+    return {name: found[0].uri for name, found in known.items() if "." in name and len(found) == 1}
+
+
+def query(sql: str, pipelines: Mapping[str, Pipeline], settings: Settings) -> pa.Table:
+    """The rows of one SELECT.
+
+    Args:
+        sql: one SELECT in Spark's SQL; ``table VERSION AS OF 3`` and ``table TIMESTAMP AS OF '…'`` travel in time.
+        pipelines: the definitions whose tables can be asked, by name.
+        settings: says where the lake is.
+
+    Returns:
+        The rows, times in UTC. A second column of one name becomes ``name_1``.
+
+    Raises:
+        QueryError: if it is not one SELECT, names a table or a version that does not exist, or DuckDB refuses it.
+        NotADeltaTable: if there are files, but no Delta table, where one is defined.
+    """
+    try:
+        tree = _parse(sql)
+        name_columns(tree)
+        with _engine() as engine:
+            sources = _resolve(tree, sql, known_tables(pipelines, settings), engine)
+            _keep_order(tree, sources)
+            wanted, columns = _wanted(tree), set[str]()
+            for source in sources:
+                columns |= _register(source, wanted, engine)
+            return _run(tree, sql, columns, engine)
+    except (Untranslatable, UnsupportedError) as error:
+        raise QueryError(f"the query cannot be run without Spark: {errors.first_line(error)}") from error
+    except SqlglotError as error:
+        raise errors.of_sqlglot(error, sql) from error
+    except RecursionError as error:
+        raise QueryError("the query is nested too deeply") from error
+
+
+def _parse(sql: str) -> exp.Query:
+    tokens = SparkSQL().tokenize(sql)
+    if not tokens:
+        raise QueryError("there is no query", hint="write one SELECT")
+    if (begins := tokens[0].text.upper()) not in _BEGINNINGS:  # sqlglot takes some other statements as mere text
+        raise QueryError(f"only a SELECT can be run here, and this begins with {begins}", where=Where(line=1))
+    parsed = sqlglot.parse(sql, read=SparkSQL)
+    statements = [tree for tree in parsed if not (tree is None or isinstance(tree, exp.Semicolon))]
+    if len(statements) != 1:
+        raise QueryError(f"one SELECT is run at a time, and these are {len(statements)}")
+    tree = statements[0]
+    if change := (tree if not isinstance(tree, exp.Query) else tree.find(*_CHANGES)):
+        raise QueryError(f"only a SELECT can be run here, and there is {change.key.upper()} in this")
+    if variable := tree.find(*_VARIABLES):
+        raise QueryError(
+            f"{variable.name or '?'} is a parameter, and has no value here",
+            hint="write VERSION AS OF or TIMESTAMP AS OF after a table's name to travel in time",
+        )
+    assert isinstance(tree, exp.Query)  # noqa: S101 (for mypy: any other kind is refused above)
+    return tree
+
+
+def _resolve(
+    tree: exp.Query, sql: str, known: Mapping[str, list[Table]], engine: duckdb.DuckDBPyConnection
+) -> list[_Source]:
+    """Puts the name of a view in the place of each table, and says which views these are."""
+    sources: dict[_Source, None] = {}
+    for lateral in tree.find_all(exp.Lateral):
+        _refuse_function(lateral.this)
+    named: set[tuple[str, str]] = set()
+    for node in list(tree.find_all(exp.Table)):
+        if node.find_ancestor(exp.Hint):
+            continue
+        if not isinstance(node.this, exp.Identifier):
+            _refuse_function(node.this)
+            continue
+        if not node.db and _is_cte(node):
+            continue
+        source = _source(node, find(node, sql, known), engine)
+        sources[source] = None
+        if not node.alias:
+            named.add((node.db.lower(), node.name.lower()))
+            node.set("alias", exp.TableAlias(this=exp.to_identifier(node.name, quoted=True)))
+        node.set("this", exp.to_identifier(source.view, quoted=True))
+        for part in ("db", "catalog", "version"):
+            node.set(part, None)
+    _shorten(tree, named)
+    return list(sources)
+
+
+def _keep_order(tree: exp.Query, sources: Sequence[_Source]) -> None:
+    """Gives rows that are read from a table as they stand the order that its definition asks for."""
+    if not (isinstance(tree, exp.Select) and is_row_for_row(tree)):
+        return
+    view = tree.args["from_"].this.name
+    for source in sources:
+        if source.view == view and source.table.ordering.keys:
+            order_by(tree, source.table.ordering.among([field.name for field in _open(source).schema().fields]))
+
+
+def _refuse_function(node: exp.Expr) -> None:
+    """Table functions of DuckDB read files, memory and settings; Spark's that make rows of arrays do not."""
+    if not isinstance(node, _ROW_MAKERS):
+        name = node.sql_name() if isinstance(node, exp.Func) and not isinstance(node, exp.Anonymous) else node.name
+        raise QueryError(f"{name.lower()}(…) cannot be read as a table here", hint="name a table of the lake")
+
+
+def _is_cte(table: exp.Table) -> bool:
+    """Whether a name means a WITH query that can be seen from where it stands."""
+    name = table.name.lower()
+    came_from: exp.Expr = table
+    while came_from.parent is not None:
+        node = came_from.parent
+        if isinstance(node, exp.With):  # inside one of several: those that come later are not seen from here
+            seen = list(node.expressions[: came_from.index])
+            if node.args.get("recursive"):
+                seen.append(came_from)
+            if name in {cte.alias.lower() for cte in seen}:
+                return True
+        elif came_from.arg_key != "with_" and name in {cte.alias.lower() for cte in getattr(node, "ctes", ())}:
+            return True
+        came_from = node
+    return False
+
+
+def _shorten(tree: exp.Query, named: set[tuple[str, str]]) -> None:
+    """``pipeline.table.column`` becomes ``table.column``; ``alias.struct.field`` looks like it and stays."""
+    for column in tree.find_all(exp.Column):
+        parts = [part.name.lower() for part in column.parts]
+        if len(parts) > 2 and parts[0] and (parts[0], parts[1]) in named:
+            column.set("catalog" if column.args.get("catalog") else "db", None)
+
+
+def _source(node: exp.Table, table: Table, engine: duckdb.DuckDBPyConnection) -> _Source:
+    travel = node.args.get("version")
+    if travel is None:
+        return _Source(table)
+    kind, value = travel.name.upper(), travel.expression
+    if travel.args.get("kind") != "AS OF" or value is None:
+        raise QueryError(f"only AS OF is known of a {kind}", where=Where(table=table.label))
+    if kind == "VERSION":
+        if not (isinstance(value, exp.Literal) and value.name.isdecimal()):
+            raise QueryError(f"{value.sql('spark')} is not the number of a version", where=Where(table=table.label))
+        return _Source(table, version=int(value.name))
+    return _Source(table, moment=_moment(value, table, engine))
+
+
+def _moment(value: exp.Expr, table: Table, engine: duckdb.DuckDBPyConnection) -> datetime:
+    text, where = value.sql("spark"), Where(table=table.label)
+    if value.find(exp.Column, exp.Query):
+        raise QueryError(f"{text} is not one moment for the whole table", where=where)
+    ran = to_duckdb(exp.select(exp.cast(value.copy(), "TIMESTAMPTZ").as_("moment")))
+    try:
+        [(moment,)] = engine.sql(ran).fetchall()
+    except duckdb.Error as error:
+        raise QueryError(f"{text} is not a time", where=where, hint="write it as 2025-03-03 06:00:00") from error
+    if not isinstance(moment, datetime):
+        raise QueryError(f"{text} is not a time", where=where)
+    return moment.astimezone(UTC)
+
+
+def _register(source: _Source, wanted: set[str] | None, engine: duckdb.DuckDBPyConnection) -> set[str]:
+    """Lets DuckDB read a table, and says which columns it has."""
+    try:
+        table = _open(source)
+        engine.register(source.view, _rows(table, wanted))
+        return {field.name for field in table.schema().fields}
+    except (DeltaError, pa.ArrowException, OSError) as error:
+        where = Where(table=source.table.label, file=source.table.uri)
+        raise QueryError(f"{source.view} cannot be read: {errors.first_line(error)}", where=where) from error
+
+
+def _open(source: _Source) -> DeltaTable:
+    """The Delta table as of the version that is asked for."""
+    label, where = source.table.label, Where(table=source.table.label, file=source.table.uri)
+    table = delta_table(source.table.uri)
+    if table is None:
+        hint = f"sluicegate run {label.partition('.')[0]} makes it once there is something to read"
+        raise QueryError(f"{label} has not been made yet", where=where, hint=hint)
+    version = source.version
+    if version is not None and version > table.version():
+        raise QueryError(f"{label} has no version {version}: its newest is {table.version()}", where=where)
+    if source.moment is not None:
+        version = _version_at(table, source.moment, where)
+    if version is not None:
+        table.load_as_version(version)
+    return table
+
+
+def _version_at(table: DeltaTable, moment: datetime, where: Where) -> int:
+    """The newest version that was committed by then, by the times that the commits themselves give.
+
+    delta-rs would go by the times of the log's files, which a copy of the lake changes, and takes the oldest version
+    where there was none yet, without a word.
+    """
+    commits = {entry["version"]: entry.get("inCommitTimestamp") or entry["timestamp"] for entry in table.history()}
+    by_then = [version for version, at in commits.items() if at <= moment.timestamp() * 1000]
+    if by_then:
+        return int(max(by_then))
+    first = datetime.fromtimestamp(min(commits.values()) / 1000, UTC).isoformat(" ", "milliseconds")
+    raise QueryError(f"{where.table} had no version at {moment}: its first is of {first}", where=where)
+
+
+def _wanted(tree: exp.Query) -> set[str] | None:
+    """Names among which all columns are that the query can need, in small letters; None: it may need any."""
+    stars = [star for star in tree.find_all(exp.Star) if not isinstance(star.parent, exp.Count)]
+    if stars or any(join.method.upper() == "NATURAL" for join in tree.find_all(exp.Join)):
+        return None
+    return {name.name.lower() for name in tree.find_all(exp.Identifier)}
+
+
+def _rows(table: DeltaTable, wanted: set[str] | None) -> Any:
+    """The table's rows for DuckDB: read as it goes where pyarrow can read the files, else read at once."""
+    try:
+        return dataset(table)
+    except DeltaProtocolError:
+        pass  # deletion vectors, column mapping: the reader of delta-rs knows them, but it can be read once only
+    names = [field.name for field in table.schema().fields]
+    chosen = [name for name in names if wanted is None or name.lower() in wanted] or names[:1]
+    columns = ", ".join('"{}"'.format(name.replace('"', '""')) for name in chosen)
+    reader = QueryBuilder().register("source", table).execute(f"SELECT {columns} FROM source")
+    return pa.RecordBatchReader.from_stream(reader).read_all()
+
+
+@contextmanager
+def _engine() -> Iterator[duckdb.DuckDBPyConnection]:
+    """A DuckDB that can reach nothing but what is registered with it."""
+    spill = os.path.join(tempfile.gettempdir(), f"sluicegate-sql-{os.getpid()}")  # DuckDB makes it if need be
+    engine = duckdb.connect(":memory:", config={"temp_directory": spill, "autoload_known_extensions": "false"})
+    try:
+        for statement in (
+            "SET TimeZone = 'UTC'",
+            "SET errors_as_json = true",
+            *MACROS,
+            "SET python_enable_replacements = false",
+            "SET enable_external_access = false",
+            "SET lock_configuration = true",
+        ):
+            engine.execute(statement)
+        yield engine
+    finally:
+        engine.close()
+
+
+def _run(tree: exp.Query, sql: str, columns: set[str], engine: duckdb.DuckDBPyConnection) -> pa.Table:
+    ran = to_duckdb(tree)
+    try:
+        return _result(engine, ran)
+    except duckdb.Error as error:
+        if "multiple overloads" not in str(error):  # what is cast has no type until it is bound: an aggregate, mostly
+            raise errors.of_duckdb(error, ran, sql, columns) from error
+    ran = to_duckdb(tree, by_text=True)
+    try:
+        return _result(engine, ran)
+    except duckdb.Error as error:
+        raise errors.of_duckdb(error, ran, sql, columns) from error
+
+
+def _result(engine: duckdb.DuckDBPyConnection, ran: str) -> pa.Table:
+    """The rows, in types that Spark has: DuckDB sums whole numbers into 128 bits and has intervals of three parts."""
+    try:
+        relation = engine.sql(ran)
+    except duckdb.Error:
+        engine.execute(ran)  # refused again, but this time the error says where
+        raise
+    types = [str(kind) for kind in relation.types]
+    table: pa.Table = relation.to_arrow_table()
+    taken: set[str] = set()
+    columns, names = [], []
+    for name, kind, column in zip(table.column_names, types, table.columns, strict=True):
+        columns.append(_plain(column, kind))
+        names.append(_free(name, taken))
+    return pa.table(columns, names=names) if columns else table
+
+
+def _plain(column: pa.ChunkedArray, kind: str) -> pa.ChunkedArray:
+    if kind == "HUGEINT":
+        try:
+            return column.cast(pa.int64())
+        except pa.ArrowInvalid:
+            return column  # a decimal of 38 digits
+    if kind == "INTERVAL":
+        parts = column.to_pylist()
+        if all(part is None or not part.months for part in parts):
+            micros = [None if part is None else part.days * 86_400_000_000 + part.nanoseconds // 1000 for part in parts]
+            return pa.chunked_array([pa.array(micros, pa.duration("us"))])
+    return column
+
+
+def _free(name: str, taken: set[str]) -> str:
+    free, number = name, 0
+    while free.lower() in taken:
+        number += 1
+        free = f"{name}_{number}"
+    taken.add(free.lower())
+    return free

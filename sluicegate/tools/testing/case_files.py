@@ -1,0 +1,266 @@
+"""Reads the cases of a pipeline, ``tests/*.yaml`` in its folder, with every mistake in them at once. No Spark."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path as FilePath
+from pathlib import PurePosixPath
+from typing import Any, TypeVar
+
+from pydantic import ValidationError
+
+from sluicegate import errors
+from sluicegate.definition import yaml
+from sluicegate.definition.fields import Part, nearest
+from sluicegate.definition.messages import in_our_words
+from sluicegate.definition.pipeline import Pipeline
+from sluicegate.definition.yaml import Path
+from sluicegate.errors import CaseError, Mistake, UserError
+from sluicegate.tools.testing import rows as written
+from sluicegate.tools.testing.model import (
+    Case,
+    CaseStep,
+    Expected,
+    Fields,
+    Given,
+    Place,
+    Rows,
+    Step,
+    TableExpected,
+    TableGiven,
+)
+
+FOLDER = "tests"
+ENDINGS = (".yaml", ".yml")
+
+# Formats of which rows do not tell what the file is.
+AS_TEXT_ONLY = ("xml", "binaryFile")
+
+# Beside a silver table.
+BESIDE = ("_quarantine", "_set_aside", "_deidentified")
+
+_Part = TypeVar("_Part", bound=Part)
+
+
+def load(pipeline: Pipeline) -> list[Case]:
+    """All cases of a pipeline, file by file in the order of names.
+
+    Raises:
+        UserError: there are none.
+        CaseError: there are mistakes in them; the error has all.
+    """
+    folder = pipeline.folder / FOLDER
+    found = sorted(file for file in folder.glob("*") if file.suffix in ENDINGS)
+    reader = _Reader(pipeline)
+    cases = [case for file in found for case in reader.read(file)]
+    if reader.mistakes:
+        raise CaseError(pipeline.name, reader.mistakes)
+    if not cases:
+        raise UserError(
+            f"the pipeline {pipeline.name} has no cases to test",
+            where=errors.Where(file=str(folder)),
+            hint="write some, as docs/howto/testing-pipelines.md shows, into tests/*.yaml beside its pipeline.yaml",
+        )
+    return cases
+
+
+def choose(cases: Sequence[Case], word: str | None = None, names: Sequence[str] = ()) -> list[Case]:
+    """Some of the cases, in their order.
+
+    Args:
+        cases: all.
+        word: only those with this in their name or their file's, in whichever case of letters.
+        names: only those with one of these names.
+
+    Raises:
+        UserError: there is none of a name, or none with the word.
+    """
+    known = [case.name for case in cases]
+    for name in names:
+        if name not in known:
+            hint = nearest(name, known) or f"there are {', '.join(known)}"
+            raise UserError(f"there is no case {name}", hint=hint)
+    chosen = [case for case in cases if not names or case.name in names]
+    chosen = [case for case in chosen if not word or word.lower() in case.label.lower()]
+    if not chosen:
+        raise UserError(f"no case has {word} in its name", hint=f"there are {', '.join(known)}")
+    return chosen
+
+
+def tables(pipeline: Pipeline) -> dict[str, str]:
+    """Every table that a case can expect something of, with the table that a run makes it with."""
+    known = {name: name for layer in (pipeline.bronze, pipeline.silver, pipeline.gold) for name in layer}
+    known |= {f"{name}{end}": name for name in pipeline.silver for end in BESIDE[:2]}
+    return known | pipeline.deidentified_tables
+
+
+class _Reader:
+    """Reads files, and gathers what is wrong in them on the way."""
+
+    def __init__(self, pipeline: Pipeline) -> None:
+        self.pipeline = pipeline
+        self.mistakes: list[Mistake] = []
+        self.file = ""
+        self.document = yaml.Document()
+
+    def read(self, file: FilePath) -> Iterator[Case]:
+        """The cases of a file, as far as they are right."""
+        self.file = str(file)
+        try:
+            text = file.read_text("utf-8-sig").replace("\r\n", "\n")
+        except (OSError, UnicodeDecodeError) as error:
+            self.document = yaml.Document()
+            self._add("unreadable", (), f"{file} cannot be read: {error}")
+            return
+        self.document = yaml.read(text)
+        for fault in self.document.faults:
+            self._add(fault.code, fault.path, fault.message, fault.hint, line=fault.line)
+        data = self.document.data
+        if not isinstance(data, dict) or not isinstance(data.get("cases"), dict):
+            if not self.document.faults:
+                said = "cases are expected, each with its name"
+                self._add("missing-field", (), said, "as in cases: {a late patient: {given: …, expect: …}}")
+            return
+        for other in data.keys() - {"cases"}:
+            self._add("unknown-field", (other,), f"there is no field {other} here", "a file of cases has cases only")
+        for name, fields in data["cases"].items():
+            if case := self._case(name, fields, ("cases", name)):
+                yield case
+
+    def _case(self, name: str, fields: Any, path: Path) -> Case | None:
+        if not name.strip():
+            self._add("name", path, "a case has a name")
+        case = self._part(Fields, fields, path)
+        if case is None:
+            return None
+        if not case.steps:
+            steps = [self._step(case, path)]
+        else:
+            steps = []
+            for number, one in enumerate(case.steps):
+                here = (*path, "steps", number)
+                step = self._part(Step, one, here)
+                steps += [self._step(step, here)] if step else []
+        if not any(step.expect or step.fails for step in steps) and not self.mistakes:
+            self._add("missing-field", path, "nothing is expected in this case", "give expect, or fails")
+        return Case(name, self._place(path), case.description.strip(), tuple(steps))
+
+    def _step(self, step: Step, path: Path) -> CaseStep:
+        given = [self._given(table, value, (*path, "given", table)) for table, value in step.given.items()]
+        expect = [self._expected(table, value, (*path, "expect", table)) for table, value in step.expect.items()]
+        for name in step.landing:
+            self._inside(name, (*path, "landing", name))
+        if step.fails is not None and step.fails not in _codes():
+            hint = nearest(step.fails, _codes()) or "docs/reference.md has all codes"
+            self._add("unknown-code", (*path, "fails"), f"there is no error {step.fails}", hint)
+        return CaseStep(
+            self._place(path),
+            step.description.strip(),
+            tuple(one for one in given if one),
+            step.landing,
+            step.landed,
+            tuple(one for one in expect if one),
+            step.fails,
+        )
+
+    def _given(self, table: str, value: Any, path: Path) -> TableGiven | None:
+        if not self._is_bronze(table, path):
+            return None
+        more: Given | None = None
+        if isinstance(value, dict):
+            more = self._part(Given, value, path)
+            if more is None:
+                return None
+        rows = self._rows(more.rows, (*path, "rows")) if more else self._rows(value, path)
+        if more and more.file is not None:
+            self._inside(more.file, (*path, "file"))
+        of_delta = self.pipeline.bronze[table].format == "delta"
+        if more and "mode" in more.model_fields_set and not of_delta:
+            self._add("not-allowed", (*path, "mode"), f"mode is for a Delta table as the source, and {table} has files")
+        if more and more.file is not None and of_delta:
+            self._add("not-allowed", (*path, "file"), f"{table} has a Delta table as its source, and no files")
+        if rows is None:
+            return None
+        if more is None:
+            return TableGiven(table, rows, self._place(path))
+        return TableGiven(table, rows, self._place(path), more.file, more.mode, more.schema_)
+
+    def _is_bronze(self, table: str, path: Path) -> bool:
+        bronze = self.pipeline.bronze
+        if table not in bronze:
+            if table in tables(self.pipeline):
+                said = f"{table} is made by the pipeline: rows are given to tables of bronze"
+                self._add("unknown-table", path, said, f"there are {', '.join(bronze)}")
+            else:
+                hint = nearest(table, bronze) or f"there are {', '.join(bronze)}"
+                self._add("unknown-table", path, f"there is no bronze table {table}", hint)
+            return False
+        if (form := bronze[table].format) in AS_TEXT_ONLY:
+            said = f"{table} has {form} files, which rows do not tell"
+            self._add("not-allowed", path, said, "give the file's text in landing")
+            return False
+        return True
+
+    def _expected(self, table: str, value: Any, path: Path) -> TableExpected | None:
+        known = tables(self.pipeline)
+        if table not in known:
+            hint = nearest(table, known) or f"there are {', '.join(known)}"
+            self._add("unknown-table", path, f"there is no table {table}", hint)
+            return None
+        if not isinstance(value, dict):
+            rows = self._complete(self._rows(value, path))
+            return TableExpected(table, self._place(path), rows) if rows else None
+        more = self._part(Expected, value, path)
+        if more is None:
+            return None
+        field = "rows" if more.rows is not None else "contains"
+        asked = getattr(more, field)
+        if asked is None and more.columns:
+            self._add("not-allowed", (*path, "columns"), "columns are for rows as lists of values, and there are none")
+        rows = None if asked is None else self._complete(self._rows(asked, (*path, field), more.columns))
+        if asked is not None and rows is None:
+            return None
+        return TableExpected(table, self._place(path), rows, field == "contains", more.count, more.tolerance)
+
+    def _rows(self, value: Any, path: Path, columns: Sequence[str] = ()) -> Rows | None:
+        try:
+            return written.read(value, self.file, self.document, path, columns)
+        except written.RowsFault as fault:
+            self._add("rows", fault.path, fault.message, fault.hint, line=fault.line)
+            return None
+
+    def _complete(self, rows: Rows | None) -> Rows | None:
+        """Expected rows, all of which have to name the same columns: what is left out would be looked at or not."""
+        for record, place in zip(rows.records, rows.places, strict=True) if rows else ():
+            for column in rows.columns if rows else ():
+                if column not in record:
+                    said = f"this row does not say what {column} is, and others do"
+                    hint = f"write {column}: null if it is NULL"
+                    self.mistakes.append(Mistake("rows", place.path, said, place.file, place.line, hint))
+        return rows
+
+    def _inside(self, name: str, path: Path) -> None:
+        """A file's name must stay within the folder that it is said to be in."""
+        parts = PurePosixPath(name).parts
+        if not parts or name.startswith("/") or ".." in parts or "\0" in name:
+            self._add("not-allowed", path, f"{name!r} is not the name of a file below the folder")
+
+    def _part(self, model: type[_Part], fields: Any, path: Path) -> _Part | None:
+        try:
+            return model.model_validate(fields)
+        except ValidationError as error:
+            for code, inner, message, hint in in_our_words(error, model):
+                self._add(code, (*path, *inner), message, hint)
+            return None
+
+    def _place(self, path: Path) -> Place:
+        return Place.of(self.file, self.document, path)
+
+    def _add(self, code: str, path: Path, message: str, hint: str = "", line: int | None = None) -> None:
+        place = self._place(path)
+        self.mistakes.append(Mistake(code, place.path, message, self.file, line or place.line, hint))
+
+
+def _codes() -> set[str]:
+    found = vars(errors).values()
+    return {one.code for one in found if isinstance(one, type) and issubclass(one, errors.SluicegateError)}

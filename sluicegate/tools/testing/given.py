@@ -1,0 +1,236 @@
+"""Puts what a case gives where the pipeline looks for it: files in its tables' formats, or Delta tables."""
+
+from __future__ import annotations
+
+import fnmatch
+import json
+import os
+import re
+import shutil
+import tempfile
+from collections.abc import Iterable, Mapping
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from sluicegate.bronze import avro_header
+from sluicegate.lake.tables import delta_table
+from sluicegate.schema.values import quoted
+from sluicegate.tools.testing.model import CaseStep, TableGiven, Wrong
+from sluicegate.tools.testing.rows import typed
+from sluicegate.tools.testing.values import shown
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+    from sluicegate.definition import BronzeTable, Pipeline
+
+# When the files of a case's first step were modified, and how much later those of each further one. It lies behind any
+# time that files need to settle, and is the same each time, so that a case can expect it.
+FIRST = datetime(2024, 1, 1, tzinfo=UTC)
+APART = timedelta(minutes=1)
+
+# The text of a row that does not fit its types.
+_UNFIT = "_sluicegate_unfit"
+
+# Endings by which a path of a definition is that of a file, and not of a folder.
+_OF_FILES = {".json", ".jsonl", ".ndjson", ".csv", ".tsv", ".txt", ".parquet", ".orc", ".avro"}
+
+
+def enclosed(pipeline: Pipeline, folder: Path) -> Pipeline:
+    """The pipeline with all that it reads, moves or deletes in a folder of the case.
+
+    A path that ``${landing}`` or ``${lake}`` stand in is there already. Any other is somebody's own.
+    """
+    tables = {name: _enclosed(name, table, folder) for name, table in pipeline.bronze.items()}
+    return pipeline.model_copy(update={"bronze": tables})
+
+
+def _enclosed(name: str, table: BronzeTable, folder: Path) -> BronzeTable:
+    others = {"path": folder / "elsewhere" / name, "cleanSourceMoveDestination": folder / "moved" / name}
+    moved = {
+        field: str(other)
+        for field, other in others.items()
+        if (given := getattr(table, field)) is not None and not Path(given).is_relative_to(folder)
+    }
+    return table.model_copy(update=moved) if moved else table
+
+
+def is_there(table: BronzeTable) -> bool:
+    """Whether a bronze table has something to read; folders of files are made by ``prepare``."""
+    return delta_table(table.path) is not None if table.format == "delta" else Path(table.path).exists()
+
+
+def prepare(pipeline: Pipeline, landing: Path) -> None:
+    """Makes the folders that files land in."""
+    landing.mkdir(parents=True, exist_ok=True)
+    for table in pipeline.bronze.values():
+        if table.format != "delta" and not _is_file(table.path):
+            Path(table.path).mkdir(parents=True, exist_ok=True)
+
+
+def _is_file(path: str) -> bool:
+    return Path(path).suffix.lower() in _OF_FILES
+
+
+def land(spark: SparkSession, pipeline: Pipeline, landing: Path, step: CaseStep, number: int) -> None:
+    """Lands what a step gives.
+
+    Args:
+        spark: writes what has types.
+        pipeline: the definition, enclosed.
+        landing: its landing folder.
+        step: the step.
+        number: of the step, counted from 1.
+
+    Raises:
+        Wrong: rows cannot be written as the table's files.
+    """
+    at = step.landed or FIRST + (number - 1) * APART
+    for name, text in step.landing.items():
+        _write(landing / name, text.encode(), at)
+    for given in step.given:
+        table = pipeline.bronze[given.table]
+        if table.format == "delta":
+            _add_to_delta(spark, given, Path(table.path))
+        else:
+            _write(_file(given, table, number), _content(spark, given, table), at)
+
+
+def _write(file: Path, content: bytes, at: datetime) -> None:
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_bytes(content)
+    os.utime(file, (at.timestamp(), at.timestamp()))
+
+
+def _file(given: TableGiven, table: BronzeTable, number: int) -> Path:
+    """Where the rows land."""
+    if given.file is not None:
+        return Path(table.path) / given.file
+    if _is_file(table.path):
+        return Path(table.path)
+    name = f"{given.table}-{number}.{table.format}"
+    if (glob := table.pathGlobFilter) and not fnmatch.fnmatchcase(name, glob):
+        name = re.sub(r"\[(.)[^]]*\]", r"\1", glob).replace("*", f"{given.table}-{number}").replace("?", str(number))
+        if not fnmatch.fnmatchcase(name, glob):
+            raise Wrong(f"no name for a file was found that {glob} lets in", given.place, "give file, a name")
+    return Path(table.path) / name
+
+
+def _content(spark: SparkSession, given: TableGiven, table: BronzeTable) -> bytes:
+    """The rows as one file of the table's format."""
+    options = {name.lower(): value for name, value in table.options.items()}
+    encoding = options.get("encoding") or options.get("charset") or "utf-8"
+    try:
+        if table.format == "json":
+            return _json(given, options).encode(encoding)
+        if table.format == "csv":
+            return _csv(given, table, options).encode(encoding)
+        if table.format == "text":
+            return _text(given).encode()
+    except LookupError as error:
+        raise Wrong(f"its files cannot be written: {error}", given.place, "give their text in landing") from error
+    return _by_spark(spark, given, table)
+
+
+def _json(given: TableGiven, options: Mapping[str, str]) -> str:
+    lines = [json.dumps(record, ensure_ascii=False) for record in _typed(given)]
+    if options.get("multiline", "").lower() == "true":
+        return "[\n" + ",\n".join(lines) + "\n]\n"
+    return "".join(f"{line}\n" for line in lines)
+
+
+def _typed(given: TableGiven) -> list[dict[str, Any]]:
+    """The rows with values that have types, also where they come from CSV text."""
+    if not given.rows.texts:
+        return [dict(record) for record in given.rows.records]
+    return [{column: typed(value) for column, value in record.items()} for record in given.rows.records]
+
+
+def _csv(given: TableGiven, table: BronzeTable, options: Mapping[str, str]) -> str:
+    quote, escape = options.get("quote", '"'), options.get("escape", "\\")
+    sep = options.get("sep") or options.get("delimiter") or ","
+    headed = options.get("header", "").lower() == "true"
+    declared = [column for column in table.declared or () if column in given.rows.columns]
+    columns = given.rows.columns if headed or not declared else declared
+    nothing = options.get("nullvalue", "")
+
+    def line(values: Iterable[str | None]) -> str:
+        return sep.join(nothing if value is None else in_quotes(value) for value in values) + "\n"
+
+    def in_quotes(value: str) -> str:
+        if value and value == value.strip() and not any(part in value for part in (sep, quote, "\n", "\r")):
+            return value
+        return quote + value.replace(quote, escape + quote) + quote
+
+    head = line(columns) if headed else ""
+    return head + "".join(line(_csv_value(record.get(name)) for name in columns) for record in given.rows.records)
+
+
+def _csv_value(value: Any) -> str | None:
+    if value is None:
+        return None
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    return json.dumps(value, ensure_ascii=False) if isinstance(value, (dict, list)) else str(value)
+
+
+def _text(given: TableGiven) -> str:
+    if given.rows.records and given.rows.columns != ("value",):
+        said = f"a row of a text file has one column, value, and here there are {', '.join(given.rows.columns)}"
+        raise Wrong(said, given.place)
+    return "".join(f"{record['value']}\n" for record in given.rows.records)
+
+
+# --- formats that have types -----------------------------------------------------------------------------------------
+
+
+def _by_spark(spark: SparkSession, given: TableGiven, table: BronzeTable) -> bytes:
+    """The rows as one file that Spark writes: Parquet, ORC or Avro."""
+    with tempfile.TemporaryDirectory() as scratch:
+        target = Path(scratch) / "written"
+        form = avro_header.PROVIDER if table.format == "avro" else table.format
+        rows = _frame(spark, given, Path(scratch)).coalesce(1)
+        rows.write.format(form).save(str(target))
+        (file,) = [part for part in target.iterdir() if part.name.startswith("part-")]
+        return file.read_bytes()
+
+
+def _add_to_delta(spark: SparkSession, given: TableGiven, path: Path) -> None:
+    """Adds the rows to a Delta table, or leaves it with these alone."""
+    there = delta_table(str(path)) is not None
+    schema: Any = None
+    if there and given.schema is None:
+        known = spark.read.format("delta").load(str(path)).schema
+        if set(given.rows.columns) <= set(known.names):
+            schema = known
+    with tempfile.TemporaryDirectory() as scratch:
+        rows = _frame(spark, given, Path(scratch), schema)
+        if not there:
+            shutil.rmtree(path, ignore_errors=True)
+        writer = rows.coalesce(1).write.format("delta").mode(given.mode if there else "append")
+        if there and schema is None:
+            writer = writer.option("overwriteSchema" if given.mode == "overwrite" else "mergeSchema", "true")
+        writer.save(str(path))
+
+
+def _frame(spark: SparkSession, given: TableGiven, scratch: Path, schema: Any = None) -> DataFrame:
+    """The rows as Spark reads them from JSON: by the types that are given, else by those of the values."""
+    from pyspark.sql.types import StringType, StructField, StructType
+
+    records, kinds = _typed(given), given.schema or schema
+    if kinds is None and not records:
+        raise Wrong("there are neither rows nor types", given.place, "give schema: the columns with their types")
+    file = scratch / "rows.json"
+    file.write_text("".join(json.dumps(record) + "\n" for record in records))
+    if kinds is None:
+        return spark.read.json(str(file)).select(*[quoted(column) for column in given.rows.columns])
+    wanted = spark.createDataFrame([], kinds).schema
+    if unknown := [column for column in given.rows.columns if column not in wanted.names]:
+        raise Wrong(f"schema has no column {unknown[0]}", given.place, f"it has {', '.join(wanted.names)}")
+    reader = spark.read.schema(StructType([*wanted.fields, StructField(_UNFIT, StringType())]))
+    rows = reader.option("columnNameOfCorruptRecord", _UNFIT).json(str(file))
+    for row in rows.where(f"`{_UNFIT}` IS NOT NULL").take(1):
+        said = f"a row does not fit the types: {shown(json.loads(row[_UNFIT]))}"
+        raise Wrong(said, given.place, f"they are {wanted.simpleString().removeprefix('struct')}")
+    return rows.drop(_UNFIT)

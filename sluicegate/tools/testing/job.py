@@ -1,0 +1,95 @@
+"""The job that tests a pipeline: all chosen cases, one after the other, in one Spark."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import re
+import tempfile
+import time
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from pathlib import Path
+
+from sluicegate.errors import CaseError, CasesFailed
+from sluicegate.flow import report
+from sluicegate.flow.report import RunReport
+from sluicegate.jobs import layer as layer_job
+from sluicegate.silver import pseudonyms
+from sluicegate.spark import session
+from sluicegate.tools.testing.case_files import choose, load
+from sluicegate.tools.testing.model import Case
+from sluicegate.tools.testing.run import FAILED, MISTAKE, CaseResult, run_case
+
+# Pseudonyms are made with this key in cases: they are the same for everybody, and the real key stays out of the files
+# in which somebody expects them.
+KEY = b"the key of all cases, which is no secret"
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """The whole of ``spark_jobs/cases.py``; the exit codes are those of ``jobs.layer.main``."""
+    return layer_job.guarded(lambda: _run(parser().parse_args(argv)))
+
+
+def parser() -> argparse.ArgumentParser:
+    """The command line of ``spark_jobs/cases.py``."""
+    made = layer_job.parser("cases")
+    made.description = "Tests a pipeline by its cases."
+    made.add_argument("--case", action="append", metavar="NAME", help="only the case of this name; repeatable")
+    made.add_argument("--matching", metavar="WORD", help="only cases with this in their name or their file's")
+    made.add_argument("--folder", help="keep each case's lake and landing in this folder; else they are deleted")
+    return made
+
+
+def _run(arguments: argparse.Namespace) -> RunReport:
+    began = time.monotonic()
+    pipeline, _, _ = layer_job.subject(arguments)
+    cases = choose(load(pipeline), arguments.matching, arguments.case or ())
+    os.environb[pseudonyms.VARIABLE.encode()] = KEY
+    spark = session.open_session(f"{pipeline.name}.cases")
+    place: AbstractContextManager[str] = (
+        nullcontext(arguments.folder) if arguments.folder else tempfile.TemporaryDirectory(prefix="sluicegate-test-")
+    )
+    with place as folder:
+        results = run_all(
+            lambda case, at: run_case(spark, pipeline.folder.parent, pipeline.name, case, at),
+            cases,
+            Path(folder),
+            lambda result: report.say(f"{report.CASE} {json.dumps(result.as_dict())}"),
+        )
+    raise_for(pipeline.name, results)
+    return RunReport(pipeline.name, "cases", seconds=time.monotonic() - began)
+
+
+def run_all(
+    run: Callable[[Case, Path], CaseResult],
+    cases: Sequence[Case],
+    folder: Path,
+    tell: Callable[[CaseResult], None],
+) -> list[CaseResult]:
+    """Runs cases in a folder each, and tells of each as it ends."""
+    results = []
+    for number, case in enumerate(cases, 1):
+        at = folder / f"{number:03d}-{re.sub(r'[^a-z0-9]+', '-', case.name.lower()).strip('-')[:60]}"
+        at.mkdir(parents=True)
+        result = run(case, at)
+        result.folder = str(at)
+        results.append(result)
+        tell(result)
+    return results
+
+
+def raise_for(pipeline: str, results: Sequence[CaseResult]) -> None:
+    """Ends what ran cases, unless all are right.
+
+    Raises:
+        CaseError: some of them are wrong themselves.
+        CasesFailed: tables are not as they expect.
+    """
+    if mistakes := [one for result in results if result.state == MISTAKE for one in result.mistakes]:
+        raise CaseError(pipeline, mistakes)
+    failed = [result.name for result in results if result.state == FAILED]
+    if failed:
+        count = f"{len(failed)} of {len(results)} cases" if len(results) > 1 else "the case"
+        raise CasesFailed(f"{count} of {pipeline} failed", cause="\n    ".join(failed))

@@ -1,0 +1,110 @@
+"""Rows as people write them in a case: a list of ``{column: value}``, lists of values, or CSV text with a header."""
+
+from __future__ import annotations
+
+import csv
+import io
+import re
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from sluicegate.definition.yaml import Document, Path
+from sluicegate.tools.testing.model import Place, Rows
+
+_WHOLE = re.compile(r"-?(0|[1-9]\d*)")
+_NUMBER = re.compile(r"-?(0|[1-9]\d*)(\.\d+)?([eE][-+]?\d+)?")
+
+
+class RowsFault(Exception):
+    """What is written as rows is none.
+
+    Args:
+        message: one sentence.
+        path: where in the document.
+        line: its line there, where that is not the line of the path.
+        hint: what to write instead (may be empty).
+    """
+
+    def __init__(self, message: str, path: Path, line: int | None = None, hint: str = "") -> None:
+        super().__init__(message)
+        self.message, self.path, self.line, self.hint = message, path, line, hint
+
+
+def read(value: Any, file: str, document: Document, path: Path, columns: Sequence[str] = ()) -> Rows:
+    """Reads rows.
+
+    Args:
+        value: what the document has at ``path``.
+        file: the document's file, for places.
+        document: the document.
+        path: where the rows stand in it.
+        columns: names of the columns, if each row is a list of values.
+
+    Raises:
+        RowsFault: they are not rows.
+    """
+    if isinstance(value, str):
+        if columns:
+            raise RowsFault("CSV text has its columns in its first line: take columns away", path)
+        return _of_csv(value, file, document, path)
+    if not isinstance(value, list):
+        raise RowsFault("rows are expected, as a list of {column: value} or as CSV text", path)
+    records, places = [], []
+    for number, row in enumerate(value):
+        here = (*path, number)
+        records.append(_record(row, here, columns))
+        places.append(Place.of(file, document, here))
+    found = tuple(columns) or tuple(dict.fromkeys(name for record in records for name in record))
+    return Rows(found, tuple(records), tuple(places))
+
+
+def _record(row: Any, path: Path, columns: Sequence[str]) -> dict[str, Any]:
+    if columns and isinstance(row, list):
+        if len(row) != len(columns):
+            raise RowsFault(f"there are {len(columns)} columns, and this row has {len(row)} values", path)
+        return dict(zip(columns, row, strict=True))
+    if not isinstance(row, dict) or columns:
+        wanted = "a list of values, one for each of columns," if columns else "{column: value}"
+        raise RowsFault(f"a row is {wanted} and this is not", path)
+    return row
+
+
+def _of_csv(text: str, file: str, document: Document, path: Path) -> Rows:
+    lines = list(_lines(text, path, document.texts.get(path)))
+    if not lines:
+        raise RowsFault("there is no row, and no header either", path, hint="the first line names the columns")
+    (first, header), *others = lines
+    if "" in header or len(set(header)) < len(header):
+        raise RowsFault("the header of CSV text names each column once", path, first)
+    records, places = [], []
+    for line, values in others:
+        if len(values) != len(header):
+            said = f"the header has {len(header)} columns, and this row {len(values)} values"
+            raise RowsFault(said, path, line, 'put a value with a comma into double quotes: "a, b"')
+        records.append({name: value or None for name, value in zip(header, values, strict=True)})
+        places.append(Place(file, ".".join(map(str, path)), line or document.line(path)))
+    return Rows(tuple(header), tuple(records), tuple(places), texts=True)
+
+
+def _lines(text: str, path: Path, first: int | None) -> Iterator[tuple[int | None, list[str]]]:
+    """Each line with its number in the file, where that is known."""
+    reader = csv.reader(io.StringIO(text), skipinitialspace=True, strict=True)
+    line = 1
+    try:
+        for values in reader:
+            if values:
+                yield (None if first is None else first + line - 1), values
+            line = reader.line_num + 1
+    except csv.Error as error:
+        raise RowsFault(f"this is not CSV: {error}", path, None if first is None else first + line - 1) from None
+
+
+def typed(value: Any) -> Any:
+    """What a text of CSV is in a file whose values have types: a number, true or false, or the text itself."""
+    if not isinstance(value, str):
+        return value
+    if value in ("true", "false"):
+        return value == "true"
+    if _WHOLE.fullmatch(value):
+        return int(value)
+    return float(value) if _NUMBER.fullmatch(value) else value

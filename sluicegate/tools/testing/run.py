@@ -1,0 +1,268 @@
+"""Runs one case: a lake and a landing of its own, the real layers in this process, and a look at what tables have."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from sluicegate.definition import LAYERS, Layer, Pipeline, load
+from sluicegate.definition.fields import nearest
+from sluicegate.errors import Mistake, SluicegateError
+from sluicegate.flow.progress import progress
+from sluicegate.jobs import layer as layer_job
+from sluicegate.lake import tables as lake_tables
+from sluicegate.monitor import plan
+from sluicegate.settings import Settings
+from sluicegate.tools.testing import given
+from sluicegate.tools.testing.case_files import tables
+from sluicegate.tools.testing.model import Case, CaseStep, Place, Rows, TableExpected, Wrong
+from sluicegate.tools.testing.row_diff import SHOWN, Row, TableDifference, compare
+from sluicegate.tools.testing.values import Unfit, of_case, of_table, shown
+
+if TYPE_CHECKING:
+    from deltalake import DeltaTable
+    from pyspark.sql import SparkSession
+
+# Who runs it, for commits.
+RUN_INFO = {"run_id": "test"}
+
+# States of a case.
+OK, FAILED, MISTAKE = "ok", "failed", "mistake"
+
+
+@dataclass
+class CaseResult:
+    """What became of a case.
+
+    Attributes:
+        name: its name.
+        file: its file.
+        line: its line there.
+        description: what it shows.
+        state: ``ok``; ``failed``: a table or the run is not as expected; ``mistake``: the case itself is wrong.
+        seconds: wall time.
+        folder: where its lake and landing are, if they are kept.
+        differences: the tables that are not as expected.
+        errors: what the run said where it was not to fail, or did not say where it was to.
+        mistakes: what is wrong in the case.
+    """
+
+    name: str
+    file: str
+    line: int
+    description: str
+    state: str = OK
+    seconds: float = 0.0
+    folder: str | None = None
+    differences: list[TableDifference] = field(default_factory=list)
+    errors: list[str] = field(default_factory=list)
+    mistakes: list[Mistake] = field(default_factory=list)
+
+    def as_dict(self) -> dict[str, Any]:
+        """For programs."""
+        return asdict(self)
+
+    @classmethod
+    def from_dict(cls, facts: dict[str, Any]) -> CaseResult:
+        """A result read back from a job's line."""
+        differences = [TableDifference(**one) for one in facts["differences"]]
+        return cls(**{**facts, "differences": differences, "mistakes": [Mistake(**one) for one in facts["mistakes"]]})
+
+
+def run_case(spark: SparkSession, pipelines: Path, name: str, case: Case, folder: Path) -> CaseResult:
+    """Runs a case.
+
+    Args:
+        spark: the session; each table gets one of its own from it.
+        pipelines: folder of definitions.
+        name: name of the pipeline.
+        case: the case.
+        folder: an empty folder for its lake and landing.
+    """
+    began = time.monotonic()
+    result = CaseResult(case.name, case.place.file, case.place.line, case.description)
+    try:
+        settings = Settings.of(str(folder / "lake"), str(folder / "landing"), pipelines)
+        _Run(spark, load(name, settings), case, folder).run(result)
+    except Wrong as wrong:
+        result.mistakes.append(wrong.mistake)
+    except Exception as raised:  # the other cases go on
+        result.errors.append(_readable(raised).for_people())
+    if result.mistakes:
+        result.state = MISTAKE
+    elif result.differences or result.errors:
+        result.state = FAILED
+    result.seconds = time.monotonic() - began
+    return result
+
+
+class _Run:
+    """One case on its way."""
+
+    def __init__(self, spark: SparkSession, pipeline: Pipeline, case: Case, folder: Path) -> None:
+        self.spark, self.case, self.folder = spark, case, folder
+        self.pipeline = given.enclosed(pipeline, folder)
+        self.at = lake_tables.Lake(str(folder / "lake"), pipeline.name)
+        self.wanted = wanted(pipeline, case)
+
+    def run(self, result: CaseResult) -> None:
+        """Takes step after step; behind the first that is not as expected there is nothing more to learn."""
+        given.prepare(self.pipeline, self.folder / "landing")
+        for number, step in enumerate(self.case.steps, 1):
+            given.land(self.spark, self.pipeline, self.folder / "landing", step, number)
+            result.errors += [f"in step {number}: {text}" if number > 1 else text for text in self._layers(step)]
+            if not result.errors:
+                found = [self._look(one, number) for one in step.expect]
+                result.differences += [one for one in found if one]
+            if result.errors or result.differences:
+                return
+
+    def _layers(self, step: CaseStep) -> list[str]:
+        """Runs the layers, and says what was other than expected of the run itself."""
+        try:
+            for layer in LAYERS:
+                self._layer(layer)
+        except Exception as raised:
+            error = _readable(raised)
+            if error.code == step.fails:
+                return []
+            expected = f"the run was to fail with {step.fails}, and failed so:\n" if step.fails else ""
+            return [expected + error.for_people()]
+        return [f"the run was to fail with {step.fails}, and did not"] if step.fails else []
+
+    def _layer(self, layer: Layer) -> None:
+        only = [name for name in self.pipeline.names(layer) if name in self.wanted]
+        if layer == "bronze":
+            only = [name for name in only if given.is_there(self.pipeline.bronze[name])]
+        if only:
+            layer_job.Job(self.pipeline, self.at, layer, RUN_INFO, self.spark, only=only, tell=lambda _line: None).run()
+
+    def _look(self, asked: TableExpected, number: int) -> TableDifference | None:
+        """Compares one table with what is expected of it."""
+        table = lake_tables.delta_table(self._uri(asked.table))
+        told = TableDifference(asked.table, number, asked.place.line)
+        rows = asked.rows
+        if table is None:
+            return self._without_table(asked, told)
+        told.found = lake_tables.rows(table)
+        right = True
+        if rows is not None and rows.columns:
+            expected, found = _both(rows, table, asked.place)
+            told.columns, told.expected = list(rows.columns), len(expected)
+            keys = [rows.columns.index(key) for key in self._keys(asked.table) if key in rows.columns]
+            complete = keys if len(keys) == len(self._keys(asked.table)) else []
+            right = compare(told, expected, found, keys=complete, tolerance=asked.tolerance, partly=asked.partly)
+        elif rows is not None and not asked.partly and told.found:
+            told.expected, right = 0, False
+            told.columns = _own(table)
+            compare(told, [], _found(table, told.columns))
+        if asked.count is not None and asked.count != told.found:
+            told.expected, right = asked.count, False
+            told.note = f"{asked.count:,} rows are expected, and there are {told.found:,}"
+        return None if right else told
+
+    def _without_table(self, asked: TableExpected, told: TableDifference) -> TableDifference | None:
+        """A table that is not there yet has no rows."""
+        records = asked.rows.records if asked.rows else ()
+        if not records and not asked.count:
+            return None
+        why = self._waits(asked.table)
+        told.note = f"there is no table yet{f': {why}' if why else ''}"
+        told.expected = len(records) or asked.count
+        if asked.rows:
+            told.columns = list(asked.rows.columns)
+            told.missing = [[shown(record[column]) for column in told.columns] for record in records][:SHOWN]
+            told.counts = {"missing": len(records), "unexpected": 0, "changed": 0}
+        return told
+
+    def _keys(self, name: str) -> list[str]:
+        """The columns that name a row of a table; none where nobody says so."""
+        made_by = tables(self.pipeline)[name]
+        table = self.pipeline.silver.get(self.pipeline.deidentified_tables.get(made_by, made_by))
+        if table is None or name.endswith("_set_aside"):
+            return []
+        return list(table.changes.keys if table.changes else table.keys)
+
+    def _waits(self, name: str) -> str:
+        """Why a table is not there; empty where nothing is to be said."""
+        for layer in LAYERS[1:]:
+            if name in self.pipeline.names(layer):
+                return progress(plan.flows(self.pipeline, self.at, layer)[name]).why
+        return "nothing of it landed" if name in self.pipeline.bronze else ""
+
+    def _uri(self, name: str) -> str:
+        made_by = tables(self.pipeline)[name]
+        if name != made_by and name.endswith("_quarantine"):
+            return self.at.quarantine(made_by)
+        if name != made_by and name.endswith("_set_aside"):
+            return self.at.set_aside(made_by)
+        layer = next(layer for layer in LAYERS if name in self.pipeline.names(layer))
+        return self.at.table(layer, name)
+
+
+def _both(rows: Rows, table: DeltaTable, place: Place) -> tuple[list[Row], list[Row]]:
+    """The expected rows and those of the table, in one form."""
+    kinds = {one.name: one.type for one in lake_tables.dataset(table).schema}
+    for column in rows.columns:
+        if column not in kinds:
+            place = next((at for one, at in zip(rows.records, rows.places, strict=True) if column in one), place)
+            hint = nearest(column, kinds) or f"its columns are {', '.join(kinds)}"
+            raise Wrong(f"the table has no column {column}", place, hint)
+    expected = [_row(record, rows, kinds, at) for record, at in zip(rows.records, rows.places, strict=True)]
+    return expected, _found(table, rows.columns)
+
+
+def _row(record: Mapping[str, Any], rows: Rows, kinds: Mapping[str, Any], place: Place) -> Row:
+    row = []
+    for column in rows.columns:
+        try:
+            row.append(of_case(record[column], kinds[column], text=rows.texts))
+        except Unfit as unfit:
+            raise Wrong(f"{column}: {unfit.message}", place, unfit.hint) from unfit
+    return tuple(row)
+
+
+def _readable(raised: Exception) -> SluicegateError:
+    return raised if isinstance(raised, SluicegateError) else layer_job.unexpected(raised)
+
+
+def _found(table: DeltaTable, columns: Iterable[str]) -> list[Row]:
+    data = lake_tables.dataset(table).to_table(list(columns))
+    kinds = [column.type for column in data.schema]
+    return [tuple(map(of_table, row.values(), kinds)) for row in data.to_pylist()]
+
+
+def _own(table: DeltaTable) -> list[str]:
+    """The columns that people made: not the engine's, as far as there are others."""
+    names = [one.name for one in lake_tables.dataset(table).schema]
+    return [name for name in names if not name.startswith("_") or name == "_failed_expectations"] or names
+
+
+def wanted(pipeline: Pipeline, case: Case) -> set[str]:
+    """The tables that a case needs: those of which it expects something, and all that they are made of.
+
+    Where a run is to fail it needs all, since it does not say which table fails.
+    """
+    known = tables(pipeline)
+    if any(step.fails for step in case.steps):
+        return set(known)
+    found: set[str] = set()
+    left = [known[one.table] for step in case.steps for one in step.expect]
+    while left:
+        name = left.pop()
+        if name not in found:
+            found.add(name)
+            left += reads(pipeline, name)
+    return found
+
+
+def reads(pipeline: Pipeline, name: str) -> list[str]:
+    """The tables that a table is made of."""
+    if name in pipeline.deidentified_tables:
+        return [pipeline.deidentified_tables[name]]
+    if name in pipeline.silver:
+        return pipeline.silver[name].reads
+    return list(pipeline.gold[name].reads) if name in pipeline.gold else []

@@ -1,0 +1,93 @@
+"""A case's result as a person reads it: a line, and for each table that is other than expected its rows."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import PurePath
+
+from rich.console import Console
+from rich.padding import Padding
+from rich.table import Table
+from rich.text import Text
+
+from sluicegate.tools.testing.row_diff import TableDifference
+from sluicegate.tools.testing.run import FAILED, OK, CaseResult
+
+# Marks of rows and, between the expected and the found value, of cells: they mean the same without colours.
+MISSING, UNEXPECTED, CHANGED, OTHER = "- missing", "+ unexpected", "~ differs", " ≠ "
+
+_STYLES = {MISSING: "red", UNEXPECTED: "yellow", CHANGED: ""}
+
+
+def console(width: int | None = None) -> Console:
+    """Where results are shown; ``width`` is that of the terminal by default."""
+    return Console(width=width, highlight=False, markup=False, emoji=False)
+
+
+def show(result: CaseResult, to: Console, *, kept: bool = False) -> None:
+    """Shows a result.
+
+    Args:
+        result: what became of a case.
+        to: where.
+        kept: whether the case's folder stays, so that people are to know where it is.
+    """
+    file = PurePath(result.file).name
+    word, style = ("ok", "green") if result.state == OK else (result.state.upper(), "bold red")
+    line = Text.assemble((f"{word:<8}", style), f"{file}: {result.name}   {result.seconds:.1f} s")
+    to.print(line, soft_wrap=True)
+    if result.state == FAILED and result.description:
+        to.print(Padding(Text(result.description, "italic"), (0, 0, 0, 4), expand=False))
+    for mistake in result.mistakes:
+        to.print(f"    {mistake}".replace("\n", "\n    "), soft_wrap=True)
+    for error in result.errors:
+        to.print(f"    {result.file}:{result.line}\n    " + error.replace("\n", "\n    "), soft_wrap=True)
+    for difference in result.differences:
+        _show_difference(result, difference, to)
+    if kept:
+        to.print(f"    kept in {result.folder}", soft_wrap=True)
+
+
+def _show_difference(result: CaseResult, told: TableDifference, to: Console) -> None:
+    words = {"changed": "differ", "missing": "are missing", "unexpected": "are unexpected"}
+    one = {"changed": "differs", "missing": "is missing", "unexpected": "is unexpected"}
+    counted = [
+        f"{count:,} {'row' if count == 1 else 'rows'} {(one if count == 1 else words)[kind]}"
+        for kind in words
+        if (count := told.counts.get(kind, 0))
+    ]
+    what = "; ".join([*counted, *([told.note] if told.note else [])])
+    step = f" after step {told.step}" if told.step > 1 else ""
+    to.print(Text.assemble("    ", (told.table, "bold"), f"{step}: {what}"), soft_wrap=True)
+    to.print(f"    {result.file}:{told.line}", style="dim", soft_wrap=True)
+    if told.missing or told.unexpected or told.changed:
+        to.print(Padding(_rows(told), (0, 0, 0, 6), expand=False))
+    left = sum(told.counts.values()) - len(told.missing) - len(told.unexpected) - len(told.changed)
+    if left:
+        to.print(f"      and {left:,} more")
+
+
+def _rows(told: TableDifference) -> Table:
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    table.add_column("")
+    for column in told.columns:
+        table.add_column(column, overflow="fold")
+    for expected, found in told.changed:
+        table.add_row(CHANGED, *_marked(expected, found))
+    for mark, rows in ((MISSING, told.missing), (UNEXPECTED, told.unexpected)):
+        for row in rows:
+            table.add_row(mark, *[Text(value) for value in row], style=_STYLES[mark])
+    if told.changed:
+        table.caption = f"expected{OTHER}found"
+        table.caption_justify = "left"
+    return table
+
+
+def _marked(expected: Iterable[str], found: Iterable[str]) -> list[Text]:
+    cells = []
+    for wanted, value in zip(expected, found, strict=True):
+        if wanted == value:
+            cells.append(Text(value))
+        else:
+            cells.append(Text.assemble((wanted, "bold red"), OTHER, (value, "bold yellow")))
+    return cells
