@@ -30,10 +30,11 @@ import pyarrow.dataset  # else the first look at a table would take the time of 
 from deltalake import CommitProperties, Transaction, write_deltalake
 
 from sluicegate.definition import load
+from sluicegate.flow import flows
 from sluicegate.flow.progress import progress
 from sluicegate.jobs.layer import Job
-from sluicegate.lake import tables
-from sluicegate.landing import discovery, file_status
+from sluicegate.lake import layout, log, tables
+from sluicegate.landing import file_status, intake
 from sluicegate.monitor import plan
 from sluicegate.settings import Settings
 from sluicegate.spark import session
@@ -75,8 +76,8 @@ def prepare(folder: Path, known: int) -> None:
 def take(folder: Path) -> None:
     """Enters what has landed, and commits to bronze and its outcome what a job would."""
     pipeline = load("discovery", settings(folder))
-    at, table = tables.Lake(settings(folder).lake, "discovery"), pipeline.bronze["things"]
-    discovery.enter("things", table, at)
+    at, table = layout.Lake(settings(folder).lake, "discovery"), pipeline.bronze["things"]
+    intake.enter("things", table, at)
     ledger = tables.delta_table(at.ledger("things"))
     if ledger is None:
         sys.exit("nothing has landed")
@@ -95,7 +96,7 @@ def take(folder: Path) -> None:
             "_corrupt_record": pa.nulls(count, pa.string()), "_rescued_data": pa.nulls(count, pa.string()),
         }  # fmt: skip
         properties = CommitProperties(
-            custom_metadata={"userMetadata": json.dumps({tables.METADATA: facts})},
+            custom_metadata={"userMetadata": json.dumps({log.METADATA: facts})},
             app_transactions=[Transaction(app_id, chunk)],
         )
         write_deltalake(at.table("bronze", "things"), pa.table(rows), mode="append", commit_properties=properties)
@@ -128,10 +129,10 @@ def measure(folder: Path, new: int) -> dict[str, float]:
     filesystems.files = lambda *how: timed(parts, "listing", lambda: listed(*how))
     where = settings(folder)
     pipeline = load("discovery", where)
-    at, table = tables.Lake(where.lake, "discovery"), pipeline.bronze["things"]
-    way = plan.flows(pipeline, at, "bronze")["things"]
+    at, table = layout.Lake(where.lake, "discovery"), pipeline.bronze["things"]
+    way = flows.flows(pipeline, at, "bronze")["things"]
     timed(parts, "before", lambda: file_status.copy(at, "things"))
-    found = timed(parts, "enter", lambda: discovery.enter("things", table, at))
+    found = timed(parts, "enter", lambda: intake.enter("things", table, at))
     timed(parts, "before", lambda: progress(way))
     parts["enter"] -= parts["listing"]
     parts["MB"] = peak()
@@ -160,7 +161,7 @@ def one_run(folder: Path, spark: SparkSession) -> dict[str, float]:
     listed = filesystems.files
     filesystems.files = lambda *how: timed(parts, "listing", lambda: listed(*how))
     try:
-        at = tables.Lake(settings(folder).lake, "discovery")
+        at = layout.Lake(settings(folder).lake, "discovery")
         job = Job(load("discovery", settings(folder)), at, "bronze", {"run_id": "bench"}, spark)
         timed(parts, "run", job.run)
     finally:

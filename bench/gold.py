@@ -25,9 +25,9 @@ from typing import TYPE_CHECKING
 
 from sluicegate.definition import load
 from sluicegate.jobs.layer import Job
-from sluicegate.lake import tables as lake_tables
+from sluicegate.lake import layout
 from sluicegate.settings import Settings
-from sluicegate.spark import session
+from sluicegate.spark import configuration, java, session
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -60,13 +60,13 @@ def workspace(folder: Path) -> Settings:
     settings = Settings.of(str(folder / "lake"), str(folder / "landing"), folder / "pipelines")
     view = folder / "declarative" / "transformations" / "view.sql"
     view.parent.mkdir(parents=True)
-    silver = lake_tables.Lake(settings.lake, "gold").table("silver", "t")
+    silver = layout.Lake(settings.lake, "gold").table("silver", "t")
     view.write_text(f"CREATE MATERIALIZED VIEW mv AS {PLAIN.replace('FROM t', f'FROM delta.`{silver}`')}")
     (view.parent.parent / "spark-pipeline.yml").write_text(PIPELINE % {"folder": folder})
     return settings
 
 
-def add(spark: SparkSession, at: lake_tables.Lake, many: int, groups: int) -> None:
+def add(spark: SparkSession, at: layout.Lake, many: int, groups: int) -> None:
     """Commits rows to silver."""
     rows = spark.range(many).selectExpr(f"id % {groups} AS g", "id % 1000 AS v", "sqrt(id) AS x")
     rows.write.format("delta").mode("append").save(at.table("silver", "t"))
@@ -92,12 +92,12 @@ def declarative(where: Settings) -> float:
     for old in (warehouse, folder / "spark-warehouse"):  # its catalog dies with the process, and refuses old files
         shutil.rmtree(old, ignore_errors=True)
     conf = {
-        **session.spark_conf(where, archive=False),
+        **configuration.spark_conf(where, archive=False),
         "spark.sql.sources.default": "delta",
         "spark.sql.warehouse.dir": str(warehouse),
     }
     options = [part for key, value in conf.items() for part in ("--conf", f"{key}={value}")]
-    home = session.spark_home()
+    home = java.spark_home()
     environment = {**os.environ, "SPARK_HOME": str(home), "PYSPARK_PYTHON": sys.executable}
     command = [str(home / "bin" / "spark-pipelines"), "run", "--spec", str(folder / "spark-pipeline.yml"), *options]
     done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, check=False)
@@ -112,7 +112,7 @@ def declarative(where: Settings) -> float:
 
 
 def _silver(where: Settings) -> str:
-    return lake_tables.Lake(where.lake, "gold").table("silver", "t")
+    return layout.Lake(where.lake, "gold").table("silver", "t")
 
 
 def _seconds(work: Callable[[], object]) -> float:
@@ -123,7 +123,7 @@ def _seconds(work: Callable[[], object]) -> float:
 
 def measured(spark: SparkSession, where: Settings, *, pipelines: bool) -> dict[str, float]:
     """Seconds that each way takes to bring its table up to date."""
-    pipeline, at = load("gold", where), lake_tables.Lake(where.lake, "gold")
+    pipeline, at = load("gold", where), layout.Lake(where.lake, "gold")
     found = {name: _seconds(Job(pipeline, at, "gold", {"run_id": "bench"}, spark, only=name).run) for name in QUERIES}
     found["recomputed"] = _seconds(lambda: recomputed(spark, where))
     found["complete"] = _seconds(lambda: complete(spark, where))
@@ -145,11 +145,11 @@ def main() -> None:
     try:
         lakes = {int(size): workspace(folder / size) for size in arguments.sizes.split(",")}
         for size, where in lakes.items():
-            add(spark, lake_tables.Lake(where.lake, "gold"), size, max(size // 1000, GROUPS_OF_BATCH))
+            add(spark, layout.Lake(where.lake, "gold"), size, max(size // 1000, GROUPS_OF_BATCH))
         for turn in range(arguments.runs + 1):  # the first makes the tables
             for size, where in lakes.items():
                 if turn:
-                    add(spark, lake_tables.Lake(where.lake, "gold"), BATCH, GROUPS_OF_BATCH)
+                    add(spark, layout.Lake(where.lake, "gold"), BATCH, GROUPS_OF_BATCH)
                 for name, seconds in measured(spark, where, pipelines=not arguments.no_pipelines).items():
                     if turn > 1:
                         found.setdefault(name, {}).setdefault(size, []).append(seconds)

@@ -22,7 +22,7 @@ from deltalake import DeltaTable
 
 from sluicegate.definition import load
 from sluicegate.jobs.layer import Job
-from sluicegate.lake import tables
+from sluicegate.lake import layout
 from sluicegate.settings import Settings
 from sluicegate.spark import session
 
@@ -59,7 +59,7 @@ def prepare(folder: Path, records: int) -> None:
 def ours(spark: SparkSession, folder: Path, number: int, way: str) -> tuple[float, int]:
     """Seconds of one bronze run, discovery and outcome included, and the rows."""
     settings = Settings.of(str(folder / f"lake{number}"), str(folder / "landing"), folder / "pipelines")
-    at = tables.Lake(settings.lake, way)
+    at = layout.Lake(settings.lake, way)
     clock = time.monotonic()
     Job(load(way, settings), at, "bronze", {"run_id": "bench"}, spark).run()
     return time.monotonic() - clock, DeltaTable(at.table("bronze", "readings")).count()

@@ -19,10 +19,11 @@ from pathlib import Path
 
 from deltalake import DeltaTable
 
-from sluicegate.lake import tables
-from sluicegate.run import pipeline
+from sluicegate.lake import layout
+from sluicegate.run import submit as run_submit
 from sluicegate.settings import Settings
-from sluicegate.spark import jars, session
+from sluicegate.spark import jars, java
+from sluicegate.spark import submit as spark_submit
 from sluicegate.tools.simulators import simulate
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -43,9 +44,9 @@ def ours(landing: Path, folder: Path) -> tuple[dict[str, float], int]:
     """Seconds of each of the three jobs, start included, and the rows of gold."""
     settings = Settings.of(str(folder / "ours"), str(landing), ROOT / "pipelines", "local[2]")
     seconds = {}
-    for layer in tables.LAYERS:
+    for layer in layout.LAYERS:
         clock = time.monotonic()
-        report = pipeline.submit(layer, "heart_rate", settings, {"run_id": "bench"}, lambda _line: None)
+        report = run_submit.submit(layer, "heart_rate", settings, {"run_id": "bench"}, lambda _line: None)
         seconds[layer] = time.monotonic() - clock
         seconds[f"{layer}, of it work"] = sum(table.seconds for table in report.tables)
     return seconds, rows(f"{settings.lake}/heart_rate/gold/daily_patient_avg")
@@ -55,13 +56,13 @@ def notebook(landing: Path, folder: Path) -> tuple[dict[str, float], int]:
     """Seconds of each part of the notebook, and the rows of gold."""
     class_path = ",".join(map(str, jars.found()))
     command = [
-        str(session.spark_home() / "bin" / "spark-submit"), "--master", "local[2]", "--jars", class_path,
+        str(java.spark_home() / "bin" / "spark-submit"), "--master", "local[2]", "--jars", class_path,
         "--conf", "spark.sql.extensions=io.delta.sql.DeltaSparkSessionExtension",
         "--conf", "spark.sql.catalog.spark_catalog=org.apache.spark.sql.delta.catalog.DeltaCatalog",
         str(ROOT / "bench" / "notebook.py"), str(landing), str(folder / "notebook"),
     ]  # fmt: skip
     # Defaults means defaults: not those that set-up wrote beside this Spark.
-    environment = session.submit_env() | {"SPARK_CONF_DIR": str(folder)}
+    environment = spark_submit.submit_env() | {"SPARK_CONF_DIR": str(folder)}
     clock = time.monotonic()
     done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
     whole = time.monotonic() - clock
@@ -69,7 +70,7 @@ def notebook(landing: Path, folder: Path) -> tuple[dict[str, float], int]:
     if done.returncode or not told:
         sys.exit(f"the notebook failed:\n{done.stderr[-3000:]}")
     seconds = json.loads(told[0].removeprefix("SECONDS "))
-    seconds["start"] = whole - sum(seconds[layer] for layer in tables.LAYERS)
+    seconds["start"] = whole - sum(seconds[layer] for layer in layout.LAYERS)
     return seconds, rows(str(folder / "notebook" / "gold"))
 
 
@@ -98,7 +99,7 @@ def main() -> None:
             shutil.rmtree(folder)
             parts["three jobs"].append(mine)
             parts["notebook"].append(theirs)
-            total = sum(mine[layer] for layer in tables.LAYERS)
+            total = sum(mine[layer] for layer in layout.LAYERS)
             ratios.append(total / sum(theirs.values()))
             print(f"pair {number + 1}: {total:.1f} s / {sum(theirs.values()):.1f} s = {ratios[-1]:.2f}", flush=True)
     for name, measured in parts.items():

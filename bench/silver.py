@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 from sluicegate.definition import load
 from sluicegate.flow.selection import Interval
 from sluicegate.jobs.layer import Job
-from sluicegate.lake import tables
+from sluicegate.lake import layout
 from sluicegate.settings import Settings
 from sluicegate.spark import session
 
@@ -61,7 +61,7 @@ def records(spark: SparkSession, first: int, many: int, chunk: int) -> DataFrame
     )  # fmt: skip
 
 
-def add(spark: SparkSession, at: tables.Lake, first: int, many: int, chunk: int) -> None:
+def add(spark: SparkSession, at: layout.Lake, first: int, many: int, chunk: int) -> None:
     """Commits records to bronze, sorted by time as they would have arrived."""
     frame = records(spark, first, many, chunk)
     frame.write.format("delta").mode("append").save(at.table("bronze", "raw"))
@@ -71,7 +71,7 @@ def run(spark: SparkSession, where: Settings, interval: Interval | None = None) 
     """Seconds of one run of silver."""
     pipeline = load("silver", where)
     started = time.monotonic()
-    Job(pipeline, tables.Lake(where.lake, "silver"), "silver", {"run_id": "bench"}, spark, choice=interval).run()
+    Job(pipeline, layout.Lake(where.lake, "silver"), "silver", {"run_id": "bench"}, spark, choice=interval).run()
     return time.monotonic() - started
 
 
@@ -80,7 +80,7 @@ def batches(spark: SparkSession, folder: Path, sizes: list[int], runs: int) -> N
     found: dict[int, list[float]] = {}
     for size in sizes:
         where = workspace(folder / f"batches-{size}")
-        at = tables.Lake(where.lake, "silver")
+        at = layout.Lake(where.lake, "silver")
         for part in range(10):  # a table grows by many commits, each of its own time
             add(spark, at, part * size // 10, size // 10, part + 1)
             run(spark, where)
@@ -96,7 +96,7 @@ def intervals(spark: SparkSession, folder: Path, days: list[int], runs: int) -> 
     same: dict[int, list[float]] = {}
     for many in days:
         where = workspace(folder / f"intervals-{many}")
-        at = tables.Lake(where.lake, "silver")
+        at = layout.Lake(where.lake, "silver")
         for part in range(10):
             add(spark, at, part * many // 10 * IN_A_DAY, many // 10 * IN_A_DAY, part + 1)
             run(spark, where)

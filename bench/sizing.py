@@ -24,9 +24,9 @@ from pathlib import Path
 from scripts.standalone import cluster
 from sluicegate.definition import load
 from sluicegate.jobs.layer import Job
-from sluicegate.lake import tables
+from sluicegate.lake import layout, tables
 from sluicegate.monitor import plan
-from sluicegate.run import pipeline as run_pipeline
+from sluicegate.run import submit
 from sluicegate.settings import Settings
 from sluicegate.spark import session
 
@@ -52,7 +52,7 @@ SIZES = {
     "groups": (100, 1_000, 10_000),
     "runs before": (1, 10, 40),
 }
-STEPS = ("idle", *tables.LAYERS)
+STEPS = ("idle", *layout.LAYERS)
 START = 1_577_836_800
 
 
@@ -82,8 +82,8 @@ def run_before(folder: Path, settings: Settings, runs: int, groups: int) -> int:
     spark = session.session_inside("sizing")
     for number in range(runs):
         land(folder, 1, rows, groups, first=number * rows)
-        for layer in tables.LAYERS:
-            Job(pipeline, tables.Lake(settings.lake, "sizing"), layer, {}, spark, tell=lambda _: None).run()
+        for layer in layout.LAYERS:
+            Job(pipeline, layout.Lake(settings.lake, "sizing"), layer, {}, spark, tell=lambda _: None).run()
     spark.stop()
     return runs * rows
 
@@ -95,7 +95,7 @@ def measure(folder: Path, step: str, master: str) -> dict[str, float]:
     if step == "idle":
         plan.pending(load("sizing", settings), settings)
     else:
-        run_pipeline.submit(step, "sizing", settings, {"run_id": "bench"}, lambda _: None)
+        submit.submit(step, "sizing", settings, {"run_id": "bench"}, lambda _: None)
     used = resource.getrusage(resource.RUSAGE_SELF if step == "idle" else resource.RUSAGE_CHILDREN)
     return {
         "s": time.monotonic() - began, "CPU s": used.ru_utime + used.ru_stime,
@@ -129,7 +129,7 @@ def measured(folder: Path, step: str, master: str = "local[2]") -> dict[str, flo
 def demand(folder: Path, rows: int, groups: int) -> None:
     """Ends all where gold has not what landed: the figures would be of something else."""
     gold = tables.dataset(
-        tables.table_at(tables.Lake(str(folder / "lake"), "sizing").table("gold", "by_device"))
+        tables.table_at(layout.Lake(str(folder / "lake"), "sizing").table("gold", "by_device"))
     ).to_table()
     if (found := (sum(gold["n"].to_pylist()), gold.num_rows)) != (rows, groups):
         sys.exit(f"gold has {found} readings and groups, and {(rows, groups)} landed")
@@ -170,7 +170,7 @@ def side_by_side(files: int, rows: int, pairs: int) -> None:
                 folder = Path(scratch) / f"{number}-{master == started.master}"
                 workspace(folder)
                 land(folder, files, rows, 1000)
-                for layer in tables.LAYERS:
+                for layer in layout.LAYERS:
                     name = "two workers" if master == started.master else master
                     show(f"{rows:,} rows, {name}", layer, measured(folder, layer, master))
                 demand(folder, rows, 1000)

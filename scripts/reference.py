@@ -32,15 +32,14 @@ from scripts.variables import VARIABLES
 from sluicegate import errors
 from sluicegate.cli import app
 from sluicegate.definition import fields as definition_fields
-from sluicegate.definition import header, pipeline
+from sluicegate.definition import header, pipeline, table
 from sluicegate.flow import report
+from sluicegate.jobs import catalog, maintain, verify
 from sluicegate.jobs import continuous as of_runs
 from sluicegate.jobs import copy_into as of_copies
 from sluicegate.jobs import layer as layer_job
 from sluicegate.jobs import reload as of_resets
 from sluicegate.jobs import replay as of_replays
-from sluicegate.jobs import verify
-from sluicegate.maintenance import catalog, optimize_vacuum
 from sluicegate.settings import Settings
 from sluicegate.tools.testing import job as of_cases
 
@@ -144,7 +143,7 @@ def _option(option: Any, hint: Any) -> list[str]:
 
 
 def _jobs() -> Iterator[str]:
-    layers = pipeline.LAYERS
+    layers = table.LAYERS
     headings = ["option", "meaning", "default", "environment"]
     yield "## Jobs"
     yield "```\n" + "".join(f"spark-submit spark_jobs/{name}.py --pipeline NAME [OPTIONS]\n" for name in layers) + "```"
@@ -156,7 +155,7 @@ def _jobs() -> Iterator[str]:
         "copy_into": ("--table TABLE --source SOURCE", "What `sluicegate copy-into` submits.", of_copies.parser()),
         "replay": ("--table TABLE", "What `sluicegate replay` submits, before gold follows.", of_replays.parser()),
         "reload": ("--table TABLE", "What `sluicegate reload` submits; this does not ask.", of_resets.parser("reload")),
-        "maintain": ("", "What `sluicegate maintain` submits.", optimize_vacuum.parser()),
+        "maintain": ("", "What `sluicegate maintain` submits.", maintain.parser()),
         "verify": (
             "",
             f"What `sluicegate status --verify` submits for gold, and the DAG `NAME_verify` for all. A line"

@@ -249,7 +249,7 @@ def bring_jars(jars: Sequence[Jar], root: Path, java: Java) -> None:
 
 def make_archive(root: Path) -> str:
     """Has the JVM write its class-data archive; returns why that failed, or nothing: jobs run without it, slower."""
-    command = [str(root / ".venv" / "bin" / "python"), "-m", "sluicegate.spark.session", "--make-archive"]
+    command = [str(root / ".venv" / "bin" / "python"), "-m", "sluicegate.spark.submit", "--make-archive"]
     done = subprocess.run(command, cwd=root, env=_environment(root), capture_output=True, text=True, check=False)
     return _tail(done.stderr or done.stdout, lines=1) if done.returncode else ""
 

@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from sluicegate.spark import session
+from sluicegate.spark import class_archive, java
 
 LOOPBACK = "127.0.0.1"
 STARTED, REGISTERED = r"Starting Spark master at (spark://\S+)", r"Successfully registered with master"
@@ -84,11 +84,11 @@ class Cluster:
                 process.wait()
 
     def _run(self, program: str, name: str, *arguments: str) -> tuple[subprocess.Popen[bytes], Path]:
-        home, log = session.spark_home(), self.folder / f"{name}.log"
+        home, log = java.spark_home(), self.folder / f"{name}.log"
         command = [str(home / "bin" / "spark-class"), f"org.apache.spark.deploy.{program}", "--host", LOOPBACK]
         # No settings of jobs, and no path to this package: what executors need comes with each job.
         environment = {key: value for key, value in os.environ.items() if key != "PYTHONPATH"}
-        environment |= {"SPARK_HOME": str(home), "SPARK_CONF_DIR": str(session.conf_folder()),
+        environment |= {"SPARK_HOME": str(home), "SPARK_CONF_DIR": str(class_archive.conf_folder()),
                         "SPARK_LOCAL_IP": LOOPBACK, "SPARK_DAEMON_MEMORY": "256m"}  # fmt: skip
         with log.open("wb") as output:
             process = subprocess.Popen(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 
-from sluicegate.maintenance.catalog import main
+from sluicegate.jobs.catalog import main
 
 if __name__ == "__main__":
     sys.exit(main())

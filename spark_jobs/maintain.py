@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 
-from sluicegate.maintenance.optimize_vacuum import main
+from sluicegate.jobs.maintain import main
 
 if __name__ == "__main__":
     sys.exit(main())

@@ -8,9 +8,9 @@ from typing import Any
 import pyarrow as pa
 from deltalake import CommitProperties, Transaction, write_deltalake
 
+from sluicegate.flow import flows
 from sluicegate.flow.progress import progress
-from sluicegate.lake import tables as lakes
-from sluicegate.monitor import plan
+from sluicegate.lake import log
 from tests.conftest import Workspace
 
 
@@ -22,7 +22,7 @@ def records(workspace: Workspace, table: str, positions: list[int], chunk: int =
 def taken_in(workspace: Workspace, table: str, positions: list[int], chunk: int = 1, **ours: Any) -> None:
     """Commits records as a run that takes in all there is: with the mark, and the versions of what it read."""
     layer = workspace.definition.table(table)[0]
-    flow = plan.flows(workspace.definition, workspace.lake, layer)[table]
+    flow = flows.flows(workspace.definition, workspace.lake, layer)[table]
     now = progress(flow)
     facts = {"layer": layer, "table": table, "until": now.until, "inputs": dict(now.stamps),
              "fingerprint": flow.fingerprint, "seen": now.seen}  # fmt: skip
@@ -31,6 +31,6 @@ def taken_in(workspace: Workspace, table: str, positions: list[int], chunk: int 
 
 def _write(uri: str, positions: list[int], chunk: int, ours: dict[str, Any], marks: list[Transaction]) -> None:
     rows = {"_chunk": pa.array([chunk] * len(positions), pa.int64()), "_pos": pa.array(positions, pa.int64())}
-    said = {"userMetadata": json.dumps({lakes.METADATA: ours})}
+    said = {"userMetadata": json.dumps({log.METADATA: ours})}
     properties = CommitProperties(custom_metadata=said, app_transactions=marks)
     write_deltalake(uri, pa.table(rows), mode="append", commit_properties=properties)

@@ -17,6 +17,7 @@ import pytest
 from hypothesis import settings
 
 from sluicegate.definition import LAYERS, Pipeline, load
+from sluicegate.lake import layout
 from sluicegate.lake import tables as lakes
 from sluicegate.settings import Settings
 
@@ -86,8 +87,8 @@ class Workspace:
         )
 
     @property
-    def lake(self) -> lakes.Lake:
-        return lakes.Lake(self.settings.lake, self.pipeline)
+    def lake(self) -> layout.Lake:
+        return layout.Lake(self.settings.lake, self.pipeline)
 
     @property
     def definition(self) -> Pipeline:
@@ -124,7 +125,7 @@ class Workspace:
         from sluicegate.jobs.layer import Job
 
         reports = {}
-        for layer in layers or lakes.LAYERS:
+        for layer in layers or layout.LAYERS:
             done = Job(self.definition, self.lake, layer, {"run_id": "test"}, spark).run()
             reports |= {table.table: table for table in done.tables}
         return reports

@@ -9,7 +9,7 @@ import pyarrow as pa
 from deltalake import DeltaTable, write_deltalake
 
 from sluicegate.lake import tables
-from sluicegate.landing import discovery
+from sluicegate.landing import intake
 from tests.conftest import Workspace
 
 if TYPE_CHECKING:
@@ -81,7 +81,7 @@ class Ledger(World):
     def grow(self, rows: int, keys: list[str] | None = None, files: int | None = None) -> None:
         for number in range(self.rows, self.rows + rows):
             self.workspace.land(f"things/{number}.json", [{"id": number}])
-            discovery.enter("things", self.workspace.definition.bronze["things"], self.workspace.lake)
+            intake.enter("things", self.workspace.definition.bronze["things"], self.workspace.lake)
         self.rows += rows
 
 

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from sluicegate.definition import load
 from sluicegate.jobs.layer import Job
+from sluicegate.lake import layout, log
 from sluicegate.lake import tables as lake_tables
 from sluicegate.settings import Settings
 
@@ -39,7 +40,7 @@ class GoldWorld:
     def __init__(self, folder: Path, queries: Mapping[str, str], spark: SparkSession) -> None:
         self.spark = spark
         self.where = Settings.of(str(folder / "lake"), str(folder / "landing"), folder / "pipelines")
-        self.at = lake_tables.Lake(self.where.lake, "w")
+        self.at = layout.Lake(self.where.lake, "w")
         self.silver, self.names = self.at.table("silver", "t"), self.at.table("silver", "u")
         self.define(queries)
 
@@ -102,7 +103,7 @@ class GoldWorld:
         """What the commits of a gold table say, newest first."""
         table = lake_tables.delta_table(self.at.table("gold", name))
         assert table is not None
-        return [commit.ours or {} for commit in lake_tables.commits(table)]
+        return [commit.ours or {} for commit in log.commits(table)]
 
 
 def kept(query: str) -> str:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from airflow.sdk import Asset
 
 if TYPE_CHECKING:
-    from sluicegate.lake.tables import Lake
+    from sluicegate.lake.layout import Lake
 
 # What a commit says of its batch, as far as there is anything to say.
 _FACTS = ("mode", "interval", "run_id", "read", "written", "quarantined", "dropped", "duplicates", "expectations")
@@ -36,14 +36,14 @@ def news(
         tables: its tables.
         published: what the last event of an asset told; empty if there was none.
     """
-    from sluicegate.lake import (
-        tables as lake_tables,  # not above: parsing a DAG file needs neither pyarrow nor deltalake
-    )
+    # not above: parsing a DAG file needs neither pyarrow nor deltalake
+    from sluicegate.lake import log
+    from sluicegate.lake import tables as lake_tables
 
     for name in tables:
         uri = at.table(layer, name)
         table = lake_tables.delta_table(uri)
-        last = lake_tables.last_commit_of_ours(table)
+        last = log.last_commit_of_ours(table)
         if last is None:
             continue
         about = asset(at.pipeline, name)

@@ -14,7 +14,8 @@ if TYPE_CHECKING:
     from openlineage.client.event_v2 import InputDataset, OutputDataset
 
     from sluicegate.definition import Layer, Pipeline
-    from sluicegate.lake.tables import Commit, Lake
+    from sluicegate.lake.layout import Lake
+    from sluicegate.lake.log import Commit
 
 # Commits of one try are few; the whole log of a table is read only where there are more than these.
 NEWEST = 20
@@ -46,7 +47,7 @@ def of_try(pipeline: Pipeline, at: Lake, layer: Layer, run_id: str, attempt: int
     """
     from airflow.providers.openlineage.extractors import OperatorLineage
 
-    from sluicegate.monitor.plan import flows  # not above: parsing a DAG file needs neither pyarrow nor deltalake
+    from sluicegate.flow.flows import flows  # not above: parsing a DAG file needs neither pyarrow nor deltalake
 
     inputs: dict[str, InputDataset] = {}
     outputs: list[OutputDataset] = []
@@ -68,16 +69,16 @@ def of_try(pipeline: Pipeline, at: Lake, layer: Layer, run_id: str, attempt: int
 
 def _commits(uri: str, run_id: str, attempt: int) -> Iterator[Commit]:
     """The commits that a try made in a table, newest first."""
-    from sluicegate.lake import tables
+    from sluicegate.lake import log, tables
 
     table = tables.delta_table(uri)
     if table is None:
         return
     # One try is at work at a time, so that behind the commit of another one there is none of this one.
-    of_tries = [commit for commit in tables.commits(table, NEWEST) if commit.ours]
+    of_tries = [commit for commit in log.commits(table, NEWEST) if commit.ours]
     ours = [commit for commit in of_tries if commit.ours and _of(commit.ours, run_id, attempt)]
     if ours and ours[-1] is of_tries[-1]:
-        ours = [commit for commit in tables.commits(table) if commit.ours and _of(commit.ours, run_id, attempt)]
+        ours = [commit for commit in log.commits(table) if commit.ours and _of(commit.ours, run_id, attempt)]
     yield from ours
 
 
@@ -130,7 +131,7 @@ def dataset(uri: str) -> tuple[str, str]:
     """
     address = urlsplit(uri)
     if address.scheme in ("", "file"):
-        from sluicegate.lake.tables import local_path
+        from sluicegate.lake.layout import local_path
 
         return "file", local_path(uri)
     scheme = SCHEMES.get(address.scheme, address.scheme)

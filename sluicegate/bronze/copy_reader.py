@@ -15,8 +15,10 @@ from typing import TYPE_CHECKING
 from sluicegate.bronze.reader import Reader
 from sluicegate.definition.fields import nearest
 from sluicegate.errors import QueryError, SchemaMismatch, Where
-from sluicegate.schema.evolution import CORRUPT, PROVENANCE, RESCUED, Schema
-from sluicegate.schema.values import MICROSECONDS, Value, quoted
+from sluicegate.schema.columns import CORRUPT, PROVENANCE, RESCUED
+from sluicegate.schema.evolution import Schema
+from sluicegate.schema.values import MICROSECONDS, Value
+from sluicegate.sql.identifiers import quoted
 from sluicegate.sql.tokens import QuerySyntax
 
 if TYPE_CHECKING:

@@ -14,8 +14,8 @@ import zlib
 from collections.abc import Iterator, Mapping, Sequence
 from typing import IO, TYPE_CHECKING, Any, NamedTuple
 
-from sluicegate.flow.report import human_bytes
-from sluicegate.lake.tables import is_local, local_path
+from sluicegate.console import human_bytes
+from sluicegate.lake.layout import is_local, local_path
 from sluicegate.spark import executors
 from sluicegate.storage import filesystems
 

@@ -14,8 +14,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
-from sluicegate.lake.tables import canonical
-from sluicegate.schema.values import literal, quoted
+from sluicegate.lake.layout import canonical
+from sluicegate.sql.identifiers import literal, quoted
 from sluicegate.sql.types import UNNAMED, once, unnamed
 
 if TYPE_CHECKING:

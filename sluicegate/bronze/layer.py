@@ -20,16 +20,17 @@ from sluicegate import _faults
 from sluicegate.bronze import copy_reader, reread_rows
 from sluicegate.bronze.reader import Reader
 from sluicegate.bronze.unreadable_files import Failure, unreadable
+from sluicegate.console import files, human_bytes, say
 from sluicegate.errors import UserError
-from sluicegate.flow.loop import Batch
-from sluicegate.flow.report import files, human_bytes, say
-from sluicegate.lake import offsets, tables
+from sluicegate.flow.batch import Batch
+from sluicegate.lake import layout, log, offsets, tables
 from sluicegate.landing import file_status, folders
 from sluicegate.landing.copy_options import CopyOptions, of_chunks
-from sluicegate.landing.discovery import DROP, REPLACE, RESET, UNREAD
-from sluicegate.schema.evolution import Schema, data_columns
-from sluicegate.schema.values import quoted
+from sluicegate.landing.ledger import DROP, REPLACE, RESET, UNREAD
+from sluicegate.schema.columns import data_columns
+from sluicegate.schema.evolution import Schema
 from sluicegate.spark.session import configured
+from sluicegate.sql.identifiers import quoted
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -62,7 +63,7 @@ WITNESSES = 3
 Entry = dict[str, Any]
 
 
-def apply(batch: Batch, name: str, table: BronzeTable, at: tables.Lake) -> None:
+def apply(batch: Batch, name: str, table: BronzeTable, at: layout.Lake) -> None:
     """Reads the chunks of the ledger that are new, oldest first, each into one commit.
 
     Args:
@@ -92,7 +93,7 @@ def apply(batch: Batch, name: str, table: BronzeTable, at: tables.Lake) -> None:
         batch.report.files += taken.files
         batch.report.bytes += taken.bytes
         if len(pending) > 1:
-            rows = next(iter(tables.commits(tables.table_at(batch.flow.target), 1))).rows_written or 0
+            rows = next(iter(log.commits(tables.table_at(batch.flow.target), 1))).rows_written or 0
             pace = f"{rows:,} rows, {rows / max(time.monotonic() - started, 1e-3):,.0f} a second"
             rest = f"left are {left}" if left.files else "none is left"
             say(f"  bronze {name:<28} chunk {number}: {taken}, {pace}; {rest}")
@@ -257,7 +258,7 @@ class _Chunk:
         """
         table = tables.table_at(self.batch.flow.target)
         only = not self.anew and self.manifest.keys() == self.read
-        if not self.manifest or (only and next(tables.commits(table, 1)).rows_written == sum(self.manifest.values())):
+        if not self.manifest or (only and next(log.commits(table, 1)).rows_written == sum(self.manifest.values())):
             return {}
         counted = file_status.rows_of(table, self.number)
         said = {path: (records, counted.get(path, 0)) for path, records in self.manifest.items()}

@@ -9,8 +9,8 @@ from sluicegate.bronze import copy_reader
 from sluicegate.bronze.layer import AS_DEFINED, READING, _frame, _schema
 from sluicegate.bronze.reader import Reader
 from sluicegate.bronze.unreadable_files import Failure, unreadable
+from sluicegate.console import say
 from sluicegate.errors import QueryError, SchemaMismatch
-from sluicegate.flow.report import say
 from sluicegate.landing.copy_options import CopyOptions
 from sluicegate.spark.session import configured
 from sluicegate.spark.spark_errors import root_cause

@@ -11,9 +11,11 @@ from sluicegate.bronze import avro_header, file_headers
 from sluicegate.bronze.file_sizes import too_large
 from sluicegate.bronze.json_reader import ABOUT, CORRUPT_AS, Group, JsonFiles, escape_glob
 from sluicegate.errors import SourceError, Where
-from sluicegate.schema.evolution import CORRUPT, PROVENANCE, RESCUED, Column, Schema
-from sluicegate.schema.values import Value, exact_digits, from_path, quoted, rescued
+from sluicegate.schema.columns import CORRUPT, PROVENANCE, RESCUED
+from sluicegate.schema.evolution import Column, Schema
+from sluicegate.schema.values import Value, exact_digits, from_path, rescued
 from sluicegate.spark import executors
+from sluicegate.sql.identifiers import quoted
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -11,12 +11,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.sql import functions as F
 
-from sluicegate.jobs.parallel import each
-from sluicegate.lake import tables
-from sluicegate.landing import archive, arrivals, folders
-from sluicegate.schema.evolution import PROVENANCE, RESCUED
-from sluicegate.schema.values import MICROSECONDS, literal, quoted
+from sluicegate.lake import layout, tables
+from sluicegate.landing import archive, arrivals, moved_files
+from sluicegate.schema.columns import PROVENANCE, RESCUED
+from sluicegate.schema.values import MICROSECONDS
+from sluicegate.sql.identifiers import literal, quoted
 from sluicegate.storage import filesystems, local_files
+from sluicegate.storage.concurrent import each
 
 if TYPE_CHECKING:
     from deltalake import DeltaTable
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
 # What Spark writes as %XX in the name of a file.
 ENCODED = re.compile(r"""[\x00-\x20"%<>\\^`{|}\[\]#?]""")
 
-# The ledger's path of a file, from the name that Spark gives it: as ``lake.tables.canonical``.
+# The ledger's path of a file, from the name that Spark gives it: as ``lake.layout.canonical``.
 CANONICAL = "regexp_replace(coalesce(try_url_decode(replace(source_file, '+', '%2B')), source_file), '^file:/+', '/')"
 
 
@@ -40,7 +41,7 @@ class Places:
         folder: its landing folder, as the ledger's paths begin.
     """
 
-    at: tables.Lake
+    at: layout.Lake
     name: str
     folder: str = ""
     found: dict[str, str] = field(default_factory=dict)
@@ -53,7 +54,7 @@ class Places:
             reason and whether to try again.
         """
         self.found, lost = {}, {}
-        start = f"{self.folder.rstrip('/')}/" if self.folder and tables.is_local(self.folder) else ""
+        start = f"{self.folder.rstrip('/')}/" if self.folder and layout.is_local(self.folder) else ""
         for entry in (entries := list(entries)):
             if start and entry["path"].startswith(start) and local_files.leads_out(entry["path"], self.folder):
                 lost[entry["path"]] = (local_files.OUTSIDE, False)
@@ -109,7 +110,7 @@ class Former:
         """What files of a chunk gave in chunks before it; None if they were in none."""
         if ledger is None or not paths:
             return None
-        paths = paths | set(folders.aliases(ledger, paths).values())  # as they were known before landing was moved
+        paths = paths | set(moved_files.aliases(ledger, paths).values())  # as they were known before landing was moved
         entered = pc.field("path").isin(pa.array(sorted(paths), pa.string())) & (pc.field("chunk") < chunk)
         chunks = sorted(tables.dataset(ledger).to_table(["chunk"], filter=entered)["chunk"].unique().to_pylist())
         return cls(frozenset(paths), arrivals.begun(ledger, paths, chunk), chunks) if chunks else None
@@ -131,7 +132,7 @@ class Former:
         """
         parts = tables.dataset(table).scanner(["source_file"], filter=pc.field("_chunk").isin(self.chunks)).to_batches()
         every = {name for part in parts for name in part["source_file"].unique().to_pylist() if name is not None}
-        names = {name: tables.canonical(name) for name in sorted(every) if tables.canonical(name) in self.paths}
+        names = {name: layout.canonical(name) for name in sorted(every) if layout.canonical(name) in self.paths}
         some = [
             f"(source_file = {literal(n)} AND _chunk >= {self.begun[p]})" for n, p in names.items() if p in self.begun
         ]
@@ -160,7 +161,7 @@ def _lost(row: Mapping[str, Any]) -> str:
 
 
 def _canonical(place: str) -> str:
-    return tables.local_path(place) if tables.is_local(place) else place
+    return layout.local_path(place) if layout.is_local(place) else place
 
 
 def _as_spark_names(path: str) -> str:

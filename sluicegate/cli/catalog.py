@@ -29,13 +29,13 @@ def catalog(
 
     Example: sluicegate catalog heart_rate
     """
-    from sluicegate.run import pipeline as run_pipeline
+    from sluicegate.run import submit
 
     settings = Settings.of(lake, landing, pipelines, master)
     load_pipeline(pipeline, settings)
     stream = sys.stderr if as_json else sys.stdout
-    done = run_pipeline.submit(
-        "catalog", pipeline, settings, run_pipeline.RUN_INFO, lambda line: print(line, file=stream, flush=True)
+    done = submit.submit(
+        "catalog", pipeline, settings, submit.RUN_INFO, lambda line: print(line, file=stream, flush=True)
     )
     if as_json:
         show_json({"entered": done.notes})

@@ -36,7 +36,7 @@ def files(
 
     Example: sluicegate files heart_rate recordings_bronze --state failed
     """
-    from sluicegate.jobs.copy_into import bronze_table
+    from sluicegate.definition.pipeline import bronze_table
     from sluicegate.monitor import status as of
 
     settings = Settings.of(lake, landing, pipelines)
@@ -68,8 +68,8 @@ def schema(
 
     Example: sluicegate schema heart_rate recordings_bronze
     """
-    from sluicegate.jobs.copy_into import bronze_table
-    from sluicegate.lake.tables import Lake
+    from sluicegate.definition.pipeline import bronze_table
+    from sluicegate.lake.layout import Lake
     from sluicegate.schema import history
 
     settings = Settings.of(lake, landing, pipelines)

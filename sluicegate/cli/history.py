@@ -15,8 +15,8 @@ from sluicegate.cli.options import (
     show_json,
     show_table,
 )
+from sluicegate.console import human_bytes
 from sluicegate.errors import UserError
-from sluicegate.flow.report import human_bytes
 from sluicegate.settings import Settings
 
 _NUMBERS = ["version", "read", "written", "quarantined", "dropped", "duplicates"]
@@ -36,7 +36,7 @@ def history(
     Example: sluicegate history heart_rate daily_patient_avg
     """
     from sluicegate.definition import LAYERS
-    from sluicegate.lake.tables import Lake
+    from sluicegate.lake.layout import Lake
     from sluicegate.monitor import event_log
 
     settings = Settings.of(lake, None, pipelines)

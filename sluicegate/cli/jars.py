@@ -32,15 +32,15 @@ def jars(
     Example: sluicegate jars /opt/sluicegate/jars
     """
     from sluicegate.spark import jars as of
-    from sluicegate.spark import session
+    from sluicegate.spark import java
 
     usual = of.folder()
     if folder is not None:
         os.environ["SLUICEGATE_JARS"] = os.path.abspath(folder)
-    program = session.java()
-    session.java_version(program)
+    program = java.java()
+    java.java_version(program)
     wanted = of.read() + (of.read(of.S3_LOCK) if s3 else []) + (of.read(of.CATALOG_LOCK) if catalog else [])
-    fetched = of.fetch(wanted, of.folder(), program, session.spark_home())
+    fetched = of.fetch(wanted, of.folder(), program, java.spark_home())
     for jar in fetched:
         print(f"fetched {jar.file}")
     there = of.found(s3=s3)
@@ -54,10 +54,10 @@ def jars(
 
 
 def _make_archive() -> None:
-    from sluicegate.spark import session
+    from sluicegate.spark import submit
 
     try:
-        session.make_archive()
+        submit.make_archive()
         print("the class-data archive of the JVM is there: Spark starts sooner by it")
     except JavaMissing as trouble:  # jobs run without it
         print(f"warning: each start of Spark takes some seconds more: {trouble} {trouble.cause}", file=sys.stderr)

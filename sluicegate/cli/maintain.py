@@ -30,9 +30,9 @@ def maintain(
 
     Example: sluicegate maintain heart_rate
     """
-    from sluicegate.lake.tables import Lake
+    from sluicegate.lake.layout import Lake
     from sluicegate.maintenance import optimize_vacuum as of
-    from sluicegate.run import pipeline as run_pipeline
+    from sluicegate.run import submit
 
     settings = Settings.of(lake, landing, pipelines, master)
     definition = load_pipeline(pipeline, settings)
@@ -41,8 +41,8 @@ def maintain(
     due = [table for table in before if table.due]
     if due:  # also where Spark has nothing to do: it is rare, and one way
         stream = sys.stderr if as_json else sys.stdout
-        run_pipeline.submit(
-            "maintain", pipeline, settings, run_pipeline.RUN_INFO, lambda line: print(line, file=stream, flush=True)
+        submit.submit(
+            "maintain", pipeline, settings, submit.RUN_INFO, lambda line: print(line, file=stream, flush=True)
         )
     facts = of.compared(before, of.look(definition, at))
     if as_json:

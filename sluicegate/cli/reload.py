@@ -39,13 +39,13 @@ def reload(
 
     Example: sluicegate reload heart_rate recordings_bronze --pattern '2024-05-*.json'
     """
-    from sluicegate.jobs import reload as of
-    from sluicegate.jobs.copy_into import bronze_table
-    from sluicegate.lake.tables import Lake
+    from sluicegate.definition.pipeline import bronze_table
+    from sluicegate.lake.layout import Lake
+    from sluicegate.landing import reread
 
     settings = Settings.of(lake, landing, pipelines, master)
     definition = load_pipeline(pipeline, settings)
-    chosen = of.chosen(files, pattern)
+    chosen = reread.chosen(files, pattern)
     subject = (table, bronze_table(definition, table), Lake(settings.lake, definition.name))
     found = chosen.look(*subject)
     missing = chosen.missing(*subject)
@@ -75,13 +75,13 @@ def reset(
 
     Example: sluicegate reset heart_rate recordings_bronze
     """
-    from sluicegate.jobs import reload as of
-    from sluicegate.jobs.copy_into import bronze_table
-    from sluicegate.lake.tables import Lake
+    from sluicegate.definition.pipeline import bronze_table
+    from sluicegate.lake.layout import Lake
+    from sluicegate.landing import reread
 
     settings = Settings.of(lake, landing, pipelines, master)
     definition = load_pipeline(pipeline, settings)
-    before = of.preview(table, bronze_table(definition, table), Lake(settings.lake, definition.name))
+    before = reread.preview(table, bronze_table(definition, table), Lake(settings.lake, definition.name))
     for line in before.sentences(drop_missing):
         print(line, file=sys.stderr if as_json else sys.stdout)
     if not yes:
@@ -89,7 +89,7 @@ def reset(
             raise UserError("a reset asks first, and there is no terminal", hint="add --yes")
         if not typer.confirm(f"make {table} anew?", err=as_json):
             raise typer.Exit(2)
-    _read_again("reset", pipeline, settings, of.Reset(drop_missing).arguments(table), as_json)
+    _read_again("reset", pipeline, settings, reread.Reset(drop_missing).arguments(table), as_json)
 
 
 def replay(
@@ -114,22 +114,23 @@ def replay(
     from sluicegate.flow.selection import Replay
     from sluicegate.jobs import replay as of
     from sluicegate.run import pipeline as run_pipeline
+    from sluicegate.run import submit
 
     settings = Settings.of(lake, landing, pipelines, master)
     definition = load_pipeline(pipeline, settings)
     chosen = Replay(table, tuple(rule or ()), dropped, everything, validate)
     of.demand(definition, chosen)
     tell = (lambda _line: None) if as_json else (lambda line: print(line, flush=True))
-    reports = [run_pipeline.submit("replay", pipeline, settings, run_pipeline.RUN_INFO, tell, chosen.arguments())]
+    reports = [submit.submit("replay", pipeline, settings, submit.RUN_INFO, tell, chosen.arguments())]
     reports += [] if validate else run_pipeline.follow(definition, settings, tell)
     if as_json:
         show_json([report.as_dict() for report in reports])
 
 
 def _read_again(action: str, pipeline: str, settings: Settings, extra: Sequence[str], as_json: bool) -> None:
-    from sluicegate.run import pipeline as run_pipeline
+    from sluicegate.run import submit
 
     tell = (lambda _line: None) if as_json else (lambda line: print(line, flush=True))
-    done = run_pipeline.submit(action, pipeline, settings, {"run_id": "command line"}, tell, extra).tables[0]
+    done = submit.submit(action, pipeline, settings, {"run_id": "command line"}, tell, extra).tables[0]
     if as_json:
         show_json(done.as_dict())

@@ -100,10 +100,10 @@ def _verified(definition: Pipeline, settings: Settings, share: float | None) -> 
     from sluicegate.flow.finding import Finding
     from sluicegate.flow.report import FINDING
     from sluicegate.gold import verify as gold_verify
-    from sluicegate.lake.tables import Lake
+    from sluicegate.lake.layout import Lake
     from sluicegate.monitor import backlog
     from sluicegate.monitor import verify as monitor_verify
-    from sluicegate.run import pipeline as run_pipeline
+    from sluicegate.run import submit
 
     found = monitor_verify.findings(definition, settings) + backlog.findings(definition, settings)
     names = gold_verify.provable(definition, Lake(settings.lake, definition.name))
@@ -118,9 +118,7 @@ def _verified(definition: Pipeline, settings: Settings, share: float | None) -> 
         else:
             print(line, file=sys.stderr, flush=True)
 
-    run_pipeline.submit(
-        "verify", definition.name, settings, run_pipeline.RUN_INFO, take, ["--gold", f"--sample={share:g}"]
-    )
+    submit.submit("verify", definition.name, settings, submit.RUN_INFO, take, ["--gold", f"--sample={share:g}"])
     return found
 
 

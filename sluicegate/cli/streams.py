@@ -19,7 +19,7 @@ EVERY = "10 seconds"
 
 def run_continuously(pipeline: str, settings: Settings, layer: str | None, every: str | None, as_json: bool) -> None:
     """What ``sluicegate run --continuous`` does: until it is stopped, one line for each batch."""
-    from sluicegate.jobs import continuous
+    from sluicegate.run import continuous
 
     continuous.start(load_pipeline(pipeline, settings), settings, layer, every or EVERY, _teller(as_json))
 

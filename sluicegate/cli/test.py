@@ -73,9 +73,9 @@ def _local() -> str:
 
 
 def _submit(pipeline: str, settings: Settings, tell: Callable[[str], None], extra: Sequence[str]) -> None:
-    from sluicegate.run import pipeline as run_pipeline
+    from sluicegate.run import submit
 
-    run_pipeline.submit("cases", pipeline, settings, run_pipeline.RUN_INFO, tell, extra)
+    submit.submit("cases", pipeline, settings, submit.RUN_INFO, tell, extra)
 
 
 @dataclass

@@ -14,9 +14,12 @@ if TYPE_CHECKING:
     from sluicegate.definition.bronze import BronzeTable
     from sluicegate.definition.expectations import Expectation
     from sluicegate.definition.fields import RESERVED
+    from sluicegate.definition.gold import GoldTable
     from sluicegate.definition.header import Database
     from sluicegate.definition.loader import load, load_file, names
-    from sluicegate.definition.pipeline import LAYERS, GoldTable, Layer, Pipeline, SilverTable
+    from sluicegate.definition.pipeline import Pipeline
+    from sluicegate.definition.silver import SilverTable
+    from sluicegate.definition.table import LAYERS, Layer
 
 __all__ = [
     "LAYERS",
@@ -42,7 +45,10 @@ _HOMES = {
     "fields": ("RESERVED",),
     "header": ("Database",),
     "loader": ("load", "load_file", "names"),
-    "pipeline": ("LAYERS", "GoldTable", "Layer", "Pipeline", "SilverTable"),
+    "gold": ("GoldTable",),
+    "pipeline": ("Pipeline",),
+    "silver": ("SilverTable",),
+    "table": ("LAYERS", "Layer"),
 }
 
 

@@ -8,7 +8,10 @@ from dataclasses import dataclass, field
 from sluicegate.definition import reader_options, streaming_query
 from sluicegate.definition.apply_changes import END_AT, START_AT, TRACKED, ApplyChanges, ApplyChangesFromSnapshot
 from sluicegate.definition.fields import RESERVED, nearest
-from sluicegate.definition.pipeline import BronzeTable, GoldTable, Layer, SilverTable
+from sluicegate.definition.gold import GoldTable
+from sluicegate.definition.pipeline import BronzeTable
+from sluicegate.definition.silver import SilverTable
+from sluicegate.definition.table import Layer
 from sluicegate.definition.yaml import Path
 from sluicegate.sql.query import Query
 from sluicegate.sql.tokens import QuerySyntax

@@ -13,7 +13,7 @@ from croniter import croniter
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, ValidationInfo
 from pydantic_core import PydanticCustomError
 
-from sluicegate.silver import pseudonyms
+from sluicegate import pii_key
 from sluicegate.sql import ddl
 from sluicegate.sql.condition import Condition
 from sluicegate.sql.tokens import QuerySyntax
@@ -74,7 +74,7 @@ def _with_variables(text: str, info: ValidationInfo) -> str:
 
     def value(match: re.Match[str]) -> str:
         name = match.group(1)
-        if name == pseudonyms.VARIABLE:
+        if name == pii_key.VARIABLE:
             raise wrong("unset-variable", f"${{{name}}} is a secret, which no definition can name")
         if name not in names:
             hint = nearest(name, ["landing", "lake"]) or "set it in the environment of every process that runs this"

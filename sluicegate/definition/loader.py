@@ -14,22 +14,20 @@ from sluicegate.definition import yaml
 from sluicegate.definition.checks import Finding, Tables, findings
 from sluicegate.definition.expectations import EXPECT_ALL
 from sluicegate.definition.fields import RESERVED, Part, name_fault, nearest
+from sluicegate.definition.gold import GoldTable
 from sluicegate.definition.messages import in_our_words
 from sluicegate.definition.pipeline import (
-    DEIDENTIFIED,
-    LAYERS,
     ApplyChanges,
     ApplyChangesFromSnapshot,
     BronzeTable,
     Database,
     Expectation,
-    GoldTable,
     Header,
-    Layer,
     Pipeline,
-    SilverTable,
 )
 from sluicegate.definition.python_function import GOLD_PARAMETERS, PARAMETERS, NoTransform, PythonTransform
+from sluicegate.definition.silver import SilverTable
+from sluicegate.definition.table import DEIDENTIFIED, LAYERS, Layer
 from sluicegate.errors import DefinitionError, Mistake, PipelineMissing
 from sluicegate.settings import Settings
 from sluicegate.sql.query import Query

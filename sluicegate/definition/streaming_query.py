@@ -11,7 +11,7 @@ from sluicegate.sql import query_shape
 from sluicegate.sql.tokens import parsed
 
 if TYPE_CHECKING:
-    from sluicegate.definition.pipeline import GoldTable
+    from sluicegate.definition.gold import GoldTable
     from sluicegate.sql.query import Query
 
 # What would take a row away, or is of several groups: a group's row is then not what the group's newest batch says.

@@ -22,14 +22,14 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from sluicegate.errors import AccountingError, Where
-from sluicegate.lake import tables
+from sluicegate.lake import layout, log, tables
 from sluicegate.storage import filesystems
 
 if TYPE_CHECKING:
     from deltalake import DeltaTable
     from pyspark.sql import DataFrame
 
-    from sluicegate.flow.progress import Flow
+    from sluicegate.flow.model import Flow
 
 # How we say that the log, or a file of changes, that the rows were to be counted by is no longer there.
 GONE = "SLUICEGATE_HISTORY_GONE"
@@ -81,7 +81,7 @@ def told(uri: str, since: int, until: int, *, feed: bool) -> Told:
     versions = range(since + 1, until + 1)
 
     def of(version: int) -> tuple[list[_File], bool]:
-        return _followed(tables.actions(uri, version), feed=feed)
+        return _followed(log.actions(uri, version), feed=feed)
 
     try:
         found = dict(zip(versions, _side_by_side(of, versions), strict=True))
@@ -171,7 +171,7 @@ def _footers(uri: str, files: Sequence[str]) -> dict[str, int]:
     def count(path: str) -> int:
         there, place = (fs, f"{folder}/{unquote(path)}")
         if urlparse(path).scheme or path.startswith("/"):  # of a table that was cloned from another
-            there, place = filesystems.opened(tables.local_path(path) if path.startswith("file:") else unquote(path))
+            there, place = filesystems.opened(layout.local_path(path) if path.startswith("file:") else unquote(path))
         with there.open(place, "rb") as file:
             return int(pq.read_metadata(file).num_rows)
 

@@ -8,170 +8,35 @@ Delta's documentation: https://docs.delta.io/latest/delta-streaming.html#idempot
 
 from __future__ import annotations
 
-import json
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from sluicegate.bronze import delta_source
-from sluicegate.errors import SluicegateError, UserError, Where
-from sluicegate.flow import delivery
+from sluicegate.errors import UserError, Where
+from sluicegate.flow import delivery, source_changes
+from sluicegate.flow.batch import Batch, _as_of, raise_readable
 from sluicegate.flow.delivery import Delivery, Told, cut_short
 from sluicegate.flow.foreach_batch import run_available
-from sluicegate.flow.progress import Flow, Progress, name_of, progress
+from sluicegate.flow.model import Flow, Progress, name_of
+from sluicegate.flow.progress import progress
 from sluicegate.flow.report import TableReport
 from sluicegate.flow.stream_checkpoint import covered
-from sluicegate.lake import offsets, tables
-from sluicegate.spark.session import configured
-from sluicegate.spark.spark_errors import raise_readable
+from sluicegate.lake import tables
+from sluicegate.schema import columns
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
     from sluicegate.flow.selection import Choice
 
-# Columns by which we know a row; a query does not see those of its lookups.
-ENGINE_COLUMNS = tables.ENGINE_COLUMNS
 
 # How Spark says that a part of the source's history is gone: log files or change files that were cleaned away.
 GAP = ("DELTA_LOG_FILE_NOT_FOUND", "DELTA_VERSION_NOT_FOUND", "DELTA_CHANGE_DATA_FILE_NOT_FOUND",
        "DELTA_MISSING_CHANGE_DATA", "DELTA_CDC_START_VERSION_AFTER_LATEST", "DELTA_TRUNCATED_TRANSACTION_LOG",
        "DELTA_TIMESTAMP_EARLIER_THAN_COMMIT_RETENTION", "FAILED_READ_FILE.FILE_NOT_EXIST", delivery.GONE)  # fmt: skip
-
-
-@dataclass
-class Batch:
-    """What a layer is given: rows to apply, and the means to commit what it makes of them.
-
-    Attributes:
-        delivery: the rows, and the proof that they are all.
-        read: number of these rows, as the source's own log counts them; 0 where the source is foreign and ``whole``.
-        whole: whether the target is to be replaced by what these rows give.
-        again: whether records are among the batch's that may have been applied before.
-        progress: the marks.
-        flow: the flow.
-        report: for the layer to fill in.
-        facts: who runs this, for the commit's metadata.
-        choice: records that a person chose to apply again; None without.
-    """
-
-    delivery: Delivery
-    read: int
-    whole: bool
-    again: bool
-    progress: Progress
-    flow: Flow
-    report: TableReport
-    facts: Mapping[str, Any]
-    choice: Choice | None = None
-
-    @property
-    def rows(self) -> DataFrame:
-        """The rows that the source gained after the mark, or all of its rows when ``whole``; with the source's columns.
-
-        When ``again``, rows of any change after the mark, gone ones too. Of a flow that is ``signed`` all changes, with
-        Delta's columns of a change, unless ``whole``.
-        """
-        return self.delivery.rows
-
-    @property
-    def session(self) -> SparkSession:
-        """The batch's own session: what is set on it does not leak to other streams."""
-        return self.delivery.frame.sparkSession
-
-    def pinned(self, name: str, version: int | None = None) -> DataFrame:
-        """Another input, at the version that the batch is computed with (a lazy Delta read is not pinned by itself).
-
-        Args:
-            name: its name.
-            version: another version of it.
-        """
-        return self._read(self.flow.inputs[name], self.progress.versions[name] if version is None else version)
-
-    def pinned_source(self) -> DataFrame:
-        """All rows of the source as of the batch's end."""
-        return self._read(self.flow.source, self.progress.until)
-
-    def records(self) -> DataFrame:
-        """All rows of the source as of the batch's end, with the columns by which we know them."""
-        return _as_of(self.session, self.flow.source, self.progress.until)
-
-    def of_everything(self) -> Batch:
-        """The same batch over all rows of the source, to replace the target."""
-        count = tables.rows(tables.delta_table(self.flow.source, self.progress.until))
-        everything = Delivery(self.records(), self.flow)
-        return replace(self, delivery=everything, read=count, whole=True, again=False)
-
-    def changes_of(self, name: str, since: int | None = None) -> DataFrame:
-        """What another input gained and lost, row by row, with Delta's columns of a change.
-
-        Args:
-            name: its name.
-            since: after which version; by default, since the last batch.
-        """
-        reader = self.session.read.format("delta").option("readChangeFeed", "true")
-        first = (self.progress.changed[name] if since is None else since) + 1
-        until = self.progress.versions[name]
-        return reader.option("startingVersion", first).option("endingVersion", until).load(self.flow.inputs[name])
-
-    def _read(self, uri: str, version: int) -> DataFrame:
-        # A query over whole tables speaks of their data: `SELECT *` must not bring identities of other records.
-        return _as_of(self.session, uri, version).drop(*ENGINE_COLUMNS)
-
-    @contextmanager
-    def commit(self, *, mark: int | None = None, fenced: bool = True, **facts: Any) -> Iterator[None]:
-        """Within it, each Delta write carries the mark and the facts; a batch that lacks rows enters it not.
-
-        Args:
-            mark: the mark to set; by default the batch's end. Where the target has that mark already (a rebuild from
-                an unchanged source) none is written, since Delta skips a write whose mark is not higher.
-            fenced: whether to set a mark at all. Not where a write must happen even if one with this mark did.
-            facts: what this commit should say besides (rows by disposition, …).
-
-        Raises:
-            AccountingError: Spark delivered other rows to the batch than the source's log tells of.
-        """
-        self.delivery.prove()
-        mark = self.progress.until if mark is None else mark
-        ours = {**self.describe(), "until": mark, **facts}
-        settings = {"commitInfo.userMetadata": json.dumps({tables.METADATA: ours}, default=str)}
-        # What a commit says counts where no row changes, too: which versions were read, and that a batch is closed.
-        settings["skipRecordingEmptyCommits"] = "false"
-        if fenced and mark > self.progress.since:
-            settings |= {"write.txnAppId": self.progress.app_id, "write.txnVersion": str(mark)}
-        with configured(self.session, {f"spark.databricks.delta.{key}": value for key, value in settings.items()}):
-            yield
-
-    def target_version(self) -> int:
-        """Version of the target now; -1 before the first.
-
-        Raises:
-            SluicegateError: it was restored since the marks were read, so that they say more than its rows.
-        """
-        target = tables.delta_table(self.flow.target)
-        if target is None:
-            return -1
-        if offsets.lineage(target).facts() != list(self.progress.restores):
-            raise SluicegateError(
-                f"{self.flow.table} was restored while it was being filled",
-                where=Where(table=self.flow.table, file=self.flow.target),
-                hint="run again: the next run brings back what is missing",
-            )
-        return target.version()
-
-    def describe(self) -> dict[str, Any]:
-        """What every commit of this batch says."""
-        return {
-            "layer": self.flow.layer, "table": self.flow.table, "mode": "whole" if self.whole else "incremental",
-            "since": self.progress.since, "until": self.progress.until, "inputs": dict(self.progress.stamps),
-            "fingerprint": self.flow.fingerprint, "why": self.progress.why, "seen": self.progress.seen,
-            **({"key": self.flow.key} if self.flow.key else {}), **(self.choice.facts() if self.choice else {}),
-            **({"restores": self.progress.restores} if self.progress.restores else {}), **self.facts,
-        }  # fmt: skip
 
 
 def run(
@@ -274,13 +139,17 @@ class _Loop:
             told, end = _demand_all(Path(scratch), batch_id, self.flow, now)
             if self.flow.foreign:
                 # Rows of a feed say which commit they are of; without one, all that came is taken in.
-                delta_source.demand_additive(self.flow, now.until, end)
+                source_changes.demand_additive(self.flow, now.until, end)
                 self._apply(rows, replace(now, until=end), told)
             else:
                 self._apply(self._of_feed(rows, now), now, told)
 
         with tempfile.TemporaryDirectory(prefix="sluicegate-", ignore_cleanup_errors=True) as scratch:
-            how = dict(delta_source.STREAM) if self.flow.foreign else {"readChangeFeed": "true", **delta_source.STREAM}
+            how = (
+                dict(source_changes.STREAM)
+                if self.flow.foreign
+                else {"readChangeFeed": "true", **source_changes.STREAM}
+            )
             starting = self.session.readStream.format("delta").option("startingVersion", now.since + 1)
             changes = starting.options(**how).load(self.flow.source)
             try:
@@ -288,7 +157,7 @@ class _Loop:
             except Exception as error:
                 if any(sign in str(error) for sign in GAP) and self.flow.rebuildable:
                     return "the source's history is gone"
-                if self.flow.foreign and any(sign in str(error) for sign in delta_source.REWRITTEN):
+                if self.flow.foreign and any(sign in str(error) for sign in source_changes.REWRITTEN):
                     # The snapshot is of before that; what it changed is the next run's.
                     return f"{name_of(self.flow.source)} was changed while it was read"
                 raise_readable(error, self.flow)
@@ -302,13 +171,13 @@ class _Loop:
 
         rows = _as_of(self.session, self.flow.source, now.until).limit(0)
         types = ("string", "bigint", "timestamp") if self.flow.signed else ()
-        of_feed = {c: lit(None).cast(kind) for c, kind in zip(tables.CHANGE_COLUMNS, types, strict=False)}
+        of_feed = {c: lit(None).cast(kind) for c, kind in zip(columns.CHANGE_COLUMNS, types, strict=False)}
         return rows.withColumns(of_feed) if of_feed else rows
 
     def _of_feed(self, rows: DataFrame, now: Progress) -> DataFrame:
         # Another program may have committed to the source since the marks were read: that is the next run's.
         ours = rows.where(f"_commit_version <= {now.until}")
-        return ours if self.flow.signed else ours.drop(*tables.CHANGE_COLUMNS)
+        return ours if self.flow.signed else ours.drop(*columns.CHANGE_COLUMNS)
 
     def rebuild(self, now: Progress) -> None:
         """Makes the target again from the source as of ``until``."""
@@ -326,10 +195,6 @@ class _Loop:
         counted = whole and not self.flow.foreign
         read = tables.rows(tables.delta_table(self.flow.source, now.until)) if counted else given.read
         self.apply(Batch(given, read, whole, again, now, self.flow, self.report, self.facts, choice))
-
-
-def _as_of(session: SparkSession, uri: str, version: int) -> DataFrame:
-    return session.read.format("delta").option("versionAsOf", version).load(uri)
 
 
 def _demand_all(checkpoint: Path, batch_id: int, flow: Flow, now: Progress) -> tuple[Told, int]:

@@ -6,130 +6,23 @@ How far a flow has come is written in its *target's own Delta log*: each commit 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, Literal
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
 
-from sluicegate.bronze import delta_source
 from sluicegate.errors import SluicegateError, Where
-from sluicegate.lake import offsets, tables
+from sluicegate.flow import source_changes
+from sluicegate.flow.model import Flow, Progress, name_of
+from sluicegate.lake import log, offsets, tables
 
 if TYPE_CHECKING:
     from deltalake import DeltaTable
 
-    from sluicegate.sql.refresh.strategy import Upkeep
 
 # Commits that only add rows, or none. Any other (DELETE, UPDATE, MERGE, RESTORE…) changes rows of the source that were
 # applied already: these are applied again, or the target is made again where it does not know which rows they made.
 ADDITIVE = {"WRITE", "STREAMING UPDATE", "CREATE TABLE", "ADD COLUMNS", "SET TBLPROPERTIES", "UNSET TBLPROPERTIES",
             "CHANGE COLUMN", "UPDATE SCHEMA", "OPTIMIZE", "VACUUM START", "VACUUM END", "CLUSTER BY"}  # fmt: skip
-
-
-@dataclass(frozen=True)
-class Flow:
-    """One way into one table.
-
-    Attributes:
-        layer: bronze, silver or gold.
-        table: name of the table it fills.
-        source: URI of the Delta table whose changes it follows.
-        target: URI of the table it fills.
-        inputs: the other tables it reads, name to URI; when one of them changes, the target is made again.
-        followed: the inputs of whose changes it is known which records they touch: only these are applied again.
-        as_of_run: the inputs whose changes matter to later records only, and to quarantined ones if ``retries``.
-        retries: whether the target judges quarantined records again when one of these changes.
-        beside: URIs of the tables that are written together with the target, before or after it.
-        by_record: whether the target knows by identity which records its rows were made of.
-        fingerprint: of what computes the table; the target is made again when it differs. Empty: not looked at.
-        key: fingerprint of the key that its pseudonyms are made with; the target is made again when it differs.
-            Empty: it has none, or the key is not known to this process.
-        private: whether values may be personal data, so that no message can quote one.
-        rebuildable: whether the target can be made again from the source (bronze cannot: files may be gone).
-        signed: whether the target takes in what rows were as well as what they are now: any change of the source is
-            then one that it can follow.
-        added: whether it can take in new rows only; after any other change of the source the target is made again.
-        upkeep: how the target is kept up to date, if it is a gold table.
-        foreign: whether the source is a table of other programs': it may have no change data feed, and change in any
-            way (see bronze/delta_source.py).
-    """
-
-    layer: str
-    table: str
-    source: str
-    target: str
-    inputs: Mapping[str, str] = field(default_factory=dict)
-    followed: frozenset[str] = frozenset()
-    as_of_run: frozenset[str] = frozenset()
-    retries: bool = False
-    beside: tuple[str, ...] = ()
-    by_record: bool = False
-    fingerprint: str = ""
-    key: str = ""
-    private: bool = False
-    rebuildable: bool = True
-    signed: bool = False
-    added: bool = False
-    foreign: bool = False
-    upkeep: Upkeep | None = None
-
-
-@dataclass(frozen=True)
-class Progress:
-    """How far a flow has come, and what is to be done.
-
-    Attributes:
-        kind: ``idle``; ``blocked``: a table that it needs does not exist yet; ``incremental``: take the changes after
-            ``since`` up to ``until``; ``whole``: make the target again from the source as of ``until``.
-        since: the mark: version of the source that the target has taken in; -1 before the first.
-        until: version of the source now.
-        versions: version of each other input now; the batch reads exactly these.
-        stamps: table id and version of each other input, as they are recorded.
-        app_id: under which the mark is kept; it has the source's table id in it, so a source that was deleted and
-            made again is not mistaken for the one that the mark speaks of, and the epoch (see lake/offsets.py).
-        seen: version of the target when its marks were read; -1 before the first.
-        restores: each RESTORE of the target, as its commits are to tell them.
-        why: reason of a rebuild, of applying records again, or of waiting.
-        revised: whether the source changed or lost rows that were applied already.
-        changed: the followed inputs that changed, each with the version that was read last.
-        retry: whether an input changed for which quarantined records are to be judged again.
-        repair: whether a run was stopped between two of its commits, so that records may stand in two places.
-        of_the_run: whether nothing changed, and a run makes the target again only since it depends on when that is.
-    """
-
-    kind: Literal["idle", "blocked", "incremental", "whole"]
-    since: int = -1
-    until: int = -1
-    versions: Mapping[str, int] = field(default_factory=dict)
-    stamps: Mapping[str, str] = field(default_factory=dict)
-    app_id: str = ""
-    seen: int = -1
-    restores: Sequence[Sequence[int | None]] = ()
-    why: str = ""
-    revised: bool = False
-    changed: Mapping[str, int] = field(default_factory=dict)
-    retry: bool = False
-    repair: bool = False
-    of_the_run: bool = False
-
-    @property
-    def again(self) -> bool:
-        """Whether records may have to be applied that were applied before."""
-        return self.revised or bool(self.changed) or self.retry or self.repair
-
-    @property
-    def work(self) -> bool:
-        """Whether a run would do anything."""
-        return self.kind in ("incremental", "whole")
-
-    @property
-    def waits(self) -> bool:
-        """Whether something came or changed that it has not taken in: a run that began only for time begins forever."""
-        return self.work and not self.of_the_run
-
-    def anew(self) -> Progress:
-        """The same where a person asked for the target to be made again whole."""
-        asked = "a full refresh was asked for"
-        return replace(self, kind="whole", why=asked) if self.kind in ("idle", "incremental") else self
 
 
 def progress(flow: Flow) -> Progress:
@@ -143,7 +36,7 @@ def progress(flow: Flow) -> Progress:
     """
     source, target = tables.delta_table(flow.source), tables.delta_table(flow.target)
     if source is None and flow.foreign:
-        raise delta_source.missing(flow)
+        raise source_changes.missing(flow)
     if source is None:
         return Progress("blocked", why=f"{name_of(flow.source)} has no rows yet")
     versions: dict[str, int] = {}
@@ -180,7 +73,7 @@ def progress(flow: Flow) -> Progress:
     return _by_record(flow, now, source, past.ours)
 
 
-def _by_record(flow: Flow, now: Progress, source: DeltaTable, last: tables.Commit) -> Progress:
+def _by_record(flow: Flow, now: Progress, source: DeltaTable, last: log.Commit) -> Progress:
     """What is to be done for a target that knows which records its rows were made of."""
     stopped = _stopped(flow, last)
     if stopped is not None and stopped.get("mode") == "whole":
@@ -199,14 +92,14 @@ def _by_record(flow: Flow, now: Progress, source: DeltaTable, last: tables.Commi
     )  # fmt: skip
 
 
-def _stopped(flow: Flow, last: tables.Commit) -> Mapping[str, Any] | None:
+def _stopped(flow: Flow, last: log.Commit) -> Mapping[str, Any] | None:
     """What a run that was stopped said of itself in a table beside the target; None if the last one came to its end.
 
     A run first writes what comes into the tables beside, then the target, then takes away beside what has left.
     """
     ours = last.ours or {}
     for uri in flow.beside:
-        commit = tables.last_commit_of_ours(tables.delta_table(uri))
+        commit = log.last_commit_of_ours(tables.delta_table(uri))
         said = commit.ours if commit is not None else None
         if said is not None and int(said.get("seen", -1)) >= last.version:
             return said  # it began after the target's last commit, and never wrote the target
@@ -216,7 +109,7 @@ def _stopped(flow: Flow, last: tables.Commit) -> Mapping[str, Any] | None:
     return None
 
 
-def _changed(stamps: Mapping[str, str], last: tables.Commit) -> dict[str, int]:
+def _changed(stamps: Mapping[str, str], last: log.Commit) -> dict[str, int]:
     """The inputs that have another version now than the last commit was computed with, and that version."""
     before = (last.ours or {}).get("inputs", {})
     was = {name: before.get(name, "@-1") for name in stamps}
@@ -247,7 +140,7 @@ def _why_whole(
     if flow.rebuildable and past.news and last is not None:
         return f"it was restored in version {past.restores[-1].at}"
     if flow.foreign:
-        return delta_source.why_whole(flow, source, last, mark)
+        return source_changes.why_whole(flow, source, last, mark)
     if mark is None:
         return f"{name} is not the table that it was filled from"
     if not flow.rebuildable:
@@ -262,11 +155,11 @@ def _why_whole(
     if changed:
         return f"{', '.join(changed)} changed"
     if flow.added:
-        return delta_source.rewritten(flow.source, name, mark, source.version())
+        return source_changes.rewritten(flow.source, name, mark, source.version())
     return _overwritten(name, source, mark) if flow.by_record or flow.signed else _rewritten(name, source, mark)
 
 
-def _made_anew(flow: Flow, name: str, stamp: str, last: tables.Commit) -> bool:
+def _made_anew(flow: Flow, name: str, stamp: str, last: log.Commit) -> bool:
     """Whether an input changed in a way of which it is not known which records it touches."""
     before = (last.ours or {}).get("inputs", {}).get(name, "")
     (was, _, then), (now, _, version) = before.rpartition("@"), stamp.rpartition("@")
@@ -289,11 +182,6 @@ def _rewritten(name: str, source: DeltaTable, mark: int) -> str:
     return ""
 
 
-def _since(table: DeltaTable, mark: int) -> Iterator[tables.Commit]:
-    found = tables.commits(table, table.version() - mark) if mark < table.version() else iter(())
+def _since(table: DeltaTable, mark: int) -> Iterator[log.Commit]:
+    found = log.commits(table, table.version() - mark) if mark < table.version() else iter(())
     return (commit for commit in found if commit.version > mark)
-
-
-def name_of(uri: str) -> str:
-    """The last part of a table's address."""
-    return uri.rstrip("/").rsplit("/", 1)[-1]

@@ -5,12 +5,10 @@ from __future__ import annotations
 import json
 import sys
 from dataclasses import asdict, dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from sluicegate.console import files, human_bytes, say
 from sluicegate.errors import SluicegateError, Where
-
-if TYPE_CHECKING:
-    from pyspark import SparkContext
 
 # The last line of a job's output begins with one of these words, so that Airflow and `sluicegate run` find it.
 REPORT = "SLUICEGATE_REPORT"
@@ -25,26 +23,8 @@ CASE = "SLUICEGATE_CASE"
 # What a job that verifies tables says of each finding for programs.
 FINDING = "SLUICEGATE_FINDING"
 
-# Where Spark shows the job, as far as it does: by these lines a task in Airflow links there.
-PAGE = "Spark's page:"
-LOGGED = "in Spark's event log:"
-
 # Failed files that a report names; `sluicegate files` names all.
 SHOWN = 5
-
-
-def say(line: str) -> None:
-    """Prints one line for people, at once (job output is followed live)."""
-    sys.stdout.write(f"{line}\n")  # in one piece: tables are filled side by side
-    sys.stdout.flush()
-
-
-def say_where(context: SparkContext) -> None:
-    """Says where Spark shows this job: its page and its event log, whichever is on. By default neither is."""
-    if context.uiWebUrl:
-        say(f"{PAGE} {context.uiWebUrl}")
-    if context.getConf().get("spark.eventLog.enabled") == "true":
-        say(f"{LOGGED} {context.applicationId}")
 
 
 @dataclass
@@ -190,11 +170,6 @@ class TableReport:
         return lines
 
 
-def files(count: int) -> str:
-    """A number of files in words."""
-    return "1 file" if count == 1 else f"{count:,} files"
-
-
 def _sample(sample: dict[str, Any]) -> str:
     values = ", ".join(f"{column} = {value}" for column, value in sample["row"].items())
     file = str(sample["file"] or "").rsplit("/", 1)[-1]
@@ -239,12 +214,3 @@ def error_of(line: str) -> SluicegateError:
     error = SluicegateError(facts["message"], where=where, cause=facts["cause"], hint=facts["hint"])
     error.code, error.exit_code = facts["code"], facts["exit_code"]
     return error
-
-
-def human_bytes(size: float) -> str:
-    """A size in bytes with the unit that leaves one to three digits before the point."""
-    for unit in ("B", "kB", "MB", "GB"):
-        if size < 1000:
-            return f"{size:.0f} {unit}" if unit == "B" else f"{size:.1f} {unit}"
-        size /= 1000
-    return f"{size:.1f} TB"

@@ -8,18 +8,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from functools import reduce
 from typing import TYPE_CHECKING, Any, Protocol
 
 from sluicegate.errors import UserError
-from sluicegate.lake import tables
-from sluicegate.schema.values import quoted
 
 if TYPE_CHECKING:
-    from pyspark.sql import Column, DataFrame
-
     from sluicegate.definition import Pipeline
-    from sluicegate.silver.evaluate import Judge
 
 
 class Choice(Protocol):
@@ -41,9 +35,6 @@ class Choice(Protocol):
 
     def facts(self) -> Mapping[str, Any]:
         """What commits are to say of it."""
-
-    def identities(self, judge: Judge, at: tables.Lake) -> DataFrame:
-        """The chosen records, by ``_chunk`` and ``_pos``; some may come twice."""
 
 
 @dataclass(frozen=True)
@@ -95,21 +86,6 @@ class Interval:
         """The mode and the interval."""
         return {"mode": "interval", "interval": [self.since.isoformat(), self.until.isoformat()]}
 
-    def identities(self, judge: Judge, at: tables.Lake) -> DataFrame:
-        """Those of records in it by today's transform, and of rows in it in the table and its quarantine."""
-        frames = [judge.transformed(judge.batch.records())]
-        for uri in (judge.batch.flow.target, at.quarantine(judge.name)):
-            frames += judge.there(uri)
-        inside = self._inside(str(judge.table.event_time))
-        there = [f for f in frames if judge.table.event_time in f.columns]
-        return reduce(lambda a, b: a.unionByName(b), [f.where(inside).select("_chunk", "_pos") for f in there])
-
-    def _inside(self, event_time: str) -> Column:
-        from pyspark.sql import functions as F
-
-        first, last = (F.timestamp_micros(F.lit(_micros(moment))) for moment in (self.since, self.until))
-        return (F.col(quoted(event_time)) >= first) & (F.col(quoted(event_time)) < last)
-
 
 @dataclass(frozen=True)
 class Replay:
@@ -137,23 +113,6 @@ class Replay:
         """The mode and what is replayed."""
         return {"mode": "replay", "rules": list(self.rules), "dropped": self.dropped, "everything": self.everything}
 
-    def identities(self, judge: Judge, at: tables.Lake) -> DataFrame:
-        """Those of the quarantine's rows, and of dropped records where they are asked for."""
-        if self.everything:
-            return judge.batch.records().select("_chunk", "_pos")
-        frames = [self._broke(f, "_failed_expectations") for f in judge.there(at.quarantine(judge.name))]
-        if self.dropped:
-            aside = judge.there(at.set_aside(judge.name))
-            frames += [self._broke(f.where("reason = 'dropped'"), "rules") for f in aside]
-        nothing = judge.batch.records().select("_chunk", "_pos").limit(0)
-        return reduce(lambda a, b: a.unionByName(b), frames, nothing)
-
-    def _broke(self, frame: DataFrame, column: str) -> DataFrame:
-        from pyspark.sql import functions as F
-
-        wanted = F.arrays_overlap(column, F.array(*map(F.lit, self.rules))) if self.rules else F.lit(True)
-        return frame.where(wanted).select("_chunk", "_pos")
-
     def arguments(self) -> Sequence[str]:
         """The replay as arguments of ``spark_jobs/replay.py``."""
         flags = {"--dropped": self.dropped, "--everything": self.everything, "--validate": self.validate}
@@ -169,8 +128,3 @@ def _moment(text: str, option: str) -> datetime:
             f"{option} {text} is not a time", hint="for example 2024-03-01 or 2024-03-01T06:00:00Z"
         ) from error
     return moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment.astimezone(UTC)
-
-
-def _micros(moment: datetime) -> int:
-    since = moment - datetime(1970, 1, 1, tzinfo=UTC)
-    return (since.days * 86_400 + since.seconds) * 1_000_000 + since.microseconds

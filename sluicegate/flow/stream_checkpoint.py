@@ -10,7 +10,7 @@ import json
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from sluicegate.lake.tables import is_local, local_path
+from sluicegate.lake.layout import is_local, local_path
 from sluicegate.storage import filesystems
 
 # Delta's index of an offset before all files of a version: everything before that version, nothing of it yet.

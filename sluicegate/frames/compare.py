@@ -16,7 +16,7 @@ from pyspark.sql import Row, Window
 from pyspark.sql import functions as F
 
 from sluicegate.frames.value_equality import exact
-from sluicegate.schema.values import quoted
+from sluicegate.sql.identifiers import quoted
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame

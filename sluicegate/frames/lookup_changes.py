@@ -9,10 +9,10 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from sluicegate.frames.value_equality import exact
-from sluicegate.lake import tables
-from sluicegate.schema.values import quoted
-from sluicegate.silver.evaluate import IDENTITY
+from sluicegate.schema import columns as schema_columns
+from sluicegate.schema.columns import IDENTITY
 from sluicegate.spark.session import configured
+from sluicegate.sql.identifiers import quoted
 from sluicegate.sql.join_keys import Tie
 
 TOUCHED = "_sluicegate_touched"
@@ -55,7 +55,7 @@ def net(changes: DataFrame, keys: Sequence[str], ours: Sequence[str]) -> DataFra
         ours: columns of the lookup that queries do not see.
     """
     # By the rows themselves: of a table that was written anew each goes and comes, and none may be taken for another.
-    theirs = [one for one in changes.schema if one.name not in {*ours, *tables.CHANGE_COLUMNS}]
+    theirs = [one for one in changes.schema if one.name not in {*ours, *schema_columns.CHANGE_COLUMNS}]
     row = F.struct(*[exact(F.col(quoted(one.name)), one.dataType).alias(f"c{n}") for n, one in enumerate(theirs)])
     sign = F.when(F.col("_change_type").isin("insert", "update_postimage"), 1).otherwise(-1)
     rows = changes.select(*[F.col(quoted(key)) for key in keys], row.alias("_row"), sign.alias("_sign"))

@@ -12,9 +12,9 @@ from pyspark.sql import functions as F
 
 from sluicegate.frames.data_skipping import of_chunks
 from sluicegate.frames.value_equality import grouped, is_loose, is_plain, together
-from sluicegate.schema.values import quoted
-from sluicegate.silver.evaluate import IDENTITY
+from sluicegate.schema.columns import IDENTITY
 from sluicegate.spark.session import configured
+from sluicegate.sql.identifiers import quoted
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame

@@ -10,7 +10,7 @@ from pyspark.sql import functions as F
 
 from sluicegate.flow import thresholds
 from sluicegate.frames.data_skipping import of_chunks
-from sluicegate.silver.evaluate import IDENTITY
+from sluicegate.schema.columns import IDENTITY
 from sluicegate.spark.session import configured
 
 if TYPE_CHECKING:

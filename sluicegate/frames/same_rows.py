@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from pyspark.sql import functions as F
 
 from sluicegate.frames.value_equality import exact
-from sluicegate.schema.values import quoted
+from sluicegate.sql.identifiers import quoted
 from sluicegate.sql.types import columns_of
 
 if TYPE_CHECKING:

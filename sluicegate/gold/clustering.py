@@ -13,7 +13,7 @@ from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING
 
 from sluicegate.lake import tables
-from sluicegate.schema.values import quoted
+from sluicegate.sql.identifiers import quoted
 from sluicegate.sql.types import columns_of
 
 if TYPE_CHECKING:

@@ -16,7 +16,7 @@ from sluicegate.lake import offsets, tables
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-    from sluicegate.flow.loop import Batch
+    from sluicegate.flow.batch import Batch
     from sluicegate.gold.partial_aggregates import Partials
 
 

@@ -17,7 +17,7 @@ from pyspark.sql import functions as F
 from sluicegate import _faults
 from sluicegate.errors import QueryError, Where
 from sluicegate.flow import thresholds
-from sluicegate.flow.loop import Batch
+from sluicegate.flow.batch import Batch
 from sluicegate.frames import python_function
 from sluicegate.frames.merge import OP, difference, merge_by
 from sluicegate.frames.record_ids import cut
@@ -26,6 +26,7 @@ from sluicegate.gold import clustering, partial_aggregates, query_analysis
 from sluicegate.gold.group_state import Kept
 from sluicegate.gold.partial_aggregates import NotPartial, Partials, group_columns, groups_of, rows_of, same_groups
 from sluicegate.gold.row_deltas import Changes, join
+from sluicegate.lake import layout
 from sluicegate.lake import tables as lake_tables
 from sluicegate.sql.refresh.group_by import outputs_sql
 from sluicegate.sql.refresh.joins import ROWS
@@ -50,7 +51,7 @@ _EXACT = "_sluicegate_exact"
 _VALUES = "_sluicegate_values"
 
 
-def apply(batch: Batch, name: str, table: GoldTable, at: lake_tables.Lake) -> None:
+def apply(batch: Batch, name: str, table: GoldTable, at: layout.Lake) -> None:
     """Brings a gold table up to its source's version.
 
     Raises:
@@ -69,7 +70,7 @@ class Refresh:
     batch: Batch
     name: str
     table: GoldTable
-    at: lake_tables.Lake
+    at: layout.Lake
     _partials: Partials = field(init=False)  # these are found where it is decided how to go on
     _of_all: DataFrame = field(init=False)
 

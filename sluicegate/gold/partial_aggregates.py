@@ -35,7 +35,7 @@ from pyspark.sql.types import (
 
 from sluicegate.gold import exact_sum
 from sluicegate.gold.exact_sum import COUNT, FUNCTIONS, PLACES, Sum, entry, variance, with_limbs, with_squares
-from sluicegate.schema.values import quoted
+from sluicegate.sql.identifiers import quoted
 from sluicegate.sql.refresh.group_by import MOMENTS, SUMS
 from sluicegate.sql.refresh.joins import ROWS
 from sluicegate.sql.types import has_odd_parts

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from sluicegate.flow.loop import Batch
+from sluicegate.flow.batch import Batch
 from sluicegate.gold.layer import Refresh
-from sluicegate.lake import tables as lake_tables
+from sluicegate.lake import layout
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -14,13 +14,13 @@ if TYPE_CHECKING:
     from sluicegate.definition import GoldTable
 
 
-def plainly(batch: Batch, name: str, table: GoldTable, at: lake_tables.Lake) -> DataFrame:
+def plainly(batch: Batch, name: str, table: GoldTable, at: layout.Lake) -> DataFrame:
     """What the user's own query, or function, gives over the batch's versions; nothing else is looked at."""
     return Refresh(batch, name, table, at).everything
 
 
 def rounded_once(
-    batch: Batch, name: str, table: GoldTable, at: lake_tables.Lake
+    batch: Batch, name: str, table: GoldTable, at: layout.Lake
 ) -> tuple[DataFrame, set[str] | None] | None:
     """The same with sums rounded once, and the columns made of them (None: not known which); None if it is no other."""
     gold = Refresh(batch, name, table, at)

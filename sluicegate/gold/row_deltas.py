@@ -14,18 +14,18 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as F
 
-from sluicegate.flow.loop import ENGINE_COLUMNS
 from sluicegate.frames import lookup_changes
 from sluicegate.frames.lookup_changes import TOUCHED
 from sluicegate.frames.record_ids import cut
 from sluicegate.gold.partial_aggregates import SIGN
-from sluicegate.lake import tables
+from sluicegate.schema import columns
+from sluicegate.schema.columns import ENGINE_COLUMNS
 from sluicegate.sql.refresh.joins import view
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-    from sluicegate.flow.loop import Batch
+    from sluicegate.flow.batch import Batch
     from sluicegate.sql.join_keys import Tie
 
 
@@ -70,7 +70,7 @@ class Changes:
         """Rows of the followed table itself."""
         came = F.col("_change_type").isin("insert", "update_postimage")
         rows = self.batch.rows.where(f"_commit_version > {self.since}")
-        return rows.withColumn(SIGN, F.when(came, 1).otherwise(-1)).drop(*tables.CHANGE_COLUMNS, *ENGINE_COLUMNS)
+        return rows.withColumn(SIGN, F.when(came, 1).otherwise(-1)).drop(*columns.CHANGE_COLUMNS, *ENGINE_COLUMNS)
 
     @cached_property
     def _keys(self) -> list[tuple[DataFrame, Tie]]:

@@ -24,23 +24,24 @@ from typing import TYPE_CHECKING, Any
 from pyspark.sql import functions as F
 
 from sluicegate import _faults
-from sluicegate.bronze import delta_source
 from sluicegate.definition.streaming_query import Unkeyed, keys
 from sluicegate.errors import QueryError, SluicegateError, Where
-from sluicegate.flow import delivery, thresholds
+from sluicegate.flow import delivery, source_changes, thresholds
+from sluicegate.flow.batch import Batch, raise_readable
 from sluicegate.flow.delivery import Delivery
 from sluicegate.flow.foreach_batch import run_available
-from sluicegate.flow.loop import ENGINE_COLUMNS, GAP, Batch
-from sluicegate.flow.progress import Flow, Progress, name_of, progress
+from sluicegate.flow.loop import GAP
+from sluicegate.flow.model import Flow, Progress, name_of
+from sluicegate.flow.progress import progress
 from sluicegate.flow.report import TableReport
 from sluicegate.flow.stream_checkpoint import Checkpoint
 from sluicegate.frames.merge import difference, merge_by
 from sluicegate.frames.record_ids import cut
 from sluicegate.gold import query_analysis
 from sluicegate.gold.partial_aggregates import same_groups
-from sluicegate.lake import tables
+from sluicegate.lake import layout, log, tables
+from sluicegate.schema.columns import ENGINE_COLUMNS
 from sluicegate.spark.session import configured
-from sluicegate.spark.spark_errors import raise_readable
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -60,7 +61,7 @@ def run(
     session: SparkSession,
     flow: Flow,
     table: GoldTable,
-    at: tables.Lake,
+    at: layout.Lake,
     facts: Mapping[str, Any],
     *,
     anew: bool = False,
@@ -110,7 +111,7 @@ class _Stream:
     session: SparkSession
     flow: Flow
     table: GoldTable
-    at: tables.Lake
+    at: layout.Lake
     facts: Mapping[str, Any]
     report: TableReport
     done: _Done | None = field(init=False)  # the newest batch that the table has
@@ -119,7 +120,7 @@ class _Stream:
     anew: bool = False  # whether the table is to be made anew, and nothing of it is written yet
 
     def __post_init__(self) -> None:
-        last = tables.last_commit_of_ours(tables.delta_table(self.flow.target))
+        last = log.last_commit_of_ours(tables.delta_table(self.flow.target))
         said = (last.ours or {}).get("stream") if last else None
         self.done = _Done(**said) if said else None
         self.checkpoint = Checkpoint(self.at.checkpoint(self.flow.table))
@@ -161,7 +162,7 @@ class _Stream:
         try:
             self._run(now)
         except Exception as error:
-            if any(sign in str(error) for sign in (*delta_source.REWRITTEN, *GAP)):
+            if any(sign in str(error) for sign in (*source_changes.REWRITTEN, *GAP)):
                 return f"{name_of(self.flow.source)} was changed in other ways than by new rows"
             if any(sign in str(error) for sign in STALE):
                 return "what its checkpoint kept cannot be read"
@@ -184,7 +185,7 @@ class _Stream:
     def _result(self) -> DataFrame:
         """The user's own query over the source as a stream, with its watermark."""
         name = self.table.query.tables[0]
-        rows = self.session.readStream.format("delta").options(**delta_source.STREAM).load(self.flow.source)
+        rows = self.session.readStream.format("delta").options(**source_changes.STREAM).load(self.flow.source)
         rows = rows.observe(DELIVERED, F.count(F.lit(1)).alias("rows")).drop(*ENGINE_COLUMNS)
         if self.table.mode == "update":
             try:

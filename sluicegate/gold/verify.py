@@ -13,23 +13,24 @@ from math import sqrt
 from typing import TYPE_CHECKING, Any
 
 from sluicegate.errors import SluicegateError
+from sluicegate.flow import flows
+from sluicegate.flow.batch import Batch
 from sluicegate.flow.delivery import Delivery
 from sluicegate.flow.finding import Finding
-from sluicegate.flow.loop import Batch
-from sluicegate.flow.progress import Progress, name_of, progress
+from sluicegate.flow.model import Progress, name_of
+from sluicegate.flow.progress import progress
 from sluicegate.flow.report import TableReport
 from sluicegate.frames.compare import Compared, compare, sampled
-from sluicegate.lake import offsets, tables
-from sluicegate.monitor import plan
-from sluicegate.schema.values import quoted
+from sluicegate.lake import layout, offsets, tables
 from sluicegate.spark.spark_errors import readable
+from sluicegate.sql.identifiers import quoted
 
 if TYPE_CHECKING:
     from deltalake import DeltaTable
     from pyspark.sql import DataFrame, SparkSession
 
     from sluicegate.definition import GoldTable, Pipeline
-    from sluicegate.flow.progress import Flow
+    from sluicegate.flow.model import Flow
 
 # What Spark's plan calls that which has another value at another time, or for another user. To it they are constants.
 MOMENTS = {"CurrentDate", "CurrentTimestamp", "CurrentTime", "Now", "LocalTimestamp", "CurrentTimeZone", "CurrentUser",
@@ -57,7 +58,7 @@ def slack(rows: int) -> float:
     return (16 + 4 * sqrt(rows)) * 2.0**-52
 
 
-def provable(pipeline: Pipeline, at: tables.Lake) -> list[str]:
+def provable(pipeline: Pipeline, at: layout.Lake) -> list[str]:
     """The gold tables that there are to prove with Spark."""
     return [
         name for name, table in pipeline.gold.items()
@@ -71,7 +72,7 @@ def unprovable(pipeline: Pipeline) -> list[Finding]:
     return [Finding("unproved", name, why) for name, table in pipeline.gold.items() if table.mode]
 
 
-def prove(spark: SparkSession, pipeline: Pipeline, at: tables.Lake, percent: float = 100) -> Iterator[Finding]:
+def prove(spark: SparkSession, pipeline: Pipeline, at: layout.Lake, percent: float = 100) -> Iterator[Finding]:
     """Compares each gold table with what its query gives.
 
     Args:
@@ -81,7 +82,7 @@ def prove(spark: SparkSession, pipeline: Pipeline, at: tables.Lake, percent: flo
         percent: how many of the rows, or groups, are compared.
     """
     for name in provable(pipeline, at):
-        way, table = plan.flows(pipeline, at, "gold")[name], pipeline.gold[name]
+        way, table = flows.flows(pipeline, at, "gold")[name], pipeline.gold[name]
         try:
             yield from _Proof(spark.newSession(), pipeline.name, way, table, at, percent).findings()
         except Exception as raised:
@@ -101,7 +102,7 @@ class _Proof:
     pipeline: str
     way: Flow
     table: GoldTable
-    at: tables.Lake
+    at: layout.Lake
     percent: float
 
     def findings(self) -> Iterator[Finding]:

@@ -11,39 +11,38 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import signal
 import time
-from collections.abc import Callable, Sequence
-from contextlib import suppress
+from collections.abc import Sequence
 from datetime import UTC, datetime
-from types import FrameType
 from typing import TYPE_CHECKING, Any
 
-from sluicegate import processes
+from sluicegate import console, processes
 from sluicegate.definition import load
 from sluicegate.errors import (
     AccountingError,
     DefinitionError,
     ExpectationFailed,
     LakeLocked,
-    PipelineMissing,
     SluicegateError,
     UserError,
 )
 from sluicegate.flow import report
 from sluicegate.flow.report import RunReport
+from sluicegate.jobs import base
 from sluicegate.jobs import layer as layer_job
-from sluicegate.lake import tables as lake_tables
+from sluicegate.lake import layout
 from sluicegate.lake.lock import pipeline_lock
 from sluicegate.monitor import plan, streams
+from sluicegate.run.continuous import interval, next_tick
 from sluicegate.settings import Settings
 from sluicegate.spark import session
-from sluicegate.times import time_span, utc_now
+from sluicegate.times import utc_now
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from sluicegate.definition import Pipeline
+
 
 # Ticks in a row that may fail by what may have gone at the next: a lost executor, another writer's commit.
 FAILURES = 3
@@ -51,90 +50,21 @@ FAILURES = 3
 # Seconds in which a request to stop is seen.
 LOOK = 1.0
 
-SHORTEST = 0.1
-
-
-def interval(text: str) -> float:
-    """The interval of a continuous run, in seconds.
-
-    Raises:
-        UserError: it is no time span, or a shorter one than anybody can keep.
-    """
-    try:
-        seconds = time_span(text).total_seconds()
-    except ValueError:
-        hint = "as in 4s, 30 seconds or 1 hour 30 minutes"
-        raise UserError(f"--every is a time span, and {text!r} is none", hint=hint) from None
-    if seconds < SHORTEST:
-        raise UserError(f"--every {text} is too short", hint=f"it is at least {SHORTEST:g} s")
-    return seconds
-
-
-def next_tick(now: float, every: float) -> float:
-    """The first tick after a moment, both in seconds since 1970."""
-    return now // every * every + every
-
-
-# --- the command -----------------------------------------------------------------------------------------------------
-
-
-def start(
-    pipeline: Pipeline, settings: Settings, layer: str | None, every: str, tell: Callable[[str], None]
-) -> RunReport:
-    """Submits the job, and waits for its end. Ctrl-C and SIGTERM let it end its batch; a second one kills it.
-
-    Args:
-        pipeline: the definition.
-        settings: where things are.
-        layer: only this one; None for all.
-        every: the interval.
-        tell: takes each line, those that begin with ``flow.report.BATCH`` too.
-
-    Raises:
-        PipelineMissing: there is no such layer.
-        UserError: the interval is none.
-        SluicegateError: what ended the job.
-    """
-    from sluicegate.run.pipeline import submit
-
-    interval(every)
-    if layer is not None and layer not in lake_tables.LAYERS:
-        raise PipelineMissing(f"there is no layer {layer}", hint=f"the layers are {', '.join(lake_tables.LAYERS)}")
-    at, identity = lake_tables.Lake(settings.lake, pipeline.name), streams.new_id()
-    asked: list[int] = []
-
-    def on_signal(number: int, _frame: FrameType | None) -> None:
-        if asked:
-            raise KeyboardInterrupt
-        asked.append(number)
-        streams.ask_to_stop(at, identity)
-        tell("stopping after the current batch; once more stops at once, and loses nothing either")
-
-    former = {number: signal.signal(number, on_signal) for number in (signal.SIGINT, signal.SIGTERM)}
-    extra = ["--every", every, "--id", identity, *(["--layer", layer] if layer else [])]
-    try:
-        return submit("continuous", pipeline.name, settings, {"run_id": f"continuous {identity}"}, tell, extra)
-    finally:
-        for number, handler in former.items():
-            signal.signal(number, handler)
-        with suppress(OSError):  # a job that was killed could not
-            streams.forget(at, identity)
-
 
 # --- the job ---------------------------------------------------------------------------------------------------------
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """The whole of ``spark_jobs/continuous.py``; the exit codes are those of ``jobs.layer.main``."""
-    return layer_job.guarded(lambda: _run(parser().parse_args(argv)))
+    return base.guarded(lambda: _run(parser().parse_args(argv)))
 
 
 def parser() -> argparse.ArgumentParser:
     """The command line of the job."""
-    made = layer_job.parser("continuous")
+    made = base.parser("continuous")
     made.description = "Runs the layers of a pipeline that have work, at each tick, until it is told to stop."
     made.add_argument("--every", required=True, metavar="TIME", help="the interval, as 4s or 2 minutes")
-    made.add_argument("--layer", choices=lake_tables.LAYERS, help="only this layer")
+    made.add_argument("--layer", choices=layout.LAYERS, help="only this layer")
     made.add_argument("--id", help="what it is called in `sluicegate streams`: eight hexadecimal digits")
     return made
 
@@ -144,7 +74,7 @@ def _run(arguments: argparse.Namespace) -> RunReport:
     if not streams.ID.fullmatch(identity):
         raise UserError("--id is eight hexadecimal digits")
     every = interval(arguments.every)
-    pipeline, at, facts = layer_job.subject(arguments)
+    pipeline, at, facts = base.subject(arguments)
     settings = Settings.of(arguments.lake, arguments.landing, arguments.pipelines)
     stream = streams.Stream(pipeline.name, identity, arguments.every, arguments.layer, world=processes.world())
     with streams.Registration(at, stream) as known:
@@ -166,7 +96,7 @@ class Continuous:
     def __init__(
         self,
         settings: Settings,
-        at: lake_tables.Lake,
+        at: layout.Lake,
         stream: streams.Stream,
         facts: dict[str, Any],
         known: streams.Registration,
@@ -193,7 +123,7 @@ class Continuous:
         began = time.monotonic()
         self.definition()
         name, identity = self.at.pipeline, self.stream.id
-        report.say(f"continuous run {identity} of {name}, every {self.stream.every}; "
+        console.say(f"continuous run {identity} of {name}, every {self.stream.every}; "
                    f"`sluicegate streams --stop {identity}` or Ctrl-C stops it")  # fmt: skip
         while self._goes_on():
             due = next_tick(time.time(), every)
@@ -204,7 +134,7 @@ class Continuous:
                 time.sleep(min(left, every, LOOK))
         done = RunReport(self.at.pipeline, "continuous", seconds=time.monotonic() - began)
         done.notes = [f"stopped: {self.batches:,} batches, {self.rows:,} rows in {done.seconds:.0f} s"]
-        report.say(done.notes[0])
+        console.say(done.notes[0])
         return done
 
     def _goes_on(self) -> bool:
@@ -222,14 +152,14 @@ class Continuous:
         except LakeLocked as busy:
             # Whoever holds it does the same work, or work that comes first.
             if self._waits_for != busy.message:
-                report.say(f"{_clock()}  this tick is left out: {busy.message}")
+                console.say(f"{_clock()}  this tick is left out: {busy.message}")
             self._waits_for = busy.message
         except DefinitionError as error:  # it may have been caught while it was being written
             self._failed(error, error)
         except (UserError, ExpectationFailed, AccountingError):
             raise
         except Exception as error:
-            self._failed(error, error if isinstance(error, SluicegateError) else layer_job.unexpected(error))
+            self._failed(error, error if isinstance(error, SluicegateError) else base.unexpected(error))
         else:
             if self.failures:
                 self.failures = 0
@@ -252,7 +182,7 @@ class Continuous:
         self.batches += 1
         self.rows += sum(table.read for table in reports[0].tables)
         self.known.tell(batches=self.batches, rows=self.rows, last_batch=utc_now())
-        report.say("\n".join(_lines(self.batches, reports, time.monotonic() - began)))
+        console.say("\n".join(_lines(self.batches, reports, time.monotonic() - began)))
         self._say_json(batch=self.batches, ended=utc_now(), seconds=round(time.monotonic() - began, 3),
                        layers=[done.as_dict() for done in reports])  # fmt: skip
 
@@ -271,7 +201,7 @@ class Continuous:
             self._pipeline = load(self.at.pipeline, self.settings)
             self._files = files
             if again:
-                report.say(f"{_clock()}  the definition changed, and counts from here on")
+                console.say(f"{_clock()}  the definition changed, and counts from here on")
         return self._pipeline
 
     def _session(self, pipeline: Pipeline) -> SparkSession:
@@ -285,13 +215,13 @@ class Continuous:
         if self.failures >= FAILURES:
             raise error from raised
         self.known.tell(failures=self.failures)
-        report.say(f"{_clock()}  failed, and tried again at the next tick ({self.failures} of {FAILURES}):\n"
+        console.say(f"{_clock()}  failed, and tried again at the next tick ({self.failures} of {FAILURES}):\n"
                    + error.for_people())  # fmt: skip
         self._say_json(failed=error.as_dict(), in_a_row=self.failures)
 
     def _say_json(self, **facts: Any) -> None:
         facts = {"pipeline": self.at.pipeline, "id": self.stream.id, **facts}
-        report.say(f"{report.BATCH} {json.dumps(facts, default=str)}")
+        console.say(f"{report.BATCH} {json.dumps(facts, default=str)}")
 
 
 def _lines(number: int, reports: Sequence[RunReport], seconds: float) -> list[str]:
@@ -310,7 +240,7 @@ def _part(done: RunReport) -> str:
         return ""
     read, written = sum(table.read for table in tables), sum(table.written for table in tables)
     if done.layer == "bronze":
-        return f"bronze {read:,} read from {report.files(sum(table.files for table in tables))}"
+        return f"bronze {read:,} read from {console.files(sum(table.files for table in tables))}"
     if done.layer == "silver":
         counts = ("quarantined", "dropped", "duplicates")
         others = [f" + {n:,} {what}" for what in counts if (n := sum(getattr(table, what) for table in tables))]

@@ -3,36 +3,34 @@
 from __future__ import annotations
 
 import argparse
-import json
-import os
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import partial
 from threading import Lock
 from typing import TYPE_CHECKING, Any
 
-from sluicegate import processes
-from sluicegate.definition import load
-from sluicegate.errors import SluicegateError, UserError
-from sluicegate.flow import loop, report
-from sluicegate.flow.progress import Flow, progress
-from sluicegate.flow.report import RunReport, TableReport, say
+from sluicegate import console
+from sluicegate.console import say
+from sluicegate.flow import flows, loop
+from sluicegate.flow.model import Flow
+from sluicegate.flow.progress import progress
+from sluicegate.flow.report import RunReport, TableReport
+from sluicegate.jobs.base import guarded, parser, subject
 from sluicegate.jobs.parallel import side_by_side
-from sluicegate.lake import tables as lake_tables
+from sluicegate.lake import layout
 from sluicegate.lake.lock import pipeline_lock
-from sluicegate.landing import clean_source, discovery, file_status
-from sluicegate.monitor import event_log, plan
+from sluicegate.landing import clean_source, discovery, file_status, intake
+from sluicegate.monitor import event_log
 from sluicegate.run.request import MODES, Request
 from sluicegate.schema import history
-from sluicegate.settings import Settings
 from sluicegate.spark import s3_commits, session
-from sluicegate.storage import aws, store_errors
+from sluicegate.storage import aws
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from sluicegate.definition import Layer, Pipeline
-    from sluicegate.flow.loop import Batch
+    from sluicegate.flow.batch import Batch
     from sluicegate.flow.selection import Choice
 
 
@@ -54,23 +52,6 @@ def main(layer: Layer, argv: Sequence[str] | None = None) -> int:
     return guarded(lambda: _layer(layer, layer_parser(layer).parse_args(argv)))
 
 
-def guarded(work: Callable[[], RunReport]) -> int:
-    """Does a job's work, ends its output with the report or the error, and returns the exit code."""
-    processes.end_with_parent()
-    try:
-        done = work()
-    except SluicegateError as error:
-        report.end_with_error(error)
-        return error.exit_code
-    except Exception as error:
-        report.end_with_error(unexpected(error))
-        if os.environ.get("SLUICEGATE_DEBUG"):
-            raise
-        return 1
-    report.end_with_report(done)
-    return 0
-
-
 def _layer(layer: Layer, arguments: argparse.Namespace) -> RunReport:
     pipeline, at, facts = subject(arguments)
     tables = [name for name in (arguments.tables or "").split(",") if name]
@@ -78,24 +59,6 @@ def _layer(layer: Layer, arguments: argparse.Namespace) -> RunReport:
     asked = Request.of(pipeline, arguments.mode, arguments.since, arguments.until, tables, max_files)
     with pipeline_lock(at, str(facts.get("run_id") or f"{layer} job of {pipeline.name}")):
         return Job.asked(pipeline, at, layer, facts, asked).run()
-
-
-def subject(arguments: argparse.Namespace) -> tuple[Pipeline, lake_tables.Lake, dict[str, Any]]:
-    """What a job's arguments speak of: the pipeline, its lake, and who runs this."""
-    settings = Settings.of(arguments.lake, arguments.landing, arguments.pipelines)
-    pipeline = load(arguments.pipeline, settings)
-    return pipeline, lake_tables.Lake(settings.lake, pipeline.name), _run_info(arguments.run_info)
-
-
-def parser(layer: str) -> argparse.ArgumentParser:
-    """The command line of a layer's job, which ``docs/reference.md`` is made from as well."""
-    parser = argparse.ArgumentParser(prog=f"{layer}.py", description=f"Runs the {layer} layer of a pipeline.")
-    parser.add_argument("--pipeline", required=True, help="name of the pipeline's folder")
-    parser.add_argument("--lake", help="path or URI of the tables' root (default: $SLUICEGATE_LAKE, else ./lake)")
-    parser.add_argument("--landing", help="folder that files land in (default: $SLUICEGATE_LANDING, else ./landing)")
-    parser.add_argument("--pipelines", help="folder of definitions (default: $SLUICEGATE_PIPELINES, else ./pipelines)")
-    parser.add_argument("--run-info", default="{}", help="JSON object: who runs this; it goes into every commit")
-    return parser
 
 
 def layer_parser(layer: str) -> argparse.ArgumentParser:
@@ -110,28 +73,6 @@ def layer_parser(layer: str) -> argparse.ArgumentParser:
         made.add_argument("--max-files", type=int, metavar="N",
                           help="each table takes in so many files at most, the oldest first")  # fmt: skip
     return made
-
-
-def _run_info(text: str) -> dict[str, Any]:
-    try:
-        facts = json.loads(text)
-    except ValueError as error:
-        raise UserError("--run-info is not JSON", cause=str(error)) from error
-    if not isinstance(facts, dict):
-        raise UserError("--run-info is not a JSON object", hint='for example {"run_id": "manual"}')
-    return facts
-
-
-def unexpected(error: Exception) -> SluicegateError:
-    """Any other error as one sentence; Java's stack is left out, since the first lines say what happened."""
-    if (of_store := store_errors.readable(error)) is not None:
-        return of_store
-    text = str(error).split("JVM stacktrace")[0].split("\n\tat ")[0].strip()
-    return SluicegateError(
-        f"the job failed: {type(error).__name__}",
-        cause="\n    ".join(text.splitlines()[:12]),
-        hint="set SLUICEGATE_DEBUG=1 for the whole trace; a new run goes on where the last commit ended",
-    )
 
 
 class Job:
@@ -153,7 +94,7 @@ class Job:
     def __init__(
         self,
         pipeline: Pipeline,
-        at: lake_tables.Lake,
+        at: layout.Lake,
         layer: str,
         facts: Mapping[str, Any],
         spark: SparkSession | None = None,
@@ -174,7 +115,7 @@ class Job:
     def asked(
         cls,
         pipeline: Pipeline,
-        at: lake_tables.Lake,
+        at: layout.Lake,
         layer: Layer,
         facts: Mapping[str, Any],
         request: Request,
@@ -195,9 +136,9 @@ class Job:
         self._tell(f"{self.pipeline.name} {self.layer}")
         if aws.on_s3(self.at.root) and not s3_commits.is_proven(self.at.locks):
             self._session()  # refuses a store that is not safe, before anything is written to it
-        ways = plan.flows(self.pipeline, self.at, self.layer)
+        ways = flows.flows(self.pipeline, self.at, self.layer)
         ways = {name: way for name, way in ways.items() if self._only is None or name in self._only}
-        failed = side_by_side(plan.needs(ways), lambda name: self._told(name, ways[name]), SIDE_BY_SIDE)
+        failed = side_by_side(flows.needs(ways), lambda name: self._told(name, ways[name]), SIDE_BY_SIDE)
         self.done.tables.sort(key=lambda table: [*ways].index(table.table))
         for interrupt in (error for error in failed.values() if not isinstance(error, Exception)):
             raise interrupt
@@ -220,7 +161,7 @@ class Job:
         files = self.layer == "bronze" and self.pipeline.bronze[name].of_files
         if files:
             file_status.copy(self.at, name)  # of a run that was killed before it could: discovery asks what failed
-            found = discovery.enter(name, self.pipeline.bronze[name], self.at, self._look)
+            found = intake.enter(name, self.pipeline.bronze[name], self.at, self._look)
         now = progress(way)
         choice = self._choice if self._choice and self._choice.of(name, self.pipeline) else None
         anew = self._anew and not files and now.kind != "blocked"
@@ -260,7 +201,7 @@ class Job:
             if self._spark is None:
                 name = f"{self.pipeline.name}.{self.layer}"
                 self._spark = session.open_session(name, self.at, private=bool(self.pipeline.pii))
-                report.say_where(self._spark.sparkContext)
+                console.say_where(self._spark.sparkContext)
         return self._spark.newSession()
 
     def _apply(self, name: str) -> Callable[[Batch], None]:

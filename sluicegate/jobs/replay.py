@@ -10,6 +10,7 @@ from sluicegate.definition.fields import nearest
 from sluicegate.errors import UserError, Where
 from sluicegate.flow.report import RunReport
 from sluicegate.flow.selection import Replay
+from sluicegate.jobs import base
 from sluicegate.jobs import layer as layer_job
 from sluicegate.lake.lock import pipeline_lock
 
@@ -38,7 +39,7 @@ def demand(pipeline: Pipeline, replay: Replay) -> None:
 
 def parser() -> argparse.ArgumentParser:
     """The command line of ``spark_jobs/replay.py``."""
-    made = layer_job.parser("replay")
+    made = base.parser("replay")
     made.add_argument("--table", required=True, help="silver table")
     made.add_argument("--rule", action="append", default=[], help="only records that broke this rule; repeatable")
     made.add_argument("--dropped", action="store_true", help="those that rules dropped, too")
@@ -49,11 +50,11 @@ def parser() -> argparse.ArgumentParser:
 
 def main(argv: Sequence[str] | None = None) -> int:
     """The whole of ``spark_jobs/replay.py``; returns the exit code."""
-    return layer_job.guarded(lambda: _run(parser().parse_args(argv)))
+    return base.guarded(lambda: _run(parser().parse_args(argv)))
 
 
 def _run(arguments: argparse.Namespace) -> RunReport:
-    pipeline, at, facts = layer_job.subject(arguments)
+    pipeline, at, facts = base.subject(arguments)
     which = (arguments.dropped, arguments.everything, arguments.validate)
     replay = Replay(arguments.table, tuple(arguments.rule), *which)
     demand(pipeline, replay)

@@ -11,13 +11,14 @@ import time
 from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext
 
+from sluicegate import console
 from sluicegate.definition.verify import percent_of
 from sluicegate.errors import NotVerified
 from sluicegate.flow import report
 from sluicegate.flow.finding import Finding
 from sluicegate.flow.report import RunReport
 from sluicegate.gold import verify as gold_verify
-from sluicegate.jobs import layer as layer_job
+from sluicegate.jobs import base
 from sluicegate.lake.lock import pipeline_lock
 from sluicegate.monitor import backlog
 from sluicegate.monitor import verify as monitor_verify
@@ -27,7 +28,7 @@ from sluicegate.spark import session
 
 def parser() -> argparse.ArgumentParser:
     """The command line of ``spark_jobs/verify.py``."""
-    made = layer_job.parser("verify")
+    made = base.parser("verify")
     made.description = "Proves that the tables of a pipeline are what they should be."
     made.add_argument("--gold", action="store_true", help="only gold, and without the pipeline's lock")
     made.add_argument("--sample", type=percent_of, default=100.0, metavar="N%", help="so much of gold's rows only")
@@ -36,12 +37,12 @@ def parser() -> argparse.ArgumentParser:
 
 def main(argv: Sequence[str] | None = None) -> int:
     """The whole of ``spark_jobs/verify.py``; the exit codes are those of ``jobs.layer.main``."""
-    return layer_job.guarded(lambda: _run(parser().parse_args(argv)))
+    return base.guarded(lambda: _run(parser().parse_args(argv)))
 
 
 def _run(arguments: argparse.Namespace) -> RunReport:
     began = time.monotonic()
-    pipeline, at, facts = layer_job.subject(arguments)
+    pipeline, at, facts = base.subject(arguments)
     settings = Settings.of(arguments.lake, arguments.landing, arguments.pipelines)
     who = str(facts.get("run_id") or f"verification of {pipeline.name}")
     found: list[Finding] = []
@@ -52,14 +53,14 @@ def _run(arguments: argparse.Namespace) -> RunReport:
             found += backlog.findings(pipeline, settings)
         if gold_verify.provable(pipeline, at):
             spark = session.open_session(f"{pipeline.name}.verify", at, private=bool(pipeline.pii))
-            report.say_where(spark.sparkContext)
+            console.say_where(spark.sparkContext)
             found += gold_verify.prove(spark, pipeline, at, arguments.sample)
         found += gold_verify.unprovable(pipeline)
     for one in found:
-        report.say(f"{report.FINDING} {json.dumps(one.as_dict(), default=str)}")
+        console.say(f"{report.FINDING} {json.dumps(one.as_dict(), default=str)}")
     if not arguments.gold:  # else the command tells them
         for one in found:
-            report.say("\n".join(one.lines()))
+            console.say("\n".join(one.lines()))
         raise_for(pipeline.name, found)
     return RunReport(pipeline.name, "verify", seconds=time.monotonic() - began, notes=[str(one) for one in found])
 

@@ -11,7 +11,7 @@ from typing import Any
 
 from sluicegate.definition import load
 from sluicegate.jobs.layer import Job
-from sluicegate.lake.tables import LAYERS, Lake
+from sluicegate.lake.layout import LAYERS, Lake
 from sluicegate.settings import HOME, Settings
 from sluicegate.spark import jars
 from sluicegate.spark.session import open_session

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from sluicegate.lake import tables
+from sluicegate.lake import log, tables
 
 
 @dataclass(frozen=True)
@@ -52,7 +52,7 @@ def between(uri: str, since: int, until: int) -> Volume | None:
 def of_commit(uri: str, version: int) -> Volume | None:
     """What one commit did; None if the log no longer tells."""
     try:
-        actions = list(tables.actions(uri, version))
+        actions = list(log.actions(uri, version))
     except FileNotFoundError:
         return None
     info: Mapping[str, Any] = next((action["commitInfo"] for action in actions if "commitInfo" in action), {})

@@ -20,7 +20,7 @@ import pyarrow.compute as pc
 from deltalake import CommitProperties, DeltaTable
 from deltalake.transaction import AddAction, RemoveAction
 
-from sluicegate.lake import tables
+from sluicegate.lake import log, tables
 
 # Rows of a file that are read or left out together.
 ROW_GROUP = 16_384
@@ -54,7 +54,7 @@ def put_together(table: DeltaTable, column: str, texts: tuple[str, ...] = (), fa
     added = _written(rows, column, texts, filesystem)
     now = time.time_ns() // 1_000_000
     removed = [RemoveAction(file["path"], False, now, file["size_bytes"]) for file in taken.to_pylist()]
-    said = {"userMetadata": json.dumps({tables.METADATA: facts})} if facts else None
+    said = {"userMetadata": json.dumps({log.METADATA: facts})} if facts else None
     version = table.version() + 1
     table.create_write_transaction(
         [*removed, added],

@@ -26,7 +26,7 @@ from deltalake.exceptions import CommitFailedError, DeltaError
 
 from sluicegate import processes
 from sluicegate.errors import LakeLocked, Where
-from sluicegate.lake import tables
+from sluicegate.lake import log, tables
 from sluicegate.storage import aws, filesystems
 from sluicegate.times import utc_now
 
@@ -178,7 +178,7 @@ class _Keeper(threading.Thread):
 def _last(table: DeltaTable) -> Claim | None:
     """What the newest commit says; None right after the table was made."""
     said = next(
-        action["commitInfo"] for action in tables.actions(table.table_uri, table.version()) if "commitInfo" in action
+        action["commitInfo"] for action in log.actions(table.table_uri, table.version()) if "commitInfo" in action
     )
     if KEY not in said:
         return None

@@ -12,10 +12,10 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import IO
 
+from sluicegate.console import say
 from sluicegate.errors import LakeLocked, LakeUnsupported, Where
-from sluicegate.flow.report import say
 from sluicegate.lake import lease, mounts
-from sluicegate.lake.tables import Lake, is_local, local_path
+from sluicegate.lake.layout import Lake, is_local, local_path
 from sluicegate.storage import aws
 from sluicegate.times import utc_now
 

@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 from deltalake import DeltaTable
 from deltalake.exceptions import DeltaError
 
-from sluicegate.lake import tables
+from sluicegate.lake import log, tables
 
 
 @dataclass(frozen=True)
@@ -44,7 +44,7 @@ class Lineage:
     """
 
     restores: tuple[Restore, ...]
-    ours: tables.Commit | None
+    ours: log.Commit | None
     news: bool
 
     def facts(self) -> list[list[int | None]]:
@@ -71,9 +71,9 @@ def lineage(table: DeltaTable) -> Lineage:
     """Reads a table's past: nearly always no more than its newest commits, some milliseconds."""
     for limit in (5, None):
         found: list[Restore] = []
-        ours: tables.Commit | None = None
+        ours: log.Commit | None = None
         oldest = seen = -1
-        for commit in tables.commits(table, limit):
+        for commit in log.commits(table, limit):
             oldest = commit.version
             if ours is not None and oldest <= seen:
                 break
@@ -92,7 +92,7 @@ def lineage(table: DeltaTable) -> Lineage:
     return Lineage(tuple(sorted({*told, *found}, key=lambda restore: restore.at)), ours, bool(found))
 
 
-def _restored(table: DeltaTable, commit: tables.Commit) -> int | None:
+def _restored(table: DeltaTable, commit: log.Commit) -> int | None:
     """The version that a RESTORE by time brought back: the one with the very files. The time is not told with its zone.
 
     Returns:

@@ -2,142 +2,20 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
-from urllib.parse import unquote, urlparse
 
 import pyarrow as pa
 import pyarrow.compute as pc
 from deltalake import DeltaTable, write_deltalake
 from deltalake.exceptions import TableNotFoundError
 
-from sluicegate.errors import LakeUnsupported, NotADeltaTable, Where
+from sluicegate.errors import NotADeltaTable, Where
+from sluicegate.lake.layout import is_local, local_path
 from sluicegate.storage import aws, filesystems
-
-LAYERS = ("bronze", "silver", "gold")
-
-# The key under which our facts stand in a commit's userMetadata: other writers have metadata of their own.
-METADATA = "sluicegate"
-
-# Columns that Delta's change data feed adds.
-ENGINE_COLUMNS = ("_chunk", "_pos", "_sequence")
-"""Columns by which we know a row; a query over whole tables does not see them."""
-
-CHANGE_COLUMNS = ("_change_type", "_commit_version", "_commit_timestamp")
 
 # So many data files of a small table are put into one: opening them costs more than what is in them.
 MANY_FILES = 32
-
-
-@dataclass(frozen=True)
-class Lake:
-    """The addresses of one pipeline's tables.
-
-    Attributes:
-        root: path or URI of the lake.
-        pipeline: name of the pipeline.
-    """
-
-    root: str
-    pipeline: str
-
-    def __post_init__(self) -> None:
-        """Refuses a root that Spark and delta-rs would take for two different places, or that delta-rs stops at.
-
-        Raises:
-            LakeUnsupported: the path has one of the characters ``#?%[]^|\\`` in it.
-        """
-        if is_local(self.root) and (odd := set(self.root) & set("#?%[]^|\\")):
-            cause = f"delta-rs, which reads and writes tables beside Spark, cannot work below {' '.join(sorted(odd))}"
-            raise LakeUnsupported(f"no lake can be at {self.root}", cause=cause, hint="choose another with --lake")
-
-    def _at(self, *parts: str) -> str:
-        return "/".join((self.root.rstrip("/"), self.pipeline, *parts))
-
-    def table(self, layer: str, name: str) -> str:
-        """``{lake}/{pipeline}/{layer}/{name}``."""
-        return self._at(layer, name)
-
-    def quarantine(self, name: str) -> str:
-        """Rows of silver table ``name`` that broke a rule, beside the table."""
-        return self._at("silver", f"{name}_quarantine")
-
-    def set_aside(self, name: str) -> str:
-        """Identities of records that are in neither silver nor quarantine: duplicates, superseded, dropped."""
-        return self._at("_state", f"{name}_set_aside")
-
-    def groups(self, name: str) -> str:
-        """What is kept of each group of gold table ``name``, so that its rows need not be read again."""
-        return self._at("_state", f"{name}_groups")
-
-    def checkpoint(self, name: str) -> str:
-        """Spark's state of gold table ``name``, where it is a streaming aggregation."""
-        return self._at("_state", f"{name}_checkpoint")
-
-    def ledger(self, name: str) -> str:
-        """The landed files of bronze table ``name``."""
-        return self._at("_ledger", name)
-
-    def outcome(self, name: str) -> str:
-        """What became of each landed file of bronze table ``name``."""
-        return self._at("_ledger", f"{name}_outcome")
-
-    def schemas(self, name: str) -> str:
-        """The columns that bronze table ``name`` has had over time."""
-        return self._at("_schemas", name)
-
-    def archive(self, name: str) -> str:
-        """Which files of bronze table ``name`` were taken away from landing, and to where."""
-        return self._at("_ledger", f"{name}_archive")
-
-    @property
-    def registered(self) -> str:
-        """A file that says which tables the catalog was told of."""
-        return self._at("_state", "_catalog.json")
-
-    @property
-    def databases(self) -> str:
-        """The folder that a database of the catalog has for tables of people's own; ours lie elsewhere."""
-        return "/".join((self.root.rstrip("/"), "_databases"))
-
-    @property
-    def events(self) -> str:
-        """The event log: one row for each commit that a run made."""
-        return self._at("_events")
-
-    @property
-    def streams(self) -> str:
-        """The folder in which continuous runs say that they are there."""
-        return self._at("_streams")
-
-    @property
-    def locks(self) -> str:
-        """The folder of the pipeline's locks."""
-        return self._at("_locks")
-
-    def lock(self, name: str) -> str:
-        """A lock of the pipeline: a file on local disk, a lease on an object store."""
-        return f"{self.locks}/{name}.lock" if is_local(self.root) else f"{self.locks}/{name}"
-
-
-def is_local(uri: str) -> bool:
-    """Whether a path or URI lies on this machine's file systems."""
-    return urlparse(uri).scheme in ("", "file")
-
-
-def local_path(uri: str) -> str:
-    """The path of a local path or ``file:`` URI."""
-    return unquote(urlparse(uri).path) if uri.startswith("file:") else uri
-
-
-def canonical(source_file: str) -> str:
-    """The ledger's path of a file that Spark's ``_metadata.file_path`` names (``file:///a%20b`` is ``/a b``)."""
-    if source_file.startswith("file:"):
-        return "/" + unquote(source_file[len("file:") :]).lstrip("/")
-    return unquote(source_file)
 
 
 def delta_table(uri: str, version: int | None = None) -> DeltaTable | None:
@@ -274,84 +152,3 @@ def statistics(table: DeltaTable, *columns: str) -> pa.Table:
 def rows(table: DeltaTable | None) -> int:
     """Rows of a table by its files' statistics (tables of ours have no deletion vectors), without reading data."""
     return 0 if table is None else int(table.count())
-
-
-@dataclass(frozen=True)
-class Commit:
-    """One commit of a table, with what we wrote into it.
-
-    Attributes:
-        version: the table's version that the commit made.
-        timestamp: commit time, milliseconds since 1970 UTC.
-        operation: Delta's word for it: WRITE, MERGE, RESTORE…
-        ours: our facts from userMetadata; None where another program wrote the commit.
-        rows_written: rows that the commit wrote, where Delta counted them.
-        overwrites: whether it replaced rows instead of adding some.
-        partly: whether it replaced only those that a condition named.
-        restored_to: the version that a RESTORE brought back, where it was asked for by version.
-    """
-
-    version: int
-    timestamp: int
-    operation: str
-    ours: dict[str, Any] | None
-    rows_written: int | None
-    overwrites: bool
-    partly: bool
-    restored_to: int | None = None
-
-
-def commits(table: DeltaTable, limit: int | None = None) -> Iterator[Commit]:
-    """The commits that the table's log still holds, newest first."""
-    for entry in table.history(limit):
-        metrics = entry.get("operationMetrics") or {}
-        parameters = entry.get("operationParameters") or {}
-        restored = parameters.get("version") if entry.get("operation") == "RESTORE" else None
-        counted = metrics.get("numOutputRows", metrics.get("num_added_rows"))
-        yield Commit(
-            version=int(entry["version"]),
-            timestamp=int(entry.get("timestamp") or 0),
-            operation=str(entry.get("operation")),
-            ours=_ours(entry.get("userMetadata")),
-            rows_written=None if counted is None else int(counted),
-            overwrites=str(parameters.get("mode", "Append")) == "Overwrite",
-            partly=str(parameters.get("predicate") or "[]") not in ("[]", "true"),
-            restored_to=None if restored is None else int(restored),
-        )
-
-
-def actions(uri: str, version: int, *, added: bool = True) -> Iterator[dict[str, Any]]:
-    """What a commit says, as Delta's protocol has it.
-
-    Args:
-        uri: the table.
-        version: the version that the commit made.
-        added: whether to tell of the files that it added, too.
-
-    Raises:
-        FileNotFoundError: the log no longer has it.
-    """
-    fs, folder = filesystems.opened(uri)
-    with fs.open(f"{folder}/_delta_log/{version:020d}.json", "rt", encoding="utf-8") as log:
-        yield from (json.loads(line) for line in log if line.strip() and (added or not line.startswith('{"add"')))
-
-
-def _ours(user_metadata: str | None) -> dict[str, Any] | None:
-    try:
-        facts = json.loads(user_metadata or "null")
-    except ValueError:
-        return None
-    ours = facts.get(METADATA) if isinstance(facts, dict) else None
-    return ours if isinstance(ours, dict) else None
-
-
-def last_commit_of_ours(table: DeltaTable | None) -> Commit | None:
-    """The newest commit that a run of ours made; None when there is none in the log any more."""
-    if table is None:
-        return None
-    # Nearly always the newest commit of all; the whole log is read only when others write the table as well.
-    for limit in (5, None):
-        for commit in commits(table, limit):
-            if commit.ours is not None:
-                return commit
-    return None

@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 from deltalake import CommitProperties, DeltaTable, Transaction
 
 from sluicegate import _faults
-from sluicegate.lake import tables
+from sluicegate.lake import layout, tables
 
 TIME = pa.timestamp("us", "UTC")
 ARCHIVE = pa.schema(
@@ -37,7 +37,7 @@ def facts_of(row: Mapping[str, Any]) -> Facts:
     return row["path"], row["size"], row["modification_time"]
 
 
-def table(at: tables.Lake, name: str, ledger: DeltaTable) -> pa.Table:
+def table(at: layout.Lake, name: str, ledger: DeltaTable) -> pa.Table:
     """The files of bronze table ``name`` that were taken away (schema ``ARCHIVE``)."""
     log = tables.delta_table(at.archive(name))
     # Of a ledger that was deleted and made anew, the former one's files are another story.
@@ -45,7 +45,7 @@ def table(at: tables.Lake, name: str, ledger: DeltaTable) -> pa.Table:
     return ARCHIVE.empty_table() if log is None else tables.where(tables.dataset(log), mine)
 
 
-def among(at: tables.Lake, name: str, ledger: DeltaTable, files: pa.Table) -> pa.Table:
+def among(at: layout.Lake, name: str, ledger: DeltaTable, files: pa.Table) -> pa.Table:
     """The rows of some files that were taken away, by what they were known by; ``files`` has the columns of ``FILES``.
 
     Of a million that were taken away, those of other times are not read.
@@ -62,7 +62,7 @@ def among(at: tables.Lake, name: str, ledger: DeltaTable, files: pa.Table) -> pa
     return found.join(files.select(KEYS), keys=KEYS, join_type="left semi")
 
 
-def of(at: tables.Lake, name: str, entries: list[Facts]) -> dict[Facts, dict[str, Any]]:
+def of(at: layout.Lake, name: str, entries: list[Facts]) -> dict[Facts, dict[str, Any]]:
     """The rows of those of some files that were taken away."""
     ledger = tables.delta_table(at.ledger(name))
     if ledger is None:
@@ -71,7 +71,7 @@ def of(at: tables.Lake, name: str, entries: list[Facts]) -> dict[Facts, dict[str
     return {facts_of(row): row for row in among(at, name, ledger, files).to_pylist()}
 
 
-def by_facts(at: tables.Lake, name: str) -> dict[Facts, dict[str, Any]]:
+def by_facts(at: layout.Lake, name: str) -> dict[Facts, dict[str, Any]]:
     """The same files, by what they were known by."""
     ledger = tables.delta_table(at.ledger(name))
     return {} if ledger is None else {facts_of(row): row for row in table(at, name, ledger).to_pylist()}
@@ -80,7 +80,7 @@ def by_facts(at: tables.Lake, name: str) -> dict[Facts, dict[str, Any]]:
 class Places:
     """The addresses that files were moved to, asked for one by one: a million of them are not read for a few."""
 
-    def __init__(self, at: tables.Lake, name: str) -> None:
+    def __init__(self, at: layout.Lake, name: str) -> None:
         self._log, self._new = tables.delta_table(at.archive(name)), set[str]()
 
     def __contains__(self, place: object) -> bool:
@@ -94,7 +94,7 @@ class Places:
         self._new |= {place} if place else set()
 
 
-def done(at: tables.Lake, name: str, ledger: DeltaTable, folder: str) -> int:
+def done(at: layout.Lake, name: str, ledger: DeltaTable, folder: str) -> int:
     """The last chunk of which, as of all before it, no file of a landing folder is left to be taken away; else -1."""
     upto = tables.mark(tables.delta_table(at.archive(name)), _app_id(ledger, folder))
     return -1 if upto is None else upto
@@ -104,7 +104,7 @@ def _app_id(ledger: DeltaTable, folder: str) -> str:
     return f"sluicegate.clean@{tables.table_id(ledger)}@{folder}"
 
 
-def note(at: tables.Lake, name: str, told: list[dict[str, Any]], upto: tuple[str, int] | None = None) -> None:
+def note(at: layout.Lake, name: str, told: list[dict[str, Any]], upto: tuple[str, int] | None = None) -> None:
     """Appends files that were taken away, with ``mode`` and ``place``.
 
     Args:

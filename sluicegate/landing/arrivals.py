@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 from deltalake import DeltaTable
 
 from sluicegate.lake import tables
-from sluicegate.landing import discovery
+from sluicegate.landing import ledger as landing_ledger
 
 
 def begun(ledger: DeltaTable, paths: set[str], chunk: int) -> dict[str, int]:
@@ -22,7 +22,7 @@ def begun(ledger: DeltaTable, paths: set[str], chunk: int) -> dict[str, int]:
         are of their one arrival.
     """
     wanted = pa.array(sorted(paths), pa.string())
-    reading = (pc.field("action") == discovery.READ) & (pc.field("chunk") < chunk) & pc.field("path").isin(wanted)
+    reading = (pc.field("action") == landing_ledger.READ) & (pc.field("chunk") < chunk) & pc.field("path").isin(wanted)
     found = tables.dataset(ledger).to_table(["path", "chunk"], filter=reading)
     counted = found.group_by("path").aggregate([("chunk", "max"), ("chunk", "count")])
     return {row["path"]: row["chunk_max"] for row in counted.to_pylist() if row["chunk_count"] > 1}

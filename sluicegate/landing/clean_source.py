@@ -23,9 +23,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from sluicegate import _faults
-from sluicegate.flow.report import files
+from sluicegate.console import files
+from sluicegate.lake import layout
 from sluicegate.lake import tables as lake_tables
-from sluicegate.landing import archive, discovery, file_status, folders, ledger_index
+from sluicegate.landing import archive, file_status, folders, ledger_index
+from sluicegate.landing import ledger as landing_ledger
 from sluicegate.storage import filesystems
 
 if TYPE_CHECKING:
@@ -58,7 +60,7 @@ class Cleaned:
         return lines + [f"         {path} could not be taken away: {why}" for path, why in list(self.kept.items())[:5]]
 
 
-def clean(name: str, table: BronzeTable, at: lake_tables.Lake, now: datetime | None = None) -> Cleaned:
+def clean(name: str, table: BronzeTable, at: layout.Lake, now: datetime | None = None) -> Cleaned:
     """Takes away the files of a bronze table whose time has come. For the holder of the pipeline's lock. No Spark.
 
     Args:
@@ -87,13 +89,13 @@ def _until(table: BronzeTable, now: datetime | None) -> pa.Scalar:
     return pa.scalar((now or datetime.now(UTC)) - table.cleanSourceRetentionDuration, archive.TIME)
 
 
-def _before_the_young(name: str, table: BronzeTable, at: lake_tables.Lake, now: datetime | None) -> int:
+def _before_the_young(name: str, table: BronzeTable, at: layout.Lake, now: datetime | None) -> int:
     """The last chunk before those whose files' time has not come yet."""
     young = file_status.read(at, name, ["chunk"], pc.field("ingested") > _until(table, now))["chunk"]
     return pc.min(young).as_py() - 1 if len(young) else 2**62
 
 
-def due(name: str, table: BronzeTable, at: lake_tables.Lake, now: datetime | None = None) -> pa.Table:
+def due(name: str, table: BronzeTable, at: layout.Lake, now: datetime | None = None) -> pa.Table:
     """The files whose rows were committed long enough ago, and that were not taken away yet (``FILES`` and chunk).
 
     Chunks of which nothing is left to be done are not looked at again: see ``landing.archive.done``.
@@ -111,11 +113,13 @@ def due(name: str, table: BronzeTable, at: lake_tables.Lake, now: datetime | Non
     # Of the entries of a path, which come newest first, only the last one can be of the file that is there.
     paths = entries["path"].unique()
     last = entries.take(pc.index_in(paths, value_set=entries["path"]))
-    last = last.filter(pc.is_in(last["action"], pa.array([discovery.READ, discovery.REPLACE, discovery.RESET])))
+    last = last.filter(
+        pc.is_in(last["action"], pa.array([landing_ledger.READ, landing_ledger.REPLACE, landing_ledger.RESET]))
+    )
     found = last.join(read, keys=["path", "chunk"], join_type="left semi").select(DUE.names)
     gone = archive.among(at, name, ledger, found)
     found = found.join(gone, keys=filesystems.FILES.names, join_type="left anti") if gone.num_rows else found
-    return discovery.in_order(found.select(DUE.names).cast(DUE))
+    return landing_ledger.in_order(found.select(DUE.names).cast(DUE))
 
 
 def _take_away(
@@ -200,8 +204,8 @@ def _remove(file: Mapping[str, Any]) -> None:
 
 def _copy(path: str, place: str) -> None:
     """Puts a file's content at another place as a whole or not at all; a local one keeps its modification time."""
-    if lake_tables.is_local(path) and lake_tables.is_local(place):
-        target = Path(lake_tables.local_path(place))
+    if layout.is_local(path) and layout.is_local(place):
+        target = Path(layout.local_path(place))
         made = [folder for folder in target.parents if not folder.exists()]
         target.parent.mkdir(parents=True, exist_ok=True)
         try:
@@ -227,9 +231,9 @@ def _copy(path: str, place: str) -> None:
     else:
         with here.open(source, "rb") as read, away.open(root, "wb") as write:
             shutil.copyfileobj(read, write, 1 << 20)
-        if lake_tables.is_local(place):
-            _settle(Path(lake_tables.local_path(place)))
-            _settle(Path(lake_tables.local_path(place)).parent)
+        if layout.is_local(place):
+            _settle(Path(layout.local_path(place)))
+            _settle(Path(layout.local_path(place)).parent)
 
 
 def _name(half: Path, target: Path) -> None:
@@ -257,7 +261,7 @@ def _settle(path: Path) -> None:
 def _whole(file: Mapping[str, Any], place: str) -> bool:
     """Whether the copy is of the file as it was read. If the file is gone by now, the copy is all that is left."""
     facts = (file["size"], file["modification_time"])
-    if lake_tables.is_local(place) and lake_tables.is_local(file["path"]):
+    if layout.is_local(place) and layout.is_local(file["path"]):
         return filesystems.file(place) == facts
     return _size(place) == file["size"] and filesystems.file(file["path"]) in (None, facts)
 
@@ -265,7 +269,7 @@ def _whole(file: Mapping[str, Any], place: str) -> bool:
 def _is_it(file: Mapping[str, Any], place: str) -> bool:
     if filesystems.file(file["path"]) is not None:
         return _digest(file["path"]) == _digest(place)
-    return not lake_tables.is_local(place) or filesystems.file(place) == (file["size"], file["modification_time"])
+    return not layout.is_local(place) or filesystems.file(place) == (file["size"], file["modification_time"])
 
 
 def _digest(path: str) -> bytes:
@@ -278,7 +282,7 @@ def _digest(path: str) -> bytes:
 
 
 def sweep(
-    tables: Mapping[str, BronzeTable], at: lake_tables.Lake, holding: Callable[[], Any], tell: Callable[[str], None]
+    tables: Mapping[str, BronzeTable], at: layout.Lake, holding: Callable[[], Any], tell: Callable[[str], None]
 ) -> None:
     """Cleans all tables of a pipeline, taking its lock only if there is something to do.
 

@@ -15,7 +15,7 @@ from pydantic import ValidationError
 from sluicegate.definition import BronzeTable, reader_options
 from sluicegate.definition.fields import nearest
 from sluicegate.errors import QueryError, UserError, Where
-from sluicegate.lake import tables
+from sluicegate.lake import log
 from sluicegate.landing.copy_select import SOURCE, Select, names_fault
 from sluicegate.sql.tokens import QuerySyntax
 
@@ -153,5 +153,5 @@ def of_chunks(ledger: DeltaTable | None, chunks: Iterable[int]) -> dict[int, Cop
     if ledger is None or not wanted:
         return {}
     behind = ledger.version() - min(wanted) + 1
-    found = {commit.version: (commit.ours or {}).get(KEY) for commit in tables.commits(ledger, behind)}
+    found = {commit.version: (commit.ours or {}).get(KEY) for commit in log.commits(ledger, behind)}
     return {chunk: CopyOptions.of(facts) for chunk in wanted if (facts := found.get(chunk))}

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from sqlglot import exp
 from sqlglot.tokenizer_core import TokenType
 
-from sluicegate.schema.evolution import RESERVED
+from sluicegate.schema.columns import RESERVED
 from sluicegate.sql import casts as sql_casts
 from sluicegate.sql import query_shape
 from sluicegate.sql.clauses import select_list

@@ -6,8 +6,7 @@ A chunk's number is the version of the commit that entered it, so chunks have an
 
 from __future__ import annotations
 
-import json
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from functools import partial
@@ -15,16 +14,14 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
-from deltalake import CommitProperties, DeltaTable
-from deltalake.exceptions import CommitFailedError, DeltaError
+from deltalake import DeltaTable
 
-from sluicegate import _faults
 from sluicegate.errors import LandingMissing, StoreUnreachable, Where
-from sluicegate.lake import compaction, tables
+from sluicegate.lake import layout, tables
 from sluicegate.landing import archive, file_status, idempotent_commands, ledger_index
 from sluicegate.landing import folders as landing_folders
+from sluicegate.landing import ledger as landing_ledger
 from sluicegate.landing.file_names import UNFINISHED_NAME, admitting, finished, matching
-from sluicegate.landing.folders import MOVED
 from sluicegate.landing.folders import relative as relative
 from sluicegate.storage import filesystems, store_errors
 from sluicegate.storage.filesystems import FILES
@@ -33,28 +30,8 @@ from sluicegate.storage.local_files import Admits
 if TYPE_CHECKING:
     from sluicegate.definition import BronzeTable
 
-LEDGER = pa.schema(
-    [
-        *FILES,
-        pa.field("action", pa.string(), nullable=False),
-        pa.field("chunk", pa.int64(), nullable=False),
-        pa.field("discovered", pa.timestamp("us", "UTC"), nullable=False),
-    ]
-)
 
-# What bronze is to do with a file of the ledger: READ it, REPLACE the rows that it gave before, or SKIP it. In a chunk
-# with RESET or DROP the table is made anew: RESET files are read again, and of DROP files the rows go. MOVED is one
-# that was known below a former landing folder (see landing/folders.py).
-READ, REPLACE, SKIP, RESET, DROP = "read", "replace", "skip", "reset", "drop"
-
-# Entries whose files are not to be opened.
-UNREAD = (SKIP, DROP, MOVED)
-
-# Another run may enter files between our look at the ledger and our commit; each time we look again.
-ATTEMPTS = 20
-
-
-Look = Callable[[str, "BronzeTable", tables.Lake], "Discovery"]
+Look = Callable[[str, "BronzeTable", layout.Lake], "Discovery"]
 """A way to find files for a table's ledger; ``discover`` is the usual one."""
 
 
@@ -135,7 +112,7 @@ def below(
         ) from error
 
 
-def discover(name: str, table: BronzeTable, at: tables.Lake, now: datetime | None = None) -> Discovery:
+def discover(name: str, table: BronzeTable, at: layout.Lake, now: datetime | None = None) -> Discovery:
     """Looks at the landing folder and takes away what the ledger knows; writes nothing.
 
     Hidden names (beginning with ``.`` or ``_``) and names of unfinished files are left out, as Spark and Hadoop do.
@@ -162,8 +139,15 @@ def discover(name: str, table: BronzeTable, at: tables.Lake, now: datetime | Non
     told: dict[str, Any] = {"refused": refused, "folders": place.folders}
     if ledger is None:
         if table.includeExistingFiles:
-            return Discovery(in_order(to(READ, admitted(settled))), settling, nothing, **told)
-        return Discovery(in_order(to(SKIP, admitted(landed))), nothing, nothing, **told)
+            return Discovery(
+                landing_ledger.in_order(landing_ledger.to(landing_ledger.READ, admitted(settled))),
+                settling,
+                nothing,
+                **told,
+            )
+        return Discovery(
+            landing_ledger.in_order(landing_ledger.to(landing_ledger.SKIP, admitted(landed))), nothing, nothing, **told
+        )
     # Names are looked at last: of very many files that landed some time, nearly all are known.
     new, changed, former = ledger_index.compare(ledger, settled)
     new, changed = admitted(new), admitted(changed)
@@ -179,11 +163,15 @@ def discover(name: str, table: BronzeTable, at: tables.Lake, now: datetime | Non
     again = changed if table.allowOverwrites else _among(changed, failed)
     left = _without(changed, again)
     retried = _without(admitted(_among(settled, [path for path, retry in failed.items() if retry])), again)
-    entered = [to(READ, new), to(REPLACE, again), to(REPLACE, retried)]
-    return Discovery(in_order(pa.concat_tables(entered)), settling, left, moved=moved, **told)
+    entered = [
+        landing_ledger.to(landing_ledger.READ, new),
+        landing_ledger.to(landing_ledger.REPLACE, again),
+        landing_ledger.to(landing_ledger.REPLACE, retried),
+    ]
+    return Discovery(landing_ledger.in_order(pa.concat_tables(entered)), settling, left, moved=moved, **told)
 
 
-def listing(name: str, table: BronzeTable, at: tables.Lake) -> pa.Table:
+def listing(name: str, table: BronzeTable, at: layout.Lake) -> pa.Table:
     """All files of the landing folder that the definition lets in (schema ``FILES``).
 
     Raises:
@@ -242,142 +230,3 @@ def _without(files: pa.Table, others: pa.Table) -> pa.Table:
 
 def _among(files: pa.Table, paths: Iterable[str]) -> pa.Table:
     return files.filter(pc.is_in(files["path"], value_set=pa.array(sorted(paths), pa.string())))
-
-
-def to(action: str, files: pa.Table) -> pa.Table:
-    """Files with what bronze is to do with them."""
-    return files.append_column(LEDGER.field("action"), pa.repeat(pa.scalar(action), files.num_rows))
-
-
-def in_order(files: pa.Table) -> pa.Table:
-    """Files in the order in which they are read."""
-    return files.sort_by([("modification_time", "ascending"), ("path", "ascending")])
-
-
-def enter(name: str, table: BronzeTable, at: tables.Lake, look: Look | None = None) -> Discovery:
-    """Enters all newly landed files into the ledger, a commit a chunk, and returns what was found.
-
-    Args:
-        name: the bronze table's name.
-        table: its definition.
-        at: the lake that has its ledger.
-        look: how to find the files; by default ``discover``.
-
-    Each commit is a compare-and-set on the version that the look was made at: of two runs at once one wins, and the
-    other looks again, so no file is entered twice (delta-rs would let two appends both succeed). Before it the ledger's
-    small files are put together, once they are many, so that there are not as many as there have been chunks.
-
-    Raises:
-        LandingMissing: the folder does not exist.
-        CommitFailedError: others were faster ``ATTEMPTS`` times in a row.
-    """
-    uri = at.ledger(name)
-    for attempt in range(ATTEMPTS):
-        ledger = tables.delta_table(uri)  # before the look: of what it does not have yet, the commit would fail
-        found = (look or discover)(name, table, at)
-        first = ledger is None and not table.includeExistingFiles
-        if not found.new.num_rows and not found.moved.num_rows and not first:
-            return found
-        try:
-            if ledger is None:
-                ledger = _create(uri, _baseline(name, table, at), found.folders)
-                found = found if table.includeExistingFiles else (look or discover)(name, table, at)
-            folders = found.folders or landing_folders.told(ledger)
-            compaction.put_together(ledger, "chunk", facts={landing_folders.KEY: folders} if folders else {})
-            if found.moved.num_rows:
-                _append(ledger, found.moved, {}, None, folders)
-            limits = (found.new.num_rows, None) if found.whole else (table.maxFilesPerTrigger, table.maxBytesPerTrigger)
-            for chunk in chunks(found.new, *limits):
-                _append(ledger, chunk, found.how, found.command, folders)
-            return found
-        except CommitFailedError:
-            if attempt == ATTEMPTS - 1:
-                raise
-    raise AssertionError("unreachable")
-
-
-def _baseline(name: str, table: BronzeTable, at: tables.Lake) -> pa.Table:
-    """The files that a new ledger has from the start, because they are not to be read."""
-    found = to(SKIP, FILES.empty_table()) if table.includeExistingFiles else discover(name, table, at).new
-    return _stamped(found, 0)
-
-
-def _create(ledger_uri: str, files: pa.Table, folders: Sequence[str] = ()) -> DeltaTable:
-    """A new ledger, in one commit with the files that it has from the start.
-
-    Raises:
-        CommitFailedError: another run made it at the same moment. (With retries, or with ``mode="ignore"``, the slower
-            one would put a second metadata commit on top, and the table would have another id from then on.)
-    """
-    try:
-        tables.write(
-            ledger_uri,
-            files,
-            mode="error",
-            # The ledger is read as a stream of changes, and its history is never cleaned away: chunks are its versions.
-            configuration={"delta.enableChangeDataFeed": "true", "delta.logRetentionDuration": "interval 36500 days"},
-            commit_properties=CommitProperties(
-                max_commit_retries=0, custom_metadata=_said({landing_folders.KEY: folders})
-            ),
-        )
-    except DeltaError as error:
-        raise CommitFailedError(str(error)) from error
-    return tables.table_at(ledger_uri, version=0)
-
-
-def chunks(files: pa.Table, max_files: int, max_bytes: int | None) -> list[pa.Table]:
-    """Cuts files into chunks of at most ``max_files`` files and some ``max_bytes`` bytes.
-
-    A chunk has at least one file; as in Auto Loader, ``max_bytes`` is soft: the file that passes it still belongs.
-    """
-    cut, start, weight = [], 0, 0
-    for index, size in enumerate(files["size"].to_pylist()):
-        weight += size
-        if index + 1 - start >= max_files or (max_bytes is not None and weight >= max_bytes):
-            cut.append(files.slice(start, index + 1 - start))
-            start, weight = index + 1, 0
-    if start < files.num_rows:
-        cut.append(files.slice(start))
-    return cut
-
-
-def _append(
-    ledger: DeltaTable,
-    files: pa.Table,
-    how: Mapping[str, Any],
-    command: idempotent_commands.Command | None = None,
-    folders: Sequence[str] = (),
-) -> None:
-    """Enters a chunk, as exactly the version after the one that the ledger is loaded at.
-
-    Raises:
-        CommitFailedError: another run has made that version.
-    """
-    number = ledger.version() + 1
-    _faults.point("ledger.before_commit")
-    said_of = {"copy": how, idempotent_commands.KEY: command.facts() if command else None, landing_folders.KEY: folders}
-    marked = [command.transaction(ledger, number)] if command else None
-    # With retries the chunk would be given another version.
-    properties = CommitProperties(max_commit_retries=0, custom_metadata=_said(said_of), app_transactions=marked)
-    tables.write(ledger, _stamped(files, number), mode="append", commit_properties=properties)
-    _faults.point("ledger.after_commit")
-    # Exactly our own commit, not the newest: if another run has entered files, the next compare-and-set must fail.
-    if ledger.version() != number:
-        ledger.load_as_version(number)
-
-
-def _said(facts: Mapping[str, Any]) -> dict[str, str] | None:
-    """What a commit of the ledger is to tell, without what there is nothing of."""
-    there = {key: said for key, said in facts.items() if said}
-    return {"userMetadata": json.dumps({tables.METADATA: there})} if there else None
-
-
-def _stamped(files: pa.Table, chunk: int) -> pa.Table:
-    """Files as rows of the ledger."""
-    constants = {
-        "chunk": pa.scalar(chunk, pa.int64()),
-        "discovered": pa.scalar(datetime.now(UTC), LEDGER.field("discovered").type),
-    }
-    for column, value in constants.items():
-        files = files.append_column(LEDGER.field(column), pa.repeat(value, files.num_rows))
-    return files.cast(LEDGER)

@@ -13,7 +13,8 @@ import pyarrow.compute as pc
 from deltalake import DeltaTable
 from deltalake.exceptions import DeltaError
 
-from sluicegate.lake import compaction, offsets, tables
+from sluicegate.lake import compaction, layout, offsets, tables
+from sluicegate.lake import log as lake_log
 from sluicegate.landing import archive
 
 TIME = pa.timestamp("us", "UTC")
@@ -51,7 +52,7 @@ class Taken:
     failed: dict[str, str]
 
 
-def copy(at: tables.Lake, name: str) -> Taken:
+def copy(at: layout.Lake, name: str) -> Taken:
     """Appends to ``_ledger/{name}_outcome`` what became of the files of chunks that bronze committed since.
 
     The counts are taken from the committed rows themselves, so they cannot differ from what is in the table.
@@ -72,7 +73,7 @@ def copy(at: tables.Lake, name: str) -> Taken:
     return Taken(**sums, failed=failed)
 
 
-def _some_at_a_time(commits: dict[int, tables.Commit]) -> Iterator[list[int]]:
+def _some_at_a_time(commits: dict[int, lake_log.Commit]) -> Iterator[list[int]]:
     """The chunks in order, in parts that have no more files than fit into memory. A kill between two loses nothing."""
     part: list[int] = []
     files = 0
@@ -86,7 +87,7 @@ def _some_at_a_time(commits: dict[int, tables.Commit]) -> Iterator[list[int]]:
         yield part
 
 
-def _rows(bronze: DeltaTable, ledger: DeltaTable, commits: dict[int, tables.Commit]) -> list[dict[str, Any]]:
+def _rows(bronze: DeltaTable, ledger: DeltaTable, commits: dict[int, lake_log.Commit]) -> list[dict[str, Any]]:
     """What became of the files of some chunks (schema ``OUTCOME``)."""
     first, last = min(commits), max(commits)
     counted = _count(bronze, first, last)
@@ -112,7 +113,7 @@ def _compact(uri: str) -> None:
             log.vacuum(retention_hours=1, dry_run=False, enforce_retention_duration=False)
 
 
-def read(at: tables.Lake, name: str, columns: list[str] | None = None, where: Any = None) -> pa.Table:
+def read(at: layout.Lake, name: str, columns: list[str] | None = None, where: Any = None) -> pa.Table:
     """What became of the files that bronze table ``name`` has taken in (schema ``OUTCOME``), in no order.
 
     Args:
@@ -136,7 +137,7 @@ def read(at: tables.Lake, name: str, columns: list[str] | None = None, where: An
     return (standing if where is None else standing.filter(where)).select(columns or OUTCOME.names)
 
 
-def _told(at: tables.Lake, name: str, bronze: DeltaTable) -> int:
+def _told(at: layout.Lake, name: str, bronze: DeltaTable) -> int:
     """The last version of bronze whose files' outcome is on record; -1 if there is none."""
     log = tables.delta_table(at.outcome(name))
     if log is None:
@@ -151,14 +152,14 @@ def _told(at: tables.Lake, name: str, bronze: DeltaTable) -> int:
     return -1 if newest is None else int(newest)
 
 
-def _trouble(commit: tables.Commit, path: str) -> dict[str, Any]:
+def _trouble(commit: lake_log.Commit, path: str) -> dict[str, Any]:
     """Why a file failed (as bronze wrote it into its commit), and whether to try again what has not changed."""
     ours = commit.ours or {}
     error, retry = (ours.get("failed") or {}).get(path, (None, None))
     return {"error": error, "retry": retry, "definition": ours.get("definition")}
 
 
-def failed(at: tables.Lake, name: str, definition: str) -> dict[str, bool]:
+def failed(at: layout.Lake, name: str, definition: str) -> dict[str, bool]:
     """Paths of the files whose last reading failed, and whether to try them again though they have not changed.
 
     That is so if something kept them from being read that may be gone, and if the definition has been corrected since.
@@ -183,12 +184,12 @@ def failed(at: tables.Lake, name: str, definition: str) -> dict[str, bool]:
     return {path: bool(row["retry"]) or row["definition"] != definition for path, row in last.items() if row["error"]}
 
 
-def behind(at: tables.Lake, name: str) -> bool:
+def behind(at: layout.Lake, name: str) -> bool:
     """Whether bronze has committed chunks that the outcome does not tell of: a run was killed between the two."""
     return bool(untold(at, name))
 
 
-def untold(at: tables.Lake, name: str) -> set[int]:
+def untold(at: layout.Lake, name: str) -> set[int]:
     """The chunks that bronze has committed and the outcome does not tell of yet; the next run makes up for it."""
     bronze, ledger = tables.delta_table(at.table("bronze", name)), tables.delta_table(at.ledger(name))
     if bronze is None or ledger is None:
@@ -196,7 +197,7 @@ def untold(at: tables.Lake, name: str) -> set[int]:
     return {*_chunk_commits(bronze, ledger, name, _told(at, name, bronze))}
 
 
-def fates(at: tables.Lake, name: str) -> pa.Table:
+def fates(at: layout.Lake, name: str) -> pa.Table:
     """The whole ledger of a bronze table, each entry with what became of it, in the order of reading.
 
     To the columns of ledger and outcome comes ``state``: ``waiting``; ``ingested``; ``failed`` (see ``error``);
@@ -231,11 +232,11 @@ def _identity(files: pa.Table, *columns: str) -> pa.ChunkedArray:
 
 def _renamed(entries: pa.Table) -> pa.Table:
     """The entries with the paths by which the rows of files are known that came again after their folder was moved."""
-    from sluicegate.landing import folders
+    from sluicegate.landing import moved_files
 
-    moved = entries.filter(pc.equal(entries["action"], folders.MOVED))["path"]
+    moved = entries.filter(pc.equal(entries["action"], moved_files.MOVED))["path"]
     again = entries.filter(pc.is_in(entries["action"], pa.array(["replace", "reset", "drop"])))["path"]
-    names = folders.aliases(entries, set(moved.to_pylist()) & set(again.to_pylist())) if len(moved) else {}
+    names = moved_files.aliases(entries, set(moved.to_pylist()) & set(again.to_pylist())) if len(moved) else {}
     if not names:
         return entries
     known = pc.index_in(entries["path"], value_set=pa.array(list(names), pa.string()))
@@ -301,15 +302,15 @@ def manifests(bronze: DeltaTable, ledger: DeltaTable, name: str) -> dict[tuple[i
     return found
 
 
-def _chunk_commits(bronze: DeltaTable, ledger: DeltaTable, name: str, told: int) -> dict[int, tables.Commit]:
+def _chunk_commits(bronze: DeltaTable, ledger: DeltaTable, name: str, told: int) -> dict[int, lake_log.Commit]:
     """The commit of each chunk in versions of bronze after ``told``, but for what a RESTORE has undone."""
     behind = bronze.version() - told
     if behind <= 0:
         return {}
     past = offsets.lineage(bronze)
     mark = offsets.reach(bronze, offsets.app_id("bronze", name, ledger), past).mark or 0
-    found: dict[int, tables.Commit] = {}
-    for commit in tables.commits(bronze, behind):
+    found: dict[int, lake_log.Commit] = {}
+    for commit in lake_log.commits(bronze, behind):
         chunk = (commit.ours or {}).get("chunk")
         undone = past.restores and not (past.stands(commit.version) and int(chunk or 0) <= mark)
         if chunk is not None and not undone:
@@ -332,7 +333,7 @@ def _count(bronze: DeltaTable, first: int, last: int) -> dict[tuple[int, str], d
     rows = tables.above(bronze, "_chunk", first - 1).to_table(columns=columns, filter=pc.field("_chunk") <= last)
     sums: list[tuple[str, str]] = [("corrupt", "count"), ("corrupt", "sum"), ("rescued", "sum")]
     return {
-        (group["chunk"], tables.canonical(group["source_file"] or "")): {
+        (group["chunk"], layout.canonical(group["source_file"] or "")): {
             "rows": group["corrupt_count"], "corrupt": group["corrupt_sum"], "rescued": group["rescued_sum"],
         }
         for group in rows.group_by(["chunk", "source_file"]).aggregate(sums).to_pylist()

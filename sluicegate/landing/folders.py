@@ -11,22 +11,19 @@ from __future__ import annotations
 import posixpath
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass
-from itertools import takewhile
 
 import pyarrow as pa
 import pyarrow.compute as pc
 from deltalake import DeltaTable
 
-from sluicegate.lake import tables
+from sluicegate.lake import layout, log, tables
 from sluicegate.landing import file_status, ledger_index
+from sluicegate.landing.moved_files import MOVED
 from sluicegate.storage import filesystems
 from sluicegate.storage.filesystems import FILES
 
 # Under which a commit of the ledger tells of the landing folders that there were, the newest first.
 KEY = "folders"
-
-# Of an entry: the file was known below a former landing folder. Size and time are those that it had, and its rows stay.
-MOVED = "moved"
 
 ENTERED = pa.schema([*FILES, pa.field("action", pa.string(), nullable=False)])
 
@@ -68,7 +65,7 @@ def relative(files: pa.Table, folder: str) -> pa.ChunkedArray:
     return pc.utf8_ltrim(pc.utf8_slice_codeunits(files["path"], len(folder)), "/")
 
 
-def home(at: tables.Lake, name: str, address: str) -> Home:
+def home(at: layout.Lake, name: str, address: str) -> Home:
     """The landing folder of a bronze table with this address, as the table's ledger knows it."""
     folder, only = folder_of(address)
     ledger = tables.delta_table(at.ledger(name))
@@ -79,7 +76,7 @@ def home(at: tables.Lake, name: str, address: str) -> Home:
 
 def told(ledger: DeltaTable) -> tuple[str, ...]:
     """The landing folders that a ledger tells of; empty if it does not: those of before were made without."""
-    newest = tables.last_commit_of_ours(ledger)  # each one carries it on; not those of other programs
+    newest = log.last_commit_of_ours(ledger)  # each one carries it on; not those of other programs
     return tuple((newest.ours or {}).get(KEY, ())) if newest is not None else ()
 
 
@@ -105,7 +102,7 @@ def _spelled(ledger: DeltaTable, folder: str) -> Iterator[str]:
 
 
 def adopted(
-    at: tables.Lake, name: str, ledger: DeltaTable, place: Home, files: pa.Table, failed: Collection[str]
+    at: layout.Lake, name: str, ledger: DeltaTable, place: Home, files: pa.Table, failed: Collection[str]
 ) -> pa.Table:
     """Entries for those of some unknown files that were known below a former landing folder (schema ``ENTERED``).
 
@@ -137,7 +134,7 @@ def _nested(one: str, other: str) -> bool:
 
 
 def _known_at(
-    at: tables.Lake, name: str, ledger: DeltaTable, former: str, place: Home, files: pa.Table, failed: Collection[str]
+    at: layout.Lake, name: str, ledger: DeltaTable, former: str, place: Home, files: pa.Table, failed: Collection[str]
 ) -> pa.Table:
     names = relative(files, place.folder)
     paths = pc.binary_join_element_wise(pa.scalar(former.rstrip("/")), names, "/")
@@ -174,42 +171,3 @@ def _at(folder: str) -> pa.Array:
         return filesystems.files(folder)["path"].combine_chunks()
     except (OSError, ValueError, ImportError):
         return pa.array([], pa.string())
-
-
-def aliases(ledger: DeltaTable | pa.Table, paths: Collection[str]) -> dict[str, str]:
-    """Of files that were known below a former landing folder, the path by which their rows may be known.
-
-    Args:
-        ledger: the ledger, or all of its entries.
-        paths: the files.
-    """
-    if not paths:
-        return {}
-    mine = pc.field("path").isin(pa.array(sorted(paths), pa.string()))
-    moved = _facts(ledger, mine & (pc.field("action") == MOVED))
-    if not moved.num_rows:
-        return {}
-    alike = pc.field("size").isin(moved["size"].unique()) & pc.field("modification_time").isin(
-        moved["modification_time"].unique()
-    )
-    former: dict[tuple[int, object], list[str]] = {}
-    for row in _facts(ledger, alike & (pc.field("action") != MOVED)).to_pylist():
-        former.setdefault((row["size"], row["modification_time"]), []).append(row["path"])
-    found = {}
-    for row in moved.to_pylist():
-        of_it = [path for path in former.get((row["size"], row["modification_time"]), ()) if path != row["path"]]
-        best = max(of_it, key=lambda path: _common(path, row["path"]), default="")
-        if _common(best, row["path"]):
-            found[row["path"]] = best
-    return found
-
-
-def _facts(ledger: DeltaTable | pa.Table, where: pc.Expression) -> pa.Table:
-    entries = ledger.filter(where) if isinstance(ledger, pa.Table) else tables.where(tables.dataset(ledger), where)
-    return entries.select(FILES.names)
-
-
-def _common(one: str, other: str) -> int:
-    """How many of the last parts of two paths are the same."""
-    pairs = zip(reversed(one.split("/")), reversed(other.split("/")), strict=False)
-    return sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], pairs))

@@ -18,7 +18,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from deltalake import CommitProperties, DeltaTable, Transaction
 
-from sluicegate.lake import offsets, tables
+from sluicegate.lake import layout, log, offsets, tables
 from sluicegate.storage.filesystems import FILES
 
 KEY = "command"
@@ -52,7 +52,7 @@ def name_of(said: Mapping[str, Any]) -> str:
     return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
-def begun(at: tables.Lake, table: str, name: str) -> Command:
+def begun(at: layout.Lake, table: str, name: str) -> Command:
     """A command with what its tries have entered that did not end."""
     ledger, outcome = tables.delta_table(at.ledger(table)), tables.delta_table(at.outcome(table))
     if ledger is None:
@@ -64,7 +64,7 @@ def begun(at: tables.Lake, table: str, name: str) -> Command:
     return Command(name, (*_earlier(ledger, last), last))
 
 
-def ended(at: tables.Lake, table: str, name: str) -> None:
+def ended(at: layout.Lake, table: str, name: str) -> None:
     """Notes that a command has ended: from now on the same one is another."""
     ledger, outcome = tables.delta_table(at.ledger(table)), tables.delta_table(at.outcome(table))
     if ledger is None or outcome is None or (last := tables.mark(ledger, _app_id(name, ledger))) is None:
@@ -73,7 +73,7 @@ def ended(at: tables.Lake, table: str, name: str) -> None:
     outcome.create_write_transaction([], mode="append", schema=outcome.schema(), commit_properties=note)
 
 
-def without_entered(files: pa.Table, command: Command, at: tables.Lake, table: str) -> pa.Table:
+def without_entered(files: pa.Table, command: Command, at: layout.Lake, table: str) -> pa.Table:
     """Files but for those that the command has entered: as they are now, or where they still wait to be read."""
     ledger = tables.delta_table(at.ledger(table))
     if ledger is None or not command.chunks:
@@ -84,7 +84,7 @@ def without_entered(files: pa.Table, command: Command, at: tables.Lake, table: s
     return files.join(entered.select(FILES.names), keys=FILES.names, join_type="left anti").cast(FILES)
 
 
-def waits(at: tables.Lake, table: str) -> bool:
+def waits(at: layout.Lake, table: str) -> bool:
     """Whether files of the ledger wait to be read: a command was killed before it came to that."""
     ledger = tables.delta_table(at.ledger(table))
     return ledger is not None and ledger.version() > max(_taken_in(at, table, ledger), 0)
@@ -96,13 +96,13 @@ def _app_id(name: str, ledger: DeltaTable) -> str:
 
 def _earlier(ledger: DeltaTable, chunk: int) -> list[int]:
     """The chunks that the commit of a chunk names as those of earlier tries."""
-    for action in tables.actions(ledger.table_uri, chunk, added=False):
+    for action in log.actions(ledger.table_uri, chunk, added=False):
         if said := action.get("commitInfo", {}).get("userMetadata"):
-            return [int(number) for number in json.loads(said)[tables.METADATA][KEY]["chunks"]]
+            return [int(number) for number in json.loads(said)[log.METADATA][KEY]["chunks"]]
     return []
 
 
-def _taken_in(at: tables.Lake, table: str, ledger: DeltaTable) -> int:
+def _taken_in(at: layout.Lake, table: str, ledger: DeltaTable) -> int:
     """The last chunk that bronze has taken in; -1 before the first."""
     bronze = tables.delta_table(at.table("bronze", table))
     if bronze is None:

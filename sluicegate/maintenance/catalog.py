@@ -7,7 +7,6 @@ history are read from there. So entering is rare, a job of its own, and the laye
 
 from __future__ import annotations
 
-import argparse
 import hashlib
 import json
 import zipfile
@@ -18,18 +17,18 @@ from xml.etree import ElementTree
 
 from sluicegate.definition import LAYERS
 from sluicegate.definition.header import Database
-from sluicegate.errors import CatalogConflict, UserError, Where
-from sluicegate.flow.report import RunReport, say
-from sluicegate.jobs import layer as layer_job
+from sluicegate.errors import CatalogConflict, Where
+from sluicegate.lake import layout
 from sluicegate.lake import tables as lake_tables
-from sluicegate.schema.values import literal, quoted
-from sluicegate.spark import metastore, session
+from sluicegate.spark import metastore
+from sluicegate.sql.identifiers import literal, quoted
 from sluicegate.storage import filesystems
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from sluicegate.definition import Pipeline
+
 
 HIVE = "org.apache.hadoop.hive"
 
@@ -39,7 +38,7 @@ def database(pipeline: Pipeline) -> Database:
     return pipeline.database or Database(name=pipeline.name, comment=pipeline.description)
 
 
-def tables(pipeline: Pipeline, at: lake_tables.Lake) -> Iterator[tuple[str, str]]:
+def tables(pipeline: Pipeline, at: layout.Lake) -> Iterator[tuple[str, str]]:
     """Name and address of each table that is there for people, with its quarantine if it has one."""
     for layer in LAYERS:
         for name in pipeline.names(layer):
@@ -48,7 +47,7 @@ def tables(pipeline: Pipeline, at: lake_tables.Lake) -> Iterator[tuple[str, str]
                 yield f"{name}_quarantine", at.quarantine(name)
 
 
-def due(pipeline: Pipeline, at: lake_tables.Lake) -> bool:
+def due(pipeline: Pipeline, at: layout.Lake) -> bool:
     """Whether there is something that the catalog was not told yet."""
     try:
         fs, path = filesystems.opened(at.registered)
@@ -58,7 +57,7 @@ def due(pipeline: Pipeline, at: lake_tables.Lake) -> bool:
         return True
 
 
-def _there(pipeline: Pipeline, at: lake_tables.Lake) -> dict[str, str]:
+def _there(pipeline: Pipeline, at: layout.Lake) -> dict[str, str]:
     return {name: uri for name, uri in tables(pipeline, at) if lake_tables.delta_table(uri) is not None}
 
 
@@ -96,7 +95,7 @@ def _model(spark_home: Path) -> list[str]:
     ]
 
 
-def register(spark: SparkSession, pipeline: Pipeline, at: lake_tables.Lake) -> list[str]:
+def register(spark: SparkSession, pipeline: Pipeline, at: layout.Lake) -> list[str]:
     """Enters the database of a pipeline, and those of its tables that are in the lake and not yet in the catalog.
 
     Returns:
@@ -135,33 +134,10 @@ def _same(spark: SparkSession, whole: str, uri: str) -> None:
     """Refuses a name that stands for another table: it may be someone's own."""
     described = spark.sql(f"DESCRIBE TABLE EXTENDED {whole}").collect()
     location = next((row["data_type"] for row in described if row["col_name"] == "Location"), "")
-    if lake_tables.canonical(location).rstrip("/") != lake_tables.canonical(uri).rstrip("/"):
+    if layout.canonical(location).rstrip("/") != layout.canonical(uri).rstrip("/"):
         raise CatalogConflict(
             f"the catalog has a table {whole} at {location or 'another place'}, and this one is at {uri}",
             where=Where(table=whole, file=uri),
             hint=f"if nobody needs it, run `DROP TABLE {whole}` in spark-sql, which deletes no file of a table of ours;"
             " else give the pipeline another database",
         )
-
-
-def parser() -> argparse.ArgumentParser:
-    """The command line of ``spark_jobs/catalog.py``."""
-    return layer_job.parser("catalog")
-
-
-def main(argv: list[str] | None = None) -> int:
-    """The whole of ``spark_jobs/catalog.py``; returns the exit code."""
-    return layer_job.guarded(lambda: _run(parser().parse_args(argv)))
-
-
-def _run(arguments: argparse.Namespace) -> RunReport:
-    pipeline, at, _ = layer_job.subject(arguments)
-    if not metastore.address():
-        raise UserError(f"there is no catalog: {metastore.ADDRESS} is not set", hint="see docs/howto/catalog.md")
-    say(f"{pipeline.name} catalog")
-    spark = session.open_session(f"{pipeline.name}.catalog", at)
-    prepare(spark)
-    entered = register(spark, pipeline, at)
-    lines = [f"{database(pipeline).name}.{name}" for name in entered]
-    say("\n".join(f"  entered {line}" for line in lines) or "  nothing new")
-    return RunReport(pipeline.name, "catalog", notes=lines)

@@ -10,8 +10,7 @@ OPTIMIZE and ALTER TABLE change no row, but make a version: so silver and gold r
 
 from __future__ import annotations
 
-import argparse
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
@@ -20,16 +19,14 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from deltalake import DeltaTable
 
+from sluicegate.console import files, human_bytes
 from sluicegate.definition import LAYERS
 from sluicegate.definition.maintenance import RETENTION
-from sluicegate.flow.progress import name_of, progress
-from sluicegate.flow.report import RunReport, files, human_bytes, say
-from sluicegate.jobs import layer as layer_job
-from sluicegate.lake import tables
-from sluicegate.lake.lock import pipeline_lock
-from sluicegate.monitor import plan
-from sluicegate.schema.values import quoted
-from sluicegate.spark import session
+from sluicegate.flow import flows
+from sluicegate.flow.model import name_of
+from sluicegate.flow.progress import progress
+from sluicegate.lake import layout, log, tables
+from sluicegate.sql.identifiers import quoted
 from sluicegate.storage import filesystems
 from sluicegate.times import time_span
 
@@ -37,6 +34,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from sluicegate.definition import Pipeline
+
 
 # Files below this size are put together, once there are lake.MANY_FILES of them.
 SMALL = 128 * 1024**2
@@ -97,7 +95,7 @@ def retention(pipeline: Pipeline) -> timedelta:
     return pipeline.maintenance.keeps if pipeline.maintenance else RETENTION
 
 
-def look(pipeline: Pipeline, at: tables.Lake, keeps: timedelta | None = None) -> list[Table]:
+def look(pipeline: Pipeline, at: layout.Lake, keeps: timedelta | None = None) -> list[Table]:
     """The tables of a pipeline that can be maintained.
 
     Args:
@@ -115,14 +113,14 @@ def look(pipeline: Pipeline, at: tables.Lake, keeps: timedelta | None = None) ->
     return found
 
 
-def unfollowed(pipeline: Pipeline, at: tables.Lake) -> dict[str, tuple[datetime, str]]:
+def unfollowed(pipeline: Pipeline, at: layout.Lake) -> dict[str, tuple[datetime, str]]:
     """By table: when the oldest of its commits was made that another table has yet to take in, and which table that is.
 
     To follow it, the files are needed that this commit and later ones added or removed.
     """
     found: dict[str, tuple[datetime, str]] = {}
     for layer in ("silver", "gold"):  # bronze follows ledgers, and tables of other programs
-        for flow in plan.flows(pipeline, at, layer).values():
+        for flow in flows.flows(pipeline, at, layer).values():
             now = progress(flow)
             if now.kind != "incremental":
                 continue
@@ -137,13 +135,13 @@ def unfollowed(pipeline: Pipeline, at: tables.Lake) -> dict[str, tuple[datetime,
 
 def _made(uri: str, version: int) -> datetime:
     """When a version was made; long ago if the log no longer tells."""
-    for commit in tables.commits(tables.table_at(uri)):
+    for commit in log.commits(tables.table_at(uri)):
         if commit.version == version:
             return datetime.fromtimestamp(commit.timestamp / 1000, UTC)
     return datetime(1970, 1, 1, tzinfo=UTC)
 
 
-def _addresses(pipeline: Pipeline, at: tables.Lake) -> Iterator[tuple[str, bool]]:
+def _addresses(pipeline: Pipeline, at: layout.Lake) -> Iterator[tuple[str, bool]]:
     """Each table that may need something, and whether Spark writes it."""
     for layer in LAYERS:
         for name in pipeline.names(layer):
@@ -160,7 +158,7 @@ def _addresses(pipeline: Pipeline, at: tables.Lake) -> Iterator[tuple[str, bool]
 
 
 def _seen(
-    table: DeltaTable, uri: str, at: tables.Lake, of_spark: bool, keeps: timedelta, behind: tuple[datetime, str] | None
+    table: DeltaTable, uri: str, at: layout.Lake, of_spark: bool, keeps: timedelta, behind: tuple[datetime, str] | None
 ) -> Table:
     sizes = tables.statistics(table, "size_bytes")["size_bytes"].to_pylist()
     small = sum(size < SMALL for size in sizes)
@@ -191,48 +189,12 @@ def _seen(
 
 def _data_files(uri: str) -> pa.Table:
     """All data files below a table's folder, and those of its change data feed (schema ``FILES``)."""
-    files = filesystems.files(tables.local_path(uri))
+    files = filesystems.files(layout.local_path(uri))
     of_log = pc.match_substring(files["path"], "/_delta_log/")
     return files.filter(pc.and_(pc.ends_with(files["path"], ".parquet"), pc.invert(of_log)))
 
 
-def run(
-    pipeline: Pipeline,
-    at: tables.Lake,
-    facts: Mapping[str, Any],
-    spark: Callable[[], SparkSession],
-    keeps: timedelta | None = None,
-    tell: Callable[[str], None] = say,
-) -> None:
-    """Does what is due, under the pipeline's lock, which the caller holds.
-
-    Args:
-        pipeline: the definition.
-        at: the lake.
-        facts: who runs this.
-        spark: gives a session; called only if Spark has something to do.
-        keeps: for how long files stay; what the definition says if not given.
-        tell: takes each line for people.
-    """
-    due = [table for table in look(pipeline, at, keeps) if table.due]
-    for table in due:
-        if not table.of_spark:
-            _by_delta_rs(table)
-    of_spark = [table for table in due if table.of_spark]
-    if of_spark:
-        opened = spark()
-        with session.configured(opened, SETTINGS):
-            for table in of_spark:
-                _by_spark(opened, table)
-        if any(table.scattered or table.lengthen for table in of_spark):
-            for layer in ("silver", "gold"):
-                layer_job.Job(pipeline, at, layer, facts, opened, tell=tell).run()
-    done = {table.name: table for table in look(pipeline, at, keeps)}
-    for table in due:
-        tell(_line(table, done[table.name]))
-
-
-def _by_delta_rs(table: Table) -> None:
+def by_delta_rs(table: Table) -> None:
     if table.scattered:
         # As large as Spark makes them. By itself delta-rs leaves files from 100 MB on: these would be due for ever.
         tables.table_at(table.uri).optimize.compact(target_size=8 * SMALL)
@@ -241,7 +203,7 @@ def _by_delta_rs(table: Table) -> None:
         tables.table_at(table.uri).vacuum(_hours(table), dry_run=False, enforce_retention_duration=False, full=True)
 
 
-def _by_spark(spark: SparkSession, table: Table) -> None:
+def by_spark(spark: SparkSession, table: Table) -> None:
     name = f"delta.{quoted(table.uri)}"
     if table.lengthen:  # Delta 4.4 takes no other time from RETAIN than 0
         keeps = f"'delta.deletedFileRetentionDuration' = 'interval {_hours(table)} hours'"
@@ -256,7 +218,7 @@ def _hours(table: Table) -> int:
     return -(-int(table.retention.total_seconds()) // 3600)
 
 
-def _line(before: Table, after: Table) -> str:
+def line_of(before: Table, after: Table) -> str:
     was, now = (f"{files(table.files)}, {human_bytes(table.bytes)}" for table in (before, after))
     return f"  {before.name:<44} {was:>22} → {now}"
 
@@ -276,27 +238,3 @@ def compared(before: Sequence[Table], after: Sequence[Table]) -> list[dict[str, 
         for was in before
         if (now := done.get(was.name)) is not None
     ]
-
-
-def parser() -> argparse.ArgumentParser:
-    """The command line of ``spark_jobs/maintain.py``."""
-    return layer_job.parser("maintain")
-
-
-def main(argv: Sequence[str] | None = None) -> int:
-    """The whole of ``spark_jobs/maintain.py``; returns the exit code."""
-    return layer_job.guarded(lambda: _run(parser().parse_args(argv)))
-
-
-def _run(arguments: argparse.Namespace) -> RunReport:
-    pipeline, at, facts = layer_job.subject(arguments)
-    lines: list[str] = []
-
-    def tell(line: str) -> None:
-        lines.append(line.strip())
-        say(line)
-
-    with pipeline_lock(at, str(facts.get("run_id") or f"maintenance of {pipeline.name}")):
-        name = f"{pipeline.name}.maintain"
-        run(pipeline, at, facts, lambda: session.open_session(name, at, private=bool(pipeline.pii)), tell=tell)
-    return RunReport(pipeline.name, "maintain", notes=lines)

@@ -13,12 +13,14 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from sluicegate.console import files
+from sluicegate.flow import flows
 from sluicegate.flow.finding import Finding
-from sluicegate.flow.progress import Flow, Progress, name_of, progress
-from sluicegate.flow.report import files
-from sluicegate.lake import tables
-from sluicegate.landing import discovery, folders
-from sluicegate.monitor import plan
+from sluicegate.flow.model import Flow, Progress, name_of
+from sluicegate.flow.progress import progress
+from sluicegate.lake import layout, log, tables
+from sluicegate.landing import discovery, moved_files
+from sluicegate.landing import ledger as landing_ledger
 
 if TYPE_CHECKING:
     from sluicegate.definition import Pipeline
@@ -44,7 +46,7 @@ class Waiting:
         """Name of the table."""
         return self.flow.table
 
-    def missed(self) -> Iterator[tuple[str, tables.Commit]]:
+    def missed(self) -> Iterator[tuple[str, log.Commit]]:
         """The commits of its source, and of what it looks up, that it has not taken in, each with its table's name."""
         spans = {self.flow.source: (self.now.since, self.now.until)}
         spans |= {self.flow.inputs[name]: (was, self.now.versions[name]) for name, was in self.now.changed.items()}
@@ -52,7 +54,7 @@ class Waiting:
             table = tables.delta_table(uri) if since < until else None
             if table is None:
                 continue
-            for commit in tables.commits(table, table.version() - since):
+            for commit in log.commits(table, table.version() - since):
                 if since < commit.version <= until:
                     yield name_of(uri), commit
 
@@ -63,10 +65,10 @@ class Waiting:
 
 def waiting(pipeline: Pipeline, settings: Settings) -> list[Waiting]:
     """The tables that are behind what they are made of; what has landed and is not in the ledger is not among it."""
-    at = tables.Lake(settings.lake, pipeline.name)
+    at = layout.Lake(settings.lake, pipeline.name)
     found = []
-    for layer in tables.LAYERS:
-        for flow in plan.flows(pipeline, at, layer).values():
+    for layer in layout.LAYERS:
+        for flow in flows.flows(pipeline, at, layer).values():
             now = progress(flow)
             if now.waits or (now.kind == "blocked" and tables.rows(tables.delta_table(flow.source))):
                 found.append(Waiting(flow, now, _what(flow, now, at)))
@@ -78,7 +80,7 @@ def findings(pipeline: Pipeline, settings: Settings) -> list[Finding]:
     return [one.finding(pipeline.name) for one in waiting(pipeline, settings)]
 
 
-def overdue(found: list[Waiting], began: datetime, own: Callable[[str, tables.Commit], bool]) -> list[Waiting]:
+def overdue(found: list[Waiting], began: datetime, own: Callable[[str, log.Commit], bool]) -> list[Waiting]:
     """Those of them that a run which took in everything should have brought up to date.
 
     What other runs committed while it went on is theirs to carry on; what was there when it began, or is its own, was
@@ -103,11 +105,11 @@ def overdue(found: list[Waiting], began: datetime, own: Callable[[str, tables.Co
 
 def unread(pipeline: Pipeline, settings: Settings, began: datetime) -> dict[str, str]:
     """By bronze table, how many files wait that are older than a run in whose time no file was entered."""
-    at = tables.Lake(settings.lake, pipeline.name)
+    at = layout.Lake(settings.lake, pipeline.name)
     found = {}
     for name, table in pipeline.bronze.items():
         ledger = tables.delta_table(at.ledger(name)) if table.of_files else None
-        last = next(tables.commits(ledger, 1), None) if ledger is not None else None
+        last = next(log.commits(ledger, 1), None) if ledger is not None else None
         if not table.of_files or (last is not None and last.timestamp >= began.timestamp() * 1000):
             continue
         times = discovery.discover(name, table, at).new["modification_time"]
@@ -117,7 +119,7 @@ def unread(pipeline: Pipeline, settings: Settings, began: datetime) -> dict[str,
     return found
 
 
-def _what(flow: Flow, now: Progress, at: tables.Lake) -> str:
+def _what(flow: Flow, now: Progress, at: layout.Lake) -> str:
     if flow.layer == "bronze" and not flow.foreign:
         count = _entered(flow.table, max(now.since, 0), at)
         return f"{files(count)} of its ledger {'waits' if count == 1 else 'wait'}"
@@ -135,14 +137,16 @@ def _records(flow: Flow, now: Progress) -> int:
     source = tables.delta_table(flow.source)
     if source is None or now.since < 0 or tables.delta_table(flow.target) is None:
         return tables.rows(source)
-    found = tables.commits(source, source.version() - now.since)
+    found = log.commits(source, source.version() - now.since)
     return sum(commit.rows_written or 0 for commit in found if commit.version > now.since)
 
 
-def _entered(name: str, mark: int, at: tables.Lake) -> int:
+def _entered(name: str, mark: int, at: layout.Lake) -> int:
     """Files of chunks that bronze has not passed."""
     ledger = tables.delta_table(at.ledger(name))
     if ledger is None:
         return 0
     entries = tables.above(ledger, "chunk", mark).to_table(["action"])
-    return int(pc.sum(pc.invert(pc.is_in(entries["action"], pa.array([discovery.SKIP, folders.MOVED])))).as_py() or 0)
+    return int(
+        pc.sum(pc.invert(pc.is_in(entries["action"], pa.array([landing_ledger.SKIP, moved_files.MOVED])))).as_py() or 0
+    )

@@ -12,9 +12,9 @@ from deltalake import DeltaTable
 from deltalake.exceptions import DeltaError
 from sqlglot import exp
 
+from sluicegate.console import human_bytes
 from sluicegate.flow import thresholds
-from sluicegate.flow.progress import Flow, Progress, name_of
-from sluicegate.flow.report import human_bytes
+from sluicegate.flow.model import Flow, Progress, name_of
 from sluicegate.lake import commit_stats
 from sluicegate.lake import tables as lake_tables
 from sluicegate.sql.tokens import QuerySyntax, parsed

@@ -16,8 +16,9 @@ import pyarrow.compute as pc
 from deltalake import DeltaTable
 
 from sluicegate import _faults
-from sluicegate.definition.pipeline import LAYERS
-from sluicegate.lake import commit_stats, tables
+from sluicegate.definition.table import LAYERS
+from sluicegate.lake import commit_stats, layout, tables
+from sluicegate.lake import log as lake_log
 
 if TYPE_CHECKING:
     from sluicegate.definition import Pipeline
@@ -33,7 +34,7 @@ EVENTS = pa.schema(
 )  # fmt: skip
 
 
-def copy_events(pipeline: Pipeline, at: tables.Lake) -> None:
+def copy_events(pipeline: Pipeline, at: layout.Lake) -> None:
     """Appends to ``_events`` the commits of ours that it does not have yet."""
     log = tables.delta_table(at.events)
     copied = _newest(log)
@@ -47,7 +48,7 @@ def copy_events(pipeline: Pipeline, at: tables.Lake) -> None:
             source = _source(pipeline, name, at) if layer == "gold" else ""
             rows += [
                 _event(commit, _bytes(commit, at.table(layer, name), source)) | {"table_id": tables.table_id(table)}
-                for commit in (tables.commits(table, table.version() - newest) if table.version() > newest else ())
+                for commit in (lake_log.commits(table, table.version() - newest) if table.version() > newest else ())
                 if commit.ours is not None and commit.version > newest
             ]
     if rows:
@@ -56,7 +57,7 @@ def copy_events(pipeline: Pipeline, at: tables.Lake) -> None:
         tables.write(log or at.events, pa.Table.from_pylist(rows, schema=EVENTS), mode="append")
 
 
-def newest(at: tables.Lake, table: str | None, count: int) -> list[dict[str, Any]]:
+def newest(at: layout.Lake, table: str | None, count: int) -> list[dict[str, Any]]:
     """The last events, oldest first, each with the columns of ``EVENTS`` and its details as they were said.
 
     Args:
@@ -82,13 +83,13 @@ def _newest(log: DeltaTable | None) -> dict[str, int]:
     return {row["table_id"]: row["version_max"] for row in known.aggregate([("version", "max")]).to_pylist()}
 
 
-def _source(pipeline: Pipeline, name: str, at: tables.Lake) -> str:
+def _source(pipeline: Pipeline, name: str, at: layout.Lake) -> str:
     """URI of the table that a gold table follows."""
     followed = pipeline.gold[name].reads[0]
     return next(at.table(layer, followed) for layer in LAYERS if followed in pipeline.names(layer))
 
 
-def _bytes(commit: tables.Commit, uri: str, source: str) -> dict[str, Any]:
+def _bytes(commit: lake_log.Commit, uri: str, source: str) -> dict[str, Any]:
     """What a commit of a gold table wrote for what changed in its source: known only once both are committed.
 
     A table that was made anew was not made from changes, and a log that was cleaned does not tell.
@@ -105,7 +106,7 @@ def _bytes(commit: tables.Commit, uri: str, source: str) -> dict[str, Any]:
     return {"bytes": found}
 
 
-def _event(commit: tables.Commit, more: Mapping[str, Any]) -> dict[str, Any]:
+def _event(commit: lake_log.Commit, more: Mapping[str, Any]) -> dict[str, Any]:
     ours = {**(commit.ours or {}), **more}
     numbers = {key: ours.get(key) for key in ("since", "until", "read", "quarantined", "dropped", "duplicates")}
     return {

@@ -2,26 +2,23 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from sluicegate.flow.progress import Flow, Progress, progress
-from sluicegate.flow.report import files as files_
-from sluicegate.flow.report import human_bytes
-from sluicegate.lake import tables as lake_tables
+from sluicegate.console import files as files_
+from sluicegate.console import human_bytes
+from sluicegate.flow.flows import flows
+from sluicegate.flow.model import Flow, Progress
+from sluicegate.flow.progress import progress
+from sluicegate.lake import layout
 from sluicegate.landing import discovery, file_status
-from sluicegate.silver import pseudonyms
-from sluicegate.sql.refresh.strategy import READING
 
 if TYPE_CHECKING:
-    from sluicegate.definition import BronzeTable, GoldTable, Pipeline, SilverTable
+    from sluicegate.definition import Pipeline
     from sluicegate.settings import Settings
-    from sluicegate.sql.refresh.strategy import Upkeep
 
 
 @dataclass(frozen=True)
@@ -95,8 +92,8 @@ class Pending:
         return self._from(lambda table: table.waits)
 
     def _from(self, has: Callable[[TableWork], bool]) -> list[str]:
-        first = next((index for index, layer in enumerate(lake_tables.LAYERS) if any(map(has, self._of(layer)))), None)
-        return [] if first is None else [layer for layer in lake_tables.LAYERS[first:] if self._of(layer)]
+        first = next((index for index, layer in enumerate(layout.LAYERS) if any(map(has, self._of(layer)))), None)
+        return [] if first is None else [layer for layer in layout.LAYERS[first:] if self._of(layer)]
 
     def only(self, wanted: Callable[[str], bool]) -> Pending:
         """What waits for some tables, by their names."""
@@ -150,104 +147,6 @@ def versions_(count: int) -> str:
     return "1 version" if count == 1 else f"{count:,} versions"
 
 
-def flows(pipeline: Pipeline, at: lake_tables.Lake, layer: str) -> dict[str, Flow]:
-    """The flows of a layer by table, in the order in which they run."""
-    private = bool(pipeline.pii)
-    return {name: replace(flow, private=private) for name, flow in _flows(pipeline, at, layer).items()}
-
-
-def needs(ways: Mapping[str, Flow]) -> dict[str, list[str]]:
-    """For each of some flows, those of them that it reads the tables of."""
-    of = {way.target: name for name, way in ways.items()}
-    return {name: [of[uri] for uri in (way.source, *way.inputs.values()) if uri in of] for name, way in ways.items()}
-
-
-def _flows(pipeline: Pipeline, at: lake_tables.Lake, layer: str) -> dict[str, Flow]:
-    address = {name: at.table(of, name) for of in lake_tables.LAYERS for name in getattr(pipeline, of)}
-    if layer == "bronze":
-        return {name: _bronze_flow(name, table, at) for name, table in pipeline.bronze.items()}
-    if layer == "gold":
-        return {name: _gold_flow(name, table, at, address) for name, table in pipeline.gold.items()}
-    found = {}
-    for name in pipeline.silver_order():
-        found[name] = _silver_flow(name, pipeline.silver[name], at, address)
-        for copy in (copy for copy, of in pipeline.deidentified_tables.items() if of == name):
-            found[copy] = _deidentified_flow(copy, pipeline.silver[name], address[name], at)
-    return found
-
-
-def _silver_flow(name: str, table: SilverTable, at: lake_tables.Lake, address: Mapping[str, str]) -> Flow:
-    others = [read for read in table.reads if read != table.stream]
-    as_of_run = frozenset(read for read in others if table.lookup_mode(read) == "as_of_run")
-    return Flow(
-        "silver", name, address[table.stream], at.table("silver", name),
-        inputs={read: address[read] for read in others},
-        followed=frozenset(table.query.ties if table.query else ()) - as_of_run,
-        as_of_run=as_of_run,
-        retries=any(rule.retry for rule in table.expectations.values()),
-        beside=(at.quarantine(name), at.set_aside(name)),
-        by_record=True,
-    )  # fmt: skip
-
-
-def _deidentified_flow(name: str, table: SilverTable, source: str, at: lake_tables.Lake) -> Flow:
-    treatments = table.deidentified or {}
-    return Flow(
-        "silver", name, source, at.table("silver", name),
-        by_record=True,
-        fingerprint=hashlib.sha256(json.dumps(treatments, sort_keys=True).encode()).hexdigest(),
-        key=pseudonyms.fingerprint() if "hmac" in treatments.values() else "",
-    )  # fmt: skip
-
-
-def _bronze_flow(name: str, table: BronzeTable, at: lake_tables.Lake) -> Flow:
-    if not table.of_files:
-        return Flow("bronze", name, table.path, at.table("bronze", name), foreign=True)
-    return Flow("bronze", name, at.ledger(name), at.table("bronze", name), rebuildable=False)
-
-
-def _gold_flow(name: str, table: GoldTable, at: lake_tables.Lake, address: Mapping[str, str]) -> Flow:
-    """It follows the first table that it reads, and those that are joined to its rows."""
-    source, *others = table.reads
-    # Their columns count if all tables are there: what a name means depends on them.
-    known = {name: lake_tables.delta_table(address[name]) for name in table.reads}
-    schemas = {name: [f.name for f in one.schema().fields if f.name not in lake_tables.ENGINE_COLUMNS]
-               for name, one in known.items() if one is not None}  # fmt: skip
-    found = table.upkeep(schemas if len(schemas) == len(known) else None)
-    asked = [table.fingerprint, *_parts(found), *table.of_stream]
-    flow = Flow(
-        "gold", name, address[source], at.table("gold", name),
-        inputs={read: address[read] for read in others},
-        followed=frozenset(found.grouped.joins if found.grouped and found.way != "whole" else ()),
-        fingerprint=hashlib.sha256("\0".join(asked).encode()).hexdigest(),
-        signed=found.way in ("partial", "groups"),
-        added=found.way == "stream",
-        upkeep=found,
-    )  # fmt: skip
-    return replace(flow, upkeep=_decided(flow, found))
-
-
-def _decided(flow: Flow, found: Upkeep) -> Upkeep:
-    """How the table is kept up to date: as its last run found it with Spark's help, else as the query's text tells."""
-    last = lake_tables.last_commit_of_ours(lake_tables.delta_table(flow.target))
-    said = last.ours if last is not None and last.ours is not None else {}
-    if said.get("fingerprint") != flow.fingerprint or "strategy" not in said:
-        return replace(found, expected=found.grouped is not None and found.way in ("partial", "groups"))
-    if said["strategy"] == found.way:
-        return found
-    return replace(found, way=said["strategy"], why=str(said.get("because", "")), cheaper="")
-
-
-def _parts(found: Upkeep) -> list[str]:
-    """What a query is taken apart into, and by which rules: all of it is made again when any of this is other."""
-    grouped = found.grouped
-    if grouped is None:
-        return [READING]
-    calls = [call.sql() for call in grouped.calls]
-    outputs = [part for output in grouped.outputs for part in output]
-    return [READING, found.way, *grouped.groups, str(grouped.keys), *calls, *outputs, grouped.having]
-
-
 def _left(failed: Mapping[str, bool], new: pa.Table) -> int:
     """How many failed files the next run does not try again: they are as they were, or not there."""
     again = set(new["path"].to_pylist()) if failed else set()
@@ -261,9 +160,9 @@ def pending(pipeline: Pipeline, settings: Settings) -> Pending:
         LandingMissing: a landing folder, or the Delta table that a bronze table reads, does not exist.
         NotADeltaTable: there are files, but no table, where a table should be.
     """
-    at = lake_tables.Lake(settings.lake, pipeline.name)
+    at = layout.Lake(settings.lake, pipeline.name)
     found = Pending()
-    for layer in lake_tables.LAYERS:
+    for layer in layout.LAYERS:
         for name, flow in flows(pipeline, at, layer).items():
             now = progress(flow)
             if flow.foreign:

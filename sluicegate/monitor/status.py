@@ -10,10 +10,11 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from sluicegate.bronze import delta_source
+from sluicegate.lake import layout, log
 from sluicegate.lake import tables as lake_tables
 from sluicegate.landing import discovery, file_status
 from sluicegate.monitor import verify as monitor_verify
+from sluicegate.monitor import verify_delta_source
 from sluicegate.monitor.plan import Pending, pending
 
 if TYPE_CHECKING:
@@ -66,12 +67,12 @@ def status(pipeline: Pipeline, settings: Settings) -> Status:
         LandingMissing: a landing folder does not exist.
         NotADeltaTable: there are files, but no table, where a table should be.
     """
-    at = lake_tables.Lake(settings.lake, pipeline.name)
+    at = layout.Lake(settings.lake, pipeline.name)
     waiting = pending(pipeline, settings)
     tables = []
     for work in waiting.tables:
         table = lake_tables.delta_table(at.table(work.layer, work.table))
-        last = lake_tables.last_commit_of_ours(table)
+        last = log.last_commit_of_ours(table)
         beside = [at.quarantine(work.table), at.set_aside(work.table)] if work.layer == "silver" else []
         quarantined, aside = [lake_tables.rows(lake_tables.delta_table(uri)) for uri in beside] or [0, 0]
         state = work.progress.why if work.progress.kind == "blocked" else "behind" if work.waits else "up to date"
@@ -98,7 +99,7 @@ def files(
     of the commit, and state: that of ``landing.file_status.fates``, and for files that are not in the ledger
     ``settling``, ``waiting``, ``changed`` (since it was read) or ``refused``: passed over, for the reason in ``error``
     (a link that leads out of the folder, what cannot be looked at). Of a table that reads a Delta table there is an
-    entry for each run's versions, see ``bronze.delta_source.entries``.
+    entry for each run's versions, see ``monitor.verify_delta_source.entries``.
 
     Args:
         name: the bronze table.
@@ -110,9 +111,9 @@ def files(
     Raises:
         LandingMissing: the landing folder does not exist, or cannot be listed.
     """
-    at = lake_tables.Lake(settings.lake, pipeline.name)
+    at = layout.Lake(settings.lake, pipeline.name)
     if not pipeline.bronze[name].of_files:
-        of_delta = delta_source.entries(at, name, pipeline.bronze[name].path)
+        of_delta = verify_delta_source.entries(at, name, pipeline.bronze[name].path)
         chosen = [entry for entry in of_delta if not states or entry["state"] in states]
         return chosen[max(len(chosen) - newest, 0) :] if newest else chosen
     found = discovery.discover(name, pipeline.bronze[name], at)

@@ -21,7 +21,7 @@ from typing import Any
 from sluicegate import processes
 from sluicegate.definition.fields import name_fault
 from sluicegate.errors import UserError
-from sluicegate.lake.tables import Lake
+from sluicegate.lake.layout import Lake
 from sluicegate.storage import filesystems
 from sluicegate.times import utc_now
 

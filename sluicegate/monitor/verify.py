@@ -10,11 +10,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from deltalake import DeltaTable
 
-from sluicegate.bronze import delta_source
+from sluicegate.console import files
 from sluicegate.flow.finding import Finding
-from sluicegate.flow.report import files
-from sluicegate.lake import offsets, tables
-from sluicegate.landing import file_status, folders
+from sluicegate.lake import layout, offsets, tables
+from sluicegate.landing import file_status, moved_files
+from sluicegate.monitor import verify_delta_source
 
 if TYPE_CHECKING:
     from sluicegate.definition import Pipeline
@@ -39,14 +39,14 @@ def findings(pipeline: Pipeline, settings: Settings, limit: int | None = None) -
         settings: where things are.
         limit: tables of more rows are not read; what their logs say of their rows has to add up. None: all are read.
     """
-    at = tables.Lake(settings.lake, pipeline.name)
+    at = layout.Lake(settings.lake, pipeline.name)
     found: list[Finding] = []
     for name, bronze in pipeline.bronze.items():
         if bronze.of_files:
             found += _of_files(at, name, limit)
         else:
             anew = f"sluicegate run {pipeline.name} --full-refresh {name}"
-            wrong = delta_source.verify(at, name, bronze.path)
+            wrong = verify_delta_source.verify(at, name, bronze.path)
             found += [Finding("wrong", name, one.removeprefix(f"{name}: "), anew) for one in wrong]
     for name, table in pipeline.silver.items():
         source = table.stream
@@ -57,7 +57,7 @@ def findings(pipeline: Pipeline, settings: Settings, limit: int | None = None) -
     return found
 
 
-def _of_files(at: tables.Lake, name: str, limit: int | None) -> Iterator[Finding]:
+def _of_files(at: layout.Lake, name: str, limit: int | None) -> Iterator[Finding]:
     ledger, bronze = tables.delta_table(at.ledger(name)), tables.delta_table(at.table("bronze", name))
     if ledger is None:
         return
@@ -80,12 +80,12 @@ def _of_files(at: tables.Lake, name: str, limit: int | None) -> Iterator[Finding
         return
     said = file_status.manifests(bronze, ledger, name)
     moved = {entry["path"] for entry in passed if entry["state"] == "moved"}
-    known_as = {former: path for path, former in folders.aliases(ledger, moved).items()}
+    known_as = {former: path for path, former in moved_files.aliases(ledger, moved).items()}
     yield from _each_file(at, name, bronze, passed, said, untold, known_as)
 
 
 def _each_file(
-    at: tables.Lake,
+    at: layout.Lake,
     name: str,
     bronze: DeltaTable,
     passed: Sequence[Mapping[str, Any]],
@@ -111,7 +111,7 @@ def _each_file(
         what = f"{rows.num_rows - identities.num_rows:,} records have the identity of another"
         yield Finding("wrong", name, what, again)
     found = {
-        (group["_chunk"], tables.canonical(group["source_file"] or "")): group["count_all"]
+        (group["_chunk"], layout.canonical(group["source_file"] or "")): group["count_all"]
         for group in rows.group_by(["_chunk", "source_file"]).aggregate([([], "count_all")]).to_pylist()
     }
     for entry in passed:
@@ -135,7 +135,7 @@ def _gave(entry: Mapping[str, Any]) -> int | None:
     return entry["rows"] if entry["state"] not in ("replaced", "skipped", "moved") else 0
 
 
-def _of_records(at: tables.Lake, name: str, source_uri: str, limit: int | None) -> Iterator[Finding]:
+def _of_records(at: layout.Lake, name: str, source_uri: str, limit: int | None) -> Iterator[Finding]:
     target, source = tables.delta_table(at.table("silver", name)), tables.delta_table(source_uri)
     if target is None or source is None:
         return
@@ -161,7 +161,7 @@ def _of_records(at: tables.Lake, name: str, source_uri: str, limit: int | None) 
             yield Finding("wrong", name, f"{records.num_rows:,} {what}, such as {_named(records)}", anew)
 
 
-def _beside(at: tables.Lake, name: str) -> list[DeltaTable | None]:
+def _beside(at: layout.Lake, name: str) -> list[DeltaTable | None]:
     return [tables.delta_table(at.quarantine(name)), tables.delta_table(at.set_aside(name))]
 
 

@@ -2,26 +2,24 @@
 
 from __future__ import annotations
 
-import json
-import os
-import subprocess
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from sluicegate import processes
+from sluicegate.console import files
 from sluicegate.definition import LAYERS
-from sluicegate.errors import AccountingError, JobFailed, PipelineMissing, SluicegateError, UserError
-from sluicegate.flow import report
+from sluicegate.errors import AccountingError, PipelineMissing, UserError
+from sluicegate.flow import flows
 from sluicegate.flow.progress import progress
-from sluicegate.flow.report import RunReport, files
-from sluicegate.lake import tables
+from sluicegate.flow.report import RunReport
+from sluicegate.lake import layout, log
 from sluicegate.lake.lock import pipeline_lock
 from sluicegate.landing import clean_source
 from sluicegate.maintenance import catalog
 from sluicegate.monitor import backlog, plan
-from sluicegate.spark import metastore, session
+from sluicegate.run import submit
+from sluicegate.spark import metastore
 
 if TYPE_CHECKING:
     from sluicegate.definition import Pipeline
@@ -29,14 +27,9 @@ if TYPE_CHECKING:
     from sluicegate.run.request import Request
     from sluicegate.settings import Settings
 
+
 # Seconds; files that need longer to settle are left to a later run.
 LONGEST_WAIT = 60.0
-
-# Who runs it, for commits.
-RUN_INFO = {"run_id": "command line"}
-
-# What the JVM itself says at each start of Spark, whatever its log settings.
-JVM_CHATTER = "WARNING: Using incubator modules"
 
 
 def run(
@@ -62,8 +55,8 @@ def run(
         PipelineMissing: there is no such layer.
         SluicegateError: a job failed; the layers after it were not run.
     """
-    if layer is not None and layer not in tables.LAYERS:
-        raise PipelineMissing(f"there is no layer {layer}", hint=f"the layers are {', '.join(tables.LAYERS)}")
+    if layer is not None and layer not in layout.LAYERS:
+        raise PipelineMissing(f"there is no layer {layer}", hint=f"the layers are {', '.join(layout.LAYERS)}")
     waiting = _settled(pipeline, settings, tell)
     layers = [one for one in waiting.layers if layer in (None, one)]
     if interval is not None:
@@ -73,11 +66,11 @@ def run(
         blocked = any(one.progress.kind == "blocked" for one in waiting.tables)
         tell(f"{'there is nothing to do' if blocked else f'{pipeline.name} is up to date'}; Spark was not started")
         if layer in (None, "bronze"):  # the job does it otherwise
-            at = tables.Lake(settings.lake, pipeline.name)
+            at = layout.Lake(settings.lake, pipeline.name)
             clean_source.sweep(pipeline.bronze, at, lambda: pipeline_lock(at, "command line"), tell)
         return []
     started, began = time.monotonic(), datetime.now(UTC)
-    reports = [submit(one, pipeline.name, settings, RUN_INFO, tell) for one in layers]
+    reports = [submit.submit(one, pipeline.name, settings, submit.RUN_INFO, tell) for one in layers]
     tell(f"done in {time.monotonic() - started:.1f} s")
     if layer is None:
         _demand_up_to_date(pipeline, settings, reports, began, tell)
@@ -97,7 +90,7 @@ def _demand_up_to_date(
     """
     made = {table.table: table.version for report in reports for table in report.tables}
 
-    def own(table: str, commit: tables.Commit) -> bool:
+    def own(table: str, commit: log.Commit) -> bool:
         version = made.get(table)
         return version is not None and commit.version <= version
 
@@ -136,14 +129,18 @@ def refresh(
             raise UserError(
                 f"{name} is made of files", hint=f"sluicegate reset {pipeline.name} {name} reads them again"
             )
-    at = tables.Lake(settings.lake, pipeline.name)
+    at = layout.Lake(settings.lake, pipeline.name)
     reports: list[RunReport] = []
     for one in LAYERS:
         if asked.names(pipeline, one):
-            reports.append(submit(one, pipeline.name, settings, RUN_INFO, tell, asked.arguments(one)))
+            reports.append(submit.submit(one, pipeline.name, settings, submit.RUN_INFO, tell, asked.arguments(one)))
         # What is made of these tables follows, also in their own layer.
-        if reports and one != "bronze" and any(progress(flow).waits for flow in plan.flows(pipeline, at, one).values()):
-            reports.append(submit(one, pipeline.name, settings, RUN_INFO, tell))
+        if (
+            reports
+            and one != "bronze"
+            and any(progress(flow).waits for flow in flows.flows(pipeline, at, one).values())
+        ):
+            reports.append(submit.submit(one, pipeline.name, settings, submit.RUN_INFO, tell))
     return reports
 
 
@@ -159,9 +156,9 @@ def _rebuild(
     tell(f"making {interval} again; {waiting.sentence()}")
     reports = []
     if "bronze" in waiting.layers and layer in (None, "bronze"):
-        reports.append(submit("bronze", pipeline.name, settings, RUN_INFO, tell))
+        reports.append(submit.submit("bronze", pipeline.name, settings, submit.RUN_INFO, tell))
     if layer in (None, "silver"):
-        reports.append(submit("silver", pipeline.name, settings, RUN_INFO, tell, interval.arguments()))
+        reports.append(submit.submit("silver", pipeline.name, settings, submit.RUN_INFO, tell, interval.arguments()))
     if layer in (None, "gold"):
         reports += follow(pipeline, settings, tell)
     return reports
@@ -170,15 +167,15 @@ def _rebuild(
 def follow(pipeline: Pipeline, settings: Settings, tell: Callable[[str], None]) -> list[RunReport]:
     """Brings gold up to silver, if that changed."""
     if any(t.layer == "gold" and t.work for t in plan.pending(pipeline, settings).tables):
-        return [submit("gold", pipeline.name, settings, RUN_INFO, tell)]
+        return [submit.submit("gold", pipeline.name, settings, submit.RUN_INFO, tell)]
     tell("gold is up to date: no row of silver changed")
     return []
 
 
 def registered(pipeline: Pipeline, settings: Settings, tell: Callable[[str], None]) -> list[RunReport]:
     """Tells the catalog of tables that it does not know yet, if there is a catalog."""
-    if metastore.address() and catalog.due(pipeline, tables.Lake(settings.lake, pipeline.name)):
-        return [submit("catalog", pipeline.name, settings, RUN_INFO, tell)]
+    if metastore.address() and catalog.due(pipeline, layout.Lake(settings.lake, pipeline.name)):
+        return [submit.submit("catalog", pipeline.name, settings, submit.RUN_INFO, tell)]
     return []
 
 
@@ -203,66 +200,3 @@ def _next(pipeline: Pipeline, reports: list[RunReport]) -> list[str]:
     for name in list(pipeline.gold)[:1]:
         lines.append(f'next: sluicegate sql "SELECT * FROM {pipeline.name}.{name} LIMIT 10"')
     return lines
-
-
-def submit(
-    layer: str,
-    pipeline: str,
-    settings: Settings,
-    facts: Mapping[str, Any],
-    tell: Callable[[str], None],
-    extra: Sequence[str] = (),
-) -> RunReport:
-    """Runs one job by spark-submit, and passes its lines on as they come.
-
-    Args:
-        layer: bronze, silver or gold, or the name of another job in ``spark_jobs/``.
-        pipeline: name of the pipeline.
-        settings: where things are.
-        facts: who runs this.
-        tell: takes each line that is for people.
-        extra: arguments of that job alone.
-
-    Raises:
-        SluicegateError: what the job says went wrong, with its code and exit code.
-        JobFailed: the job ended without saying why.
-        Stopped: this process was told to end, and the job has ended.
-    """
-    command = session.submit_command(layer, pipeline, settings, ["--run-info", json.dumps(dict(facts)), *extra])
-    # A process group of its own, so that Ctrl-C and a kill reach the JVM and its Python alike.
-    job = subprocess.Popen(
-        command,
-        env={**(session.submit_env() or os.environ), **processes.named_parent()},
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        errors="backslashreplace",  # the JVM may write in another encoding: one byte of its log would end the job
-        start_new_session=True,
-    )
-    last = ""
-    error: list[str] = []  # the job's own words for a person; the command says them again, so they are not passed on
-    tail: list[str] = []
-    with processes.ended_with_us(job):
-        for line in job.stdout or ():
-            line = line.rstrip("\n")
-            if line.startswith((report.REPORT, report.ERROR)):
-                last = line
-            elif error or line.startswith("error["):
-                error.append(line)
-            elif not line.startswith(JVM_CHATTER):
-                tail = [*tail, line][-20:]
-                tell(line)
-        code = job.wait()
-    if last.startswith(report.REPORT) and code == 0:
-        return RunReport.from_dict(json.loads(last[len(report.REPORT) :]))
-    raise _error_of(last, code, layer, tail + error)
-
-
-def _error_of(last: str, code: int, layer: str, tail: list[str]) -> SluicegateError:
-    if not last.startswith(report.ERROR):
-        return JobFailed(
-            f"the {layer} job ended with exit code {code} and without a report",
-            cause="\n    ".join(tail[-8:]),
-            hint="a new run goes on where the last commit ended",
-        )
-    return report.error_of(last)

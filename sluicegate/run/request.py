@@ -12,12 +12,13 @@ from typing import TYPE_CHECKING, Literal
 
 import pyarrow.compute as pc
 
-from sluicegate.definition.pipeline import DEIDENTIFIED
+from sluicegate.definition.table import DEIDENTIFIED
 from sluicegate.errors import UserError
 from sluicegate.flow.selection import Interval
-from sluicegate.lake import offsets
+from sluicegate.lake import layout, offsets
 from sluicegate.lake import tables as lake_tables
-from sluicegate.landing import discovery, folders
+from sluicegate.landing import discovery, moved_files
+from sluicegate.landing import ledger as landing_ledger
 
 if TYPE_CHECKING:
     from sluicegate.definition import BronzeTable, Layer, Pipeline
@@ -144,13 +145,13 @@ class Request:
         return text if self.max_files is None else f"{text}; at most {self.max_files:,} files for each bronze table"
 
 
-def _at_most(limit: int, name: str, table: BronzeTable, at: lake_tables.Lake) -> discovery.Discovery:
+def _at_most(limit: int, name: str, table: BronzeTable, at: layout.Lake) -> discovery.Discovery:
     """The oldest files that have landed. A task that is tried again finds some entered, which count as well."""
     found = discovery.discover(name, table, at)
     return replace(found, new=found.new.slice(0, max(0, limit - _entered(name, at))))
 
 
-def _entered(name: str, at: lake_tables.Lake) -> int:
+def _entered(name: str, at: layout.Lake) -> int:
     """Files that are in a table's ledger and that it has not taken in yet."""
     ledger, bronze = lake_tables.delta_table(at.ledger(name)), lake_tables.delta_table(at.table("bronze", name))
     if ledger is None:
@@ -158,14 +159,14 @@ def _entered(name: str, at: lake_tables.Lake) -> int:
     app_id = offsets.app_id("bronze", name, ledger)
     mark = offsets.reach(bronze, app_id, offsets.lineage(bronze)).mark if bronze is not None else None
     waits = (pc.field("chunk") > (0 if mark is None else mark)) & ~pc.field("action").isin(
-        [discovery.SKIP, folders.MOVED]
+        [landing_ledger.SKIP, moved_files.MOVED]
     )
     return int(lake_tables.dataset(ledger).to_table(["chunk", "action"]).filter(waits).num_rows)
 
 
-def _all_again(name: str, table: BronzeTable, at: lake_tables.Lake) -> discovery.Discovery:
+def _all_again(name: str, table: BronzeTable, at: layout.Lake) -> discovery.Discovery:
     """All files, to make the table anew of them; the rows of files that are gone stay."""
-    from sluicegate.jobs.reload import Reset  # it is a job itself
+    from sluicegate.landing.reread import Reset
 
     if lake_tables.delta_table(at.ledger(name)) is None:
         return discovery.discover(name, table, at)

@@ -7,15 +7,15 @@ and their meanings are Auto Loader's: https://docs.databricks.com/aws/en/ingesti
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Literal
 
 from sluicegate.errors import SchemaMismatch, Where
+from sluicegate.schema.columns import RESERVED
 from sluicegate.sql.types import (
     REFUSED,
-    UNNAMED,
     agree,
     as_text,
     fits,
@@ -33,13 +33,6 @@ if TYPE_CHECKING:
 
     from sluicegate.definition import BronzeTable
 
-CORRUPT, RESCUED = "_corrupt_record", "_rescued_data"
-
-# Every bronze table ends with these columns, which are ours.
-PROVENANCE = (RESCUED, CORRUPT, "receipt_time", "source_file", "_file_modification_time", "_chunk", "_pos")
-
-# Names that a data column cannot have: ours, and those of Spark's files and Delta's change feed.
-RESERVED = frozenset({*PROVENANCE, UNNAMED, "_metadata", "_change_type", "_commit_version", "_commit_timestamp"})
 
 # Formats whose files say which types their values have.
 SELF_DESCRIBING = ("parquet", "orc", "avro", "binaryFile", "delta")
@@ -221,8 +214,3 @@ class Schema:
                     where=Where(table=self.table),
                     hint="write the type that it has and CAST it in silver, or make the table anew: `sluicegate reset`",
                 )
-
-
-def data_columns(columns: Iterable[str]) -> list[str]:
-    """The columns of a bronze table that came with the data."""
-    return [column for column in columns if column not in PROVENANCE]

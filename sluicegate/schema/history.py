@@ -15,7 +15,8 @@ import pyarrow.compute as pc
 from deltalake import DeltaTable
 from deltalake.exceptions import DeltaError
 
-from sluicegate.lake import tables
+from sluicegate.lake import layout, tables
+from sluicegate.lake import log as lake_log
 
 SCHEMAS = pa.schema(
     [
@@ -28,7 +29,7 @@ SCHEMAS = pa.schema(
 _DDL = {"long": "BIGINT", "integer": "INT", "short": "SMALLINT", "byte": "TINYINT"}
 
 
-def keep(at: tables.Lake, name: str) -> None:
+def keep(at: layout.Lake, name: str) -> None:
     """Appends the versions of a bronze table whose columns are not those of the version before."""
     table = tables.delta_table(at.table("bronze", name))
     if table is None:
@@ -40,7 +41,7 @@ def keep(at: tables.Lake, name: str) -> None:
             tables.write(at.schemas(name), pa.Table.from_pylist(found, schema=SCHEMAS), mode="append")
 
 
-def versions(at: tables.Lake, name: str) -> list[dict[str, Any]]:
+def versions(at: layout.Lake, name: str) -> list[dict[str, Any]]:
     """The versions of a bronze table's columns, oldest first.
 
     Each has ``version`` (of the table, where they came), ``since`` (commit time), ``columns`` (name to type, as in DDL)
@@ -55,7 +56,7 @@ def versions(at: tables.Lake, name: str) -> list[dict[str, Any]]:
     return [{name: json.loads(row[name]) if name == "columns" else row[name] for name in facts} for row in found]
 
 
-def _kept(at: tables.Lake, name: str, table: DeltaTable) -> list[dict[str, Any]]:
+def _kept(at: layout.Lake, name: str, table: DeltaTable) -> list[dict[str, Any]]:
     log = tables.delta_table(at.schemas(name))
     if log is None:
         return []
@@ -68,9 +69,9 @@ def _kept(at: tables.Lake, name: str, table: DeltaTable) -> list[dict[str, Any]]
 def _changes(table: DeltaTable, last: dict[str, Any] | None) -> list[dict[str, Any]]:
     """The versions after the last one that is kept with other columns than the version before."""
     kept = json.loads(last["columns"]) if last else None
-    later: list[tuple[tables.Commit, dict[str, str]]] = []
+    later: list[tuple[lake_log.Commit, dict[str, str]]] = []
     # From the newest back to where the columns were those that are kept: most versions have the same ones.
-    for commit in tables.commits(table, table.version() - (last["version"] if last else -1)):
+    for commit in lake_log.commits(table, table.version() - (last["version"] if last else -1)):
         try:
             columns = _columns(tables.table_at(table.table_uri, version=commit.version))
         except DeltaError:  # its log was cleaned away

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 
     from sluicegate.schema.evolution import Column
 
+
 # The reader option that says how the texts of a type look.
 FORMATS = {"timestamp": "timestampformat", "timestamp_ntz": "timestampntzformat", "date": "dateformat"}
 
@@ -194,13 +195,3 @@ def exact_digits(columns: Sequence[Column]) -> bool:
 
     kinds = [column.type if column.name else None for column in columns]
     return any(not isinstance(kind, AtomicType) or isinstance(kind, (StringType, DecimalType)) for kind in kinds)
-
-
-def quoted(name: str) -> str:
-    """A column's name as Spark takes it literally, whatever characters it has."""
-    return "`" + name.replace("`", "``") + "`"
-
-
-def literal(text: str) -> str:
-    """A text as a literal of Spark's SQL."""
-    return "'" + text.replace("\\", "\\\\").replace("'", "\\'") + "'"

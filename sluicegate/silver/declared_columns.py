@@ -17,8 +17,9 @@ from typing import TYPE_CHECKING
 from sluicegate.definition.fields import nearest
 from sluicegate.errors import SchemaMismatch, Where
 from sluicegate.schema.evolution import Column
-from sluicegate.schema.values import Value, quoted
+from sluicegate.schema.values import Value
 from sluicegate.spark.spark_errors import message
+from sluicegate.sql.identifiers import quoted
 from sluicegate.sql.types import without_lengths
 
 if TYPE_CHECKING:

@@ -12,22 +12,23 @@ from typing import TYPE_CHECKING
 from pyspark.sql import functions as F
 from pyspark.sql.types import ArrayType, BinaryType, MapType, StringType, StructType, VariantType
 
-from sluicegate.definition.pipeline import SilverTable
+from sluicegate import pii_key
+from sluicegate.definition.silver import SilverTable
 from sluicegate.errors import QueryError, Where
-from sluicegate.schema.evolution import data_columns
-from sluicegate.schema.values import quoted
+from sluicegate.schema.columns import IDENTITY, RECORD, data_columns
 from sluicegate.silver import layer as silver_layer
 from sluicegate.silver import pseudonyms
 from sluicegate.silver.deduplicate import SEQUENCE
-from sluicegate.silver.evaluate import IDENTITY, RECORD, Judge
+from sluicegate.silver.evaluate import Judge
+from sluicegate.sql.identifiers import quoted
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
     from pyspark.sql.types import DataType
 
-    from sluicegate.definition.pipeline import Treatment
-    from sluicegate.flow.loop import Batch
-    from sluicegate.lake.tables import Lake
+    from sluicegate.definition.silver import Treatment
+    from sluicegate.flow.batch import Batch
+    from sluicegate.lake.layout import Lake
 
 MASKED = "***"
 
@@ -94,5 +95,5 @@ class _Deidentifying(Judge):
                     where=Where(table=self.name),
                     hint="say mask or drop for it, or make columns of its parts in the query",
                 )
-            return pseudonyms.pseudonym(column, pseudonyms.key()).alias(name)
+            return pseudonyms.pseudonym(column, pii_key.key()).alias(name)
         return column

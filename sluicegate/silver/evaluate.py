@@ -13,14 +13,16 @@ from pyspark.sql import functions as F
 from sluicegate.definition.apply_changes import END_AT, START_AT
 from sluicegate.errors import QueryError, Where
 from sluicegate.frames import python_function
+from sluicegate.lake import log
 from sluicegate.lake import tables as lake_tables
-from sluicegate.schema.evolution import PROVENANCE, data_columns
-from sluicegate.schema.values import MICROSECONDS, quoted
+from sluicegate.schema.columns import IDENTITY, PROVENANCE, RECORD, data_columns
+from sluicegate.schema.values import MICROSECONDS
 from sluicegate.silver.declared_columns import conform
 from sluicegate.silver.deduplicate import ARRIVAL, SEQUENCE, Keyed
 from sluicegate.silver.expectations import BROKEN, FATE, Rules, unique
 from sluicegate.silver.scd import DELETES, History
 from sluicegate.spark.session import configured
+from sluicegate.sql.identifiers import quoted
 
 if TYPE_CHECKING:
     from deltalake import DeltaTable
@@ -28,10 +30,8 @@ if TYPE_CHECKING:
 
     from sluicegate.definition import SilverTable
     from sluicegate.definition.python_function import PythonTransform
-    from sluicegate.flow.loop import Batch
+    from sluicegate.flow.batch import Batch
 
-IDENTITY = ("_chunk", "_pos")
-RECORD = "_record"
 
 # The file that a record came in, and its place in the order of arrival, under names that no query's own column has.
 SOURCE, ARRIVED = "_source_file", "_arrived"
@@ -88,7 +88,7 @@ class Judge:
     @cached_property
     def of_others(self) -> bool:
         """Whether rows of the table may have been made by another definition than today's."""
-        last = lake_tables.last_commit_of_ours(self.target)
+        last = log.last_commit_of_ours(self.target)
         ours = (last.ours if last is not None else None) or {}
         return bool(ours.get("mixed")) or ours.get("definition", self.table.fingerprint) != self.table.fingerprint
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Literal
 from pyspark.sql import Window
 from pyspark.sql import functions as F
 
-from sluicegate.schema.values import literal, quoted
+from sluicegate.sql.identifiers import literal, quoted
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

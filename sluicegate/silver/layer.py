@@ -18,17 +18,18 @@ from pyspark.sql import functions as F
 
 from sluicegate import _faults
 from sluicegate.flow import thresholds
-from sluicegate.flow.loop import Batch
+from sluicegate.flow.batch import Batch
 from sluicegate.frames.data_skipping import near
 from sluicegate.frames.merge import OP, merge
 from sluicegate.frames.record_ids import Identities, cut
-from sluicegate.lake import tables
-from sluicegate.schema.values import quoted
+from sluicegate.lake import layout, tables
+from sluicegate.schema.columns import IDENTITY
 from sluicegate.silver import quarantine, reprocess
 from sluicegate.silver.deduplicate import REPLACED
-from sluicegate.silver.evaluate import IDENTITY, Judge
+from sluicegate.silver.evaluate import Judge
 from sluicegate.silver.expectations import FATE
 from sluicegate.silver.reconcile import Account
+from sluicegate.sql.identifiers import quoted
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -40,7 +41,7 @@ if TYPE_CHECKING:
 MANY_ROWS = 200_000
 
 
-def apply(batch: Batch, name: str, table: SilverTable, at: tables.Lake) -> None:
+def apply(batch: Batch, name: str, table: SilverTable, at: layout.Lake) -> None:
     """Judges the batch's records and puts each to the place where it belongs.
 
     Raises:
@@ -56,7 +57,7 @@ def apply(batch: Batch, name: str, table: SilverTable, at: tables.Lake) -> None:
     put(judge, at)
 
 
-def put(judge: Judge, at: tables.Lake) -> None:
+def put(judge: Judge, at: layout.Lake) -> None:
     """Puts what a judge makes of its batch's records to the places where it belongs; see ``apply``."""
     batch = judge.batch
     if batch.again or ((judge.history is not None or judge.unique) and not batch.whole):
@@ -74,7 +75,7 @@ class _New:
 
     batch: Batch
     judge: Judge
-    at: tables.Lake
+    at: layout.Lake
     kept: ExitStack
     op: str = field(default_factory=lambda: uuid.uuid4().hex)
 

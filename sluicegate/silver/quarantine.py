@@ -7,10 +7,11 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as F
 
-from sluicegate.schema.values import quoted
+from sluicegate.schema.columns import IDENTITY, RECORD
 from sluicegate.silver.deduplicate import REPLACED, SEQUENCE
-from sluicegate.silver.evaluate import IDENTITY, RECORD, SOURCE, Judge
+from sluicegate.silver.evaluate import SOURCE, Judge
 from sluicegate.silver.expectations import BROKEN, FATE
+from sluicegate.sql.identifiers import quoted
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame

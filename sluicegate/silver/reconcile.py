@@ -6,10 +6,11 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from sluicegate.errors import AccountingError, ExpectationFailed, FanOut, Where
-from sluicegate.schema.values import quoted
+from sluicegate.schema.columns import IDENTITY
 from sluicegate.silver.deduplicate import REPLACED
-from sluicegate.silver.evaluate import IDENTITY, SOURCE, Judge
+from sluicegate.silver.evaluate import SOURCE, Judge
 from sluicegate.silver.expectations import BROKEN, FATE
+from sluicegate.sql.identifiers import quoted
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, Row

@@ -17,22 +17,23 @@ from pyspark.sql import functions as F
 
 from sluicegate import _faults
 from sluicegate.errors import SluicegateError, Where
-from sluicegate.flow.loop import ENGINE_COLUMNS
-from sluicegate.flow.progress import name_of
+from sluicegate.flow.model import name_of
 from sluicegate.frames import lookup_changes
 from sluicegate.frames.merge import OP, difference, merge
 from sluicegate.frames.record_ids import Identities, cut
-from sluicegate.lake import tables
+from sluicegate.lake import layout, tables
+from sluicegate.schema.columns import ENGINE_COLUMNS, IDENTITY
 from sluicegate.silver import quarantine
-from sluicegate.silver.evaluate import IDENTITY, Judge
+from sluicegate.silver.evaluate import Judge
 from sluicegate.silver.expectations import FATE
 from sluicegate.silver.reconcile import Account
+from sluicegate.silver.selected_records import selected
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 
-def apply(judge: Judge, at: tables.Lake) -> None:
+def apply(judge: Judge, at: layout.Lake) -> None:
     """Applies the batch's records again, whatever they made before.
 
     Raises:
@@ -63,7 +64,7 @@ class _Change:
 @dataclass
 class _Again:
     judge: Judge
-    at: tables.Lake
+    at: layout.Lake
     op: str = field(default_factory=lambda: uuid.uuid4().hex)
 
     def __post_init__(self) -> None:
@@ -104,7 +105,7 @@ class _Again:
         if now.repair:
             parts.append(self._left_behind())
         if batch.choice is not None:
-            parts.append(batch.choice.identities(self.judge, self.at))
+            parts.append(selected(batch.choice, self.judge, self.at))
         return reduce(lambda a, b: a.unionByName(b), parts)
 
     def _left_behind(self) -> DataFrame:

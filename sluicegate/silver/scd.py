@@ -27,9 +27,9 @@ from pyspark.sql.types import DataType, StructType
 from sluicegate.definition.apply_changes import END_AT, START_AT, ApplyChanges, ApplyChangesFromSnapshot
 from sluicegate.errors import ChangesError
 from sluicegate.frames.value_equality import grouped
-from sluicegate.schema.values import quoted
 from sluicegate.silver.deduplicate import ARRIVAL, SEQUENCE
 from sluicegate.silver.expectations import FATE
+from sluicegate.sql.identifiers import quoted
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, WindowSpec

@@ -7,13 +7,9 @@ but what cannot come from a row: the name of its condition, and the place in the
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, NoReturn
 
 from sluicegate.errors import QueryError, SluicegateError, SourceError, Where
 from sluicegate.storage import store_errors
-
-if TYPE_CHECKING:
-    from sluicegate.flow.progress import Flow
 
 # How Spark says that a file cannot be read.
 UNREADABLE = (
@@ -87,15 +83,6 @@ def readable(error: BaseException, layer: str, table: str, *, private: bool = Fa
             hint="nothing of this batch was written to the table; a new run goes on where the last commit ended",
         )
     return error
-
-
-def raise_readable(error: BaseException, flow: Flow) -> NoReturn:
-    """Raises an error that filling a table ended with, so that people can read it: see ``readable``.
-
-    A trace shows Spark's own words as its cause, but where they may quote personal data.
-    """
-    cause = None if flow.private else error
-    raise readable(error, flow.layer, flow.table, private=flow.private) from cause
 
 
 def _misfit(cause: str) -> str:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from sqlglot import exp
 
-from sluicegate.schema.values import quoted
+from sluicegate.sql.identifiers import quoted
 
 # What may stand on one side of the equality: Spark reads these as sqlglot writes them.
 _PLAIN = (exp.Column, exp.Identifier, exp.Cast, exp.TryCast, exp.DataType, exp.Lower, exp.Upper, exp.Trim)

@@ -14,10 +14,10 @@ from dataclasses import dataclass, field
 from sqlglot import exp
 from sqlglot.tokenizer_core import TokenType
 
-from sluicegate.schema.values import quoted
 from sluicegate.sql import casts as sql_casts
 from sluicegate.sql import query_shape, where_casts
 from sluicegate.sql.clauses import from_end, sample_end, select_list
+from sluicegate.sql.identifiers import quoted
 from sluicegate.sql.join_keys import Tie, ties
 from sluicegate.sql.order_by import Ordering, ordering
 from sluicegate.sql.tokens import QuerySyntax, Span, Tokens, line_at, parsed

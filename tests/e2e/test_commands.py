@@ -16,7 +16,7 @@ import pyarrow as pa
 import pytest
 from deltalake import write_deltalake
 
-from sluicegate.spark import session
+from sluicegate.spark import submit
 from tests.conftest import ROOT, Workspace, beat
 
 pytestmark = pytest.mark.e2e
@@ -82,8 +82,8 @@ def test_nothing_new_starts_no_jvm_and_loads_nothing_of_spark(home: Path, tmp_pa
 def test_jobs_use_the_class_data_archive(heartbeats: Workspace, tmp_path: Path) -> None:
     """The JVM says nothing when it refuses an archive, and then each start costs seconds."""
     log = tmp_path / "classes.log"
-    command = session.submit_command("gold", "heart_rate", heartbeats.settings)
-    environment = session.submit_env() | {"JAVA_TOOL_OPTIONS": f"-Xlog:class+load=info:file={log}-%p"}
+    command = submit.submit_command("gold", "heart_rate", heartbeats.settings)
+    environment = submit.submit_env() | {"JAVA_TOOL_OPTIONS": f"-Xlog:class+load=info:file={log}-%p"}
     done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     loaded = max(tmp_path.glob("classes.log-*"), key=lambda file: file.stat().st_size).read_text().splitlines()

@@ -23,7 +23,8 @@ import pytest
 
 from scripts import compose
 from sluicegate.definition import load
-from sluicegate.lake.tables import Lake, dataset, delta_table
+from sluicegate.lake.layout import Lake
+from sluicegate.lake.tables import dataset, delta_table
 from sluicegate.monitor import status
 from sluicegate.settings import Settings
 from tests.oracle import expected

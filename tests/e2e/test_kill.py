@@ -15,9 +15,9 @@ from pathlib import Path
 import pytest
 
 from sluicegate.lake import lock
-from sluicegate.lake.tables import LAYERS
-from sluicegate.run import pipeline
-from sluicegate.spark import session
+from sluicegate.lake.layout import LAYERS
+from sluicegate.run import submit as run_submit
+from sluicegate.spark import submit as spark_submit
 from tests.conftest import ROOT, Workspace, beat
 from tests.spark.test_medallion import assert_right
 
@@ -26,8 +26,8 @@ pytestmark = pytest.mark.e2e
 
 def start(workspace: Workspace, layer: str, fault: str = "", scratch: str = "") -> subprocess.Popen[str]:
     """Starts a layer's job in a process group of its own, as `sluicegate run` does."""
-    command = session.submit_command(layer, workspace.pipeline, workspace.settings)
-    environment = session.submit_env() | {"SLUICEGATE_FAULT": fault, "TMPDIR": scratch or tempfile.gettempdir()}
+    command = spark_submit.submit_command(layer, workspace.pipeline, workspace.settings)
+    environment = spark_submit.submit_env() | {"SLUICEGATE_FAULT": fault, "TMPDIR": scratch or tempfile.gettempdir()}
     return subprocess.Popen(
         command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, start_new_session=True
     )
@@ -35,7 +35,7 @@ def start(workspace: Workspace, layer: str, fault: str = "", scratch: str = "") 
 
 def finish(workspace: Workspace, *layers: str) -> None:
     for layer in layers:
-        pipeline.submit(layer, workspace.pipeline, workspace.settings, {"run_id": "after the kill"}, print)
+        run_submit.submit(layer, workspace.pipeline, workspace.settings, {"run_id": "after the kill"}, print)
 
 
 @pytest.mark.parametrize(

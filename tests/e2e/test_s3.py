@@ -15,9 +15,9 @@ from typing import Any
 
 import pytest
 
-from sluicegate.lake import tables
+from sluicegate.lake import layout, tables
 from sluicegate.settings import Settings
-from sluicegate.spark import session
+from sluicegate.spark import configuration, submit
 from tests.conftest import Workspace, beat
 from tests.s3_server import BUCKET, Proxy, s3_server, seeded
 from tests.spark.test_medallion import assert_right
@@ -47,7 +47,7 @@ class OnS3(Workspace):
         where = ["--lake", at.lake, "--landing", at.landing, "--pipelines", str(at.pipelines)]
         return subprocess.Popen(
             [sys.executable, "-m", "sluicegate.cli", *words, self.pipeline, *where],
-            env=session.submit_env() | {"SLUICEGATE_MASTER": at.master} | environment,
+            env=submit.submit_env() | {"SLUICEGATE_MASTER": at.master} | environment,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             text=True,
@@ -179,12 +179,12 @@ def test_of_two_drivers_that_make_one_version_one_does(bucket: OnS3, tmp_path: P
     """Two Sparks append to one table without any lock; no commit that was reported is overwritten."""
     settings, script = bucket.settings, tmp_path / "racer.py"
     script.write_text(RACER)
-    at = tables.Lake(settings.lake, "race")
-    command = session._spark_submit(settings.master, session.spark_conf(settings))
+    at = layout.Lake(settings.lake, "race")
+    command = submit._spark_submit(settings.master, configuration.spark_conf(settings))
     racers = [
         subprocess.Popen(
             [*command, str(script), settings.lake, name, str(tmp_path)],
-            env=session.submit_env(), stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+            env=submit.submit_env(), stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
             start_new_session=True,
         )
         for name in "AB"

@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 import pytest
 
-from sluicegate.jobs import reload
 from sluicegate.jobs.layer import Job
 from sluicegate.lake import tables
-from sluicegate.landing import archive, clean_source, discovery
+from sluicegate.landing import archive, clean_source, discovery, intake, reread
+from sluicegate.landing import ledger as landing_ledger
 from sluicegate.storage import filesystems
 from tests.conftest import Workspace
 
@@ -34,9 +34,9 @@ def define(workspace: Workspace, more: str = "") -> None:
 
 def entered(workspace: Workspace, files: int, chunks: int) -> pa.Table:
     """Files that the ledger has although they are long gone, in as many chunks."""
-    ledger = discovery._create(
+    ledger = landing_ledger._create(
         workspace.lake.ledger("things"),
-        discovery._stamped(discovery.to(discovery.SKIP, filesystems.FILES.empty_table()), 0),
+        landing_ledger._stamped(landing_ledger.to(landing_ledger.SKIP, filesystems.FILES.empty_table()), 0),
     )
     folder, each = workspace.folder / "landing" / "things", files // chunks
     time, found = pa.scalar(LONG_AGO, filesystems.FILES.field("modification_time").type), []
@@ -44,14 +44,14 @@ def entered(workspace: Workspace, files: int, chunks: int) -> pa.Table:
         names = [f"{folder}/2026/{chunk * each + number:08}.json" for number in range(each)]
         columns = [names, pa.repeat(pa.scalar(100, pa.int64()), each), pa.repeat(time, each)]
         found.append(pa.table(columns, schema=filesystems.FILES))
-        discovery._append(ledger, discovery.to("read", found[-1]), {})
+        landing_ledger._append(ledger, landing_ledger.to("read", found[-1]), {})
     return pa.concat_tables(found)
 
 
 def only_the_new_one_is_found(workspace: Workspace) -> None:
     workspace.land("things/new.json", '{"id": 1}')
     table = workspace.definition.bronze["things"]
-    found = discovery.enter("things", table, workspace.lake)
+    found = intake.enter("things", table, workspace.lake)
     assert [path.rpartition("/")[2] for path in found.new["path"].to_pylist()] == ["new.json"]
     assert discovery.discover("things", table, workspace.lake).new.num_rows == 0
 
@@ -87,8 +87,8 @@ def test_a_reset_of_20_000_files(spark: SparkSession, workspace: Workspace) -> N
     for number in range(20_000):
         workspace.land(f"things/{number:05}.json", f'{{"id": {number}}}\n')
     assert workspace.run(spark, "bronze")["things"].read == 20_000
-    anew = reload.Reset()
-    discovery.enter("things", workspace.definition.bronze["things"], workspace.lake, anew.look)
+    anew = reread.Reset()
+    intake.enter("things", workspace.definition.bronze["things"], workspace.lake, anew.look)
     done = Job(workspace.definition, workspace.lake, "bronze", {"run_id": "test"}, spark).run()
     assert done.tables[0].read == 20_000
     assert sorted(workspace.rows("things", "id")) == [(number,) for number in range(20_000)]

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from sluicegate.errors import SluicegateError
-from sluicegate.lake import tables
-from sluicegate.landing import discovery, file_status
+from sluicegate.lake import log, tables
+from sluicegate.landing import file_status, intake
 from sluicegate.monitor import status
 from tests.conftest import Workspace
 
@@ -257,7 +257,7 @@ def test_a_file_that_is_gone_is_on_record(spark: SparkSession, workspace: Worksp
     define(workspace, CSV)
     path = workspace.land("things/a.csv", "id,name\n1,b\n", age=90)
     workspace.land("things/b.csv", "id,name\n2,c\n")
-    discovery.enter("things", workspace.definition.bronze["things"], workspace.lake)
+    intake.enter("things", workspace.definition.bronze["things"], workspace.lake)
     path.unlink()
     report = workspace.run(spark, "bronze")["things"]
     assert list(report.failed) == [str(path)]
@@ -289,7 +289,7 @@ def test_a_ledger_that_puts_its_files_together_gives_each_of_them_once(
         for number in range(first, first + 3):
             workspace.land(f"things/{number}.json", f'{{"id": {number}}}\n')
         if ahead:
-            discovery.enter("things", table, workspace.lake)
+            intake.enter("things", table, workspace.lake)
         if first != 3:  # bronze is two discoveries behind
             assert workspace.run(spark, "bronze")["things"].read == 3 * (1 + (first == 6))
     assert sorted(workspace.rows("things", "id")) == [(number,) for number in range(12)]
@@ -300,7 +300,7 @@ def test_a_ledger_that_puts_its_files_together_gives_each_of_them_once(
     taken = {(chunk, source.rpartition("/")[2]) for chunk, source in workspace.rows("things", "_chunk", "source_file")}
     assert taken == {(entry["chunk"], entry["path"].rpartition("/")[2]) for entry in entries}
     bronze = tables.delta_table(workspace.uri("things"))
-    assert [commit.rows_written for commit in tables.commits(bronze)] == [1] * 12
+    assert [commit.rows_written for commit in log.commits(bronze)] == [1] * 12
     assert workspace.run(spark, "bronze")["things"].state == "idle"
     assert {row["state"] for row in file_status.fates(workspace.lake, "things").to_pylist()} == {"ingested"}
     # The change feed of a RESTORE has all rows of the files that were put together since.

@@ -14,8 +14,7 @@ import pytest
 from deltalake import DeltaTable
 
 from sluicegate import _faults
-from sluicegate.jobs import reload
-from sluicegate.landing import clean_source, discovery
+from sluicegate.landing import clean_source, intake, reread
 from sluicegate.monitor import plan, status
 from sluicegate.run import pipeline
 from tests.conftest import Workspace
@@ -124,11 +123,11 @@ def test_a_name_that_is_used_again(spark: SparkSession, workspace: Workspace) ->
     assert away(workspace) == ["export.1.json", "export.2.json", "export.json"]
     assert [state for _, state in states(workspace)] == ["archived"] * 3
     assert ids(workspace) == [1, 2, 3]
-    again(spark, workspace, reload.Reload(files=("export.json",)))
+    again(spark, workspace, reread.Reload(files=("export.json",)))
     assert ids(workspace) == [1, 2, 3]
     assert [state for _, state in states(workspace)] == ["archived", "archived", "replaced", "archived"]
     assert_idle(workspace)
-    again(spark, workspace, reload.Reset())
+    again(spark, workspace, reread.Reset())
     assert ids(workspace) == [1, 2, 3]
     assert_idle(workspace)
     moving(workspace, ", allowOverwrites: true")  # then a name is one thing, and its last content counts
@@ -146,7 +145,7 @@ def test_a_file_that_is_put_back(spark: SparkSession, workspace: Workspace) -> N
     (workspace.folder / "away/a.json").rename(path)
     assert_idle(workspace)
     DeltaTable(workspace.uri("things")).delete()
-    again(spark, workspace, reload.Reload(files=("a.json",)))
+    again(spark, workspace, reread.Reload(files=("a.json",)))
     assert ids(workspace) == [1]
 
 
@@ -190,7 +189,7 @@ def test_a_restored_table_reads_what_was_moved(spark: SparkSession, workspace: W
     assert verified(workspace)
     assert all("/landing/things/" in file for (file,) in workspace.rows("things", "source_file"))
     assert away(workspace)[:2] == ["day=1/a +b%{é}.json", "day=2/a +b%{é}.json"]
-    again(spark, workspace, reload.Reset())
+    again(spark, workspace, reread.Reset())
     assert sorted(workspace.rows("things", "id", "day")) == before[:2]
     assert verified(workspace)
 
@@ -237,7 +236,7 @@ def test_waiting_and_skipped_files_stay(spark: SparkSession, workspace: Workspac
     workspace.land("things/old.json", '{"id": 1}', age=99)
     workspace.run(spark, "bronze")
     workspace.land("things/new.json.gz", gzip.compress(b'{"id": 2}'), age=50)
-    discovery.enter("things", workspace.definition.bronze["things"], workspace.lake)
+    intake.enter("things", workspace.definition.bronze["things"], workspace.lake)
     assert (clean(workspace, 99).removed, landed(workspace)) == (0, ["new.json.gz", "old.json"])
     workspace.run(spark, "bronze")
     assert (away(workspace), landed(workspace)) == (["new.json.gz"], ["old.json"])

@@ -9,8 +9,10 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from sluicegate.jobs import copy_into, reload
+from sluicegate.jobs import copy_into
 from sluicegate.jobs.layer import Job
+from sluicegate.landing import copy as landing_copy
+from sluicegate.landing import reread
 from sluicegate.landing.copy_options import CopyOptions
 from sluicegate.monitor import plan
 from tests.conftest import Workspace
@@ -52,15 +54,15 @@ def tables(spark: SparkSession, workspace: Workspace) -> Workspace:
 def commands(spark: SparkSession, workspace: Workspace) -> dict[str, Callable[[], Any]]:
     """What the jobs of the commands do, under the lock."""
 
-    def again(name: str, what: reload.Reload | reload.Reset) -> Callable[[], Any]:
+    def again(name: str, what: reread.Reload | reread.Reset) -> Callable[[], Any]:
         return lambda: Job(workspace.definition, workspace.lake, "bronze", {}, spark, only=name, look=what.look).run()
 
-    copy = copy_into.Copy(f"{workspace.folder}/landing/copied", force=True, how=CopyOptions(merge_schema=True))
+    copy = landing_copy.Copy(f"{workspace.folder}/landing/copied", force=True, how=CopyOptions(merge_schema=True))
     return {
         "copied": lambda: copy_into.run(copy, workspace.definition, "copied", workspace.lake, {}, spark),
-        "reloaded": again("reloaded", reload.Reload(pattern="*")),
-        "reset": again("reset", reload.Reset()),
-        "dropped": again("dropped", reload.Reset(drop_missing=True)),
+        "reloaded": again("reloaded", reread.Reload(pattern="*")),
+        "reset": again("reset", reread.Reset()),
+        "dropped": again("dropped", reread.Reset(drop_missing=True)),
     }
 
 

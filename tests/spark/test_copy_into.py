@@ -13,7 +13,8 @@ from sluicegate import _faults
 from sluicegate.bronze import preview
 from sluicegate.errors import LandingMissing, QueryError, SchemaMismatch, UserError
 from sluicegate.jobs import copy_into
-from sluicegate.landing import discovery
+from sluicegate.landing import copy as landing_copy
+from sluicegate.landing import intake
 from sluicegate.landing.copy_options import CopyOptions
 from sluicegate.monitor import status
 from tests.conftest import Workspace
@@ -45,7 +46,7 @@ class Copies:
 
     def copy(self, how: CopyOptions | None = None, **which: Any) -> dict[str, int]:
         """What `sluicegate copy-into` and its job do, in this process."""
-        copy = copy_into.Copy(str(self.archive), **which, how=how or CopyOptions())
+        copy = landing_copy.Copy(str(self.archive), **which, how=how or CopyOptions())
         at, definition = self.workspace.lake, self.workspace.definition
         done = copy_into.run(copy, definition, "things", at, {}, self.spark)
         return copy_into.result(done.tables[0])
@@ -176,8 +177,8 @@ def test_what_can_no_longer_be_done_does_not_stop_others(copies: Copies) -> None
     copies.copy()
     copies.land("b.json", '{"id": 2, "newer": 1}')
     how = CopyOptions(merge_schema=False)
-    look = copy_into.Copy(str(copies.archive), how=how).look
-    discovery.enter("things", copies.workspace.definition.bronze["things"], copies.workspace.lake, look)
+    look = landing_copy.Copy(str(copies.archive), how=how).look
+    intake.enter("things", copies.workspace.definition.bronze["things"], copies.workspace.lake, look)
     copies.workspace.land("things/c.json", '{"id": 3}')
     report = copies.workspace.run(copies.spark, "bronze")["things"]
     assert (report.read, list(report.failed.values())) == (1, ["the files of things have a new field, newer"])

@@ -12,13 +12,15 @@ import pyarrow as pa
 import pytest
 from deltalake import DeltaTable
 
+from sluicegate import pii_key
 from sluicegate.errors import PiiKeyMissing, QueryError
+from sluicegate.flow import flows
 from sluicegate.flow.progress import progress
-from sluicegate.lake import tables
-from sluicegate.monitor import plan, status
-from sluicegate.run import pipeline
+from sluicegate.lake import log, tables
+from sluicegate.monitor import status
+from sluicegate.run import submit as run_submit
 from sluicegate.silver import pseudonyms
-from sluicegate.spark import session
+from sluicegate.spark import submit as spark_submit
 from sluicegate.tools.sqlshell import shell
 from tests.conftest import Workspace
 
@@ -45,7 +47,7 @@ PEOPLE = """
 
 @pytest.fixture(autouse=True)
 def _key(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv(pseudonyms.VARIABLE, KEY)
+    monkeypatch.setenv(pii_key.VARIABLE, KEY)
 
 
 def define(workspace: Workspace, silver: str) -> None:
@@ -191,7 +193,7 @@ def test_another_key_makes_the_table_again(
     workspace.run(spark)
     first = marks(workspace)
     other = "another key of sixteen bytes"
-    monkeypatch.setenv(pseudonyms.VARIABLE, other)
+    monkeypatch.setenv(pii_key.VARIABLE, other)
     report = workspace.run(spark)["people_deidentified"]
     assert (report.state, report.why) == ("rebuilt", "the key of its pseudonyms changed")
     assert names(workspace) == {1: pseudonym("Ada", other)}
@@ -211,7 +213,7 @@ def fingerprint(key: str) -> str:
 
 def told(workspace: Workspace, table: str) -> list[dict[str, Any]]:
     """What the commits of ours say, newest first."""
-    return [commit.ours or {} for commit in tables.commits(DeltaTable(workspace.uri(table)))]
+    return [commit.ours or {} for commit in log.commits(DeltaTable(workspace.uri(table)))]
 
 
 def marks(workspace: Workspace) -> list[str]:
@@ -223,21 +225,21 @@ def test_no_key_is_an_error_of_the_run_alone(
 ) -> None:
     define(workspace, PEOPLE)
     land(workspace, "a", person(1, "Ada"))
-    monkeypatch.delenv(pseudonyms.VARIABLE)
-    assert list(plan.flows(workspace.definition, workspace.lake, "silver")) == ["people", "people_deidentified"]
+    monkeypatch.delenv(pii_key.VARIABLE)
+    assert list(flows.flows(workspace.definition, workspace.lake, "silver")) == ["people", "people_deidentified"]
     with pytest.raises(PiiKeyMissing, match="SLUICEGATE_PII_KEY is not set"):
         workspace.run(spark)
     assert len(workspace.rows("people")) == 1
     assert workspace.rows("people_deidentified") == []
-    monkeypatch.setenv(pseudonyms.VARIABLE, "fifteen bytes..")
+    monkeypatch.setenv(pii_key.VARIABLE, "fifteen bytes..")
     with pytest.raises(PiiKeyMissing, match="at least 16 bytes") as refused:
         workspace.run(spark, "silver")
     assert "fifteen" not in refused.value.for_people()
-    monkeypatch.setenv(pseudonyms.VARIABLE, KEY)
+    monkeypatch.setenv(pii_key.VARIABLE, KEY)
     workspace.run(spark, "silver")
     assert names(workspace) == {1: pseudonym("Ada")}
-    monkeypatch.delenv(pseudonyms.VARIABLE)  # who has no key may look: nothing is behind for that
-    assert {progress(flow).kind for flow in plan.flows(workspace.definition, workspace.lake, "silver").values()} == {
+    monkeypatch.delenv(pii_key.VARIABLE)  # who has no key may look: nothing is behind for that
+    assert {progress(flow).kind for flow in flows.flows(workspace.definition, workspace.lake, "silver").values()} == {
         "idle"
     }
 
@@ -276,8 +278,8 @@ def test_the_key_is_in_no_plan_and_in_nothing_that_is_written(spark: SparkSessio
     define(workspace, PEOPLE)
     land(workspace, "a", person(1, "Ada"))
     workspace.run(spark, "bronze")
-    lines = [" ".join(session.submit_command("silver", "heart_rate", workspace.settings))]
-    reports = pipeline.submit("silver", "heart_rate", workspace.settings, {}, lines.append).tables
+    lines = [" ".join(spark_submit.submit_command("silver", "heart_rate", workspace.settings))]
+    reports = run_submit.submit("silver", "heart_rate", workspace.settings, {}, lines.append).tables
     assert [report.state for report in reports] == ["written", "written"]
     assert names(workspace) == {1: pseudonym("Ada")}  # the job has the key from its environment
     assert KEY not in "\n".join(lines)

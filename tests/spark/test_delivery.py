@@ -9,10 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from sluicegate.bronze import delta_source
 from sluicegate.errors import AccountingError
-from sluicegate.flow import delivery, loop
-from sluicegate.flow.progress import Flow, Progress
+from sluicegate.flow import delivery, loop, source_changes
+from sluicegate.flow.model import Flow, Progress
 from tests.conftest import Workspace
 from tests.delivery_world import WORLDS, Streaming, World
 
@@ -55,7 +54,7 @@ def test_a_batch_holds_all_rows_or_nothing_of_it_is_written(
     world = kind(spark, workspace)
     world.run()
     with monkeypatch.context() as patch:
-        patch.setattr(delta_source, "STREAM", LIMITED)
+        patch.setattr(source_changes, "STREAM", LIMITED)
         world.grow(LIMIT)
         world.run()
         assert world.taken == world.rows

@@ -11,9 +11,8 @@ import pytest
 from deltalake import DeltaTable
 
 from sluicegate import _faults
-from sluicegate.bronze import delta_source
 from sluicegate.errors import LandingMissing, NotADeltaTable, SchemaMismatch
-from sluicegate.flow import loop
+from sluicegate.flow import loop, model, source_changes
 from sluicegate.monitor import plan, status
 from tests.conftest import Workspace
 
@@ -189,11 +188,11 @@ def test_a_commit_while_it_is_read(source: Source, monkeypatch: pytest.MonkeyPat
     for change in ("INSERT INTO SOURCE VALUES (8, 8)", "DELETE FROM SOURCE WHERE id = 8", widened, RENAMED):
         source.sql("INSERT INTO SOURCE (id, n) VALUES (7, 7)")
 
-        looks: list[loop.Progress] = []
+        looks: list[model.Progress] = []
 
         def progress(
-            way: loop.Flow, told: Any = loop.progress, change: str = change, looks: list[loop.Progress] = looks
-        ) -> loop.Progress:
+            way: model.Flow, told: Any = loop.progress, change: str = change, looks: list[model.Progress] = looks
+        ) -> model.Progress:
             looks.append(told(way))
             if len(looks) == 2:  # the job looks if there is work, and the run for what it is to do
                 source.sql(*change.split("; "))
@@ -334,9 +333,9 @@ def test_what_only_grew() -> None:
     """By itself, without Spark."""
     text = {"name": "a", "type": "string", "nullable": True, "metadata": {}}
     number = {"name": "b", "type": {"type": "array", "elementType": "integer", "containsNull": True}}
-    assert delta_source._grew({"type": "struct", "fields": [text]}, {"type": "struct", "fields": [number, text]})
-    assert not delta_source._grew({"type": "struct", "fields": [text, number]}, {"type": "struct", "fields": [text]})
+    assert source_changes._grew({"type": "struct", "fields": [text]}, {"type": "struct", "fields": [number, text]})
+    assert not source_changes._grew({"type": "struct", "fields": [text, number]}, {"type": "struct", "fields": [text]})
     renamed = {**text, "metadata": {"delta.columnMapping.physicalName": "col-1"}}
-    assert not delta_source._grew({"type": "struct", "fields": [text]}, {"type": "struct", "fields": [renamed]})
+    assert not source_changes._grew({"type": "struct", "fields": [text]}, {"type": "struct", "fields": [renamed]})
     wider = {"name": "b", "type": {"type": "array", "elementType": "long", "containsNull": True}}
-    assert not delta_source._grew({"type": "struct", "fields": [number]}, {"type": "struct", "fields": [wider]})
+    assert not source_changes._grew({"type": "struct", "fields": [number]}, {"type": "struct", "fields": [wider]})

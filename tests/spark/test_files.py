@@ -14,8 +14,8 @@ from sluicegate import _faults
 from sluicegate.bronze import layer as bronze_layer
 from sluicegate.bronze import unreadable_files
 from sluicegate.errors import SchemaMismatch, SourceError
-from sluicegate.lake import tables
-from sluicegate.landing import discovery, file_status
+from sluicegate.lake import layout, tables
+from sluicegate.landing import discovery, file_status, intake
 from sluicegate.monitor import plan, status
 from tests.conftest import Workspace, beat
 from tests.spark.test_medallion import assert_right
@@ -289,9 +289,9 @@ def test_an_entry_of_the_ledger_is_for_ever(workspace: Workspace) -> None:
     table = workspace.definition.bronze["things"]
     for number in range(5):
         workspace.land(f"things/{number}.json", "{}", age=90 - number)
-    found = discovery.enter("things", table, workspace.lake)
+    found = intake.enter("things", table, workspace.lake)
     assert (found.new.num_rows, found.bytes) == (5, 10)
-    assert discovery.enter("things", table, workspace.lake).new.num_rows == 0
+    assert intake.enter("things", table, workspace.lake).new.num_rows == 0
     workspace.land("things/3.json", "{} ", age=50)
     assert discovery.discover("things", table, workspace.lake).changed["path"].to_pylist()[0].endswith("/3.json")
     replacing = table.model_copy(update={"allowOverwrites": True})
@@ -307,7 +307,7 @@ def test_a_kill_before_the_outcome_is_on_record(
     workspace.land("things/a.json.gz", b"?", age=90)
     workspace.land("things/b.json", '{"id": 1}', age=80)
 
-    def copy(at: tables.Lake, name: str, done: Any = file_status.copy) -> file_status.Taken:
+    def copy(at: layout.Lake, name: str, done: Any = file_status.copy) -> file_status.Taken:
         if tables.delta_table(workspace.uri("things")) is not None:
             raise Killed
         return done(at, name)  # type: ignore[no-any-return]
@@ -363,7 +363,7 @@ def test_a_landing_folder_that_was_moved_doubles_nothing(spark: SparkSession, wo
 def test_a_file_that_was_away_is_read_when_it_is_back(spark: SparkSession, workspace: Workspace) -> None:
     define(workspace, "format: json")
     path = workspace.land("things/a.json", '{"id": 1}', age=90)
-    discovery.enter("things", workspace.definition.bronze["things"], workspace.lake)
+    intake.enter("things", workspace.definition.bronze["things"], workspace.lake)
     away = path.rename(workspace.folder / "away.json")
     assert len(workspace.run(spark, "bronze")["things"].failed) == 1
     assert workspace.run(None, "bronze")["things"].state == "idle"  # type: ignore[arg-type]
@@ -438,6 +438,6 @@ def test_a_landing_folder_by_a_roundabout_way(spark: SparkSession, workspace: Wo
 def test_existing_files_are_those_of_the_first_look(workspace: Workspace) -> None:
     define(workspace, "format: json, includeExistingFiles: false")
     table = workspace.definition.bronze["things"]
-    discovery.enter("things", table, workspace.lake)  # nothing was there
+    intake.enter("things", table, workspace.lake)  # nothing was there
     workspace.land("things/later.json", "{}", age=60)
     assert discovery.discover("things", table, workspace.lake).new["action"].to_pylist() == ["read"]

@@ -21,10 +21,11 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from sluicegate.errors import QueryError
+from sluicegate.flow import flows as flow_flows
 from sluicegate.flow import thresholds
 from sluicegate.flow.progress import progress
-from sluicegate.lake import tables
-from sluicegate.monitor import estimate, plan
+from sluicegate.lake import log, tables
+from sluicegate.monitor import estimate
 from tests.gold_world import GoldWorld, comparable, exact, kept
 from tests.properties import in_spark
 from tests.spark.test_recovery import Stopped, stop_at
@@ -310,7 +311,7 @@ def test_all_is_read_where_more_than_FEW_rows_and_MUCH_of_all_changed(
             else:
                 world.name([("a", ("Ann", "Bob", "Cy")[n % 3], 0.5) for n in numbers])
             sizes[table] += count
-        flows = plan.flows(world.pipeline, world.at, "gold")
+        flows = flow_flows.flows(world.pipeline, world.at, "gold")
         behind = {name: now for name, flow in flows.items() if (now := progress(flow)).work}
         seen = {name: estimate.touched(world.pipeline.gold[name], flows[name], now) for name, now in behind.items()}
         world.run()
@@ -323,7 +324,7 @@ def test_all_is_read_where_more_than_FEW_rows_and_MUCH_of_all_changed(
     def how(name: str) -> str:
         table = tables.delta_table(world.at.groups(name))
         assert table is not None
-        return next(tables.commits(table)).operation
+        return next(log.commits(table)).operation
 
     assert came(2, 0, t=6, u=6) == {"one": True, "two": True, "three": True}
     assert came(2, 0, t=1, u=2) == {"one": False, "two": False, "three": False}
@@ -426,7 +427,7 @@ def test_commits_and_events_say_what_a_run_wrote_for_what_changed(spark: SparkSe
     world.add([sample(i) for i in range(40)])
     world.run()
     world.add([(100 + i, "a", 1, 0.0, i, None, None, None, None) for i in range(9)])
-    [flow] = [flow for name, flow in plan.flows(world.pipeline, world.at, "gold").items() if name == "kept"]
+    [flow] = [flow for name, flow in flow_flows.flows(world.pipeline, world.at, "gold").items() if name == "kept"]
     told = estimate.touched(world.pipeline.gold["kept"], flow, progress(flow))
     assert (told.rows, told.groups, told.exact, told.all_of) == (9, 1, True, ())
     world.run()
@@ -440,7 +441,7 @@ def test_commits_and_events_say_what_a_run_wrote_for_what_changed(spark: SparkSe
     ]
     newest = max(Path(world.silver).glob("*.parquet"), key=lambda file: file.stat().st_mtime)
     assert said["changed"] == told.reads == newest.stat().st_size
-    written = [action for action in tables.actions(world.at.table("gold", "kept"), 1) if {"add", "cdc"} & action.keys()]
+    written = [action for action in log.actions(world.at.table("gold", "kept"), 1) if {"add", "cdc"} & action.keys()]
     assert said["written"] == sum(next(iter(action.values()))["size"] for action in written)
     assert said["written_per_byte_changed"] == round(said["written"] / said["changed"], 3)
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from sluicegate.flow import flows as flow_flows
 from sluicegate.flow.progress import progress
 from sluicegate.gold import query_analysis
 from sluicegate.monitor import backlog, plan
@@ -83,7 +84,7 @@ def test_a_wrong_cut_never_makes_wrong_rows(
     world.name([("a", "Ann", 1.0), ("b", "Bob", 2.0)])
 
     def planned() -> Upkeep:
-        found = plan.flows(world.pipeline, world.at, "gold")["star"].upkeep
+        found = flow_flows.flows(world.pipeline, world.at, "gold")["star"].upkeep
         assert found is not None
         return found
 
@@ -149,7 +150,7 @@ def test_a_query_of_the_time_of_a_run_is_made_again_by_each_run(spark: SparkSess
     world.add([sample(i) for i in range(1, 20)])
     world.run()
     [first] = world.rows("now")
-    flows = plan.flows(world.pipeline, world.at, "gold")
+    flows = flow_flows.flows(world.pipeline, world.at, "gold")
     works = {name: plan.TableWork(flow, progress(flow)) for name, flow in flows.items()}
     assert {name: (work.work, work.waits) for name, work in works.items()} == {
         "now": (True, False), "since": (True, False), "sums": (False, False),

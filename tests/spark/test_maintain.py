@@ -10,6 +10,7 @@ import pyarrow as pa
 import pytest
 from deltalake import DeltaTable, write_deltalake
 
+from sluicegate.jobs import maintain
 from sluicegate.lake import tables
 from sluicegate.maintenance import optimize_vacuum
 from sluicegate.monitor import status
@@ -57,7 +58,7 @@ def done(workspace: Workspace, spark: SparkSession) -> dict[str, dict[str, Any]]
     """Maintains the tables, and tells by table what was before and is now."""
     subject = (workspace.definition, workspace.lake)
     before = optimize_vacuum.look(*subject, AT_ONCE)
-    optimize_vacuum.run(*subject, {"run_id": "test"}, lambda: spark, AT_ONCE, lambda _line: None)
+    maintain.run(*subject, {"run_id": "test"}, lambda: spark, AT_ONCE, lambda _line: None)
     return {fact["table"]: fact for fact in optimize_vacuum.compared(before, optimize_vacuum.look(*subject, AT_ONCE))}
 
 
@@ -115,7 +116,7 @@ def test_what_is_SMALL_to_who_looks_is_put_together_by_spark(
         seen = optimize_vacuum._seen(DeltaTable(uri), uri, workspace.lake, True, timedelta(days=7), None)
         assert seen.scattered == (beyond < 0)
         with session.configured(spark, settings):
-            optimize_vacuum._by_spark(spark, replace(seen, scattered=True))
+            optimize_vacuum.by_spark(spark, replace(seen, scattered=True))
         left[beyond] = len(DeltaTable(uri).file_uris())
         assert sorted(DeltaTable(uri).to_pyarrow_table()["n"].to_pylist()) == [0, 1]
     assert left == {-1: 1, 0: 2, 1: 2}
@@ -140,7 +141,7 @@ def test_a_longer_retention_is_said_to_the_tables(spark: SparkSession, heartbeat
     heartbeats.edit("pipeline.yaml", "\ndatabase:", "\nmaintenance: {retention: 14 days}\ndatabase:")
     content = heartbeats.content()
     assert {table.name for table in look(heartbeats) if table.due} == {t.name for t in look(heartbeats) if t.of_spark}
-    optimize_vacuum.run(heartbeats.definition, heartbeats.lake, {"run_id": "test"}, lambda: spark)
+    maintain.run(heartbeats.definition, heartbeats.lake, {"run_id": "test"}, lambda: spark)
     bronze = DeltaTable(heartbeats.uri("recordings_bronze"))
     assert bronze.metadata().configuration["delta.deletedFileRetentionDuration"] == "interval 336 hours"
     assert not any(table.due for table in look(heartbeats))
@@ -151,7 +152,7 @@ def test_where_nothing_is_due_spark_is_not_started(spark: SparkSession, heartbea
     heartbeats.run(spark)
     versions = {table.uri: DeltaTable(table.uri).version() for table in look(heartbeats)}
     assert not any(table.due for table in look(heartbeats))
-    optimize_vacuum.run(heartbeats.definition, heartbeats.lake, {}, lambda: pytest.fail("it was"))
+    maintain.run(heartbeats.definition, heartbeats.lake, {}, lambda: pytest.fail("it was"))
     assert versions == {table.uri: DeltaTable(table.uri).version() for table in look(heartbeats)}
 
 

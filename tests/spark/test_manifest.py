@@ -13,7 +13,7 @@ import pytest
 from pyarrow import parquet
 
 from sluicegate.bronze import file_headers
-from sluicegate.lake import tables
+from sluicegate.lake import log, tables
 from sluicegate.monitor import status
 from sluicegate.spark import executors
 from tests.conftest import Workspace
@@ -62,7 +62,7 @@ def test_what_footers_say_is_in_the_commit(spark: SparkSession, workspace: Works
     for number in range(executors.FEW + 1):
         workspace.land(f"things/{number}.parquet", rows_of(number % 3))
     assert workspace.run(spark, "bronze")["things"].read == sum(n % 3 for n in range(executors.FEW + 1))
-    [commit] = [c for c in tables.commits(tables.table_at(workspace.uri("things"))) if c.ours and "manifest" in c.ours]
+    [commit] = [c for c in log.commits(tables.table_at(workspace.uri("things"))) if c.ours and "manifest" in c.ours]
     said = {path.rsplit("/", 1)[-1]: records for path, records in (commit.ours or {})["manifest"].items()}
     assert said == {f"{number}.parquet": number % 3 for number in range(executors.FEW + 1)}
 

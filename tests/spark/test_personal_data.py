@@ -13,7 +13,7 @@ from sluicegate.errors import ExpectationFailed, FanOut, QueryError, SluicegateE
 from sluicegate.jobs import layer as layer_job
 from sluicegate.jobs.copy_into import masked
 from sluicegate.lake import tables
-from sluicegate.run import pipeline
+from sluicegate.run import submit
 from sluicegate.spark.spark_errors import NOT_SHOWN, root_cause
 from tests.conftest import Workspace
 
@@ -127,7 +127,7 @@ def test_the_jobs_by_themselves_quote_no_value_either(
     monkeypatch.setenv("SLUICEGATE_DEBUG", "1")
     lines: list[str] = []
     with pytest.raises(SluicegateError) as caught:
-        pipeline.submit("silver", "heart_rate", marked.settings, {}, lines.append)
+        submit.submit("silver", "heart_rate", marked.settings, {}, lines.append)
     printed = "\n".join(lines)
     assert printed.count("FAILED") == len(REFUSED) - 1
     assert "(not shown, since it may quote personal data)" in printed

@@ -11,9 +11,10 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from sluicegate.jobs import copy_into, reload
+from sluicegate.jobs import copy_into
 from sluicegate.jobs.layer import Job
 from sluicegate.lake import tables as lakes
+from sluicegate.landing import copy, reread
 from sluicegate.monitor import status
 from sluicegate.tools.simulators import Faults, Simulator
 from sluicegate.tools.sqlshell import shell
@@ -208,7 +209,7 @@ def test_the_school_by_copies_and_then_again_from_its_files(spark: SparkSession,
 
     def copied(**which: Any) -> int:
         done = copy_into.run(
-            copy_into.Copy(source, **which), workspace.definition, "enrollments_updates", workspace.lake, {}, spark
+            copy.Copy(source, **which), workspace.definition, "enrollments_updates", workspace.lake, {}, spark
         )
         return copy_into.result(done.tables[0])["num_inserted_rows"]
 
@@ -216,7 +217,7 @@ def test_the_school_by_copies_and_then_again_from_its_files(spark: SparkSession,
     assert [copied(), copied()] == [120, 0]
     assert workspace.run(spark)["enrollments_updates"].state == "idle"
     assert_right(workspace)
-    again = reload.Reset().look
+    again = reread.Reset().look
     Job(workspace.definition, workspace.lake, "bronze", {}, spark, only="enrollments_updates", look=again).run()
     workspace.run(spark)
     assert_right(workspace)

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING
 import pytest
 
 from sluicegate import _faults
+from sluicegate.lake import log as lake_log
 from sluicegate.lake import tables
-from sluicegate.lake.tables import LAYERS
+from sluicegate.lake.layout import LAYERS
 from sluicegate.monitor import status
 from tests.conftest import Workspace, beat
 from tests.spark.test_medallion import assert_right
@@ -185,7 +186,7 @@ def test_two_runs_at_once(spark: SparkSession, heartbeats: Workspace, monkeypatc
     monkeypatch.undo()
     assert all("CONCURRENT" in reason.upper() for reason in refused), refused
     bronze = tables.table_at(heartbeats.uri("recordings_bronze"))
-    chunks = [commit.ours["chunk"] for commit in tables.commits(bronze) if commit.ours and "chunk" in commit.ours]
+    chunks = [commit.ours["chunk"] for commit in lake_log.commits(bronze) if commit.ours and "chunk" in commit.ours]
     assert chunks == [2, 1], "one commit for each chunk, whoever made it"
     heartbeats.run(spark)
     assert_right(heartbeats)

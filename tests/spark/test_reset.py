@@ -20,10 +20,9 @@ from pyspark.sql import Row
 from sluicegate.bronze import reread_rows
 from sluicegate.errors import LandingMissing, SchemaMismatch, UserError
 from sluicegate.flow.report import TableReport
-from sluicegate.jobs import reload
 from sluicegate.jobs.layer import Job
 from sluicegate.lake import tables
-from sluicegate.landing import discovery
+from sluicegate.landing import intake, reread
 from sluicegate.monitor import plan, status
 from sluicegate.storage import filesystems
 from tests.conftest import ROOT, Workspace, beat
@@ -38,7 +37,7 @@ pytestmark = pytest.mark.spark
 
 
 def again(
-    spark: SparkSession, workspace: Workspace, what: reload.Reload | reload.Reset, name: str = "things"
+    spark: SparkSession, workspace: Workspace, what: reread.Reload | reread.Reset, name: str = "things"
 ) -> TableReport:
     """What ``spark_jobs/reload.py`` and ``jobs/reload.py`` do."""
     job = Job(workspace.definition, workspace.lake, "bronze", {"run_id": "test"}, spark, only=name, look=what.look)
@@ -69,13 +68,13 @@ def three(spark: SparkSession, workspace: Workspace) -> Workspace:
 def test_a_reload_replaces_what_the_files_gave(spark: SparkSession, three: Workspace) -> None:
     three.land("things/d/2.json", '{"id": 20}\n{"id": 21}', age=50)
     assert plan.pending(three.definition, three.settings).changed == 1
-    assert again(spark, three, reload.Reload(files=("d/2.json",))).read == 2
+    assert again(spark, three, reread.Reload(files=("d/2.json",))).read == 2
     assert ids(three) == [1, 20, 21, 3]
     assert sorted(states(three)) == sorted(
         [("1.json", "ingested"), ("2.json", "replaced"), ("3.json", "ingested"), ("2.json", "ingested")]
     )
     assert_idle(three)
-    assert again(spark, three, reload.Reload(pattern="d/*.json")).read == 4  # twice is the same as once
+    assert again(spark, three, reread.Reload(pattern="d/*.json")).read == 4  # twice is the same as once
     assert ids(three) == [1, 20, 21, 3]
     assert_idle(three)
 
@@ -85,7 +84,7 @@ def test_a_reload_that_cannot_be_read_keeps_the_rows(spark: SparkSession, worksp
     workspace.land("things/a.json.gz", gzip.compress(b'{"id": 1}'), age=90)
     workspace.run(spark, "bronze")
     workspace.land("things/a.json.gz", gzip.compress(b'{"id": 2}' * 99)[:-20], age=80)
-    assert len(again(spark, workspace, reload.Reload(pattern="*")).failed) == 1
+    assert len(again(spark, workspace, reread.Reload(pattern="*")).failed) == 1
     assert (ids(workspace), states(workspace)) == ([1], [("a.json.gz", "ingested"), ("a.json.gz", "failed")])
     assert verified(workspace)
     workspace.land("things/a.json.gz", gzip.compress(b'{"id": 3}'), age=70)
@@ -99,13 +98,13 @@ def test_which_files_are_reloaded(three: Workspace) -> None:
     (three.folder / "landing/things/d/3.json").unlink()
     for named in ("d/3.json", "nothing.json"):
         with pytest.raises(LandingMissing, match=named):
-            reload.Reload(files=(named,)).look("things", table, three.lake)
-    by_pattern = reload.Reload(pattern="*3.json")
+            reread.Reload(files=(named,)).look("things", table, three.lake)
+    by_pattern = reread.Reload(pattern="*3.json")
     assert by_pattern.look("things", table, three.lake).new.num_rows == 0
     assert [path.rsplit("/", 1)[-1] for path in by_pattern.missing("things", table, three.lake)] == ["3.json"]
     three.land("things/d/1.json", "{}", age=0)
     with pytest.raises(UserError, match="still be being written"):
-        reload.Reload(files=("d/1.json",)).look("things", table, three.lake)
+        reread.Reload(files=("d/1.json",)).look("things", table, three.lake)
 
 
 def test_a_reset_starts_the_columns_anew(spark: SparkSession, three: Workspace) -> None:
@@ -115,9 +114,9 @@ def test_a_reset_starts_the_columns_anew(spark: SparkSession, three: Workspace) 
     with pytest.raises(SchemaMismatch) as refused:
         three.run(spark, "bronze")
     assert "sluicegate reset" in refused.value.hint
-    before = reload.preview("things", three.definition.bronze["things"], three.lake)
+    before = reread.preview("things", three.definition.bronze["things"], three.lake)
     assert (before.rows, before.files, before.missing) == (3, 4, [])
-    assert again(spark, three, reload.Reset()).read == 4
+    assert again(spark, three, reread.Reset()).read == 4
     assert {column: kinds(three)[column] for column in ("id", "n")} == {"id": "string", "n": "integer"}
     assert sorted(three.rows("things", "id", "n")) == [("1", 1), ("2", 2), ("3", 3), ("x", 4)]
     assert {state for _, state in states(three)} == {"replaced", "ingested"}
@@ -132,9 +131,9 @@ def test_a_reset_keeps_the_rows_of_files_that_are_gone(spark: SparkSession, thre
     for gone in (2, 4):
         (three.folder / f"landing/things/d/{gone}.json").unlink()
     three.edit("pipeline.yaml", "schemaHints: id BIGINT", "schemaHints: 'n INT, o STRING'")
-    before = reload.preview("things", three.definition.bronze["things"], three.lake)
+    before = reread.preview("things", three.definition.bronze["things"], three.lake)
     assert (len(before.missing), before.missing_rows) == (2, 2)
-    again(spark, three, reload.Reset())
+    again(spark, three, reread.Reset())
     rows = {id: (n, o, p, json.loads(r) if r else None) for id, n, o, p, r in
             three.rows("things", "id", "n", "o", "p", "_rescued_data")}  # fmt: skip
     assert {id: row[:3] for id, row in rows.items()} == {
@@ -145,7 +144,7 @@ def test_a_reset_keeps_the_rows_of_files_that_are_gone(spark: SparkSession, thre
     assert rescued.pop("_file_path").endswith("4.json")
     assert rescued == {"n": "four", "o": {"a": "1"}}
     assert_idle(three)
-    assert again(spark, three, reload.Reset(drop_missing=True)).read == 3
+    assert again(spark, three, reread.Reset(drop_missing=True)).read == 3
     assert ids(three) == ["1", "3", "5"]
     assert {s for n, s in states(three) if n == "4.json"} == {"replaced", "dropped"}
     assert "p" not in kinds(three)
@@ -162,7 +161,7 @@ def test_a_reset_keeps_the_rows_of_a_file_that_went_bad(spark: SparkSession, wor
     workspace.land("things/b.json", '{"id": 2}', age=80)
     workspace.run(spark, "bronze")
     workspace.land("things/a.json.gz", b"?", age=70)
-    assert len(again(spark, workspace, reload.Reset()).failed) == 1
+    assert len(again(spark, workspace, reread.Reset()).failed) == 1
     assert ids(workspace) == [1, 2]
     assert verified(workspace)
 
@@ -172,7 +171,7 @@ def test_silver_and_gold_follow_a_reset_with_other_types(spark: SparkSession, he
     heartbeats.edit("pipeline.yaml", "mrn BIGINT, time DOUBLE, heartrate DOUBLE", "mrn INT, time STRING")
     before = tables.delta_table(heartbeats.uri("recordings_bronze"))
     assert before is not None
-    again(spark, heartbeats, reload.Reset(), "recordings_bronze")
+    again(spark, heartbeats, reread.Reset(), "recordings_bronze")
     after = tables.delta_table(heartbeats.uri("recordings_bronze"))
     assert after is not None
     assert after.version() == before.version() + 1  # readers see the one or the other
@@ -191,7 +190,7 @@ def test_a_kill_during_a_reset(
     heartbeats.land("recordings/a.json", [beat(1, 1, 0, 66.0), beat(5, 2, 0, 50.0)], age=40)
     stop_at(monkeypatch, name)
     with pytest.raises(Stopped):
-        again(spark, heartbeats, reload.Reset(), "recordings_bronze")
+        again(spark, heartbeats, reread.Reset(), "recordings_bronze")
     monkeypatch.undo()
     heartbeats.run(spark)
     assert_right(heartbeats)
@@ -210,7 +209,7 @@ def test_a_reset_and_a_run_at_once(spark: SparkSession, three: Workspace) -> Non
         except Exception as error:
             refused.append(str(error))
 
-    works = [lambda: three.run(spark, "bronze"), lambda: again(spark, three, reload.Reset())]
+    works = [lambda: three.run(spark, "bronze"), lambda: again(spark, three, reread.Reset())]
     threads = [threading.Thread(target=guarded, args=(work,)) for work in works]
     for thread in threads:
         thread.start()
@@ -224,13 +223,13 @@ def test_a_reset_and_a_run_at_once(spark: SparkSession, three: Workspace) -> Non
 
 def test_a_reset_of_copied_files(spark: SparkSession, three: Workspace) -> None:
     """They lie outside of landing, and are read from there; a hidden file of landing that was copied as well."""
-    from sluicegate.jobs.copy_into import Copy
+    from sluicegate.landing.copy import Copy
 
     away = three.folder / "away"
     shutil.copytree(three.folder / "landing/things/d", away)
     Job(three.definition, three.lake, "bronze", {}, spark, only="things", look=Copy(str(away)).look).run()
     assert ids(three) == [1, 1, 2, 2, 3, 3]
-    again(spark, three, reload.Reset())
+    again(spark, three, reread.Reset())
     assert ids(three) == [1, 1, 2, 2, 3, 3]
     assert_idle(three)
 
@@ -290,7 +289,7 @@ def test_rows_that_give_way_are_found_by_their_files_whatever_these_are_called(
 def test_nothing_to_reset(workspace: Workspace) -> None:
     define(workspace, "format: json")
     with pytest.raises(UserError, match="has not read any file yet"):
-        reload.preview("things", workspace.definition.bronze["things"], workspace.lake)
+        reread.preview("things", workspace.definition.bronze["things"], workspace.lake)
     workspace.land("things/a.json", "{}")
-    discovery.enter("things", workspace.definition.bronze["things"], workspace.lake)
+    intake.enter("things", workspace.definition.bronze["things"], workspace.lake)
     assert status.verify(workspace.definition, workspace.settings) == []

@@ -11,7 +11,8 @@ import pytest
 from deltalake import DeltaTable
 
 from sluicegate import _faults
-from sluicegate.lake import offsets, tables
+from sluicegate.lake import log as lake_log
+from sluicegate.lake import offsets
 from sluicegate.landing import file_status
 from sluicegate.monitor import plan, status
 from tests.conftest import Workspace, beat
@@ -84,7 +85,7 @@ def test_restored_by_spark_twice_and_forward_again(spark: SparkSession, five: Wo
 
 def test_restored_to_a_time(spark: SparkSession, five: Workspace) -> None:
     """The log tells the time as it was written, in a zone that only the writer knows; the files tell the version."""
-    stamps = {commit.version: commit.timestamp for commit in tables.commits(things(five))}
+    stamps = {commit.version: commit.timestamp for commit in lake_log.commits(things(five))}
     then = datetime.fromtimestamp(stamps[3] / 1000, UTC).strftime("%Y-%m-%d %H:%M:%S.%f")
     spark.sql(f"RESTORE TABLE delta.`{five.uri('things')}` TO TIMESTAMP AS OF '{then}'")
     assert offsets.lineage(things(five)).restores == (offsets.Restore(2, 5),)

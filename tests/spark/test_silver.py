@@ -11,11 +11,13 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from sluicegate.errors import ExpectationFailed, FanOut, SluicegateError
-from sluicegate.flow.progress import Progress, progress
+from sluicegate.flow import flows as flow_flows
+from sluicegate.flow.model import Progress
+from sluicegate.flow.progress import progress
 from sluicegate.frames import record_ids
 from sluicegate.frames.data_skipping import near
 from sluicegate.frames.record_ids import Identities
-from sluicegate.monitor import plan, status
+from sluicegate.monitor import status
 from sluicegate.spark.session import configured
 from tests.conftest import Workspace
 
@@ -199,7 +201,7 @@ def test_a_lookup_that_was_made_anew_is_another_one(spark: SparkSession, workspa
 
 def marks(workspace: Workspace) -> dict[str, Progress]:
     """Progress of the silver flows."""
-    flows = plan.flows(workspace.definition, workspace.lake, "silver")
+    flows = flow_flows.flows(workspace.definition, workspace.lake, "silver")
     return {name: progress(flow) for name, flow in flows.items() if name == "t"}
 
 

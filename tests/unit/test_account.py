@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from sluicegate.lake.lock import pipeline_lock
-from sluicegate.landing import discovery
+from sluicegate.landing import intake
 from sluicegate.monitor import status
 from tests.airflow_runs import context_of
 from tests.by_hand import records, taken_in
@@ -137,6 +137,6 @@ def test_a_run_that_read_none_of_the_files_it_was_begun_for_fails(
         return
     with pytest.raises(AirflowException, match="recordings_bronze: 1 file that landed before it"):
         account(workspace)
-    discovery.enter("recordings_bronze", workspace.definition.bronze["recordings_bronze"], workspace.lake)
+    intake.enter("recordings_bronze", workspace.definition.bronze["recordings_bronze"], workspace.lake)
     with pytest.raises(AirflowException, match="recordings_bronze: 1 file of its ledger waits"):
         account(workspace)

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 from deltalake import CommitProperties, write_deltalake
 
-from sluicegate.lake import tables as lakes
+from sluicegate.lake import log
 from tests.conftest import Workspace
 from tests.unit.test_dag import airflow_home as airflow_home
 from tests.unit.test_dag import task_of
@@ -19,7 +19,7 @@ pytestmark = [pytest.mark.unit, pytest.mark.usefixtures("airflow_home")]
 
 def commit(workspace: Workspace, table: str, ours: dict[str, Any] | None) -> None:
     """Adds two rows to a table, as a run of ours, or another program."""
-    said = {"userMetadata": json.dumps({lakes.METADATA: ours})} if ours is not None else {}
+    said = {"userMetadata": json.dumps({log.METADATA: ours})} if ours is not None else {}
     rows = pa.table({"x": [1, 2]})
     write_deltalake(workspace.uri(table), rows, mode="append", commit_properties=CommitProperties(custom_metadata=said))
 

@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from sluicegate.settings import Settings
-from sluicegate.spark import jars, session
+from sluicegate.spark import class_archive, configuration, jars, java
+from sluicegate.spark import submit as submit_of_spark
 from tests.conftest import ROOT, Workspace
 from tests.unit.test_dag import airflow_home as airflow_home
 from tests.unit.test_dag import job_of, run
@@ -47,12 +48,12 @@ def connections() -> list[dict[str, Any]]:
 @pytest.fixture
 def installed(monkeypatch: pytest.MonkeyPatch) -> Settings:
     """An installation as the guide has it, and where its things are."""
-    monkeypatch.setattr(session, "java", lambda: "/usr/bin/java")
-    monkeypatch.setattr(session, "java_version", lambda _: "17")
-    monkeypatch.setattr(session, "spark_home", lambda: PACKAGES / "pyspark")
-    monkeypatch.setattr(session, "PACKAGE", PACKAGES / "sluicegate")
-    monkeypatch.setattr(session, "HOME", PACKAGES / "sluicegate")
-    monkeypatch.setattr(session, "usable_archive", lambda: (None, "SPARK_CONF_DIR is set"))
+    monkeypatch.setattr(java, "java", lambda: "/usr/bin/java")
+    monkeypatch.setattr(java, "java_version", lambda _: "17")
+    monkeypatch.setattr(java, "spark_home", lambda: PACKAGES / "pyspark")
+    monkeypatch.setattr(configuration, "PACKAGE", PACKAGES / "sluicegate")
+    monkeypatch.setattr(submit_of_spark, "HOME", PACKAGES / "sluicegate")
+    monkeypatch.setattr(class_archive, "usable_archive", lambda: (None, "SPARK_CONF_DIR is set"))
     monkeypatch.setattr(
         jars, "found", lambda **_: [HOME / "jars" / f"{name}.jar" for name in ("delta-spark", "delta-storage")]
     )
@@ -71,7 +72,9 @@ def shown(master: str) -> list[str]:
 @pytest.mark.parametrize("master", [master.strip("`") for master in MASTERS])
 def test_the_guide_shows_the_command(installed: Settings, master: str) -> None:
     settings = Settings.of(installed.lake, installed.landing, installed.pipelines, master)
-    command = session.submit_command("bronze", "heart_rate", settings, ["--run-info", '{"run_id": "command line"}'])
+    command = submit_of_spark.submit_command(
+        "bronze", "heart_rate", settings, ["--run-info", '{"run_id": "command line"}']
+    )
     assert shown(master) == command
     assert f"`{master}`" in GUIDE
 
@@ -86,8 +89,10 @@ def test_airflow_builds_that_command_too(
     monkeypatch.setattr(spark_submit, "kube_client", object(), raising=False)
     monkeypatch.setenv("AIRFLOW_CONN_SPARK_DEFAULT", json.dumps(connections()[number]))
     job = job_of(workspace)
-    job.application_args = session.job_arguments("heart_rate", installed, ["--run-info", '{"run_id": "command line"}'])
-    job.application = str(session.job_file("bronze"))
+    job.application_args = submit_of_spark.job_arguments(
+        "heart_rate", installed, ["--run-info", '{"run_id": "command line"}']
+    )
+    job.application = str(submit_of_spark.job_file("bronze"))
     job.prepare(None)
     assert job._get_hook()._build_spark_submit_command(job.application) == shown(MASTERS[number].strip("`"))
 
@@ -132,11 +137,11 @@ def test_what_spark_defaults_say_wins_but_where_jobs_depend_on_it(
     text = "# mine\nspark.driver.memory 6g\n  spark.sql.shuffle.partitions=64\nspark.sql.session.timeZone: CET\n"
     monkeypatch.setenv("SPARK_CONF_DIR", str(defaults(tmp_path, text)))
     for master in ("local[2]", "yarn"):
-        conf = session.spark_conf(Settings.of(master=master))
+        conf = configuration.spark_conf(Settings.of(master=master))
         assert {"spark.driver.memory", "spark.sql.shuffle.partitions"}.isdisjoint(conf)
         assert conf["spark.sql.session.timeZone"] == "UTC"
     monkeypatch.delenv("SPARK_CONF_DIR")
-    assert session.spark_conf(Settings.of(master="yarn"))["spark.driver.memory"] == "2g"
+    assert configuration.spark_conf(Settings.of(master="yarn"))["spark.driver.memory"] == "2g"
 
 
 @pytest.mark.usefixtures("installed")
@@ -144,12 +149,12 @@ def test_a_folder_of_nothing_else_stays_off_the_class_path(monkeypatch: pytest.M
     """So that the driver can start by its class-data archive."""
     monkeypatch.setenv("SPARK_CONF_DIR", str(defaults(tmp_path, "spark.driver.memory 6g\n")))
     settings, file = Settings.of(master="yarn"), str(tmp_path / "spark-defaults.conf")
-    command = session.submit_command("bronze", "heart_rate", settings)
+    command = submit_of_spark.submit_command("bronze", "heart_rate", settings)
     assert command[command.index("--properties-file") + 1] == file
-    assert session.submit_env()["SPARK_CONF_DIR"] == str(session.conf_folder())
+    assert submit_of_spark.submit_env()["SPARK_CONF_DIR"] == str(class_archive.conf_folder())
     (tmp_path / "hive-site.xml").write_text("<configuration/>")
-    assert "--properties-file" not in session.submit_command("bronze", "heart_rate", settings)
-    assert session.submit_env()["SPARK_CONF_DIR"] == str(tmp_path)
+    assert "--properties-file" not in submit_of_spark.submit_command("bronze", "heart_rate", settings)
+    assert submit_of_spark.submit_env()["SPARK_CONF_DIR"] == str(tmp_path)
 
 
 SETTINGS = re.compile(r"config/.*package\$|/Config\$|SQLConf\$|KubernetesVolumeUtils\$")
@@ -160,7 +165,7 @@ def classes_of_spark() -> bytes:
     """What the classes of this Spark that name its settings hold, one after the other."""
     found = b""
     for part in ("core", "sql", "catalyst", "yarn", "kubernetes"):
-        [jar] = (session.spark_home() / "jars").glob(f"spark-{part}_*.jar")
+        [jar] = (java.spark_home() / "jars").glob(f"spark-{part}_*.jar")
         with zipfile.ZipFile(jar) as content:
             found += b"".join(content.read(name) for name in content.namelist() if SETTINGS.search(name))
     return found

@@ -6,7 +6,7 @@ import pytest
 
 from sluicegate.definition import BronzeTable
 from sluicegate.errors import QueryError, UserError
-from sluicegate.jobs.copy_into import Copy, moment, names, options
+from sluicegate.landing.copy import Copy, moment, names, options
 from sluicegate.landing.copy_options import CopyOptions
 from sluicegate.landing.copy_select import Select
 from sluicegate.sql.tokens import QuerySyntax

@@ -24,7 +24,7 @@ import pytest
 from sluicegate.definition import names
 from sluicegate.errors import JavaMissing, PipelineMissing
 from sluicegate.flow.report import ERROR, REPORT
-from sluicegate.spark import session
+from sluicegate.spark import configuration, java
 from tests.airflow_runs import context_of
 from tests.by_hand import records
 from tests.conftest import ROOT, Workspace
@@ -331,9 +331,9 @@ def submit(heartbeats: Workspace, monkeypatch: pytest.MonkeyPatch) -> Callable[[
     """Makes a bronze job, for which there is work, and whose spark-submit is a shell script."""
 
     def make(script: str) -> SluicegateJob:
-        monkeypatch.setattr(session, "java", lambda: "/usr/bin/java")
-        monkeypatch.setattr(session, "java_version", lambda _: "17")
-        monkeypatch.setattr(session, "spark_conf", lambda _, **__: {"spark.app.id": "fake"})
+        monkeypatch.setattr(java, "java", lambda: "/usr/bin/java")
+        monkeypatch.setattr(java, "java_version", lambda _: "17")
+        monkeypatch.setattr(configuration, "spark_conf", lambda _, **__: {"spark.app.id": "fake"})
         monkeypatch.setenv("AIRFLOW_CONN_SPARK_DEFAULT", '{"conn_type": "spark", "host": "local[2]"}')
         program = heartbeats.folder / "spark-submit"
         program.write_text(f"#!/bin/sh\n{script}\n")
@@ -423,7 +423,7 @@ def test_no_java_is_a_sentence_and_final(heartbeats: Workspace, monkeypatch: pyt
     def none() -> str:
         raise JavaMissing("Spark needs Java 17 or newer, and there is none", hint="install one")
 
-    monkeypatch.setattr(session, "java", none)
+    monkeypatch.setattr(java, "java", none)
     with pytest.raises(AirflowFailException, match="needs Java 17"):
         run(job_of(heartbeats))
 

@@ -20,7 +20,8 @@ from sluicegate.errors import (
     SluicegateError,
 )
 from sluicegate.lake.lock import pipeline_lock, turn
-from sluicegate.spark import jars, session
+from sluicegate.spark import class_archive, jars, submit
+from sluicegate.spark import java as spark_java
 from tests.airflow_runs import context_of
 from tests.conftest import ROOT, Workspace
 from tests.unit.test_dag import airflow_home as airflow_home
@@ -41,10 +42,10 @@ FULL = ["--mode=full-refresh"]
 @pytest.fixture
 def a_machine(monkeypatch: pytest.MonkeyPatch) -> None:
     """A machine with Java, jars and archive, whichever this one has."""
-    monkeypatch.setattr(session, "java", lambda: "/usr/bin/java")
-    monkeypatch.setattr(session, "java_version", lambda _: "17")
+    monkeypatch.setattr(spark_java, "java", lambda: "/usr/bin/java")
+    monkeypatch.setattr(spark_java, "java_version", lambda _: "17")
     monkeypatch.setattr(jars, "found", lambda **_: [Path("/jars/delta-spark.jar"), Path("/jars/delta-storage.jar")])
-    monkeypatch.setattr(session, "usable_archive", lambda: (Path("/jars/spark.jsa"), ""))
+    monkeypatch.setattr(class_archive, "usable_archive", lambda: (Path("/jars/spark.jsa"), ""))
     # A task sets the variable of a missing connection in its own process, which here is that of all tests.
     monkeypatch.setenv("AIRFLOW_CONN_SPARK_DEFAULT", "")
     monkeypatch.delenv("AIRFLOW_CONN_SPARK_DEFAULT")
@@ -81,9 +82,9 @@ def test_the_command_is_that_of_the_command_line(
     command = command_of(workspace, job_of(workspace))
     settings = replace(workspace.settings, master=master)
     facts = '{"dag_id": "heart_rate", "run_id": "scheduled__2026-11-21T11:45:00+00:00", "try": 1}'
-    wanted = session.submit_command("bronze", "heart_rate", settings, ["--run-info", facts])
+    wanted = submit.submit_command("bronze", "heart_rate", settings, ["--run-info", facts])
     assert command == wanted
-    assert command[:3] == [str(session.spark_home() / "bin" / "spark-submit"), "--master", master]
+    assert command[:3] == [str(spark_java.spark_home() / "bin" / "spark-submit"), "--master", master]
 
 
 @pytest.mark.usefixtures("a_machine")
@@ -118,7 +119,7 @@ def test_what_each_kind_of_run_starts(
         run_id = run.get("run_id", f"{kind}__2026-11-21T11:45:00+00:00")
         facts = json.dumps({"dag_id": "heart_rate", "run_id": run_id, "try": 1})
         given = ["--run-info", facts, *wanted.get(layer, [])]
-        assert command == session.submit_command(layer, "heart_rate", workspace.settings, given)
+        assert command == submit.submit_command(layer, "heart_rate", workspace.settings, given)
 
 
 @pytest.mark.usefixtures("a_machine")
@@ -214,7 +215,7 @@ def no_java(monkeypatch: pytest.MonkeyPatch) -> None:
     def java() -> str:
         raise JavaMissing("here Spark would be started")
 
-    monkeypatch.setattr(session, "java", java)
+    monkeypatch.setattr(spark_java, "java", java)
 
 
 def starts(workspace: Workspace, layer: str, kind: str, form: Any = None) -> bool:

@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 
 from sluicegate.definition import Pipeline, load, load_file, names, yaml
 from sluicegate.errors import DefinitionError, Mistake, PipelineMissing
-from sluicegate.lake import tables
-from sluicegate.monitor import plan
+from sluicegate.flow import flows
+from sluicegate.lake import layout
 from sluicegate.settings import Settings
 from sluicegate.sql import ddl
 from sluicegate.sql.tokens import QuerySyntax
@@ -1200,7 +1200,7 @@ class TestGoldPython:
         table = pipeline.gold["made"]
         assert (table.reads, table.is_python, table.ordering.keys) == (["raw"], True, ())
         assert table.upkeep().way == "whole"
-        flow = plan.flows(pipeline, tables.Lake("/lake", "shop"), "gold")["made"]
+        flow = flows.flows(pipeline, layout.Lake("/lake", "shop"), "gold")["made"]
         assert (flow.source, flow.inputs) == ("/lake/shop/bronze/raw", {})
 
     def test_its_fingerprint_is_of_file_function_and_tables(self, folder: Folder, tmp_path: Path) -> None:

@@ -18,7 +18,7 @@ from deltalake import DeltaTable, write_deltalake
 from sluicegate.errors import AccountingError
 from sluicegate.flow import delivery, stream_checkpoint
 from sluicegate.flow import loop as flow_loop
-from sluicegate.flow.progress import Flow, Progress
+from sluicegate.flow.model import Flow, Progress
 
 pytestmark = pytest.mark.unit
 

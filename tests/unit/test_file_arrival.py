@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from sluicegate.landing import discovery
+from sluicegate.landing import intake
 from tests.airflow_runs import context_of
 from tests.conftest import Workspace
 from tests.unit.test_dag import airflow_home as airflow_home
@@ -81,7 +81,7 @@ def told(workspace: Workspace, *steps: Callable[[], Any]) -> list[list[dict[str,
 
 def taken(workspace: Workspace, table: str) -> None:
     """Enters what waits for a table into its ledger, as a run does."""
-    discovery.enter(table, workspace.definition.bronze[table], workspace.lake)
+    intake.enter(table, workspace.definition.bronze[table], workspace.lake)
 
 
 def names(events: list[list[dict[str, Any]]]) -> list[list[dict[str, int]]]:

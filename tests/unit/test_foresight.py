@@ -14,8 +14,9 @@ from typer.testing import CliRunner
 from sluicegate.cli import app, history
 from sluicegate.definition import load
 from sluicegate.errors import UserError
-from sluicegate.flow import thresholds
-from sluicegate.lake import commit_stats, offsets, tables
+from sluicegate.flow import flows, thresholds
+from sluicegate.lake import commit_stats, layout, offsets
+from sluicegate.lake import log as lake_log
 from sluicegate.monitor import estimate, event_log, plan
 from sluicegate.settings import Settings
 
@@ -29,7 +30,7 @@ class World:
 
     def __init__(self, folder: Path) -> None:
         self.where = Settings.of(str(folder / "lake"), str(folder), folder / "pipelines")
-        self.at = tables.Lake(self.where.lake, "w")
+        self.at = layout.Lake(self.where.lake, "w")
         self.silver, self.gold = self.at.table("silver", "t"), self.at.table("gold", "g")
         (folder / "raw").mkdir()
 
@@ -51,13 +52,13 @@ class World:
     def run(self, groups: int, since: int = -1) -> None:
         """Commits to the gold table as a run up to now would, with so many rows."""
         source = DeltaTable(self.silver)
-        [flow] = plan.flows(self.pipeline, self.at, "gold").values()
+        [flow] = flows.flows(self.pipeline, self.at, "gold").values()
         ours = {
             "layer": "gold", "table": "g", "fingerprint": flow.fingerprint, "inputs": {},
             "mode": "whole" if since < 0 else "incremental", "since": since, "until": source.version(),
         }  # fmt: skip
         about = CommitProperties(
-            custom_metadata={"userMetadata": json.dumps({tables.METADATA: ours})},
+            custom_metadata={"userMetadata": json.dumps({lake_log.METADATA: ours})},
             app_transactions=[Transaction(offsets.app_id("gold", "g", source), source.version())],
         )
         mode = "append" if Path(self.gold).exists() else "error"
@@ -91,7 +92,7 @@ def test_rows_bytes_and_groups_of_what_changed(world: World) -> None:
     assert world.foreseen() == {}
     change(world)
     folder = Path(world.silver)
-    [added] = [a["add"]["size"] for a in tables.actions(world.silver, 1) if "add" in a]
+    [added] = [a["add"]["size"] for a in lake_log.actions(world.silver, 1) if "add" in a]
     feed = sum(file.stat().st_size for file in folder.glob("_change_data/*.parquet"))
     found = world.foreseen()["g"]
     assert found == estimate.Touched(rows=22, reads=added + feed, groups=4, exact=True)
@@ -249,7 +250,7 @@ def test_the_event_log_has_the_bytes_written_for_each_that_changed(world: World)
     told = [json.loads(event["details"])["bytes"] for event in sorted(log, key=lambda event: int(event["version"]))]
     changed = commit_stats.between(world.silver, 0, 4)
     assert changed is not None
-    files = [next(a["add"]["size"] for a in tables.actions(world.gold, version) if "add" in a) for version in (0, 1)]
+    files = [next(a["add"]["size"] for a in lake_log.actions(world.gold, version) if "add" in a) for version in (0, 1)]
     assert told == [
         {"written": files[0], "changed": None, "written_per_byte_changed": None},
         {"written": files[1], "changed": changed.changed,

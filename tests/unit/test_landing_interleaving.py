@@ -20,8 +20,9 @@ import pytest
 
 from sluicegate import _faults
 from sluicegate.definition import load
-from sluicegate.lake import tables
-from sluicegate.landing import discovery, ledger_index
+from sluicegate.lake import layout, tables
+from sluicegate.landing import discovery, intake, ledger_index
+from sluicegate.landing import ledger as landing_ledger
 from sluicegate.settings import Settings
 
 if TYPE_CHECKING:
@@ -44,7 +45,7 @@ class Place:
         )
         (folder / "landing/things").mkdir(parents=True)
         self.settings = Settings.of(str(folder / "lake"), str(folder / "landing"), folder / "pipelines")
-        self.at = tables.Lake(self.settings.lake, "orders")
+        self.at = layout.Lake(self.settings.lake, "orders")
         self.landed: Counter[tuple[str, int, int]] = Counter()
         self.table = load("orders", self.settings).bronze[NAME]
         for number in range(files):
@@ -66,7 +67,7 @@ class Place:
         assert ledger is not None
         return tables.dataset(ledger).to_table().to_pylist()
 
-    def assert_right(self, action: str = discovery.READ) -> None:
+    def assert_right(self, action: str = landing_ledger.READ) -> None:
         """All files once; each chunk is the commit of its number, in order and no larger than asked; one table."""
         entries = self.entries()
         got = Counter(
@@ -88,7 +89,7 @@ class Place:
             added = [action["add"] for action in actions if action.get("add")]
             new = sum(1 for add in added if add["dataChange"])
             assert new == (1 if version in of_chunk else 0), f"version {version} has {new} files of its own"
-        if action == discovery.READ:
+        if action == landing_ledger.READ:
             assert all(len(paths) <= 2 for paths in of_chunk.values())
 
 
@@ -106,13 +107,13 @@ class Run(threading.Thread):
     def run(self) -> None:
         self.go.acquire()
         try:
-            discovery.enter(NAME, self.place.table, self.place.at, self._look)
+            intake.enter(NAME, self.place.table, self.place.at, self._look)
         except BaseException as failure:
             self.failure = failure
         self.over = True
         self.stopped.release()
 
-    def _look(self, name: str, table: BronzeTable, at: tables.Lake) -> discovery.Discovery:
+    def _look(self, name: str, table: BronzeTable, at: layout.Lake) -> discovery.Discovery:
         found = discovery.discover(name, table, at)
         self.pause()
         return found
@@ -236,7 +237,7 @@ def test_three_first_runs_in_many_orders(places: Callable[..., Callable[[], Plac
 
 def test_two_first_runs_that_leave_out_what_is_there(places: Callable[..., Callable[[], Place]]) -> None:
     for place in schedules(places(files=3, options=", includeExistingFiles: false"), [Run, Run]):
-        place.assert_right(discovery.SKIP)
+        place.assert_right(landing_ledger.SKIP)
         assert {entry["chunk"] for entry in place.entries()} == {0}
 
 
@@ -248,12 +249,12 @@ def test_two_runs_and_a_file_that_lands_meanwhile_with_a_ledger_to_put_together(
 
     def make() -> Place:
         place = made()
-        discovery.enter(NAME, place.table, place.at)
+        intake.enter(NAME, place.table, place.at)
         place.land(5)
         return place
 
     for place in schedules(make, [Run, Run, Arrival]):
-        discovery.enter(NAME, place.table, place.at)  # what landed after both had looked
+        intake.enter(NAME, place.table, place.at)  # what landed after both had looked
         place.assert_right()
         ledger = tables.delta_table(place.at.ledger(NAME))
         assert ledger is not None
@@ -272,7 +273,7 @@ def test_a_run_killed_at_any_step_and_the_next(
     for last in range(1, 100):
         place = places(files=5)()
         if existing:
-            discovery.enter(NAME, place.table, place.at)
+            intake.enter(NAME, place.table, place.at)
             for number in range(5, 10):
                 place.land(number)
         passed: list[str] = []
@@ -285,10 +286,10 @@ def test_a_run_killed_at_any_step_and_the_next(
         with monkeypatch.context() as patched:
             patched.setattr(_faults, "point", point)
             try:
-                discovery.enter(NAME, place.table, place.at)
+                intake.enter(NAME, place.table, place.at)
             except KeyboardInterrupt:
                 kills += 1
-        discovery.enter(NAME, place.table, place.at)
+        intake.enter(NAME, place.table, place.at)
         place.assert_right()
         if len(passed) < last:
             break

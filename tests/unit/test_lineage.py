@@ -11,7 +11,7 @@ from deltalake import CommitProperties, write_deltalake
 
 from sluicegate.airflow import openlineage
 from sluicegate.airflow.openlineage import dataset, of_try
-from sluicegate.lake import tables as lakes
+from sluicegate.lake import log
 from tests.conftest import Workspace
 from tests.unit.test_dag import airflow_home as airflow_home
 from tests.unit.test_dag import job_of
@@ -22,7 +22,7 @@ pytestmark = [pytest.mark.unit, pytest.mark.usefixtures("airflow_home")]
 def commit(workspace: Workspace, table: str, **said: Any) -> None:
     """Adds two rows to a table, as the second try of a run of ours."""
     facts = {"run_id": "one", "try": 2, "until": 7, "inputs": {}} | said
-    told = CommitProperties(custom_metadata={"userMetadata": json.dumps({lakes.METADATA: facts})})
+    told = CommitProperties(custom_metadata={"userMetadata": json.dumps({log.METADATA: facts})})
     rows = pa.table({"x": [1, 2]})
     write_deltalake(workspace.uri(table), rows, mode="append", commit_properties=told)
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from sluicegate.flow.report import LOGGED, PAGE
+from sluicegate.console import LOGGED, PAGE
 from tests.airflow_runs import context_of
 from tests.conftest import Workspace
 from tests.unit.test_dag import airflow_home as airflow_home

@@ -17,9 +17,11 @@ from deltalake import DeltaTable, write_deltalake
 from sluicegate.definition.maintenance import LONGEST, RETENTION
 from sluicegate.errors import DefinitionError, JavaMissing
 from sluicegate.flow.report import REPORT
+from sluicegate.jobs import maintain
 from sluicegate.lake import tables
 from sluicegate.maintenance import optimize_vacuum
-from sluicegate.spark import session
+from sluicegate.spark import configuration, java
+from sluicegate.spark import submit as spark_submit
 from tests.airflow_runs import context_of
 from tests.conftest import Workspace
 
@@ -69,7 +71,7 @@ def events(workspace: Workspace) -> optimize_vacuum.Table:
 
 
 def work(workspace: Workspace) -> None:
-    optimize_vacuum.run(workspace.definition, workspace.lake, {}, lambda: pytest.fail("Spark was started"), tell=print)
+    maintain.run(workspace.definition, workspace.lake, {}, lambda: pytest.fail("Spark was started"), tell=print)
 
 
 def test_what_delta_rs_writes_is_maintained_by_it(maintained: Workspace, capsys: pytest.CaptureFixture[str]) -> None:
@@ -215,9 +217,9 @@ def submit(maintained: Workspace, monkeypatch: pytest.MonkeyPatch) -> Callable[[
     """The task, whose spark-submit is a shell script."""
 
     def make(script: str) -> Maintenance:
-        monkeypatch.setattr(session, "java", lambda: "/usr/bin/java")
-        monkeypatch.setattr(session, "java_version", lambda _: "17")
-        monkeypatch.setattr(session, "spark_conf", lambda _, **__: {"spark.app.id": "fake"})
+        monkeypatch.setattr(java, "java", lambda: "/usr/bin/java")
+        monkeypatch.setattr(java, "java_version", lambda _: "17")
+        monkeypatch.setattr(configuration, "spark_conf", lambda _, **__: {"spark.app.id": "fake"})
         monkeypatch.setenv("AIRFLOW_CONN_SPARK_DEFAULT", '{"conn_type": "spark", "host": "local[2]"}')
         program = maintained.folder / "spark-submit"
         program.write_text(f"#!/bin/sh\n{script}\n")
@@ -247,8 +249,8 @@ def test_the_task_submits_the_job(submit: Callable[[str], Maintenance], maintain
     task.render_template_fields(context)
     assert task.execute(context) == report
     arguments = (maintained.folder / "arguments").read_text()
-    assert f"{session.job_file('maintain')} --pipeline heart_rate --lake {maintained.settings.lake} " in arguments
-    assert Path(session.job_file("maintain")).is_file()
+    assert f"{spark_submit.job_file('maintain')} --pipeline heart_rate --lake {maintained.settings.lake} " in arguments
+    assert Path(spark_submit.job_file("maintain")).is_file()
     assert "--mode" not in arguments
 
 
@@ -278,7 +280,7 @@ def places(workspace: Workspace) -> list[str]:
 
 
 def test_the_job_tells_what_it_did(maintained: Workspace, capsys: pytest.CaptureFixture[str]) -> None:
-    assert optimize_vacuum.main(["--pipeline", "heart_rate", *places(maintained)]) == 0
+    assert maintain.main(["--pipeline", "heart_rate", *places(maintained)]) == 0
     last = capsys.readouterr().out.splitlines()[-1]
     (note,) = json.loads(last.removeprefix(REPORT))["notes"]
     assert note.split()[:3] == ["_events", "32", "files,"]

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 from deltalake import CommitProperties, DeltaTable, Transaction, write_deltalake
 
-from sluicegate.lake import offsets, tables
+from sluicegate.lake import log, offsets, tables
 
 pytestmark = pytest.mark.unit
 
@@ -38,7 +38,7 @@ class History:
     def commit(self, chunk: int, line: offsets.Lineage, app: str, seen: int, rows: bool = True) -> None:
         ours = {"chunk": chunk, "seen": seen, "restores": line.facts()}
         properties = CommitProperties(
-            custom_metadata={"userMetadata": json.dumps({tables.METADATA: ours})},
+            custom_metadata={"userMetadata": json.dumps({log.METADATA: ours})},
             app_transactions=[Transaction(app, chunk)],
         )
         held = self.held[-1] if self.held else []
@@ -95,7 +95,7 @@ def test_every_history_ends_whole(tmp_path: Path, seed: int) -> None:
                     history.commit((reached.mark or 0) + 1, line, reached.app_id, seen)
         line, reached = history.state()
         stands = [v for v in range(len(history.held)) if line.stands(v)]
-        told = {c.version: (c.ours or {}).get("chunk") for c in tables.commits(history.table)}
+        told = {c.version: (c.ours or {}).get("chunk") for c in log.commits(history.table)}
         by_commits = {told[v] for v in stands if told.get(v) is not None}
         assert by_commits == set(history.held[-1])
         assert reached.mark is None or set(range(1, reached.mark + 1)) <= set(history.held[-1])

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from sluicegate.errors import LakeLocked, LakeUnsupported
-from sluicegate.lake import lock, mounts, tables
+from sluicegate.lake import layout, lock, mounts
 from tests.conftest import Workspace
 from tests.unit.test_stores import without_rights
 
@@ -80,7 +80,7 @@ def test_a_folder_is_looked_at_where_a_link_leads(tmp_path: Path) -> None:
     assert mounts.doubt(str(tmp_path / "lake/orders"), mounted("virtiofs"))
 
 
-def refused(at: tables.Lake) -> LakeUnsupported:
+def refused(at: layout.Lake) -> LakeUnsupported:
     with pytest.raises(LakeUnsupported, match="may not keep out writers") as error, lock.pipeline_lock(at, "a run"):
         pytest.fail("it was taken")
     assert mounts.VOUCHED in error.value.hint
@@ -89,7 +89,7 @@ def refused(at: tables.Lake) -> LakeUnsupported:
 
 def test_a_doubted_lake_is_locked_only_where_a_person_vouches(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(mounts, "doubt", lambda _: "it is mounted by 9p")
-    at = tables.Lake(str(tmp_path / "lake"), "orders")
+    at = layout.Lake(str(tmp_path / "lake"), "orders")
     assert "9p" in refused(at).cause
     assert not (tmp_path / "lake").exists()
     monkeypatch.setenv(mounts.VOUCHED, "1")
@@ -109,7 +109,7 @@ def test_a_lock_that_keeps_nobody_out_is_refused(
         if answer is not None:
             raise answer
 
-    at = tables.Lake(str(tmp_path / "lake"), "orders")
+    at = layout.Lake(str(tmp_path / "lake"), "orders")
     with lock.pipeline_lock(at, "a run"):
         pass
     monkeypatch.setattr(fcntl, "flock", flock)
@@ -123,8 +123,8 @@ def test_who_may_not_take_the_lock_is_told_so() -> None:
     """A run by hand, as root say, and then Airflow's: it was told of a file that nobody knows."""
     with tempfile.TemporaryDirectory() as outer:  # not pytest's, which nobody else may look into
         os.chmod(outer, 0o755)
-        at = tables.Lake(f"{outer}/lake", "p")
-        paths = {name: Path(tables.local_path(at.lock(name))) for name in ("pipeline", "turn")}
+        at = layout.Lake(f"{outer}/lake", "p")
+        paths = {name: Path(layout.local_path(at.lock(name))) for name in ("pipeline", "turn")}
         with lock.pipeline_lock(at, "by hand"), lock.turn(at, "by hand"):
             pass
         paths["pipeline"].chmod(0)
@@ -138,7 +138,7 @@ def test_who_may_not_take_the_lock_is_told_so() -> None:
 
 @pytest.mark.parametrize("said", ["", "[]", "5", '{"owner": "x"}', '{"owner": "x", "pid'])
 def test_a_holder_that_has_not_said_its_name_is_another_run(workspace: Workspace, said: str) -> None:
-    path = Path(tables.local_path(workspace.lake.lock("pipeline")))
+    path = Path(layout.local_path(workspace.lake.lock("pipeline")))
     path.parent.mkdir(parents=True)
     path.write_text(said)
     with path.open("a+") as held:

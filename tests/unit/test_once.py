@@ -14,8 +14,10 @@ from sluicegate.cli import app
 from sluicegate.flow.report import RunReport, TableReport
 from sluicegate.jobs import copy_into
 from sluicegate.lake import tables
-from sluicegate.landing import discovery, file_status, idempotent_commands
-from sluicegate.run import pipeline
+from sluicegate.landing import copy as landing_copy
+from sluicegate.landing import file_status, idempotent_commands, intake
+from sluicegate.landing import ledger as landing_ledger
+from sluicegate.run import submit as run_submit
 from tests.conftest import Workspace
 
 pytestmark = pytest.mark.unit
@@ -34,15 +36,15 @@ def archive(workspace: Workspace) -> Workspace:
     return workspace
 
 
-def forced(workspace: Workspace, **which: Any) -> copy_into.Copy:
-    return copy_into.Copy(str(workspace.folder / "landing/archive"), force=True, **which)
+def forced(workspace: Workspace, **which: Any) -> landing_copy.Copy:
+    return landing_copy.Copy(str(workspace.folder / "landing/archive"), force=True, **which)
 
 
-def enter(workspace: Workspace, copy: copy_into.Copy) -> None:
-    discovery.enter("things", workspace.definition.bronze["things"], workspace.lake, copy.look)
+def enter(workspace: Workspace, copy: landing_copy.Copy) -> None:
+    intake.enter("things", workspace.definition.bronze["things"], workspace.lake, copy.look)
 
 
-def end(workspace: Workspace, copy: copy_into.Copy) -> None:
+def end(workspace: Workspace, copy: landing_copy.Copy) -> None:
     """What a copy does last; before that bronze's files are on record."""
     if tables.delta_table(workspace.lake.outcome("things")) is None:
         tables.write(workspace.lake.outcome("things"), file_status.OUTCOME.empty_table())
@@ -55,7 +57,7 @@ def entered(workspace: Workspace) -> list[str]:
 
 
 def test_a_copy_that_loses_a_race_enters_its_files_once(archive: Workspace, monkeypatch: pytest.MonkeyPatch) -> None:
-    real, calls = discovery._append, []
+    real, calls = landing_ledger._append, []
 
     def beaten(*arguments: Any) -> None:
         calls.append(arguments)
@@ -65,7 +67,7 @@ def test_a_copy_that_loses_a_race_enters_its_files_once(archive: Workspace, monk
         if len(calls) == 2:  # the answer is lost: what was committed looks as if it had not been
             raise CommitFailedError("another run has made this version")
 
-    monkeypatch.setattr(discovery, "_append", beaten)
+    monkeypatch.setattr(landing_ledger, "_append", beaten)
     enter(archive, forced(archive))
     assert entered(archive) == ["a", "b", "c"]
 
@@ -126,7 +128,7 @@ def test_a_file_that_waits_to_be_read_is_not_entered_in_a_newer_form(archive: Wo
 
 def test_what_waits_is_seen_without_spark(archive: Workspace) -> None:
     """So that a copy that was killed behind its entry goes on when it is repeated, forced or not."""
-    copy = copy_into.Copy(str(archive.folder / "landing/archive"))
+    copy = landing_copy.Copy(str(archive.folder / "landing/archive"))
     assert not copy.unfinished("things", archive.lake)
     enter(archive, copy)
     assert copy.unfinished("things", archive.lake)
@@ -143,10 +145,10 @@ def test_the_command_starts_its_job_for_what_a_killed_one_left(
         jobs.append(job)
         return RunReport("heart_rate", "bronze", [TableReport("things", "bronze", read=3)])
 
-    monkeypatch.setattr(pipeline, "submit", submit)
+    monkeypatch.setattr(run_submit, "submit", submit)
     folder = str(archive.folder / "landing/archive")
-    enter(archive, forced(archive) if force else copy_into.Copy(folder))
-    assert not (forced(archive) if force else copy_into.Copy(folder)).look(
+    enter(archive, forced(archive) if force else landing_copy.Copy(folder))
+    assert not (forced(archive) if force else landing_copy.Copy(folder)).look(
         "things", archive.definition.bronze["things"], archive.lake
     ).new.num_rows  # fmt: skip
     places = archive.settings.arguments

@@ -17,8 +17,10 @@ from deltalake.exceptions import CommitFailedError
 
 from sluicegate.cli import app
 from sluicegate.definition.bronze import BronzeTable
-from sluicegate.lake import offsets, tables
-from sluicegate.landing import discovery, file_status, ledger_index
+from sluicegate.lake import layout, offsets, tables
+from sluicegate.lake import log as lake_log
+from sluicegate.landing import discovery, file_status, intake, ledger_index
+from sluicegate.landing import ledger as landing_ledger
 
 pytestmark = pytest.mark.unit
 
@@ -32,14 +34,14 @@ class Place:
         self.folder = folder / "landing"
         self.folder.mkdir()
         self.table = BronzeTable(path=str(self.folder), format="json", settleSeconds=0.0)
-        self.at = tables.Lake(str(folder / "lake"), "outcomes")
+        self.at = layout.Lake(str(folder / "lake"), "outcomes")
 
     def land(self, name: str, data: str = "", seconds: int = 0) -> None:
         (self.folder / name).write_text(data)
         os.utime(self.folder / name, (1_700_000_000 + seconds,) * 2)
 
     def enter(self, **options: Any) -> discovery.Discovery:
-        return discovery.enter(NAME, self.table.model_copy(update=options), self.at)
+        return intake.enter(NAME, self.table.model_copy(update=options), self.at)
 
     def ledger(self) -> DeltaTable:
         ledger = tables.delta_table(self.at.ledger(NAME))
@@ -74,7 +76,7 @@ class Place:
             }
         )
         marks_ = [Transaction(offsets.app_id("bronze", NAME, self.ledger()), number)] if marked else None
-        said = {"userMetadata": json.dumps({tables.METADATA: facts})}
+        said = {"userMetadata": json.dumps({lake_log.METADATA: facts})}
         about = CommitProperties(custom_metadata=said, app_transactions=marks_)
         write_deltalake(self.at.table("bronze", NAME), rows, mode="append", commit_properties=about)
         return number
@@ -339,10 +341,10 @@ def test_files_settle_each_by_its_own_time(place: Place, beyond: int) -> None:
 
 @pytest.mark.parametrize("beyond", [-1, 0, 1])
 def test_discoveries_give_up_after_ATTEMPTS(place: Place, monkeypatch: pytest.MonkeyPatch, beyond: int) -> None:
-    monkeypatch.setattr(discovery, "ATTEMPTS", 3)
+    monkeypatch.setattr(intake, "ATTEMPTS", 3)
     place.land("a.json")
-    lost = [*range(discovery.ATTEMPTS + beyond)]
-    append = discovery._append
+    lost = [*range(intake.ATTEMPTS + beyond)]
+    append = landing_ledger._append
 
     def slower(*given: Any) -> None:
         if lost:
@@ -350,7 +352,7 @@ def test_discoveries_give_up_after_ATTEMPTS(place: Place, monkeypatch: pytest.Mo
             raise CommitFailedError("another run was faster")
         append(*given)
 
-    monkeypatch.setattr(discovery, "_append", slower)
+    monkeypatch.setattr(landing_ledger, "_append", slower)
     if beyond >= 0:
         with pytest.raises(CommitFailedError):
             place.enter()

@@ -10,7 +10,7 @@ import pyarrow.compute as pc
 import pytest
 from deltalake import CommitProperties, DeltaTable, Transaction, write_deltalake
 
-from sluicegate.lake import offsets, tables
+from sluicegate.lake import log, offsets, tables
 from sluicegate.landing import file_status
 from tests.unit.test_outcome import NAME, Place
 
@@ -34,7 +34,7 @@ class Marked(Place):
             }
         )
         about = CommitProperties(
-            custom_metadata={"userMetadata": json.dumps({tables.METADATA: {"chunk": number, "failed": failed or {}}})},
+            custom_metadata={"userMetadata": json.dumps({log.METADATA: {"chunk": number, "failed": failed or {}}})},
             app_transactions=[Transaction(offsets.app_id("bronze", NAME, self.ledger()), number)],
         )
         write_deltalake(self.at.table("bronze", NAME), rows, mode="append", commit_properties=about)
@@ -92,9 +92,9 @@ def test_parts_end_where_they_have_files_enough(
     monkeypatch: pytest.MonkeyPatch, most: int, parts: list[list[int]]
 ) -> None:
     monkeypatch.setattr(file_status, "AT_ONCE", most)
-    commits = {chunk: tables.Commit(chunk, 0, "WRITE", {"files": 2}, None, False, False) for chunk in (5, 4, 3, 2, 1)}
+    commits = {chunk: log.Commit(chunk, 0, "WRITE", {"files": 2}, None, False, False) for chunk in (5, 4, 3, 2, 1)}
     if most == 3:
-        commits[1] = tables.Commit(1, 0, "WRITE", None, None, False, False)  # of an older version, which told none
+        commits[1] = log.Commit(1, 0, "WRITE", None, None, False, False)  # of an older version, which told none
         parts = [[1, 2, 3], [4, 5]]
     assert list(file_status._some_at_a_time(commits)) == parts
 

@@ -14,9 +14,9 @@ import pytest
 
 from sluicegate import processes
 from sluicegate.errors import JobFailed
-from sluicegate.run import pipeline
+from sluicegate.run import submit as run_submit
 from sluicegate.settings import Settings
-from sluicegate.spark import session
+from sluicegate.spark import submit as spark_submit
 from tests.conftest import ROOT
 
 pytestmark = pytest.mark.unit
@@ -25,17 +25,17 @@ pytestmark = pytest.mark.unit
 COMMAND = """
     import signal
     from sluicegate import processes
-    from sluicegate.run import pipeline
-    from sluicegate.spark import session
+    from sluicegate.run import submit as run_submit
+    from sluicegate.spark import submit
     from sluicegate.settings import Settings
 
     # The tests may run in a shell's background or under nohup, where these are ignored, and a command leaves them so.
     signal.signal(signal.SIGINT, signal.default_int_handler)
     signal.signal(signal.SIGHUP, signal.SIG_DFL)
     processes.GRACE = {grace}
-    session.submit_command = lambda *_: ["bash", "-c", {job!r}]
-    session.submit_env = lambda: {{}}
-    pipeline.submit("bronze", "p", Settings.of(), {{}}, lambda line: print(line, flush=True))
+    submit.submit_command = lambda *_: ["bash", "-c", {job!r}]
+    submit.submit_env = lambda: {{}}
+    run_submit.submit("bronze", "p", Settings.of(), {{}}, lambda line: print(line, flush=True))
 """
 
 GOES_ON = "echo $$; sleep 600; true"  # two processes
@@ -115,9 +115,11 @@ def test_a_process_is_gone_only_where_its_number_means_it() -> None:
 
 
 def test_a_byte_that_is_no_text_ends_no_job(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(session, "submit_command", lambda *_: ["bash", "-c", r"printf 'caf\351\n'; echo ended; exit 7"])
-    monkeypatch.setattr(session, "submit_env", dict)
+    monkeypatch.setattr(
+        spark_submit, "submit_command", lambda *_: ["bash", "-c", r"printf 'caf\351\n'; echo ended; exit 7"]
+    )
+    monkeypatch.setattr(spark_submit, "submit_env", dict)
     told: list[str] = []
     with pytest.raises(JobFailed, match="exit code 7"):
-        pipeline.submit("bronze", "p", Settings.of(), {}, told.append)
+        run_submit.submit("bronze", "p", Settings.of(), {}, told.append)
     assert told == ["caf\\xe9", "ended"]

@@ -12,11 +12,12 @@ import pytest
 from deltalake import CommitProperties, DeltaTable, Transaction, write_deltalake
 
 from sluicegate.errors import SluicegateError
-from sluicegate.flow import loop
+from sluicegate.flow import batch as flow_batch
 from sluicegate.flow.delivery import Delivery
-from sluicegate.flow.progress import Flow, Progress, progress
+from sluicegate.flow.model import Flow, Progress
+from sluicegate.flow.progress import progress
 from sluicegate.flow.report import TableReport
-from sluicegate.lake import offsets, tables
+from sluicegate.lake import log, offsets
 from sluicegate.silver import reprocess
 from sluicegate.silver.evaluate import Judge
 from tests.conftest import Workspace
@@ -44,7 +45,7 @@ class History:
         now = self.now()
         ours = {"until": now.until, "inputs": dict(now.stamps), "fingerprint": self.way.fingerprint,
                 "seen": now.seen, "restores": now.restores, **facts}  # fmt: skip
-        metadata = {"userMetadata": json.dumps({tables.METADATA: ours})}
+        metadata = {"userMetadata": json.dumps({log.METADATA: ours})}
         mark = [Transaction(now.app_id, now.until)] if not uri else []
         properties = CommitProperties(custom_metadata=metadata, app_transactions=mark)
         write_deltalake(uri or self.target, ROWS, mode="append", commit_properties=properties)
@@ -182,7 +183,7 @@ def test_records_are_not_applied_again_to_a_table_that_another_run_changed(
     history.add()
     now, frame = history.now(), Delivery(None, history.way)  # type: ignore[arg-type]  # no row of it is looked at
     report = TableReport("target", "silver")
-    batch = loop.Batch(frame, 0, False, True, now, history.way, report, {})
+    batch = flow_batch.Batch(frame, 0, False, True, now, history.way, report, {})
     judge = Judge(batch, "patients", workspace.definition.silver["patients"])
     work = reprocess._Again(judge, workspace.lake)
     for _ in range(commits):

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from sluicegate import pii_key
 from sluicegate.errors import PiiKeyMissing
-from sluicegate.silver import pseudonyms
 
 pytestmark = pytest.mark.unit
 
@@ -16,15 +16,15 @@ def test_a_key_has_at_least_as_many_bytes_as_the_SHORTEST(
     monkeypatch: pytest.MonkeyPatch, letter: str, beyond: int
 ) -> None:
     """Bytes, not characters. Where it is too short there is no fingerprint, so no table is taken for made with it."""
-    count = pseudonyms.SHORTEST + beyond
+    count = pii_key.SHORTEST + beyond
     key = letter * (count // len(letter.encode()))
     key += "k" * (count - len(key.encode()))
-    monkeypatch.setenv(pseudonyms.VARIABLE, key)
+    monkeypatch.setenv(pii_key.VARIABLE, key)
     if beyond >= 0:
-        assert pseudonyms.key() == key.encode()
-        assert len(pseudonyms.fingerprint()) == 8
+        assert pii_key.key() == key.encode()
+        assert len(pii_key.fingerprint()) == 8
         return
     with pytest.raises(PiiKeyMissing, match=r"too short: it needs at least 16 bytes") as error:
-        pseudonyms.key()
+        pii_key.key()
     assert key not in error.value.for_people()
-    assert pseudonyms.fingerprint() == ""
+    assert pii_key.fingerprint() == ""

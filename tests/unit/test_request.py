@@ -74,13 +74,13 @@ def test_tables_of_a_layer(workspace: Workspace) -> None:
 
 
 def test_at_most_so_many_files_are_entered_the_oldest_first(heartbeats: Workspace) -> None:
-    from sluicegate.landing import discovery
+    from sluicegate.landing import discovery, intake
 
     recordings = heartbeats.definition.bronze["recordings_bronze"]
     look = Request.of(heartbeats.definition, max_files=2).look
     assert look is not None
-    entered = discovery.enter("recordings_bronze", recordings, heartbeats.lake, look).new
+    entered = intake.enter("recordings_bronze", recordings, heartbeats.lake, look).new
     assert [path.rpartition("/")[2] for path in entered["path"].to_pylist()] == ["a.json", "b.json"]
     # They wait for bronze still: the second try of a task takes no more than the first.
-    assert discovery.enter("recordings_bronze", recordings, heartbeats.lake, look).new.num_rows == 0
+    assert intake.enter("recordings_bronze", recordings, heartbeats.lake, look).new.num_rows == 0
     assert discovery.discover("recordings_bronze", recordings, heartbeats.lake).new.num_rows == 1

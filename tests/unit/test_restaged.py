@@ -8,9 +8,8 @@ from pathlib import Path
 import pytest
 
 from sluicegate.bronze import reread_rows
-from sluicegate.jobs import reload
 from sluicegate.lake import tables
-from sluicegate.landing import archive, discovery
+from sluicegate.landing import archive, intake, reread
 from tests.conftest import Workspace
 
 pytestmark = pytest.mark.unit
@@ -23,7 +22,7 @@ def test_of_files_taken_away_those_are_found_that_are_there(workspace: Workspace
         name: workspace.land(f"things/{name}.json", "{}") for name in ("back", "moved", "lost", "deleted", "never")
     }
     table, at = workspace.definition.bronze["things"], workspace.lake
-    discovery.enter("things", table, at)
+    intake.enter("things", table, at)
     ledger = tables.delta_table(at.ledger("things"))
     assert ledger is not None
     entries = {Path(row["path"]).stem: row for row in tables.dataset(ledger).to_table().to_pylist()}
@@ -45,6 +44,6 @@ def test_of_files_taken_away_those_are_found_that_are_there(workspace: Workspace
     assert "it was deleted by cleanSource" in lost[str(files["deleted"])][0]
     assert {name for name, path in files.items() if places.of(str(path)) != str(path)} == {"moved"}
     assert places.of(str(files["moved"])) == str(away / "moved.json")
-    before = reload.preview("things", table, at)
+    before = reread.preview("things", table, at)
     assert (before.files, before.archived) == (3, 1)
     assert before.missing == sorted(str(files[name]) for name in ("lost", "deleted"))

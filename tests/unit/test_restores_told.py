@@ -12,7 +12,8 @@ import pyarrow as pa
 import pytest
 from deltalake import write_deltalake
 
-from sluicegate.lake import offsets, tables
+from sluicegate.lake import log as lake_log
+from sluicegate.lake import offsets
 from sluicegate.lake.offsets import Lineage, Restore
 from tests.unit.test_marks import History
 
@@ -82,7 +83,7 @@ def test_a_restore_by_time_brings_back_a_version(tmp_path: Path, to: int) -> Non
     history = History(tmp_path)
     history.chunks = 3
     history.run()
-    stamps = {commit.version: commit.timestamp for commit in tables.commits(history.table)}
+    stamps = {commit.version: commit.timestamp for commit in lake_log.commits(history.table)}
     for version in (0, 1, 2):  # as if a day lay between them
         log = Path(history.uri) / "_delta_log" / f"{version:020}.json"
         day = int((datetime.now(UTC) - timedelta(days=9 - version)).timestamp() * 1000)
@@ -94,7 +95,7 @@ def test_a_restore_by_time_brings_back_a_version(tmp_path: Path, to: int) -> Non
         info = {"timestamp": 1, "operation": "RESTORE", "operationParameters": {"timestamp": "2026-01-01"}}
         log = Path(history.uri) / "_delta_log" / f"{3:020}.json"
         log.write_text(json.dumps({"commitInfo": info}))
-    newest = next(tables.commits(history.table, 1))
+    newest = next(lake_log.commits(history.table, 1))
     assert (newest.operation, newest.restored_to) == ("RESTORE", None)
     found, reached = history.state()
     assert found.restores == (Restore(to, 3),)

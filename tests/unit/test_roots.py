@@ -12,9 +12,10 @@ import pytest
 
 from sluicegate.bronze import reread_rows
 from sluicegate.flow.report import TableReport
-from sluicegate.jobs.reload import Reset
 from sluicegate.lake import tables
-from sluicegate.landing import clean_source, discovery, file_status, folders
+from sluicegate.landing import clean_source, discovery, file_status, folders, moved_files
+from sluicegate.landing import ledger as landing_ledger
+from sluicegate.landing.reread import Reset
 from sluicegate.monitor import status
 from sluicegate.storage import local_files
 from tests.unit.test_outcome import NAME, Place
@@ -69,15 +70,15 @@ def test_a_ledger_of_before_knows_its_folder_by_the_paths(tmp_path: Path) -> Non
     place = Place(tmp_path)
     place.land("a.json")
     found = discovery.discover(NAME, place.table, place.at)
-    ledger = discovery._create(place.at.ledger(NAME), discovery._stamped(found.new.slice(0, 0), 0))
-    discovery._append(ledger, found.new, {})
+    ledger = landing_ledger._create(place.at.ledger(NAME), landing_ledger._stamped(found.new.slice(0, 0), 0))
+    landing_ledger._append(ledger, found.new, {})
     (tmp_path / "sub").mkdir()
     (tmp_path / "sub/mounted").symlink_to(place.folder)
     assert folders.told(ledger) == ()
     copied = pa.table({**found.new.to_pydict(), "path": ["/data/elsewhere/x.json"]}, schema=found.new.schema)
     for others in ([], [copied]):  # the newest entry may be of a copy from somewhere else
         for files in others:
-            discovery._append(place.ledger(), files, {})
+            landing_ledger._append(place.ledger(), files, {})
         for way in (place.folder, tmp_path / "sub/mounted"):
             table = place.table.model_copy(update={"path": str(way)})
             assert discovery.discover(NAME, table, place.at).new.num_rows == 0
@@ -214,7 +215,7 @@ def test_a_file_that_changes_after_its_folder_was_moved_is_one_file(place: Place
     found = place.enter(allowOverwrites=True)
     assert told(found.new) == [("a.json", "replace")]
     path = found.new["path"][0].as_py()
-    assert folders.aliases(place.ledger(), {path}) == {path: f"{former}/a.json"}
+    assert moved_files.aliases(place.ledger(), {path}) == {path: f"{former}/a.json"}
     place.take()
     file_status.copy(place.at, NAME)
     assert place.states()[0] == ("a.json", "replaced")

@@ -19,10 +19,10 @@ from deltalake.exceptions import CommitFailedError
 
 from sluicegate import processes
 from sluicegate.errors import JavaMissing, LakeLocked, LakeUnsupported, StoreRefused, StoreUnreachable
-from sluicegate.lake import compaction, lease, tables
+from sluicegate.lake import compaction, layout, lease, log, tables
 from sluicegate.lake.lock import pipeline_lock, turn
 from sluicegate.settings import Settings
-from sluicegate.spark import jars, session
+from sluicegate.spark import configuration, jars, java
 from sluicegate.storage import aws, filesystems, store_errors
 from tests.s3_server import BUCKET, PASSWORD, Proxy, s3_server, seeded
 
@@ -36,11 +36,11 @@ def server() -> Iterator[str]:
 
 
 @pytest.fixture
-def at(server: str, request: pytest.FixtureRequest) -> tables.Lake:
-    return tables.Lake(f"s3a://{BUCKET}/{request.node.name}", "heart_rate")
+def at(server: str, request: pytest.FixtureRequest) -> layout.Lake:
+    return layout.Lake(f"s3a://{BUCKET}/{request.node.name}", "heart_rate")
 
 
-def another_process(at: tables.Lake, **changed: object) -> lease.Claim:
+def another_process(at: layout.Lake, **changed: object) -> lease.Claim:
     """A lease taken by a process of another machine."""
     claim = lease.taken(at.lock("pipeline"), "another run")
     assert isinstance(claim, lease.Claim)
@@ -50,7 +50,7 @@ def another_process(at: tables.Lake, **changed: object) -> lease.Claim:
     return there
 
 
-def test_a_lock_keeps_others_out_until_it_is_let_go(at: tables.Lake) -> None:
+def test_a_lock_keeps_others_out_until_it_is_let_go(at: layout.Lake) -> None:
     with pipeline_lock(at, "the first run"):
         with (
             pytest.raises(LakeLocked, match=r"is being written by the first run \(pid \d+ on .+, since 20"),
@@ -63,7 +63,7 @@ def test_a_lock_keeps_others_out_until_it_is_let_go(at: tables.Lake) -> None:
         pass
 
 
-def test_of_many_at_once_one_has_it(at: tables.Lake) -> None:
+def test_of_many_at_once_one_has_it(at: layout.Lake) -> None:
     inside, most, lock = [0], [0], threading.Lock()
 
     def work(name: str) -> None:
@@ -84,7 +84,7 @@ def test_of_many_at_once_one_has_it(at: tables.Lake) -> None:
     assert most == [1]
 
 
-def test_a_lease_that_nobody_renews_ends(at: tables.Lake) -> None:
+def test_a_lease_that_nobody_renews_ends(at: layout.Lake) -> None:
     another_process(at, until=time.time() + 2.0)
     began = time.monotonic()
     with pipeline_lock(at, "the next run", wait=300.0):
@@ -94,7 +94,7 @@ def test_a_lease_that_nobody_renews_ends(at: tables.Lake) -> None:
 @pytest.mark.parametrize("beyond", [-1.0, 0.0, 1.0])
 @pytest.mark.parametrize("renewed", [False, True], ids=["taken", "renewed"])
 def test_a_lease_LASTS_so_long_from_when_it_was_taken_or_renewed(
-    at: tables.Lake, monkeypatch: pytest.MonkeyPatch, renewed: bool, beyond: float
+    at: layout.Lake, monkeypatch: pytest.MonkeyPatch, renewed: bool, beyond: float
 ) -> None:
     now = 1_000_000.0
     monkeypatch.setattr(lease, "time", SimpleNamespace(time=lambda: now))
@@ -125,7 +125,7 @@ def test_a_lease_LASTS_so_long_from_when_it_was_taken_or_renewed(
     assert str(lease.holder(address)) == str(other)
 
 
-def test_a_lease_of_a_process_that_is_gone_is_taken_at_once(at: tables.Lake) -> None:
+def test_a_lease_of_a_process_that_is_gone_is_taken_at_once(at: layout.Lake) -> None:
     claim = another_process(at)
     dead = replace(claim, host=lease.Claim("", 0.0).host, pid=2**22 - 1, world=processes.world())
     assert lease._committed(tables.table_at(at.lock("pipeline")), dead)
@@ -134,7 +134,7 @@ def test_a_lease_of_a_process_that_is_gone_is_taken_at_once(at: tables.Lake) -> 
 
 
 @pytest.mark.parametrize("world", ["another machine's start/4026531836", ""], ids=["another", "unknown"])
-def test_a_lease_stands_whose_process_cannot_be_seen_from_here(at: tables.Lake, world: str) -> None:
+def test_a_lease_stands_whose_process_cannot_be_seen_from_here(at: layout.Lake, world: str) -> None:
     """A container may have this machine's name, and the number of its process means nothing here."""
     there = another_process(at, host=lease.Claim("", 0.0).host, pid=2**22 - 1, world=world)
     with pytest.raises(LakeLocked, match="another run"), pipeline_lock(at, "the next run", wait=0.0):
@@ -142,7 +142,7 @@ def test_a_lease_stands_whose_process_cannot_be_seen_from_here(at: tables.Lake, 
     assert lease._last(tables.table_at(at.lock("pipeline"))) == there
 
 
-def test_what_another_version_says_of_a_lease_is_left_out(at: tables.Lake) -> None:
+def test_what_another_version_says_of_a_lease_is_left_out(at: layout.Lake) -> None:
     with pipeline_lock(at, "a run"):
         table = tables.table_at(at.lock("pipeline"))
         said = json.dumps({**asdict(lease.Claim("a later version", time.time() + 60)), "colour": "red"})
@@ -151,7 +151,7 @@ def test_what_another_version_says_of_a_lease_is_left_out(at: tables.Lake) -> No
         assert str(lease.holder(at.lock("pipeline"))).startswith("a later version (pid")
 
 
-def test_a_lease_is_renewed_as_long_as_work_goes_on(at: tables.Lake, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_lease_is_renewed_as_long_as_work_goes_on(at: layout.Lake, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(lease, "RENEWED_AFTER", 0.05)
     with pipeline_lock(at, "a long run"):
         first = lease._last(tables.table_at(at.lock("pipeline")))
@@ -164,7 +164,7 @@ def test_a_lease_is_renewed_as_long_as_work_goes_on(at: tables.Lake, monkeypatch
 
 
 @pytest.mark.parametrize("usual", [signal.default_int_handler, signal.SIG_IGN], ids=["usual", "ignored"])
-def test_work_is_stopped_whose_lease_another_has(at: tables.Lake, monkeypatch: pytest.MonkeyPatch, usual: Any) -> None:
+def test_work_is_stopped_whose_lease_another_has(at: layout.Lake, monkeypatch: pytest.MonkeyPatch, usual: Any) -> None:
     """Also where Ctrl-C is ignored, as by what a script starts in its background."""
     monkeypatch.setattr(lease, "RENEWED_AFTER", 0.2)
 
@@ -185,7 +185,7 @@ def test_work_is_stopped_whose_lease_another_has(at: tables.Lake, monkeypatch: p
         signal.signal(signal.SIGINT, former)
 
 
-def test_a_turn_tells_of_whoever_holds_the_lock(at: tables.Lake) -> None:
+def test_a_turn_tells_of_whoever_holds_the_lock(at: layout.Lake) -> None:
     with turn(at, "a task") as holder:
         assert holder is None
         with turn(at, "another task") as first:
@@ -197,12 +197,12 @@ def test_a_turn_tells_of_whoever_holds_the_lock(at: tables.Lake) -> None:
 def test_no_other_store_can_be_locked() -> None:
     with (
         pytest.raises(LakeUnsupported, match="neither on a local disk nor on S3"),
-        pipeline_lock(tables.Lake("abfss://a@b/lake", "p"), "a run"),
+        pipeline_lock(layout.Lake("abfss://a@b/lake", "p"), "a run"),
     ):
         pytest.fail("it was taken")
 
 
-def test_a_lock_outlives_faults(at: tables.Lake, server: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_lock_outlives_faults(at: layout.Lake, server: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Errors, throttling, and answers that are lost after the server has done what it was asked for."""
     with Proxy(server, seeded(7, 0.08)) as proxy:
         monkeypatch.setenv("AWS_ENDPOINT_URL", proxy.url)
@@ -216,9 +216,9 @@ def test_settings_of_spark_have_the_server_and_no_keys(monkeypatch: pytest.Monke
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "hush")
     monkeypatch.setattr(jars, "found", lambda **_: [])
     local = Settings.of(lake="/lake", landing="/landing", master="local[2]")
-    assert not [key for key in session.spark_conf(local, archive=False) if "s3" in key]
+    assert not [key for key in configuration.spark_conf(local, archive=False) if "s3" in key]
     for settings in (replace(local, lake="s3a://b/lake"), replace(local, landing="s3a://b/in")):
-        conf = session.spark_conf(settings, archive=False)
+        conf = configuration.spark_conf(settings, archive=False)
         assert conf["spark.hadoop.fs.s3a.endpoint"] == server
         assert conf["spark.hadoop.fs.s3a.endpoint.region"] == "us-east-1"
         assert conf["spark.hadoop.fs.s3a.path.style.access"] == "true"
@@ -226,7 +226,7 @@ def test_settings_of_spark_have_the_server_and_no_keys(monkeypatch: pytest.Monke
         assert "who" not in conf.values()
     for name in ("AWS_ENDPOINT_URL", "AWS_REGION"):
         monkeypatch.delenv(name)
-    amazon = session.spark_conf(replace(local, lake="s3a://b/lake"), archive=False)
+    amazon = configuration.spark_conf(replace(local, lake="s3a://b/lake"), archive=False)
     assert not {"endpoint", "endpoint.region", "path.style.access"} & {
         k.removeprefix("spark.hadoop.fs.s3a.") for k in amazon
     }
@@ -235,14 +235,14 @@ def test_settings_of_spark_have_the_server_and_no_keys(monkeypatch: pytest.Monke
 def test_jars_that_s3_needs_are_asked_for(tmp_path: object, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SLUICEGATE_JARS", str(tmp_path))
     with pytest.raises(JavaMissing, match="the jars for it are not in") as error:
-        session.spark_conf(Settings.of(lake="s3a://b/lake", master="local[2]"), archive=False)
+        configuration.spark_conf(Settings.of(lake="s3a://b/lake", master="local[2]"), archive=False)
     assert "`make setup S3=1`" in error.value.hint
 
 
 def test_the_hadoop_of_the_jars_is_that_of_spark() -> None:
     (ours,) = [jar for jar in jars.read(jars.S3_LOCK) if jar.file.startswith("hadoop-aws-")]
     version = ours.coordinate.rsplit(":", 1)[1]
-    assert (session.spark_home() / "jars" / f"hadoop-client-api-{version}.jar").is_file()
+    assert (java.spark_home() / "jars" / f"hadoop-client-api-{version}.jar").is_file()
 
 
 def test_a_person_may_write_s3() -> None:
@@ -259,7 +259,7 @@ def test_a_person_may_write_s3() -> None:
     ],
 )
 def test_what_a_store_refuses_is_a_sentence(
-    at: tables.Lake, server: str, fate: int | str, kind: type[Exception], message: str, monkeypatch: pytest.MonkeyPatch
+    at: layout.Lake, server: str, fate: int | str, kind: type[Exception], message: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with Proxy(server, lambda *_: fate) as proxy:
         monkeypatch.setenv("AWS_ENDPOINT_URL", "http://127.0.0.1:1" if fate == "closed" else proxy.url)
@@ -274,14 +274,14 @@ def test_what_a_store_refuses_is_a_sentence(
             assert "\x1b" not in told.cause
 
 
-def test_tables_are_written_read_and_put_together(at: tables.Lake, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_tables_are_written_read_and_put_together(at: layout.Lake, monkeypatch: pytest.MonkeyPatch) -> None:
     rows = pa.table({"n": [1, 2]})
     tables.write(at.events, rows)
     tables.write(tables.table_at(at.events), rows, mode="append")
     table = tables.table_at(at.events)
     assert sorted(tables.dataset(table).to_table()["n"].to_pylist()) == [1, 1, 2, 2]
     assert tables.above(table, "n", 1).to_table()["n"].to_pylist() == [2, 2]
-    assert any("add" in action for action in tables.actions(at.events, 0))
+    assert any("add" in action for action in log.actions(at.events, 0))
     monkeypatch.setattr(tables, "MANY_FILES", 2)
     late = tables.table_at(at.events)
     assert compaction.put_together(table, "n")
@@ -291,7 +291,7 @@ def test_tables_are_written_read_and_put_together(at: tables.Lake, monkeypatch: 
     assert tables.delta_table(at.ledger("nothing")) is None
 
 
-def test_keys_are_looked_for_in_the_environment(at: tables.Lake) -> None:
+def test_keys_are_looked_for_in_the_environment(at: layout.Lake) -> None:
     assert not {"AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"} & set(filesystems.options(at.events) or {})
     assert os.environ["AWS_SECRET_ACCESS_KEY"] == PASSWORD
     with aws.given({"AWS_SECRET_ACCESS_KEY": "of one wait in the triggerer"}):

@@ -16,7 +16,8 @@ import pytest
 
 from scripts import setup
 from sluicegate.errors import JavaMissing
-from sluicegate.spark import jars, session
+from sluicegate.spark import jars
+from sluicegate.spark import java as spark_java
 
 pytestmark = pytest.mark.unit
 
@@ -163,17 +164,17 @@ def test_a_job_takes_any_java_from_JAVA_AT_LEAST_on_as_set_up_does(
     tmp_path: Path, java: Java, version: str, beyond: int
 ) -> None:
     """Told by what it prints, and by the file that most vendors put beside it."""
-    assert setup.java_release(version) - session.JAVA_AT_LEAST == beyond
+    assert setup.java_release(version) - spark_java.JAVA_AT_LEAST == beyond
     programs = [java(tmp_path / name / "bin", f'openjdk version "{version}" 2024-01-16') for name in ("said", "told")]
     (tmp_path / "told" / "release").write_text(f'IMPLEMENTOR="N/A"\nJAVA_VERSION="{version}"\n')
     for program in map(str, programs):
         if beyond >= 0:
-            assert session.java_version(program) == version
+            assert spark_java.java_version(program) == version
             continue
         with pytest.raises(JavaMissing, match=rf"Spark needs Java 17 or newer, and {program} is Java {version}"):
-            session.java_version(program)
+            spark_java.java_version(program)
     with pytest.raises(JavaMissing, match="does not say its version"):
-        session.java_version(str(java(tmp_path / "odd", 'openjdk version "?"')))
+        spark_java.java_version(str(java(tmp_path / "odd", 'openjdk version "?"')))
 
 
 @pytest.mark.parametrize(

@@ -12,8 +12,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sluicegate.jobs import layer as layer_job
-from sluicegate.jobs import parallel as module
-from sluicegate.jobs.parallel import each, side_by_side
+from sluicegate.jobs.parallel import side_by_side
+from sluicegate.storage import concurrent
+from sluicegate.storage.concurrent import each
 from tests.conftest import Workspace
 
 pytestmark = pytest.mark.unit
@@ -65,7 +66,7 @@ def _meet(barrier: threading.Barrier) -> None:
 
 
 def test_looks_are_many_at_a_time_and_their_answers_in_order(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "LOOKS", 3)
+    monkeypatch.setattr(concurrent, "LOOKS", 3)
     three = threading.Barrier(3)  # none gets past it alone
 
     def look(number: int) -> int:

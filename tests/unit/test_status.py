@@ -14,14 +14,15 @@ import pytest
 from deltalake import CommitProperties, DeltaTable, Transaction, write_deltalake
 
 from sluicegate.errors import AccountingError, DefinitionError, UserError
+from sluicegate.flow import flows
 from sluicegate.flow.finding import Finding
 from sluicegate.flow.progress import progress
 from sluicegate.flow.report import RunReport
-from sluicegate.jobs import reload
-from sluicegate.lake import tables as lake_tables
-from sluicegate.landing import discovery, file_status
-from sluicegate.monitor import backlog, plan, status, verify
+from sluicegate.lake import log
+from sluicegate.landing import file_status, intake, reread
+from sluicegate.monitor import backlog, status, verify
 from sluicegate.run import pipeline as run_pipeline
+from sluicegate.run import submit as run_submit
 from sluicegate.run.request import Request
 from tests.by_hand import records, taken_in
 from tests.conftest import Workspace
@@ -113,7 +114,7 @@ def test_a_table_that_waits_for_another_is_not_overdue(things: Workspace) -> Non
 def test_files_of_the_ledger_that_bronze_has_not_read_are_told(workspace: Workspace) -> None:
     for number in range(3):
         workspace.land(f"recordings/{number}.json", "[]")
-    discovery.enter("recordings_bronze", workspace.definition.bronze["recordings_bronze"], workspace.lake)
+    intake.enter("recordings_bronze", workspace.definition.bronze["recordings_bronze"], workspace.lake)
     assert waits(workspace) == {"recordings_bronze": "3 files of its ledger wait"}
     assert overdue(workspace, LONG_AGO) == ["recordings_bronze"]
 
@@ -126,7 +127,7 @@ def test_files_that_waited_and_are_in_no_ledger_are_told(workspace: Workspace) -
     now = datetime.now(UTC)
     assert unread(now) == {"recordings_bronze": "1 file that landed before it are not read"}
     assert unread(now - timedelta(hours=1)) == {}  # it came while the run went on
-    discovery.enter("recordings_bronze", workspace.definition.bronze["recordings_bronze"], workspace.lake)
+    intake.enter("recordings_bronze", workspace.definition.bronze["recordings_bronze"], workspace.lake)
     workspace.land("recordings/b.json", "[]", age=60)
     assert unread(now) == {}  # files were entered while the run went on; what is left came later, however old it looks
 
@@ -152,12 +153,12 @@ def test_records_that_are_wrong_are_told_by_identity_with_what_mends_them(
 
 def committed(workspace: Workspace, name: str, path: str, said: Mapping[str, Any] = MappingProxyType({})) -> None:
     """What bronze commits of the last chunk of its ledger, which has one file, with one record."""
-    now = progress(plan.flows(workspace.definition, workspace.lake, "bronze")[name])
+    now = progress(flows.flows(workspace.definition, workspace.lake, "bronze")[name])
     ours = {"chunk": now.until, "files": 1, "failed": {}, "seen": -1, **said}
     rows = {"_chunk": pa.array([now.until], pa.int64()), "_pos": pa.array([0], pa.int64()), "source_file": [path],
             "_corrupt_record": pa.nulls(1, pa.string()), "_rescued_data": pa.nulls(1, pa.string())}  # fmt: skip
     properties = CommitProperties(
-        custom_metadata={"userMetadata": json.dumps({lake_tables.METADATA: ours})},
+        custom_metadata={"userMetadata": json.dumps({log.METADATA: ours})},
         app_transactions=[Transaction(now.app_id, now.until)],
     )
     write_deltalake(workspace.uri(name), pa.table(rows), mode="append", commit_properties=properties)
@@ -167,7 +168,7 @@ def committed(workspace: Workspace, name: str, path: str, said: Mapping[str, Any
 def test_a_file_is_compared_with_what_it_says_itself_to_have(workspace: Workspace, records_said: int | None) -> None:
     path = str(workspace.land("recordings/a.json", "[]"))
     name = "recordings_bronze"
-    discovery.enter(name, workspace.definition.bronze[name], workspace.lake)
+    intake.enter(name, workspace.definition.bronze[name], workspace.lake)
     committed(workspace, name, path, {} if records_said is None else {"manifest": {path: records_said}})
     file_status.copy(workspace.lake, name)  # it counts what is in the table, and so cannot tell what is not
     found = verify.findings(workspace.definition, workspace.settings)
@@ -180,7 +181,7 @@ def test_a_run_that_ended_right_behind_its_commit_has_lost_nothing(workspace: Wo
     """What became of its files comes on record with the next run: nothing is to be read again for that."""
     name = "recordings_bronze"
     path = str(workspace.land("recordings/a.json", "[]"))
-    discovery.enter(name, workspace.definition.bronze[name], workspace.lake)
+    intake.enter(name, workspace.definition.bronze[name], workspace.lake)
     committed(workspace, name, path, {"manifest": {path: 1}})
     what = "what became of 1 file is not on record yet, as a run ended right behind its commit"
     unsaid = Finding("behind", name, what, "sluicegate run heart_rate")
@@ -197,7 +198,7 @@ def test_reloading_a_file_mends_that_nothing_is_known_of_it(workspace: Workspace
     of_files = workspace.definition.bronze[name]
     for number in range(2):
         path = str(workspace.land(f"recordings/{number}.json", "[]"))
-        discovery.enter(name, of_files, workspace.lake)
+        intake.enter(name, of_files, workspace.lake)
         committed(workspace, name, path)
     file_status.copy(workspace.lake, name)
     first = str(workspace.folder / "landing/recordings/0.json")
@@ -205,7 +206,7 @@ def test_reloading_a_file_mends_that_nothing_is_known_of_it(workspace: Workspace
     mend = f"sluicegate reload heart_rate {name} --files {first}"
     unknown = Finding("wrong", name, f"nothing is known of what became of {first}", mend)
     assert verify.findings(workspace.definition, workspace.settings) == [unknown]
-    assert discovery.enter(name, of_files, workspace.lake, reload.Reload((first,)).look).new.num_rows == 1
+    assert intake.enter(name, of_files, workspace.lake, reread.Reload((first,)).look).new.num_rows == 1
     DeltaTable(workspace.uri(name)).delete(f"source_file = '{first}'")
     committed(workspace, name, first)
     file_status.copy(workspace.lake, name)
@@ -218,20 +219,20 @@ def test_what_mends_a_file_of_a_former_landing_folder_is_told_by_its_name_now(wo
     name = "recordings_bronze"
     of_files = workspace.definition.bronze[name]
     was = workspace.land("recordings/a.json", "[]")
-    discovery.enter(name, of_files, workspace.lake)
+    intake.enter(name, of_files, workspace.lake)
     committed(workspace, name, str(was))
     file_status.copy(workspace.lake, name)
     folder = was.parent.rename(workspace.folder / "elsewhere")
     of_files = of_files.model_copy(update={"path": str(folder)})
-    assert discovery.enter(name, of_files, workspace.lake).moved.num_rows == 1
-    now = progress(plan.flows(workspace.definition, workspace.lake, "bronze")[name])
+    assert intake.enter(name, of_files, workspace.lake).moved.num_rows == 1
+    now = progress(flows.flows(workspace.definition, workspace.lake, "bronze")[name])
     nothing = DeltaTable(workspace.uri(name)).to_pyarrow_table().slice(0, 0)
     past = CommitProperties(app_transactions=[Transaction(now.app_id, now.until)])
     write_deltalake(workspace.uri(name), nothing, mode="append", commit_properties=past)
     DeltaTable(workspace.uri(name)).delete()
     found = verify.findings(workspace.definition, workspace.settings)
     assert [one.mend for one in found] == [f"sluicegate reload heart_rate {name} --files {folder}/a.json"]
-    again = reload.Reload((f"{folder}/a.json",)).look(name, of_files, workspace.lake).new
+    again = reread.Reload((f"{folder}/a.json",)).look(name, of_files, workspace.lake).new
     assert again.select(["path", "action"]).to_pylist() == [{"path": f"{folder}/a.json", "action": "replace"}]
 
 
@@ -299,7 +300,7 @@ def test_files_are_told_by_what_became_of_them(workspace: Workspace) -> None:
     assert told() == []
     for number in range(3):
         workspace.land(f"recordings/{number}.json", "[]", age=100 - number)
-    discovery.enter("recordings_bronze", workspace.definition.bronze["recordings_bronze"], workspace.lake)
+    intake.enter("recordings_bronze", workspace.definition.bronze["recordings_bronze"], workspace.lake)
     workspace.land("recordings/1.json", "[1]", age=50)
     workspace.land("recordings/new.json", "[]", age=40)
     workspace.land("recordings/young.json", "[]", age=0)
@@ -320,7 +321,7 @@ def submitted(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, ...]]:
         jobs.append((layer, *extra))
         return RunReport(pipeline, layer)
 
-    monkeypatch.setattr(run_pipeline, "submit", submit)
+    monkeypatch.setattr(run_submit, "submit", submit)
     return jobs
 
 

@@ -12,10 +12,10 @@ from typing import Any
 import pytest
 
 from sluicegate.settings import Settings
+from sluicegate.spark import configuration, java
 from tests.airflow_runs import context_of
 from tests.conftest import Workspace
 from tests.unit.test_dag import airflow_home as airflow_home
-from tests.unit.test_dag import session
 
 pytestmark = [pytest.mark.unit, pytest.mark.usefixtures("airflow_home")]
 
@@ -136,9 +136,9 @@ def test_the_triggerer_finds_them_and_keeps_them_from_other_waits(landed: Settin
 def test_a_job_gets_them_in_its_environment_and_nowhere_else(
     landed: Settings, server: Server, workspace: Workspace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(session, "java", lambda: "/usr/bin/java")
-    monkeypatch.setattr(session, "java_version", lambda _: "17")
-    monkeypatch.setattr(session, "spark_conf", lambda _, **__: {})
+    monkeypatch.setattr(java, "java", lambda: "/usr/bin/java")
+    monkeypatch.setattr(java, "java_version", lambda _: "17")
+    monkeypatch.setattr(configuration, "spark_conf", lambda _, **__: {})
     monkeypatch.setenv("AIRFLOW_CONN_SPARK_DEFAULT", '{"conn_type": "spark", "host": "local[2]"}')
     monkeypatch.delenv("AIRFLOW_CONN_LANDING")
     monkeypatch.setenv("AIRFLOW_CONN_OTHER", server.connection())

@@ -26,9 +26,9 @@ from fsspec.implementations.memory import MemoryFileSystem
 
 from sluicegate.definition.bronze import BronzeTable
 from sluicegate.errors import LakeUnsupported, LandingMissing, SluicegateError, SourceError, StoreUnreachable
-from sluicegate.jobs.copy_into import Copy
-from sluicegate.lake import tables
-from sluicegate.landing import discovery, file_status
+from sluicegate.lake import layout, tables
+from sluicegate.landing import discovery, file_status, intake
+from sluicegate.landing.copy import Copy
 from sluicegate.storage import filesystems, local_files
 
 pytestmark = pytest.mark.unit
@@ -120,8 +120,8 @@ def store(request: pytest.FixtureRequest, tmp_path: Path) -> Store:
 
 
 @pytest.fixture
-def at(tmp_path: Path) -> tables.Lake:
-    return tables.Lake(str(tmp_path / "lake"), "stores")
+def at(tmp_path: Path) -> layout.Lake:
+    return layout.Lake(str(tmp_path / "lake"), "stores")
 
 
 def table(store: Store, **options: Any) -> BronzeTable:
@@ -132,7 +132,7 @@ def later(seconds: float = 60) -> datetime:
     return datetime.now(UTC) + timedelta(seconds=seconds)
 
 
-def look(store: Store, at: tables.Lake, now: datetime | None = None, **options: Any) -> discovery.Discovery:
+def look(store: Store, at: layout.Lake, now: datetime | None = None, **options: Any) -> discovery.Discovery:
     """Looks a minute from now, when all has settled."""
     return discovery.discover(NAME, table(store, **options), at, now or later())
 
@@ -160,7 +160,7 @@ def names(store: Store, files: Any) -> list[str]:
     return sorted(path[len(store.folder) + 1 :] for path in paths)
 
 
-def test_files_of_all_folders_with_their_sizes_and_times(store: Store, at: tables.Lake) -> None:
+def test_files_of_all_folders_with_their_sizes_and_times(store: Store, at: layout.Lake) -> None:
     before = datetime.now(UTC) - timedelta(seconds=2)  # S3 gives whole seconds
     store.put("a.json", b"1")
     store.put("x/y/z/b.json", b"22")
@@ -173,7 +173,7 @@ def test_files_of_all_folders_with_their_sizes_and_times(store: Store, at: table
     assert set(found["action"].to_pylist()) == {"read"}
 
 
-def test_odd_names_are_those_that_fsspec_opens(store: Store, at: tables.Lake) -> None:
+def test_odd_names_are_those_that_fsspec_opens(store: Store, at: layout.Lake) -> None:
     for name in ODD:
         store.put(name, name.encode())
     found = look(store, at).new
@@ -189,7 +189,7 @@ def test_odd_names_are_those_that_fsspec_opens(store: Store, at: tables.Lake) ->
 
 @pytest.mark.parametrize("seconds", [1_700_000_000_000, -99_999_999_999])
 def test_a_time_that_python_has_no_word_for_stops_nothing(
-    seconds: int, tmp_path: Path, at: tables.Lake, monkeypatch: pytest.MonkeyPatch
+    seconds: int, tmp_path: Path, at: layout.Lake, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Milliseconds that were set for seconds: not all disks keep them, so the one that does is played."""
     path = tmp_path / "landing/a.json"
@@ -197,14 +197,14 @@ def test_a_time_that_python_has_no_word_for_stops_nothing(
     path.write_text("{}")
     monkeypatch.setattr(filesystems.Walk, "files", lambda _: iter([(str(path), 2, seconds * 1_000_000)]))
     of_files = BronzeTable(path=str(path.parent), format="json", settleSeconds=0)
-    assert discovery.enter("b", of_files, at).new.num_rows == 1
+    assert intake.enter("b", of_files, at).new.num_rows == 1
     assert [entry["state"] for entry in file_status.fates(at, "b").to_pylist()] == ["waiting"]
     seen = filesystems._moment(seconds * 1_000_000)
     assert file_status.fates(at, "b")["modification_time"].to_pylist() == [seen]  # cleanSource compares the two
-    assert not discovery.enter("b", of_files, at).new.num_rows
+    assert not intake.enter("b", of_files, at).new.num_rows
 
 
-def test_hidden_and_temporary_names_are_left_out(store: Store, at: tables.Lake) -> None:
+def test_hidden_and_temporary_names_are_left_out(store: Store, at: layout.Lake) -> None:
     for name in (
         "_SUCCESS",
         ".crc",
@@ -221,7 +221,7 @@ def test_hidden_and_temporary_names_are_left_out(store: Store, at: tables.Lake) 
     assert names(store, look(store, at).new) == ["a.json", "a.tmp.json", "k=_v/b.json", "tmp", "x_/y.json"]
 
 
-def test_which_files_the_definition_lets_in(store: Store, at: tables.Lake) -> None:
+def test_which_files_the_definition_lets_in(store: Store, at: layout.Lake) -> None:
     for name in ("a.json", "x/b.json", "x.json/c.csv"):
         store.put(name)
     assert names(store, look(store, at, pathGlobFilter="*.json").new) == ["a.json", "x/b.json"]
@@ -233,7 +233,7 @@ def test_which_files_the_definition_lets_in(store: Store, at: tables.Lake) -> No
     assert look(store, at, modifiedBefore=then).new.num_rows == 0
 
 
-def test_young_files_settle_and_those_from_another_clock_do_not_wait(store: Store, at: tables.Lake) -> None:
+def test_young_files_settle_and_those_from_another_clock_do_not_wait(store: Store, at: layout.Lake) -> None:
     store.put("a.json")
     young = look(store, at, now=datetime.now(UTC), settleSeconds=30.0)
     assert (young.new.num_rows, names(store, young.settling)) == (0, ["a.json"])
@@ -242,10 +242,10 @@ def test_young_files_settle_and_those_from_another_clock_do_not_wait(store: Stor
     assert names(store, look(store, at, now=later(-3600), settleSeconds=30.0).new) == ["a.json"]
 
 
-def test_a_file_that_lands_again_has_changed(store: Store, at: tables.Lake) -> None:
+def test_a_file_that_lands_again_has_changed(store: Store, at: layout.Lake) -> None:
     store.put("a.json", b"1")
     store.put("b.json", b"1")
-    discovery.enter(NAME, table(store), at, lambda *of: discovery.discover(*of, now=later()))
+    intake.enter(NAME, table(store), at, lambda *of: discovery.discover(*of, now=later()))
     assert (look(store, at).new.num_rows, look(store, at).changed.num_rows) == (0, 0)
     time.sleep(0 if isinstance(store, Local) else 1.1)
     store.put("a.json", b"2")  # as long as it was
@@ -256,20 +256,20 @@ def test_a_file_that_lands_again_has_changed(store: Store, at: tables.Lake) -> N
     assert (names(store, again.new), again.new["action"].to_pylist()) == (["a.json", "b.json"], ["replace", "replace"])
 
 
-def test_what_was_there_before(store: Store, at: tables.Lake) -> None:
+def test_what_was_there_before(store: Store, at: layout.Lake) -> None:
     store.put("old.json")
     later_on = table(store, includeExistingFiles=False, settleSeconds=0.0)
-    assert discovery.enter(NAME, later_on, at).new.num_rows == 0
+    assert intake.enter(NAME, later_on, at).new.num_rows == 0
     store.put("new.json")
     assert names(store, look(store, at, includeExistingFiles=False).new) == ["new.json"]
 
 
-def test_a_folder_that_is_missing_and_one_that_was_emptied(store: Store, at: tables.Lake) -> None:
+def test_a_folder_that_is_missing_and_one_that_was_emptied(store: Store, at: layout.Lake) -> None:
     nowhere = BronzeTable(path=f"{store.folder}/nowhere", format="json")
     with pytest.raises(LandingMissing, match="nowhere does not exist"):
         discovery.discover(NAME, nowhere, at)
     store.put("a.json")
-    discovery.enter(NAME, table(store), at, lambda *of: discovery.discover(*of, now=later()))
+    intake.enter(NAME, table(store), at, lambda *of: discovery.discover(*of, now=later()))
     store.remove("a.json")
     if isinstance(store, Bucket):
         store.remove("")  # a folder of S3 is its objects: nothing of it is left
@@ -278,14 +278,14 @@ def test_a_folder_that_is_missing_and_one_that_was_emptied(store: Store, at: tab
         discovery.discover(NAME, nowhere, at)
 
 
-def test_one_file_as_the_landing(store: Store, at: tables.Lake) -> None:
+def test_one_file_as_the_landing(store: Store, at: layout.Lake) -> None:
     store.put("a.json")
     store.put("b.json")
     one = BronzeTable(path=f"{store.folder}/a.json", format="json")
     assert names(store, discovery.discover(NAME, one, at, later()).new) == ["a.json"]
 
 
-def test_named_files_are_copied_whatever_they_are_called(store: Store, at: tables.Lake) -> None:
+def test_named_files_are_copied_whatever_they_are_called(store: Store, at: layout.Lake) -> None:
     for name in ("a.tmp", "x/b.json~", "c.json", "_d.json", "x/_e/f.json"):
         store.put(name)
     any_table = table(store, pathGlobFilter="*.csv")
@@ -304,7 +304,7 @@ def test_named_files_are_copied_whatever_they_are_called(store: Store, at: table
 
 @pytest.mark.parametrize("count", [4, 5, 6, 10, 11])
 def test_more_objects_than_one_answer_of_s3_holds(
-    s3: Any, at: tables.Lake, monkeypatch: pytest.MonkeyPatch, count: int
+    s3: Any, at: layout.Lake, monkeypatch: pytest.MonkeyPatch, count: int
 ) -> None:
     """An answer has 1,000 objects, here 5: the client is asked to come back for the others all the same."""
     from moto.s3.models import S3Backend
@@ -325,10 +325,10 @@ def test_more_objects_than_one_answer_of_s3_holds(
     assert len(answers) >= -(-count // 5)
 
 
-def test_a_bucket_is_the_same_by_both_schemes(s3: Any, at: tables.Lake) -> None:
+def test_a_bucket_is_the_same_by_both_schemes(s3: Any, at: layout.Lake) -> None:
     store = Bucket(s3, "s3a")
     store.put("a.json", b"1")
-    discovery.enter(NAME, table(store, settleSeconds=0), at)
+    intake.enter(NAME, table(store, settleSeconds=0), at)
     other = BronzeTable(path=store.folder.replace("s3a://", "s3://"), format="json")
     assert discovery.discover(NAME, other, at, later()).new.num_rows == 0
     store.put("b.json")
@@ -337,7 +337,7 @@ def test_a_bucket_is_the_same_by_both_schemes(s3: Any, at: tables.Lake) -> None:
     assert (names(store, found.new), names(store, found.changed)) == (["b.json"], ["a.json"])
 
 
-def test_markers_of_folders_are_no_files(s3: Any, at: tables.Lake) -> None:
+def test_markers_of_folders_are_no_files(s3: Any, at: layout.Lake) -> None:
     store = Bucket(s3, "s3a")
     for name in ("sub/", "sub_$folder$"):
         store.put(name, b"")
@@ -345,7 +345,7 @@ def test_markers_of_folders_are_no_files(s3: Any, at: tables.Lake) -> None:
     assert names(store, look(store, at).new) == ["sub/a.json"]
 
 
-def test_a_bucket_that_is_missing(s3: Any, at: tables.Lake) -> None:
+def test_a_bucket_that_is_missing(s3: Any, at: layout.Lake) -> None:
     with pytest.raises(LandingMissing, match="cannot be listed") as caught:
         discovery.discover(NAME, BronzeTable(path="s3a://no-such-bucket/in", format="json"), at)
     assert "NO_SUCH_BUCKET" in caught.value.cause
@@ -355,7 +355,7 @@ def test_a_bucket_that_is_missing(s3: Any, at: tables.Lake) -> None:
     ("status", "code", "kind"), [(403, "AccessDenied", LandingMissing), (500, "InternalError", StoreUnreachable)]
 )
 def test_a_server_that_refuses(
-    s3: Any, at: tables.Lake, monkeypatch: pytest.MonkeyPatch, status: int, code: str, kind: type[SluicegateError]
+    s3: Any, at: layout.Lake, monkeypatch: pytest.MonkeyPatch, status: int, code: str, kind: type[SluicegateError]
 ) -> None:
     class Refuse(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
@@ -389,7 +389,7 @@ def test_a_server_that_refuses(
 
 @pytest.mark.parametrize("count", [0, 3, 4, 5, 9])
 def test_a_listing_is_made_in_parts_of_AT_ONCE(
-    tmp_path: Path, at: tables.Lake, monkeypatch: pytest.MonkeyPatch, count: int
+    tmp_path: Path, at: layout.Lake, monkeypatch: pytest.MonkeyPatch, count: int
 ) -> None:
     monkeypatch.setattr(filesystems, "AT_ONCE", 4)
     store = Local(tmp_path)
@@ -401,7 +401,7 @@ def test_a_listing_is_made_in_parts_of_AT_ONCE(
     assert names(store, found) == [f"{number}.json" for number in range(count)]
 
 
-def test_pipes_and_names_that_are_no_text(tmp_path: Path, at: tables.Lake) -> None:
+def test_pipes_and_names_that_are_no_text(tmp_path: Path, at: layout.Lake) -> None:
     """Spark can open none of these; and by the name that is shown for one, another file would be read twice."""
     store = Local(tmp_path)
     store.put("a.json")
@@ -420,7 +420,7 @@ def test_pipes_and_names_that_are_no_text(tmp_path: Path, at: tables.Lake) -> No
     assert refused(store, found) == {"pipe.json": local_files.NO_FILE, **no_text}
 
 
-def test_links_that_lead_out_of_landing_are_refused_and_told(tmp_path: Path, at: tables.Lake) -> None:
+def test_links_that_lead_out_of_landing_are_refused_and_told(tmp_path: Path, at: layout.Lake) -> None:
     """Whoever may land a link must not have any file ingested that this process may read."""
     store = Local(tmp_path)
     store.put("a.json")
@@ -449,7 +449,7 @@ def test_links_that_lead_out_of_landing_are_refused_and_told(tmp_path: Path, at:
     assert discovery.below(NAME, str(reached)).num_rows == 1
 
 
-def test_a_file_that_links_within_landing_name_again_is_one_file(tmp_path: Path, at: tables.Lake) -> None:
+def test_a_file_that_links_within_landing_name_again_is_one_file(tmp_path: Path, at: layout.Lake) -> None:
     store = Local(tmp_path)
     store.put("2026-01-01/a.json")
     store.put(".staged/b.json")
@@ -475,7 +475,7 @@ def test_a_file_that_links_within_landing_name_again_is_one_file(tmp_path: Path,
 def test_one_unreadable_folder_does_not_stop_the_others() -> None:
     with tempfile.TemporaryDirectory() as outer:
         os.chmod(outer, 0o755)
-        store, at = Local(Path(outer)), tables.Lake(f"{outer}/lake", "stores")
+        store, at = Local(Path(outer)), layout.Lake(f"{outer}/lake", "stores")
         for name in ("a.json", "lost+found/b.json", ".Trash-0/c.json", "open/d.json", "open/shut/e.json"):
             store.put(name)
         closed = [Path(store.folder) / name for name in ("lost+found", ".Trash-0", "open/shut")]
@@ -488,11 +488,11 @@ def test_one_unreadable_folder_does_not_stop_the_others() -> None:
         assert names(store, found.new) == ["a.json", "open/d.json"]
         # What is hidden would not be read in any case.
         assert refused(store, found) == dict.fromkeys(("lost+found/", "open/shut/"), "Permission denied")
-        discovery.enter(NAME, table(store, settleSeconds=0), at)
+        intake.enter(NAME, table(store, settleSeconds=0), at)
         assert look(store, at).new.num_rows == 0
 
 
-def test_a_folder_of_another_store_without_rights(at: tables.Lake, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_folder_of_another_store_without_rights(at: layout.Lake, monkeypatch: pytest.MonkeyPatch) -> None:
     store, ls = Memory(), MemoryFileSystem.ls
     monkeypatch.setattr(MemoryFileSystem, "find", AbstractFileSystem.find)  # as stores have it that list folders
     for name in ("a.json", "closed/b.json"):
@@ -524,7 +524,7 @@ def test_a_landing_folder_without_rights(tmp_path: Path) -> None:
 
 
 def test_an_entry_that_cannot_be_looked_at_does_not_stop_the_others(
-    tmp_path: Path, at: tables.Lake, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, at: layout.Lake, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A mount of the network that answers of one folder with an error, in the middle of it too."""
     store = Local(tmp_path)
@@ -557,7 +557,7 @@ def test_an_entry_that_cannot_be_looked_at_does_not_stop_the_others(
     assert names(store, look(store, at).new) == ["a.json", "bad/b.json", "bad/c.json", "good/d.json"]
 
 
-def test_a_store_that_nobody_here_knows(at: tables.Lake) -> None:
+def test_a_store_that_nobody_here_knows(at: layout.Lake) -> None:
     with pytest.raises(LandingMissing, match="cannot be listed") as caught:
         discovery.discover(NAME, BronzeTable(path="nowhere://bucket/in", format="json"), at)
     assert "nowhere" in caught.value.cause
@@ -569,10 +569,10 @@ def test_a_lake_can_be_wherever_delta_rs_can_work(tmp_path: Path) -> None:
         root = f"{tmp_path}/a{character}b"
         if character in refused:
             with pytest.raises(LakeUnsupported, match=re.escape(root)) as raised:
-                tables.Lake(root, "p")
+                layout.Lake(root, "p")
             assert raised.value.cause.endswith(f"cannot work below {character}")
         else:
-            uri = tables.Lake(root, "p").table("gold", "t")
+            uri = layout.Lake(root, "p").table("gold", "t")
             tables.write(uri, pa.table({"n": [1]}))
             tables.write(tables.table_at(uri), pa.table({"n": [2]}), mode="append")
             assert tables.rows(tables.delta_table(uri)) == 2

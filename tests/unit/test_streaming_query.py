@@ -9,7 +9,7 @@ import pytest
 from sluicegate.definition import Pipeline, load
 from sluicegate.definition.streaming_query import Unkeyed, keys
 from sluicegate.errors import DefinitionError, Mistake
-from sluicegate.flow import stream_checkpoint
+from sluicegate.flow import flows, stream_checkpoint
 from sluicegate.monitor import plan
 from sluicegate.settings import Settings
 from sluicegate.sql.query import Query
@@ -102,7 +102,7 @@ def test_the_plan_says_which_mode_and_a_definition_with_another_is_another(tmp_p
                    "mode: append, withWatermark: {at: 2 hours}", "refresh: full"):  # fmt: skip
         pipeline = defined(tmp_path, f'sql: "{WINDOWED}", {fields}')
         settings = Settings.of(str(tmp_path / "lake"), str(tmp_path / "landing"), tmp_path)
-        flow = plan.flows(pipeline, plan.lake_tables.Lake(settings.lake, "p"), "gold")["of_t"]
+        flow = flows.flows(pipeline, plan.layout.Lake(settings.lake, "p"), "gold")["of_t"]
         seen.add(flow.fingerprint)
         way = pipeline.gold["of_t"].upkeep()
         assert flow.added is (way.way == "stream") is ("mode" in fields)

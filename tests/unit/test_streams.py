@@ -21,11 +21,12 @@ from sluicegate import processes
 from sluicegate.cli import app
 from sluicegate.errors import DefinitionError, LandingMissing, SluicegateError, UserError
 from sluicegate.jobs import continuous
-from sluicegate.jobs.continuous import Continuous, interval, next_tick
+from sluicegate.jobs.continuous import Continuous
 from sluicegate.lake import lock
-from sluicegate.lake.tables import Lake
+from sluicegate.lake.layout import Lake
 from sluicegate.monitor import streams
 from sluicegate.monitor.streams import Registration, Stream
+from sluicegate.run.continuous import interval, next_tick
 from sluicegate.times import time_span
 from tests.conftest import Workspace
 

@@ -33,7 +33,7 @@ CROSSED: dict[str, str] = {
     "landing.clean_source.BATCH": "tests/unit/test_clean_source.py::test_files_are_taken_away_in_parts_of_BATCH",
     "landing.ledger_index.AT_ONCE": "tests/unit/test_outcome.py::test_files_are_looked_up_in_parts_of_AT_ONCE",
     "lake.tables.MANY_FILES": "tests/unit/test_tiers.py::test_files_are_put_together_once_there_are_MANY_FILES",
-    "landing.discovery.ATTEMPTS": "tests/unit/test_outcome.py::test_discoveries_give_up_after_ATTEMPTS",
+    "landing.intake.ATTEMPTS": "tests/unit/test_outcome.py::test_discoveries_give_up_after_ATTEMPTS",
     "landing.file_status.AT_ONCE": "tests/unit/test_outcome.py::test_outcomes_of_many_files_are_made_out_in_parts",
     "storage.filesystems.AT_ONCE": "tests/unit/test_stores.py::test_a_listing_is_made_in_parts_of_AT_ONCE",
     "airflow.operators.reconcile.RECORDS": "tests/unit/test_account.py::test_up_to_a_limit_each_record_is_looked_for",
@@ -60,8 +60,7 @@ CROSSED: dict[str, str] = {
     "maintenance.optimize_vacuum.SMALL": "tests/spark/test_maintain.py::"
     "test_what_is_SMALL_to_who_looks_is_put_together_by_spark",
     "frames.data_skipping.RANGES": "tests/unit/test_nearby.py::test_there_are_no_more_than_so_many_RANGES",
-    "silver.pseudonyms.SHORTEST": "tests/unit/test_pseudonyms.py::"
-    "test_a_key_has_at_least_as_many_bytes_as_the_SHORTEST",
+    "pii_key.SHORTEST": "tests/unit/test_pseudonyms.py::test_a_key_has_at_least_as_many_bytes_as_the_SHORTEST",
     "flow.report.SHOWN": "tests/unit/test_note.py::test_so_many_files_are_SHOWN_and_all_are_counted",
     "tools.scaffold.group_files.LOOKED": "tests/unit/test_new.py::"
     "test_files_of_several_shapes_are_told_apart_if_all_are_LOOKED_at",
@@ -70,7 +69,7 @@ CROSSED: dict[str, str] = {
     "tools.scaffold.sniff.BYTES": "tests/unit/test_new.py::"
     "test_a_file_of_no_more_than_so_many_BYTES_is_looked_at_to_its_end",
     "tools.scaffold.sniff.ROWS": "tests/unit/test_new.py::test_no_more_than_so_many_ROWS_of_a_file_are_looked_at",
-    "spark.session.JAVA_AT_LEAST": "tests/unit/test_setup.py::"
+    "spark.java.JAVA_AT_LEAST": "tests/unit/test_setup.py::"
     "test_a_job_takes_any_java_from_JAVA_AT_LEAST_on_as_set_up_does",
     "monitor.streams.SILENCE": "tests/unit/test_streams.py::test_a_run_elsewhere_is_dead_after_SILENCE",
     "airflow.openlineage.NEWEST": "tests/unit/test_lineage.py::"
@@ -118,7 +117,7 @@ EXEMPT = {
     "tools.testing.given.APART": TIME,
     "flow.stream_checkpoint.BASE": "a word of Delta's own",
     "jobs.continuous.LOOK": TIME,
-    "jobs.continuous.SHORTEST": TIME,
+    "run.continuous.SHORTEST": TIME,
     "tools.demo.demo.SHOWN": LOOKS,
     "gold.exact_sum.COUNT": SHAPE,
     "gold.exact_sum.PLACES": SHAPE,
@@ -131,7 +130,7 @@ EXEMPT = {
     "processes.GRACE": TIME,
     "run.pipeline.LONGEST_WAIT": TIME,
     "tools.scaffold.render._WIDTH": LOOKS,
-    "jobs.parallel.LOOKS": "how many at a time; the results come in their order",
+    "storage.concurrent.LOOKS": "how many at a time; the results come in their order",
     "tools.simulators.engine.DAY": SAMPLE,
     "tools.simulators.engine._DIGITS": SAMPLE,
     "tools.simulators.heart_rate.EVERY": SAMPLE,

@@ -13,7 +13,7 @@ import pytest
 from deltalake import CommitProperties, DeltaTable
 from deltalake.exceptions import CommitFailedError
 
-from sluicegate.lake import compaction, tables
+from sluicegate.lake import compaction, log, tables
 
 pytestmark = pytest.mark.unit
 
@@ -49,7 +49,7 @@ def test_files_are_put_together_once_there_are_MANY_FILES(
     if beyond < 0:
         return
     assert len(table.file_uris()) == 1
-    (commit,) = tables.commits(table, 1)
+    (commit,) = log.commits(table, 1)
     assert (commit.ours, commit.overwrites) == ({"folders": ["/a"]}, False)
     for kind, number in (("add", 1), ("remove", version + 1)):
         told = actions(uri, table.version(), kind)

@@ -16,7 +16,7 @@ from sluicegate.errors import NotVerified
 from sluicegate.flow.finding import Finding
 from sluicegate.flow.report import ERROR, FINDING, REPORT, RunReport
 from sluicegate.jobs import verify
-from sluicegate.spark import session
+from sluicegate.spark import configuration, java, submit
 from tests.airflow_runs import context_of
 from tests.by_hand import records, taken_in
 from tests.conftest import Workspace
@@ -66,9 +66,9 @@ def test_a_definition_that_asks_for_it_has_a_dag_for_it(proved: Workspace) -> No
 
 
 def test_its_task_submits_the_job_though_nothing_waits(proved: Workspace, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(session, "java", lambda: "/usr/bin/java")
-    monkeypatch.setattr(session, "java_version", lambda _: "17")
-    monkeypatch.setattr(session, "spark_conf", lambda _, **__: {"spark.app.id": "fake"})
+    monkeypatch.setattr(java, "java", lambda: "/usr/bin/java")
+    monkeypatch.setattr(java, "java_version", lambda _: "17")
+    monkeypatch.setattr(configuration, "spark_conf", lambda _, **__: {"spark.app.id": "fake"})
     monkeypatch.setenv("AIRFLOW_CONN_SPARK_DEFAULT", '{"conn_type": "spark", "host": "local[2]"}')
     program = proved.folder / "spark-submit"
     program.write_text(f'#!/bin/sh\necho "$@" > {proved.folder}/arguments\n')
@@ -79,7 +79,7 @@ def test_its_task_submits_the_job_though_nothing_waits(proved: Workspace, monkey
     task.render_template_fields(context)
     task.execute(context)
     arguments = (proved.folder / "arguments").read_text()
-    assert f"{session.job_file('verify')} --pipeline heart_rate " in arguments
+    assert f"{submit.job_file('verify')} --pipeline heart_rate " in arguments
     assert arguments.rstrip().endswith("--sample=10")
 
 
@@ -147,7 +147,7 @@ def test_what_the_job_finds_in_gold_is_told_with_the_rest(proved: Workspace, mon
         asked.extend(given)
         return [sys.executable, "-c", f"print({chr(10).join(lines)!r})"]
 
-    monkeypatch.setattr(session, "submit_command", command)
+    monkeypatch.setattr(submit, "submit_command", command)
     done = CliRunner().invoke(app.app, ["status", "heart_rate", "--verify", "--sample", "10%", *places(proved)])
     assert done.exit_code == 1
     assert done.stdout.splitlines()[-2:] == [

@@ -18,6 +18,7 @@ import pyarrow as pa
 from sluicegate.definition import load
 from sluicegate.gold import query_analysis
 from sluicegate.jobs.layer import Job
+from sluicegate.lake import layout, log
 from sluicegate.lake import tables as lake_tables
 from sluicegate.settings import Settings
 from sluicegate.spark.session import configured
@@ -51,7 +52,7 @@ class World:
         self.random = Random(self.seed)
         self.tables = tables(self.random)
         self.where = Settings.of(str(self.folder / "lake"), str(self.folder / "landing"), self.folder / "pipelines")
-        self.at = lake_tables.Lake(self.where.lake, "w")
+        self.at = layout.Lake(self.where.lake, "w")
         self.texts = self._texts()
         self._define()
         self.next_id = 0
@@ -174,7 +175,7 @@ class World:
 
     def strategy(self, name: str) -> str:
         """How a gold table was made the last time."""
-        last = lake_tables.last_commit_of_ours(lake_tables.delta_table(self.at.table("gold", name)))
+        last = log.last_commit_of_ours(lake_tables.delta_table(self.at.table("gold", name)))
         said = (last.ours or {}) if last is not None else {}
         return f"{said.get('strategy')}, {said.get('because')}, all: {said.get('all')}"
 

@@ -66,16 +66,16 @@ class CheckRequest(ApprovalOperator):
 
     def _preview(self, pipeline: Pipeline, request: Request) -> list[str]:
         """What would be done to each table, for the person who is to decide."""
-        from sluicegate.jobs import reload  # not above: parsing a DAG file needs neither pyarrow nor deltalake
-        from sluicegate.lake import tables
+        from sluicegate.lake import layout, tables
+        from sluicegate.landing import reread  # not above: parsing a DAG file needs neither pyarrow nor deltalake
 
-        at = tables.Lake(self.settings.lake, pipeline.name)
+        at = layout.Lake(self.settings.lake, pipeline.name)
         lines = []
         for layer in LAYERS:
             for name in request.names(pipeline, layer):
                 bronze = pipeline.bronze.get(name)
                 if bronze is not None and bronze.of_files and tables.delta_table(at.ledger(name)) is not None:
-                    lines += [f"{name}: {line}" for line in reload.preview(name, bronze, at).sentences(False)]
+                    lines += [f"{name}: {line}" for line in reread.preview(name, bronze, at).sentences(False)]
                 else:
                     rows = tables.rows(tables.delta_table(at.table(layer, name)))
                     lines.append(f"{name}: its {rows:,} rows are replaced by those that today's definition gives")

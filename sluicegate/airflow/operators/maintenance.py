@@ -44,12 +44,12 @@ class Maintenance(Upkeep):
         super().__init__(job="maintain", **kwargs)
 
     def _idle(self, pipeline: Pipeline, request: object) -> str:
-        from sluicegate.lake import tables as lake_tables
-        from sluicegate.maintenance import (
-            optimize_vacuum,  # not above: parsing a DAG file needs neither pyarrow nor deltalake
-        )
+        from sluicegate.lake import layout
 
-        tables = optimize_vacuum.look(pipeline, lake_tables.Lake(self.settings.lake, pipeline.name))
+        # not above: parsing a DAG file needs neither pyarrow nor deltalake
+        from sluicegate.maintenance import optimize_vacuum
+
+        tables = optimize_vacuum.look(pipeline, layout.Lake(self.settings.lake, pipeline.name))
         return "" if any(table.due for table in tables) else "has nothing to gain"
 
 
@@ -80,7 +80,7 @@ class Catalog(Upkeep):
         super().__init__(job="catalog", **kwargs)
 
     def _idle(self, pipeline: Pipeline, request: object) -> str:
-        from sluicegate.lake import tables as lake_tables
+        from sluicegate.lake import layout
         from sluicegate.maintenance import catalog
 
-        return "" if catalog.due(pipeline, lake_tables.Lake(self.settings.lake, pipeline.name)) else "has no new table"
+        return "" if catalog.due(pipeline, layout.Lake(self.settings.lake, pipeline.name)) else "has no new table"

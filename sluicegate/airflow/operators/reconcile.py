@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from airflow.sdk import Context
 
     from sluicegate.definition import Pipeline
-    from sluicegate.lake.tables import Commit
+    from sluicegate.lake.log import Commit
     from sluicegate.monitor.backlog import Waiting
     from sluicegate.settings import Settings
 
@@ -55,12 +55,11 @@ class Account(BaseOperator):
             AirflowFailException: something does not add up; no retry changes that.
             AirflowException: a table is behind that this run should have brought up to date.
         """
+        from sluicegate.lake.layout import Lake
         from sluicegate.lake.lock import pipeline_lock
-        from sluicegate.lake.tables import Lake
-        from sluicegate.monitor import (  # not above: parsing a DAG file needs neither pyarrow nor deltalake
-            backlog,
-            verify,
-        )
+
+        # not above: parsing a DAG file needs neither pyarrow nor deltalake
+        from sluicegate.monitor import backlog, verify
 
         run = context["dag_run"]
         try:
@@ -104,15 +103,16 @@ class Account(BaseOperator):
 
 
 def _tables(pipeline: Pipeline, settings: Settings, run_id: str, waiting: list[Waiting]) -> list[dict[str, Any]]:
+    from sluicegate.lake import layout, log
     from sluicegate.lake import tables as lake_tables
 
     waits = {one.table: one.what for one in waiting}
-    at = lake_tables.Lake(settings.lake, pipeline.name)
+    at = layout.Lake(settings.lake, pipeline.name)
     found = []
     for layer in LAYERS:
         for name in pipeline.names(layer):
             table = lake_tables.delta_table(at.table(layer, name))
-            last = lake_tables.last_commit_of_ours(table)
+            last = log.last_commit_of_ours(table)
             said = last.ours if last is not None and last.ours and last.ours.get("run_id") == run_id else {}
             beside = {"quarantined": at.quarantine(name), "set aside": at.set_aside(name)} if layer == "silver" else {}
             counts = {what: lake_tables.rows(lake_tables.delta_table(uri)) for what, uri in beside.items()}

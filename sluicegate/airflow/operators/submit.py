@@ -18,6 +18,7 @@ from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOpe
 from airflow.sdk import Asset, Connection
 from airflow.sdk.exceptions import AirflowException, AirflowNotFoundException, AirflowRescheduleException
 
+from sluicegate import console
 from sluicegate.airflow import openlineage
 from sluicegate.airflow.assets import news
 from sluicegate.airflow.connections import environment, with_store
@@ -27,7 +28,7 @@ from sluicegate.definition import load
 from sluicegate.errors import SluicegateError, UserError
 from sluicegate.flow import report
 from sluicegate.settings import Settings
-from sluicegate.spark import cluster, session
+from sluicegate.spark import cluster, java, submit
 
 if TYPE_CHECKING:
     from airflow.providers.openlineage.extractors import OperatorLineage
@@ -64,8 +65,8 @@ class SluicegateJob(SparkSubmitOperator):
 
     def __init__(self, *, pipeline: str, layer: Layer, settings: Settings, **kwargs: Any) -> None:
         super().__init__(
-            application=str(session.job_file(layer)),
-            application_args=session.job_arguments(pipeline, settings, ["--run-info", RUN_INFO]),
+            application=str(submit.job_file(layer)),
+            application_args=submit.job_arguments(pipeline, settings, ["--run-info", RUN_INFO]),
             name=f"{pipeline}.{layer}",
             **kwargs,
         )
@@ -119,7 +120,7 @@ class SluicegateJob(SparkSubmitOperator):
         self._show = partial(context["ti"].xcom_push, SparkUI().xcom_key)
         try:
             # Not by `env_vars`, which the provider gives to pods and to YARN's own process, but not to a driver here.
-            with environment(session.submit_env()):
+            with environment(submit.submit_env()):
                 super().execute(context)
         except AirflowException:
             # Its message is the whole command line, and the reason stands far below.
@@ -132,7 +133,7 @@ class SluicegateJob(SparkSubmitOperator):
 
         Now, since its listener asks in a fork of this process, which has none of the threads that delta-rs works in.
         """
-        from sluicegate.lake.tables import Lake
+        from sluicegate.lake.layout import Lake
 
         if not openlineage.enabled():
             return
@@ -149,7 +150,7 @@ class SluicegateJob(SparkSubmitOperator):
 
     def _publish(self, pipeline: Pipeline, context: Context) -> None:
         """Has Airflow make an event for each table that changed, and for no other."""
-        from sluicegate.lake.tables import Lake
+        from sluicegate.lake.layout import Lake
 
         def last(about: Asset) -> dict[str, Any]:
             events = list(context["inlet_events"][about].ascending(False).limit(1))
@@ -187,12 +188,12 @@ class SluicegateJob(SparkSubmitOperator):
         """
         asked_for = request.arguments(self.layer) if request else ()
         self.application_args = [*(self.application_args or ()), *asked_for]
-        session.java_version(session.java())
-        self.conf = session.job_conf(self.layer, replace(self.settings, master=self._master())) | (self.conf or {})
+        java.java_version(java.java())
+        self.conf = submit.job_conf(self.layer, replace(self.settings, master=self._master())) | (self.conf or {})
         if file := cluster.properties_file():
             self.properties_file = self.properties_file or str(file)
         # By its path: a spark-submit that happens to be first on PATH may be of another Spark.
-        self._spark_binary = self._spark_binary or str(session.spark_home() / "bin" / "spark-submit")
+        self._spark_binary = self._spark_binary or str(java.spark_home() / "bin" / "spark-submit")
 
     def _master(self) -> str:
         """The master that the job will be given; the provider's own rules make it from the connection."""
@@ -224,10 +225,10 @@ class SluicegateJob(SparkSubmitOperator):
         for line in lines:
             if line.startswith((report.REPORT, report.ERROR)):
                 self._last = line
-            elif line.startswith(report.PAGE):
-                self._show(line.removeprefix(report.PAGE).strip())
-            elif line.startswith(report.LOGGED):
-                self.logged_as = line.removeprefix(report.LOGGED).strip()
+            elif line.startswith(console.PAGE):
+                self._show(line.removeprefix(console.PAGE).strip())
+            elif line.startswith(console.LOGGED):
+                self.logged_as = line.removeprefix(console.LOGGED).strip()
             else:
                 self._tail.append(line.rstrip())
             yield line
@@ -263,8 +264,8 @@ def alone(pipeline: str, settings: Settings, context: Context) -> Iterator[None]
     Raises:
         AirflowRescheduleException: another is at work; the task is to come back, which is none of its retries.
     """
+    from sluicegate.lake.layout import Lake
     from sluicegate.lake.lock import turn
-    from sluicegate.lake.tables import Lake
 
     with turn(Lake(settings.lake, pipeline), who(context)) as holder:
         if holder is not None:

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 from sqlglot import exp
 from sqlglot.tokenizer_core import TokenType
 
-from sluicegate.schema.values import quoted
 from sluicegate.sql import query_shape
+from sluicegate.sql.identifiers import quoted
 from sluicegate.sql.tokens import QuerySyntax, Span, Tokens, parsed
 
 if TYPE_CHECKING:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from sluicegate.schema.values import quoted
+from sluicegate.sql.identifiers import quoted
 from sluicegate.sql.join_keys import Tie
 from sluicegate.sql.tokens import Span
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from sqlglot import exp
 
-from sluicegate.schema.values import quoted
+from sluicegate.sql.identifiers import quoted
 from sluicegate.sql.join_keys import Tie, ties
 from sluicegate.sql.query import Query
 from sluicegate.sql.scopes import Scope, Source, columns_of

@@ -24,9 +24,9 @@ from typing import Literal
 from sqlglot import exp
 from sqlglot.tokenizer_core import TokenType
 
-from sluicegate.schema.values import quoted
 from sluicegate.sql import query_shape
 from sluicegate.sql.clauses import select_list
+from sluicegate.sql.identifiers import quoted
 from sluicegate.sql.refresh.expressions import Exchange, Expressions, Left
 from sluicegate.sql.refresh.group_by import MOMENTS, ONE_ROW, PARTIAL, SUMS, Call, Grouped
 from sluicegate.sql.refresh.joins import CannotFollow, read_from

@@ -19,14 +19,15 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 from deltalake import QueryBuilder
 
+from sluicegate.console import say
 from sluicegate.definition import load
 from sluicegate.errors import SluicegateError
-from sluicegate.flow.report import RunReport, say
-from sluicegate.lake import tables
+from sluicegate.flow.report import RunReport
+from sluicegate.lake import layout, tables
 from sluicegate.monitor.plan import pending
 from sluicegate.monitor.status import status
 from sluicegate.settings import Settings
-from sluicegate.spark.session import ROOT
+from sluicegate.spark.submit import ROOT
 from sluicegate.tools.demo.local_airflow import USER, LocalAirflow, interrupt_on_termination
 
 if TYPE_CHECKING:
@@ -137,7 +138,7 @@ def _watch(airflow: LocalAirflow, dag: str, run_id: str) -> SluicegateError | No
                 continue
             states[name, attempt] = now
             say(f"{time.monotonic() - began:6.1f} s  {name:<16} {now.replace('_', ' ')}")
-            if now == "success" and name in tables.LAYERS:
+            if now == "success" and name in layout.LAYERS:
                 _say_report(airflow.result(dag, run_id, name))
             elif now == "deferred":  # what landed is still settling; else a run for which files wait needs none
                 airflow.start_triggerer()
@@ -172,7 +173,7 @@ def _failure(airflow: LocalAirflow, dag: str, run_id: str, task: str, attempt: i
 
 
 def _show(pipeline: Pipeline, settings: Settings) -> None:
-    at = tables.Lake(settings.lake, pipeline.name)
+    at = layout.Lake(settings.lake, pipeline.name)
     for name in pipeline.gold:
         table = tables.delta_table(at.table("gold", name))
         if table is None:
@@ -234,7 +235,7 @@ def _next(pipeline: Pipeline, settings: Settings, given: str | None) -> None:
 
 def _first_days(pipeline: Pipeline, settings: Settings) -> str:
     """The first two days of the gold table as SQL; empty when it has no rows."""
-    table = tables.delta_table(tables.Lake(settings.lake, pipeline.name).table("gold", "daily_patient_avg"))
+    table = tables.delta_table(layout.Lake(settings.lake, pipeline.name).table("gold", "daily_patient_avg"))
     first = _ask(table, "SELECT min(date) AS day FROM t")[0]["day"] if table is not None else None
     return f"DATE '{first:%Y-%m-%d}' AND DATE '{first + timedelta(days=1):%Y-%m-%d}'" if first else ""
 

@@ -12,7 +12,7 @@ from sqlglot.errors import TokenError
 from sqlglot.tokenizer_core import TokenType
 
 from sluicegate.definition.fields import IDENTIFIER, RESERVED
-from sluicegate.schema.values import quoted
+from sluicegate.sql.identifiers import quoted
 from sluicegate.sql.types import REFUSED
 
 # Names of types that are common names of columns, too, and mean them wherever a column can stand.

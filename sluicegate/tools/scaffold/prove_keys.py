@@ -21,8 +21,8 @@ from pyarrow import parquet
 
 from sluicegate.errors import SourceError
 from sluicegate.tools.scaffold import csv_dialect, sniff
+from sluicegate.tools.scaffold.column import Column
 from sluicegate.tools.scaffold.sniff import Look
-from sluicegate.tools.scaffold.suggest import Column
 
 MOST_ROWS = 5_000_000
 """Rows of a table beyond which no key is proved: each takes some bytes of memory and some microseconds."""

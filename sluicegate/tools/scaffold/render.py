@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from sluicegate.schema.values import literal
+from sluicegate.sql.identifiers import literal
 from sluicegate.tools.scaffold import suggest
+from sluicegate.tools.scaffold.column import Column
 from sluicegate.tools.scaffold.naming import ident, scalar, told
-from sluicegate.tools.scaffold.suggest import Column
 from sluicegate.tools.scaffold.table import NewTable, inner_numbers
 
 SCHEMA = "# yaml-language-server: $schema=../../docs/pipeline.schema.json"

@@ -6,21 +6,20 @@ import dataclasses
 import itertools
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from sluicegate.tools.scaffold.infer_types import NUMBERS, TIMES, Found, words
+from sluicegate.tools.scaffold.column import _ID, Column
+from sluicegate.tools.scaffold.infer_types import NUMBERS, words
 
 if TYPE_CHECKING:
     from sluicegate.tools.scaffold.prove_keys import Proof
+
 
 FEWEST = 10
 """Rows below which nothing is made of values that differ, unless a column's name says the same."""
 
 MOST_CANDIDATES = 3
 """Sets of columns that are tried as keys, by all rows."""
-
-_ID = {"id", "uuid", "guid", "key", "mrn", "sku", "isbn", "ean"}
-_NUMBERED = {"number", "nr", "no", "code"}  # these name things if they are unique, and often count or sort them
 _WHEN = ("time", "timestamp", "ts", "datetime", "date", "day", "at", "on", "created", "ordered", "event")
 _LATEST = {"updated", "modified", "changed", "version", "revision", "sequence"}
 _PERSONAL = {
@@ -37,43 +36,6 @@ _NEVER_SUMMED = {
     "year", "month", "day", "hour", "lat", "lon", "lng", "latitude", "longitude", "zip", "version", "revision", "rank",
     "sequence", "port", "level", "status", "type", "week", "quarter",
 }  # fmt: skip
-
-
-@dataclass(frozen=True)
-class Column:
-    """A column of a table that is to be.
-
-    Attributes:
-        field: its name in the files.
-        name: its name in silver.
-        found: what its values are.
-        values: its values in the rows that were looked at, NULL for the words that stand for it.
-    """
-
-    field: str
-    name: str
-    found: Found
-    values: list[Any] = dataclasses.field(repr=False)
-
-    @property
-    def words(self) -> set[str]:
-        """The words of its name."""
-        return set(words(self.field))
-
-    @property
-    def full(self) -> bool:
-        """Whether each row has a value."""
-        return bool(self.values) and all(value is not None for value in self.values)
-
-    @property
-    def id_like(self) -> bool:
-        """Whether it names things, by its own name."""
-        return bool((_ID | _NUMBERED) & self.words) and self.found.kind in ("BIGINT", "STRING", "DECIMAL")
-
-    @property
-    def is_time(self) -> bool:
-        """Whether its values are times or days."""
-        return self.found.kind in TIMES
 
 
 @dataclass(frozen=True)

@@ -9,12 +9,13 @@ from typing import Any
 
 from sluicegate.errors import SourceError, Where
 from sluicegate.tools.scaffold import infer_types
+from sluicegate.tools.scaffold.column import Column
 from sluicegate.tools.scaffold.csv_dialect import numbered
 from sluicegate.tools.scaffold.infer_types import Found
 from sluicegate.tools.scaffold.naming import column_name, in_bronze, sayable
 from sluicegate.tools.scaffold.prove_keys import prove
 from sluicegate.tools.scaffold.sniff import ROWS, Look, Number
-from sluicegate.tools.scaffold.suggest import Column, Guess, candidates, guess
+from sluicegate.tools.scaffold.suggest import Guess, candidates, guess
 
 
 @dataclass(frozen=True)

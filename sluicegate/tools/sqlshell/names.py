@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from sqlglot import exp
 
-from sluicegate.lake.tables import Lake
+from sluicegate.lake.layout import Lake
 from sluicegate.sql.order_by import Ordering
 from sluicegate.tools.sqlshell import errors
 

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from sluicegate.bronze import avro_header
 from sluicegate.lake.tables import delta_table
-from sluicegate.schema.values import quoted
+from sluicegate.sql.identifiers import quoted
 from sluicegate.tools.testing.model import CaseStep, TableGiven, Wrong
 from sluicegate.tools.testing.rows import typed
 from sluicegate.tools.testing.values import shown

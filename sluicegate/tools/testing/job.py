@@ -12,11 +12,11 @@ from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 
+from sluicegate import console, pii_key
 from sluicegate.errors import CaseError, CasesFailed
 from sluicegate.flow import report
 from sluicegate.flow.report import RunReport
-from sluicegate.jobs import layer as layer_job
-from sluicegate.silver import pseudonyms
+from sluicegate.jobs import base
 from sluicegate.spark import session
 from sluicegate.tools.testing.case_files import choose, load
 from sluicegate.tools.testing.model import Case
@@ -29,12 +29,12 @@ KEY = b"the key of all cases, which is no secret"
 
 def main(argv: Sequence[str] | None = None) -> int:
     """The whole of ``spark_jobs/cases.py``; the exit codes are those of ``jobs.layer.main``."""
-    return layer_job.guarded(lambda: _run(parser().parse_args(argv)))
+    return base.guarded(lambda: _run(parser().parse_args(argv)))
 
 
 def parser() -> argparse.ArgumentParser:
     """The command line of ``spark_jobs/cases.py``."""
-    made = layer_job.parser("cases")
+    made = base.parser("cases")
     made.description = "Tests a pipeline by its cases."
     made.add_argument("--case", action="append", metavar="NAME", help="only the case of this name; repeatable")
     made.add_argument("--matching", metavar="WORD", help="only cases with this in their name or their file's")
@@ -44,9 +44,9 @@ def parser() -> argparse.ArgumentParser:
 
 def _run(arguments: argparse.Namespace) -> RunReport:
     began = time.monotonic()
-    pipeline, _, _ = layer_job.subject(arguments)
+    pipeline, _, _ = base.subject(arguments)
     cases = choose(load(pipeline), arguments.matching, arguments.case or ())
-    os.environb[pseudonyms.VARIABLE.encode()] = KEY
+    os.environb[pii_key.VARIABLE.encode()] = KEY
     spark = session.open_session(f"{pipeline.name}.cases")
     place: AbstractContextManager[str] = (
         nullcontext(arguments.folder) if arguments.folder else tempfile.TemporaryDirectory(prefix="sluicegate-test-")
@@ -56,7 +56,7 @@ def _run(arguments: argparse.Namespace) -> RunReport:
             lambda case, at: run_case(spark, pipeline.folder.parent, pipeline.name, case, at),
             cases,
             Path(folder),
-            lambda result: report.say(f"{report.CASE} {json.dumps(result.as_dict())}"),
+            lambda result: console.say(f"{report.CASE} {json.dumps(result.as_dict())}"),
         )
     raise_for(pipeline.name, results)
     return RunReport(pipeline.name, "cases", seconds=time.monotonic() - began)

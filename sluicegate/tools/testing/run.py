@@ -11,10 +11,12 @@ from typing import TYPE_CHECKING, Any
 from sluicegate.definition import LAYERS, Layer, Pipeline, load
 from sluicegate.definition.fields import nearest
 from sluicegate.errors import Mistake, SluicegateError
+from sluicegate.flow import flows
 from sluicegate.flow.progress import progress
+from sluicegate.jobs import base
 from sluicegate.jobs import layer as layer_job
+from sluicegate.lake import layout
 from sluicegate.lake import tables as lake_tables
-from sluicegate.monitor import plan
 from sluicegate.settings import Settings
 from sluicegate.tools.testing import given
 from sluicegate.tools.testing.case_files import tables
@@ -105,7 +107,7 @@ class _Run:
     def __init__(self, spark: SparkSession, pipeline: Pipeline, case: Case, folder: Path) -> None:
         self.spark, self.case, self.folder = spark, case, folder
         self.pipeline = given.enclosed(pipeline, folder)
-        self.at = lake_tables.Lake(str(folder / "lake"), pipeline.name)
+        self.at = layout.Lake(str(folder / "lake"), pipeline.name)
         self.wanted = wanted(pipeline, case)
 
     def run(self, result: CaseResult) -> None:
@@ -190,7 +192,7 @@ class _Run:
         """Why a table is not there; empty where nothing is to be said."""
         for layer in LAYERS[1:]:
             if name in self.pipeline.names(layer):
-                return progress(plan.flows(self.pipeline, self.at, layer)[name]).why
+                return progress(flows.flows(self.pipeline, self.at, layer)[name]).why
         return "nothing of it landed" if name in self.pipeline.bronze else ""
 
     def _uri(self, name: str) -> str:
@@ -226,7 +228,7 @@ def _row(record: Mapping[str, Any], rows: Rows, kinds: Mapping[str, Any], place:
 
 
 def _readable(raised: Exception) -> SluicegateError:
-    return raised if isinstance(raised, SluicegateError) else layer_job.unexpected(raised)
+    return raised if isinstance(raised, SluicegateError) else base.unexpected(raised)
 
 
 def _found(table: DeltaTable, columns: Iterable[str]) -> list[Row]:

@@ -1,0 +1,74 @@
+"""``sluicegate run``."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from typing import Annotated
+
+import typer
+
+from sluicegate.cli import streams
+from sluicegate.cli.options import (
+    JsonOption,
+    LakeOption,
+    LandingOption,
+    MasterOption,
+    PipelineName,
+    PipelinesOption,
+    load_pipeline,
+    show_json,
+)
+from sluicegate.errors import UserError
+from sluicegate.settings import Settings
+
+
+def run(
+    pipeline: PipelineName,
+    layer: Annotated[str | None, typer.Option("--layer", help="Only this layer: bronze, silver or gold.")] = None,
+    since: Annotated[
+        str | None,
+        typer.Option("--from", help="Make again the interval that begins at this event time (UTC)."),
+    ] = None,
+    until: Annotated[str | None, typer.Option("--to", help="End of the interval, which does not belong to it.")] = None,
+    continuous: Annotated[bool, typer.Option("--continuous", help="Go on until Ctrl-C, in one Spark.")] = False,
+    every: Annotated[
+        str | None, typer.Option("--every", help="Time between two looks for work, as 4s; 10 seconds if not given.")
+    ] = None,
+    full_refresh: Annotated[
+        str | None,
+        typer.Option(
+            "--full-refresh", help="Make these tables again whole, as a,b, and what follows them; not files'."
+        ),
+    ] = None,
+    lake: LakeOption = None,
+    landing: LandingOption = None,
+    pipelines: PipelinesOption = None,
+    master: MasterOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Take what has landed through bronze, silver and gold: the spark-submit jobs in order, without Airflow.
+
+    Example: sluicegate run heart_rate --from 2024-03-01 --to 2024-03-02
+    """
+    from sluicegate.run import pipeline as of
+    from sluicegate.run.request import Request
+
+    settings = Settings.of(lake, landing, pipelines, master)
+    if continuous and not (since or until or full_refresh):
+        return streams.run_continuously(pipeline, settings, layer, every, as_json)
+    if continuous or every:
+        raise UserError("--continuous goes with --every, and not with an interval or a full refresh")
+    tell: Callable[[str], None] = (
+        (lambda line: print(line, file=sys.stderr, flush=True)) if as_json else (lambda line: print(line, flush=True))
+    )
+    definition = load_pipeline(pipeline, settings)
+    mode = "full-refresh" if full_refresh else "interval" if since or until else "incremental"
+    tables = [name.strip() for name in (full_refresh or "").split(",") if name.strip()]
+    asked = Request.of(definition, mode, since, until, tables)
+    if mode == "full-refresh":
+        reports = of.refresh(definition, settings, layer, tell, asked)
+    else:
+        reports = of.run(definition, settings, layer, tell, asked.interval)
+    if as_json:
+        show_json([report.as_dict() for report in reports])

@@ -1,0 +1,97 @@
+"""The type of a gold table's definition."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Literal
+
+from pydantic import ConfigDict, Field, model_validator
+
+from sluicegate.definition import streaming
+from sluicegate.definition.fields import Names, wrong
+from sluicegate.definition.table import MadeTable
+from sluicegate.sql.order_by import Ordering
+from sluicegate.sql.query import Query
+from sluicegate.sql.refresh.strategy import Upkeep, upkeep
+
+
+class GoldTable(MadeTable, streaming.Streamed):
+    """A table that is computed from silver: by a query, or by a Python function with the tables that it ``reads``.
+
+    Attributes:
+        sql: the query, as the name of a file in the pipeline's folder or as text.
+        python: a function in a file of the pipeline's folder, ``file.py:function``. It is called with the tables under
+            ``reads``, DataFrames by name, and returns the table's rows: all of them, whenever one of these changed.
+        reads_: ``reads`` of the definition: the tables that ``python`` is called with.
+        refresh: ``auto``: from what changed where that can be done; ``incremental``: only so, it is a mistake where it
+            cannot be done; ``full``: made again whole whenever silver changes.
+        mode: makes it a classic streaming aggregation, with an output mode of Structured Streaming: ``complete``: all
+            groups in each batch; ``update``: those that rows came for; ``append``: each once, when its time is over.
+        withWatermark: a column of times of the table that is read, and how far behind the newest of them rows may be.
+    """
+
+    reads_: Names = Field([], alias="reads")
+    refresh: Literal["auto", "incremental", "full"] = "auto"
+
+    model_config = ConfigDict(json_schema_extra={"oneOf": [{"required": ["sql"]}, {"required": ["python", "reads"]}]})
+
+    @model_validator(mode="after")
+    def _one_maker(self) -> GoldTable:
+        known = "a gold table has either sql, or python with reads"
+        if (self.sql is None) == (self.python is None):
+            code, given = ("missing-field", "neither") if self.sql is None else ("one-of", "both")
+            raise wrong(code, f"{known}, and this has {given}")
+        if self.is_python and not self.reads_:
+            raise wrong(
+                "missing-field", f"{known}, and this has no reads: the tables that {self.python} is called with"
+            )
+        if self.reads_ and not self.is_python:
+            raise wrong("one-of", f"{known}: a query says itself what it reads, and this has sql and reads")
+        if self.is_python and self.mode:
+            raise wrong("one-of", "mode makes a streaming aggregation of a query, and this table is made by python")
+        return self
+
+    @model_validator(mode="after")
+    def _one_way(self) -> GoldTable:
+        if self.mode is not None and self.refresh != "auto":
+            raise wrong("one-of", f"refresh: {self.refresh} and mode: {self.mode} are two ways to keep it: give one")
+        return self
+
+    def upkeep(self, schemas: Mapping[str, Sequence[str]] | None = None) -> Upkeep:
+        """How it is kept up to date, as far as its text tells; see ``sql.refresh.strategy.upkeep``."""
+        if self.mode:
+            return Upkeep("stream", streaming.kept(self.mode))
+        if self.is_python:
+            return Upkeep("whole", "a Python function makes it, which does not tell what a change does", "a query")
+        found = upkeep(self.query.text, schemas)
+        if self.refresh == "full":
+            return replace(found, way="whole", why="refresh is full", cheaper="refresh: auto")
+        return found
+
+    @property
+    def query(self) -> Query:
+        """The query of a table that has ``sql``."""
+        if self._query is None:
+            raise LookupError("a gold table gets its query when its definition is loaded, if it has one")
+        return self._query
+
+    @property
+    def reads(self) -> list[str]:
+        """All tables that are read; the first is the one whose changes are followed."""
+        return self._query.tables if self._query else self.reads_
+
+    @property
+    def fingerprint(self) -> str:
+        """SHA-256 of what makes its rows; comments and white space of a query do not change it."""
+        if self._transform is None:
+            return self.query.fingerprint
+        return hashlib.sha256(
+            "\0".join([str(self.python), self._transform.fingerprint, *self.reads_]).encode()
+        ).hexdigest()
+
+    @property
+    def ordering(self) -> Ordering:
+        """The order of its rows that its query asks for; none for a function."""
+        return self._query.ordering if self._query else Ordering()

@@ -1,0 +1,165 @@
+"""The type of a silver table's definition."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator
+from functools import cached_property
+from typing import Annotated, Literal
+
+from pydantic import ConfigDict, Field, field_validator, model_validator
+
+from sluicegate.definition.apply_changes import ApplyChanges, ApplyChangesFromSnapshot
+from sluicegate.definition.expectations import EXPECT_ALL, ConditionsByName, Expectation, Expectations
+from sluicegate.definition.fields import Ddl, Names, wrong
+from sluicegate.definition.table import _WAYS, MadeTable, _only
+from sluicegate.sql import ddl
+from sluicegate.sql.query import Query
+
+LookupMode = Literal["follow", "as_of_run"]
+Treatment = Literal["hmac", "mask", "drop"]
+
+
+class SilverTable(MadeTable):
+    """A table of typed, judged and joined records.
+
+    It has either ``sql``, or ``from`` with ``python``, ``apply_changes`` or ``apply_changes_from_snapshot``; with the
+    last two, keys and sequence_by stand in them and not beside them. A rule has a name of its own, in whichever field
+    it stands.
+
+    Attributes:
+        sql: the query, as the name of a file in the pipeline's folder or as text.
+        python: the transform, as a file in the pipeline's folder and a function at its top level, ``file.py:function``.
+            It is called with the batch of records, a DataFrame, and the tables of ``lookups`` by name, and returns a
+            DataFrame that keeps ``_chunk`` and ``_pos``.
+        from_: ``from`` of the definition: the table that ``python`` or ``apply_changes`` reads record by record.
+        lookups: for each other table that is read, what a change of it does. ``follow``, the default: rows made with it
+            follow. ``as_of_run``: rows keep what it was when they were made, as in a stream-static join of Spark. With
+            ``python`` all tables that it may read stand here.
+        apply_changes: how its records become rows, where each tells a change.
+        apply_changes_from_snapshot: how its records become rows, where they are snapshots of all rows.
+        keys: columns that name a row; of several records with the same keys one wins.
+        sequence_by: column by which the latest of them wins.
+        event_time: column that says when it happened.
+        schema_: ``schema`` of the definition: columns with their types, as DDL, which the table has first and in this
+            order. A value that does not fit its type, or would lose digits by it, is quarantined.
+        schemaEvolutionMode: what becomes of a column that the transform makes and that is new: not in ``schema``, or
+            without a schema not in the table so far. ``addNewColumns``: it is added. ``none``: it is left out.
+            ``failOnNewColumns``: nothing is written until the definition names it.
+        expectations_: ``expectations`` of the definition: the rules by name, each with its fate.
+        expect_all: conditions by name; rows that break them are kept and counted.
+        expect_all_or_drop: conditions by name; rows that break one are dropped.
+        expect_all_or_quarantine: conditions by name; rows that break one go to the quarantine table.
+        expect_all_or_fail: conditions by name; rows that break one fail the run.
+        pii: columns with personal data; where one is marked, no value is shown in what the pipeline's jobs say.
+        deidentified: what becomes of columns in the table's de-identified copy, which is kept where this is given:
+            ``hmac`` makes pseudonyms of them, ``mask`` hides them, ``drop`` leaves them out. Each column of ``pii`` is
+            to be named; columns that are not named are taken as they are.
+    """
+
+    from_: str | None = Field(None, alias="from")
+    lookups: dict[str, LookupMode] = {}
+    apply_changes: ApplyChanges | None = None
+    apply_changes_from_snapshot: ApplyChangesFromSnapshot | None = None
+    keys: Names = []
+    sequence_by: str | None = None
+    event_time: str | None = None
+    schema_: Ddl | None = Field(None, alias="schema")
+    schemaEvolutionMode: Literal["addNewColumns", "none", "failOnNewColumns"] = "addNewColumns"
+    expectations_: Expectations = Field({}, alias="expectations")
+    expect_all: ConditionsByName = {}
+    expect_all_or_drop: ConditionsByName = {}
+    expect_all_or_quarantine: ConditionsByName = {}
+    expect_all_or_fail: ConditionsByName = {}
+    pii: Names = []
+    deidentified: Annotated[dict[str, Treatment], Field(min_length=1)] | None = None
+
+    model_config = ConfigDict(json_schema_extra={"oneOf": [_only(*fields) for fields in _WAYS.values()]})
+
+    @property
+    def query(self) -> Query | None:
+        """The query; None for a table without ``sql``."""
+        return self._query
+
+    @property
+    def changes(self) -> ApplyChanges | ApplyChangesFromSnapshot | None:
+        """How records become rows where they tell of changes or are snapshots; None for other tables."""
+        return self.apply_changes or self.apply_changes_from_snapshot
+
+    @property
+    def fingerprint(self) -> str:
+        """SHA-256 of all that decides what a record becomes; comments and white space of a query do not."""
+        parts = [self.model_dump_json(exclude={"sql", "python", "pii", "deidentified"}, by_alias=True)]
+        parts += [self._query.fingerprint] if self._query else []
+        parts += [self._transform.fingerprint] if self._transform else []
+        return hashlib.sha256("\0".join(parts).encode()).hexdigest()
+
+    @property
+    def stream(self) -> str:
+        """The table that is read record by record."""
+        return self.from_ or (self._query and self._query.stream) or ""
+
+    @property
+    def reads(self) -> list[str]:
+        """All tables that are read, the streamed one first."""
+        if self._query:
+            return self._query.tables
+        return [*([self.from_] if self.from_ else []), *(self.lookups if self.is_python else [])]
+
+    def lookup_mode(self, name: str) -> LookupMode:
+        """What a change of a table that is read, but not streamed, does to rows that were made with it."""
+        return self.lookups.get(name, "follow")
+
+    @property
+    def declared(self) -> dict[str, str] | None:
+        """Type of each column of the schema, as written and in its order; None without a schema."""
+        return ddl.columns(self.schema_) if self.schema_ else None
+
+    @property
+    def rules(self) -> Iterator[tuple[str, str, Expectation]]:
+        """Each rule with the field that it stands in and its name, in the order of the fields."""
+        yield from (("expectations", name, rule) for name, rule in self.expectations_.items())
+        for field, kind in EXPECT_ALL.items():
+            for name, condition in getattr(self, field).items():
+                yield field, name, Expectation(**{kind: condition})
+
+    @cached_property
+    def expectations(self) -> dict[str, Expectation]:
+        """All rules by name, in whichever field they stand."""
+        return {name: rule for _, name, rule in self.rules}
+
+    @field_validator("schema_")
+    @classmethod
+    def _no_hidden_columns(cls, schema: str | None) -> str | None:
+        for name in ddl.columns(schema) if schema else ():
+            if name.startswith("_"):
+                raise wrong("reserved-name", f"{name} begins with _, as the engine's own columns do: give it another")
+        return schema
+
+    @model_validator(mode="after")
+    def _all_personal(self) -> SilverTable:
+        treated = [column.lower() for column in self.deidentified or ()]
+        if twice := sorted({column for column in treated if treated.count(column) > 1}):
+            raise wrong("duplicate-name", f"deidentified has {', '.join(twice)} twice, in other cases")
+        left = [column for column in self.pii if column not in self.deidentified] if self.deidentified else []
+        if left:
+            said = f"deidentified does not say what becomes of {', '.join(left)}, which pii marks"
+            raise wrong("not-deidentified", said, f"as in {left[0]}: hmac, or mask, or drop")
+        return self
+
+    @model_validator(mode="after")
+    def _one_source(self) -> SilverTable:
+        ways = [name for name in _WAYS if getattr(self, name) is not None]
+        known = "a silver table has either sql, or from with python, apply_changes or apply_changes_from_snapshot"
+        if self.sql is not None and self.from_ is not None:
+            raise wrong("one-of", f"{known}, and this has sql and from")
+        if len(ways) > 1:
+            raise wrong("one-of", f"{known}, and this has {' and '.join(ways)}")
+        if self.sql is None and (self.from_ is None or not ways):
+            given = "only from" if self.from_ else f"only {ways[0]}" if ways else "neither"
+            raise wrong("missing-field", f"{known}, and this has {given}")
+        if self.changes and (self.keys or self.sequence_by):
+            raise wrong("one-of", f"keys and sequence_by stand in {ways[0]} here, not beside it")
+        if self.sequence_by and not self.keys:
+            raise wrong("missing-field", "sequence_by chooses among records with the same keys: keys is missing")
+        return self

@@ -1,0 +1,167 @@
+"""One batch: the rows that a layer is given, inputs at pinned versions, and the commit that carries the mark."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, NoReturn
+
+from sluicegate.errors import SluicegateError, Where
+from sluicegate.flow.delivery import Delivery
+from sluicegate.flow.model import Flow, Progress
+from sluicegate.flow.report import TableReport
+from sluicegate.lake import log, offsets, tables
+from sluicegate.schema.columns import ENGINE_COLUMNS
+from sluicegate.spark.session import configured
+from sluicegate.spark.spark_errors import readable
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+    from sluicegate.flow.selection import Choice
+
+
+@dataclass
+class Batch:
+    """What a layer is given: rows to apply, and the means to commit what it makes of them.
+
+    Attributes:
+        delivery: the rows, and the proof that they are all.
+        read: number of these rows, as the source's own log counts them; 0 where the source is foreign and ``whole``.
+        whole: whether the target is to be replaced by what these rows give.
+        again: whether records are among the batch's that may have been applied before.
+        progress: the marks.
+        flow: the flow.
+        report: for the layer to fill in.
+        facts: who runs this, for the commit's metadata.
+        choice: records that a person chose to apply again; None without.
+    """
+
+    delivery: Delivery
+    read: int
+    whole: bool
+    again: bool
+    progress: Progress
+    flow: Flow
+    report: TableReport
+    facts: Mapping[str, Any]
+    choice: Choice | None = None
+
+    @property
+    def rows(self) -> DataFrame:
+        """The rows that the source gained after the mark, or all of its rows when ``whole``; with the source's columns.
+
+        When ``again``, rows of any change after the mark, gone ones too. Of a flow that is ``signed`` all changes, with
+        Delta's columns of a change, unless ``whole``.
+        """
+        return self.delivery.rows
+
+    @property
+    def session(self) -> SparkSession:
+        """The batch's own session: what is set on it does not leak to other streams."""
+        return self.delivery.frame.sparkSession
+
+    def pinned(self, name: str, version: int | None = None) -> DataFrame:
+        """Another input, at the version that the batch is computed with (a lazy Delta read is not pinned by itself).
+
+        Args:
+            name: its name.
+            version: another version of it.
+        """
+        return self._read(self.flow.inputs[name], self.progress.versions[name] if version is None else version)
+
+    def pinned_source(self) -> DataFrame:
+        """All rows of the source as of the batch's end."""
+        return self._read(self.flow.source, self.progress.until)
+
+    def records(self) -> DataFrame:
+        """All rows of the source as of the batch's end, with the columns by which we know them."""
+        return _as_of(self.session, self.flow.source, self.progress.until)
+
+    def of_everything(self) -> Batch:
+        """The same batch over all rows of the source, to replace the target."""
+        count = tables.rows(tables.delta_table(self.flow.source, self.progress.until))
+        everything = Delivery(self.records(), self.flow)
+        return replace(self, delivery=everything, read=count, whole=True, again=False)
+
+    def changes_of(self, name: str, since: int | None = None) -> DataFrame:
+        """What another input gained and lost, row by row, with Delta's columns of a change.
+
+        Args:
+            name: its name.
+            since: after which version; by default, since the last batch.
+        """
+        reader = self.session.read.format("delta").option("readChangeFeed", "true")
+        first = (self.progress.changed[name] if since is None else since) + 1
+        until = self.progress.versions[name]
+        return reader.option("startingVersion", first).option("endingVersion", until).load(self.flow.inputs[name])
+
+    def _read(self, uri: str, version: int) -> DataFrame:
+        # A query over whole tables speaks of their data: `SELECT *` must not bring identities of other records.
+        return _as_of(self.session, uri, version).drop(*ENGINE_COLUMNS)
+
+    @contextmanager
+    def commit(self, *, mark: int | None = None, fenced: bool = True, **facts: Any) -> Iterator[None]:
+        """Within it, each Delta write carries the mark and the facts; a batch that lacks rows enters it not.
+
+        Args:
+            mark: the mark to set; by default the batch's end. Where the target has that mark already (a rebuild from
+                an unchanged source) none is written, since Delta skips a write whose mark is not higher.
+            fenced: whether to set a mark at all. Not where a write must happen even if one with this mark did.
+            facts: what this commit should say besides (rows by disposition, …).
+
+        Raises:
+            AccountingError: Spark delivered other rows to the batch than the source's log tells of.
+        """
+        self.delivery.prove()
+        mark = self.progress.until if mark is None else mark
+        ours = {**self.describe(), "until": mark, **facts}
+        settings = {"commitInfo.userMetadata": json.dumps({log.METADATA: ours}, default=str)}
+        # What a commit says counts where no row changes, too: which versions were read, and that a batch is closed.
+        settings["skipRecordingEmptyCommits"] = "false"
+        if fenced and mark > self.progress.since:
+            settings |= {"write.txnAppId": self.progress.app_id, "write.txnVersion": str(mark)}
+        with configured(self.session, {f"spark.databricks.delta.{key}": value for key, value in settings.items()}):
+            yield
+
+    def target_version(self) -> int:
+        """Version of the target now; -1 before the first.
+
+        Raises:
+            SluicegateError: it was restored since the marks were read, so that they say more than its rows.
+        """
+        target = tables.delta_table(self.flow.target)
+        if target is None:
+            return -1
+        if offsets.lineage(target).facts() != list(self.progress.restores):
+            raise SluicegateError(
+                f"{self.flow.table} was restored while it was being filled",
+                where=Where(table=self.flow.table, file=self.flow.target),
+                hint="run again: the next run brings back what is missing",
+            )
+        return target.version()
+
+    def describe(self) -> dict[str, Any]:
+        """What every commit of this batch says."""
+        return {
+            "layer": self.flow.layer, "table": self.flow.table, "mode": "whole" if self.whole else "incremental",
+            "since": self.progress.since, "until": self.progress.until, "inputs": dict(self.progress.stamps),
+            "fingerprint": self.flow.fingerprint, "why": self.progress.why, "seen": self.progress.seen,
+            **({"key": self.flow.key} if self.flow.key else {}), **(self.choice.facts() if self.choice else {}),
+            **({"restores": self.progress.restores} if self.progress.restores else {}), **self.facts,
+        }  # fmt: skip
+
+
+def _as_of(session: SparkSession, uri: str, version: int) -> DataFrame:
+    return session.read.format("delta").option("versionAsOf", version).load(uri)
+
+
+def raise_readable(error: BaseException, flow: Flow) -> NoReturn:
+    """Raises an error that filling a table ended with, so that people can read it: see ``readable``.
+
+    A trace shows Spark's own words as its cause, but where they may quote personal data.
+    """
+    cause = None if flow.private else error
+    raise readable(error, flow.layer, flow.table, private=flow.private) from cause

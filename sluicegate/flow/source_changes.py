@@ -1,0 +1,120 @@
+"""What another Delta table, as a source, has done since it was read: more than to add rows, or not?"""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+from deltalake import DeltaTable
+from deltalake.exceptions import DeltaError
+
+from sluicegate.errors import LandingMissing, SchemaMismatch, Where
+from sluicegate.lake import log, tables
+
+if TYPE_CHECKING:
+    from sluicegate.flow.model import Flow
+
+
+# One batch, whatever has come: Delta's own limit, 1000 files, could end it in the middle of a commit.
+STREAM = {"maxFilesPerTrigger": str(2**31 - 1)}
+
+# How Spark, and we, say that a commit did more than add rows, or that columns are not what they were.
+REWRITTEN = ("SLUICEGATE_SOURCE_REWRITTEN", "DELTA_SOURCE_IGNORE_DELETE", "DELTA_SOURCE_TABLE_IGNORE_CHANGES",
+             "DELTA_SCHEMA_CHANGED", "DELTA_STREAMING_INCOMPATIBLE_SCHEMA_CHANGE",
+             "DELTA_STREAMING_CANNOT_CONTINUE_PROCESSING", "DELTA_BLOCK_COLUMN_MAPPING")  # fmt: skip
+
+
+def missing(flow: Flow) -> LandingMissing:
+    """The error for a source that is not there."""
+    return LandingMissing(
+        f"there is no Delta table at {flow.source}",
+        where=Where(table=flow.table, file=flow.source),
+        hint="correct its path, or make the table first",
+    )
+
+
+def why_whole(flow: Flow, source: DeltaTable, last: log.Commit | None, mark: int | None) -> str:
+    """Why the bronze table must be made again from its source; empty when the rows added since the mark are enough.
+
+    Args:
+        flow: the flow.
+        source: its source now.
+        last: the newest commit of ours in the bronze table's log.
+        mark: version of the source that the bronze table has taken in.
+
+    Raises:
+        SchemaMismatch: the bronze table has rows of another kind of source, which would be lost.
+    """
+    name = flow.source.rstrip("/").rsplit("/", 1)[-1]
+    filled_from = (last.ours or {}).get("source") if last else None
+    if filled_from is None and (last is not None or mark is None):
+        raise SchemaMismatch(
+            f"{flow.table} has rows that did not come from a Delta table",
+            where=Where(table=flow.table, file=flow.target),
+            cause="its definition says format delta, and what was read before would give way to that table's rows",
+            hint=f"give the table that reads {name} another name, or move {flow.target} away",
+        )
+    if last is None:
+        return "its log no longer tells what it was made from"
+    if filled_from != tables.table_id(source):
+        return f"{name} is another table than the one that it was filled from"
+    return "" if mark is None else rewritten(flow.source, name, mark, source.version())
+
+
+def demand_additive(flow: Flow, until: int, end: int) -> None:
+    """Makes sure that commits which came while the source was read only added rows, too.
+
+    Raises:
+        RuntimeError: they did not.
+    """
+    if why := rewritten(flow.source, flow.source, until, end):
+        raise RuntimeError(f"{REWRITTEN[0]}: {why}")
+
+
+def rewritten(uri: str, name: str, mark: int, until: int) -> str:
+    """What the commits after the mark did besides adding rows; empty if nothing."""
+    before: dict[str, Any] | None = None
+    for version in range(mark + 1, until + 1):
+        try:
+            actions = list(log.actions(uri, version, added=False))
+        except FileNotFoundError:
+            return f"the history of {name} is gone up to version {version}"
+        operation = next((a["commitInfo"].get("operation") for a in actions if "commitInfo" in a), "another program")
+        if any(action["remove"].get("dataChange", True) for action in actions if "remove" in action):
+            return f"{name} was changed by {operation} in version {version}"
+        for after in (json.loads(action["metaData"]["schemaString"]) for action in actions if "metaData" in action):
+            before = before or _columns_at(uri, mark)
+            if before is None or not _grew(before, after):
+                return f"the columns of {name} were changed by {operation} in version {version}"
+            before = after
+    return ""
+
+
+def _columns_at(uri: str, version: int) -> dict[str, Any] | None:
+    """The source's columns as of a version, as Delta writes them; None if that is no longer known."""
+    try:
+        columns: dict[str, Any] = json.loads(tables.table_at(uri, version=version).schema().to_json())
+    except DeltaError:
+        return None
+    return columns
+
+
+def _grew(before: Any, after: Any) -> bool:
+    """Whether a type is as it was, but for new fields; what was written before then reads as it did."""
+    if not (isinstance(before, dict) and isinstance(after, dict)):
+        return bool(before == after)
+    if before.get("type") != "struct" or after.get("type") != "struct":
+        # Arrays and maps; whether an element may be NULL changes nothing that is there.
+        parts = ("type", "elementType", "keyType", "valueType")
+        return all(_grew(before.get(part), after.get(part)) for part in parts)
+    now = {field["name"]: field for field in after["fields"]}
+    return all(
+        field["name"] in now and _physical(field) == _physical(now[field["name"]])
+        and _grew(field["type"], now[field["name"]]["type"])
+        for field in before["fields"]
+    )  # fmt: skip
+
+
+def _physical(field: dict[str, Any]) -> Any:
+    """Name of a field in the data files: a column that was dropped and made again has another."""
+    return (field.get("metadata") or {}).get("delta.columnMapping.physicalName", field["name"])

@@ -1,0 +1,78 @@
+"""What all jobs have in common: their arguments, their subject, and how they end."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from sluicegate import processes
+from sluicegate.definition import load
+from sluicegate.errors import SluicegateError, UserError
+from sluicegate.flow import report
+from sluicegate.flow.report import RunReport
+from sluicegate.lake import layout
+from sluicegate.settings import Settings
+from sluicegate.storage import store_errors
+
+if TYPE_CHECKING:
+    from sluicegate.definition import Pipeline
+
+
+def guarded(work: Callable[[], RunReport]) -> int:
+    """Does a job's work, ends its output with the report or the error, and returns the exit code."""
+    processes.end_with_parent()
+    try:
+        done = work()
+    except SluicegateError as error:
+        report.end_with_error(error)
+        return error.exit_code
+    except Exception as error:
+        report.end_with_error(unexpected(error))
+        if os.environ.get("SLUICEGATE_DEBUG"):
+            raise
+        return 1
+    report.end_with_report(done)
+    return 0
+
+
+def subject(arguments: argparse.Namespace) -> tuple[Pipeline, layout.Lake, dict[str, Any]]:
+    """What a job's arguments speak of: the pipeline, its lake, and who runs this."""
+    settings = Settings.of(arguments.lake, arguments.landing, arguments.pipelines)
+    pipeline = load(arguments.pipeline, settings)
+    return pipeline, layout.Lake(settings.lake, pipeline.name), _run_info(arguments.run_info)
+
+
+def parser(layer: str) -> argparse.ArgumentParser:
+    """The command line of a layer's job, which ``docs/reference.md`` is made from as well."""
+    parser = argparse.ArgumentParser(prog=f"{layer}.py", description=f"Runs the {layer} layer of a pipeline.")
+    parser.add_argument("--pipeline", required=True, help="name of the pipeline's folder")
+    parser.add_argument("--lake", help="path or URI of the tables' root (default: $SLUICEGATE_LAKE, else ./lake)")
+    parser.add_argument("--landing", help="folder that files land in (default: $SLUICEGATE_LANDING, else ./landing)")
+    parser.add_argument("--pipelines", help="folder of definitions (default: $SLUICEGATE_PIPELINES, else ./pipelines)")
+    parser.add_argument("--run-info", default="{}", help="JSON object: who runs this; it goes into every commit")
+    return parser
+
+
+def _run_info(text: str) -> dict[str, Any]:
+    try:
+        facts = json.loads(text)
+    except ValueError as error:
+        raise UserError("--run-info is not JSON", cause=str(error)) from error
+    if not isinstance(facts, dict):
+        raise UserError("--run-info is not a JSON object", hint='for example {"run_id": "manual"}')
+    return facts
+
+
+def unexpected(error: Exception) -> SluicegateError:
+    """Any other error as one sentence; Java's stack is left out, since the first lines say what happened."""
+    if (of_store := store_errors.readable(error)) is not None:
+        return of_store
+    text = str(error).split("JVM stacktrace")[0].split("\n\tat ")[0].strip()
+    return SluicegateError(
+        f"the job failed: {type(error).__name__}",
+        cause="\n    ".join(text.splitlines()[:12]),
+        hint="set SLUICEGATE_DEBUG=1 for the whole trace; a new run goes on where the last commit ended",
+    )

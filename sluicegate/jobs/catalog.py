@@ -1,0 +1,35 @@
+"""The job that registers a pipeline's tables in a catalog."""
+
+from __future__ import annotations
+
+import argparse
+
+from sluicegate.console import say
+from sluicegate.errors import UserError
+from sluicegate.flow.report import RunReport
+from sluicegate.jobs import base
+from sluicegate.maintenance.catalog import database, prepare, register
+from sluicegate.spark import metastore, session
+
+
+def parser() -> argparse.ArgumentParser:
+    """The command line of ``spark_jobs/catalog.py``."""
+    return base.parser("catalog")
+
+
+def main(argv: list[str] | None = None) -> int:
+    """The whole of ``spark_jobs/catalog.py``; returns the exit code."""
+    return base.guarded(lambda: _run(parser().parse_args(argv)))
+
+
+def _run(arguments: argparse.Namespace) -> RunReport:
+    pipeline, at, _ = base.subject(arguments)
+    if not metastore.address():
+        raise UserError(f"there is no catalog: {metastore.ADDRESS} is not set", hint="see docs/howto/catalog.md")
+    say(f"{pipeline.name} catalog")
+    spark = session.open_session(f"{pipeline.name}.catalog", at)
+    prepare(spark)
+    entered = register(spark, pipeline, at)
+    lines = [f"{database(pipeline).name}.{name}" for name in entered]
+    say("\n".join(f"  entered {line}" for line in lines) or "  nothing new")
+    return RunReport(pipeline.name, "catalog", notes=lines)

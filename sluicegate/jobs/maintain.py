@@ -1,0 +1,82 @@
+"""The job that does the maintenance that is due."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable, Mapping, Sequence
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any
+
+from sluicegate.console import say
+from sluicegate.flow.report import RunReport
+from sluicegate.jobs import base
+from sluicegate.jobs import layer as layer_job
+from sluicegate.lake import layout
+from sluicegate.lake.lock import pipeline_lock
+from sluicegate.maintenance.optimize_vacuum import SETTINGS, by_delta_rs, by_spark, line_of, look
+from sluicegate.spark import session
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from sluicegate.definition import Pipeline
+
+
+def run(
+    pipeline: Pipeline,
+    at: layout.Lake,
+    facts: Mapping[str, Any],
+    spark: Callable[[], SparkSession],
+    keeps: timedelta | None = None,
+    tell: Callable[[str], None] = say,
+) -> None:
+    """Does what is due, under the pipeline's lock, which the caller holds.
+
+    Args:
+        pipeline: the definition.
+        at: the lake.
+        facts: who runs this.
+        spark: gives a session; called only if Spark has something to do.
+        keeps: for how long files stay; what the definition says if not given.
+        tell: takes each line for people.
+    """
+    due = [table for table in look(pipeline, at, keeps) if table.due]
+    for table in due:
+        if not table.of_spark:
+            by_delta_rs(table)
+    of_spark = [table for table in due if table.of_spark]
+    if of_spark:
+        opened = spark()
+        with session.configured(opened, SETTINGS):
+            for table in of_spark:
+                by_spark(opened, table)
+        if any(table.scattered or table.lengthen for table in of_spark):
+            for layer in ("silver", "gold"):
+                layer_job.Job(pipeline, at, layer, facts, opened, tell=tell).run()
+    done = {table.name: table for table in look(pipeline, at, keeps)}
+    for table in due:
+        tell(line_of(table, done[table.name]))
+
+
+def parser() -> argparse.ArgumentParser:
+    """The command line of ``spark_jobs/maintain.py``."""
+    return base.parser("maintain")
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """The whole of ``spark_jobs/maintain.py``; returns the exit code."""
+    return base.guarded(lambda: _run(parser().parse_args(argv)))
+
+
+def _run(arguments: argparse.Namespace) -> RunReport:
+    pipeline, at, facts = base.subject(arguments)
+    lines: list[str] = []
+
+    def tell(line: str) -> None:
+        lines.append(line.strip())
+        say(line)
+
+    with pipeline_lock(at, str(facts.get("run_id") or f"maintenance of {pipeline.name}")):
+        name = f"{pipeline.name}.maintain"
+        run(pipeline, at, facts, lambda: session.open_session(name, at, private=bool(pipeline.pii)), tell=tell)
+    return RunReport(pipeline.name, "maintain", notes=lines)

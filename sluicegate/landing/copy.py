@@ -1,0 +1,194 @@
+"""Which files a COPY INTO takes, and what was said of it."""
+
+from __future__ import annotations
+
+import fnmatch
+import json
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from sluicegate.console import files
+from sluicegate.errors import LandingMissing, SourceError, UserError, Where
+from sluicegate.lake import layout, tables
+from sluicegate.landing import discovery, file_status, folders, idempotent_commands
+from sluicegate.landing import file_names as naming
+from sluicegate.landing import ledger as landing_ledger
+from sluicegate.landing.copy_options import CopyOptions
+
+if TYPE_CHECKING:
+    from sluicegate.definition import BronzeTable
+
+
+# As Spark has it (HadoopFSUtils.shouldFilterOutPathName), also for files that it is told to read.
+HIDDEN = re.compile(r"(^|/)(\.[^/]*|_[^=/]*|[^/]*\._COPYING_)$")
+
+
+@dataclass(frozen=True)
+class Copy:
+    """Which files to copy.
+
+    Attributes:
+        source: folder or file, path or URI.
+        files: names below the folder; none means all.
+        pattern: pattern that names below the folder must match.
+        force: whether files that the ledger knows are read again, their rows coming once more.
+        modified_after: only files modified after this time.
+        modified_before: only files modified before this time.
+        how: how they are read where not as the definition says.
+    """
+
+    source: str
+    files: tuple[str, ...] = ()
+    pattern: str | None = None
+    force: bool = False
+    modified_after: datetime | None = None
+    modified_before: datetime | None = None
+    how: CopyOptions = field(default_factory=CopyOptions)
+
+    def look(self, name: str, table: BronzeTable, at: layout.Lake) -> discovery.Discovery:
+        """Finds the files that are to be entered into the ledger (a ``landing.discovery.Look``).
+
+        Raises:
+            LandingMissing: there is no such folder, or no such file in it.
+            UserError: the files cannot be read in the way that the copy says.
+        """
+        effective = self.how.table(name, table)
+        refused: dict[str, str] = {}
+        chosen, how = self.chosen(name, effective, refused), self.how.settled(effective).facts
+        nothing = chosen.slice(0, 0)
+        if self.force:
+            return replace(self._forced(name, chosen, at, how), refused=refused)
+        ledger = tables.delta_table(at.ledger(name))
+        read = pc.field("action") != landing_ledger.SKIP
+        known = [] if ledger is None else tables.dataset(ledger).to_table(["path"], filter=read)["path"]
+        seen = pc.is_in(chosen["path"], value_set=pa.array(known, pa.string()))
+        bad = sorted(file_status.failed(at, name, table.fingerprint))
+        failed = pc.is_in(chosen["path"], value_set=pa.array(bad, pa.string()))
+        new, again = chosen.filter(pc.invert(seen)), chosen.filter(failed)
+        entered = pa.concat_tables(
+            [landing_ledger.to(landing_ledger.READ, new), landing_ledger.to(landing_ledger.REPLACE, again)]
+        )
+        return discovery.Discovery(landing_ledger.in_order(entered), nothing, nothing, how, refused=refused)
+
+    def _forced(self, name: str, chosen: pa.Table, at: layout.Lake, how: Mapping[str, Any]) -> discovery.Discovery:
+        """All files in one chunk, so that there is nothing between none and all of them, but for what a try entered.
+
+        Of files that the ledger knows it cannot be seen whether they have been entered for this copy: it says so.
+        """
+        command = idempotent_commands.begun(at, name, self.name)
+        new = landing_ledger.in_order(
+            landing_ledger.to(landing_ledger.READ, idempotent_commands.without_entered(chosen, command, at, name))
+        )
+        nothing = chosen.slice(0, 0)
+        return discovery.Discovery(new, nothing, nothing, how, whole=True, command=command)
+
+    @property
+    def name(self) -> str:
+        """What tells this copy from another one; the same for the same words."""
+        said = [[key, value] for key, value in vars(self).items() if key != "how"]
+        return idempotent_commands.name_of({"copy": said, "how": replace(self.how, fields=None).facts})
+
+    def unfinished(self, name: str, at: layout.Lake) -> bool:
+        """Whether it has work though no file is new: some wait to be read, or a try of it, forced, did not end."""
+        return idempotent_commands.waits(at, name) or (
+            self.force and bool(idempotent_commands.begun(at, name, self.name).chunks)
+        )
+
+    def arguments(self, table: str, validate: int | None) -> list[str]:
+        """The copy as arguments of ``spark_jobs/copy_into.py``."""
+        # With =, so that a name that begins with - is not taken for an option.
+        arguments = [f"--table={table}", f"--source={self.source}", *(["--force"] if self.force else [])]
+        arguments += [f"--files={name}" for name in self.files]
+        if self.pattern is not None:
+            arguments.append(f"--pattern={self.pattern}")
+        arguments += [f"--modified-after={self.modified_after.isoformat()}"] if self.modified_after else []
+        arguments += [f"--modified-before={self.modified_before.isoformat()}"] if self.modified_before else []
+        arguments += [f"--how={json.dumps(self.how.facts)}"] if self.how.facts else []
+        return arguments if validate is None else [*arguments, f"--validate={validate}"]
+
+    def chosen(self, name: str, table: BronzeTable, refused: dict[str, str] | None = None) -> pa.Table:
+        """All files that the copy speaks of, known or not (schema ``storage.filesystems.FILES``).
+
+        Args:
+            name: the bronze table.
+            table: its definition.
+            refused: gets what is passed over, and why.
+
+        Raises:
+            LandingMissing: there is no such folder, or no such file in it.
+            SourceError: a file is named that Spark does not read.
+        """
+        folder, only = folders.folder_of(self.source)
+        wanted = only or self.files
+        admits = (lambda own: own in wanted) if wanted else naming.admitting(table.pathGlobFilter)
+        every = discovery.below(name, folder, admits=admits, left=refused)
+        names = folders.relative(every, folder)
+        missing = sorted(set(wanted) - set(names.to_pylist()))
+        if missing:
+            raise LandingMissing(
+                f"there is no {missing[0]} in {folder}",
+                where=Where(table=name, file=folder),
+                cause=f"{files(len(missing))} of those named are not there" if len(missing) > 1 else "",
+            )
+        hidden = sorted(name for name in wanted if HIDDEN.search(name))
+        if hidden:
+            raise SourceError(
+                f"{hidden[0]} cannot be copied under this name",
+                where=Where(table=name, file=f"{folder}/{hidden[0]}"),
+                cause="Spark takes files for empty whose names begin with . or _ or end in ._COPYING_",
+                hint="give it another name",
+            )
+        # Who names a file wants it, also one that looks temporary.
+        keep = (
+            pc.is_in(names, value_set=pa.array(wanted, pa.string()))
+            if wanted
+            else pc.and_(naming.finished(names), naming.matching(names, table.pathGlobFilter))
+        )
+        if self.pattern is not None:
+            matches = [fnmatch.fnmatchcase(own, self.pattern) for own in names.to_pylist()]
+            keep = pc.and_(keep, pa.chunked_array([matches], pa.bool_()))
+        every = every.filter(keep)
+        if self.modified_after:
+            every = every.filter(pc.field("modification_time") > self.modified_after)
+        return every.filter(pc.field("modification_time") < self.modified_before) if self.modified_before else every
+
+
+def names(text: str | None) -> tuple[str, ...]:
+    """Names of columns as ``a,b``."""
+    return tuple(name.strip() for name in text.split(",")) if text else ()
+
+
+def options(texts: Sequence[str]) -> dict[str, str]:
+    """Options of Spark's reader, each as ``name=value``.
+
+    Raises:
+        UserError: one is not, or stands twice.
+    """
+    found: dict[str, str] = {}
+    for text in texts:
+        name, equals, value = text.partition("=")
+        if not (name and equals):
+            raise UserError(f"{text} is not an option", hint="write it as name=value, header=true for instance")
+        if name.lower() in {known.lower() for known in found}:
+            raise UserError(f"the option {name} stands twice")
+        found[name] = value
+    return found
+
+
+def moment(text: str) -> datetime:
+    """A time as ``2024-05-01`` or ``2024-05-01T12:00:00``, in UTC where it has no zone of its own.
+
+    Raises:
+        UserError: it is none.
+    """
+    try:
+        time = datetime.fromisoformat(text)
+    except ValueError:
+        raise UserError(f"{text} is not a time", hint="write it as 2024-05-01 or 2024-05-01T12:00:00") from None
+    return time.astimezone(UTC) if time.tzinfo else time.replace(tzinfo=UTC)

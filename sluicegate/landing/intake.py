@@ -1,0 +1,73 @@
+"""Enters what was found in landing into the ledger."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+from deltalake.exceptions import CommitFailedError
+
+from sluicegate.lake import compaction, layout, tables
+from sluicegate.landing import folders as landing_folders
+from sluicegate.landing import ledger as landing_ledger
+from sluicegate.landing.discovery import Discovery, Look, discover
+from sluicegate.storage.filesystems import FILES
+
+if TYPE_CHECKING:
+    from sluicegate.definition import BronzeTable
+
+
+# Another run may enter files between our look at the ledger and our commit; each time we look again.
+ATTEMPTS = 20
+
+
+def enter(name: str, table: BronzeTable, at: layout.Lake, look: Look | None = None) -> Discovery:
+    """Enters all newly landed files into the ledger, a commit a chunk, and returns what was found.
+
+    Args:
+        name: the bronze table's name.
+        table: its definition.
+        at: the lake that has its ledger.
+        look: how to find the files; by default ``discover``.
+
+    Each commit is a compare-and-set on the version that the look was made at: of two runs at once one wins, and the
+    other looks again, so no file is entered twice (delta-rs would let two appends both succeed). Before it the ledger's
+    small files are put together, once they are many, so that there are not as many as there have been chunks.
+
+    Raises:
+        LandingMissing: the folder does not exist.
+        CommitFailedError: others were faster ``ATTEMPTS`` times in a row.
+    """
+    uri = at.ledger(name)
+    for attempt in range(ATTEMPTS):
+        ledger = tables.delta_table(uri)  # before the look: of what it does not have yet, the commit would fail
+        found = (look or discover)(name, table, at)
+        first = ledger is None and not table.includeExistingFiles
+        if not found.new.num_rows and not found.moved.num_rows and not first:
+            return found
+        try:
+            if ledger is None:
+                ledger = landing_ledger._create(uri, _baseline(name, table, at), found.folders)
+                found = found if table.includeExistingFiles else (look or discover)(name, table, at)
+            folders = found.folders or landing_folders.told(ledger)
+            compaction.put_together(ledger, "chunk", facts={landing_folders.KEY: folders} if folders else {})
+            if found.moved.num_rows:
+                landing_ledger._append(ledger, found.moved, {}, None, folders)
+            limits = (found.new.num_rows, None) if found.whole else (table.maxFilesPerTrigger, table.maxBytesPerTrigger)
+            for chunk in landing_ledger.chunks(found.new, *limits):
+                landing_ledger._append(ledger, chunk, found.how, found.command, folders)
+            return found
+        except CommitFailedError:
+            if attempt == ATTEMPTS - 1:
+                raise
+    raise AssertionError("unreachable")
+
+
+def _baseline(name: str, table: BronzeTable, at: layout.Lake) -> pa.Table:
+    """The files that a new ledger has from the start, because they are not to be read."""
+    found = (
+        landing_ledger.to(landing_ledger.SKIP, FILES.empty_table())
+        if table.includeExistingFiles
+        else discover(name, table, at).new
+    )
+    return landing_ledger._stamped(found, 0)

@@ -1,0 +1,73 @@
+"""What a bronze table took from another Delta table, and the proof that it has all of its rows."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Any
+
+from deltalake import DeltaTable
+from deltalake.exceptions import DeltaError
+
+from sluicegate.lake import layout, log, tables
+
+
+def entries(at: layout.Lake, name: str, path: str) -> list[dict[str, Any]]:
+    """What a bronze table took from its source, a line for each run as long as the table's log has it, oldest first.
+
+    ``chunk`` is the version of the source that a run ended at, ``rows`` what it brought, and ``version`` and
+    ``ingested`` tell the commit. ``state`` is ``ingested``, ``replaced`` (the table was made again since), or
+    ``waiting`` for the versions that the next run takes.
+    """
+    target, source = tables.delta_table(at.table("bronze", name)), tables.delta_table(path)
+    found: list[dict[str, Any]] = []
+    replaced, taken = False, -1
+    for commit in log.commits(target) if target else ():
+        ours = commit.ours or {}
+        if "source" not in ours:
+            continue
+        if not found and source is not None and ours["source"] == tables.table_id(source):
+            taken = int(ours["until"])
+        ingested = datetime.fromtimestamp(commit.timestamp / 1000, UTC)
+        found.append(
+            {"path": path, "chunk": ours["until"], "rows": commit.rows_written, "version": commit.version,
+             "ingested": ingested, "state": "replaced" if replaced else "ingested"}
+        )  # fmt: skip
+        replaced = replaced or ours["mode"] == "whole"
+    found.reverse()
+    if source is not None and source.version() > taken:
+        found.append({"path": path, "chunk": source.version(), "state": "waiting"})
+    return found
+
+
+def verify(at: layout.Lake, name: str, path: str) -> list[str]:
+    """What does not hold: each row has an identity of its own, and there are as many as the source had at the mark."""
+    bronze, source = tables.delta_table(at.table("bronze", name)), tables.delta_table(path)
+    if bronze is None:
+        return []
+    problems = []
+    identities = tables.dataset(bronze).to_table(["_chunk", "_pos"])
+    distinct = identities.group_by(["_chunk", "_pos"]).aggregate([]).num_rows
+    if distinct != identities.num_rows:
+        problems.append(f"{name}: {identities.num_rows - distinct:,} rows have the identity of another")
+    last = log.last_commit_of_ours(bronze)
+    ours = (last.ours if last else None) or {}
+    if source is None or ours.get("source") != tables.table_id(source):
+        return [*problems, f"{name}: the table that it was filled from is not at {path} any more"]
+    version = int(ours["until"])
+    try:
+        had = _count(tables.table_at(path, version=version))
+    except (DeltaError, OSError) as error:
+        why = str(error).splitlines()[0]
+        return [*problems, f"{name}: the rows of {path} in version {version} cannot be counted without Spark: {why}"]
+    if had != identities.num_rows:
+        at_mark = f"{path} had {had:,} rows in version {version}"
+        problems.append(f"{name}: {at_mark}, and the table has {identities.num_rows:,}")
+    return problems
+
+
+def _count(table: DeltaTable) -> int:
+    """Rows of a table, by reading it: others' statistics may be absent, and deletion vectors take rows away."""
+    from deltalake import QueryBuilder
+
+    counted = QueryBuilder().register("source", table).execute("SELECT count(1) AS n FROM source").read_all()
+    return int(counted["n"][0].as_py())

@@ -1,0 +1,46 @@
+"""The key of pseudonyms, read from the environment and written nowhere, and its fingerprint."""
+
+from __future__ import annotations
+
+import hmac
+import os
+
+from sluicegate.errors import PiiKeyMissing
+
+VARIABLE = "SLUICEGATE_PII_KEY"
+
+# In bytes. NIST SP 800-107 (5.3.4) asks for as much entropy as the strength wanted: 128 bits here.
+SHORTEST = 16
+
+# What is hashed to tell one key from another.
+_FINGERPRINTED = b"sluicegate key fingerprint"
+
+
+def key() -> bytes:
+    """The secret of all pseudonyms, as the bytes of ``SLUICEGATE_PII_KEY``.
+
+    Raises:
+        PiiKeyMissing: it is not set, or has fewer than 16 bytes.
+    """
+    found = _key()
+    if not found:
+        raise PiiKeyMissing(
+            f"there is no key to make pseudonyms with: {VARIABLE} is not set",
+            hint="set it in the environment of the job; `openssl rand -hex 32` makes one",
+        )
+    if len(found) < SHORTEST:
+        raise PiiKeyMissing(
+            f"the key in {VARIABLE} is too short: it needs at least {SHORTEST} bytes",
+            hint="`openssl rand -hex 32` makes one",
+        )
+    return found
+
+
+def _key() -> bytes:
+    return os.fsencode(os.environ.get("SLUICEGATE_PII_KEY", ""))
+
+
+def fingerprint() -> str:
+    """Eight hex digits that tell one key from another; empty where there is no usable key, which is no error here."""
+    found = _key()
+    return hmac.digest(found, _FINGERPRINTED, "sha256").hex()[:8] if len(found) >= SHORTEST else ""

@@ -1,0 +1,92 @@
+"""Starts a run that goes on until it is told to end."""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Callable
+from contextlib import suppress
+from types import FrameType
+from typing import TYPE_CHECKING
+
+from sluicegate.errors import (
+    PipelineMissing,
+    UserError,
+)
+from sluicegate.flow.report import RunReport
+from sluicegate.lake import layout
+from sluicegate.monitor import streams
+from sluicegate.settings import Settings
+from sluicegate.times import time_span
+
+if TYPE_CHECKING:
+    from sluicegate.definition import Pipeline
+
+
+SHORTEST = 0.1
+
+
+def interval(text: str) -> float:
+    """The interval of a continuous run, in seconds.
+
+    Raises:
+        UserError: it is no time span, or a shorter one than anybody can keep.
+    """
+    try:
+        seconds = time_span(text).total_seconds()
+    except ValueError:
+        hint = "as in 4s, 30 seconds or 1 hour 30 minutes"
+        raise UserError(f"--every is a time span, and {text!r} is none", hint=hint) from None
+    if seconds < SHORTEST:
+        raise UserError(f"--every {text} is too short", hint=f"it is at least {SHORTEST:g} s")
+    return seconds
+
+
+def next_tick(now: float, every: float) -> float:
+    """The first tick after a moment, both in seconds since 1970."""
+    return now // every * every + every
+
+
+# --- the command -----------------------------------------------------------------------------------------------------
+
+
+def start(
+    pipeline: Pipeline, settings: Settings, layer: str | None, every: str, tell: Callable[[str], None]
+) -> RunReport:
+    """Submits the job, and waits for its end. Ctrl-C and SIGTERM let it end its batch; a second one kills it.
+
+    Args:
+        pipeline: the definition.
+        settings: where things are.
+        layer: only this one; None for all.
+        every: the interval.
+        tell: takes each line, those that begin with ``flow.report.BATCH`` too.
+
+    Raises:
+        PipelineMissing: there is no such layer.
+        UserError: the interval is none.
+        SluicegateError: what ended the job.
+    """
+    from sluicegate.run.submit import submit
+
+    interval(every)
+    if layer is not None and layer not in layout.LAYERS:
+        raise PipelineMissing(f"there is no layer {layer}", hint=f"the layers are {', '.join(layout.LAYERS)}")
+    at, identity = layout.Lake(settings.lake, pipeline.name), streams.new_id()
+    asked: list[int] = []
+
+    def on_signal(number: int, _frame: FrameType | None) -> None:
+        if asked:
+            raise KeyboardInterrupt
+        asked.append(number)
+        streams.ask_to_stop(at, identity)
+        tell("stopping after the current batch; once more stops at once, and loses nothing either")
+
+    former = {number: signal.signal(number, on_signal) for number in (signal.SIGINT, signal.SIGTERM)}
+    extra = ["--every", every, "--id", identity, *(["--layer", layer] if layer else [])]
+    try:
+        return submit("continuous", pipeline.name, settings, {"run_id": f"continuous {identity}"}, tell, extra)
+    finally:
+        for number, handler in former.items():
+            signal.signal(number, handler)
+        with suppress(OSError):  # a job that was killed could not
+            streams.forget(at, identity)

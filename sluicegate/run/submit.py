@@ -1,0 +1,88 @@
+"""One job: spark-submit, its lines as they come, and its report or its error."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from sluicegate import processes
+from sluicegate.errors import JobFailed, SluicegateError
+from sluicegate.flow import report
+from sluicegate.flow.report import RunReport
+from sluicegate.spark import submit as spark_submit
+
+if TYPE_CHECKING:
+    from sluicegate.settings import Settings
+
+
+# Who runs it, for commits.
+RUN_INFO = {"run_id": "command line"}
+
+# What the JVM itself says at each start of Spark, whatever its log settings.
+JVM_CHATTER = "WARNING: Using incubator modules"
+
+
+def submit(
+    layer: str,
+    pipeline: str,
+    settings: Settings,
+    facts: Mapping[str, Any],
+    tell: Callable[[str], None],
+    extra: Sequence[str] = (),
+) -> RunReport:
+    """Runs one job by spark-submit, and passes its lines on as they come.
+
+    Args:
+        layer: bronze, silver or gold, or the name of another job in ``spark_jobs/``.
+        pipeline: name of the pipeline.
+        settings: where things are.
+        facts: who runs this.
+        tell: takes each line that is for people.
+        extra: arguments of that job alone.
+
+    Raises:
+        SluicegateError: what the job says went wrong, with its code and exit code.
+        JobFailed: the job ended without saying why.
+        Stopped: this process was told to end, and the job has ended.
+    """
+    command = spark_submit.submit_command(layer, pipeline, settings, ["--run-info", json.dumps(dict(facts)), *extra])
+    # A process group of its own, so that Ctrl-C and a kill reach the JVM and its Python alike.
+    job = subprocess.Popen(
+        command,
+        env={**(spark_submit.submit_env() or os.environ), **processes.named_parent()},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        errors="backslashreplace",  # the JVM may write in another encoding: one byte of its log would end the job
+        start_new_session=True,
+    )
+    last = ""
+    error: list[str] = []  # the job's own words for a person; the command says them again, so they are not passed on
+    tail: list[str] = []
+    with processes.ended_with_us(job):
+        for line in job.stdout or ():
+            line = line.rstrip("\n")
+            if line.startswith((report.REPORT, report.ERROR)):
+                last = line
+            elif error or line.startswith("error["):
+                error.append(line)
+            elif not line.startswith(JVM_CHATTER):
+                tail = [*tail, line][-20:]
+                tell(line)
+        code = job.wait()
+    if last.startswith(report.REPORT) and code == 0:
+        return RunReport.from_dict(json.loads(last[len(report.REPORT) :]))
+    raise _error_of(last, code, layer, tail + error)
+
+
+def _error_of(last: str, code: int, layer: str, tail: list[str]) -> SluicegateError:
+    if not last.startswith(report.ERROR):
+        return JobFailed(
+            f"the {layer} job ended with exit code {code} and without a report",
+            cause="\n    ".join(tail[-8:]),
+            hint="a new run goes on where the last commit ended",
+        )
+    return report.error_of(last)

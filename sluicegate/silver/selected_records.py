@@ -1,0 +1,68 @@
+"""The records that a person chose to apply again, by ``_chunk`` and ``_pos``; some may come twice."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from functools import reduce
+from typing import TYPE_CHECKING
+
+from pyspark.sql import functions as F
+
+from sluicegate.flow.selection import Choice, Interval, Replay
+from sluicegate.sql.identifiers import quoted
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame
+
+    from sluicegate.lake.layout import Lake
+    from sluicegate.silver.evaluate import Judge
+
+
+def selected(choice: Choice, judge: Judge, at: Lake) -> DataFrame:
+    """The identities of what an interval or a replay chooses.
+
+    Raises:
+        TypeError: the choice is neither.
+    """
+    if isinstance(choice, Interval):
+        return _of_interval(choice, judge, at)
+    if isinstance(choice, Replay):
+        return _of_replay(choice, judge, at)
+    raise TypeError(f"nobody knows how to find the records of a {type(choice).__name__}")
+
+
+def _of_interval(interval: Interval, judge: Judge, at: Lake) -> DataFrame:
+    """Those of records in it by today's transform, and of rows in it in the table and its quarantine."""
+    frames = [judge.transformed(judge.batch.records())]
+    for uri in (judge.batch.flow.target, at.quarantine(judge.name)):
+        frames += judge.there(uri)
+    inside = _inside(interval, str(judge.table.event_time))
+    there = [f for f in frames if judge.table.event_time in f.columns]
+    return reduce(lambda a, b: a.unionByName(b), [f.where(inside).select("_chunk", "_pos") for f in there])
+
+
+def _inside(interval: Interval, event_time: str) -> Column:
+    first, last = (F.timestamp_micros(F.lit(_micros(moment))) for moment in (interval.since, interval.until))
+    return (F.col(quoted(event_time)) >= first) & (F.col(quoted(event_time)) < last)
+
+
+def _of_replay(replay: Replay, judge: Judge, at: Lake) -> DataFrame:
+    """Those of the quarantine's rows, and of dropped records where they are asked for."""
+    if replay.everything:
+        return judge.batch.records().select("_chunk", "_pos")
+    frames = [_broke(replay, f, "_failed_expectations") for f in judge.there(at.quarantine(judge.name))]
+    if replay.dropped:
+        aside = judge.there(at.set_aside(judge.name))
+        frames += [_broke(replay, f.where("reason = 'dropped'"), "rules") for f in aside]
+    nothing = judge.batch.records().select("_chunk", "_pos").limit(0)
+    return reduce(lambda a, b: a.unionByName(b), frames, nothing)
+
+
+def _broke(replay: Replay, frame: DataFrame, column: str) -> DataFrame:
+    wanted = F.arrays_overlap(column, F.array(*map(F.lit, replay.rules))) if replay.rules else F.lit(True)
+    return frame.where(wanted).select("_chunk", "_pos")
+
+
+def _micros(moment: datetime) -> int:
+    since = moment - datetime(1970, 1, 1, tzinfo=UTC)
+    return (since.days * 86_400 + since.seconds) * 1_000_000 + since.microseconds

@@ -1,0 +1,88 @@
+"""Everything that Spark is told at its start."""
+
+from __future__ import annotations
+
+import os
+import sys
+
+from sluicegate.settings import PACKAGE, Settings
+from sluicegate.spark import class_archive, cluster, jars, s3_commits
+from sluicegate.storage import aws
+
+# What lives for minutes or hours wants its code compiled well.
+LONG_LIVED = {"continuous"}
+OF_SHORT_LIVES = {"-XX:TieredStopAtLevel=1"}
+
+CHECKPOINT_FILES = "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
+
+
+def spark_conf(settings: Settings, *, archive: bool = True, long_lived: bool = False) -> dict[str, str]:
+    """Everything a job needs on spark-submit's command line (a running session is too late for JVM options).
+
+    Args:
+        settings: their master decides what is for this machine alone and what for a cluster.
+        archive: whether the driver is to use the class-data archive.
+        long_lived: whether the job goes on for hours.
+    """
+    local = settings.master.startswith("local")
+    on_s3 = aws.on_s3(settings.lake) or aws.on_s3(settings.landing)
+    found = jars.found(s3=on_s3)
+    conf = {
+        "spark.driver.extraClassPath": os.pathsep.join(map(str, found)),
+        "spark.driver.extraJavaOptions": " ".join(
+            option for option in _jvm_options(archived=archive) if not (long_lived and option in OF_SHORT_LIVES)
+        ),
+        "spark.driver.memory": "2g",
+        "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
+        "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
+        "spark.sql.session.timeZone": "UTC",
+        # Spark's old default, INT96, is deprecated, has no statistics, and not every reader gets early dates right.
+        "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
+        # Delta rebuilds a table's state with this many tasks; the default, 50, costs seconds on small tables.
+        "spark.databricks.delta.snapshotPartitions": "1",
+        # Adaptive execution coalesces what it can, but every shuffle starts with as many tasks as this.
+        "spark.sql.shuffle.partitions": "4",
+        "spark.sql.adaptive.enabled": "true",
+        # Delta refuses to read a version that is older than a table's retention, also where all of its files are there:
+        # what a lookup was before it changed, after a week of rest. See maintenance/ for what keeps the files.
+        "spark.databricks.delta.vacuum.enforceTimeTravelWithinDeletedFileRetentionDuration": "false",
+        # One pipeline's batch has more generated classes than the 100 that Spark keeps: each would be compiled anew.
+        "spark.sql.codegen.cache.maxEntries": "2000",
+        "spark.ui.showConsoleProgress": "false",
+        "spark.sql.debug.maxToStringFields": "200",
+        # All tables of ours can be followed by others, and by our own next layer.
+        "spark.databricks.delta.properties.defaults.enableChangeDataFeed": "true",
+        # Every Delta reader opens plain files; deletion vectors are a choice to make with the readers in mind.
+        "spark.databricks.delta.properties.defaults.enableDeletionVectors": "false",
+        # A log checkpoint is a Spark job of its own; reading a hundred small commits costs less than ten of them.
+        "spark.databricks.delta.properties.defaults.checkpointInterval": "100",
+    }
+    if local:
+        conf |= {
+            "spark.ui.enabled": "false",
+            "spark.driver.host": "127.0.0.1",
+            "spark.driver.bindAddress": "127.0.0.1",
+            "spark.sql.streaming.numRecentProgressUpdates": "1",
+            # The default one runs the program `readlink` several times for each small file that it writes.
+            "spark.sql.streaming.checkpointFileManagerClass": CHECKPOINT_FILES,
+        }
+    else:
+        conf |= cluster.conf(found)
+    conf |= s3_commits.spark_conf() if on_s3 else {}
+    return {key: value for key, value in conf.items() if key not in cluster.own_settings()}
+
+
+def _jvm_options(*, archived: bool) -> list[str]:
+    options = [
+        "-Duser.timezone=UTC",
+        f"-Dlog4j2.configurationFile={PACKAGE}/spark/log4j2.properties",
+        *class_archive.SHORT_LIVED_JVM,
+    ]
+    if archived:
+        archive, reason = class_archive.usable_archive()
+        if archive is not None:
+            options += [f"-XX:SharedArchiveFile={archive}", "-Xshare:auto", "-Xlog:cds=off", "-Xlog:cds+dynamic=off"]
+        else:
+            # Not among what a command shows, which may be JSON for programs.
+            print(f"starting Spark without its class-data archive, some seconds slower: {reason}", file=sys.stderr)
+    return options

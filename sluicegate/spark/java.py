@@ -1,0 +1,68 @@
+"""The Java and the Spark that jobs run on."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import re
+import shutil
+import subprocess
+from functools import cache
+from pathlib import Path
+
+from sluicegate.errors import JavaMissing
+
+JAVA_AT_LEAST = 17
+
+
+def java() -> str:
+    """The ``java`` that spark-submit will run: that of JAVA_HOME, else of PATH.
+
+    Raises:
+        JavaMissing: there is none.
+    """
+    home = os.environ.get("JAVA_HOME")
+    program = shutil.which(str(Path(home) / "bin" / "java")) if home else shutil.which("java")
+    if program is None:
+        place = f"JAVA_HOME ({home}) has no bin/java" if home else "there is no java on PATH and JAVA_HOME is not set"
+        raise JavaMissing(
+            f"Spark needs Java {JAVA_AT_LEAST} or newer, and {place}",
+            hint="install one, for example `apt-get install openjdk-17-jre-headless`, or set JAVA_HOME",
+        )
+    return program
+
+
+@cache
+def java_version(program: str) -> str:
+    """The version that a ``java`` program prints, such as ``17.0.15``.
+
+    Raises:
+        JavaMissing: it is older than Spark needs, or does not run.
+    """
+    release = Path(program).resolve().parent.parent / "release"
+    match = re.search(r'JAVA_VERSION="(\d[^"]*)"', release.read_text()) if release.is_file() else None
+    if match is None:  # not every vendor ships the file; asking costs a JVM start of some 50 ms
+        answer = subprocess.run([program, "-version"], capture_output=True, text=True, check=False)
+        match = re.search(r'version "(\d[^"]*)"', answer.stderr + answer.stdout)
+    if match is None or int(re.split(r"\D", match[1])[0]) < JAVA_AT_LEAST:
+        found = f"is Java {match[1]}" if match else "does not say its version"
+        raise JavaMissing(
+            f"Spark needs Java {JAVA_AT_LEAST} or newer, and {program} {found}",
+            hint="install a newer one, or point JAVA_HOME to it",
+        )
+    return match[1]
+
+
+def spark_home() -> Path:
+    """The Spark that the ``pyspark`` package of this Python brings.
+
+    Raises:
+        JavaMissing: pyspark is not installed.
+    """
+    spec = importlib.util.find_spec("pyspark")
+    if spec is None or spec.origin is None:
+        raise JavaMissing(
+            "pyspark is not installed in this Python",
+            hint="install sluicegate[spark], or in a checkout run `make setup`",
+        )
+    return Path(spec.origin).parent

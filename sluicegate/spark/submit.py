@@ -1,0 +1,126 @@
+"""The spark-submit command and its environment; the class-data archive is made by one.
+
+Building a command needs no Spark.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+
+from sluicegate.errors import JavaMissing, SluicegateError
+from sluicegate.settings import HOME, PACKAGE, Settings
+from sluicegate.spark import class_archive, cluster, configuration, java, metastore
+
+ROOT = PACKAGE.parent
+
+
+def make_archive() -> None:
+    """Runs a small stream into Delta tables and lets the JVM write the classes that it loaded into an archive.
+
+    Source: JEP 350, dynamic class-data sharing archives (``-XX:ArchiveClassesAtExit``).
+    """
+    if class_archive.usable_archive()[0] is not None:
+        return
+    archive = class_archive.archive_file()
+    archive.unlink(missing_ok=True)
+    class_archive.conf_folder().mkdir(exist_ok=True)
+    with tempfile.TemporaryDirectory() as scratch:
+        made = Path(scratch) / archive.name
+        conf = configuration.spark_conf(Settings.of(master="local[2]"), archive=False)
+        options = [f"-XX:ArchiveClassesAtExit={made}", "-Xlog:cds=off", "-Xlog:cds+dynamic=off", "-Xlog:class+path=off"]
+        conf["spark.driver.extraJavaOptions"] += " " + " ".join(options)
+        command = [*_spark_submit("local[2]", conf), str(PACKAGE / "jobs" / "warmup.py"), scratch]
+        done = subprocess.run(command, env=submit_env(), capture_output=True, text=True, check=False)
+        if done.returncode or not made.is_file():
+            raise JavaMissing("the class-data archive could not be made", cause=done.stderr.strip()[-2000:])
+        shutil.copy(made, archive.with_suffix(".new"))
+    archive.with_suffix(".new").replace(archive)
+    archive.with_suffix(".json").write_text(json.dumps(class_archive._archive_key()))
+
+
+def job_conf(layer: str, settings: Settings) -> dict[str, str]:
+    """The settings of a job: those of all, and what a job of its kind needs besides."""
+    conf = configuration.spark_conf(settings, long_lived=layer in configuration.LONG_LIVED)
+    return conf | metastore.conf() if layer == "catalog" else conf
+
+
+def _spark_submit(master: str, conf: dict[str, str]) -> list[str]:
+    command = [str(java.spark_home() / "bin" / "spark-submit"), "--master", master]
+    if file := cluster.properties_file():
+        command += ["--properties-file", str(file)]
+    for key, value in conf.items():
+        command += ["--conf", f"{key}={value}"]
+    return command
+
+
+def job_file(layer: str) -> Path:
+    """The script in ``spark_jobs/`` that runs a layer."""
+    return HOME / "spark_jobs" / f"{layer}.py"
+
+
+def job_arguments(pipeline: str, settings: Settings, extra: Sequence[str] = ()) -> list[str]:
+    """The arguments that every job takes."""
+    return [
+        "--pipeline", pipeline, "--lake", settings.lake, "--landing", settings.landing,
+        "--pipelines", str(settings.pipelines), *extra,
+    ]  # fmt: skip
+
+
+def submit_command(layer: str, pipeline: str, settings: Settings, extra: Sequence[str] = ()) -> list[str]:
+    """The spark-submit command that runs one layer of a pipeline.
+
+    Raises:
+        JavaMissing: no Java 17 or newer, no pyspark, or no jars.
+    """
+    java.java_version(java.java())
+    return [
+        *_spark_submit(settings.master, job_conf(layer, settings)),
+        "--name", f"{pipeline}.{layer}", str(job_file(layer)), *job_arguments(pipeline, settings, extra),
+    ]  # fmt: skip
+
+
+def submit_env() -> dict[str, str]:
+    """The environment of a job: this process's, and which Spark and Python it is to use."""
+    return {
+        **os.environ,
+        "SPARK_HOME": str(java.spark_home()),
+        "SPARK_CONF_DIR": cluster.conf_folder() or str(class_archive.conf_folder()),
+        "PYSPARK_PYTHON": sys.executable,
+        "PYTHONPATH": os.pathsep.join([str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])]),
+        "PYTHONUNBUFFERED": "1",
+    }
+
+
+def write_defaults(folder: Path | None = None, master: str = "local[*]") -> None:
+    """Writes the settings down, so that a plain ``spark-submit`` or ``spark-sql`` has them.
+
+    All but the class-data archive: the folder that they lie in is on that class path.
+
+    Args:
+        folder: where to; by default where this Python's Spark looks for them.
+        master: what they are for: a cluster, or this machine.
+    """
+    conf = configuration.spark_conf(Settings.of(master=master), archive=False) | {
+        "spark.pyspark.python": sys.executable
+    }
+    folder = folder or java.spark_home() / "conf"
+    folder.mkdir(exist_ok=True)
+    lines = [f"{key} {value}" for key, value in conf.items()]
+    (folder / "spark-defaults.conf").write_text("# made by set-up\n" + "\n".join(lines) + "\n")
+
+
+if __name__ == "__main__" and sys.argv[1:] == ["--make-archive"]:
+    try:
+        make_archive()
+    except SluicegateError as problem:
+        print(problem.for_people(), file=sys.stderr)
+        sys.exit(problem.exit_code)
+    finally:
+        write_defaults()
