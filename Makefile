@@ -59,9 +59,9 @@ test-spark: setup ## the tests of the layers, in Spark
 test-e2e: setup ## the tests of whole commands: spark-submit, Airflow, kills
 	@$(RUN) -m pytest -m "e2e and not compose" $(ARGS)
 
-check: setup ## lint, formatting, types, and what linters say of the image and of shell scripts
+check: setup ## lint, formatting, types, directions of imports, and what linters say of the image and of shell scripts
 	@code=0; $(RUN) -m ruff check || code=1; $(RUN) -m ruff format --check || code=1; \
-	$(RUN) -m mypy --strict $(CODE) || code=1; .venv/bin/hadolint Dockerfile || code=1; \
+	$(RUN) -m mypy --strict $(CODE) || code=1; .venv/bin/lint-imports --no-cache || code=1; .venv/bin/hadolint Dockerfile || code=1; \
 	.venv/bin/shellcheck .ci/run docker/*.sh || code=1; exit $$code
 
 fmt: setup ## put the code into its format and mend what the linter can
