@@ -72,8 +72,9 @@ def with_limbs(rows: DataFrame, number: int, term: str, kind: Kind) -> tuple[Dat
         return rows, [(str(_WHOLE), low), (str(_WHOLE + 1), high)]
     if kind == "decimal":
         digits = f"_digits_{number}"
-        # By its text: Spark's abs() of a decimal, and its minus, keep 34 digits only.
-        text = f"lpad(translate(CAST({term} AS STRING), '-.', ''), {9 * _NINES}, '0')"
+        # By its text: Spark's abs() of a decimal, and its minus, keep 34 digits only. Without ANSI mode the text of a
+        # small one is 1.5E-10: what stands before the E are its digits all the same.
+        text = f"lpad(translate(substring_index(CAST({term} AS STRING), 'E', 1), '-.', ''), {9 * _NINES}, '0')"
         sign = f"CASE WHEN {term} < 0 THEN -1 ELSE 1 END"
         nines = [f"CAST(substr({digits}, {9 * i + 1}, 9) AS BIGINT) * {sign}" for i in range(_NINES)]
         at = [str(_DECIMAL + _NINES - 1 - i) for i in range(_NINES)]

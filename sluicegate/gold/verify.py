@@ -36,9 +36,13 @@ if TYPE_CHECKING:
 MOMENTS = {"CurrentDate", "CurrentTimestamp", "CurrentTime", "Now", "LocalTimestamp", "CurrentTimeZone", "CurrentUser",
            "CurrentDatabase", "CurrentCatalog"}  # fmt: skip
 
-# Of equals these take the one that comes first.
-CHOICES = {"RowNumber", "NTile", "Lead", "Lag", "NthValue", "MaxBy", "MinBy", "Mode", "ApproximatePercentile",
-           "HistogramNumeric", "LocalLimit", "GlobalLimit", "Offset", "Sample"}  # fmt: skip
+# Of equals these take the one that comes first, or what they give depends on the order of the rows in another way.
+CHOICES = {"RowNumber", "NTile", "Lead", "Lag", "NthValue", "MaxBy", "MinBy", "MaxMinByK", "Mode",
+           "ApproximatePercentile", "HistogramNumeric", "LocalLimit", "GlobalLimit", "Offset", "Sample",
+           "DropDuplicates"}  # fmt: skip
+
+# How the names of sketches begin that are such; of KLL sketches Spark's library throws away terms by chance.
+SKETCHES = ("ApproxTopK", "KllSketchAgg", "KllMergeAgg", "HllSketchAgg", "HllUnionAgg", "Theta", "Tuple")
 
 # Texts that Spark takes for a time where they are cast to one.
 OF_DAYS = {"now", "today", "tomorrow", "yesterday"}
@@ -184,7 +188,7 @@ class _Proof:
         rows = f"{found.count:,} {'row differs' if found.count == 1 else 'rows differ'} from its query{of}"
         if found.others:
             rows += f": {'; '.join(map(str, found.others))}{', …' if found.count > len(found.others) else ''}"
-        if why := self._unsteady(due):
+        if why := unsteady(due):
             return self._found("unproved", f"{why}; {rows}")
         return self._found("wrong", rows, self._anew)
 
@@ -213,20 +217,6 @@ class _Proof:
         all_rows, report = Delivery(rows, self.way), TableReport(self.way.table, "gold")
         return Batch(all_rows, self._read, True, False, then, self.way, report, {})
 
-    def _unsteady(self, frame: DataFrame) -> str:
-        """Why the query need not give the same rows again; empty if it must."""
-        analyzed = frame._jdf.queryExecution().analyzed()
-        words = set(_words(analyzed))
-        if not analyzed.deterministic():
-            return (
-                "whether it is right cannot be said, as Spark says that its query may have another value with each run"
-            )
-        if moments := sorted(words & (MOMENTS | OF_DAYS)):
-            return f"whether it is right cannot be said, as its query asks for the moment ({', '.join(moments)})"
-        if choices := sorted(words & CHOICES):
-            return f"whether it is right cannot be said, as its query may choose among equals ({', '.join(choices)})"
-        return ""
-
     @property
     def _run(self) -> str:
         return f"sluicegate run {self.pipeline}"
@@ -237,6 +227,19 @@ class _Proof:
 
     def _found(self, kind: Any, what: str, mend: str = "") -> Finding:
         return Finding(kind, self.way.table, what, mend)
+
+
+def unsteady(frame: DataFrame) -> str:
+    """Why the query need not give the same rows again; empty if it must."""
+    analyzed = frame._jdf.queryExecution().analyzed()
+    words = set(_words(analyzed))
+    if not analyzed.deterministic():
+        return "whether it is right cannot be said, as Spark says that its query may have another value with each run"
+    if moments := sorted(words & (MOMENTS | OF_DAYS)):
+        return f"whether it is right cannot be said, as its query asks for the moment ({', '.join(moments)})"
+    if choices := sorted(word for word in words if word in CHOICES or word.startswith(SKETCHES)):
+        return f"whether it is right cannot be said, as its query may choose among equals ({', '.join(choices)})"
+    return ""
 
 
 def _is_steady(frame: DataFrame) -> bool:
@@ -268,6 +271,8 @@ def _words(node: Any) -> Iterator[str]:
 
     name = node.getClass().getSimpleName()
     yield name
+    if name == "Deduplicate" and node.keys().size() < node.output().size():
+        yield "DropDuplicates"  # by some columns alone
     if name == "Literal" and (text := str(node.toString()).strip().lower()) in OF_DAYS:
         yield text
     for kind in ("children", "expressions"):

@@ -1,8 +1,9 @@
-"""Variances are the exact ones, rounded once, however the rows came and went."""
+"""Variances are the exact ones, rounded once, however the rows came and went; sums of decimals lose no digit."""
 
 from __future__ import annotations
 
 import math
+from decimal import Decimal
 from fractions import Fraction
 from statistics import pvariance
 from statistics import variance as of_sample
@@ -12,6 +13,7 @@ import pytest
 from pyspark.sql import functions as F
 
 from sluicegate.gold.partial_aggregates import SIGN, Partials
+from sluicegate.spark.session import configured
 from sluicegate.sql.refresh.strategy import upkeep
 
 if TYPE_CHECKING:
@@ -62,3 +64,17 @@ def test_variances_are_exact_and_can_be_taken_back(spark: SparkSession) -> None:
     came = there.withColumn(SIGN, F.lit(1)).unionByName(gone.withColumn(SIGN, F.lit(1)))
     found = made(came.unionByName(gone.withColumn(SIGN, F.lit(-1))).repartition(3))
     assert {g: repr(values) for g, values in found.items()} == {g: repr(expected(v)) for g, v in GROUPS.items()}
+
+
+@pytest.mark.parametrize("ansi", ["true", "false"])
+def test_no_digit_of_a_small_decimal_is_lost_in_either_mode(spark: SparkSession, ansi: str) -> None:
+    """Without ANSI mode Spark writes one as 1E-7."""
+    terms = [Decimal(text) for text in ("0.0000001", "-0.0000000123", "12.5", "0", "3E-10")]
+    with configured(spark, {"spark.sql.ansi.enabled": ansi}):
+        there = spark.createDataFrame([("a", term) for term in terms], "g STRING, d DECIMAL(20, 10)")
+        grouped = upkeep("SELECT g, sum(d) AS s, avg(d) AS a FROM t GROUP BY g", {"t": ["g", "d"]}).grouped
+        assert grouped is not None
+        partials = Partials.of(grouped, there)
+        change = partials.of_rows(there.withColumn(SIGN, F.lit(1)))
+        [row] = partials.values(partials.fresh(change)).collect()
+    assert tuple(row)[1:] == (sum(terms), sum(terms) / 5)

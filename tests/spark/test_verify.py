@@ -122,6 +122,20 @@ def test_gold_is_proved_at_its_mark_and_says_if_it_cannot_be(spark: SparkSession
     }
 
 
+def test_what_may_choose_among_equals_or_by_the_order_of_rows_is_seen(spark: SparkSession) -> None:
+    there = "VALUES (1, 'a'), (2, 'a') AS t(id, g)"
+    choosing = [
+        "max_by(g, id, 2)", "min_by(g, id, 2)", "approx_top_k(g)", "kll_sketch_agg_bigint(id)", "hll_sketch_agg(id)",
+        "theta_sketch_agg(id)", "mode(g)",
+    ]  # fmt: skip
+    for function in choosing:
+        assert "choose among equals" in gold_verify.unsteady(spark.sql(f"SELECT {function} AS v FROM {there}"))
+    rows = spark.sql(f"SELECT * FROM {there}")
+    assert "(DropDuplicates)" in gold_verify.unsteady(rows.dropDuplicates(["g"]))
+    for same in (rows.dropDuplicates(), rows.distinct(), rows.groupBy("g").count()):
+        assert gold_verify.unsteady(same) == ""
+
+
 COLUMNS = (
     "CAST('NaN' AS DOUBLE) AS nan, {zero} AS zero, CAST(NULL AS STRING) AS nothing, map({map}) AS m, "
     "CAST({decimal} AS DECIMAL(9, 2)) AS d, TIMESTAMP '2024-01-01 00:00:00.00000{micro}Z' AS t, X'{binary}' AS b, "
