@@ -91,7 +91,7 @@ def compare(
     try:
         if differ.isEmpty():
             return Compared()
-        fixed = [column for column, kind in kinds.items() if slack is None or not is_rounded(kind)]
+        fixed = [column for column, kind in kinds.items() if not is_rounded(kind)]
         known_by = [column for column in keys if column in fixed] or fixed
         pairs = _pairs(differ, kinds, names, known_by, slack).persist()
         try:
