@@ -27,7 +27,7 @@ QUERIES = {
     "distinct": "SELECT g, count(DISTINCT k) AS k, sum(x) AS s FROM t GROUP BY g",
     "windowed": "SELECT id, x, rank() OVER (PARTITION BY g ORDER BY id) AS place, map(k, x) AS m FROM t",
     "zeros": "SELECT id, IF(id < 3, -0.0D, 0.0D) AS z, CAST(k AS FLOAT) AS f, x FROM t",
-    "tops": "SELECT g, max(x) AS x, max(CAST(k + 1 AS FLOAT)) AS f, max(IF(id < 3, -0.0D, 0.0D)) AS z FROM t GROUP BY g",
+    "tops": "SELECT g, max(x) AS x, max(FLOAT(k + 1)) AS f, max(IF(id < 3, -0.0D, 0.0D)) AS z FROM t GROUP BY g",
     "chance": "SELECT g, count(*) + rand() AS n FROM t GROUP BY g",
     "moment": "SELECT count(*) AS n, current_timestamp() AS asked FROM t",
     "streamed": '{sql: "SELECT g, count(*) AS n FROM t GROUP BY g", mode: complete}',
