@@ -1,6 +1,6 @@
 """Two frames compared as multisets of rows, by typed values and never by a text form.
 
-What a value is, is said by ``frames.value_equality.exact``. Only floating-point numbers may differ a little, since
+What a value is, is said by ``frames.value_equality.exact``. Only floating-point numbers may differ a little, where
 Spark adds them in any order; there NaN is NaN and 0.0 is -0.0, as in Spark's own GROUP BY.
 """
 
@@ -19,8 +19,12 @@ from sluicegate.frames.value_equality import exact
 from sluicegate.sql.identifiers import quoted
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from pyspark.sql import Column, DataFrame
     from pyspark.sql.types import DataType
+
+    _Form = Callable[[Column, DataType], Column]
 
 # Differences that are told; all are counted.
 SHOWN = 10
@@ -67,19 +71,22 @@ class Compared:
     others: tuple[Other, ...] = ()
 
 
-def compare(stored: DataFrame, due: DataFrame, keys: Sequence[str], slack: float, *, values: bool = True) -> Compared:
+def compare(
+    stored: DataFrame, due: DataFrame, keys: Sequence[str], slack: float | None, *, values: bool = True
+) -> Compared:
     """Compares the rows of a table with those that it should have.
 
     Args:
         stored: the table, with the columns of ``due``.
         due: what it should be.
         keys: columns that a row is known by, if it is known which; else the others show what belongs together.
-        slack: by how much of their size two floating-point numbers may differ.
+        slack: by how much of their size two floating-point numbers may differ; None if not even a zero's sign may.
         values: whether rows may be told, or only counted.
     """
     kinds = {field.name: field.dataType for field in stored.schema if field.name in due.columns}
     names = {column: f"c{number}" for number, column in enumerate(kinds)}
-    both = _signed(stored, kinds, names, 1).unionByName(_signed(due, kinds, names, -1))
+    form = exact if slack is None else canonical
+    both = _signed(stored, kinds, names, 1, form).unionByName(_signed(due, kinds, names, -1, form))
     differ = both.groupBy(*names.values()).agg(F.sum("sign").alias("more")).where("more <> 0").persist()
     try:
         if differ.isEmpty():
@@ -151,8 +158,8 @@ def _entry(one: Column, kind: Any) -> Column:
     return F.struct(*[canonical(one.getField(name), part).alias(name) for name, part in parts])
 
 
-def _signed(frame: DataFrame, kinds: dict[str, DataType], names: dict[str, str], sign: int) -> DataFrame:
-    values = [canonical(_kept(frame, column, kind), kind).alias(names[column]) for column, kind in kinds.items()]
+def _signed(frame: DataFrame, kinds: dict[str, DataType], names: dict[str, str], sign: int, form: _Form) -> DataFrame:
+    values = [form(_kept(frame, column, kind), kind).alias(names[column]) for column, kind in kinds.items()]
     return frame.select(*values, F.lit(sign).alias("sign"))
 
 
@@ -163,7 +170,7 @@ def _kept(frame: DataFrame, column: str, kind: DataType) -> Column:
 
 
 def _pairs(
-    differ: DataFrame, kinds: dict[str, DataType], names: dict[str, str], known_by: Sequence[str], slack: float
+    differ: DataFrame, kinds: dict[str, DataType], names: dict[str, str], known_by: Sequence[str], slack: float | None
 ) -> DataFrame:
     """The rows of both sides that belong together and are not alike: ``key``, ``stored`` and ``due``."""
     rest = [column for column in kinds if column not in known_by]
@@ -178,7 +185,8 @@ def _pairs(
 
     there, should = side("more > 0", "stored"), side("more < 0", "due")
     same = F.col("key_stored").eqNullSafe(F.col("key_due")) & (F.col("nth_stored") == F.col("nth_due"))
-    alike = [_near(F.col(f"stored.{names[c]}"), F.col(f"due.{names[c]}"), kinds[c], slack) for c in rest]
+    sides = [(F.col(f"stored.{names[c]}"), F.col(f"due.{names[c]}"), kinds[c]) for c in rest]
+    alike = [a.eqNullSafe(b) if slack is None else _near(a, b, kind, slack) for a, b, kind in sides]
     both = F.col("stored").isNotNull() & F.col("due").isNotNull()
     other = there.join(should, same, "full_outer").where(~reduce(and_, alike, both))
     return other.select(F.coalesce("key_stored", "key_due").alias("key"), "stored", "due")
@@ -194,7 +202,7 @@ def _near(one: Column, other: Column, kind: DataType, slack: float) -> Column:
     if isinstance(kind, (DoubleType, FloatType)):
         finite = reduce(and_, [~F.isnan(v) & (F.abs(v) < float("inf")) for v in (one, other)])
         # A FLOAT has 24 bits: two neighbours differ by more than what adding doubles in another order does.
-        share = max(slack, 2.0**-22) if isinstance(kind, FloatType) else slack
+        share = max(slack, 2.0**-22) if slack and isinstance(kind, FloatType) else slack
         near = finite & (F.abs(one - other) <= share * F.greatest(F.abs(one), F.abs(other)))
         return same | F.coalesce(near, F.lit(False))
     if isinstance(kind, MapType):  # by now its entries
@@ -223,5 +231,7 @@ def _shown(values: dict[str, Any]) -> str:
 
 
 def _text(value: Any) -> str:
+    if isinstance(value, Row) and value.__fields__ == ["value", "more"]:  # a double as ``exact`` has it
+        value = -0.0 if value["more"] is True else value["value"]
     text = "NULL" if value is None else repr(value) if isinstance(value, (str, float)) else str(value)
     return text if len(text) <= 80 else f"{text[:80]}…"

@@ -26,6 +26,8 @@ QUERIES = {
     "kept": kept("SELECT g, count(*) AS n, sum(x) AS s, round(avg(x), 2) AS a, max(t) AS t FROM t GROUP BY g"),
     "distinct": "SELECT g, count(DISTINCT k) AS k, sum(x) AS s FROM t GROUP BY g",
     "windowed": "SELECT id, x, rank() OVER (PARTITION BY g ORDER BY id) AS place, map(k, x) AS m FROM t",
+    "zeros": "SELECT id, IF(id < 3, -0.0D, 0.0D) AS z, CAST(k AS FLOAT) AS f, x FROM t",
+    "tops": "SELECT g, max(x) AS x, max(FLOAT(k + 1)) AS f, max(IF(id < 3, -0.0D, 0.0D)) AS z FROM t GROUP BY g",
     "chance": "SELECT g, count(*) + rand() AS n FROM t GROUP BY g",
     "moment": "SELECT count(*) AS n, current_timestamp() AS asked FROM t",
     "streamed": '{sql: "SELECT g, count(*) AS n FROM t GROUP BY g", mode: complete}',
@@ -73,14 +75,19 @@ def test_gold_that_is_other_than_its_query_gives_is_told_by_key(
     assert "as sums without rounding make them" in found["kept"].what
     assert [one.table for one in gold_verify.unprovable(world.pipeline)] == ["streamed"]
 
-    names = ("kept", "distinct", "windowed")
-    kept_at, distinct, windowed = (f"delta.`{world.at.table('gold', name)}`" for name in names)
+    names = ("kept", "distinct", "windowed", "zeros", "tops")
+    kept_at, distinct, windowed, zeros, tops = (f"delta.`{world.at.table('gold', name)}`" for name in names)
     spark.sql(f"DELETE FROM {kept_at} WHERE g = 'a'")
     spark.sql(f"UPDATE {kept_at} SET n = n + 1, t = t - INTERVAL 1 MICROSECOND WHERE g = 'd'")
     spark.sql(f"INSERT INTO {kept_at} SELECT * FROM {kept_at} WHERE g = 'b'")
     spark.sql(f"UPDATE {kept_at} SET s = s - 1 WHERE g = 'e'")
     spark.sql(f"UPDATE {distinct} SET s = s - 1 WHERE g = 'e'")
     spark.sql(f"DELETE FROM {windowed} WHERE id = 5")
+    spark.sql(f"UPDATE {zeros} SET z = -z WHERE id = 2")  # nothing is added here: not a bit may be other
+    spark.sql(f"UPDATE {zeros} SET x = x * 1.0000000000000002D, f = f * CAST(1.0000001 AS FLOAT) WHERE id = 4")
+    spark.sql(f"UPDATE {tops} SET x = x * 1.0000000000000002D WHERE g = 'a'")
+    spark.sql(f"UPDATE {tops} SET f = f * CAST(1.0000001 AS FLOAT) WHERE g = 'b'")
+    spark.sql(f"UPDATE {tops} SET z = -z WHERE g = 'c'")  # which zero is the greatest is not said
     world.run()  # nothing is new: what is wrong stays so, whatever is kept of the groups
     found = verified(world)
     kept_found = found["kept"]
@@ -96,6 +103,10 @@ def test_gold_that_is_other_than_its_query_gives_is_told_by_key(
     assert "g = 'b'" in kept_found.what
     assert "should not be there" in kept_found.what
     assert found["windowed"].what.startswith("1 row differs from its query: id = 5, ")
+
+    assert found["zeros"].what.startswith("2 rows differ from its query: ")
+    assert "id = 2 has z = 0.0, and should have z = -0.0" in found["zeros"].what
+    assert (found["tops"].kind, found["tops"].what[:30]) == ("wrong", "2 rows differ from its query: ")
 
     # The job tells the same of a sample of all, one line for each finding.
     capsys.readouterr()
@@ -165,6 +176,7 @@ def test_rows_are_the_same_by_typed_value_and_only_doubles_may_differ_a_little(s
     found = compare(stored, due, ["id"], 1e-12)
     assert ([one.key["id"] for one in found.others], found.count) == ([*range(len(OTHER))], len(OTHER))
     assert compare(stored, due, ["id"], 0.0).count == len(OTHER) + 1  # 0.1 + 0.2
+    assert compare(stored, due, ["id"], None).count == len(OTHER) + 2  # and 0.0 is not -0.0
     # Where no key is known, a row that is other in anything but doubles is one that is gone and one that has come.
     assert compare(stored, due, [], 1e-12).count == 5 + 2 * 5
 
