@@ -361,6 +361,13 @@ def test_a_table_with_a_schema_that_is_taken_for_one_without_is_told(tmp_path: P
     assert [line.partition(";")[0] for line in left] == ["line 2: a.b.raw, which t reads: taken for raw of this source"]
 
 
+def test_a_name_without_a_schema_that_is_taken_for_a_table_with_one_is_told(tmp_path: Path) -> None:
+    text = RAW.replace("TABLE raw", "TABLE silver.raw") + "CREATE STREAMING TABLE t AS SELECT id FROM STREAM(raw)"
+    found, left = loaded(tmp_path, text)
+    assert found.silver["t"].stream == next(iter(found.bronze))
+    assert "line 2: raw, which t reads: taken for" in " ".join(left)
+
+
 def test_a_with_of_the_name_of_a_table_is_not_renamed(tmp_path: Path) -> None:
     text = THREE.format(read="silver.customers")
     text += (
@@ -386,6 +393,7 @@ def test_a_second_table_of_one_name_is_named_as_not_imported(tmp_path: Path, mon
     ("text", "file", "missing"),
     [
         ("CREATE FLOW f AS INSERT INTO raw BY NAME SELECT * FROM STREAM(x);", "x.sql", {"the flow f into raw": 2}),
+        ("INSERT INTO a.raw SELECT * FROM STREAM(x);", "x.sql", {"the INSERT of line 2 into a.raw": 2}),
         (
             "CREATE STREAMING TABLE t; APPLY CHANGES INTO t FROM STREAM(raw) KEYS (id) SEQUENCE BY id;\n"
             "APPLY CHANGES INTO t FROM STREAM(raw) KEYS (id) SEQUENCE BY at;",

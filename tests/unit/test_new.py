@@ -118,12 +118,14 @@ def test_a_name_tells_what_a_number_is(name: str, value: str, kind: str) -> None
         ("a,b\n1,2\n", {"header": "true"}, ["a", "b"]),
         ("a;b\n1,5;2\n", {"header": "true", "sep": ";"}, ["a", "b"]),
         ("a\tb\n1\t2\n", {"header": "true", "sep": "\t"}, ["a", "b"]),
+        ('a,b\n1,"x;y;z"\n2,"x;y;z"\n', {"header": "true", "escape": '"'}, ["a", "b"]),
         ("a|b\r\n1|2\r\n", {"header": "true", "sep": "|"}, ["a", "b"]),
         ("\ufeffa,b\n1,2\n", {"header": "true"}, ["a", "b"]),
         ("1,2\n3,4\n", {"header": "false"}, ["_c0", "_c1"]),
         ('a,b\n"x ""y""",2\n', {"header": "true", "escape": '"'}, ["a", "b"]),
         ('a,b\n"x \\"y\\"",2\n', {"header": "true"}, ["a", "b"]),
         ('a,b\n"x\ny",2\n', {"header": "true", "escape": '"', "multiLine": "true"}, ["a", "b"]),
+        ('a,b\n"x\ry",2\n', {"header": "true", "escape": '"', "multiLine": "true"}, ["a", "b"]),
         ("name,city\nAnn,Rome\nBen,Bonn\n", {"header": "true"}, ["name", "city"]),
         ("Ann,Rome\nAnn,Bonn\n", {"header": "false"}, ["_c0", "_c1"]),
         ("a,,b\n1,2,3\n", {"header": "true"}, ["a", "_c1", "b"]),
@@ -407,6 +409,9 @@ def test_a_key_is_proved_by_the_last_row_of_the_last_file(
         ([f"2024-01-{n:02d} 10:00:00" for n in range(1, 30)], ["2024-01-03T12:00:00+02:00"], "not unique: 1 of 30"),
         ([f"2024-01-{n:02d}" for n in range(1, 30)], ["2024-01-03T12:00:00"], "not unique: 1 of 30"),
         ([f"{n}12345678901234567.0" for n in range(11, 40)], ["1212345678901234567.00"], "not unique: 1 of 30"),
+        ([f"{10**20 + n}.5" for n in range(29)], [f"{10**20}.45"], "not unique: 1 of 30"),
+        ([f"{10**20 + n}.5" for n in range(29)], [f"{10**20}.25", f"{10**20}.3"], "not unique: 1 of 31"),
+        ([f"{10**30 + n}" for n in range(29)], [f"{10**30}"], "not unique: 1 of 30"),
         (range(1, 30), ["x", ""], "not proved: 2 of 31 rows have no value there that fits"),
         (range(1, 30), ["99999999999999999999"], "not proved: 1 of 30"),
     ],
@@ -419,6 +424,55 @@ def test_keys_are_compared_as_silver_has_them(
     guess = new(tmp_path, write(tmp_path, "t.csv", text)).tables[0].guess
     assert guess.keys == []
     assert next(iter(guess.no_keys.values())).startswith(why)
+
+
+@pytest.mark.parametrize(
+    ("later", "why"),
+    [
+        ("x\\,7,99\n", "not unique: 1 of 41"),  # outside of quotes a backslash is a sign as any other for Spark
+        ('"x" y,40,1\n', "not proved: quotes and backslashes"),
+        ('"x\ry",40,1\n', "not proved: a value further down has a line break"),
+        ('"x\\\\",40,1\n', "not proved: quotes and backslashes"),
+        ('"x ""y"", z",40,1\n', "not proved: quotes and backslashes"),
+    ],
+)
+def test_rows_that_spark_may_read_otherwise_prove_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, later: str, why: str
+) -> None:
+    text = "word,id,n\n" + "".join(f"w,{n},1\n" for n in range(40))
+    monkeypatch.setattr("sluicegate.tools.scaffold.sniff.BYTES", len(text))
+    guess = new(tmp_path, write(tmp_path, "t.csv", text + later)).tables[0].guess
+    assert guess.keys != ["id"]
+    assert guess.no_keys[("id",)].startswith(why)
+
+
+def test_backslashes_that_escape_nothing_are_a_part_of_a_key(tmp_path: Path) -> None:
+    text = "id,n\n" + "".join(f"C:\\{n},1\n" for n in range(20)) + "C:3,1\n"
+    assert new(tmp_path, write(tmp_path, "t.csv", text)).tables[0].guess.keys == ["id"]
+
+
+def test_text_behind_a_quoted_value_proves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    text = "word,id,n\n" + "".join(f'"w",{n},1\n' for n in range(40))
+    monkeypatch.setattr("sluicegate.tools.scaffold.sniff.BYTES", len(text))
+    guess = new(tmp_path, write(tmp_path, "t.csv", text + '"x"y,40,1\n')).tables[0].guess
+    assert guess.no_keys[("id",)] == "not proved: a file cannot be read to its end"
+
+
+@pytest.mark.parametrize(
+    ("kinds", "proved"),
+    [((pa.decimal128(9, 1), pa.decimal128(9, 2)), False), ((pa.int64(), pa.int32()), True)],
+)
+def test_keys_of_types_that_differ_are_compared_if_equal_values_look_the_same(
+    tmp_path: Path, kinds: tuple[pa.DataType, pa.DataType], proved: bool
+) -> None:
+    (tmp_path / "in").mkdir()
+    for number, kind in enumerate(kinds):
+        some = pa.array(range(20 * number, 20 * number + 20)).cast(pa.decimal128(21, 0)).cast(kind)
+        parquet.write_table(pa.table({"id": some}), tmp_path / f"in/{number}.parquet")
+    guess = new(tmp_path, f"t={tmp_path}/in").tables[0].guess
+    assert guess.keys == (["id"] if proved else [])
+    if not proved:
+        assert guess.no_keys[("id",)] == f"not proved: id is {kinds[1]} in 1.parquet, and {kinds[0]} in another file"
 
 
 @pytest.mark.parametrize(("most", "proved"), [(99, False), (100, True), (101, True)])

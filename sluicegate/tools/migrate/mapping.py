@@ -126,7 +126,7 @@ class _Mapping:
         if {*tables_of(text)} != {*names.values()} or places(text) != places(dataset.query):
             raise Ambiguous("a table that it reads stands where it cannot be followed: name each behind FROM or JOIN")
         for read, name in names.items():
-            if "." in read and self.found.means[dataset.name, read] != read:
+            if self.found.means[dataset.name, read] != read:
                 what = f"{read}, which {dataset.name} reads"
                 why = f"taken for {name} of this source; if it is another table, declare where that is"
                 self.source.leave(dataset.query_line, what, why)

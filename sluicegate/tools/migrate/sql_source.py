@@ -129,6 +129,10 @@ class _Statement:
             self._flow()
         elif self._take("CREATE"):
             self._create()
+        elif self._take("INSERT", "INTO"):
+            line = self._line(0)
+            self.source.unnamed[f"the INSERT of line {line} into {self._name()}"] = line
+            raise self._not_taken("its rows are not in the table: let the files land in one folder, or UNION in gold")
         else:
             raise self._not_taken("no statement that declares a table: a definition has tables only")
 

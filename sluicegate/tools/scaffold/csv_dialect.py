@@ -13,6 +13,9 @@ from sluicegate.tools.scaffold import csv_header
 
 SEPARATORS = (",", ";", "\t", "|")
 
+# Each of them ends a line for Spark, which reads line by line without multiLine.
+LINE_BREAK = re.compile(r"[\r\n]")
+
 # Rows by which the separator is told, and the longest value that is looked at, in characters.
 _FIRST, _LONGEST = 200, 1 << 20
 
@@ -66,7 +69,7 @@ def read(text: str, whole: bool, most: int, header: bool | None = None) -> CsvTe
         options["sep"] = separator
     if '"' in text and not backslash:
         options["escape"] = '"'  # as most programs write it: a quote in a quoted value is doubled
-    if any("\n" in value for row in found for value in row):
+    if any(LINE_BREAK.search(value) for row in found for value in row):
         options["multiLine"] = "true"
     return CsvText(options, columns, rows, guessed, doubt)
 
@@ -94,10 +97,10 @@ def records(lines: Iterable[str], options: Mapping[str, str]) -> Iterator[list[s
         options: options of Spark's reader, as ``read`` gives them.
 
     Raises:
-        csv.Error: it cannot be read any further.
+        csv.Error: it cannot be read any further, or text stands behind a quoted value, which is read in many ways.
     """
     backslash = options.get("escape") != '"'
-    for row in _reader(lines, options.get("sep", ","), backslash):
+    for row in _reader(lines, options.get("sep", ","), backslash, strict=True):
         if any(value.strip() for value in row):
             yield [value.replace("\r\n", "\n") or None for value in row]
 
@@ -122,10 +125,16 @@ def _rows(text: str, separator: str, whole: bool, most: int, backslash: bool) ->
     return found
 
 
-def _reader(lines: Iterable[str], separator: str, backslash: bool) -> Iterator[list[str]]:
+def _reader(lines: Iterable[str], separator: str, backslash: bool, *, strict: bool = False) -> Iterator[list[str]]:
     csv.field_size_limit(max(csv.field_size_limit(), _LONGEST * 8))
     escape = "\\" if backslash else None
-    return csv.reader(lines, delimiter=separator, escapechar=escape, doublequote=not backslash)
+    plain = map(_unescaped, lines) if backslash else lines
+    return csv.reader(plain, delimiter=separator, escapechar=escape, doublequote=not backslash, strict=strict)
+
+
+def _unescaped(line: str) -> str:
+    """A line whose backslashes stay as they are if nothing is quoted: Spark escapes in quotes only, Python always."""
+    return line if '"' in line else line.replace("\\", "\\\\")
 
 
 def _safely(reader: Iterator[list[str]]) -> Iterator[list[str]]:
@@ -138,8 +147,12 @@ def _safely(reader: Iterator[list[str]]) -> Iterator[list[str]]:
 
 
 def _fit(rows: list[list[str]]) -> tuple[float, int]:
-    """How well a separator fits: the share of rows with the usual number of columns, then that number."""
-    if not rows:
+    """How well a separator fits: the share of rows with the usual number of columns, then that number.
+
+    A row with half of a quoted value does not count: what tears values apart stands within them and separates nothing.
+    """
+    whole = Counter(len(row) for row in rows if not any(value.count('"') % 2 for value in row))
+    if not whole:
         return (0.0, 0)
-    columns, often = max(Counter(len(row) for row in rows).items(), key=lambda one: (one[1], one[0]))
+    columns, often = max(whole.items(), key=lambda one: (one[1], one[0]))
     return (0.0, 0) if columns < 2 else (round(often / len(rows), 1), columns)

@@ -8,10 +8,10 @@ import io
 import re
 import zlib
 from array import array
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, date, datetime, timedelta
-from decimal import Decimal, InvalidOperation
+from decimal import ROUND_HALF_UP, Context, Decimal, InvalidOperation
 from pathlib import Path
 from typing import Any
 
@@ -32,6 +32,10 @@ MOST_BYTES = 1 << 30
 
 MOST_ARRAY = 64 << 20
 """Bytes of a file that is one JSON value, which is read at once."""
+
+
+# As Spark casts a text: of 38 digits, a half away from zero. Python's own has 28, and takes a half to the even digit.
+_DECIMAL = Context(prec=38, rounding=ROUND_HALF_UP)
 
 
 @dataclass(frozen=True)
@@ -117,10 +121,10 @@ def _proofs(
     names = [columns[n].name for n in needed]
     some = [_Candidate([*keys], [names.index(key) for key in keys]) for keys in candidates]
     by_path = {one.path: one for one in looks}
-    rows, budget = 0, _Budget()
+    rows, budget, types = 0, _Budget(), _ParquetTypes()
     try:
         for file in files:
-            for row in _rows(file, by_path.get(file, looks[0]), fields, budget):
+            for row in _rows(file, by_path.get(file, looks[0]), fields, budget, types):
                 rows += 1
                 if rows > MOST_ROWS:
                     raise _Unproved(f"there are more than {MOST_ROWS:,} rows")
@@ -155,11 +159,26 @@ class _Budget:
             raise _Unproved(f"there are more than {MOST_BYTES >> 20:,} MiB")
 
 
-def _rows(file: Path, like: Look, fields: Sequence[tuple[str, int]], budget: _Budget) -> Iterator[list[Any]]:
+class _ParquetTypes:
+    """The types of the fields in the first file. In a file where they differ equal values do not look the same."""
+
+    def __init__(self) -> None:
+        self.first: list[Any] | None = None
+
+    def demand(self, file: Path, fields: Sequence[tuple[str, int]], types: list[Any]) -> None:
+        self.first = self.first or types
+        for (name, _), first, other in zip(fields, self.first, types, strict=True):
+            if not (first.equals(other) or (pa.types.is_integer(first) and pa.types.is_integer(other))):
+                raise _Unproved(f"{name} is {other} in {file.name}, and {first} in another file")
+
+
+def _rows(
+    file: Path, like: Look, fields: Sequence[tuple[str, int]], budget: _Budget, types: _ParquetTypes
+) -> Iterator[list[Any]]:
     """All rows of a file, each with its values of some fields."""
     if like.format == "parquet":
         budget.take(file.stat().st_size)
-        yield from _of_parquet(file, fields)
+        yield from _of_parquet(file, fields, types)
         return
     encoding = "iso-8859-1" if like.options.get("encoding") else "utf-8-sig"
     with sniff.unpacked(file) as raw, io.TextIOWrapper(raw, encoding=encoding, newline="") as text:
@@ -179,16 +198,27 @@ def _counted(lines: Iterable[str], budget: _Budget) -> Iterator[str]:
 
 
 def _of_csv(lines: Iterable[str], like: Look, fields: Sequence[tuple[str, int]]) -> Iterator[list[Any]]:
-    rows = csv_dialect.records(lines, like.options)
+    rows = csv_dialect.records(_read_alike(lines, like.options), like.options)
     names = like.columns
     if like.options.get("header") == "true":
         names = csv_dialect.named([name or "" for name in next(rows, [])])
     found = {name: place for place, name in enumerate(csv_dialect.numbered(names))}
     places = [found.get(one) for one in fields]
     for row in rows:
-        if "multiLine" not in like.options and any(value and "\n" in value for value in row):
+        if "multiLine" not in like.options and any(value and csv_dialect.LINE_BREAK.search(value) for value in row):
             raise _Unproved("a value further down has a line break: the option multiLine is missing")
         yield [None if place is None or place >= len(row) else row[place] for place in places]
+
+
+def _read_alike(lines: Iterable[str], options: Mapping[str, str]) -> Iterator[str]:
+    """Lines that Spark and Python read alike: a backslash escapes a quote, and a quote stands around a whole value."""
+    sep = re.escape(options.get("sep", ","))
+    odd = re.compile(rf'\\(?!")|[^{sep}\r\n]"[^{sep}\r\n]')
+    for line in lines:
+        quoted = options.get("escape") != '"' and ('"' in line or "multiLine" in options)
+        if quoted and odd.search(re.sub(r'(?<!\\)\\"', "", line)):
+            raise _Unproved("quotes and backslashes stand where programs read them in different ways")
+        yield line
 
 
 def _of_lines(lines: Iterable[str], fields: Sequence[tuple[str, int]]) -> Iterator[list[Any]]:
@@ -212,11 +242,12 @@ def _of_record(record: Any, fields: Sequence[tuple[str, int]]) -> list[Any]:
     return [None if at else record.get(name) for name, at in fields]
 
 
-def _of_parquet(file: Path, fields: Sequence[tuple[str, int]]) -> Iterator[list[Any]]:
+def _of_parquet(file: Path, fields: Sequence[tuple[str, int]], types: _ParquetTypes) -> Iterator[list[Any]]:
     with parquet.ParquetFile(file) as opened:
         found = {name: place for place, name in enumerate(csv_dialect.numbered(opened.schema_arrow.names))}
         if missing := [name for name, at in fields if (name, at) not in found]:
             raise _Unproved(f"{file.name} has no column {missing[0]}")
+        types.demand(file, fields, [opened.schema_arrow.field(found[one]).type for one in fields])
         for batch in opened.iter_batches(columns=[name for name, _ in fields]):
             plain = [_micros(batch.column(batch.schema.names.index(name))).to_pylist() for name, _ in fields]
             yield from map(list, zip(*plain, strict=True))
@@ -257,7 +288,7 @@ def _cast(column: Column) -> Callable[[str], Any]:
     pattern = column.found.pattern
     if scale := re.search(r"AS DECIMAL\(\d+, (\d+)\)", pattern):
         step = Decimal(1).scaleb(-int(scale[1]))
-        return lambda text: Decimal(text.strip()).quantize(step) + 0
+        return lambda text: _DECIMAL.add(Decimal(text.strip()).quantize(step, context=_DECIMAL), Decimal(0))
     if "AS DOUBLE) AS TIMESTAMP" in pattern:
         return lambda text: int(float(text.strip()) * 1_000_000)
     if column.found.kind == "BIGINT" or "timestamp_millis" in pattern:
