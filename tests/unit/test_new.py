@@ -8,6 +8,7 @@ import io
 import json
 import os
 import string
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +25,10 @@ from sluicegate.errors import DefinitionError, SourceError, UserError
 from sluicegate.settings import Settings
 from sluicegate.tools.scaffold import create as scaffold_create
 from sluicegate.tools.scaffold import group_files, infer_types, naming, sniff, suggest
+from sluicegate.tools.scaffold.column import Column
 from sluicegate.tools.scaffold.create import NewPipeline, create
+from sluicegate.tools.scaffold.infer_types import Found
+from sluicegate.tools.scaffold.prove_keys import prove
 
 pytestmark = pytest.mark.unit
 
@@ -144,6 +148,13 @@ def test_a_name_tells_what_a_number_is(name: str, value: str, kind: str) -> None
 def test_how_a_csv_text_is_written(tmp_path: Path, text: str, options: dict[str, str], names: list[str]) -> None:
     found = sniff.look(Path(write(tmp_path, "x.csv", text)))
     assert (found.options, found.columns) == (options, names)
+
+
+@pytest.mark.parametrize("separator", [";", "\t", "|"])
+def test_decimal_commas_in_each_row_separate_nothing(tmp_path: Path, separator: str) -> None:
+    rows = "".join(f"{n},5{separator}{n},25\n" for n in range(30))
+    found = sniff.look(Path(write(tmp_path, "x.csv", f"lat{separator}lon\n{rows}")))
+    assert (found.options.get("sep"), len(found.columns), found.rows[-1]) == (separator, 2, ["29,5", "29,25"])
 
 
 def test_long_questions_over_numbers_are_a_header(tmp_path: Path) -> None:
@@ -407,6 +418,11 @@ def test_a_key_is_proved_by_the_last_row_of_the_last_file(
         ([f"2024-01-{n:02d} 10:00:00" for n in range(1, 30)], ["2024-01-03T12:00:00+02:00"], "not unique: 1 of 30"),
         ([f"2024-01-{n:02d}" for n in range(1, 30)], ["2024-01-03T12:00:00"], "not unique: 1 of 30"),
         ([f"{n}12345678901234567.0" for n in range(11, 40)], ["1212345678901234567.00"], "not unique: 1 of 30"),
+        (
+            [f"{n}12345678901234567.25" for n in range(11, 40)],
+            [f"99{5:017d}.125", f"99{5:017d}.13"],
+            "not unique: 1 of 31",
+        ),
         (range(1, 30), ["x", ""], "not proved: 2 of 31 rows have no value there that fits"),
         (range(1, 30), ["99999999999999999999"], "not proved: 1 of 30"),
     ],
@@ -419,6 +435,26 @@ def test_keys_are_compared_as_silver_has_them(
     guess = new(tmp_path, write(tmp_path, "t.csv", text)).tables[0].guess
     assert guess.keys == []
     assert next(iter(guess.no_keys.values())).startswith(why)
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        (pa.array([Decimal(n) for n in range(30)], pa.decimal128(10, 1)), pa.array([Decimal(7)], pa.decimal128(10, 2))),
+        (
+            pa.array([n * 3600 for n in range(30)], pa.timestamp("s", "UTC")),
+            pa.array([7 * 3600], pa.timestamp("s", "+02:00")),
+        ),
+    ],
+)
+def test_typed_keys_are_compared_as_silver_has_them(tmp_path: Path, one: pa.Array, other: pa.Array) -> None:
+    for name, values in (("a", one), ("b", other)):
+        (tmp_path / "in").mkdir(exist_ok=True)
+        parquet.write_table(pa.table({"id": values}), tmp_path / f"in/{name}.parquet")
+    columns_ = [Column("id", "id", Found("OTHER"), [])]
+    files = sorted((tmp_path / "in").iterdir())
+    found = prove([sniff.look(file) for file in files], files, columns_, [["id"]])
+    assert [proof.why_not for proof in found] == ["not unique: 1 of 31 rows would be set aside as duplicates"]
 
 
 @pytest.mark.parametrize(("most", "proved"), [(99, False), (100, True), (101, True)])

@@ -11,7 +11,7 @@ from array import array
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, date, datetime, timedelta
-from decimal import Decimal, InvalidOperation
+from decimal import ROUND_HALF_UP, Decimal, InvalidOperation
 from pathlib import Path
 from typing import Any
 
@@ -235,7 +235,7 @@ def _micros(values: Any) -> Any:
 def _value(column: Column, *, typed: bool) -> Callable[[Any], Any]:
     """What makes of a value of the files that of silver; NULL of one that does not fit, which is quarantined there."""
     if typed:
-        return lambda value: value
+        return _same
     cast = _cast(column)
     nothing = {*column.found.nothing, ""}
 
@@ -253,11 +253,21 @@ def _value(column: Column, *, typed: bool) -> Callable[[Any], Any]:
     return of
 
 
+def _same(value: Any) -> Any:
+    """A typed value, so that what is the same in silver is so here, whatever scale or zone its own file gives it."""
+    if isinstance(value, Decimal):
+        # In whole digits: arithmetic would round to the 28 of Python's context.
+        digits = f"{value:f}"
+        return digits.rstrip("0").rstrip(".") if "." in digits else digits
+    return value.astimezone(UTC) if isinstance(value, datetime) and value.tzinfo else value
+
+
 def _cast(column: Column) -> Callable[[str], Any]:
     pattern = column.found.pattern
     if scale := re.search(r"AS DECIMAL\(\d+, (\d+)\)", pattern):
         step = Decimal(1).scaleb(-int(scale[1]))
-        return lambda text: Decimal(text.strip()).quantize(step) + 0
+        # Spark rounds a half away from zero, Python to the even digit.
+        return lambda text: Decimal(text.strip()).quantize(step, ROUND_HALF_UP) + 0
     if "AS DOUBLE) AS TIMESTAMP" in pattern:
         return lambda text: int(float(text.strip()) * 1_000_000)
     if column.found.kind == "BIGINT" or "timestamp_millis" in pattern:
