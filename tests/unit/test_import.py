@@ -704,6 +704,66 @@ def test_a_name_that_code_makes_is_no_table(tmp_path: Path) -> None:
     )  # fmt: skip
 
 
+@pytest.mark.parametrize(
+    "between",
+    [
+        "",
+        "x = 1\n",
+        "if x:\n    P = 's3://c'\n",
+        "P = spark.conf.get('p')\n",
+        "P += '/c'\n",
+        "RULES['b'] = 'n > 0'\n",
+        "RULES.update(b='n > 0')\n",
+        "def f(P): pass\n",
+    ],
+)
+def test_a_name_that_is_bound_again_stands_for_no_value(tmp_path: Path, between: str) -> None:
+    text = f"""import dlt
+P = "s3://b"
+RULES = {{"a": "id > 0"}}
+
+@dlt.table
+@dlt.expect_all(RULES)
+def raw():
+    return spark.readStream.format("cloudFiles").option("cloudFiles.format", "json").load(P)
+
+{between}
+@dlt.table
+def other():
+    return spark.readStream.format("cloudFiles").option("cloudFiles.format", "json").load("s3://other")
+"""
+    made = imported(tmp_path, text, "source.py")
+    assert (set(made.made.missing), made.whole) == ((set(), True) if between in ("", "x = 1\n") else ({"raw"}, False))
+
+
+def test_other_ways_to_declare_a_table_in_python_are_counted(tmp_path: Path) -> None:
+    text = f"""{HEAD}from dlt import table as t
+
+@t
+def one():
+    return dlt.read_stream("raw").select("id")
+
+dlt.table(lambda: dlt.read("raw"), name="two")
+dlt.view(name="three")(some)
+"""
+    made = imported(tmp_path, text, "source.py").made
+    assert (made.imported, [*made.missing]) == (["raw", "one"], ["two", "three"])
+
+
+def test_what_reads_a_table_that_is_declared_twice_is_not_imported(tmp_path: Path) -> None:
+    text = """USE SCHEMA bronze;
+    CREATE STREAMING TABLE orders AS SELECT * FROM STREAM read_files('s3://b/o', format => 'json');
+    USE SCHEMA silver;
+    CREATE STREAMING TABLE orders AS SELECT * FROM STREAM(bronze.orders) WHERE id > 0;
+    CREATE MATERIALIZED VIEW totals AS SELECT count(*) AS n FROM orders;
+    CREATE STREAMING TABLE latest;
+    APPLY CHANGES INTO latest FROM STREAM(orders) KEYS (id) SEQUENCE BY at;
+    """
+    made = imported(tmp_path, text).made
+    assert made.imported == ["orders"]
+    assert {*made.missing} == {"orders, declared once more", "totals", "latest"}
+
+
 def test_schemas_stay_apart_in_python(tmp_path: Path) -> None:
     body = 'def one():\n    return dlt.read_stream("raw").select("id")\n'
     text = f"""{HEAD}

@@ -148,6 +148,13 @@ def test_how_a_csv_text_is_written(tmp_path: Path, text: str, options: dict[str,
     assert (found.options, found.columns) == (options, names)
 
 
+@pytest.mark.parametrize("separator", [";", "\t", "|"])
+def test_decimal_commas_in_each_row_separate_nothing(tmp_path: Path, separator: str) -> None:
+    rows = "".join(f"{n},5{separator}{n},25\n" for n in range(30))
+    found = sniff.look(Path(write(tmp_path, "x.csv", f"lat{separator}lon\n{rows}")))
+    assert (found.options.get("sep"), len(found.columns), found.rows[-1]) == (separator, 2, ["29,5", "29,25"])
+
+
 def test_long_questions_over_numbers_are_a_header(tmp_path: Path) -> None:
     asked = [f"{n}. On a scale from 1 to 5, {'how much, all in all, ' * 8}do you agree with no. {n}?" for n in (1, 2)]
     text = io.StringIO()

@@ -33,12 +33,14 @@ class Names:
         functions: functions of ``pyspark.sql.functions``.
         modules: names of that module itself.
         pipelines: names of the module that declares tables.
+        declaring: functions of that module.
     """
 
     constants: dict[str, Any] = field(default_factory=dict)
     functions: dict[str, str] = field(default_factory=dict)
     modules: set[str] = field(default_factory=lambda: {"F", "f", "functions"})
     pipelines: set[str] = field(default_factory=lambda: {"dlt", "dp"})
+    declaring: dict[str, str] = field(default_factory=dict)
 
 
 def constant(node: ast.expr, names: Names) -> Any:

@@ -107,7 +107,7 @@ class _Mapping:
             try:
                 changed = Changes(
                     self.found.names[changes.target],
-                    self.found.called(changes.target, changes.source),
+                    self._called(changes.target, changes.source),
                     changes.fields,
                     changes.line,
                 )
@@ -117,11 +117,17 @@ class _Mapping:
                 source.changes.remove(changes)
         self._tell_names(declared)
 
+    def _called(self, reader: str, read: str) -> str:
+        """What a table is called that a dataset reads; none that is declared twice, as either may be meant."""
+        if self.found.means[reader, read] in self.source.twice:
+            raise Ambiguous(f"{read} is declared more than once in this source: give each its schema")
+        return self.found.called(reader, read)
+
     def _named(self, dataset: Dataset, reads: list[str]) -> str | None:
         """A dataset's query with the names that its tables have here."""
         if dataset.query is None or not reads:
             return dataset.query
-        names = {read: self.found.called(dataset.name, read) for read in reads}
+        names = {read: self._called(dataset.name, read) for read in reads}
         text = with_names(dataset.query, lambda read: ident(names[read]) if read in names else None)
         if {*tables_of(text)} != {*names.values()} or places(text) != places(dataset.query):
             raise Ambiguous("a table that it reads stands where it cannot be followed: name each behind FROM or JOIN")

@@ -105,6 +105,7 @@ class Source:
         folders: paths of the source, by the folders that they become.
         unnamed: what else fills tables and is not read, in words, with its line: flows, tables whose names are made by
             code or are there already.
+        twice: addresses that are declared more than once: ``USE`` may stand between them, or a name with a dot.
     """
 
     datasets: list[Dataset] = field(default_factory=list)
@@ -112,6 +113,7 @@ class Source:
     left: list[Left] = field(default_factory=list)
     declared: dict[str, int] = field(default_factory=dict)
     unnamed: dict[str, int] = field(default_factory=dict)
+    twice: set[str] = field(default_factory=set)
     folders: dict[str, str] = field(default_factory=dict)
 
     def leave(self, line: int, what: str, why: str) -> None:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import ast
 import warnings
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Collection, Iterator
 
 from sluicegate.errors import UserError, Where
 from sluicegate.tools.migrate.column_expressions import KNOWN
@@ -23,6 +24,20 @@ _RULES: dict[str, Action] = {
 }  # fmt: skip
 _CDC = ("create_auto_cdc_flow", "apply_changes")
 _FLOWS = ("append_flow", "update_flow", "foreach_batch_sink")
+_CHANGING = (
+    "update",
+    "append",
+    "extend",
+    "insert",
+    "pop",
+    "popitem",
+    "clear",
+    "remove",
+    "setdefault",
+    "sort",
+    "reverse",
+)
+"""Methods that change the list or the dictionary that they are called on."""
 _TARGET = ("create_streaming_table", "create_target_table", "create_streaming_live_table")
 _FIELDS = {
     "keys", "sequence_by", "stored_as_scd_type", "apply_as_deletes", "ignore_null_updates", "column_list",
@@ -49,7 +64,7 @@ def read(text: str, file: str) -> Source:
         raise UserError(f"{file} is not Python", where=where, cause=error.msg) from None
     except (ValueError, RecursionError, MemoryError) as error:
         raise UserError(f"{file} is not Python", where=Where(file=file), cause=str(error)) from None
-    reader = _Reader(file)
+    reader = _Reader(file, _changed(module))
     for node in module.body:
         reader.node(node)
     for inner in ast.walk(module):
@@ -60,10 +75,11 @@ def read(text: str, file: str) -> Source:
 class _Reader:
     """Reads what stands at the top level of a module, in its order."""
 
-    def __init__(self, file: str) -> None:
-        self.file = file
+    def __init__(self, file: str, changed: Collection[str]) -> None:
+        self.file, self.changed = file, changed
         self.source = Source()
         self.names = Names()
+        self.decorators: set[int] = set()  # calls that are such
 
     def node(self, node: ast.stmt) -> None:
         try:
@@ -85,16 +101,18 @@ class _Reader:
     def declared(self, node: ast.AST) -> None:
         """Notes a table that is declared somewhere in the module, be it read or not."""
         if isinstance(node, ast.FunctionDef):
+            self.decorators |= {id(one) for one in node.decorator_list}
             calls = [one for one in node.decorator_list if self._of_dlt(one) in _KINDS]
             if any(self._of_dlt(one) in _FLOWS for one in node.decorator_list):
                 self.source.unnamed[f"the flow {node.name}"] = node.lineno
             own: str | None = node.name
         else:
-            calls = [node] if isinstance(node, ast.Call) and self._of_dlt(node) in _TARGET else []
+            called = isinstance(node, ast.Call) and id(node) not in self.decorators  # dlt.table(function, name="x")
+            calls = [node] if called and self._of_dlt(node) in {*_TARGET, *_KINDS} else []
             own = None
         for call in calls:
             given = [one.value for one in getattr(call, "keywords", []) if one.arg == "name"]
-            given = given or ([*call.args] if own is None and isinstance(call, ast.Call) else [])
+            given = given or ([*call.args] if self._of_dlt(call) in _TARGET and isinstance(call, ast.Call) else [])
             name = constant(given[0], self.names) if given else own
             if isinstance(name, str) and name:
                 self.source.declared.setdefault(address(name.replace("`", "").split(".")), call.lineno)
@@ -120,6 +138,8 @@ class _Reader:
             self.names.modules.add(name)
         elif what in ("dlt", "pyspark.pipelines"):
             self.names.pipelines.add(name)
+        elif module in ("dlt", "pyspark.pipelines"):
+            self.names.declaring[name] = last
         elif what == "pyspark.sql.functions.*":
             self.names.functions |= {known: known for known in KNOWN}
         elif module == "pyspark.sql.functions":
@@ -129,17 +149,17 @@ class _Reader:
         if len(node.targets) != 1 or not isinstance(node.targets[0], ast.Name):
             return False
         value = constant(node.value, self.names)
-        if value is None:
+        if value is None or node.targets[0].id in self.changed:
             return False
         self.names.constants[node.targets[0].id] = value
         return True
 
-    def _of_dlt(self, node: ast.expr) -> str:
+    def _of_dlt(self, node: ast.AST) -> str:
         """The name of the function of dlt that is called or named; empty if it is another."""
         called = node.func if isinstance(node, ast.Call) else node
         if isinstance(called, ast.Attribute) and ast.unparse(called.value) in self.names.pipelines:
             return called.attr
-        return ""
+        return self.names.declaring.get(called.id, "") if isinstance(called, ast.Name) else ""
 
     # --- functions that declare a table ------------------------------------------------------------------------------
 
@@ -159,6 +179,7 @@ class _Reader:
             dataset.kind = "streaming"
         if self.source.named(dataset.name):
             self.source.unnamed[f"{dataset.name}, declared once more"] = node.lineno
+            self.source.twice.add(dataset.name)
             raise NotTaken(f"there is a dataset {dataset.name} already", node.lineno)
         self.source.datasets.append(dataset)
 
@@ -244,6 +265,25 @@ class _Reader:
             raise NotTaken("sequence_by is no column: make one of it in a table before", call.lineno)
         names = [address(name.replace("`", "").split(".")) for name in (target, source)]
         self.source.changes.append(Changes(names[0], names[1], fields, call.lineno))
+
+
+def _changed(module: ast.Module) -> set[str]:
+    """Names whose value is not told by one assignment: bound more than once, or changed where they stand.
+
+    A function of a source runs after the whole module has, so a value in between is none that it sees.
+    """
+    bound = Counter[str]()
+    found = set()
+    for node in ast.walk(module):
+        if isinstance(node, ast.Name) and not isinstance(node.ctx, ast.Load):
+            bound[node.id] += 1
+        elif isinstance(node, (ast.Subscript, ast.Attribute)) and not isinstance(node.ctx, ast.Load):
+            found |= {inner.id for inner in ast.walk(node.value) if isinstance(inner, ast.Name)}
+        elif isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in _CHANGING:
+            found |= {node.func.value.id} if isinstance(node.func.value, ast.Name) else set()
+        elif isinstance(node, ast.arg):
+            bound[node.arg] += 1
+    return found | {name for name, times in bound.items() if times > 1}
 
 
 def _many(value: object, action: Action, line: int) -> Iterator[Rule]:

@@ -213,6 +213,7 @@ class _Statement:
             raise self._not_taken(f"{dataset.name} has no query")
         if self.source.named(dataset.name):
             self.source.unnamed[f"{dataset.name}, declared once more"] = line
+            self.source.twice.add(dataset.name)
             raise self._not_taken(f"there is a dataset {dataset.name} already")
         self.source.datasets.append(dataset)
 

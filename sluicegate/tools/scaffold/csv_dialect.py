@@ -146,13 +146,16 @@ def _safely(reader: Iterator[list[str]]) -> Iterator[list[str]]:
         return
 
 
-def _fit(rows: list[list[str]]) -> tuple[float, int]:
+def _fit(rows: list[list[str]]) -> tuple[float, bool, int]:
     """How well a separator fits: the share of rows with the usual number of columns, then that number.
 
     A row with half of a quoted value does not count: what tears values apart stands within them and separates nothing.
+    The first line has to have as many columns: a decimal comma stands in each row of numbers, and in no header.
     """
     whole = Counter(len(row) for row in rows if not any(value.count('"') % 2 for value in row))
     if not whole:
-        return (0.0, 0)
+        return (0.0, False, 0)
     columns, often = max(whole.items(), key=lambda one: (one[1], one[0]))
-    return (0.0, 0) if columns < 2 else (round(often / len(rows), 1), columns)
+    if columns < 2:
+        return (0.0, False, 0)
+    return (round(often / len(rows), 1), len(rows[0]) >= columns, columns)
