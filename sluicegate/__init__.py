@@ -1,0 +1,128 @@
+"""Files to bronze, silver and gold Delta tables on open Spark and Airflow.
+
+What a program of yours may use is here by name, and imported only when it is asked for::
+
+    import sluicegate as sg
+
+    pipeline = sg.load("heart_rate", sg.Settings.of(lake="lake"))
+    for report in sg.run(pipeline):
+        print(report.layer, report.seconds)
+    print(sg.sql("SELECT * FROM heart_rate.daily_patient_avg"))
+"""
+
+from __future__ import annotations
+
+import sys
+from importlib import import_module
+from types import ModuleType
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from sluicegate.api import files, history, load, plan, run, spark_session, sql, status, verify
+    from sluicegate.definition.pipeline import Pipeline
+    from sluicegate.errors import (
+        AccountingError,
+        CaseError,
+        CasesFailed,
+        CatalogConflict,
+        ChangesError,
+        DefinitionError,
+        ExpectationFailed,
+        FanOut,
+        JavaMissing,
+        JobFailed,
+        LakeLocked,
+        LakeUnsupported,
+        LandingMissing,
+        NotADeltaTable,
+        NotVerified,
+        PiiKeyMissing,
+        PipelineMissing,
+        QueryError,
+        SchemaMismatch,
+        SluicegateError,
+        SourceError,
+        StoreRefused,
+        StoreUnreachable,
+        TransformError,
+        UserError,
+    )
+    from sluicegate.flow.selection import Interval
+    from sluicegate.settings import Settings
+
+    __version__: str
+
+__all__ = [
+    "AccountingError",
+    "CaseError",
+    "CasesFailed",
+    "CatalogConflict",
+    "ChangesError",
+    "DefinitionError",
+    "ExpectationFailed",
+    "FanOut",
+    "Interval",
+    "JavaMissing",
+    "JobFailed",
+    "LakeLocked",
+    "LakeUnsupported",
+    "LandingMissing",
+    "NotADeltaTable",
+    "NotVerified",
+    "PiiKeyMissing",
+    "Pipeline",
+    "PipelineMissing",
+    "QueryError",
+    "SchemaMismatch",
+    "Settings",
+    "SluicegateError",
+    "SourceError",
+    "StoreRefused",
+    "StoreUnreachable",
+    "TransformError",
+    "UserError",
+    "__version__",
+    "files",
+    "history",
+    "load",
+    "plan",
+    "run",
+    "spark_session",
+    "sql",
+    "status",
+    "verify",
+]
+
+_HOMES = {"Interval": "flow.selection", "Pipeline": "definition.pipeline", "Settings": "settings"}
+
+
+def __getattr__(name: str) -> Any:
+    """Imports the module that a name of ``__all__`` is defined in (PEP 562)."""
+    if name not in __all__:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    if name == "__version__":
+        value: Any = import_module("importlib.metadata").version("sluicegate")
+    else:
+        home = _HOMES.get(name, "api" if name[0].islower() else "errors")
+        value = getattr(import_module(f"{__name__}.{home}"), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})
+
+
+class _Face(ModuleType):
+    """This module, whose functions keep their names.
+
+    ``run`` and ``sql`` are packages, too. Python sets a package on its parent once it is imported, and ``sg.run(...)``
+    would then call a module. ``from sluicegate.run import ...`` looks among the imported modules, and not here.
+    """
+
+    def __setattr__(self, name: str, value: object) -> None:
+        if not (isinstance(value, ModuleType) and name in __all__):
+            super().__setattr__(name, value)
+
+
+sys.modules[__name__].__class__ = _Face

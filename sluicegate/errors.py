@@ -151,7 +151,7 @@ class DefinitionError(UserError):
         return {**super().as_dict(), "mistakes": [asdict(mistake) for mistake in self.mistakes]}
 
     def for_people(self) -> str:
-        if len(self.mistakes) == 1:
+        if len(self.mistakes) < 2:
             return super().for_people()
         return "\n".join([f"error[{self.code}]: {self.message}", *(f"  {m}" for m in self.mistakes)])
 
@@ -293,3 +293,11 @@ class StoreUnreachable(SluicegateError):
     """Raised when an object store does not answer, or goes on failing, for longer than it is asked again."""
 
     code = "SG403"
+
+
+def of_code(code: str) -> type[SluicegateError]:
+    """The type of error that has a code; ``SluicegateError`` itself if none has, as with that of a later version."""
+    kinds = [SluicegateError]
+    for kind in kinds:  # which grows
+        kinds += kind.__subclasses__()
+    return next((kind for kind in kinds if kind.code == code), SluicegateError)

@@ -11,6 +11,7 @@ On a page
 
 from __future__ import annotations
 
+import io
 import os
 import re
 import shlex
@@ -18,6 +19,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from contextlib import redirect_stdout
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -73,6 +75,24 @@ def _lines(text: str) -> Iterator[str]:
 def _loosely(line: str) -> str:
     parts = (r"[^\S\n]+".join(map(re.escape, part.split())) for part in re.split("…", line))
     return r"[^\n]*?".join(parts)
+
+
+def follow_in_process(page: str) -> None:
+    """Gives blocks of ``python`` to this Python, one after the other as in a notebook, and compares what they say.
+
+    Raises:
+        AssertionError: a block said something else than the page shows, or the page has other things to do.
+    """
+    names: dict[str, object] = {"__name__": "page"}
+    said = io.StringIO()
+    for step in steps(page):
+        assert step.kind in ("python", "shows"), step
+        if step.kind == "python":
+            with redirect_stdout(said):
+                exec(compile(step.text, "page", "exec"), names)
+            continue
+        assert shows(step.text, said.getvalue()), f"the page shows\n{step.text}\nand this was said\n{said.getvalue()}"
+        said = io.StringIO()
 
 
 class Person:

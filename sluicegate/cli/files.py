@@ -16,7 +16,6 @@ from sluicegate.cli.options import (
     show_json,
     show_table,
 )
-from sluicegate.errors import UserError
 from sluicegate.settings import Settings
 
 
@@ -42,9 +41,6 @@ def files(
     settings = Settings.of(lake, landing, pipelines)
     definition = load_pipeline(pipeline, settings)
     of_files = bronze_table(definition, table).of_files
-    unknown = sorted(set(states or ()) - set(of.STATES))
-    if unknown:
-        raise UserError(f"{unknown[0]} is no state of a file", hint=f"the states are {', '.join(of.STATES)}")
     entries = of.files(table, definition, settings, states or (), newest)
     if as_json:
         show_json(entries)

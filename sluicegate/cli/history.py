@@ -16,7 +16,6 @@ from sluicegate.cli.options import (
     show_table,
 )
 from sluicegate.console import human_bytes
-from sluicegate.errors import UserError
 from sluicegate.settings import Settings
 
 _NUMBERS = ["version", "read", "written", "quarantined", "dropped", "duplicates"]
@@ -35,15 +34,12 @@ def history(
 
     Example: sluicegate history heart_rate daily_patient_avg
     """
-    from sluicegate.definition import LAYERS
     from sluicegate.lake.layout import Lake
     from sluicegate.monitor import event_log
 
     settings = Settings.of(lake, None, pipelines)
     definition = load_pipeline(pipeline, settings)
-    names = [name for layer in LAYERS for name in definition.names(layer)]
-    if table is not None and table not in names:
-        raise UserError(f"{pipeline} has no table {table}", hint=f"its tables are {', '.join(names)}")
+    event_log.demand_table(definition, table)
     found = event_log.newest(Lake(settings.lake, definition.name), table, newest)
     if as_json:
         show_json(found)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, cast
 
 import typer
 
@@ -21,6 +21,9 @@ from sluicegate.cli.options import (
 )
 from sluicegate.errors import UserError
 from sluicegate.settings import Settings
+
+if TYPE_CHECKING:
+    from sluicegate.definition import Layer
 
 
 def run(
@@ -51,7 +54,7 @@ def run(
 
     Example: sluicegate run heart_rate --from 2024-03-01 --to 2024-03-02
     """
-    from sluicegate.run import pipeline as of
+    from sluicegate import api
     from sluicegate.run.request import Request
 
     settings = Settings.of(lake, landing, pipelines, master)
@@ -66,9 +69,8 @@ def run(
     mode = "full-refresh" if full_refresh else "interval" if since or until else "incremental"
     tables = [name.strip() for name in (full_refresh or "").split(",") if name.strip()]
     asked = Request.of(definition, mode, since, until, tables)
-    if mode == "full-refresh":
-        reports = of.refresh(definition, settings, layer, tell, asked)
-    else:
-        reports = of.run(definition, settings, layer, tell, asked.interval)
+    refreshed = asked.tables if mode == "full-refresh" else None
+    only = cast("Layer | None", layer)  # whether there is such a layer is asked there
+    reports = api.run(definition, layer=only, interval=asked.interval, full_refresh=refreshed, tell=tell)
     if as_json:
         show_json([report.as_dict() for report in reports])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
@@ -14,11 +14,7 @@ from sluicegate.cli.options import (
     show_json,
     show_table,
 )
-from sluicegate.errors import DefinitionError
 from sluicegate.settings import Settings
-
-if TYPE_CHECKING:
-    from sluicegate.definition import Pipeline
 
 
 def sql(
@@ -32,10 +28,14 @@ def sql(
 
     Example: sluicegate sql "SELECT * FROM heart_rate.daily_patient_avg ORDER BY date LIMIT 5"
     """
+    from sluicegate import api
     from sluicegate.tools.sqlshell import shell
 
     settings = Settings.of(lake, None, pipelines)
-    result = shell.query(query, _readable_definitions(settings), settings)
+    known, wrong = api.readable_definitions(settings)
+    for name, error in wrong.items():
+        print(f"warning: the tables of {name} are not known here: {error.message}", file=sys.stderr)
+    result = shell.query(query, known, settings)
     if as_json:
         show_json(result.to_pylist())
         return
@@ -43,16 +43,3 @@ def sql(
     show_table(result.column_names, [list(row.values()) for row in shown])
     more = f", the first {limit:,} of them shown" if result.num_rows > limit else ""
     print(f"\n{result.num_rows:,} {'row' if result.num_rows == 1 else 'rows'}{more}")
-
-
-def _readable_definitions(settings: Settings) -> dict[str, Pipeline]:
-    """All pipelines but those with mistakes, of which a line tells: they keep nobody from the tables of others."""
-    from sluicegate import definition
-
-    known = {}
-    for name in definition.names(settings.pipelines):
-        try:
-            known[name] = definition.load(name, settings)
-        except DefinitionError as error:
-            print(f"warning: the tables of {name} are not known here: {error.message}", file=sys.stderr)
-    return known

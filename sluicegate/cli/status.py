@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import json
 import sys
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -54,13 +53,13 @@ def status(
 
     Example: sluicegate status heart_rate --verify
     """
-    from sluicegate.monitor import status as of
+    from sluicegate import api
 
     settings = Settings.of(lake, landing, pipelines, master)
     definition = load_pipeline(pipeline, settings)
     share = _share(sample)
-    now = of.status(definition, settings)
-    found = _verified(definition, settings, None if no_spark else share) if verify else []
+    now = api.status(definition)
+    found = _verified(definition, None if no_spark else share) if verify else []
     wrong = [one for one in found if one.kind == "wrong"]
     if as_json:
         facts = {"pipeline": now.pipeline, "tables": [asdict(t) for t in now.tables], "waiting": now.waiting.sentence()}
@@ -89,37 +88,16 @@ def _share(sample: str) -> float:
         ) from None
 
 
-def _verified(definition: Pipeline, settings: Settings, share: float | None) -> list[Finding]:
-    """What a verification finds.
+def _verified(definition: Pipeline, share: float | None) -> list[Finding]:
+    """What a verification finds; ``share`` is the percentage of gold that is compared, None for nothing of it."""
+    from sluicegate import api
 
-    Args:
-        definition: the pipeline.
-        settings: where things are.
-        share: how much of gold is compared, in percent; None for nothing of it.
-    """
-    from sluicegate.flow.finding import Finding
-    from sluicegate.flow.report import FINDING
-    from sluicegate.gold import verify as gold_verify
-    from sluicegate.lake.layout import Lake
-    from sluicegate.monitor import backlog
-    from sluicegate.monitor import verify as monitor_verify
-    from sluicegate.run import submit
-
-    found = monitor_verify.findings(definition, settings) + backlog.findings(definition, settings)
-    names = gold_verify.provable(definition, Lake(settings.lake, definition.name))
-    if share is None:
-        return found + [Finding("unproved", name, "its query was not run again, as --no-spark says") for name in names]
-    if not names:
-        return found + gold_verify.unprovable(definition)
-
-    def take(line: str) -> None:
-        if line.startswith(FINDING):
-            found.append(Finding(**json.loads(line.removeprefix(FINDING))))
-        else:
-            print(line, file=sys.stderr, flush=True)
-
-    submit.submit("verify", definition.name, settings, submit.RUN_INFO, take, ["--gold", f"--sample={share:g}"])
-    return found
+    if share is not None:
+        return api.verify(definition, percent=share, tell=lambda line: print(line, file=sys.stderr, flush=True))
+    found = api.verify(definition, spark=False)
+    return [
+        replace(one, what=f"{one.what}, as --no-spark says") if one.what == api.NOT_RUN_AGAIN else one for one in found
+    ]
 
 
 def _told(found: list[Finding], *, gold: bool) -> list[str]:

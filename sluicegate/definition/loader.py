@@ -102,6 +102,7 @@ class _Loader:
 
     def __init__(self, path: Path, settings: Settings, expected: str | None = None) -> None:
         self.path = path
+        self.settings = settings
         self.folder = path.parent
         self.expected = expected
         self.variables: Mapping[str, str] = {**os.environ, "landing": settings.landing, "lake": settings.lake}
@@ -126,7 +127,7 @@ class _Loader:
         pipeline = Pipeline.model_validate(
             {**dict(header or {}), "bronze": tables.bronze, "silver": tables.silver, "gold": tables.gold}
         )
-        pipeline._folder = self.folder
+        pipeline._folder, pipeline._settings = self.folder, self.settings
         return pipeline
 
     def _stop(self, name: str) -> None:

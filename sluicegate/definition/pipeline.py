@@ -26,6 +26,7 @@ from sluicegate.definition.notify import Notify as Notify
 from sluicegate.definition.silver import SilverTable
 from sluicegate.definition.table import DEIDENTIFIED, LAYERS, Layer
 from sluicegate.errors import PipelineMissing
+from sluicegate.settings import Settings
 
 
 class Pipeline(Header):
@@ -57,11 +58,17 @@ class Pipeline(Header):
     silver: dict[str, SilverTable] = {}
     gold: dict[str, GoldTable] = {}
     _folder: Path = PrivateAttr(Path())
+    _settings: Settings = PrivateAttr(default_factory=Settings.of)
 
     @property
     def folder(self) -> Path:
         """Folder of its pipeline.yaml."""
         return self._folder
+
+    @property
+    def settings(self) -> Settings:
+        """What it was read with: the lake, the landing and the master that it speaks of."""
+        return self._settings
 
     @property
     def deidentified_tables(self) -> dict[str, str]:

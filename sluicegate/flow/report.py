@@ -7,8 +7,9 @@ import sys
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
+from sluicegate import errors
 from sluicegate.console import files, human_bytes, say
-from sluicegate.errors import SluicegateError, Where
+from sluicegate.errors import DefinitionError, Mistake, SluicegateError, Where
 
 # The last line of a job's output begins with one of these words, so that Airflow and `sluicegate run` find it.
 REPORT = "SLUICEGATE_REPORT"
@@ -208,9 +209,13 @@ def end_with_error(error: SluicegateError) -> None:
 
 
 def error_of(line: str) -> SluicegateError:
-    """The error that a job's last line tells of, with its code and exit code."""
+    """The error that a job's last line tells of, of its own type: whoever began the job can catch it by that."""
     facts = json.loads(line.removeprefix(ERROR))
     where = Where(facts["table"], facts["file"], facts["line"])
-    error = SluicegateError(facts["message"], where=where, cause=facts["cause"], hint=facts["hint"])
+    kind = errors.of_code(facts["code"])
+    error = kind.__new__(kind)  # some are made of other things than these, such as a list of mistakes
+    SluicegateError.__init__(error, facts["message"], where=where, cause=facts["cause"], hint=facts["hint"])
+    if isinstance(error, DefinitionError):
+        error.mistakes = [Mistake(**mistake) for mistake in facts.get("mistakes", ())]
     error.code, error.exit_code = facts["code"], facts["exit_code"]
     return error

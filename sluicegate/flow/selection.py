@@ -49,6 +49,13 @@ class Interval:
     since: datetime
     until: datetime
 
+    def __post_init__(self) -> None:
+        if not (isinstance(self.since, datetime) and isinstance(self.until, datetime)):
+            raise UserError(
+                "an interval goes from one datetime to another",
+                hint='Interval.parse("2024-03-01", "2024-03-02") reads texts',
+            )
+
     @classmethod
     def parse(cls, since: str, until: str) -> Interval:
         """Reads two times in ISO 8601; without a zone they are UTC, without a time of day midnight.

@@ -17,6 +17,7 @@ from deltalake import DeltaTable
 
 from sluicegate import _faults
 from sluicegate.definition.table import LAYERS
+from sluicegate.errors import UserError
 from sluicegate.lake import commit_stats, layout, tables
 from sluicegate.lake import log as lake_log
 
@@ -57,8 +58,24 @@ def copy_events(pipeline: Pipeline, at: layout.Lake) -> None:
         tables.write(log or at.events, pa.Table.from_pylist(rows, schema=EVENTS), mode="append")
 
 
+def demand_table(pipeline: Pipeline, table: str | None) -> None:
+    """Makes sure that a run fills a table, if one is named.
+
+    Raises:
+        UserError: the pipeline has no such table.
+    """
+    names = [name for layer in LAYERS for name in pipeline.names(layer)]
+    if table is not None and table not in names:
+        raise UserError(f"{pipeline.name} has no table {table}", hint=f"its tables are {', '.join(names)}")
+
+
 def newest(at: layout.Lake, table: str | None, count: int) -> list[dict[str, Any]]:
-    """The last events, oldest first, each with the columns of ``EVENTS`` and its details as they were said.
+    """The last events, each with the columns of ``EVENTS`` and its details as they were said; see ``newest_rows``."""
+    return [event | {"details": json.loads(event["details"])} for event in newest_rows(at, table, count).to_pylist()]
+
+
+def newest_rows(at: layout.Lake, table: str | None, count: int) -> pa.Table:
+    """The last events, oldest first (schema ``EVENTS``).
 
     Args:
         at: the lake.
@@ -67,12 +84,11 @@ def newest(at: layout.Lake, table: str | None, count: int) -> list[dict[str, Any
     """
     log = tables.delta_table(at.events)
     if log is None:
-        return []
+        return EVENTS.empty_table()
     asked = None if table is None else pc.field("table") == table
     rows = tables.dataset(log).to_table(filter=asked)
     order = pc.sort_indices(rows, [("time", "ascending"), ("table", "ascending"), ("version", "ascending")])
-    last = rows.take(order.slice(max(rows.num_rows - count, 0))).to_pylist()
-    return [event | {"details": json.loads(event["details"])} for event in last]
+    return rows.take(order.slice(max(rows.num_rows - count, 0)))
 
 
 def _newest(log: DeltaTable | None) -> dict[str, int]:

@@ -70,7 +70,7 @@ class TableWork:
         return bool(self.files) or self.progress.waits or self.behind
 
 
-@dataclass
+@dataclass(frozen=True)
 class Pending:
     """What waits for a pipeline."""
 

@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from sluicegate.definition.pipeline import bronze_table
+from sluicegate.errors import UserError
 from sluicegate.lake import layout, log
 from sluicegate.lake import tables as lake_tables
 from sluicegate.landing import discovery, file_status
@@ -18,7 +20,7 @@ from sluicegate.monitor import verify_delta_source
 from sluicegate.monitor.plan import Pending, pending
 
 if TYPE_CHECKING:
-    from sluicegate.definition import Pipeline
+    from sluicegate.definition import BronzeTable, Pipeline
     from sluicegate.settings import Settings
 
 # Of a file: what ``landing.file_status.fates`` says of those in the ledger, and ``files`` of the others.
@@ -51,7 +53,7 @@ class TableStatus:
     state: str
 
 
-@dataclass
+@dataclass(frozen=True)
 class Status:
     """A pipeline now: its tables, and what waits for it."""
 
@@ -109,13 +111,43 @@ def files(
         newest: only so many, the last of them.
 
     Raises:
+        PipelineMissing: there is no such bronze table.
+        UserError: there is no such state.
         LandingMissing: the landing folder does not exist, or cannot be listed.
     """
+    if _demand(name, pipeline, states).of_files:
+        return _of_files(name, pipeline, settings, states, newest).to_pylist()  # type: ignore[no-any-return]
+    return _of_delta(name, pipeline, settings, states, newest)
+
+
+def files_table(
+    name: str, pipeline: Pipeline, settings: Settings, states: Sequence[str] = (), newest: int | None = None
+) -> pa.Table:
+    """What ``files`` tells, as a table of Arrow."""
+    if _demand(name, pipeline, states).of_files:
+        return _of_files(name, pipeline, settings, states, newest)
+    return pa.Table.from_pylist(_of_delta(name, pipeline, settings, states, newest), file_status.FATES)
+
+
+def _demand(name: str, pipeline: Pipeline, states: Sequence[str]) -> BronzeTable:
+    table = bronze_table(pipeline, name)
+    unknown = sorted(set(states) - set(STATES))
+    if unknown:
+        raise UserError(f"{unknown[0]} is no state of a file", hint=f"the states are {', '.join(STATES)}")
+    return table
+
+
+def _of_delta(
+    name: str, pipeline: Pipeline, settings: Settings, states: Sequence[str], newest: int | None
+) -> list[dict[str, Any]]:
     at = layout.Lake(settings.lake, pipeline.name)
-    if not pipeline.bronze[name].of_files:
-        of_delta = verify_delta_source.entries(at, name, pipeline.bronze[name].path)
-        chosen = [entry for entry in of_delta if not states or entry["state"] in states]
-        return chosen[max(len(chosen) - newest, 0) :] if newest else chosen
+    of_delta = verify_delta_source.entries(at, name, pipeline.bronze[name].path)
+    chosen = [entry for entry in of_delta if not states or entry["state"] in states]
+    return chosen[max(len(chosen) - newest, 0) :] if newest else chosen
+
+
+def _of_files(name: str, pipeline: Pipeline, settings: Settings, states: Sequence[str], newest: int | None) -> pa.Table:
+    at = layout.Lake(settings.lake, pipeline.name)
     found = discovery.discover(name, pipeline.bronze[name], at)
     parts = [file_status.fates(at, name)]
     for state, table in (("changed", found.changed), ("waiting", found.new), ("settling", found.settling)):
@@ -125,5 +157,5 @@ def files(
     entries = pa.concat_tables(parts, promote_options="default")
     if states:
         entries = entries.filter(pc.is_in(entries["state"], value_set=pa.array(states)))
-    # As Python objects at the very last: a million entries are a gigabyte of them.
-    return entries.slice(0 if newest is None else max(entries.num_rows - newest, 0)).to_pylist()  # type: ignore[no-any-return]
+    # Not as Python objects before the very last: a million entries are a gigabyte of them.
+    return entries.slice(0 if newest is None else max(entries.num_rows - newest, 0))

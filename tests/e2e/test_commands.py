@@ -18,6 +18,7 @@ from deltalake import write_deltalake
 
 from sluicegate.spark import submit
 from tests.conftest import ROOT, Workspace, beat
+from tests.pages import follow_in_process
 
 pytestmark = pytest.mark.e2e
 
@@ -77,6 +78,11 @@ def test_nothing_new_starts_no_jvm_and_loads_nothing_of_spark(home: Path, tmp_pa
     loaded = {line.rsplit("|", 1)[-1].strip().partition(".")[0] for line in again.stderr.splitlines()}
     assert "deltalake" in loaded
     assert not loaded & {"pyspark", "py4j", "airflow"}
+
+
+def test_the_page_on_python_does_what_it_says(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(home)
+    follow_in_process((ROOT / "docs" / "howto" / "from-python.md").read_text())
 
 
 def test_jobs_use_the_class_data_archive(heartbeats: Workspace, tmp_path: Path) -> None:

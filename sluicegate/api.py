@@ -1,0 +1,283 @@
+"""What ``import sluicegate`` gives: the functions behind the command line, for notebooks, tests and tasks.
+
+Each returns typed facts, prints nothing, never ends the process, and raises errors of ``sluicegate.errors``. What one
+needs is imported when it is called: to ask for a plan takes neither DuckDB nor Spark.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Sequence
+from functools import wraps
+from typing import TYPE_CHECKING, ParamSpec, TypeVar
+
+from sluicegate.errors import QueryError, UserError
+from sluicegate.settings import Settings
+from sluicegate.storage import store_errors
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from pyspark.sql import SparkSession
+
+    from sluicegate.definition import Layer, Pipeline
+    from sluicegate.errors import DefinitionError
+    from sluicegate.flow.finding import Finding
+    from sluicegate.flow.report import RunReport
+    from sluicegate.flow.selection import Interval
+    from sluicegate.monitor.plan import Pending
+    from sluicegate.monitor.status import Status
+
+Arguments = ParamSpec("Arguments")
+Given = TypeVar("Given")
+
+# What a verification without Spark says of a gold table.
+NOT_RUN_AGAIN = "its query was not run again"
+
+
+def _silent(_line: str) -> None:
+    """Takes a line for people, and leaves it."""
+
+
+def _in_our_words(function: Callable[Arguments, Given]) -> Callable[Arguments, Given]:
+    """Raises what an object store refuses as an error of ours, as the command line does."""
+
+    @wraps(function)
+    def wrapped(*args: Arguments.args, **kwargs: Arguments.kwargs) -> Given:
+        try:
+            return function(*args, **kwargs)
+        except Exception as raised:
+            of_store = store_errors.readable(raised)
+            if of_store is None:
+                raise
+            raise of_store from raised
+
+    return wrapped
+
+
+@_in_our_words
+def load(name: str, settings: Settings | None = None) -> Pipeline:
+    """Reads and checks the definition of a pipeline, which remembers the settings that it was read with.
+
+    Args:
+        name: name of its folder below ``settings.pipelines``.
+        settings: where things are; None for ``Settings.of()``, that is the environment's.
+
+    Raises:
+        PipelineMissing: there is no such pipeline.
+        DefinitionError: its definition has mistakes; ``mistakes`` has all of them.
+    """
+    from sluicegate import definition
+
+    return definition.load(name, settings or Settings.of())
+
+
+@_in_our_words
+def plan(pipeline: Pipeline) -> Pending:
+    """What a run would do, table by table, as ``sluicegate plan`` tells. Nothing is written and no JVM started.
+
+    Raises:
+        LandingMissing: a landing folder, or the Delta table that a bronze table reads, does not exist.
+        NotADeltaTable: there are files, but no table, where a table should be.
+    """
+    from sluicegate.monitor.plan import pending
+
+    return pending(pipeline, pipeline.settings)
+
+
+@_in_our_words
+def run(
+    pipeline: Pipeline,
+    *,
+    layer: Layer | None = None,
+    interval: Interval | None = None,
+    full_refresh: Sequence[str] | None = None,
+    tell: Callable[[str], None] = _silent,
+) -> list[RunReport]:
+    """Takes what has landed through bronze, silver and gold, as ``sluicegate run``: a spark-submit for each layer.
+
+    Args:
+        pipeline: the definition.
+        layer: only this one; None for all that have work.
+        interval: records to make again besides, by event time.
+        full_refresh: tables to make anew instead; what is made of them follows. None for no full refresh.
+        tell: takes each line that the jobs say to people, such as ``print``.
+
+    Returns:
+        A report for each job that ran; none when nothing was waiting.
+
+    Raises:
+        PipelineMissing: there is no such layer or table.
+        UserError: no table has an event time, or two wishes exclude each other.
+        SluicegateError: a job failed, with the type of its error; the layers after it were not run.
+    """
+    from sluicegate.run import pipeline as run_pipeline
+    from sluicegate.run.request import Request
+
+    since, until = (interval.since.isoformat(), interval.until.isoformat()) if interval else (None, None)
+    if full_refresh is not None:
+        asked = Request.of(pipeline, "full-refresh", since, until, full_refresh)
+        return run_pipeline.refresh(pipeline, pipeline.settings, layer, tell, asked)
+    asked = Request.of(pipeline, "interval" if interval else "incremental", since, until)
+    return run_pipeline.run(pipeline, pipeline.settings, layer, tell, asked.interval)
+
+
+@_in_our_words
+def status(pipeline: Pipeline) -> Status:
+    """Rows, version, freshness and quarantine of each table, and what waits, as ``sluicegate status``. No JVM.
+
+    Raises:
+        LandingMissing: a landing folder does not exist.
+        NotADeltaTable: there are files, but no table, where a table should be.
+    """
+    from sluicegate.monitor import status as monitor_status
+
+    return monitor_status.status(pipeline, pipeline.settings)
+
+
+@_in_our_words
+def verify(
+    pipeline: Pipeline, *, percent: float = 100, spark: bool = True, tell: Callable[[str], None] = _silent
+) -> list[Finding]:
+    """Proves that each file and record is in one place, and gold what its queries give: ``status --verify``.
+
+    Args:
+        pipeline: the definition.
+        percent: how many of the rows of gold are compared.
+        spark: whether to run gold's queries again, in a job of Spark; without, gold is ``unproved``.
+        tell: takes each line that the job says to people.
+
+    Returns:
+        What does not hold (``wrong``), waits (``behind``) or cannot be said (``unproved``); empty when all is proved.
+
+    Raises:
+        UserError: ``percent`` is no part of a table.
+        SluicegateError: the job failed.
+    """
+    from sluicegate.flow.finding import Finding
+    from sluicegate.flow.report import FINDING
+    from sluicegate.gold import verify as gold_verify
+    from sluicegate.lake.layout import Lake
+    from sluicegate.monitor import backlog
+    from sluicegate.monitor import verify as monitor_verify
+    from sluicegate.run import submit
+
+    if not 0 < percent <= 100:
+        raise UserError(f"{percent:g} percent is no part of a table", hint="more than 0 and at most 100")
+    settings = pipeline.settings
+    found = monitor_verify.findings(pipeline, settings) + backlog.findings(pipeline, settings)
+    names = gold_verify.provable(pipeline, Lake(settings.lake, pipeline.name))
+    if not spark:
+        return found + [Finding("unproved", name, NOT_RUN_AGAIN) for name in names]
+    if not names:
+        return found + gold_verify.unprovable(pipeline)
+
+    def take(line: str) -> None:
+        if line.startswith(FINDING):
+            found.append(Finding(**json.loads(line.removeprefix(FINDING))))
+        else:
+            tell(line)
+
+    submit.submit("verify", pipeline.name, settings, submit.RUN_INFO, take, ["--gold", f"--sample={percent:g}"])
+    return found
+
+
+@_in_our_words
+def files(pipeline: Pipeline, table: str, *, states: Sequence[str] = (), newest: int | None = None) -> pa.Table:
+    """The ledger of a bronze table, a row for each landed file with its ``state``, as ``sluicegate files``. No JVM.
+
+    Args:
+        pipeline: the definition.
+        table: name of a bronze table. Of one that reads a Delta table there is a row for each run's versions.
+        states: only files in these states; none means all.
+        newest: only so many, the last of them.
+
+    Raises:
+        PipelineMissing: there is no such bronze table.
+        LandingMissing: the landing folder does not exist, or cannot be listed.
+        UserError: there is no such state, or ``newest`` is less than 1.
+    """
+    from sluicegate.monitor import status as monitor_status
+
+    _demand_some(newest)
+    return monitor_status.files_table(table, pipeline, pipeline.settings, states, newest)
+
+
+@_in_our_words
+def history(pipeline: Pipeline, table: str | None = None, *, newest: int = 20) -> pa.Table:
+    """The event log, a row for each commit of a run, oldest first, as ``sluicegate history``. No JVM.
+
+    Args:
+        pipeline: the definition.
+        table: only of this one; None for all.
+        newest: so many, the last of them.
+
+    Returns:
+        Rows of ``monitor.event_log.EVENTS``; ``details`` is all that the commit says of itself, as JSON.
+
+    Raises:
+        UserError: there is no such table, or ``newest`` is less than 1.
+    """
+    from sluicegate.lake.layout import Lake
+    from sluicegate.monitor import event_log
+
+    _demand_some(newest)
+    event_log.demand_table(pipeline, table)
+    return event_log.newest_rows(Lake(pipeline.settings.lake, pipeline.name), table, newest)
+
+
+@_in_our_words
+def sql(query: str, settings: Settings | None = None) -> pa.Table:
+    """The rows of one SELECT in Spark's SQL over ``pipeline.table``, as ``sluicegate sql``. No JVM.
+
+    Args:
+        query: the SELECT; ``table VERSION AS OF 3`` and ``table TIMESTAMP AS OF '…'`` travel in time.
+        settings: where things are; None for the environment's.
+
+    Raises:
+        QueryError: it is refused. A note of the error names the pipelines whose tables are not known, since their
+            definitions have mistakes.
+        NotADeltaTable: there are files, but no Delta table, where one is defined.
+    """
+    from sluicegate.tools.sqlshell import shell
+
+    settings = settings or Settings.of()
+    known, wrong = readable_definitions(settings)
+    try:
+        return shell.query(query, known, settings)
+    except QueryError as error:
+        for name, mistakes in wrong.items():
+            error.add_note(f"the tables of {name} are not known here: {mistakes.message}")
+        raise
+
+
+def readable_definitions(settings: Settings) -> tuple[dict[str, Pipeline], dict[str, DefinitionError]]:
+    """All pipelines, and apart those with mistakes: they keep nobody from the tables of others."""
+    from sluicegate import definition
+    from sluicegate.errors import DefinitionError
+
+    known, wrong = {}, {}
+    for name in definition.names(settings.pipelines):
+        try:
+            known[name] = definition.load(name, settings)
+        except DefinitionError as error:
+            wrong[name] = error
+    return known, wrong
+
+
+def spark_session(name: str = "notebook") -> SparkSession:
+    """A session of Spark inside this process, with the settings that jobs have; the one there is, if there is one.
+
+    Args:
+        name: what Spark is to call it.
+
+    Raises:
+        JavaMissing: there is no Java 17 or newer, or no jars.
+    """
+    from sluicegate.spark.session import session_inside
+
+    return session_inside(name)
+
+
+def _demand_some(newest: int | None) -> None:
+    if newest is not None and newest < 1:
+        raise UserError(f"newest={newest} asks for nothing", hint="give 1 or more")

@@ -1,0 +1,219 @@
+"""What ``import sluicegate`` gives to a program: all of it is there, documented, cheap, and does what it says."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import inspect
+import json
+import re
+import subprocess
+import sys
+from datetime import UTC, datetime
+from pathlib import Path
+from shutil import copytree
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+import sluicegate as sg
+from sluicegate import api, errors
+from sluicegate.flow.report import ERROR, RunReport, error_of
+from sluicegate.monitor import event_log
+from sluicegate.run import pipeline as run_pipeline
+from sluicegate.run import submit
+from tests.by_hand import records, taken_in
+from tests.conftest import ROOT, Workspace
+from tests.pages import follow_in_process, steps
+
+pytestmark = pytest.mark.unit
+
+PAGE = (ROOT / "docs" / "howto" / "from-python.md").read_text()
+HEAVY = ("airflow", "deltalake", "duckdb", "py4j", "pyarrow", "pydantic", "pyspark", "sqlglot", "typer", "yaml")
+
+
+@pytest.fixture
+def beats(tmp_path: Path) -> Workspace:
+    copytree(ROOT / "pipelines" / "heart_rate", tmp_path / "pipelines" / "heart_rate")
+    copytree(ROOT / "data" / "heart_rate", tmp_path / "landing")
+    return Workspace(tmp_path)
+
+
+def kinds() -> dict[str, type[errors.SluicegateError]]:
+    """Every type of error there is."""
+    found = vars(errors).items()
+    return {name: one for name, one in found if isinstance(one, type) and issubclass(one, errors.SluicegateError)}
+
+
+def fresh(code: str) -> str:
+    """What a new Python says."""
+    return subprocess.run(
+        [sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True
+    ).stdout.strip()
+
+
+# The names
+
+
+def test_every_name_is_there_and_no_other() -> None:
+    functions = {"files", "history", "load", "plan", "run", "spark_session", "sql", "status", "verify"}
+    assert set(sg.__all__) == functions | {"Interval", "Pipeline", "Settings", "__version__"} | set(kinds())
+    assert sg.__all__ == sorted(sg.__all__)
+    assert set(sg.__all__) <= set(dir(sg))
+    for name in functions:
+        assert getattr(sg, name) is getattr(api, name)
+        assert inspect.getdoc(getattr(sg, name))
+        assert inspect.signature(getattr(sg, name)).return_annotation not in (inspect.Signature.empty, "Any")
+    for name, kind in kinds().items():
+        assert getattr(sg, name) is kind
+    with pytest.raises(AttributeError, match="no attribute 'rnu'"):
+        _ = sg.rnu  # type: ignore[attr-defined]
+
+
+def test_types_and_editors_see_the_same_names() -> None:
+    text = (ROOT / "sluicegate" / "__init__.py").read_text()
+    seen = re.findall(r"^ +(\w+),$", text, re.MULTILINE)
+    seen += [name for line in re.findall(r" import (\w.*)$", text, re.MULTILINE) for name in line.split(", ")]
+    assert {name for name in sg.__all__ if name != "__version__"} <= set(seen)
+    assert (ROOT / "sluicegate" / "py.typed").is_file()  # else type checkers take all of an installed package for Any
+
+
+def test_every_name_is_documented() -> None:
+    listed = PAGE.partition("\n## What there is\n")[2]
+    told = set(re.findall(r"`(\w+)`", listed))
+    assert set(sg.__all__) - told - set(kinds()) == set()
+    assert told <= set(sg.__all__)
+
+
+def test_the_version_is_that_of_the_project() -> None:
+    assert sg.__version__ == importlib.metadata.version("sluicegate")
+
+
+def test_to_import_it_is_cheap() -> None:
+    loaded = f"print([name for name in {HEAVY} if name in sys.modules])"
+    assert fresh(f"import sys, sluicegate; sluicegate.Settings.of(); sluicegate.SluicegateError; {loaded}") == "[]"
+    some = fresh(f"import sys, sluicegate; sluicegate.plan, sluicegate.sql, sluicegate.run; {loaded}")
+    assert some == "[]"  # what they need comes when they are called
+
+
+def test_functions_keep_their_names_when_the_packages_of_these_names_are_imported() -> None:
+    code = "import sluicegate.run.pipeline, sluicegate.sql.query, sluicegate as sg; from sluicegate.sql import tokens"
+    assert fresh(f"{code}; print(sg.run.__module__, sg.sql.__module__, tokens.__name__)") == (
+        "sluicegate.api sluicegate.api sluicegate.sql.tokens"
+    )
+
+
+# What they do
+
+
+def test_the_page_does_what_it_says_where_it_needs_no_spark(beats: Workspace, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(beats.folder)
+    without_spark = PAGE.partition("\n## Run\n")[0]
+    assert len([step for step in steps(without_spark) if step.kind == "python"]) >= 4
+    follow_in_process(without_spark)
+    with pytest.raises(AssertionError, match="the page shows"):
+        follow_in_process(without_spark.replace("SG202", "SG203"))
+
+
+def test_what_is_read_is_of_the_settings_that_it_was_loaded_with(
+    beats: Workspace, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("SLUICEGATE_LANDING", str(beats.folder / "elsewhere"))
+    monkeypatch.setenv("SLUICEGATE_LAKE", str(beats.folder / "another"))
+    pipeline = sg.load("heart_rate", beats.settings)
+    assert pipeline.settings == beats.settings
+    waiting = sg.plan(pipeline)
+    assert (waiting.nothing, waiting.layers) == (False, ["bronze", "silver", "gold"])
+    assert {(table.rows, table.version) for table in sg.status(pipeline).tables} == {(0, None)}
+    records(beats, "recordings_bronze", [1])
+    taken_in(beats, "recordings_enriched", [1])
+    ledger = sg.files(pipeline, "recordings_bronze", states=["waiting"], newest=1)
+    assert (ledger["state"].to_pylist(), ledger.schema.field("size").type) == (["waiting"], pa.int64())
+    assert sg.files(pipeline, "recordings_bronze", states=["failed"]).num_rows == 0
+    assert sg.history(pipeline).schema == event_log.EVENTS
+    event_log.copy_events(pipeline, beats.lake)
+    events = sg.history(pipeline, "recordings_enriched")
+    assert json.loads(events["details"][0].as_py())["table"] == "recordings_enriched"
+    assert sg.history(pipeline, newest=1).num_rows == 1
+    rows = sg.sql("SELECT count(*) AS n FROM heart_rate.recordings_enriched", beats.settings)
+    assert rows.to_pylist() == [{"n": 1}]
+    assert capfd.readouterr() == ("", "")
+
+
+@pytest.mark.parametrize(
+    ("asked", "kind", "said"),
+    [
+        (lambda p: sg.files(p, "recordings_brnze"), "PipelineMissing", "has no bronze table"),
+        (lambda p: sg.files(p, "recordings_bronze", states=["lost"]), "UserError", "lost is no state of a file"),
+        (lambda p: sg.files(p, "recordings_bronze", newest=0), "UserError", "newest=0"),
+        (lambda p: sg.history(p, "totals"), "UserError", "heart_rate has no table totals"),
+        (lambda p: sg.history(p, newest=-1), "UserError", "newest=-1"),
+        (lambda p: sg.verify(p, percent=0), "UserError", "no part of a table"),
+        (lambda p: sg.run(p, layer="silvr"), "PipelineMissing", "there is no layer silvr"),
+        (lambda p: sg.run(p, full_refresh=["recordings_bronze"]), "UserError", "is made of files"),
+        (lambda _: sg.Interval("2025-03-03", "2025-03-04"), "UserError", "from one datetime to another"),
+    ],
+)  # fmt: skip
+def test_what_cannot_be_done_is_an_error_of_ours(beats: Workspace, asked: Any, kind: str, said: str) -> None:
+    with pytest.raises(getattr(sg, kind), match=said):
+        asked(sg.load("heart_rate", beats.settings))
+
+
+def test_a_pipeline_with_mistakes_is_named_where_a_table_is_not_known(beats: Workspace) -> None:
+    broken = beats.folder / "pipelines" / "broken"
+    broken.mkdir()
+    (broken / "pipeline.yaml").write_text("name: broken\nsilvr: {}\n")
+    with pytest.raises(sg.QueryError) as raised:
+        sg.sql("SELECT * FROM broken.things", beats.settings)
+    assert raised.value.__notes__[0].startswith("the tables of broken are not known here: ")
+    with pytest.raises(sg.DefinitionError) as mistaken:
+        sg.load("broken", beats.settings)
+    assert [mistake.path for mistake in mistaken.value.mistakes] == ["silvr"]
+
+
+def test_a_run_is_asked_for_as_the_command_asks(beats: Workspace, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[tuple[Any, ...]] = []
+
+    def submitted(layer: str, _name: str, settings: sg.Settings, _facts: Any, tell: Any, extra: Any = ()) -> RunReport:
+        asked.append((layer, settings, list(extra)))
+        tell(f"{layer} says something")
+        return RunReport("heart_rate", layer)
+
+    monkeypatch.setattr(submit, "submit", submitted)
+    monkeypatch.setattr(run_pipeline, "_demand_up_to_date", lambda *_: None)
+    pipeline = sg.load("heart_rate", beats.settings)
+    lines: list[str] = []
+    reports = sg.run(pipeline, tell=lines.append)
+    assert [report.layer for report in reports] == ["bronze", "silver", "gold"]
+    assert "silver says something" in lines
+    assert asked[0] == ("bronze", beats.settings, [])
+    asked.clear()
+    sg.run(pipeline, layer="silver", interval=sg.Interval(datetime(2025, 3, 3), datetime(2025, 3, 4, tzinfo=UTC)))
+    assert [(layer, extra) for layer, _, extra in asked] == [
+        ("silver", ["--mode=interval", "--from=2025-03-03T00:00:00+00:00", "--to=2025-03-04T00:00:00+00:00"])
+    ]
+    asked.clear()
+    sg.run(pipeline, full_refresh=["device_counts"])
+    assert (asked[0][0], asked[0][2]) == (
+        "gold", ["--mode=full-refresh", "--tables=device_counts"]
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("name", sorted(kinds()))
+def test_an_error_of_a_job_can_be_caught_by_its_type(name: str) -> None:
+    mistake = errors.Mistake("unknown-field", "silvr", "there is no such field", "pipeline.yaml", 2)
+    kind = kinds()[name]
+    made: errors.SluicegateError
+    if issubclass(kind, errors.DefinitionError):
+        made = kind("broken", [mistake, mistake])
+    else:
+        made = kind("no", where=errors.Where("t", "f", 3), cause="so", hint="do")
+    told = error_of(f"{ERROR} {json.dumps(made.as_dict())}")
+    assert type(told) is kind
+    assert told.as_dict() == made.as_dict()
+    assert told.for_people() == made.for_people()
+
+
+def test_an_error_that_this_version_does_not_know_keeps_its_code() -> None:
+    told = error_of(f"{ERROR} {json.dumps(errors.UserError('no').as_dict() | {'code': 'SG999'})}")
+    assert (type(told), told.code, told.exit_code) == (errors.SluicegateError, "SG999", 2)
