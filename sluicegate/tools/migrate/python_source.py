@@ -107,8 +107,9 @@ class _Reader:
                 self.source.unnamed[f"the flow {node.name}"] = node.lineno
             own: str | None = node.name
         else:
-            called = isinstance(node, ast.Call) and id(node) not in self.decorators  # dlt.table(function, name="x")
-            calls = [node] if called and self._of_dlt(node) in {*_TARGET, *_KINDS} else []
+            # Also dlt.table(function, name="x").
+            alone = isinstance(node, ast.Call) and id(node) not in self.decorators
+            calls = [node] if isinstance(node, ast.Call) and alone and self._of_dlt(node) in (*_TARGET, *_KINDS) else []
             own = None
         for call in calls:
             given = [one.value for one in getattr(call, "keywords", []) if one.arg == "name"]
