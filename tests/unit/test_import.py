@@ -725,6 +725,8 @@ def other():
     return spark.readStream.format("cloudFiles").option("cloudFiles.format", "json").load("s3://other")
 """
     made = imported(tmp_path, text, "source.py")
+    told = "line 2: P = 's3://b': the source changes it elsewhere" in "".join(map(str, made.left))
+    assert told == ("P" in between)
     assert (set(made.made.missing), made.whole) == ((set(), True) if between in ("", "x = 1\n") else ({"raw"}, False))
 
 

@@ -150,7 +150,10 @@ class _Reader:
         if len(node.targets) != 1 or not isinstance(node.targets[0], ast.Name):
             return False
         value = constant(node.value, self.names)
-        if value is None or node.targets[0].id in self.changed:
+        if value is not None and node.targets[0].id in self.changed:
+            why = "the source changes it elsewhere: write its value where it is used"
+            raise NotTaken(why, node.lineno)
+        if value is None:
             return False
         self.names.constants[node.targets[0].id] = value
         return True
