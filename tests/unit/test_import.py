@@ -733,6 +733,8 @@ def other():
     return spark.readStream.format("cloudFiles").option("cloudFiles.format", "json").load("s3://other")
 """
     made = imported(tmp_path, text, "source.py")
+    told = "line 2: P = 's3://b': the source changes it elsewhere" in "".join(map(str, made.left))
+    assert told == ("P" in between)
     assert (set(made.made.missing), made.whole) == ((set(), True) if between in ("", "x = 1\n") else ({"raw"}, False))
 
 
@@ -748,6 +750,34 @@ dlt.view(name="three")(some)
 """
     made = imported(tmp_path, text, "source.py").made
     assert (made.imported, [*made.missing]) == (["raw", "one"], ["two", "three"])
+
+
+@pytest.mark.parametrize(
+    ("query", "written"),
+    [
+        (
+            "SELECT silver.customers.id, count(*) AS n FROM silver.customers GROUP BY silver.customers.id",
+            "SELECT customers.id, count(*) AS n FROM silver_customers AS customers GROUP BY customers.id",
+        ),
+        (
+            "SELECT 1 AS n FROM bronze.customers JOIN `silver`.Customers ON bronze.customers.id = silver.customers.id",
+            "SELECT 1 AS n FROM bronze_customers JOIN silver_customers ON bronze_customers.id = silver_customers.id",
+        ),
+        (
+            "WITH a AS (SELECT customers.id FROM bronze.customers) SELECT max(customers.id) AS m FROM silver.customers",
+            "WITH a AS (SELECT customers.id FROM bronze_customers AS customers) "
+            "SELECT max(customers.id) AS m FROM silver_customers AS customers",
+        ),
+        (
+            "SELECT c.id, count(*) AS n FROM silver.customers AS c GROUP BY c.id",
+            "SELECT c.id, count(*) AS n FROM silver_customers AS c GROUP BY c.id",
+        ),
+    ],
+)
+def test_columns_that_are_called_by_the_address_of_their_table(tmp_path: Path, query: str, written: str) -> None:
+    text = RAW.replace("raw", "bronze.customers") + RAW.replace("raw", "silver.customers")
+    found, _ = loaded(tmp_path, f"{text}CREATE MATERIALIZED VIEW g AS {query}")
+    assert found.gold["g"].query.text.strip() == written
 
 
 def test_what_reads_a_table_that_is_declared_twice_is_not_imported(tmp_path: Path) -> None:

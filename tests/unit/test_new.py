@@ -13,7 +13,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 from pyarrow import parquet
 from typer.testing import CliRunner
@@ -893,6 +893,8 @@ VALUES = st.recursive(
 
 
 @given(st.lists(st.dictionaries(NAMES, VALUES, max_size=5), min_size=1, max_size=6), st.booleans())
+@example([{"0": [0, [0]]}], False)
+@example([{"0": [{"a": 0}, 0, [0]]}, {"0": [[[0], 0.5]]}], True)
 def test_any_json_file_is_refused_or_makes_a_definition_that_loads(
     tmp_path_factory: pytest.TempPathFactory, records: list[dict[str, Any]], lines: bool
 ) -> None:

@@ -107,8 +107,9 @@ class _Reader:
                 self.source.unnamed[f"the flow {node.name}"] = node.lineno
             own: str | None = node.name
         else:
-            called = isinstance(node, ast.Call) and id(node) not in self.decorators  # dlt.table(function, name="x")
-            calls = [node] if called and self._of_dlt(node) in {*_TARGET, *_KINDS} else []
+            # Also dlt.table(function, name="x").
+            alone = isinstance(node, ast.Call) and id(node) not in self.decorators
+            calls = [node] if isinstance(node, ast.Call) and alone and self._of_dlt(node) in (*_TARGET, *_KINDS) else []
             own = None
         for call in calls:
             given = [one.value for one in getattr(call, "keywords", []) if one.arg == "name"]
@@ -149,7 +150,10 @@ class _Reader:
         if len(node.targets) != 1 or not isinstance(node.targets[0], ast.Name):
             return False
         value = constant(node.value, self.names)
-        if value is None or node.targets[0].id in self.changed:
+        if value is not None and node.targets[0].id in self.changed:
+            why = "the source changes it elsewhere: write its value where it is used"
+            raise NotTaken(why, node.lineno)
+        if value is None:
             return False
         self.names.constants[node.targets[0].id] = value
         return True

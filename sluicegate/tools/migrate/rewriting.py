@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import Callable, Collection, Iterator
 
 from sqlglot import exp
 from sqlglot.tokenizer_core import TokenType
@@ -31,25 +32,55 @@ def tables_of(text: str | None) -> list[str]:
 def with_names(text: str, other: Callable[[str], str | None]) -> str:
     """A query with other names of tables: what ``other`` gives, as SQL, for one in small letters; None lets it be."""
     tokens = Tokens(text)
+    reads = list(_reads(tokens))
+    lasts = Counter(address.rpartition(".")[2] for address in {address for _, _, _, address in reads})
+    used = {address for _, _, address in _qualifiers(tokens, {address for _, _, _, address in reads})}
     spans = []
-    for at in range(1, len(tokens)):
-        in_stream = tokens.word(at - 2) == "STREAM" and tokens.is_type(at - 1, TokenType.L_PAREN)
-        if not in_stream and tokens.word(at - 1) not in ("FROM", "JOIN"):
-            continue
-        last = at
-        while tokens.is_type(last + 1, TokenType.DOT) and last + 2 < len(tokens):
-            last += 2
-        name = other(".".join(tokens.name(part) for part in range(at, last + 1, 2)).lower())
+    called: dict[str, str] = {}
+    for at, last, in_stream, address in reads:
+        name = other(address)
         if name is None:
             continue
         end = last + in_stream
         own = ident(tokens.name(last).lower())
-        if own != name and not _has_alias(tokens, end + 1):
-            name = f"{name}{')' * in_stream} AS {own}"  # its columns may be called by its own name
-        else:
-            end = last
-        spans.append(Span(at, end, name))
+        if _has_alias(tokens, end + 1):
+            spans.append(Span(at, last, name))
+            continue
+        alone = lasts[address.rpartition(".")[2]] == 1 or address not in used
+        called[address] = own if alone else name
+        if called[address] == name:
+            spans.append(Span(at, last, name))
+        else:  # its columns may be called by its own name
+            spans.append(Span(at, end, f"{name}{')' * in_stream} AS {own}"))
+    spans += [Span(at, last, called[address]) for at, last, address in _qualifiers(tokens, called)]
     return tokens.compose(spans)
+
+
+def _reads(tokens: Tokens) -> Iterator[tuple[int, int, bool, str]]:
+    """The names behind FROM and JOIN: first and last token, whether in ``STREAM(…)``, and the name in small letters."""
+    for at in range(1, len(tokens)):
+        in_stream = tokens.word(at - 2) == "STREAM" and tokens.is_type(at - 1, TokenType.L_PAREN)
+        if in_stream or tokens.word(at - 1) in ("FROM", "JOIN"):
+            last = _name_end(tokens, at)
+            yield at, last, in_stream, _dotted(tokens, at, last)
+
+
+def _name_end(tokens: Tokens, at: int) -> int:
+    while tokens.is_type(at + 1, TokenType.DOT) and at + 2 < len(tokens):
+        at += 2
+    return at
+
+
+def _dotted(tokens: Tokens, at: int, last: int) -> str:
+    return ".".join(tokens.name(part) for part in range(at, last + 1, 2)).lower()
+
+
+def _qualifiers(tokens: Tokens, addresses: Collection[str]) -> Iterator[tuple[int, int, str]]:
+    """The addresses of tables in front of their columns, as ``silver.customers`` in ``silver.customers.id``."""
+    for at in range(1, len(tokens)):
+        end = at if tokens.is_type(at - 1, TokenType.DOT) else _name_end(tokens, at)
+        found = ((last, _dotted(tokens, at, last)) for last in range(at + 2, end, 2))
+        yield from ((at, last, address) for last, address in found if address in addresses)
 
 
 def _has_alias(tokens: Tokens, at: int) -> bool:

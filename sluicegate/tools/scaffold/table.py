@@ -108,14 +108,19 @@ def inner_numbers(column: Column, looks: Sequence[Look]) -> dict[tuple[str, ...]
             for row in one.rows:
                 if row[at] is not None and not _walk(row[at], (), paths):
                     return {}
-    kinds_of = {path: types for path, types in paths.items() if types and types <= {"BIGINT", "DOUBLE"}}
-    return {path: "BIGINT" if types == {"BIGINT"} else "DOUBLE" for path, types in kinds_of.items()}
+    # Where a list stands beside a number, Spark takes both for texts: nothing can be said of what is in the list.
+    mixed = [path for path, types in paths.items() if len(types) > 1 and types & {"ARRAY", "STRUCT"}]
+    kinds_of = {path: types for path, types in paths.items() if types <= {"BIGINT", "DOUBLE"}}
+    plain = {path: types for path, types in kinds_of.items() if not any(path[: len(one)] == one for one in mixed)}
+    return {path: "BIGINT" if types == {"BIGINT"} else "DOUBLE" for path, types in plain.items()}
 
 
 def _walk(value: Any, path: tuple[str, ...], paths: dict[tuple[str, ...], set[str]]) -> bool:
     if isinstance(value, list):
+        paths.setdefault(path, set()).add("ARRAY")
         return all(_walk(item, (*path, "element"), paths) for item in value)
     if isinstance(value, dict):
+        paths.setdefault(path, set()).add("STRUCT")
         odd = len({name.lower() for name in value}) < len(value) or len(path) > 8
         if odd or not all(in_bronze(name) and sayable(name) for name in value):
             return False
