@@ -13,15 +13,11 @@ from pydantic import ValidationError
 from sluicegate.definition import yaml
 from sluicegate.definition.checks import Finding, Tables, findings
 from sluicegate.definition.expectations import EXPECT_ALL
-from sluicegate.definition.fields import RESERVED, Part, name_fault, nearest
+from sluicegate.definition.fields import Part, name_fault, nearest
 from sluicegate.definition.gold import GoldTable
 from sluicegate.definition.messages import in_our_words
 from sluicegate.definition.pipeline import (
-    ApplyChanges,
-    ApplyChangesFromSnapshot,
     BronzeTable,
-    Database,
-    Expectation,
     Header,
     Pipeline,
 )
@@ -32,23 +28,6 @@ from sluicegate.errors import DefinitionError, Mistake, PipelineMissing
 from sluicegate.settings import Settings
 from sluicegate.sql.query import Query
 from sluicegate.sql.tokens import QuerySyntax
-
-__all__ = [
-    "LAYERS",
-    "RESERVED",
-    "ApplyChanges",
-    "ApplyChangesFromSnapshot",
-    "BronzeTable",
-    "Database",
-    "Expectation",
-    "GoldTable",
-    "Layer",
-    "Pipeline",
-    "SilverTable",
-    "load",
-    "load_file",
-    "names",
-]
 
 FILE = "pipeline.yaml"
 
