@@ -38,6 +38,7 @@ def preview(
         ``rows``, ``corrupt`` and ``rescued`` as numbers of records, ``failed`` files with the reason, and the first
         records as ``sample``.
     """
+    session = session.newSession()  # the caller's keeps its settings, also where two threads look at files
     schema = _schema(session, name, table, target)
     with configured(session, READING):
         damaged: dict[str, str] = {}
@@ -61,6 +62,7 @@ def looked_at(
         SchemaMismatch: its SELECT looks at a field that no file has, or there are other columns than may come.
         QueryError: Spark refuses its SELECT.
     """
+    session = session.newSession()  # the caller's keeps its settings, also where two threads look at files
     schema = _schema(session, name, table, target)
     with configured(session, READING):
         try:
