@@ -169,7 +169,8 @@ class Query:
             lambda: joined("sum({}) FILTER (WHERE {})", number(), self.condition()),
             lambda: joined("count(*) FILTER (WHERE {})", self.condition()),
             lambda: joined("{}({})", Text("bool_or", "bool_or"), self._flag()),
-            lambda: joined("{}({})", Text("count_if", "count_if"), self.condition()),
+            # DuckDB 2.0's own count_if gives NULL, not 0, where the condition is NULL for every row.
+            lambda: joined("{}{})", Text("count_if(", "count(*) FILTER (WHERE "), self.condition()),
             lambda: joined("{}({}(DISTINCT {}))", Text("array_sort", "list_sort"), Text("collect_set", "list"),
                            self._full(text())),
             lambda: Text(f"stddev_pop({number().spark})", None),
