@@ -351,7 +351,10 @@ class Query:
         """A ROLLUP."""
         from_ = self.from_(1)
         a, b = self.column("STRING"), self.column("INT", "BIGINT")
-        return joined("SELECT {} AS a, {} AS b, count(*) AS c FROM {} GROUP BY ROLLUP ({}, {})", a, b, from_, a, b)
+        # Of no rows Spark makes no row of totals; the standard, and DuckDB, make one.
+        totals = Text("", " HAVING count(*) > 0")
+        select = "SELECT {} AS a, {} AS b, count(*) AS c FROM {} GROUP BY ROLLUP ({}, {}){}"
+        return joined(select, a, b, from_, a, b, totals)
 
     def semi_by_in(self) -> Text:
         """A GROUP BY of rows that another table knows."""
