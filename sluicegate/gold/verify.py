@@ -59,7 +59,8 @@ MACHINE = {"Sin", "Cos", "Tan", "Cot", "Sec", "Csc", "Asin", "Acos", "Atan", "At
            "Acosh", "Atanh", "Cbrt", "Hypot", "Exp", "Expm1", "Logarithm", "Log", "Log10", "Log1p", "Log2",
            "Pow"}  # fmt: skip
 
-SUBQUERIES = {"ScalarSubquery", "Exists", "ListQuery", "InSubquery", "LateralSubquery"}
+# Expressions that have a plan of their own; that of IN is its child, a list query.
+SUBQUERIES = {"ScalarSubquery", "Exists", "ListQuery", "LateralSubquery"}
 
 
 def slack(rows: int) -> float:

@@ -141,6 +141,13 @@ def test_what_may_choose_among_equals_or_by_the_order_of_rows_is_seen(spark: Spa
     ]  # fmt: skip
     for function in choosing:
         assert "choose among equals" in gold_verify.unsteady(spark.sql(f"SELECT {function} AS v FROM {there}"))
+    for place in ("g IN ({})", "g NOT IN ({})", "g = ({})", "EXISTS ({})"):
+        inside = place.format(f"SELECT mode(g) FROM {there}")
+        assert "choose among equals" in gold_verify.unsteady(spark.sql(f"SELECT id FROM {there} WHERE {inside}")), place
+        inside = place.format(f"SELECT max(g) FROM {there}")
+        assert gold_verify.unsteady(spark.sql(f"SELECT id FROM {there} WHERE {inside}")) == "", place
+    joined = f"SELECT id, m FROM {there}, LATERAL (SELECT mode(g) AS m FROM {there})"
+    assert "choose among equals" in gold_verify.unsteady(spark.sql(joined))
     rows = spark.sql(f"SELECT * FROM {there}")
     assert "(DropDuplicates)" in gold_verify.unsteady(rows.dropDuplicates(["g"]))
     for same in (rows.dropDuplicates(), rows.distinct(), rows.groupBy("g").count()):
