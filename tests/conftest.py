@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 # So that its asserts, too, tell what differs.
-pytest.register_assert_rewrite("tests.silver_world")
+pytest.register_assert_rewrite("tests.support.silver_world")
 
 # How long an example takes says more of the machine than of what is tested.
 settings.register_profile("untimed", deadline=None)

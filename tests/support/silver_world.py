@@ -13,7 +13,7 @@ from sluicegate.jobs.layer import Job
 from sluicegate.lake import tables
 from sluicegate.monitor import status
 from tests.conftest import Workspace
-from tests.silver_oracle import Today, expected
+from tests.support.silver_oracle import Today, expected
 
 if TYPE_CHECKING:
     from pathlib import Path

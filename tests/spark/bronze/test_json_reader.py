@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from sluicegate.bronze.json_reader import FLAT, JsonFiles
 from tests.conftest import Workspace
-from tests.properties import in_spark
+from tests.support.properties import in_spark
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from sluicegate.monitor import status
 from tests.conftest import Workspace, copy_heart_rate
-from tests.properties import in_spark
+from tests.support.properties import in_spark
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

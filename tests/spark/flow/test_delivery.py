@@ -13,7 +13,7 @@ from sluicegate.errors import AccountingError
 from sluicegate.flow import delivery, loop, source_changes
 from sluicegate.flow.model import Flow, Progress
 from tests.conftest import Workspace
-from tests.delivery_world import WORLDS, Streaming, World
+from tests.support.delivery_world import WORLDS, Streaming, World
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -26,9 +26,9 @@ from sluicegate.flow import thresholds
 from sluicegate.flow.progress import progress
 from sluicegate.lake import log, tables
 from sluicegate.monitor import estimate
-from tests.gold_world import GoldWorld, comparable, exact, kept
-from tests.properties import in_spark
 from tests.spark.test_recovery import Stopped, stop_at
+from tests.support.gold_world import GoldWorld, comparable, exact, kept
+from tests.support.properties import in_spark
 
 if TYPE_CHECKING:
     from deltalake import DeltaTable

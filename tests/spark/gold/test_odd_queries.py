@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from sluicegate.lake import tables
-from tests.gold_world import GoldWorld, kept
-from tests.spark.test_gold import sample
+from tests.spark.gold.test_layer import sample
+from tests.support.gold_world import GoldWorld, kept
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -17,8 +17,8 @@ from sluicegate.sql.refresh import strategy
 from sluicegate.sql.refresh.expressions import Expressions
 from sluicegate.sql.refresh.joins import ROWS, view
 from sluicegate.sql.refresh.strategy import Upkeep, upkeep
-from tests.gold_world import COLUMNS, NAMES, GoldWorld, kept
-from tests.spark.test_gold import sample
+from tests.spark.gold.test_layer import sample
+from tests.support.gold_world import COLUMNS, NAMES, GoldWorld, kept
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -11,9 +11,9 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from tests.gold_world import GoldWorld, comparable, exact, kept
-from tests.properties import in_spark
-from tests.spark.test_gold import ROW, after_every_run, rows, sample, step
+from tests.spark.gold.test_layer import ROW, after_every_run, rows, sample, step
+from tests.support.gold_world import GoldWorld, comparable, exact, kept
+from tests.support.properties import in_spark
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -17,9 +17,9 @@ from sluicegate.lake import tables
 from sluicegate.monitor import streams
 from sluicegate.monitor.streams import Registration, Stream
 from tests.conftest import Workspace
-from tests.gold_world import GoldWorld
 from tests.spark.test_medallion import assert_right
 from tests.spark.test_recovery import Stopped, stop_at
+from tests.support.gold_world import GoldWorld
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

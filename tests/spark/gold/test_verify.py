@@ -15,7 +15,7 @@ from sluicegate.flow.report import FINDING
 from sluicegate.frames.compare import compare, sampled
 from sluicegate.gold import verify as gold_verify
 from sluicegate.jobs import verify as jobs_verify
-from tests.gold_world import GoldWorld, kept
+from tests.support.gold_world import GoldWorld, kept
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

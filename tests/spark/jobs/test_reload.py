@@ -26,7 +26,7 @@ from sluicegate.landing import intake, reread
 from sluicegate.monitor import plan, status
 from sluicegate.storage import filesystems
 from tests.conftest import ROOT, Workspace, beat
-from tests.spark.test_files import define, ids, states, verified
+from tests.spark.landing.test_file_status import define, ids, states, verified
 from tests.spark.test_medallion import assert_right
 from tests.spark.test_recovery import Stopped, stop_at
 

@@ -18,9 +18,9 @@ from sluicegate.landing import clean_source, intake, reread
 from sluicegate.monitor import plan, status
 from sluicegate.run import pipeline
 from tests.conftest import Workspace
-from tests.spark.test_files import define, ids, states, verified
+from tests.spark.jobs.test_reload import again, assert_idle
+from tests.spark.landing.test_file_status import define, ids, states, verified
 from tests.spark.test_recovery import Stopped, stop_at
-from tests.spark.test_reset import again, assert_idle
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -16,7 +16,7 @@ from sluicegate.landing import reread
 from sluicegate.landing.copy_options import CopyOptions
 from sluicegate.monitor import plan
 from tests.conftest import Workspace
-from tests.spark.test_files import verified
+from tests.spark.landing.test_file_status import verified
 from tests.spark.test_recovery import Stopped, stop_at
 
 if TYPE_CHECKING:

@@ -14,7 +14,7 @@ from deltalake import DeltaTable
 from sluicegate.errors import SchemaMismatch
 from sluicegate.schema import history
 from tests.conftest import Workspace
-from tests.spark.test_files import define, states, verified
+from tests.spark.landing.test_file_status import define, states, verified
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -14,10 +14,10 @@ from sluicegate.flow import thresholds
 from sluicegate.flow.selection import Interval, Replay
 from sluicegate.frames import record_ids
 from sluicegate.lake import tables
-from tests.properties import in_spark
-from tests.silver_oracle import Today
-from tests.silver_world import World, name, record
 from tests.spark.test_recovery import Stopped
+from tests.support.properties import in_spark
+from tests.support.silver_oracle import Today
+from tests.support.silver_world import World, name, record
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -13,9 +13,9 @@ from sluicegate import _faults
 from sluicegate.errors import SluicegateError
 from sluicegate.flow.selection import Interval, Replay
 from sluicegate.lake import tables
-from tests.silver_oracle import Today
-from tests.silver_world import World, name, record
 from tests.spark.test_recovery import Stopped, stop_at
+from tests.support.silver_oracle import Today
+from tests.support.silver_world import World, name, record
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from sluicegate.definition import ApplyChanges, ApplyChangesFromSnapshot
 from sluicegate.errors import ChangesError
 from sluicegate.silver.scd import History
-from tests.properties import in_spark
+from tests.support.properties import in_spark
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 from sluicegate.errors import ExpectationFailed
 from sluicegate.flow.selection import Replay
-from tests.properties import in_spark
-from tests.silver_world import BRONZE, KEYS, World, record
+from tests.support.properties import in_spark
+from tests.support.silver_world import BRONZE, KEYS, World, record
 
 if TYPE_CHECKING:
     from pathlib import Path

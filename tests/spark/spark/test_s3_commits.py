@@ -10,7 +10,7 @@ import pytest
 
 from sluicegate.errors import LakeUnsupported, StoreRefused, StoreUnreachable
 from sluicegate.spark import s3_commits, spark_errors
-from tests.s3_server import BUCKET, PASSWORD, USER, Proxy, s3_server
+from tests.support.s3_server import BUCKET, PASSWORD, USER, Proxy, s3_server
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -11,8 +11,8 @@ from deltalake import CommitProperties, write_deltalake
 
 from sluicegate.lake import log
 from tests.conftest import Workspace
-from tests.unit.test_dag import airflow_home as airflow_home
-from tests.unit.test_dag import task_of
+from tests.unit.airflow.test_dag import airflow_home as airflow_home
+from tests.unit.airflow.test_dag import task_of
 
 pytestmark = [pytest.mark.unit, pytest.mark.usefixtures("airflow_home")]
 

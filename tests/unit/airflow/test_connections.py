@@ -13,9 +13,9 @@ import pytest
 
 from sluicegate.settings import Settings
 from sluicegate.spark import configuration, java
-from tests.airflow_runs import context_of
 from tests.conftest import Workspace
-from tests.unit.test_dag import airflow_home as airflow_home
+from tests.support.airflow_runs import context_of
+from tests.unit.airflow.test_dag import airflow_home as airflow_home
 
 pytestmark = [pytest.mark.unit, pytest.mark.usefixtures("airflow_home")]
 

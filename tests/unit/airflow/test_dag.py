@@ -25,9 +25,9 @@ from sluicegate.definition import names
 from sluicegate.errors import JavaMissing, PipelineMissing
 from sluicegate.flow.report import ERROR, REPORT
 from sluicegate.spark import configuration, java
-from tests.airflow_runs import context_of
-from tests.by_hand import records
 from tests.conftest import ROOT, Workspace
+from tests.support.airflow_runs import context_of
+from tests.support.by_hand import records
 
 if TYPE_CHECKING:
     from airflow.sdk import DAG

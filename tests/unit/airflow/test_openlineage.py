@@ -13,8 +13,8 @@ from sluicegate.airflow import openlineage
 from sluicegate.airflow.openlineage import dataset, of_try
 from sluicegate.lake import log
 from tests.conftest import Workspace
-from tests.unit.test_dag import airflow_home as airflow_home
-from tests.unit.test_dag import job_of
+from tests.unit.airflow.test_dag import airflow_home as airflow_home
+from tests.unit.airflow.test_dag import job_of
 
 pytestmark = [pytest.mark.unit, pytest.mark.usefixtures("airflow_home")]
 
@@ -101,7 +101,7 @@ def test_airflows_provider_takes_it_from_the_task(workspace: Workspace) -> None:
     from airflow.providers.openlineage.extractors import ExtractorManager
     from airflow.utils.state import TaskInstanceState
 
-    from tests.airflow_runs import context_of
+    from tests.support.airflow_runs import context_of
 
     commit(workspace, "daily_patient_avg", run_id="one", **{"try": 1})
     job = job_of(workspace, "gold")

@@ -9,7 +9,7 @@ import pytest
 
 from sluicegate.flow import report
 from sluicegate.flow.report import RunReport, TableReport
-from tests.unit.test_dag import airflow_home as airflow_home
+from tests.unit.airflow.test_dag import airflow_home as airflow_home
 
 pytestmark = [pytest.mark.unit, pytest.mark.usefixtures("airflow_home")]
 

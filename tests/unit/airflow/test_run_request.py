@@ -22,10 +22,10 @@ from sluicegate.errors import (
 from sluicegate.lake.lock import pipeline_lock, turn
 from sluicegate.spark import class_archive, jars, submit
 from sluicegate.spark import java as spark_java
-from tests.airflow_runs import context_of
 from tests.conftest import ROOT, Workspace
-from tests.unit.test_dag import airflow_home as airflow_home
-from tests.unit.test_dag import dag_of, job_of, task_of
+from tests.support.airflow_runs import context_of
+from tests.unit.airflow.test_dag import airflow_home as airflow_home
+from tests.unit.airflow.test_dag import dag_of, job_of, task_of
 
 if TYPE_CHECKING:
     from sluicegate.airflow.operators.submit import SluicegateJob

@@ -20,10 +20,11 @@ from sluicegate.lake import layout
 from sluicegate.settings import Settings
 from sluicegate.sql import ddl
 from sluicegate.sql.tokens import QuerySyntax
+from tests.conftest import ROOT
 
 pytestmark = pytest.mark.unit
 
-PIPELINES = Path(__file__).parents[2] / "pipelines"
+PIPELINES = ROOT / "pipelines"
 
 GOOD = """\
 name: shop

@@ -17,9 +17,9 @@ from sluicegate.flow.finding import Finding
 from sluicegate.flow.report import ERROR, FINDING, REPORT, RunReport
 from sluicegate.jobs import verify
 from sluicegate.spark import configuration, java, submit
-from tests.airflow_runs import context_of
-from tests.by_hand import records, taken_in
 from tests.conftest import Workspace
+from tests.support.airflow_runs import context_of
+from tests.support.by_hand import records, taken_in
 
 if TYPE_CHECKING:
     from airflow.sdk import DAG

@@ -14,7 +14,7 @@ import pytest
 from sluicegate.errors import LakeLocked, LakeUnsupported
 from sluicegate.lake import layout, lock, mounts
 from tests.conftest import Workspace
-from tests.unit.test_stores import without_rights
+from tests.unit.storage.test_filesystems import without_rights
 
 pytestmark = pytest.mark.unit
 

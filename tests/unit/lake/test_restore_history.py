@@ -15,7 +15,7 @@ from deltalake import write_deltalake
 from sluicegate.lake import log as lake_log
 from sluicegate.lake import offsets
 from sluicegate.lake.offsets import Lineage, Restore
-from tests.unit.test_marks import History
+from tests.unit.lake.test_offsets import History
 
 pytestmark = pytest.mark.unit
 

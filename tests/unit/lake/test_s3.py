@@ -24,7 +24,7 @@ from sluicegate.lake.lock import pipeline_lock, turn
 from sluicegate.settings import Settings
 from sluicegate.spark import configuration, jars, java
 from sluicegate.storage import aws, filesystems, store_errors
-from tests.s3_server import BUCKET, PASSWORD, Proxy, s3_server, seeded
+from tests.support.s3_server import BUCKET, PASSWORD, Proxy, s3_server, seeded
 
 pytestmark = pytest.mark.unit
 

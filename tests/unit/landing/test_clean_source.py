@@ -23,7 +23,7 @@ from sluicegate.landing import archive as archives
 from sluicegate.landing import clean_source, file_status
 from sluicegate.settings import Settings
 from sluicegate.storage.filesystems import file
-from tests.unit.test_outcome import NAME, Place
+from tests.unit.landing.test_file_status import NAME, Place
 
 pytestmark = pytest.mark.unit
 

@@ -12,7 +12,7 @@ from deltalake import CommitProperties, DeltaTable, Transaction, write_deltalake
 
 from sluicegate.lake import log, offsets, tables
 from sluicegate.landing import file_status
-from tests.unit.test_outcome import NAME, Place
+from tests.unit.landing.test_file_status import NAME, Place
 
 pytestmark = pytest.mark.unit
 

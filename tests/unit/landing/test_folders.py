@@ -18,7 +18,7 @@ from sluicegate.landing import ledger as landing_ledger
 from sluicegate.landing.reread import Reset
 from sluicegate.monitor import status
 from sluicegate.storage import local_files
-from tests.unit.test_outcome import NAME, Place
+from tests.unit.landing.test_file_status import NAME, Place
 
 pytestmark = pytest.mark.unit
 

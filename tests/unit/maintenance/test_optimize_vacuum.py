@@ -22,8 +22,8 @@ from sluicegate.lake import tables
 from sluicegate.maintenance import optimize_vacuum
 from sluicegate.spark import configuration, java
 from sluicegate.spark import submit as spark_submit
-from tests.airflow_runs import context_of
 from tests.conftest import Workspace
+from tests.support.airflow_runs import context_of
 
 if TYPE_CHECKING:
     from airflow.sdk import DAG

@@ -24,8 +24,8 @@ from sluicegate.monitor import backlog, status, verify
 from sluicegate.run import pipeline as run_pipeline
 from sluicegate.run import submit as run_submit
 from sluicegate.run.request import Request
-from tests.by_hand import records, taken_in
 from tests.conftest import Workspace
+from tests.support.by_hand import records, taken_in
 
 pytestmark = pytest.mark.unit
 

@@ -15,10 +15,10 @@ import pytest
 import yaml
 
 from scripts import compose
+from tests.conftest import ROOT
 
 pytestmark = pytest.mark.unit
 
-ROOT = Path(__file__).resolve().parents[2]
 STACK = yaml.safe_load((ROOT / "docker-compose.yaml").read_text())
 SERVICES: dict[str, dict[str, Any]] = STACK["services"]
 DOCKERFILE = (ROOT / "Dockerfile").read_text()

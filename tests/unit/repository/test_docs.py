@@ -28,11 +28,11 @@ from sluicegate.jobs import layer as layer_job
 from sluicegate.lake import mounts
 from sluicegate.settings import Settings
 from sluicegate.spark import metastore
-from tests.unit.offenders import offenders
+from tests.conftest import ROOT
+from tests.support.offenders import offenders
 
 pytestmark = pytest.mark.unit
 
-ROOT = Path(__file__).resolve().parents[2]
 FOLDERS = [ROOT / name for name in ("docs", "data", "pipelines", "tests", "bench")]
 DOCUMENTS = sorted([*ROOT.glob("*.md"), *(file for folder in FOLDERS for file in folder.rglob("*.md"))])
 MAKEFILE = (ROOT / "Makefile").read_text()

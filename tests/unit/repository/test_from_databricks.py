@@ -20,8 +20,8 @@ from sluicegate.errors import QueryError
 from sluicegate.settings import Settings
 from sluicegate.spark import metastore
 from sluicegate.tools.sqlshell import shell
-from tests.unit.offenders import offenders
-from tests.unit.test_docs import ROOT, check_command, prose, shell_lines
+from tests.support.offenders import offenders
+from tests.unit.repository.test_docs import ROOT, check_command, prose, shell_lines
 
 pytestmark = pytest.mark.unit
 

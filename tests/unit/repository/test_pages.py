@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.conftest import ROOT
-from tests.pages import Person, Step, shows, steps
+from tests.support.pages import Person, Step, shows, steps
 
 pytestmark = pytest.mark.unit
 

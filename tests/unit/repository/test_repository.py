@@ -12,11 +12,11 @@ from pathlib import Path
 import pytest
 
 from sluicegate.spark.jars import read
-from tests.unit.offenders import offenders
+from tests.conftest import ROOT as REPOSITORY
+from tests.support.offenders import offenders
 
 pytestmark = pytest.mark.unit
 
-REPOSITORY = Path(__file__).resolve().parents[2]
 FOLDERS = ("sluicegate", "spark_jobs", "dags", "scripts", "bench", "tests", "pipelines")
 SOURCES = sorted(file for folder in FOLDERS for file in (REPOSITORY / folder).rglob("*.py"))
 MAKEFILE = (REPOSITORY / "Makefile").read_text()

@@ -18,10 +18,10 @@ from scripts import setup
 from sluicegate.errors import JavaMissing
 from sluicegate.spark import jars
 from sluicegate.spark import java as spark_java
+from tests.conftest import ROOT as REPOSITORY
 
 pytestmark = pytest.mark.unit
 
-REPOSITORY = Path(__file__).resolve().parents[2]
 GOOD = b"a jar, as far as set-up can tell"
 COORDINATE = "org.example:thing_2.13:1.0"
 

@@ -17,9 +17,9 @@ from sluicegate.settings import Settings
 from sluicegate.spark import class_archive, configuration, jars, java
 from sluicegate.spark import submit as submit_of_spark
 from tests.conftest import ROOT, Workspace
-from tests.unit.test_dag import airflow_home as airflow_home
-from tests.unit.test_dag import job_of, run
-from tests.unit.test_dag import submit as submit
+from tests.unit.airflow.test_dag import airflow_home as airflow_home
+from tests.unit.airflow.test_dag import job_of, run
+from tests.unit.airflow.test_dag import submit as submit
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -20,10 +20,9 @@ import pytest
 from sluicegate.errors import UserError
 from sluicegate.tools.simulators import SIMULATIONS, Faults, Landed, Simulator, continuously, engine, simulate
 from sluicegate.tools.simulators import heart_rate as simulator
+from tests.conftest import ROOT
 
 pytestmark = pytest.mark.unit
-
-ROOT = Path(__file__).resolve().parent.parent.parent
 
 
 def readings(landed: Landed) -> list[dict[str, Any]]:

@@ -28,6 +28,7 @@ from sluicegate.settings import Settings
 from sluicegate.sql.order_by import Ordering
 from sluicegate.sql.query import Query
 from sluicegate.tools.sqlshell import shell
+from tests.conftest import ROOT
 
 pytestmark = pytest.mark.unit
 
@@ -227,7 +228,7 @@ def test_files_that_are_no_delta_table_are_said_to_be_so(shop: Shop) -> None:
 
 
 def test_the_tables_of_a_real_definition_are_found(tmp_path: Path) -> None:
-    pipelines = Path(__file__).resolve().parent.parent.parent / "pipelines"
+    pipelines = ROOT / "pipelines"
     settings = Settings(str(tmp_path / "lake"), str(tmp_path / "landing"), pipelines, "local")
     known = {name: definition.load(name, settings) for name in definition.names(pipelines)}
     tables = shell.tables(known, settings)

@@ -30,10 +30,10 @@ from sluicegate.tools.testing.rows import typed
 from sluicegate.tools.testing.run import FAILED, CaseResult, wanted
 from sluicegate.tools.testing.show import show
 from sluicegate.tools.testing.values import NAN, Fields, Unfit, of_case, of_table, shown
+from tests.conftest import ROOT
 
 pytestmark = pytest.mark.unit
 
-ROOT = Path(__file__).resolve().parents[2]
 
 DEFINITION = """\
 name: shop

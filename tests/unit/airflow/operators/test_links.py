@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from sluicegate.console import LOGGED, PAGE
-from tests.airflow_runs import context_of
 from tests.conftest import Workspace
-from tests.unit.test_dag import airflow_home as airflow_home
-from tests.unit.test_dag import dag_of
-from tests.unit.test_dag import submit as submit
+from tests.support.airflow_runs import context_of
+from tests.unit.airflow.test_dag import airflow_home as airflow_home
+from tests.unit.airflow.test_dag import dag_of
+from tests.unit.airflow.test_dag import submit as submit
 
 if TYPE_CHECKING:
     from sluicegate.airflow.operators.submit import SluicegateJob

@@ -10,11 +10,11 @@ import pytest
 from sluicegate.lake.lock import pipeline_lock
 from sluicegate.landing import intake
 from sluicegate.monitor import status
-from tests.airflow_runs import context_of
-from tests.by_hand import records, taken_in
 from tests.conftest import Workspace
-from tests.unit.test_dag import airflow_home as airflow_home
-from tests.unit.test_dag import task_of
+from tests.support.airflow_runs import context_of
+from tests.support.by_hand import records, taken_in
+from tests.unit.airflow.test_dag import airflow_home as airflow_home
+from tests.unit.airflow.test_dag import task_of
 
 pytestmark = [pytest.mark.unit, pytest.mark.usefixtures("airflow_home")]
 

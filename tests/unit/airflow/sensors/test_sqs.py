@@ -16,8 +16,8 @@ from sluicegate.airflow.sensors import sqs as sensors_sqs
 from sluicegate.airflow.sensors import trigger as triggers
 from sluicegate.errors import DefinitionError
 from tests.conftest import Workspace
-from tests.unit.test_dag import airflow_home as airflow_home
-from tests.unit.test_dag import dag_of
+from tests.unit.airflow.test_dag import airflow_home as airflow_home
+from tests.unit.airflow.test_dag import dag_of
 
 pytestmark = [pytest.mark.unit, pytest.mark.usefixtures("airflow_home")]
 

@@ -13,10 +13,10 @@ from typing import Any
 import pytest
 
 from sluicegate.landing import intake
-from tests.airflow_runs import context_of
 from tests.conftest import Workspace
-from tests.unit.test_dag import airflow_home as airflow_home
-from tests.unit.test_dag import dag_of, task_of
+from tests.support.airflow_runs import context_of
+from tests.unit.airflow.test_dag import airflow_home as airflow_home
+from tests.unit.airflow.test_dag import dag_of, task_of
 
 pytestmark = [pytest.mark.unit, pytest.mark.usefixtures("airflow_home")]
 
