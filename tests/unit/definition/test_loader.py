@@ -90,7 +90,7 @@ class TestHeartRate:
     def pipeline(self) -> Pipeline:
         return load("heart_rate", Settings(lake="/lake", landing="s3://bucket/in", pipelines=PIPELINES, master="local"))
 
-    def test_is_read(self, pipeline: Pipeline) -> None:
+    def test_the_header_and_the_order_of_silver_are_read(self, pipeline: Pipeline) -> None:
         assert pipeline.name == "heart_rate"
         assert pipeline.folder == PIPELINES / "heart_rate"
         assert pipeline.schedule == "*/15 * * * *"
@@ -98,7 +98,7 @@ class TestHeartRate:
         assert pipeline.database.properties == {"contains_pii": "true"}
         assert pipeline.silver_order() == ["patients", "recordings_enriched"]
 
-    def test_bronze(self, pipeline: Pipeline) -> None:
+    def test_a_bronze_table_has_its_fields_and_the_defaults(self, pipeline: Pipeline) -> None:
         table = pipeline.bronze["recordings_bronze"]
         assert (table.path, table.format, table.options) == ("s3://bucket/in/recordings", "json", {"multiLine": "true"})
         assert table.hints == {"device_id": "INT", "mrn": "BIGINT", "time": "DOUBLE", "heartrate": "DOUBLE"}
@@ -106,7 +106,7 @@ class TestHeartRate:
         assert table.schemaEvolutionMode == "addNewColumns"
         assert (table.maxFilesPerTrigger, table.maxBytesPerTrigger, table.settleSeconds) == (1000, None, 5.0)
 
-    def test_silver(self, pipeline: Pipeline) -> None:
+    def test_silver_has_changes_a_query_and_rules(self, pipeline: Pipeline) -> None:
         patients, enriched = pipeline.silver["patients"], pipeline.silver["recordings_enriched"]
         assert patients.apply_changes is not None
         assert patients.apply_changes.keys == ["mrn"]
@@ -121,7 +121,7 @@ class TestHeartRate:
             "known_patient": ("quarantine", "name IS NOT NULL", True),
         }
 
-    def test_gold(self, pipeline: Pipeline) -> None:
+    def test_gold_knows_the_tables_and_columns_of_its_query(self, pipeline: Pipeline) -> None:
         assert pipeline.gold["daily_patient_avg"].query.tables == ["recordings_enriched"]
         assert pipeline.gold["daily_patient_avg"].query.outputs == ["mrn", "name", "avg_heartrate", "date"]
 
@@ -154,14 +154,14 @@ class TestHeartRate:
 
 
 class TestLoad:
-    def test_by_name(self, folder: Folder) -> None:
+    def test_a_pipeline_is_found_by_the_name_of_its_folder(self, folder: Folder) -> None:
         folder.write(GOOD)
         (folder.root / "no_pipeline").mkdir()
         assert names(folder.root) == ["shop"]
         assert load("shop", folder.settings).bronze["orders_raw"].path == "/the/landing/orders"
 
     @pytest.mark.parametrize("name", ["shopp", "no_pipeline", "../shop", "", "shop/."])
-    def test_a_missing_pipeline(self, folder: Folder, name: str) -> None:
+    def test_a_missing_pipeline_is_refused_with_the_names_there_are(self, folder: Folder, name: str) -> None:
         folder.write(GOOD)
         with pytest.raises(PipelineMissing, match="there is no pipeline") as caught:
             load(name, folder.settings)
@@ -289,7 +289,9 @@ class TestYaml:
             ("name: shop\nbronze: {raw: }", 2, "wrong-type", "fields are expected"),
         ],
     )
-    def test_is_not_a_definition(self, folder: Folder, text: str, line: int, code: str, words: str) -> None:
+    def test_a_text_without_fields_or_tables_is_no_definition(
+        self, folder: Folder, text: str, line: int, code: str, words: str
+    ) -> None:
         found = folder.mistake(text)
         assert (found.code, found.line) == (code, line)
         assert words in found.message
@@ -329,7 +331,7 @@ class TestYaml:
 
 class TestHeader:
     @pytest.mark.parametrize("schedule", ["*/15 * * * *", "0 6 * * mon-fri", "0 0 1,15 * *"])
-    def test_schedules(self, folder: Folder, schedule: str) -> None:
+    def test_a_schedule_is_kept_as_it_is_written(self, folder: Folder, schedule: str) -> None:
         assert folder.load(f'schedule: "{schedule}"\n{GOOD}').schedule == schedule
 
     @pytest.mark.parametrize(
@@ -343,7 +345,7 @@ class TestHeader:
             ("", "has 0 fields"),
         ],
     )
-    def test_no_schedules(self, folder: Folder, schedule: str, words: str) -> None:
+    def test_what_is_no_cron_expression_is_refused(self, folder: Folder, schedule: str, words: str) -> None:
         found = folder.mistake(f'schedule: "{schedule}"\n{GOOD}')
         assert (found.code, found.line) == ("schedule", 1)
         assert words in found.message
@@ -352,10 +354,10 @@ class TestHeader:
         assert folder.mistake(f'schedule: "@daily"\n{GOOD}').hint == 'write "0 0 * * *"'
 
     @pytest.mark.parametrize("name", ["Shop", "1shop", "my shop", "shop-1", "../shop"])
-    def test_names(self, folder: Folder, name: str) -> None:
+    def test_a_pipeline_has_a_plain_lower_case_name(self, folder: Folder, name: str) -> None:
         assert folder.mistake(GOOD.replace("name: shop", f'name: "{name}"')).code == "name"
 
-    def test_database(self, folder: Folder) -> None:
+    def test_properties_of_the_database_are_texts(self, folder: Folder) -> None:
         pipeline = folder.load(f"database: {{name: lake_db, properties: {{pii: true, level: 3}}}}\n{GOOD}")
         assert pipeline.database is not None
         assert pipeline.database.properties == {"pii": "true", "level": "3"}
@@ -372,7 +374,7 @@ class TestHeader:
 
 
 class TestBronze:
-    def test_variables(self, folder: Folder, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_variables_are_replaced_in_paths_and_options(self, folder: Folder, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setenv("SHOP_ZONE", "Asia/Tokyo")
         options = 'options: {timeZone: "${SHOP_ZONE}"}'
         text = bronze(options).replace("/in,", '"${lake}/x/${SHOP_ZONE}/",')
@@ -385,12 +387,12 @@ class TestBronze:
         assert (pipeline.description, pipeline.owner) == ("${landing}", "${lake}")
         assert folder.mistake(bronze("pathGlobFilter: '${lake}*'")).code == "not-allowed"
 
-    def test_an_unset_variable(self, folder: Folder, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_an_unset_variable_is_refused(self, folder: Folder, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.delenv("SHOP_ZONE", raising=False)
         found = folder.mistake(bronze('options: {timeZone: "${SHOP_ZONE}"}'))
         assert (found.code, found.path) == ("unset-variable", "bronze.raw.options.timeZone")
 
-    def test_a_relative_path(self, folder: Folder) -> None:
+    def test_a_relative_path_is_refused_with_an_absolute_one(self, folder: Folder) -> None:
         found = folder.mistake(bronze("").replace("/in,", "in,"))
         assert (found.code, found.hint) == ("relative-path", "begin it with ${landing}: ${landing}/in")
 
@@ -427,7 +429,7 @@ class TestBronze:
             ("locale: [a]", "wrong-type", "a text is expected"),
         ],
     )
-    def test_options_that_cannot_be_set(self, folder: Folder, option: str, code: str, words: str) -> None:
+    def test_options_that_cannot_be_set_are_refused(self, folder: Folder, option: str, code: str, words: str) -> None:
         found = folder.mistake(bronze(f"options: {{{option}}}"))
         assert found.code == code
         assert words in f"{found.message} {found.hint}"
@@ -471,19 +473,19 @@ class TestBronze:
             ("settleSeconds: .nan", "out-of-range"),
         ],
     )
-    def test_fields(self, folder: Folder, fields: str, code: str) -> None:
+    def test_wrong_values_of_fields_are_refused_with_their_code(self, folder: Folder, fields: str, code: str) -> None:
         assert folder.mistake(bronze(fields)).code == code
 
     @pytest.mark.parametrize(
         ("text", "count"), [("1048576", 1 << 20), ("1m", 1 << 20), ("'10 GB'", 10 << 30), ("2kib", 2048)]
     )
-    def test_sizes(self, folder: Folder, text: str, count: int) -> None:
+    def test_a_size_may_have_a_unit(self, folder: Folder, text: str, count: int) -> None:
         assert folder.load(bronze(f"maxBytesPerTrigger: {text}")).bronze["raw"].maxBytesPerTrigger == count
 
-    def test_the_nearest_format(self, folder: Folder) -> None:
+    def test_the_nearest_format_is_suggested(self, folder: Folder) -> None:
         assert folder.mistake(bronze("").replace("json", "avo")).hint == "did you mean avro?"
 
-    def test_a_path_that_means_two_places(self, folder: Folder) -> None:
+    def test_a_path_that_means_two_places_is_refused(self, folder: Folder) -> None:
         found = folder.mistake("name: shop\nbronze:\n  raw: {path: /a%20b, format: delta}\n")
         assert found.message.startswith("the path of a Delta table cannot have #, ? or %")
 
@@ -498,7 +500,7 @@ class TestBronze:
 
 class TestNames:
     @pytest.mark.parametrize("name", ["Orders", "1st", "a-b", "orders_quarantine", "_orders", "ä"])
-    def test_table_names(self, folder: Folder, name: str) -> None:
+    def test_table_names_that_are_reserved_or_odd_are_refused(self, folder: Folder, name: str) -> None:
         found = folder.mistake(f"name: shop\nbronze:\n  {name}: {{path: /in, format: json}}\n")
         assert (found.code, found.line) == ("name", 3)
 
@@ -509,26 +511,26 @@ class TestNames:
 
 
 class TestSql:
-    def test_a_file_that_is_missing(self, folder: Folder) -> None:
+    def test_a_missing_file_is_told_with_the_nearest_name(self, folder: Folder) -> None:
         found = folder.mistake(silver("sql: maed.sql"), made="SELECT a FROM STREAM(raw)")
         assert (found.code, found.line, found.hint) == ("sql-file", 6, "did you mean made.sql?")
 
     @pytest.mark.parametrize("name", ["../other.sql", "/etc/passwd.sql", "transforms.py:enrich", "made"])
-    def test_what_is_no_file_of_the_pipeline(self, folder: Folder, name: str) -> None:
+    def test_sql_comes_from_a_file_of_the_pipeline_alone(self, folder: Folder, name: str) -> None:
         (folder.root / "other.sql").write_text("SELECT a FROM STREAM(raw)")
         assert folder.mistake(silver(f"sql: {name}")).code == "sql-file"
 
-    def test_an_empty_file(self, folder: Folder) -> None:
+    def test_an_empty_file_is_refused(self, folder: Folder) -> None:
         assert folder.mistake(silver("sql: made.sql"), made=" \n").code == "unreadable"
 
-    def test_a_file_that_is_no_text(self, folder: Folder) -> None:
+    def test_a_file_that_is_no_text_is_refused(self, folder: Folder) -> None:
         path = folder.write(silver("sql: made.sql"))
         (path.parent / "made.sql").write_bytes(b"\xff\xfe\x00")
         with pytest.raises(DefinitionError) as caught:
             load_file(path, folder.settings)
         assert caught.value.mistakes[0].code == "unreadable"
 
-    def test_lines_of_a_syntax_error(self, folder: Folder) -> None:
+    def test_a_syntax_error_is_told_with_its_line_in_its_file(self, folder: Folder) -> None:
         in_file = folder.mistake(silver("sql: made.sql"), made="SELECT a\nFROM STREAM(raw)\nWHERE\n")
         assert (Path(in_file.file).name, in_file.line, in_file.path) == ("made.sql", 3, "silver.made.sql")
         in_yaml = folder.mistake(silver("sql: |\n      SELECT a\n      FROM STREAM raw\n"))
@@ -546,7 +548,7 @@ class TestSql:
         beside = silver(f"from: raw\n    keys: [a]\n    {changes}")
         assert folder.mistake(beside).code == "one-of"
 
-    def test_apply_changes(self, folder: Folder) -> None:
+    def test_apply_changes_has_keys_and_a_sequence(self, folder: Folder) -> None:
         pipeline = folder.load(
             silver('from: raw\n    apply_changes: {keys: [a], sequence_by: b, stored_as_scd_type: "1"}')
         )
@@ -611,14 +613,14 @@ class TestSql:
             ("stored_as_scd_type: two", "not-allowed", "stored_as_scd_type is two"),
         ],
     )
-    def test_what_apply_changes_cannot_say(self, folder: Folder, fields: str, code: str, words: str) -> None:
+    def test_what_apply_changes_cannot_say_is_refused(self, folder: Folder, fields: str, code: str, words: str) -> None:
         found = folder.mistake(silver(f"from: raw\n    apply_changes: {{keys: [id], sequence_by: at, {fields}}}"))
         assert found.code == code
         assert words in found.message
         assert found.path.startswith("silver.made.apply_changes")
         assert found.line == 7
 
-    def test_changes_from_snapshots(self, folder: Folder) -> None:
+    def test_snapshots_are_read_as_changes(self, folder: Folder) -> None:
         text = "from: raw\n    apply_changes_from_snapshot: {keys: [id], sequence_by: day, stored_as_scd_type: 2}"
         table = folder.load(silver(text)).silver["made"]
         assert table.apply_changes is None
@@ -643,7 +645,7 @@ class TestSql:
             ("from: raw\n    @, keys: [day]", "one-of", "cannot be one of keys"),
         ],
     )
-    def test_what_snapshots_cannot_be(self, folder: Folder, fields: str, code: str, words: str) -> None:
+    def test_what_snapshots_cannot_be_is_refused(self, folder: Folder, fields: str, code: str, words: str) -> None:
         head, _, rest = fields.partition("@")
         inner, line, beside = rest.partition("\n")
         keys = "" if "keys" in inner else "keys: [id], "
@@ -705,7 +707,7 @@ class TestSql:
             ("silver.made.pii.0", "did you mean name?"),
         ]
 
-    def test_deidentified(self, folder: Folder) -> None:
+    def test_a_de_identified_table_comes_with_its_silver_table(self, folder: Folder) -> None:
         query = "sql: SELECT id, name, town FROM STREAM(raw)\n    "
         pipeline = folder.load(silver(query + "pii: [name]\n    deidentified: {name: hmac, town: drop}"))
         assert pipeline.silver["made"].deidentified == {"name": "hmac", "town": "drop"}
@@ -731,7 +733,9 @@ class TestSql:
             ("deidentified: [name]", "silver.made.deidentified", "wrong-type", "names with values"),
         ],
     )
-    def test_mistakes_in_deidentified(self, folder: Folder, fields: str, path: str, code: str, words: str) -> None:
+    def test_each_column_of_personal_data_needs_a_known_method(
+        self, folder: Folder, fields: str, path: str, code: str, words: str
+    ) -> None:
         found = folder.mistake(silver(f"sql: SELECT id, name, town FROM STREAM(raw)\n    {fields}"))
         assert (found.path, found.code) == (path, code)
         assert words in found.message
@@ -758,7 +762,7 @@ class TestSql:
         assert folder.load(silver(fields)).silver["made"].keys == ["what"]
 
     @pytest.mark.parametrize("column", ["_chunk", "a AS receipt_time", "a AS _mine"])
-    def test_columns_of_the_engine(self, folder: Folder, column: str) -> None:
+    def test_columns_of_the_engine_are_reserved(self, folder: Folder, column: str) -> None:
         found = folder.mistake(silver(f"sql: |\n      SELECT b,\n        {column}\n      FROM STREAM(raw)\n"))
         assert (found.code, found.line) == ("reserved-name", 8)
 
@@ -785,7 +789,9 @@ class TestSql:
             ("made: {from: row, apply_changes: {keys: [a], sequence_by: b}}", "unknown-table", "row"),
         ],
     )
-    def test_silver_queries(self, folder: Folder, table: str, code: str, words: str) -> None:
+    def test_silver_queries_that_cannot_run_are_refused(
+        self, folder: Folder, table: str, code: str, words: str
+    ) -> None:
         text = f"name: shop\nbronze: {{raw: {{path: /in, format: json}}}}\nsilver:\n  {table}\n"
         found = folder.mistake(text + 'gold: {sums: {sql: "SELECT a FROM raw"}}\n')
         assert (found.code, found.line) == (code, 4)
@@ -805,11 +811,11 @@ class TestSql:
             ("SELECT a FROM raw, refresh: sometimes", "not-allowed"),
         ],
     )
-    def test_gold_queries(self, folder: Folder, sql: str, code: str) -> None:
+    def test_gold_queries_that_cannot_run_are_refused(self, folder: Folder, sql: str, code: str) -> None:
         text = f"name: shop\nbronze: {{raw: {{path: /in, format: json}}}}\ngold:\n  sums: {{sql: {sql}}}\n"
         assert folder.mistake(text + "  other: {sql: SELECT a FROM raw}\n").code == code
 
-    def test_tables_that_wait_for_each_other(self, folder: Folder) -> None:
+    def test_tables_that_wait_for_each_other_are_refused_once_a_ring(self, folder: Folder) -> None:
         text = """
         name: shop
         bronze: {raw: {path: /in, format: json}}
@@ -841,7 +847,7 @@ class TestExpectations:
             ("{expect_or_fail: a > 0}", "fail"),
         ],
     )
-    def test_actions(self, folder: Folder, rule: str, action: str) -> None:
+    def test_the_word_of_a_rule_says_what_becomes_of_records(self, folder: Folder, rule: str, action: str) -> None:
         expectation = folder.load(silver(self.QUERY + rule)).silver["made"].expectations["rule"]
         assert (expectation.action, expectation.condition) == (action, "a > 0")
 
@@ -867,14 +873,14 @@ class TestExpectations:
             ("a > 0", "wrong-type"),
         ],
     )
-    def test_mistakes(self, folder: Folder, rule: str, code: str) -> None:
+    def test_mistakes_in_a_rule_are_told_at_its_line(self, folder: Folder, rule: str, code: str) -> None:
         found = folder.mistake(silver(self.QUERY + rule))
         assert (found.code, found.line) == (code, 8)
 
     def test_columns_are_found_in_any_case_and_as_structs(self, folder: Folder) -> None:
         folder.load(silver(self.QUERY + "{expect: A > 0 AND b.c > 0}"))
 
-    def test_names(self, folder: Folder) -> None:
+    def test_a_rule_has_a_plain_name(self, folder: Folder) -> None:
         found = folder.mistake(silver("sql: SELECT a FROM STREAM(raw)\n    expectations: {a is fine: {expect: a > 0}}"))
         assert found.code == "name"
 
@@ -950,7 +956,9 @@ class TestPython:
             ("transforms.py:value", "python-function", "has no function value at its top level"),
         ],
     )
-    def test_a_reference_that_leads_nowhere(self, folder: Folder, reference: str, code: str, words: str) -> None:
+    def test_a_reference_that_leads_nowhere_is_refused(
+        self, folder: Folder, reference: str, code: str, words: str
+    ) -> None:
         (folder.root / "other.py").write_text(PYTHON)
         (folder.root / "shop" / "link.py").symlink_to(folder.root / "other.py")
         found = folder.mistake(silver(f"from: raw\n    python: {reference}"))
@@ -959,14 +967,14 @@ class TestPython:
         assert words in f"{found.message} {found.hint}"
 
     @pytest.mark.parametrize("function", ["one", "later", "keyword", "three"])
-    def test_a_function_that_cannot_be_called_so(self, folder: Folder, function: str) -> None:
+    def test_a_function_that_cannot_be_called_so_is_refused(self, folder: Folder, function: str) -> None:
         found = folder.mistake(silver(self.FIELDS + function))
         line = next(n for n, text in enumerate(PYTHON.splitlines(), 1) if f"def {function}(" in text)
         assert (found.code, Path(found.file).name, found.line) == ("python-function", "transforms.py", line)
         assert found.hint == f"write def {function}(batch, tables): … and return a DataFrame"
 
     @pytest.mark.parametrize(("text", "line"), [(b"x = 1\ndef enrich(batch:\n", 2), (b"\x00", 1), (b"\xff\xfe", 1)])
-    def test_what_is_not_python(self, folder: Folder, text: bytes, line: int) -> None:
+    def test_what_is_not_python_is_refused_at_its_line(self, folder: Folder, text: bytes, line: int) -> None:
         (folder.root / "shop" / "transforms.py").write_bytes(text)
         found = folder.mistake(silver(self.FIELDS + "enrich"))
         assert found.code == "python-syntax"
@@ -974,7 +982,7 @@ class TestPython:
         assert found.line is not None
         assert 1 <= found.line <= line
 
-    def test_what_goes_with_it(self, folder: Folder) -> None:
+    def test_it_takes_a_source_and_keys_but_no_query_or_changes(self, folder: Folder) -> None:
         assert folder.mistake(silver("python: transforms.py:enrich")).message.endswith("has only python")
         changes = "\n    apply_changes: {keys: [a], sequence_by: b}"
         assert folder.mistake(silver(self.FIELDS + "enrich" + changes)).code == "one-of"
@@ -1021,7 +1029,7 @@ class TestLookups:
             ("[names]", "wrong-type", ""),
         ],
     )
-    def test_mistakes(self, folder: Folder, lookups: str, code: str, hint: str) -> None:
+    def test_a_lookup_that_is_not_joined_is_refused(self, folder: Folder, lookups: str, code: str, hint: str) -> None:
         found = folder.mistake(silver(self.JOIN + lookups) + self.NAMES)
         assert (found.code, found.line, found.hint) == (code, 7, hint)
 
@@ -1070,7 +1078,9 @@ class TestExpectAll:
             ("[a > 0]", "silver.made.expect_all_or_drop", "wrong-type"),
         ],
     )
-    def test_mistakes(self, folder: Folder, rules: str, path: str, code: str) -> None:
+    def test_mistakes_in_one_of_the_rules_are_told_at_its_path(
+        self, folder: Folder, rules: str, path: str, code: str
+    ) -> None:
         fields = f"expectations: {{twice: {{expect: a > 0}}}}\n    expect_all_or_drop: {rules}"
         found = folder.mistake(silver(self.QUERY + fields))
         assert (found.code, found.path, found.line) == (code, path, 8)
@@ -1097,12 +1107,14 @@ class TestSilverSchema:
             ("schema: a INT, d INT", "unknown-column", "its columns are a, b, c"),
         ],
     )
-    def test_mistakes(self, folder: Folder, fields: str, code: str, hint: str) -> None:
+    def test_mistakes_in_a_schema_are_told_with_the_way_out(
+        self, folder: Folder, fields: str, code: str, hint: str
+    ) -> None:
         quoted = fields.replace("schema: ", 'schema: "') + '"' if fields.startswith("schema:") else fields
         found = folder.mistake(silver(self.QUERY + quoted))
         assert (found.code, found.line, found.hint) == (code, 7, hint)
 
-    def test_a_query_with_more_columns_than_it_may(self, folder: Folder) -> None:
+    def test_a_query_with_more_columns_than_declared_is_refused(self, folder: Folder) -> None:
         fields = 'schema: "a INT, B INT"\n    schemaEvolutionMode: failOnNewColumns\n    sql: |\n      SELECT a, b,\n'
         found = folder.mistake(silver(fields + "        c\n      FROM STREAM(raw)\n"))
         assert (found.code, found.line) == ("new-column", 10)
@@ -1137,7 +1149,7 @@ class TestDdl:
             ("a STRUCT<x INT, `y.z`: ARRAY<ARRAY<CHAR(3)>>>\n, -- why\n b NUMERIC", None),
         ],
     )
-    def test_reads(self, text: str, columns: dict[str, str] | None) -> None:
+    def test_columns_are_read_with_their_types(self, text: str, columns: dict[str, str] | None) -> None:
         found = ddl.columns(text)
         assert len(found) == (2 if columns is None else len(columns))
         assert columns is None or found == columns
@@ -1170,7 +1182,7 @@ class TestDdl:
             ("a STRUCT<`x;y`: INT>", "`x;y` cannot be the name of a column"),
         ],
     )
-    def test_refuses(self, text: str, words: str) -> None:
+    def test_what_is_no_list_of_columns_is_refused(self, text: str, words: str) -> None:
         with pytest.raises(QuerySyntax) as caught:
             ddl.columns(text)
         assert caught.value.message.startswith(words)
@@ -1196,7 +1208,7 @@ class TestGoldPython:
     def gold(fields: str) -> str:
         return f"{bronze('inferColumnTypes: true')}gold:\n  made:\n    {fields}\n"
 
-    def test_a_function_of_tables(self, folder: Folder) -> None:
+    def test_a_function_of_tables_is_a_full_recompute(self, folder: Folder) -> None:
         pipeline = folder.load(self.gold("python: transforms.py:totals\n    reads: [raw]"))
         table = pipeline.gold["made"]
         assert (table.reads, table.is_python, table.ordering.keys) == (["raw"], True, ())
@@ -1230,7 +1242,9 @@ class TestGoldPython:
             ("python: transforms.py:none\n    reads: [raw]", "python-function", "gold.made.python", "no function none"),
         ],
     )  # fmt: skip
-    def test_mistakes(self, folder: Folder, fields: str, code: str, path: str, words: str) -> None:
+    def test_mistakes_are_told_at_their_path(
+        self, folder: Folder, fields: str, code: str, path: str, words: str
+    ) -> None:
         found = folder.mistake(self.gold(fields))
         assert (found.code, found.path) == (code, path)
         assert words in f"{found.message} {found.hint}"

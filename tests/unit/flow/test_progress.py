@@ -142,7 +142,7 @@ def test_a_log_that_tells_nothing_and_a_restore(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("followed", [True, False])
-def test_a_lookup_that_changed(tmp_path: Path, followed: bool) -> None:
+def test_a_lookup_that_changed_is_followed_or_read_whole(tmp_path: Path, followed: bool) -> None:
     names = frozenset({"l"} if followed else ())
     lookups = {"l": str(tmp_path / "lookup")}
     history = made(tmp_path, inputs=lookups, followed=names, by_record=True)

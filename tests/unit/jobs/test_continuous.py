@@ -40,7 +40,7 @@ pytestmark = pytest.mark.unit
         ("1.5 seconds", 1.5), (" 1  DAY ", 86400), ("2w", 1209600), ("1h30m", 5400),
     ],
 )  # fmt: skip
-def test_a_time_span(text: str, seconds: float) -> None:
+def test_a_time_span_is_a_sum_of_numbers_with_units(text: str, seconds: float) -> None:
     assert time_span(text) == timedelta(seconds=seconds)
 
 
@@ -48,14 +48,14 @@ def test_a_time_span(text: str, seconds: float) -> None:
     "text",
     ["", "interval", "4", "s", "-4s", "4 fortnights", "1 month", "1 year", "1.5 minutes", "4s 5", "4s; rm"],
 )
-def test_no_time_span(text: str) -> None:
+def test_what_is_no_time_span_is_refused(text: str) -> None:
     with pytest.raises(ValueError, match=f"^{re.escape(text)}$"):
         time_span(text)
     with pytest.raises(UserError, match="--every"):
         interval(text)
 
 
-def test_an_interval_that_nobody_can_keep() -> None:
+def test_an_interval_that_nobody_can_keep_is_refused() -> None:
     with pytest.raises(UserError, match="too short"):
         interval("0 seconds")
 

@@ -139,7 +139,7 @@ def test_the_newest_chunk_behind_another(tmp_path: Path) -> None:
     assert found == [3, 3, 3, None, None]
 
 
-def test_what_stands_after_restores() -> None:
+def test_versions_that_a_restore_undid_stand_no_more() -> None:
     once = line((2, 5))
     assert [version for version in range(8) if once.stands(version)] == [0, 1, 2, 6, 7]
     twice = line((2, 5), (6, 8))

@@ -373,7 +373,9 @@ def test_files_that_cannot_go_yet_are_looked_at_until_they_can(tmp_path: Path, m
         ("cleanSource: KEEP", "not-allowed"),
     ],
 )
-def test_the_definition(tmp_path: Path, fields: str, code: str | None) -> None:
+def test_cleaning_needs_a_known_time_and_a_place_outside_of_every_landing_folder(
+    tmp_path: Path, fields: str, code: str | None
+) -> None:
     folder = tmp_path / "p"
     folder.mkdir()
     tables = f"  a: {{path: '/land/a', format: json, {fields}}}\n  b: {{path: '/land/b', format: json}}\n"

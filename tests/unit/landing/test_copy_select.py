@@ -94,7 +94,7 @@ def test_anything_else_is_refused(text: str, why: str) -> None:
         (CopyOptions(select="SELECT a AS `b c` FROM source"), "Delta allows no blanks"),
     ],
 )
-def test_options_that_cannot_be(copy: CopyOptions, why: str) -> None:
+def test_options_that_cannot_be_are_refused_with_the_reason(copy: CopyOptions, why: str) -> None:
     with pytest.raises(UserError) as caught:
         copy.table("things", JSON)
     assert why in str(caught.value) + caught.value.hint

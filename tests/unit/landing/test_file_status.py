@@ -188,7 +188,7 @@ def test_many_files_are_compared_in_parts(place: Place, monkeypatch: pytest.Monk
     assert sorted(path.rsplit("/", 1)[-1] for path in found.changed["path"].to_pylist()) == sorted(names[:5])
 
 
-def test_rows_above_a_value(tmp_path: Path) -> None:
+def test_rows_above_a_value_are_all_found_by_whatever_statistics_there_are(tmp_path: Path) -> None:
     uri = str(tmp_path / "log")
     for number in range(4):
         write_deltalake(uri, pa.table({"n": [number, number + 10]}), mode="append")
@@ -205,7 +205,9 @@ def test_rows_above_a_value(tmp_path: Path) -> None:
     assert tables.above(DeltaTable(parted), "n", 1).to_table()["p"].to_pylist() == ["y"]
 
 
-def test_some_of_the_files(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_files_can_be_chosen_by_their_state_and_the_newest(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
     place = Place(tmp_path)
     (tmp_path / "pipelines/outcomes").mkdir(parents=True)
     (tmp_path / "pipelines/outcomes/pipeline.yaml").write_text(

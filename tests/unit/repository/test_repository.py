@@ -61,6 +61,25 @@ def is_of_a_tier(file: Path) -> None:
     assert re.search(r"^pytestmark = .*pytest\.mark\.(unit|spark|e2e)\b", file.read_text(), re.MULTILINE)
 
 
+def mirrors_a_package(folder: Path) -> None:
+    """Fails a folder of tests that is called otherwise than every package is."""
+    tier = REPOSITORY / "tests" / folder.relative_to(REPOSITORY / "tests").parts[0]
+    assert (REPOSITORY / "sluicegate" / folder.relative_to(tier)).is_dir()
+
+
+def test_folders_of_tests_mirror_the_packages() -> None:
+    files = [file for tier in ("unit", "spark") for file in (REPOSITORY / "tests" / tier).rglob("test_*.py")]
+    folders = {file.parent for file in files if REPOSITORY / "tests" / "unit" / "repository" not in file.parents}
+    assert offenders(mirrors_a_package, sorted(folders), named) == []
+
+
+def test_helpers_of_tests_lie_in_support() -> None:
+    tests = REPOSITORY / "tests"
+    loose = [file for tier in ("unit", "spark", "e2e", "scale") for file in (tests / tier).rglob("*.py")]
+    loose += tests.glob("*.py")
+    assert [named(file) for file in loose if not file.name.startswith("test_") and file.name != "conftest.py"] == []
+
+
 def test_a_module_is_short_enough_to_read() -> None:
     assert offenders(is_short, [file for file in SOURCES if "tests" not in file.parts], named) == []
 

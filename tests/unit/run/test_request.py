@@ -25,7 +25,7 @@ DAY = {"mode": "interval", "since": "2024-03-01", "until": "2024-03-02T00:00:00+
         ({"tables": ["patients", "daily_patient_avg"]}, *[["--tables=patients,daily_patient_avg"]] * 3),
     ],
 )
-def test_a_request_as_arguments(
+def test_a_request_becomes_the_arguments_of_each_layer(
     workspace: Workspace, wish: dict[str, Any], bronze: list[str], silver: list[str], gold: list[str]
 ) -> None:
     asked = Request.of(workspace.definition, **wish)
@@ -64,7 +64,7 @@ def test_a_table_that_is_not_there(workspace: Workspace) -> None:
     assert raised.value.hint == "did you mean patients?"
 
 
-def test_tables_of_a_layer(workspace: Workspace) -> None:
+def test_a_request_names_its_tables_by_layer_with_the_de_identified_ones(workspace: Workspace) -> None:
     workspace.edit("pipeline.yaml", "pii: [name]\n\ngold", "pii: [name]\n    deidentified: {name: mask}\n\ngold")
     asked = Request.of(workspace.definition, tables=["recordings_enriched", "daily_patient_avg"])
     assert asked.names(workspace.definition, "bronze") == []

@@ -141,7 +141,7 @@ def test_a_star_of_the_stream_brings_the_identity(columns: str, added: list[str]
     )
 
 
-def test_identity_can_be_named() -> None:
+def test_the_identity_is_taken_from_the_stream_by_its_alias() -> None:
     assert Query.parse("SELECT a FROM STREAM(t) AS `my t`").with_identity({"t": "v"}, ["_id"]) == (
         "SELECT a, `my t`._id AS _id FROM v AS `my t`"
     )
@@ -290,7 +290,7 @@ class TestCasts:
         "SELECT a, (SELECT max(x) FROM p WHERE p.k = t.k) AS m FROM STREAM(t)",
     ],
 )
-def test_keeps_every_record(text: str) -> None:
+def test_a_query_without_filter_or_inner_join_keeps_every_record(text: str) -> None:
     assert Query.parse(text).keeps_every_record
 
 
@@ -452,7 +452,7 @@ class TestCondition:
         assert condition.columns == ["a", "s", "b", "xs"]
         assert condition.text == "a > 0 AND s.field = b AND exists(xs, x -> x > a)"
 
-    def test_casts_are_tried(self) -> None:
+    def test_casts_in_a_condition_become_try_casts(self) -> None:
         assert Condition.parse("CAST(a AS INT) > 'CAST('").tried == "TRY_CAST(a AS INT) > 'CAST('"
 
     def test_unique_is_a_condition_of_several_rows(self) -> None:
@@ -462,7 +462,7 @@ class TestCondition:
         assert Condition.parse("unique > 1").unique == ()
 
     @pytest.mark.parametrize("text", ["ok", "NOT ok", "a IS NULL OR b", "a BETWEEN 1 AND 2", "a RLIKE 'x'", "isnan(a)"])
-    def test_is_a_condition(self, text: str) -> None:
+    def test_an_expression_that_is_true_or_false_is_a_condition(self, text: str) -> None:
         assert Condition.parse(text).text == text
 
     @pytest.mark.parametrize(
@@ -490,7 +490,7 @@ class TestCondition:
             ("a > 1; DROP TABLE t", "a > 1; DROP TABLE t is not"),
         ],
     )
-    def test_is_refused(self, text: str, message: str) -> None:
+    def test_what_is_not_one_condition_of_one_row_is_refused(self, text: str, message: str) -> None:
         with pytest.raises(QuerySyntax) as caught:
             Condition.parse(text)
         assert caught.value.message.startswith(message)

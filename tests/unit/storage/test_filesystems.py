@@ -256,7 +256,7 @@ def test_a_file_that_lands_again_has_changed(store: Store, at: layout.Lake) -> N
     assert (names(store, again.new), again.new["action"].to_pylist()) == (["a.json", "b.json"], ["replace", "replace"])
 
 
-def test_what_was_there_before(store: Store, at: layout.Lake) -> None:
+def test_files_from_before_are_left_out_if_so_configured(store: Store, at: layout.Lake) -> None:
     store.put("old.json")
     later_on = table(store, includeExistingFiles=False, settleSeconds=0.0)
     assert intake.enter(NAME, later_on, at).new.num_rows == 0
@@ -354,7 +354,7 @@ def test_a_bucket_that_is_missing(s3: Any, at: layout.Lake) -> None:
 @pytest.mark.parametrize(
     ("status", "code", "kind"), [(403, "AccessDenied", LandingMissing), (500, "InternalError", StoreUnreachable)]
 )
-def test_a_server_that_refuses(
+def test_a_server_that_refuses_is_told_by_its_kind(
     s3: Any, at: layout.Lake, monkeypatch: pytest.MonkeyPatch, status: int, code: str, kind: type[SluicegateError]
 ) -> None:
     class Refuse(BaseHTTPRequestHandler):

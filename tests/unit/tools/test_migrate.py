@@ -184,7 +184,7 @@ def test_a_view_of_an_aggregate_is_gold_too(tmp_path: Path) -> None:
         "CREATE STREAMING TABLE t FLOW AUTO CDC FROM STREAM raw",
     ],
 )
-def test_changes(tmp_path: Path, text: str) -> None:
+def test_apply_changes_is_taken_over_with_all_its_clauses_but_truncate(tmp_path: Path, text: str) -> None:
     declared = "" if text.startswith("CREATE STREAMING") else "CREATE OR REFRESH STREAMING TABLE t;"
     clauses = """KEYS (id, `k`) IGNORE NULL UPDATES APPLY AS DELETE WHEN op = 'DELETE' AND x IN (1, 2)
       APPLY AS TRUNCATE WHEN op = 'T' SEQUENCE BY seq COLUMNS * EXCEPT (op, seq) STORED AS SCD TYPE 2

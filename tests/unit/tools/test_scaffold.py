@@ -92,7 +92,7 @@ def no_trace(folder: Path) -> bool:
         ([True, None], "BOOLEAN"),
     ],
 )
-def test_the_kind_of_values(values: list[Any], kind: str) -> None:
+def test_the_type_of_a_column_is_the_narrowest_that_all_values_have(values: list[Any], kind: str) -> None:
     assert infer_types.of_values("x", values, commas=True).kind == kind
 
 
@@ -539,12 +539,12 @@ def test_a_column_with_a_gap_is_no_key_and_no_event_time(tmp_path: Path) -> None
 
 
 @pytest.mark.parametrize("name", ["email", "Phone", "birth_date", "last_name", "name", "customerName", "home address"])
-def test_names_that_tell_of_people(tmp_path: Path, name: str) -> None:
+def test_names_that_tell_of_people_mark_personal_data(tmp_path: Path, name: str) -> None:
     assert len(new(tmp_path, write(tmp_path, "t.csv", f"id,{name}\n1,x\n2,y\n")).tables[0].guess.pii) == 1
 
 
 @pytest.mark.parametrize("name", ["product_name", "city", "filename", "shipping"])
-def test_names_that_do_not(tmp_path: Path, name: str) -> None:
+def test_names_of_things_are_not_taken_for_personal_data(tmp_path: Path, name: str) -> None:
     assert new(tmp_path, write(tmp_path, "t.csv", f"id,{name}\n1,x\n2,y\n")).tables[0].guess.pii == []
 
 
@@ -606,7 +606,7 @@ def test_a_name_with_a_line_break_is_told_and_left_out(tmp_path: Path) -> None:
         ("x_quarantine", "x"), ("../../etc", "etc"), ("a;drop table b", "a_drop_table_b"), ("_", ""),
     ],
 )  # fmt: skip
-def test_names_of_tables(text: str, name: str) -> None:
+def test_a_table_is_named_for_its_files(text: str, name: str) -> None:
     assert naming.table_name(text) == name
 
 

@@ -39,7 +39,7 @@ def account(workspace: Workspace, **form: Any) -> Any:
     return task.execute(context)
 
 
-def test_what_adds_up(three_records: Workspace) -> None:
+def test_what_adds_up_is_told_by_table(three_records: Workspace) -> None:
     records(three_records, "recordings_enriched_set_aside", [3])
     told = {table.pop("table"): table for table in account(three_records)}
     assert told["recordings_enriched"] == {
