@@ -18,7 +18,7 @@ from deltalake import write_deltalake
 
 from sluicegate.spark import submit
 from tests.conftest import ROOT, Workspace, beat
-from tests.pages import follow_in_process
+from tests.support.pages import follow_in_process
 
 pytestmark = pytest.mark.e2e
 

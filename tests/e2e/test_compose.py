@@ -27,7 +27,7 @@ from sluicegate.lake.layout import Lake
 from sluicegate.lake.tables import dataset, delta_table
 from sluicegate.monitor import status
 from sluicegate.settings import Settings
-from tests.oracle import expected
+from tests.support.oracle import expected
 
 pytestmark = [pytest.mark.e2e, pytest.mark.compose]
 

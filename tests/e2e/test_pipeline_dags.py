@@ -16,7 +16,7 @@ from sluicegate.tools.demo.local_airflow import LocalAirflow
 from sluicegate.tools.simulators import Faults, Simulator
 from tests.conftest import ROOT, Workspace
 from tests.e2e.test_airflow import until
-from tests.pipelines_oracle import EXPECTED, plain
+from tests.support.pipelines_oracle import EXPECTED, plain
 
 pytestmark = [pytest.mark.e2e, pytest.mark.chaos]
 

@@ -19,8 +19,8 @@ from sluicegate.lake import layout, tables
 from sluicegate.settings import Settings
 from sluicegate.spark import configuration, submit
 from tests.conftest import Workspace, beat
-from tests.s3_server import BUCKET, Proxy, s3_server, seeded
 from tests.spark.test_medallion import assert_right
+from tests.support.s3_server import BUCKET, Proxy, s3_server, seeded
 
 pytestmark = pytest.mark.e2e
 

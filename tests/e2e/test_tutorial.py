@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.conftest import ROOT
-from tests.pages import Person
+from tests.support.pages import Person
 
 pytestmark = pytest.mark.e2e
 

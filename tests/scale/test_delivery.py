@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.conftest import Workspace
-from tests.delivery_world import Again, Foreign, Gold, Streaming, World
+from tests.support.delivery_world import Again, Foreign, Gold, Streaming, World
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

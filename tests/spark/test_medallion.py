@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 
 from sluicegate.monitor import status
 from tests.conftest import Workspace, beat, copy_heart_rate
-from tests.oracle import expected
-from tests.properties import in_spark
+from tests.support.oracle import expected
+from tests.support.properties import in_spark
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -19,7 +19,7 @@ from sluicegate.monitor import status
 from sluicegate.tools.simulators import Faults, Simulator
 from sluicegate.tools.sqlshell import shell
 from tests.conftest import ROOT, Workspace
-from tests.pipelines_oracle import EXPECTED, plain, records
+from tests.support.pipelines_oracle import EXPECTED, plain, records
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -46,8 +46,9 @@ def run_until_stopped(spark: SparkSession, workspace: Workspace) -> bool:
     return False
 
 
-# Those of cleanSource, which the sample does not use, are in test_clean_source.py, that of records which are applied
-# again is in test_again.py, that between two commits of gold, which is for greater tables, in test_gold.py.
+# Those of cleanSource, which the sample does not use, are in landing/test_clean_source.py, that of records which are
+# reprocessed is in silver/test_reprocess.py, that between two commits of gold, which is for greater tables, in
+# gold/test_layer.py.
 ELSEWHERE = {"silver.after_removal", "gold.between_commits"}
 POINTS = [point for point in _faults.POINTS if not point.startswith("clean.") and point not in ELSEWHERE]
 

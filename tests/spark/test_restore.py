@@ -16,7 +16,7 @@ from sluicegate.lake import offsets
 from sluicegate.landing import file_status
 from sluicegate.monitor import plan, status
 from tests.conftest import Workspace, beat
-from tests.spark.test_files import define, ids, states, verified
+from tests.spark.landing.test_file_status import define, ids, states, verified
 from tests.spark.test_medallion import assert_right
 from tests.spark.test_recovery import Stopped, stop_at
 

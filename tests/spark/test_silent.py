@@ -1,8 +1,9 @@
 """What Spark's file source, or an obvious way to build on it, loses without a word: here it is loaded or reported.
 
 Each case was seen with Spark 4.2 and Delta 4.4. Those that need more than a file are in tests of their own: changed and
-repaired files, truncated archives and arrays (test_files.py, test_schema.py), discoveries at the same time
-(tests/unit/test_landing_interleaving.py), files that were taken away (test_clean_source.py), kills (test_recovery.py).
+repaired files, truncated archives and arrays (landing/test_file_status.py, schema/test_evolution.py), discoveries at
+the same time (tests/unit/landing/test_interleaving.py), files that were taken away (landing/test_clean_source.py),
+kills (test_recovery.py).
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ import pytest
 from sluicegate.bronze import layer as bronze_layer
 from sluicegate.jobs.layer import Job
 from tests.conftest import Workspace
-from tests.spark.test_files import define, ids, states, verified
+from tests.spark.landing.test_file_status import define, ids, states, verified
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

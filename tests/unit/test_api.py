@@ -22,9 +22,9 @@ from sluicegate.flow.report import ERROR, RunReport, error_of
 from sluicegate.monitor import event_log
 from sluicegate.run import pipeline as run_pipeline
 from sluicegate.run import submit
-from tests.by_hand import records, taken_in
 from tests.conftest import ROOT, Workspace
-from tests.pages import follow_in_process, steps
+from tests.support.by_hand import records, taken_in
+from tests.support.pages import follow_in_process, steps
 
 pytestmark = pytest.mark.unit
 

@@ -1,0 +1,82 @@
+"""Where a task links to: what Airflow's own code stores of it, and reads again from a serialized DAG."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from sluicegate.console import LOGGED, PAGE
+from tests.conftest import Workspace
+from tests.support.airflow_runs import context_of
+from tests.unit.airflow.test_dag import airflow_home as airflow_home
+from tests.unit.airflow.test_dag import dag_of
+from tests.unit.airflow.test_dag import submit as submit
+
+if TYPE_CHECKING:
+    from sluicegate.airflow.operators.submit import SluicegateJob
+
+pytestmark = [pytest.mark.unit, pytest.mark.usefixtures("airflow_home")]
+
+KEY = "_link_SparkUI"
+
+
+@pytest.fixture
+def stored(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, Any]]:
+    """The XComs that a task asks its supervisor to store."""
+    from airflow.sdk.execution_time import task_runner
+    from airflow.sdk.execution_time.comms import SetXCom
+
+    asked: list[tuple[str, Any]] = []
+
+    class Supervisor:
+        def send(self, message: Any) -> None:
+            if isinstance(message, SetXCom):
+                asked.append((message.key, message.value))
+
+    monkeypatch.setattr(task_runner, "SUPERVISOR_COMMS", Supervisor(), raising=False)
+    return asked
+
+
+def ran(job: SluicegateJob) -> None:
+    """Runs a job, and ends its task as Airflow does."""
+    from airflow.sdk.execution_time.task_runner import finalize
+    from airflow.utils.state import TaskInstanceState
+
+    context = context_of(job)
+    job.execute(context)
+    log: Any = logging.getLogger()
+    finalize(context["ti"], TaskInstanceState.SUCCESS, context, log)
+
+
+def links(stored: list[tuple[str, Any]]) -> list[Any]:
+    return [value for key, value in stored if key == KEY]
+
+
+def test_sparks_page_and_then_the_history_servers(
+    submit: Callable[[str], SluicegateJob], stored: list[tuple[str, Any]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SLUICEGATE_HISTORY_SERVER", "http://history:18080/")
+    ran(submit(f'echo "{PAGE} http://driver:4040"\necho "{LOGGED} local-17"'))
+    assert links(stored) == ["http://driver:4040", "http://history:18080/history/local-17/"]
+
+
+@pytest.mark.parametrize("said", [f'echo "{PAGE} http://driver:4040"', "echo nothing", f'echo "{LOGGED} local-17"'])
+def test_a_page_that_is_gone_is_linked_no_more(
+    submit: Callable[[str], SluicegateJob], stored: list[tuple[str, Any]], monkeypatch: pytest.MonkeyPatch, said: str
+) -> None:
+    if LOGGED not in said:
+        monkeypatch.setenv("SLUICEGATE_HISTORY_SERVER", "http://history:18080")
+    ran(submit(said))
+    assert links(stored)[-1] == ""
+
+
+def test_airflows_server_knows_the_link_without_our_code(workspace: Workspace) -> None:
+    from airflow.serialization.serialized_objects import DagSerialization
+
+    dag = DagSerialization.from_dict(DagSerialization.to_dict(dag_of(workspace)))
+    found = {task.task_id: [(one.name, one.xcom_key) for one in task.operator_extra_links] for task in dag.tasks}
+    assert [name for name, those in found.items() if ("Spark UI", KEY) in those] == ["bronze", "silver", "gold"]
+    assert all(type(one).__module__.startswith("airflow.") for task in dag.tasks for one in task.operator_extra_links)

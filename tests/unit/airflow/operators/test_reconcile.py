@@ -1,0 +1,142 @@
+"""The task that proves that a run adds up, over tables as a run leaves them and as it must not."""
+
+from __future__ import annotations
+
+import shutil
+from typing import Any
+
+import pytest
+
+from sluicegate.lake.lock import pipeline_lock
+from sluicegate.landing import intake
+from sluicegate.monitor import status
+from tests.conftest import Workspace
+from tests.support.airflow_runs import context_of
+from tests.support.by_hand import records, taken_in
+from tests.unit.airflow.test_dag import airflow_home as airflow_home
+from tests.unit.airflow.test_dag import task_of
+
+pytestmark = [pytest.mark.unit, pytest.mark.usefixtures("airflow_home")]
+
+
+@pytest.fixture
+def three_records(workspace: Workspace) -> Workspace:
+    """Of three records of bronze one is in silver and one in quarantine; gold has followed."""
+    run_id = context_of(task_of(workspace, "account"))["dag_run"].run_id
+    records(workspace, "patients_bronze", [1])
+    taken_in(workspace, "patients", [1])
+    records(workspace, "recordings_bronze", [1, 2, 3], run_id=run_id)
+    failed = {"valid_heartrate": {"passed": 1, "failed": 1}}
+    taken_in(workspace, "recordings_enriched", [1], run_id=run_id, expectations=failed)
+    records(workspace, "recordings_enriched_quarantine", [2])
+    taken_in(workspace, "daily_patient_avg", [], run_id=run_id)
+    return workspace
+
+
+def account(workspace: Workspace, **form: Any) -> Any:
+    task = task_of(workspace, "account")
+    context = context_of(task, form=form or None)
+    return task.execute(context)
+
+
+def test_what_adds_up_is_told_by_table(three_records: Workspace) -> None:
+    records(three_records, "recordings_enriched_set_aside", [3])
+    told = {table.pop("table"): table for table in account(three_records)}
+    assert told["recordings_enriched"] == {
+        "layer": "silver", "rows": 1, "quarantined": 1, "set aside": 1,
+        "expectations": {"valid_heartrate": {"passed": 1, "failed": 1}},
+    }  # fmt: skip
+    assert told["daily_patient_avg"] == {"layer": "gold", "rows": 0, "expectations": {}}
+
+
+def test_a_record_that_is_nowhere_fails_the_run(three_records: Workspace) -> None:
+    from airflow.sdk.exceptions import AirflowFailException
+
+    with pytest.raises(AirflowFailException, match="1 records are in no place, such as 1/3"):
+        account(three_records)
+
+
+@pytest.mark.parametrize(("aside", "told"), [([], "2 are in its tables"), ([3, 3], "4 are in its tables"), ([3], "")])
+def test_of_large_tables_the_sums_add_up(three_records: Workspace, aside: list[int], told: str) -> None:
+    records(three_records, "recordings_enriched_set_aside", aside)
+    found = status.verify(three_records.definition, three_records.settings, 2)
+    assert found == ([f"recordings_enriched: 3 records were read, and {told}"] if told else [])
+
+
+@pytest.mark.parametrize("limit", [2, 3, 4])
+def test_up_to_a_limit_each_record_is_looked_for(
+    three_records: Workspace, limit: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from airflow.sdk.exceptions import AirflowFailException
+
+    from sluicegate.airflow.operators import reconcile as of
+
+    monkeypatch.setattr(of, "RECORDS", limit)  # bronze has three
+    told = "1 records are in no place" if limit >= 3 else "3 records were read, and 2 are in its tables"
+    with pytest.raises(AirflowFailException, match=told):
+        account(three_records)
+
+
+def test_it_does_not_look_while_another_run_writes(three_records: Workspace) -> None:
+    from airflow.sdk.exceptions import AirflowRescheduleException
+
+    with pipeline_lock(three_records.lake, "a backfill"), pytest.raises(AirflowRescheduleException):
+        account(three_records)
+
+
+def gone(workspace: Workspace, *tables: str) -> None:
+    for table in tables:
+        shutil.rmtree(workspace.uri(table))
+
+
+def test_a_run_whose_silver_never_ran_fails_and_says_what_waits(three_records: Workspace) -> None:
+    from airflow.sdk.exceptions import AirflowException, AirflowFailException
+
+    gone(three_records, "recordings_enriched", "recordings_enriched_quarantine", "daily_patient_avg")
+    with pytest.raises(AirflowException, match="recordings_enriched: it does not exist, and 3 rows of") as raised:
+        account(three_records)
+    assert not isinstance(raised.value, AirflowFailException)  # another run may bring it up to date meanwhile
+    assert "or run: sluicegate run heart_rate" in str(raised.value)
+
+
+def test_a_run_whose_gold_never_ran_fails(three_records: Workspace) -> None:
+    from airflow.sdk.exceptions import AirflowException
+
+    records(three_records, "recordings_enriched_set_aside", [3])
+    gone(three_records, "daily_patient_avg")
+    with pytest.raises(AirflowException, match="daily_patient_avg: it does not exist, and 1 row of"):
+        account(three_records)
+
+
+@pytest.mark.parametrize("form", [{"tables": ["recordings_bronze"]}, {"max_files": 1}])
+def test_a_run_for_a_part_only_tells_what_waits(three_records: Workspace, form: dict[str, Any]) -> None:
+    gone(three_records, "recordings_enriched", "recordings_enriched_quarantine", "daily_patient_avg")
+    told = {table["table"]: table for table in account(three_records, **form)}
+    assert told["recordings_enriched"]["waits"] == "it does not exist, and 3 rows of recordings_bronze wait"
+
+
+def test_what_other_runs_brought_meanwhile_is_told_and_does_not_fail_it(three_records: Workspace) -> None:
+    records(three_records, "recordings_enriched_set_aside", [3])
+    records(three_records, "recordings_bronze", [4, 5], run_id="another")
+    told = {table["table"]: table for table in account(three_records)}
+    assert told["recordings_enriched"]["waits"] == "2 rows of recordings_bronze wait"
+
+
+@pytest.mark.parametrize("seen", [{"files": 1, "bytes": 2}, None])
+def test_a_run_that_read_none_of_the_files_it_was_begun_for_fails(
+    workspace: Workspace, seen: dict[str, int] | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from airflow.sdk.exceptions import AirflowException
+    from airflow.sdk.execution_time.task_runner import RuntimeTaskInstance
+
+    # What the sensor returned is in Airflow's database, and none is running.
+    monkeypatch.setattr(RuntimeTaskInstance, "xcom_pull", lambda *_, **__: seen)
+    workspace.land("recordings/a.json", "[]", age=365 * 86400 * 5)
+    if seen is None:
+        account(workspace)
+        return
+    with pytest.raises(AirflowException, match="recordings_bronze: 1 file that landed before it"):
+        account(workspace)
+    intake.enter("recordings_bronze", workspace.definition.bronze["recordings_bronze"], workspace.lake)
+    with pytest.raises(AirflowException, match="recordings_bronze: 1 file of its ledger waits"):
+        account(workspace)

@@ -1,0 +1,161 @@
+"""Runs started by messages of a queue: real notifications of an S3 server to an SQS server."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import time
+import urllib.request
+from collections.abc import Iterator
+from contextlib import suppress
+from typing import Any
+
+import pytest
+
+from sluicegate.airflow.sensors import sqs as sensors_sqs
+from sluicegate.airflow.sensors import trigger as triggers
+from sluicegate.errors import DefinitionError
+from tests.conftest import Workspace
+from tests.unit.airflow.test_dag import airflow_home as airflow_home
+from tests.unit.airflow.test_dag import dag_of
+
+pytestmark = [pytest.mark.unit, pytest.mark.usefixtures("airflow_home")]
+
+
+@pytest.fixture
+def announced(workspace: Workspace, monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[Workspace, Any]]:
+    """A pipeline whose landing is a bucket that tells a queue of new objects, and a client of the bucket."""
+    import boto3
+    from moto.server import ThreadedMotoServer
+
+    server = ThreadedMotoServer("127.0.0.1", port=0, verbose=False)
+    server.start()
+    host, port = server.get_host_and_port()
+    for name in [name for name in os.environ if name.startswith("AWS_")]:
+        monkeypatch.delenv(name)
+    monkeypatch.setenv("AWS_ENDPOINT_URL", f"http://{host}:{port}")
+    monkeypatch.setenv("AWS_REGION", "us-east-1")
+    monkeypatch.setenv("AWS_ACCESS_KEY_ID", "key")
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "secret")
+    monkeypatch.setenv("SLUICEGATE_LANDING", "s3://landing")
+    s3 = boto3.client("s3", endpoint_url=f"http://{host}:{port}", region_name="us-east-1")
+    sqs = boto3.client("sqs", endpoint_url=f"http://{host}:{port}", region_name="us-east-1")
+    s3.create_bucket(Bucket="landing")
+    url = sqs.create_queue(QueueName="landing")["QueueUrl"]
+    arn = sqs.get_queue_attributes(QueueUrl=url, AttributeNames=["QueueArn"])["Attributes"]["QueueArn"]
+    told = {"QueueConfigurations": [{"QueueArn": arn, "Events": ["s3:ObjectCreated:*"]}]}
+    s3.put_bucket_notification_configuration(Bucket="landing", NotificationConfiguration=told)
+    for folder in ("recordings", "patients"):
+        s3.put_object(Bucket="landing", Key=f"{folder}/_first", Body=b"")
+    workspace.edit("pipeline.yaml", "schedule:", f"trigger: file_arrival\nqueueUrl: {url}\nschedule:")
+    workspace.edit("pipeline.yaml", "    format: json\n", "    format: json\n    settleSeconds: 0\n")
+    yield workspace, s3
+    reset = urllib.request.Request(f"http://{host}:{port}/moto-api/reset", method="POST")
+    urllib.request.urlopen(reset).close()  # it keeps everything beyond its end
+    server.stop()
+
+
+def arrivals(workspace: Workspace, enough: int, *steps: Any, every: float = 0.05) -> tuple[list[Any], int]:
+    """The first events of the watcher, with a step after each; and how often landing was looked at."""
+    (asset,) = dag_of(workspace).timetable.asset_condition.objects
+    (watcher,) = asset.watchers
+    path, arguments = watcher.trigger.serialize()
+    assert path.endswith(".FileArrivalTrigger")
+    arguments["places"] |= {"landing": "s3://landing"}
+    trigger = triggers.FileArrivalTrigger(**arguments | {"every": every})
+    looks, look = [0], trigger._look
+
+    def counted(said: Any) -> Any:
+        looks[0] += 1
+        return look(said)
+
+    trigger._look = counted  # type: ignore[method-assign]
+
+    async def watch() -> list[Any]:
+        events: list[Any] = []
+        waiting = [*steps]
+
+        async def listen() -> None:
+            async for event in trigger.run():
+                events.append(event.payload)
+
+        listening = asyncio.ensure_future(listen())
+        end = time.monotonic() + 120
+        while len(events) < enough and time.monotonic() < end:
+            if waiting and looks[0] > 0 and len(events) == len(steps) - len(waiting):
+                await asyncio.to_thread(waiting.pop(0))
+            await asyncio.sleep(0.05)
+        listening.cancel()
+        with suppress(asyncio.CancelledError):
+            await listening
+        return events
+
+    return asyncio.run(watch()), looks[0]
+
+
+def test_a_message_is_followed_by_a_look(announced: tuple[Workspace, Any]) -> None:
+    workspace, s3 = announced
+
+    def land(name: str) -> Any:
+        return lambda: s3.put_object(Bucket="landing", Key=f"recordings/{name}.json", Body=b"[]")
+
+    events, looks = arrivals(workspace, 2, land("a"), land("b"))
+    assert [event["recordings_bronze"]["files"] for event in events] == [1, 2]
+    assert looks < 100  # and not every 0.05 seconds of a wait
+
+
+def test_without_messages_landing_is_listed_all_the_same(
+    announced: tuple[Workspace, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    workspace, s3 = announced
+    s3.put_bucket_notification_configuration(Bucket="landing", NotificationConfiguration={})
+    monkeypatch.setattr(triggers, "AT_LEAST_EVERY", 0.1)
+    monkeypatch.setattr("sluicegate.airflow.sensors.sqs.LONG_POLL", 1)
+    land = lambda: s3.put_object(Bucket="landing", Key="recordings/a.json", Body=b"[]")  # noqa: E731
+    events, _ = arrivals(workspace, 1, land)
+    assert events[0]["recordings_bronze"]["files"] == 1
+
+
+@pytest.mark.parametrize("count", [9, 10, 11])
+def test_messages_are_taken_out_AT_ONCE_at_a_time(announced: tuple[Workspace, Any], count: int) -> None:
+    """As many as SQS gives; those that are left are there at the next look, and no message comes twice."""
+    import boto3
+
+    workspace, s3 = announced
+    (asset,) = dag_of(workspace).timetable.asset_condition.objects
+    url = boto3.client("sqs", region_name="us-east-1").list_queues()["QueueUrls"][0]
+    assert asset.watchers
+    listening = sensors_sqs.Queue(url, {})
+    while first := listening.receive(0):
+        listening.delete(first)
+    for number in range(count):
+        s3.put_object(Bucket="landing", Key=f"recordings/{number}.json", Body=b"[]")
+    taken = []
+    while receipts := listening.receive(0):
+        taken.append(len(receipts))
+        listening.delete(receipts)
+    assert sum(taken) == count
+    assert max(taken) == min(count, sensors_sqs.AT_ONCE)
+
+
+def test_a_queue_that_is_away_is_no_trouble(announced: tuple[Workspace, Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    workspace, s3 = announced
+    monkeypatch.setenv("AWS_ENDPOINT_URL_SQS", "http://127.0.0.1:9")
+    monkeypatch.setenv("AWS_MAX_ATTEMPTS", "1")
+    land = lambda: s3.put_object(Bucket="landing", Key="recordings/a.json", Body=b"[]")  # noqa: E731
+    events, _ = arrivals(workspace, 1, land)
+    assert events[0]["recordings_bronze"]["files"] == 1
+
+
+@pytest.mark.parametrize(
+    ("said", "wrong"),
+    [
+        ("trigger: file_arrival\nqueueUrl: landing", "landing is not the address of an SQS queue"),
+        ("queueUrl: https://sqs.example.com/1/landing", "say trigger: file_arrival, too"),
+    ],
+)
+def test_a_queue_that_makes_no_sense(workspace: Workspace, said: str, wrong: str) -> None:
+    workspace.edit("pipeline.yaml", "schedule:", f"{said}\nschedule:")
+    with pytest.raises(DefinitionError) as caught:
+        workspace.definition  # noqa: B018
+    assert wrong in caught.value.for_people()

@@ -1,0 +1,167 @@
+"""Runs that start when files have landed: what the triggerer tells of, and what the DAG makes of it."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import shutil
+from collections.abc import Callable
+from contextlib import suppress
+from threading import Lock
+from typing import Any
+
+import pytest
+
+from sluicegate.landing import intake
+from tests.conftest import Workspace
+from tests.support.airflow_runs import context_of
+from tests.unit.airflow.test_dag import airflow_home as airflow_home
+from tests.unit.airflow.test_dag import dag_of, task_of
+
+pytestmark = [pytest.mark.unit, pytest.mark.usefixtures("airflow_home")]
+
+SCHEDULE = 'schedule: "*/15 * * * *"\n'
+
+
+@pytest.fixture
+def started_by_files(workspace: Workspace) -> Workspace:
+    workspace.edit("pipeline.yaml", SCHEDULE, SCHEDULE + "trigger: file_arrival\n")
+    return workspace
+
+
+def trigger_of(workspace: Workspace) -> Any:
+    """The trigger that the triggerer makes of the serialized DAG, to look often."""
+    from airflow.sdk.module_loading import import_string
+    from airflow.serialization.serialized_objects import DagSerialization
+
+    facts = json.loads(json.dumps(DagSerialization.to_dict(dag_of(workspace))))
+    condition = facts["dag"]["timetable"]["__var"]["asset_condition"]
+    (asset,) = condition.get("objects", [condition])
+    (watcher,) = asset["watchers"]
+    assert (asset["name"], watcher["name"]) == ("heart_rate.landing-files", "file_arrival")
+    path, arguments = watcher["trigger"]["classpath"], watcher["trigger"]["kwargs"]
+    arguments["places"] = arguments["places"].get("__var", arguments["places"])
+    return import_string(path)(**arguments | {"every": 0.01})
+
+
+def told(workspace: Workspace, *steps: Callable[[], Any]) -> list[list[dict[str, Any]]]:
+    """What the trigger tells of at first, and after each step, which comes between two of its looks."""
+    trigger, apart, looks = trigger_of(workspace), Lock(), [0]
+    look = trigger._look
+
+    def counted(said: Any) -> Any:
+        with apart:
+            looks[0] += 1
+            return look(said)
+
+    trigger._look = counted
+
+    async def watch() -> list[list[dict[str, Any]]]:
+        events: list[list[dict[str, Any]]] = []
+
+        async def listen() -> None:
+            async for event in trigger.run():
+                events[-1].append(event.payload)
+
+        listening = asyncio.ensure_future(listen())
+        for step in (lambda: None, *steps):
+            with apart:
+                events.append([])
+                step()
+                before = looks[0]
+            while looks[0] < before + 4:  # so three have ended, and been told of
+                await asyncio.sleep(0.01)
+        listening.cancel()
+        with suppress(asyncio.CancelledError):
+            await listening
+        return events
+
+    return asyncio.run(watch())
+
+
+def taken(workspace: Workspace, table: str) -> None:
+    """Enters what waits for a table into its ledger, as a run does."""
+    intake.enter(table, workspace.definition.bronze[table], workspace.lake)
+
+
+def names(events: list[list[dict[str, Any]]]) -> list[list[dict[str, int]]]:
+    return [[{table: of["files"] for table, of in event.items()} for event in step] for step in events]
+
+
+def test_each_arrival_is_told_of_once(started_by_files: Workspace) -> None:
+    at = started_by_files
+    events = told(
+        at,
+        lambda: at.land("recordings/a.json", "[]"),
+        lambda: at.land("patients/p.csv", "mrn,name\n"),
+        lambda: taken(at, "recordings_bronze"),
+        lambda: at.land("recordings/b.json", "[]"),  # as many and as large as the one before
+        lambda: at.land("recordings/.hidden", "[]"),
+    )
+    assert names(events) == [
+        [],
+        [{"recordings_bronze": 1}],
+        [{"recordings_bronze": 1, "patients_bronze": 1}],
+        [],  # what waits has been told of
+        [{"recordings_bronze": 1, "patients_bronze": 1}],
+        [],
+    ]
+
+
+def test_as_many_other_files_between_two_looks_are_news(started_by_files: Workspace) -> None:
+    at = started_by_files
+    at.land("recordings/a.json", "[]")
+
+    def taken_and_landed() -> None:
+        taken(at, "recordings_bronze")
+        at.land("recordings/b.json", "[]")
+
+    assert names(told(at, taken_and_landed)) == [[{"recordings_bronze": 1}], [{"recordings_bronze": 1}]]
+
+
+def test_a_missing_folder_is_told_of_once_and_then_looked_for(started_by_files: Workspace) -> None:
+    folder = started_by_files.folder / "landing" / "patients"
+    first, gone, back = told(started_by_files, lambda: shutil.rmtree(folder), folder.mkdir)
+    assert (first, back) == ([], [])
+    (event,) = gone
+    assert "landing/patients does not exist" in event["error"]
+
+
+def test_a_store_that_is_away_is_waited_for(started_by_files: Workspace, monkeypatch: pytest.MonkeyPatch) -> None:
+    from sluicegate.airflow.sensors import trigger
+
+    arrived, away = trigger.arrived, [OSError("no route to host")] * 2
+
+    def sometimes(*of: Any) -> dict[str, Any]:
+        if away:
+            raise away.pop()
+        return arrived(*of)
+
+    monkeypatch.setattr(trigger, "arrived", sometimes)
+    started_by_files.land("recordings/a.json", "[]")
+    assert names(told(started_by_files)) == [[{"recordings_bronze": 1}]]
+    assert not away
+
+
+def test_the_schedule_stays_and_with_it_backfills(started_by_files: Workspace) -> None:
+    from airflow.serialization.serialized_objects import DagSerialization
+
+    def timetable() -> Any:
+        return DagSerialization.from_dict(DagSerialization.to_dict(dag_of(started_by_files))).timetable
+
+    assert timetable().periodic
+    assert timetable().timetable.summary == "*/15 * * * *"
+    started_by_files.edit("pipeline.yaml", SCHEDULE, "")
+    assert not timetable().periodic
+    trigger_of(started_by_files)
+
+
+def test_no_run_waits_for_what_starts_one(started_by_files: Workspace) -> None:
+    from airflow.sdk.exceptions import AirflowSkipException
+
+    sensor = task_of(started_by_files, "wait_for_files")
+    for kind in ("scheduled", "asset_triggered", "manual"):
+        with pytest.raises(AirflowSkipException, match="nothing to do"):
+            sensor.execute(context_of(sensor, kind, dated=kind == "scheduled"))
+    started_by_files.land("recordings/a.json", "[]")
+    assert sensor.execute(context_of(sensor, "asset_triggered", dated=False)) == {"files": 1, "bytes": 2}

@@ -1,0 +1,532 @@
+"""The DAGs, the sensor and the operator, with no Airflow running: what they are made of, and what they do in a task."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import os
+import shutil
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from itertools import pairwise
+from pathlib import Path
+from threading import Thread
+from typing import TYPE_CHECKING, Any
+
+import psutil  # type: ignore[import-untyped]
+import pytest
+
+from sluicegate.definition import names
+from sluicegate.errors import JavaMissing, PipelineMissing
+from sluicegate.flow.report import ERROR, REPORT
+from sluicegate.spark import configuration, java
+from tests.conftest import ROOT, Workspace
+from tests.support.airflow_runs import context_of
+from tests.support.by_hand import records
+
+if TYPE_CHECKING:
+    from airflow.sdk import DAG
+
+    from sluicegate.airflow.operators.submit import SluicegateJob
+
+pytestmark = pytest.mark.unit
+
+# What Airflow's own import brings is not ours to answer for; these are what our DAG file could drag in.
+HEAVY = {"pyspark", "py4j", "pyarrow", "deltalake", "duckdb", "pandas", "numpy"}
+
+PARSE = f"""
+import json, sys, time
+from airflow.dag_processing.dagbag import DagBag
+from airflow.serialization.serialized_objects import DagSerialization
+bag = DagBag(sys.argv[1], bundle_path=sys.argv[1])
+began = time.process_time()
+DagBag(sys.argv[1], bundle_path=sys.argv[1])
+print("FACTS" + json.dumps({{
+    "errors": bag.import_errors,
+    "seconds": time.process_time() - began,
+    "heavy": sorted({HEAVY} & set(sys.modules)),
+    "dags": {{name: DagSerialization.to_dict(dag) for name, dag in bag.dags.items()}},
+}}))
+"""
+
+
+@pytest.fixture(scope="module", autouse=True)
+def airflow_home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """A home of its own for Airflow, which reads it at its first import: hence the imports inside of functions."""
+    home = tmp_path_factory.mktemp("airflow")
+    with pytest.MonkeyPatch.context() as patch:
+        for key in [key for key in os.environ if key.startswith("AIRFLOW")]:
+            patch.delenv(key)
+        patch.setenv("AIRFLOW_HOME", str(home))
+        patch.setenv("AIRFLOW__CORE__LOAD_EXAMPLES", "False")
+        yield home
+
+
+def dag_of(workspace: Workspace) -> DAG:
+    from sluicegate.airflow.dag import medallion_dag
+
+    return medallion_dag(workspace.pipeline, workspace.settings)
+
+
+def task_of(workspace: Workspace, name: str) -> Any:
+    return dag_of(workspace).task_dict[name]
+
+
+def job_of(workspace: Workspace, layer: str = "bronze") -> SluicegateJob:
+    job: SluicegateJob = task_of(workspace, layer)
+    return job
+
+
+# --- the DAG file ----------------------------------------------------------------------------------------------------
+
+
+def parse(cwd: Path, hash_seed: str) -> Any:
+    """Parses the DAG folder as Airflow does, on a machine with neither Java nor jars."""
+    places = {"SLUICEGATE_JARS": str(cwd / "none"), "PATH": str(cwd / "none"), "PYTHONHASHSEED": hash_seed}
+    environment = {key: value for key, value in os.environ.items() if key != "JAVA_HOME"} | places
+    command = [sys.executable, "-c", PARSE, str(ROOT / "dags")]
+    done = subprocess.run(command, env=environment, cwd=cwd, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    return json.loads(next(line for line in done.stdout.splitlines() if line.startswith("FACTS"))[5:])
+
+
+def test_parsing_needs_no_spark_and_gives_the_same_each_time(tmp_path: Path) -> None:
+    (tmp_path / "elsewhere").mkdir()
+    one, other = parse(tmp_path, "1"), parse(tmp_path / "elsewhere", "2")
+    assert one["errors"] == {}
+    assert one["heavy"] == []
+    assert one["seconds"] < 0.3  # of CPU, all modules imported: 0.02 here
+    assert set(one["dags"]) == {*names(ROOT / "pipelines"), "example_downstream"}
+    triggers = one["dags"]["example_downstream"]["dag"]["timetable"]["__var"]["asset_condition"]
+    assert triggers["objects"][0]["name"] == "heart_rate.daily_patient_avg"
+    assert one["dags"] == other["dags"]  # else Airflow makes a new version of the DAG at each parse
+
+
+def test_a_dag_has_a_sensor_and_then_the_layers(workspace: Workspace) -> None:
+    dag = dag_of(workspace)
+    after = {task.task_id: task.downstream_task_ids for task in dag.tasks}
+    order = ["check_request", "wait_for_files", "bronze", "silver", "gold", "account"]
+    assert after == {name: {follows} for name, follows in pairwise(order)} | {order[-1]: set()}
+    assert [job_of(workspace, layer).name for layer in ("bronze", "gold")] == ["heart_rate.bronze", "heart_rate.gold"]
+
+
+def test_a_dag_runs_as_its_definition_says(workspace: Workspace) -> None:
+    from airflow.sdk import CronDataIntervalTimetable
+
+    dag = dag_of(workspace)
+    assert dag.timetable == CronDataIntervalTimetable("*/15 * * * *", timezone="UTC")
+    assert (dag.catchup, dag.max_active_runs, dag.tags) == (False, 3, {"healthcare"})
+    assert task_of(workspace, "wait_for_files").timeout == 15 * 60  # then the next run waits
+    assert {task.owner for task in dag.tasks} == {"sluicegate"}
+
+
+def test_a_dag_and_its_tasks_are_explained_from_the_definition(workspace: Workspace) -> None:
+    dag = dag_of(workspace)
+    told = {task.task_id: str(task.doc_md) for task in dag.tasks}
+    enriched = (
+        "- `recordings_enriched`: from `recordings_bronze`, joined with `patients`; "
+        "one row for each `device_id`, `time`; rules: `valid_heartrate`, `known_patient`"
+    )
+    assert f"- `recordings_bronze`: json of `{workspace.folder}/landing/recordings`" in told["bronze"].splitlines()
+    assert enriched in told["silver"].splitlines()
+    assert "- `daily_patient_avg`: from `recordings_enriched`" in told["gold"].splitlines()
+    assert dag.doc_md is not None
+    assert dag.doc_md.startswith(workspace.definition.description)
+    assert enriched in dag.doc_md.splitlines()
+    assert all(len(told[task]) > 80 for task in ("check_request", "wait_for_files", "account"))
+
+
+def test_a_definition_without_a_schedule_runs_by_hand(workspace: Workspace) -> None:
+    workspace.edit("pipeline.yaml", 'schedule: "*/15 * * * *"\n', "")
+    assert dag_of(workspace).schedule is None
+
+
+def test_a_layer_without_tables_has_no_task(workspace: Workspace) -> None:
+    workspace.edit("pipeline.yaml", "gold:\n  daily_patient_avg: {sql: daily_patient_avg.sql}\n", "")
+    assert [task.task_id for task in dag_of(workspace).tasks][2:] == ["bronze", "silver", "account"]
+
+
+# --- mistakes in definitions -----------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def one_of_two_is_wrong(workspace: Workspace) -> Workspace:
+    """heart_rate has a mistake, and beside it is ``other``, which has none."""
+    other = workspace.folder / "pipelines" / "other"
+    shutil.copytree(workspace.folder / "pipelines" / "heart_rate", other)
+    text = (other / "pipeline.yaml").read_text()
+    (other / "pipeline.yaml").write_text(text.replace("name: heart_rate", "name: other"))
+    workspace.edit("pipeline.yaml", "event_time: time", "event_tiem: time")
+    return workspace
+
+
+def test_a_mistake_stops_only_its_own_pipeline(one_of_two_is_wrong: Workspace) -> None:
+    from airflow.sdk.exceptions import AirflowFailException
+
+    from sluicegate.airflow.dag import medallion_dags
+
+    dags = medallion_dags(one_of_two_is_wrong.settings)
+    assert [task.task_id for task in dags["other"].tasks][2:] == ["bronze", "silver", "gold", "account"]
+    assert dags["heart_rate"].timetable == dags["other"].timetable  # so that its runs fail where runs are watched
+    task: Any
+    (task,) = dags["heart_rate"].tasks
+    with pytest.raises(AirflowFailException, match="no field event_tiem") as raised:
+        task.execute({})
+    assert "pipeline.yaml:" in str(raised.value)
+    assert "event_time" in str(raised.value)
+    assert dags["heart_rate"].doc_md is not None
+    assert "event_tiem" in dags["heart_rate"].doc_md
+
+
+@pytest.mark.parametrize("text", ["schedule: every now and then", "[", "", "schedule: [1]"])
+def test_a_schedule_that_cannot_be_read_is_left_out(workspace: Workspace, text: str) -> None:
+    from sluicegate.airflow.dag import medallion_dags
+
+    workspace.define(text)
+    dags = medallion_dags(workspace.settings)
+    assert dags["heart_rate"].schedule is None
+
+
+def test_no_definitions_at_all_is_an_import_error(tmp_path: Path, workspace: Workspace) -> None:
+    from sluicegate.airflow.dag import medallion_dags
+
+    with pytest.raises(PipelineMissing, match="no pipeline definition"):
+        medallion_dags(replace(workspace.settings, pipelines=tmp_path / "none"))
+
+
+# --- the sensor ------------------------------------------------------------------------------------------------------
+
+
+def look(workspace: Workspace, kind: str = "scheduled", form: Any = None) -> Any:
+    """Does the sensor's own look in a run of some kind."""
+    sensor = task_of(workspace, "wait_for_files")
+    return sensor.execute(context_of(sensor, kind, form))
+
+
+def deferred(workspace: Workspace, form: Any = None) -> Any:
+    """The wait that the sensor hands over to the triggerer, its trigger made again there, to look often."""
+    from airflow.sdk.exceptions import TaskDeferred
+    from airflow.sdk.module_loading import import_string
+
+    with pytest.raises(TaskDeferred) as raised:
+        look(workspace, "manual", form)
+    path, arguments = raised.value.trigger.serialize()
+    trigger = import_string(path)(**json.loads(json.dumps(arguments)) | {"every": 0.01})
+    return raised.value, trigger
+
+
+def resumed(workspace: Workspace, event: Any) -> Any:
+    sensor = task_of(workspace, "wait_for_files")
+    return sensor.resume_execution("resume", {"event": event}, context_of(sensor))
+
+
+def test_the_sensor_tells_what_has_landed(heartbeats: Workspace) -> None:
+    size = sum(file.stat().st_size for file in (heartbeats.folder / "landing").rglob("*.*"))
+    assert look(heartbeats) == {"files": 4, "bytes": size}
+    assert look(heartbeats, form={"tables": ["patients_bronze"]})["files"] == 1
+
+
+def test_the_sensor_waits_in_the_triggerer(workspace: Workspace) -> None:
+    workspace.land("recordings/half.json", "[]", age=0)  # may still be being written
+    workspace.land("recordings/.hidden.json", "[]")
+    wait, trigger = deferred(workspace)
+    assert wait.timeout.total_seconds() == 15 * 60
+
+    async def files_land_while_it_waits() -> Any:
+        events = trigger.run()
+        first = asyncio.ensure_future(anext(events))
+        await asyncio.sleep(0.3)
+        assert not first.done()
+        workspace.land("patients/patients.csv", "mrn,name\n1,Ada\n")
+        return await asyncio.wait_for(first, 60)
+
+    event = asyncio.run(files_land_while_it_waits())
+    assert event.payload == {"found": {"files": 1, "bytes": 15}}
+    assert resumed(workspace, event.payload) == {"files": 1, "bytes": 15}
+
+
+def test_the_triggerer_is_not_held_up_by_a_look(workspace: Workspace, monkeypatch: pytest.MonkeyPatch) -> None:
+    _, trigger = deferred(workspace)
+    looking, go_on = threading.Event(), threading.Event()
+
+    def slow(_: Any) -> Any:
+        looking.set()
+        assert go_on.wait(60)
+        return {"files": 1, "bytes": 1}, "a look at a very large folder"
+
+    monkeypatch.setattr(trigger, "_look", slow)
+
+    async def other_work_goes_on() -> Any:
+        first = asyncio.ensure_future(anext(trigger.run()))
+        while not looking.is_set():
+            await asyncio.sleep(0.01)
+        go_on.set()  # reached only if the loop is free during the look
+        return await asyncio.wait_for(first, 60)
+
+    assert asyncio.run(other_work_goes_on()).payload["found"] == {"files": 1, "bytes": 1}
+
+
+def test_the_sensor_waits_only_for_the_chosen_tables(heartbeats: Workspace) -> None:
+    shutil.rmtree(heartbeats.folder / "landing" / "patients")
+    (heartbeats.folder / "landing" / "patients").mkdir()
+    _, trigger = deferred(heartbeats, {"tables": ["patients_bronze"]})
+    assert trigger.tables == ["patients_bronze"]
+
+
+def test_the_sensor_skips_a_run_without_files(workspace: Workspace) -> None:
+    from airflow.sdk.bases.operator import TRIGGER_FAIL_REPR, TriggerFailureReason
+    from airflow.sdk.exceptions import AirflowSkipException, TaskDeferralError
+
+    sensor = task_of(workspace, "wait_for_files")
+    for reason, raised in [(TriggerFailureReason.TRIGGER_TIMEOUT, AirflowSkipException), ("x", TaskDeferralError)]:
+        with pytest.raises(raised):
+            sensor.resume_execution(TRIGGER_FAIL_REPR, {"error": reason}, context_of(sensor))
+
+
+@pytest.mark.parametrize(
+    ("kind", "form"),
+    [
+        ("backfill", {}),
+        ("manual", {"from": "2024-03-01T00:00:00Z", "to": "2024-03-02T00:00:00Z"}),
+        ("manual", {"mode": "full-refresh"}),
+    ],
+)
+def test_a_run_that_makes_something_again_waits_for_no_files(workspace: Workspace, kind: str, form: Any) -> None:
+    assert look(workspace, kind, form) is None
+
+
+def test_a_missing_landing_folder_is_no_quiet_day(workspace: Workspace) -> None:
+    from airflow.sdk.exceptions import AirflowFailException
+
+    _, trigger = deferred(workspace)
+    shutil.rmtree(workspace.folder / "landing" / "recordings")
+    with pytest.raises(AirflowFailException, match=r"landing/recordings does not exist(.|\n)*help:"):
+        look(workspace)
+    event = asyncio.run(anext(trigger.run()))
+    with pytest.raises(AirflowFailException, match=r"landing/recordings does not exist(.|\n)*help:"):
+        resumed(workspace, event.payload)
+
+
+# --- a job -----------------------------------------------------------------------------------------------------------
+
+FAILED = {
+    "code": "SG207", "exit_code": 2, "message": "a.json is not JSON",
+    "table": "recordings_bronze", "file": "/in/a.json", "line": 3, "cause": "it begins with a comma",
+    "hint": "repair it",
+}  # fmt: skip
+
+
+def run(job: SluicegateJob, kind: str = "scheduled", form: Any = None) -> Any:
+    """What the task returns in a run of some kind."""
+    return job.execute(context_of(job, kind, form))
+
+
+@pytest.fixture
+def submit(heartbeats: Workspace, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], SluicegateJob]:
+    """Makes a bronze job, for which there is work, and whose spark-submit is a shell script."""
+
+    def make(script: str) -> SluicegateJob:
+        monkeypatch.setattr(java, "java", lambda: "/usr/bin/java")
+        monkeypatch.setattr(java, "java_version", lambda _: "17")
+        monkeypatch.setattr(configuration, "spark_conf", lambda _, **__: {"spark.app.id": "fake"})
+        monkeypatch.setenv("AIRFLOW_CONN_SPARK_DEFAULT", '{"conn_type": "spark", "host": "local[2]"}')
+        program = heartbeats.folder / "spark-submit"
+        program.write_text(f"#!/bin/sh\n{script}\n")
+        program.chmod(0o755)
+        job = job_of(heartbeats)
+        job._spark_binary = str(program)
+        job.application_args = ["--pipeline", "heart_rate"]
+        return job
+
+    return make
+
+
+def test_a_jobs_report_is_what_the_task_returns(submit: Callable[[str], SluicegateJob]) -> None:
+    report = {"pipeline": "heart_rate", "layer": "bronze", "tables": []}
+    assert run(submit(f"echo working\necho '{REPORT} {json.dumps(report)}'")) == report
+
+
+@pytest.mark.parametrize(("exit_code", "again"), [(2, False), (3, False), (1, True)])
+def test_a_failure_is_the_jobs_own_sentence(
+    submit: Callable[[str], SluicegateJob], exit_code: int, again: bool
+) -> None:
+    from airflow.sdk.exceptions import AirflowException, AirflowFailException
+
+    facts = FAILED | {"exit_code": exit_code}
+    with pytest.raises(AirflowException) as raised:
+        run(submit(f"echo '{ERROR} {json.dumps(facts)}'\nexit {exit_code}"))
+    assert isinstance(raised.value, AirflowFailException) is not again
+    assert str(raised.value).splitlines() == [
+        "error[SG207]: a.json is not JSON",
+        "  --> table recordings_bronze, /in/a.json:3",
+        "  cause: it begins with a comma",
+        "  help: repair it",
+    ]
+
+
+def test_a_job_that_dies_is_told_with_its_last_words(submit: Callable[[str], SluicegateJob]) -> None:
+    from airflow.sdk.exceptions import AirflowException
+
+    with pytest.raises(AirflowException) as raised:
+        run(submit("echo out of memory\nkill -9 $$"))
+    assert str(raised.value) == (
+        "the bronze job of heart_rate ended with exit code -9, having said:\n    out of memory"
+    )
+
+
+def test_an_idle_layer_starts_nothing(submit: Callable[[str], SluicegateJob], heartbeats: Workspace) -> None:
+    job = submit(f"touch {heartbeats.folder}/started")
+    shutil.rmtree(heartbeats.folder / "landing")
+    for folder in ("recordings", "patients"):
+        (heartbeats.folder / "landing" / folder).mkdir(parents=True)
+    assert run(job) is None
+    assert not (heartbeats.folder / "started").exists()
+
+
+class NoEvents:
+    """What Airflow knows of assets that nobody has told it of."""
+
+    def __getitem__(self, _about: Any) -> NoEvents:
+        return self
+
+    def ascending(self, _wanted: bool) -> NoEvents:
+        return self
+
+    def limit(self, _count: int) -> list[Any]:
+        return []
+
+
+def test_an_idle_layer_tells_of_what_a_killed_run_committed(
+    submit: Callable[[str], SluicegateJob], workspace: Workspace
+) -> None:
+    records(workspace, "recordings_bronze", [1, 2], run_id="killed")
+    job = submit(f"touch {workspace.folder}/started")
+    for file in workspace.folder.glob("landing/*/*"):
+        file.unlink()
+    context = context_of(job)
+    context["inlet_events"] = NoEvents()
+    assert job.execute(context) is None
+    assert not (workspace.folder / "started").exists()
+    assert [about.name for about in job.outlets] == ["heart_rate.recordings_bronze"]
+    (told,) = (context["outlet_events"][about].extra for about in job.outlets)
+    assert (told["rows"], told["run_id"]) == (2, "killed")
+
+
+def test_no_java_is_a_sentence_and_final(heartbeats: Workspace, monkeypatch: pytest.MonkeyPatch) -> None:
+    from airflow.sdk.exceptions import AirflowFailException
+
+    def none() -> str:
+        raise JavaMissing("Spark needs Java 17 or newer, and there is none", hint="install one")
+
+    monkeypatch.setattr(java, "java", none)
+    with pytest.raises(AirflowFailException, match="needs Java 17"):
+        run(job_of(heartbeats))
+
+
+def test_killing_a_task_ends_all_that_it_started(submit: Callable[[str], SluicegateJob], heartbeats: Workspace) -> None:
+    said = heartbeats.folder / "child"
+    job = submit(f"sleep 60 &\necho $! > {said}.tmp; mv {said}.tmp {said}\nwait")
+    failed: list[BaseException] = []
+
+    def execute() -> None:
+        try:
+            run(job)
+        except Exception as error:
+            failed.append(error)
+
+    thread = Thread(target=execute)
+    thread.start()
+    until = time.monotonic() + 30
+    while not said.exists():
+        assert time.monotonic() < until
+        time.sleep(0.05)
+    child = psutil.Process(int(said.read_text()))
+    job.on_kill()
+    thread.join(timeout=30)
+    assert not thread.is_alive()
+    assert failed
+    with contextlib.suppress(psutil.NoSuchProcess):
+        while child.is_running() and child.status() != psutil.STATUS_ZOMBIE:
+            assert time.monotonic() < until, "the program that the job started is still there"
+            time.sleep(0.05)
+
+
+# --- retries and notifiers -------------------------------------------------------------------------------------------
+
+NOTIFY = """
+notify:
+  - notifier: airflow.providers.smtp.notifications.smtp.SmtpNotifier
+    arguments: {to: [data@example.org], smtp_conn_id: mail, subject: "{{ dag.dag_id }} failed"}
+  - {when: success, notifier: airflow.providers.smtp.notifications.smtp.SmtpNotifier, arguments: {to: a@example.org}}
+database:"""
+
+
+def test_a_job_is_tried_again_ever_later_and_ends_some_time(workspace: Workspace) -> None:
+    from datetime import timedelta
+
+    for layer in ("bronze", "silver", "gold"):
+        job = job_of(workspace, layer)
+        assert (job.retries, job.retry_delay, job.retry_exponential_backoff) == (3, timedelta(seconds=30), 3.0)
+        assert job.max_retry_delay == timedelta(minutes=10)
+    ends = {task.task_id: task.execution_timeout for task in dag_of(workspace).tasks}
+    # The first two may wait for long, for a person and for files, and have limits of their own for that.
+    assert [name for name, limit in ends.items() if limit != timedelta(hours=2)] == ["check_request", "wait_for_files"]
+
+
+def test_a_run_that_failed_is_not_green(workspace: Workspace) -> None:
+    """With fail_fast Airflow skips what follows a failed task, and a run whose last task is skipped counts as good."""
+    assert dag_of(workspace).fail_fast is False
+
+
+def test_the_definition_says_who_is_told(workspace: Workspace) -> None:
+    from airflow.providers.smtp.notifications.smtp import SmtpNotifier
+
+    assert (dag_of(workspace).on_failure_callback, dag_of(workspace).on_success_callback) == (None, None)
+    workspace.edit("pipeline.yaml", "\ndatabase:", NOTIFY)
+    failed: Any = dag_of(workspace).on_failure_callback
+    succeeded: Any = dag_of(workspace).on_success_callback
+    assert [type(one) for one in (*failed, *succeeded)] == [SmtpNotifier, SmtpNotifier]
+    assert (failed[0].to, failed[0].smtp_conn_id) == (["data@example.org"], "mail")
+    assert succeeded[0].to == "a@example.org"
+
+
+@pytest.mark.parametrize(
+    ("notify", "told"),
+    [
+        ("{notifier: no.such.Notifier}", "No module named 'no'"),
+        ("{notifier: airflow.sdk.DAG}", "it is not a notifier of Airflow"),
+        ("{notifier: airflow.providers.smtp.notifications.smtp.SmtpNotifier}", "missing 1 required .* 'to'"),
+        ("{notifier: SmtpNotifier}", "SmtpNotifier is not the path of a class"),
+        ("{notifier: a.B, arguments: {smtp: {password: x}}}", "password is a secret by its name"),
+        ("{notifier: a.B, arguments: {slack_token: x}}", "slack_token is a secret by its name"),
+        ("{notifier: a.B, on: failure}", "there is no field"),
+        ("{notifier: a.B, when: late}", "allowed are failure and success"),
+    ],
+)
+def test_a_notifier_that_cannot_be_used_is_a_mistake(workspace: Workspace, notify: str, told: str) -> None:
+    from airflow.sdk.exceptions import AirflowFailException
+
+    from sluicegate.airflow.dag import medallion_dags
+
+    workspace.edit("pipeline.yaml", "\ndatabase:", f"\nnotify: [{notify}]\ndatabase:")
+    task: Any
+    (task,) = medallion_dags(workspace.settings)["heart_rate"].tasks
+    with pytest.raises(AirflowFailException, match=told):
+        task.execute({})
+
+
+@pytest.mark.parametrize(("old", "told"), [("event_time: time", 1), ("smtp_conn_id: mail", 0)])
+def test_whoever_is_told_of_failures_is_told_of_mistakes(workspace: Workspace, old: str, told: int) -> None:
+    from sluicegate.airflow.dag import medallion_dags
+
+    workspace.edit("pipeline.yaml", "\ndatabase:", NOTIFY)
+    workspace.edit("pipeline.yaml", old, old.replace("time:", "tiem:").replace("smtp_conn_id", "smtp"))
+    dag = medallion_dags(workspace.settings)["heart_rate"]
+    assert dag.task_ids == ["definition_has_mistakes"]
+    failed: Any = dag.on_failure_callback
+    assert len(failed or ()) == told

@@ -1,0 +1,113 @@
+"""The note of a run, as it is put together from what its tasks returned; that Airflow takes it, e2e tests show."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import pytest
+
+from sluicegate.flow import report
+from sluicegate.flow.report import RunReport, TableReport
+from tests.unit.airflow.test_dag import airflow_home as airflow_home
+
+pytestmark = [pytest.mark.unit, pytest.mark.usefixtures("airflow_home")]
+
+KINDS = {
+    "check_request": "CheckRequest", "wait_for_files": "LandedFilesSensor", "bronze": "SluicegateJob",
+    "silver": "SluicegateJob", "gold": "SluicegateJob", "account": "Account",
+}  # fmt: skip
+ASKED = "makes [2020-01-01 00:00:00, 2020-01-02 00:00:00) again in silver, and gold follows, besides what is new"
+
+
+def told(results: dict[str, Any]) -> list[str]:
+    from sluicegate.airflow.run_note import note
+
+    return note(results, KINDS).splitlines()
+
+
+def silver(*tables: TableReport) -> dict[str, Any]:
+    return RunReport("heart_rate", "silver", list(tables)).as_dict()
+
+
+def test_a_backfill_says_what_it_rebuilt() -> None:
+    again = TableReport(
+        "recordings_enriched", "silver", state="again", read=4, written=1, quarantined=3, inserted=0, deleted=2,
+        expectations={"valid_heartrate": {"passed": 1, "failed": 3}}, seconds=2.04,
+        samples=[{"row": {"mrn": 7}, "file": "a.json", "rules": ["valid_heartrate"]}],
+    )  # fmt: skip
+    found = told(
+        {
+            "check_request": ASKED,
+            "silver": silver(TableReport("patients", "silver"), again),
+            "account": [
+                {"table": "recordings_enriched", "quarantined": 3, "waits": "2 rows of recordings_bronze wait"},
+                {"table": "patients", "quarantined": 0},
+            ],
+        }
+    )
+    assert found == [
+        f"**This run {ASKED}**",
+        "",
+        "- silver recordings_enriched 4 read = 1 written + 3 quarantined + 0 dropped + 0 duplicates 2.0 s; "
+        "0 rows came, 0 rows changed, 2 rows went; valid_heartrate: 3 of 4 rows failed",
+        "- recordings_enriched: 3 rows stand in quarantine",
+        "- recordings_enriched is behind: 2 rows of recordings_bronze wait",
+        "",
+        "Every file and every record that was taken in is accounted for.",
+    ]
+
+
+def test_a_run_that_failed_says_what_it_was_for() -> None:
+    assert told({"check_request": "takes in what is new"}) == ["**This run takes in what is new**"]
+    assert told({}) == []
+
+
+@pytest.mark.parametrize(("chosen", "word"), [("Approve", "approved"), ("Reject", "rejected")])
+def test_a_full_refresh_says_what_was_answered(chosen: str, word: str) -> None:
+    assert word in told({"check_request": {"chosen_options": [chosen], "params_input": {}}})[0]
+
+
+def test_a_note_is_never_longer_than_airflow_keeps_nor_has_what_a_database_refuses() -> None:
+    tables = [TableReport(f"t{i}", "silver", state="rebuilt", why="x\x00" * i, read=i) for i in range(60)]
+    found = "\n".join(told({"check_request": ASKED, "silver": silver(*tables)}))
+    assert 900 < len(found) <= 1000
+    assert found.endswith("…")
+    assert "\x00" not in found
+
+
+@pytest.mark.parametrize("beyond", [-1, 0, 1])
+def test_a_note_is_whole_up_to_the_LONGEST_and_has_whole_lines_beyond(
+    monkeypatch: pytest.MonkeyPatch, beyond: int
+) -> None:
+    from sluicegate.airflow import run_note
+
+    results = {"check_request": ASKED, "account": [{"table": f"t{i}", "quarantined": i} for i in (1, 2)]}
+    whole = told(results)
+    monkeypatch.setattr(run_note, "LONGEST", len("\n".join(whole)) - beyond)
+    found = told(results)
+    assert found == (whole if beyond <= 0 else [*whole[:-1], "…"])
+    # All that there is room for, with the sign that there is more.
+    monkeypatch.setattr(run_note, "LONGEST", len("\n".join([*whole[:3], "…"])) - beyond)
+    assert told(results) == [*(whole[:3] if beyond <= 0 else whole[:2]), "…"]
+
+
+@pytest.mark.parametrize("beyond", [-1, 0, 1])
+def test_a_run_that_was_asked_for_more_than_a_note_holds_has_a_note_that_begins_as_ours(beyond: int) -> None:
+    from sluicegate.airflow.run_note import BEGINS, LONGEST
+
+    asked = "x" * (LONGEST - len(BEGINS) - len("**") + beyond)
+    [found] = told({"check_request": asked})
+    whole = f"{BEGINS}{asked}**"
+    assert found == (whole if beyond <= 0 else f"{whole[: LONGEST - 1]}…")
+    assert len(found) == min(LONGEST + beyond, LONGEST)
+
+
+@pytest.mark.parametrize("beyond", [-1, 0, 1])
+def test_so_many_files_are_SHOWN_and_all_are_counted(beyond: int) -> None:
+    count = report.SHOWN + beyond
+    files = {f"f{number}.json": f"why {number}" for number in range(count)}
+    for field in ("failed", "refused"):
+        heading, *named = TableReport("t", "bronze", **{field: files}).remarks()  # type: ignore[arg-type]
+        assert re.findall(r"\d+", heading) == [str(count)]
+        assert named == [f"           {path}: {why}" for path, why in files.items()][: min(count, report.SHOWN)]

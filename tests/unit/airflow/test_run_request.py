@@ -1,0 +1,268 @@
+"""What each kind of run starts: the exact spark-submit command of each task, and what is refused before any."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from sluicegate.errors import (
+    AccountingError,
+    ExpectationFailed,
+    JavaMissing,
+    JobFailed,
+    LakeLocked,
+    SchemaMismatch,
+    SluicegateError,
+)
+from sluicegate.lake.lock import pipeline_lock, turn
+from sluicegate.spark import class_archive, jars, submit
+from sluicegate.spark import java as spark_java
+from tests.conftest import ROOT, Workspace
+from tests.support.airflow_runs import context_of
+from tests.unit.airflow.test_dag import airflow_home as airflow_home
+from tests.unit.airflow.test_dag import dag_of, job_of, task_of
+
+if TYPE_CHECKING:
+    from sluicegate.airflow.operators.submit import SluicegateJob
+
+pytestmark = [pytest.mark.unit, pytest.mark.usefixtures("airflow_home")]
+
+LAYERS = ("bronze", "silver", "gold")
+DAY = (datetime(2024, 3, 1, tzinfo=UTC), datetime(2024, 3, 2, tzinfo=UTC))
+INTERVAL = ["--mode=interval", "--from=2024-03-01T00:00:00+00:00", "--to=2024-03-02T00:00:00+00:00"]
+TABLES = "--tables=patients_bronze,patients"
+FULL = ["--mode=full-refresh"]
+
+
+@pytest.fixture
+def a_machine(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A machine with Java, jars and archive, whichever this one has."""
+    monkeypatch.setattr(spark_java, "java", lambda: "/usr/bin/java")
+    monkeypatch.setattr(spark_java, "java_version", lambda _: "17")
+    monkeypatch.setattr(jars, "found", lambda **_: [Path("/jars/delta-spark.jar"), Path("/jars/delta-storage.jar")])
+    monkeypatch.setattr(class_archive, "usable_archive", lambda: (Path("/jars/spark.jsa"), ""))
+    # A task sets the variable of a missing connection in its own process, which here is that of all tests.
+    monkeypatch.setenv("AIRFLOW_CONN_SPARK_DEFAULT", "")
+    monkeypatch.delenv("AIRFLOW_CONN_SPARK_DEFAULT")
+
+
+def command_of(workspace: Workspace, job: SluicegateJob, kind: str = "scheduled", form: Any = None, **run: Any) -> Any:
+    """What a task would start in a run, its templates rendered by Airflow in the context that Airflow gives it."""
+    from sluicegate.airflow.run_request import asked
+
+    context = context_of(job, kind, form, **run)
+    job.render_template_fields(context)
+    job.prepare(asked(workspace.definition, context))
+    return job._get_hook()._build_spark_submit_command(job.application)
+
+
+# --- the command -----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.usefixtures("a_machine")
+@pytest.mark.parametrize(
+    ("connection", "master"),
+    [
+        (None, "local[2]"),
+        ("spark://spark-master:7077", "spark://spark-master:7077"),
+        ('{"conn_type": "spark", "host": "local[4]"}', "local[4]"),
+    ],
+    ids=["none", "standalone", "local"],
+)
+def test_the_command_is_that_of_the_command_line(
+    workspace: Workspace, monkeypatch: pytest.MonkeyPatch, connection: str | None, master: str
+) -> None:
+    if connection:
+        monkeypatch.setenv("AIRFLOW_CONN_SPARK_DEFAULT", connection)
+    command = command_of(workspace, job_of(workspace))
+    settings = replace(workspace.settings, master=master)
+    facts = '{"dag_id": "heart_rate", "run_id": "scheduled__2026-11-21T11:45:00+00:00", "try": 1}'
+    wanted = submit.submit_command("bronze", "heart_rate", settings, ["--run-info", facts])
+    assert command == wanted
+    assert command[:3] == [str(spark_java.spark_home() / "bin" / "spark-submit"), "--master", master]
+
+
+@pytest.mark.usefixtures("a_machine")
+@pytest.mark.parametrize(
+    ("kind", "run", "wanted"),
+    [
+        ("scheduled", {}, {}),
+        ("manual", {}, {}),
+        ("manual", {"dated": False}, {}),
+        ("manual", {"dated": False, "form": {"mode": "auto", "from": None, "tables": None}}, {}),
+        ("asset_triggered", {"dated": False}, {}),
+        ("asset_materialization", {"dated": False}, {}),
+        ("backfill", {"interval": DAY}, {"silver": INTERVAL}),
+        # A run that a backfill makes anew keeps its id.
+        ("backfill", {"interval": DAY, "run_id": "scheduled__2024-03-01T00:00:00+00:00"}, {"silver": INTERVAL}),
+        ("backfill", {"interval": DAY, "form": {"mode": "auto", "max_files": 5}},
+         {"bronze": ["--max-files=5"], "silver": INTERVAL}),
+        ("manual", {"dated": False, "form": {"from": "2024-03-01T00:00:00Z", "to": "2024-03-02T01:00:00+01:00"}},
+         {"silver": INTERVAL}),
+        ("manual", {"form": {"mode": "full-refresh"}}, dict.fromkeys(LAYERS, FULL)),
+        ("manual", {"form": {"tables": ["patients_bronze", "patients"], "max_files": 2}},
+         {"silver": [TABLES], "gold": [TABLES], "bronze": [TABLES, "--max-files=2"]}),
+    ],
+    ids=["scheduled", "manual", "manual-undated", "form-as-it-is", "asset", "materialize", "backfill", "reprocess",
+         "backfill-few-files", "interval", "full-refresh", "tables"],
+)  # fmt: skip
+def test_what_each_kind_of_run_starts(
+    workspace: Workspace, kind: str, run: dict[str, Any], wanted: dict[str, list[str]]
+) -> None:
+    for layer in LAYERS:
+        command = command_of(workspace, job_of(workspace, layer), kind, **run)
+        run_id = run.get("run_id", f"{kind}__2026-11-21T11:45:00+00:00")
+        facts = json.dumps({"dag_id": "heart_rate", "run_id": run_id, "try": 1})
+        given = ["--run-info", facts, *wanted.get(layer, [])]
+        assert command == submit.submit_command(layer, "heart_rate", workspace.settings, given)
+
+
+@pytest.mark.usefixtures("a_machine")
+def test_a_run_by_hand_has_any_id(workspace: Workspace) -> None:
+    odd = 'Ada\'s "second" <try>'
+    command = command_of(workspace, job_of(workspace, "gold"), "manual", dated=False, run_id=odd, attempt=2)
+    assert command[-11:-1] == [
+        str(ROOT / "spark_jobs" / "gold.py"), "--pipeline", "heart_rate",
+        "--lake", str(workspace.folder / "lake"), "--landing", str(workspace.folder / "landing"),
+        "--pipelines", str(workspace.folder / "pipelines"), "--run-info",
+    ]  # fmt: skip
+    assert json.loads(command[-1]) == {"dag_id": "heart_rate", "run_id": odd, "try": 2}
+
+
+@pytest.mark.usefixtures("a_machine")
+def test_settings_of_the_dag_win(workspace: Workspace) -> None:
+    job = job_of(workspace)
+    job.conf = {"spark.sql.shuffle.partitions": "7"}
+    command = command_of(workspace, job)
+    assert command.count("spark.sql.shuffle.partitions=7") == 1
+    assert sum(part.startswith("spark.sql.shuffle.partitions=") for part in command) == 1
+
+
+# --- what is refused -------------------------------------------------------------------------------------------------
+
+
+def check(workspace: Workspace, kind: str, form: Any = None, **run: Any) -> Any:
+    task = task_of(workspace, "check_request")
+    return task.execute(context_of(task, kind, form, **run))
+
+
+@pytest.mark.parametrize(
+    ("kind", "form", "told"),
+    [
+        ("backfill", {"mode": "incremental"}, "the form asks for the mode incremental"),
+        ("backfill", {"mode": "full-refresh"}, "the form asks for the mode full-refresh"),
+        ("backfill", {"from": "2024-03-01T00:00:00Z"}, "the form asks for an interval of its own"),
+        ("backfill", {"tables": ["patients"]}, "no silver table of patients has an event_time"),
+        ("manual", {"mode": "interval"}, "an interval has both ends"),
+        ("manual", {"from": "2024-03-01T00:00:00Z"}, "an interval has both ends"),
+        ("manual", {"mode": "full-refresh", "max_files": 3}, "a full refresh reads all files"),
+    ],
+)
+def test_what_makes_no_sense_is_refused_in_the_first_task(
+    workspace: Workspace, kind: str, form: dict[str, Any], told: str
+) -> None:
+    from airflow.sdk.exceptions import AirflowFailException
+
+    with pytest.raises(AirflowFailException, match=told) as raised:
+        check(workspace, kind, form)
+    assert "help:" in str(raised.value)
+
+
+def test_a_backfill_that_would_change_nothing_fails(workspace: Workspace) -> None:
+    from airflow.sdk.exceptions import AirflowFailException
+
+    workspace.edit("pipeline.yaml", "    event_time: time\n", "")
+    assert check(workspace, "scheduled") == "takes in what is new"
+    with pytest.raises(AirflowFailException, match="no silver table of heart_rate has an event_time"):
+        check(workspace, "backfill")
+
+
+@pytest.mark.parametrize(
+    "form",
+    [{"mode": "sideways"}, {"tables": ["no_such_table"]}, {"tables": "patients"}, {"max_files": 0}, {"from": 2024}],
+)
+def test_airflow_refuses_what_the_form_cannot_hold(workspace: Workspace, form: dict[str, Any]) -> None:
+    from airflow.sdk.exceptions import ParamValidationError
+
+    with pytest.raises(ParamValidationError):
+        check(workspace, "manual", form)
+
+
+def test_each_field_of_the_form_is_explained(workspace: Workspace) -> None:
+    params = dag_of(workspace).params
+    assert list(params) == ["mode", "from", "to", "tables", "max_files"]
+    for name in params:
+        schema = params.get_param(name).schema
+        assert schema["title"]
+        assert schema["description_md"].endswith(".")
+    assert params.get_param("tables").schema["items"]["enum"] == [
+        "recordings_bronze", "patients_bronze", "patients", "recordings_enriched", "daily_patient_avg"
+    ]  # fmt: skip
+
+
+# --- what starts nothing ---------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def no_java(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Ends a job where it would start Spark."""
+
+    def java() -> str:
+        raise JavaMissing("here Spark would be started")
+
+    monkeypatch.setattr(spark_java, "java", java)
+
+
+def starts(workspace: Workspace, layer: str, kind: str, form: Any = None) -> bool:
+    from airflow.sdk.exceptions import AirflowFailException
+
+    job = job_of(workspace, layer)
+    try:
+        return job.execute(context_of(job, kind, form, interval=DAY)) is not None
+    except AirflowFailException as error:
+        return "here Spark would be started" in str(error)
+
+
+@pytest.mark.usefixtures("no_java")
+def test_an_interval_is_made_again_though_nothing_is_new(workspace: Workspace) -> None:
+    assert [starts(workspace, layer, "scheduled") for layer in LAYERS] == [False, False, False]
+    assert [starts(workspace, layer, "backfill") for layer in LAYERS] == [False, True, False]
+    full = {"mode": "full-refresh"}
+    assert [starts(workspace, layer, "manual", full) for layer in LAYERS] == [True, True, True]
+    full["tables"] = ["patients"]  # type: ignore[assignment]
+    assert [starts(workspace, layer, "manual", full) for layer in LAYERS] == [False, True, False]
+
+
+@pytest.mark.usefixtures("no_java")
+def test_only_what_the_chosen_tables_wait_for_counts(heartbeats: Workspace) -> None:
+    assert starts(heartbeats, "bronze", "manual", {"tables": ["patients_bronze"]})
+    assert not starts(heartbeats, "bronze", "manual", {"tables": ["patients"]})
+
+
+@pytest.mark.usefixtures("no_java")
+def test_two_runs_do_not_meet(heartbeats: Workspace) -> None:
+    from airflow.sdk.exceptions import AirflowRescheduleException
+
+    # Another task has its turn, though its job has not got as far as the lock; or the command line has the lock.
+    for another in (turn, pipeline_lock):
+        with another(heartbeats.lake, "a backfill"), pytest.raises(AirflowRescheduleException):
+            starts(heartbeats, "bronze", "scheduled")
+        assert starts(heartbeats, "bronze", "scheduled")
+
+
+# --- what is tried again ---------------------------------------------------------------------------------------------
+
+
+def test_what_a_retry_cannot_change_is_final() -> None:
+    from airflow.sdk.exceptions import AirflowFailException
+
+    from sluicegate.airflow.run_request import failure
+
+    final = [ExpectationFailed("x"), AccountingError("x"), SchemaMismatch("x")]
+    again = [SluicegateError("x"), JobFailed("x"), LakeLocked("x")]
+    assert [isinstance(failure(error), AirflowFailException) for error in final + again] == [True] * 3 + [False] * 3

@@ -1,0 +1,210 @@
+"""What a run is to do, decided on histories of real Delta tables that delta-rs wrote. No Spark."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from deltalake import CommitProperties, DeltaTable, Transaction, write_deltalake
+
+from sluicegate.errors import SluicegateError
+from sluicegate.flow import batch as flow_batch
+from sluicegate.flow.delivery import Delivery
+from sluicegate.flow.model import Flow, Progress
+from sluicegate.flow.progress import progress
+from sluicegate.flow.report import TableReport
+from sluicegate.lake import log, offsets
+from sluicegate.silver import reprocess
+from sluicegate.silver.evaluate import Judge
+from tests.conftest import Workspace
+
+pytestmark = pytest.mark.unit
+
+ROWS = pa.table({"id": [1, 2, 3]})
+
+
+class History:
+    """A source, a lookup, and a target that is filled from both; ``run`` commits as a run would."""
+
+    def __init__(self, folder: Path, **about: Any) -> None:
+        self.source, self.lookup, self.target = (str(folder / name) for name in ("source", "lookup", "target"))
+        self.way = Flow("silver", "target", self.source, self.target, **about)
+
+    def add(self, uri: str = "", mode: Any = "append") -> None:
+        write_deltalake(uri or self.source, ROWS, mode=mode)
+
+    def now(self, **about: Any) -> Progress:
+        return progress(replace(self.way, **about))
+
+    def run(self, uri: str = "", **facts: Any) -> Progress:
+        """Commits what a run that does ``now`` would say, in the target or a table beside it."""
+        now = self.now()
+        ours = {"until": now.until, "inputs": dict(now.stamps), "fingerprint": self.way.fingerprint,
+                "seen": now.seen, "restores": now.restores, **facts}  # fmt: skip
+        metadata = {"userMetadata": json.dumps({log.METADATA: ours})}
+        mark = [Transaction(now.app_id, now.until)] if not uri else []
+        properties = CommitProperties(custom_metadata=metadata, app_transactions=mark)
+        write_deltalake(uri or self.target, ROWS, mode="append", commit_properties=properties)
+        return now
+
+
+def made(folder: Path, **about: Any) -> History:
+    """One that has been run once."""
+    history = History(folder, **about)
+    history.add()
+    for uri in history.way.inputs.values():
+        history.add(uri)
+    history.run()
+    assert history.now().kind == "idle"
+    return history
+
+
+def test_nothing_to_read_and_the_first_run(tmp_path: Path) -> None:
+    history = History(tmp_path, inputs={"l": str(tmp_path / "lookup")})
+    assert (history.now().kind, history.now().why) == ("blocked", "source has no rows yet")
+    history.add()
+    assert history.now().kind == "blocked"
+    history.add(history.lookup)
+    now = history.run()
+    assert (now.kind, now.since, now.until, now.seen) == ("whole", -1, 0, -1)
+    assert history.now().kind == "idle"
+
+
+def test_what_came_after_the_mark_is_taken(tmp_path: Path) -> None:
+    history = made(tmp_path)
+    for _ in range(3):
+        history.add()
+    now = history.run()
+    assert (now.kind, now.since, now.until, now.again) == ("incremental", 0, 3, False)
+    assert history.now().kind == "idle"
+    assert history.now().anew().kind == "whole"
+
+
+@pytest.mark.parametrize(
+    ("about", "why"),
+    [({"fingerprint": "b"}, "its definition changed"), ({"key": "b"}, "the key of its pseudonyms changed"),
+     ({"fingerprint": ""}, ""), ({"fingerprint": "a"}, "")],
+)  # fmt: skip
+def test_another_definition_or_key_makes_it_again(tmp_path: Path, about: dict[str, Any], why: str) -> None:
+    history = made(tmp_path, fingerprint="a")
+    assert (history.now(**about).kind, history.now(**about).why) == ("whole" if why else "idle", why)
+
+
+def test_rows_that_went_or_were_replaced(tmp_path: Path) -> None:
+    """Who knows which records its rows were made of applies these again; any other is made again whole."""
+    history = made(tmp_path)
+    history.add()
+    DeltaTable(history.source).delete("id = 1")
+    why = "source was changed by DELETE in version 2"
+    assert (history.now().kind, history.now().why) == ("whole", why)
+    assert (history.now(signed=True).kind, history.now(signed=True).why) == ("incremental", "")
+    known = history.now(by_record=True)
+    assert (known.kind, known.why, known.revised, known.again) == ("incremental", why, True, True)
+    history.add(mode="overwrite")
+    for about in ({}, {"signed": True}, {"by_record": True}):
+        assert history.now(**about).kind == "whole"
+
+
+def test_another_source_in_its_place(tmp_path: Path) -> None:
+    history = made(tmp_path)
+    Path(history.source).rename(tmp_path / "former")
+    history.add()
+    assert (history.now().kind, history.now().why) == ("whole", "source is not the table that it was filled from")
+    with pytest.raises(SluicegateError, match="cannot go on"):
+        history.now(rebuildable=False)
+
+
+def test_a_source_that_is_older_than_what_was_taken(tmp_path: Path) -> None:
+    history = made(tmp_path)
+    history.add()
+    history.run()
+    (Path(history.source) / "_delta_log" / f"{1:020}.json").unlink()
+    with pytest.raises(SluicegateError, match="older than what was taken"):
+        history.now()
+
+
+def test_a_log_that_tells_nothing_and_a_restore(tmp_path: Path) -> None:
+    history = made(tmp_path)
+    history.add()
+    history.run()
+    DeltaTable(history.target).restore(0)
+    assert (history.now().kind, history.now().why) == ("whole", "it was restored in version 2")
+    bronze = history.now(rebuildable=False)
+    assert (bronze.kind, bronze.since, bronze.until) == ("incremental", 0, 1)
+    DeltaTable(history.target).create_checkpoint()
+    for version in range(2):
+        (Path(history.target) / "_delta_log" / f"{version:020}.json").unlink()
+    assert history.now().kind == "whole"
+
+
+@pytest.mark.parametrize("followed", [True, False])
+def test_a_lookup_that_changed_is_followed_or_read_whole(tmp_path: Path, followed: bool) -> None:
+    names = frozenset({"l"} if followed else ())
+    lookups = {"l": str(tmp_path / "lookup")}
+    history = made(tmp_path, inputs=lookups, followed=names, by_record=True)
+    history.add(history.lookup)
+    now = history.now()
+    assert (now.kind, now.why) == ("incremental" if followed else "whole", "l changed")
+    assert dict(now.changed) == ({"l": 0} if followed else {})
+    as_of_run = history.now(followed=frozenset(), as_of_run=frozenset({"l"}))
+    assert as_of_run.kind == "idle"
+    retried = history.now(followed=frozenset(), as_of_run=frozenset({"l"}), retries=True)
+    assert (retried.kind, retried.retry, retried.again) == ("incremental", True, True)
+
+
+def test_a_run_that_was_stopped_in_the_middle_is_made_up_for(tmp_path: Path) -> None:
+    beside = str(tmp_path / "target_quarantine")
+    history = made(tmp_path, by_record=True, beside=(beside,))
+    history.run(beside, op="x", step="enter", mode="incremental")
+    stopped = history.now()
+    assert (stopped.kind, stopped.repair) == ("incremental", True)
+    history.run(op="x")
+    assert history.now().kind == "idle"
+    history.run(beside, op="y", step="enter", mode="whole")
+    assert (history.now().kind, history.now().why) == ("whole", "a run that made it again was stopped")
+    history.run(op="y", leaves=["target_quarantine"])
+    assert history.now().repair  # what it was to take away beside is still there
+    history.run(beside, op="y", step="leave", seen=1)  # it began before the commit of the table
+    assert not history.now().repair
+
+
+# --- a table that others wrote meanwhile -----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("commits", [0, 1, 2])
+def test_records_are_not_applied_again_to_a_table_that_another_run_changed(
+    tmp_path: Path, workspace: Workspace, commits: int
+) -> None:
+    history = made(tmp_path / "tables", by_record=True)
+    history.add()
+    now, frame = history.now(), Delivery(None, history.way)  # type: ignore[arg-type]  # no row of it is looked at
+    report = TableReport("target", "silver")
+    batch = flow_batch.Batch(frame, 0, False, True, now, history.way, report, {})
+    judge = Judge(batch, "patients", workspace.definition.silver["patients"])
+    work = reprocess._Again(judge, workspace.lake)
+    for _ in range(commits):
+        history.add(history.target)
+    if not commits:
+        work._demand_not_overtaken()
+        return
+    with pytest.raises(SluicegateError, match="changed by another run"):
+        work._demand_not_overtaken()
+    DeltaTable(history.target).restore(0)
+    with pytest.raises(SluicegateError, match="restored while"):
+        work._demand_not_overtaken()
+
+
+def test_a_mark_is_read_in_the_epoch_of_its_rows(tmp_path: Path) -> None:
+    history = made(tmp_path, rebuildable=False)
+    history.add()
+    history.run()
+    DeltaTable(history.target).restore(0)
+    before = history.now().app_id
+    history.run()
+    assert "#2" in before
+    line = offsets.lineage(DeltaTable(history.target))
+    assert (history.now().kind, [restore.at for restore in line.restores]) == ("idle", [2])

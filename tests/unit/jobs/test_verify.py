@@ -1,0 +1,165 @@
+"""The DAG that proves tables, the job behind it, and what the command says; without Spark."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from typer.testing import CliRunner
+
+from sluicegate.cli import app
+from sluicegate.errors import NotVerified
+from sluicegate.flow.finding import Finding
+from sluicegate.flow.report import ERROR, FINDING, REPORT, RunReport
+from sluicegate.jobs import verify
+from sluicegate.spark import configuration, java, submit
+from tests.conftest import Workspace
+from tests.support.airflow_runs import context_of
+from tests.support.by_hand import records, taken_in
+
+if TYPE_CHECKING:
+    from airflow.sdk import DAG
+
+pytestmark = pytest.mark.unit
+
+WEEKLY = 'verify: {schedule: "0 4 * * 0", sample: 10%}'
+
+
+@pytest.fixture(autouse=True)
+def airflow_home(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> None:
+    for key in [key for key in os.environ if key.startswith("AIRFLOW")]:
+        monkeypatch.delenv(key)
+    monkeypatch.setenv("AIRFLOW_HOME", str(tmp_path_factory.getbasetemp() / "airflow"))
+
+
+@pytest.fixture
+def proved(workspace: Workspace) -> Workspace:
+    """A pipeline that asks for proofs, and has three records in bronze of which silver has taken in all."""
+    workspace.edit("pipeline.yaml", "\ndatabase:", f"\n{WEEKLY}\ndatabase:")
+    records(workspace, "patients_bronze", [1])
+    taken_in(workspace, "patients", [1])
+    records(workspace, "recordings_bronze", [1, 2, 3])
+    taken_in(workspace, "recordings_enriched", [1, 2, 3])
+    return workspace
+
+
+def dags(workspace: Workspace) -> dict[str, DAG]:
+    from sluicegate.airflow.dag import medallion_dags
+
+    return medallion_dags(workspace.settings)
+
+
+def test_a_definition_that_asks_for_it_has_a_dag_for_it(proved: Workspace) -> None:
+    from airflow.sdk import CronDataIntervalTimetable
+
+    dag = dags(proved)["heart_rate_verify"]
+    assert dag.timetable == CronDataIntervalTimetable("0 4 * * 0", timezone="UTC")
+    assert (dag.task_ids, dag.tags, dag.catchup) == (["verify"], {"healthcare"}, False)
+    proved.edit("pipeline.yaml", WEEKLY, "verify: {}")
+    assert dags(proved)["heart_rate_verify"].schedule is None
+    proved.edit("pipeline.yaml", "verify: {}", "")
+    assert list(dags(proved)) == ["heart_rate"]
+
+
+def test_its_task_submits_the_job_though_nothing_waits(proved: Workspace, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(java, "java", lambda: "/usr/bin/java")
+    monkeypatch.setattr(java, "java_version", lambda _: "17")
+    monkeypatch.setattr(configuration, "spark_conf", lambda _, **__: {"spark.app.id": "fake"})
+    monkeypatch.setenv("AIRFLOW_CONN_SPARK_DEFAULT", '{"conn_type": "spark", "host": "local[2]"}')
+    program = proved.folder / "spark-submit"
+    program.write_text(f'#!/bin/sh\necho "$@" > {proved.folder}/arguments\n')
+    program.chmod(0o755)
+    task: Any = dags(proved)["heart_rate_verify"].task_dict["verify"]
+    task._spark_binary = str(program)
+    context = context_of(task)
+    task.render_template_fields(context)
+    task.execute(context)
+    arguments = (proved.folder / "arguments").read_text()
+    assert f"{submit.job_file('verify')} --pipeline heart_rate " in arguments
+    assert arguments.rstrip().endswith("--sample=10")
+
+
+def places(workspace: Workspace) -> list[str]:
+    return ["--lake", workspace.settings.lake, "--landing", workspace.settings.landing,
+            "--pipelines", str(workspace.settings.pipelines)]  # fmt: skip
+
+
+def command(workspace: Workspace, *words: str) -> subprocess.CompletedProcess[str]:
+    program = [sys.executable, "-m", "sluicegate.cli", "status", "heart_rate", *words, *places(workspace)]
+    return subprocess.run(program, capture_output=True, text=True, check=False, timeout=120)
+
+
+def test_the_job_fails_with_what_is_wrong_and_what_mends_it(
+    proved: Workspace, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert verify.main(["--pipeline", "heart_rate", *places(proved)]) == 0  # gold is not there: Spark is not needed
+    lines = capsys.readouterr().out.splitlines()
+    told = [json.loads(line.removeprefix(FINDING)) for line in lines if line.startswith(FINDING)]
+    assert [(one["kind"], one["table"]) for one in told] == [("behind", "daily_patient_avg")]
+    assert "behind: daily_patient_avg: it does not exist, and 3 rows of recordings_enriched wait" in lines
+
+    records(proved, "recordings_enriched_quarantine", [3])
+    assert verify.main(["--pipeline", "heart_rate", *places(proved)]) == NotVerified.exit_code
+    last = json.loads(capsys.readouterr().out.splitlines()[-1].removeprefix(ERROR))
+    assert last["message"] == "1 thing in heart_rate is not as it should be"
+    assert last["cause"].startswith("recordings_enriched: 1 records are in more than one place, such as 1/3")
+    assert last["hint"] == "run sluicegate run heart_rate --full-refresh recordings_enriched"
+
+
+def test_the_command_says_no_more_than_is_proved(proved: Workspace) -> None:
+    asked = command(proved, "--verify")
+    assert asked.returncode == 0, asked.stderr
+    assert asked.stdout.splitlines()[-3:] == [
+        "behind: daily_patient_avg: it does not exist, and 3 rows of recordings_enriched wait",
+        "  run: sluicegate run heart_rate",
+        "verified: every record that was taken in is in exactly one place",
+    ]
+    taken_in(proved, "daily_patient_avg", [])
+    asked = command(proved, "--verify", "--no-spark")
+    assert asked.stdout.splitlines()[-2:] == [
+        "not proved: daily_patient_avg: its query was not run again, as --no-spark says",
+        "verified: every record is in exactly one place, and gold is what its queries give, but for what is not proved",
+    ]
+    records(proved, "recordings_enriched_quarantine", [3])
+    asked = command(proved, "--verify", "--no-spark", "--json")
+    told = json.loads(asked.stdout)
+    assert asked.returncode == 1
+    assert told["problems"] == [
+        "recordings_enriched: 1 records are in more than one place, such as 1/3 (chunk/position)"
+    ]
+    assert told["findings"][0]["mend"] == "sluicegate run heart_rate --full-refresh recordings_enriched"
+    assert "more than 0 and at most 100" in command(proved, "--verify", "--sample", "0").stderr
+
+
+def test_what_the_job_finds_in_gold_is_told_with_the_rest(proved: Workspace, monkeypatch: pytest.MonkeyPatch) -> None:
+    taken_in(proved, "daily_patient_avg", [])
+    mend = "sluicegate run heart_rate --full-refresh daily_patient_avg"
+    found = Finding("wrong", "daily_patient_avg", "1 row differs from its query", mend)
+    report = RunReport("heart_rate", "verify").as_dict()
+    lines = [f"{FINDING} {json.dumps(found.as_dict())}", "Spark says something", f"{REPORT} {json.dumps(report)}"]
+    asked: list[Any] = []
+
+    def command(*given: Any) -> list[str]:
+        asked.extend(given)
+        return [sys.executable, "-c", f"print({chr(10).join(lines)!r})"]
+
+    monkeypatch.setattr(submit, "submit_command", command)
+    done = CliRunner().invoke(app.app, ["status", "heart_rate", "--verify", "--sample", "10%", *places(proved)])
+    assert done.exit_code == 1
+    assert done.stdout.splitlines()[-2:] == [
+        "NOT RIGHT: daily_patient_avg: 1 row differs from its query", f"  run: {mend}"
+    ]  # fmt: skip
+    assert "Spark says something" not in done.stdout
+    assert (asked[0], asked[3][-2:]) == ("verify", ["--gold", "--sample=10"])
+
+
+def test_all_that_is_wrong_is_in_the_error() -> None:
+    found = [Finding("wrong", "a", "x", "run a"), Finding("behind", "b", "y"), Finding("wrong", "c", "z", "run a")]
+    with pytest.raises(NotVerified, match="2 things in p are not as they should be") as raised:
+        verify.raise_for("p", found)
+    assert (raised.value.cause, raised.value.hint) == ("a: x\n    c: z", "run run a")
+    verify.raise_for("p", found[1:2])

@@ -1,0 +1,280 @@
+"""A landed file is the same file however its folder is reached, and wherever the folder has gone since."""
+
+from __future__ import annotations
+
+import shutil
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from sluicegate.bronze import reread_rows
+from sluicegate.flow.report import TableReport
+from sluicegate.lake import tables
+from sluicegate.landing import clean_source, discovery, file_status, folders, moved_files
+from sluicegate.landing import ledger as landing_ledger
+from sluicegate.landing.reread import Reset
+from sluicegate.monitor import status
+from sluicegate.storage import local_files
+from tests.unit.landing.test_file_status import NAME, Place
+
+pytestmark = pytest.mark.unit
+
+
+def here(place: Place, folder: Path) -> None:
+    """The definition names another landing folder from now on."""
+    place.folder = folder
+    place.table = place.table.model_copy(update={"path": str(folder)})
+
+
+def told(files: pa.Table) -> list[tuple[str, str]]:
+    return [(row["path"].rsplit("/", 1)[-1], row["action"]) for row in files.to_pylist()]
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Place:
+    """Two files that are in the table, in a folder and in one below it."""
+    place = Place(tmp_path)
+    (place.folder / "sub").mkdir()
+    place.land("a.json", "a")
+    place.land("sub/b.json", "b", seconds=1)
+    place.enter()
+    place.take()
+    file_status.copy(place.at, NAME)
+    return place
+
+
+def test_a_folder_that_is_reached_by_a_link_is_the_same(place: Place, tmp_path: Path) -> None:
+    (tmp_path / "mounted").symlink_to(place.folder)
+    known = str(place.folder)
+    here(place, tmp_path / "mounted")
+    assert place.enter().new.num_rows == 0
+    place.land("c.json", seconds=2)
+    place.land("a.json", "longer", seconds=3)
+    found = place.enter(allowOverwrites=True)
+    assert found.new["path"].to_pylist() == [f"{known}/c.json", f"{known}/a.json"]
+    assert told(found.new) == [("c.json", "read"), ("a.json", "replace")]
+    cleaning = {"cleanSource": "MOVE", "cleanSourceMoveDestination": str(tmp_path / "away")}
+    table = place.table.model_copy(update=cleaning)
+    later = datetime.now(UTC) + timedelta(days=31)
+    assert clean_source.clean(NAME, table, place.at, later).removed == 1  # the others wait to be read
+    assert (tmp_path / "away/sub/b.json").read_text() == "b"
+    again = Reset().look(NAME, place.table, place.at).new  # of b.json, what was moved away
+    assert sorted(again["path"].to_pylist()) == [f"{known}/{name}" for name in ("a.json", "c.json", "sub/b.json")]
+
+
+def test_a_ledger_of_before_knows_its_folder_by_the_paths(tmp_path: Path) -> None:
+    """Ledgers did not always tell which folder was looked at."""
+    place = Place(tmp_path)
+    place.land("a.json")
+    found = discovery.discover(NAME, place.table, place.at)
+    ledger = landing_ledger._create(place.at.ledger(NAME), landing_ledger._stamped(found.new.slice(0, 0), 0))
+    landing_ledger._append(ledger, found.new, {})
+    (tmp_path / "sub").mkdir()
+    (tmp_path / "sub/mounted").symlink_to(place.folder)
+    assert folders.told(ledger) == ()
+    copied = pa.table({**found.new.to_pydict(), "path": ["/data/elsewhere/x.json"]}, schema=found.new.schema)
+    for others in ([], [copied]):  # the newest entry may be of a copy from somewhere else
+        for files in others:
+            landing_ledger._append(place.ledger(), files, {})
+        for way in (place.folder, tmp_path / "sub/mounted"):
+            table = place.table.model_copy(update={"path": str(way)})
+            assert discovery.discover(NAME, table, place.at).new.num_rows == 0
+            assert folders.home(place.at, NAME, str(way)).folder == str(place.folder)
+        assert folders.home(place.at, NAME, str(tmp_path)).folder == str(tmp_path)
+    here(place, tmp_path / "sub/mounted")
+    place.land("b.json", seconds=1)
+    place.enter()
+    assert folders.told(place.ledger()) == (str(tmp_path / "landing"),)
+
+
+def move(place: Place, tmp_path: Path, name: str = "moved") -> None:
+    shutil.move(place.folder, tmp_path / name)
+    here(place, tmp_path / name)
+
+
+def test_a_landing_folder_that_was_moved_is_not_read_again(place: Place, tmp_path: Path) -> None:
+    move(place, tmp_path)
+    place.land("c.json", "c", seconds=2)
+    seen = discovery.discover(NAME, place.table, place.at)
+    assert (told(seen.new), sorted(told(seen.moved))) == (
+        [("c.json", "read")], [("a.json", "moved"), ("b.json", "moved")],
+    )  # fmt: skip
+    found = place.enter()
+    assert told(found.new) == [("c.json", "read")]
+    done = TableReport(NAME, "bronze", moved_files=found.moved.num_rows)
+    assert "2 files with names and sizes" in "\n".join(done.remarks())
+    place.take()
+    file_status.copy(place.at, NAME)
+    assert place.states() == [
+        ("a.json", "ingested"), ("b.json", "ingested"), ("a.json", "moved"), ("b.json", "moved"),
+        ("c.json", "ingested"),
+    ]  # fmt: skip
+    assert "moved" in status.STATES
+    again = place.enter()
+    assert (again.new.num_rows, again.moved.num_rows, again.changed.num_rows) == (0, 0, 0)
+    move(place, tmp_path, "moved again")
+    assert sorted(told(place.enter().moved)) == [("a.json", "moved"), ("b.json", "moved"), ("c.json", "moved")]
+    assert place.enter().new.num_rows == 0
+
+
+def test_files_that_follow_a_moved_folder_later_are_known(place: Place, tmp_path: Path) -> None:
+    """It is copied for hours, and runs go on."""
+    former = place.folder
+    here(place, tmp_path / "moved")
+    (place.folder / "sub").mkdir(parents=True)
+    for name in ("a.json", "sub/b.json"):
+        shutil.move(former / name, place.folder / name)
+        assert told(place.enter().moved) == [(name.rsplit("/", 1)[-1], "moved")]
+        place.land(f"of-{name[0]}.json", seconds=5)
+        assert told(place.enter().new) == [(f"of-{name[0]}.json", "read")]
+    assert folders.told(place.ledger()) == (str(place.folder), str(former))
+
+
+def test_what_waited_in_a_folder_that_was_moved_is_read(place: Place, tmp_path: Path) -> None:
+    place.land("c.json", seconds=2)
+    place.land("d.json", seconds=3)
+    place.enter()
+    waiting = place.take({"d.json": ("out of reach", True)})
+    file_status.copy(place.at, NAME)
+    place.land("e.json", seconds=4)
+    place.enter()
+    assert place.ledger().version() == waiting + 1
+    move(place, tmp_path)
+    found = place.enter()
+    assert told(found.new) == [("d.json", "read"), ("e.json", "read")]
+    assert sorted(told(found.moved)) == [("a.json", "moved"), ("b.json", "moved"), ("c.json", "moved")]
+
+
+@pytest.mark.parametrize("there", [True, False], ids=["still there", "gone"])
+def test_a_file_of_another_time_in_a_new_folder_is_another_file(place: Place, tmp_path: Path, there: bool) -> None:
+    """It may be the next year's of the same name and size: read twice can be seen, never read cannot."""
+    former = place.folder
+    here(place, tmp_path / "next")
+    shutil.copytree(former, place.folder)
+    place.land("a.json", "z", seconds=9)
+    if not there:
+        shutil.rmtree(former)
+    found = place.enter()
+    assert (told(found.new), told(found.moved)) == ([("a.json", "read")], [("b.json", "moved")])
+    assert found.changed.num_rows == 0
+
+
+def test_what_could_not_be_read_is_read_where_its_folder_is_now(place: Place, tmp_path: Path) -> None:
+    place.land("bad.json", seconds=2)
+    place.land("late.json", seconds=3)
+    place.enter()
+    place.take({"bad.json": ("it is damaged", False), "late.json": ("out of reach", True)})
+    file_status.copy(place.at, NAME)
+    move(place, tmp_path)
+    assert told(place.enter().new) == [("bad.json", "read"), ("late.json", "read")]
+    place.take({"bad.json": ("it is damaged", False)})
+    file_status.copy(place.at, NAME)
+    place.land("bad.json", "repaired", seconds=9)
+    assert told(place.enter().new) == [("bad.json", "replace")]
+
+
+@pytest.mark.parametrize("there", [True, False], ids=["copied", "moved"])
+def test_what_waits_is_read_in_one_of_two_folders(place: Place, tmp_path: Path, there: bool) -> None:
+    place.land("c.json", seconds=2)
+    place.enter()
+    former = place.folder
+    if there:
+        shutil.copytree(former, tmp_path / "moved")
+        here(place, tmp_path / "moved")
+    else:
+        move(place, tmp_path)
+    found = place.enter()
+    assert told(found.new) == ([] if there else [("c.json", "read")])
+    assert place.enter().new.num_rows == 0
+
+
+def test_commits_of_others_do_not_make_a_ledger_forget_its_folders(place: Place, tmp_path: Path) -> None:
+    place.ledger().optimize.compact()
+    assert folders.told(place.ledger()) == (str(place.folder),)
+    move(place, tmp_path)
+    assert place.enter().new.num_rows == 0
+
+
+def test_files_that_were_there_first_stay_out_when_their_folder_is_moved_at_once(tmp_path: Path) -> None:
+    place = Place(tmp_path)
+    place.land("a.json", "a")
+    place.enter(includeExistingFiles=False)
+    move(place, tmp_path)
+    assert place.enter(includeExistingFiles=False).new.num_rows == 0
+
+
+def test_a_file_that_changes_after_its_folder_was_moved_is_one_file(place: Place, tmp_path: Path) -> None:
+    former = place.folder
+    move(place, tmp_path)
+    place.enter()
+    place.take()
+    place.land("a.json", "longer", seconds=9)
+    found = place.enter(allowOverwrites=True)
+    assert told(found.new) == [("a.json", "replace")]
+    path = found.new["path"][0].as_py()
+    assert moved_files.aliases(place.ledger(), {path}) == {path: f"{former}/a.json"}
+    place.take()
+    file_status.copy(place.at, NAME)
+    assert place.states()[0] == ("a.json", "replaced")
+    assert place.states()[-1] == ("a.json", "ingested")
+
+
+def test_files_of_a_folder_around_or_within_are_others(place: Place, tmp_path: Path) -> None:
+    """Their paths can be compared as they are: two files of one name and size in two folders are two files."""
+    place.land("sub/a.json", "a")
+    place.land("other.json", "b", seconds=1)
+    here(place, place.folder / "sub")
+    assert told(place.enter().new) == [("a.json", "read")]
+    place.land("c.json", "c", seconds=2)
+    assert told(place.enter().new) == [("c.json", "read")]
+    place.take()
+    file_status.copy(place.at, NAME)
+    here(place, tmp_path / "landing")
+    place.land("c.json", "c", seconds=2)
+    found = place.enter()
+    assert (told(found.new), found.moved.num_rows) == ([("other.json", "read"), ("c.json", "read")], 0)
+
+
+def test_files_that_were_left_out_stay_out_when_their_folder_is_moved(tmp_path: Path) -> None:
+    place = Place(tmp_path)
+    place.land("a.json", "a")
+    place.enter(includeExistingFiles=False)
+    place.land("b.json", "b", seconds=1)
+    place.enter(includeExistingFiles=False)
+    place.take()
+    file_status.copy(place.at, NAME)
+    move(place, tmp_path)
+    assert told(place.enter(includeExistingFiles=False).moved) == [("a.json", "skip"), ("b.json", "moved")]
+    assert place.enter().new.num_rows == 0
+
+
+def test_a_reset_after_a_move_reads_each_file_once(place: Place, tmp_path: Path) -> None:
+    move(place, tmp_path)
+    place.enter()
+    place.take()
+    (place.folder / "sub/b.json").unlink()
+    found: Any = Reset(drop_missing=True).look(NAME, place.table, place.at).new
+    assert told(found) == [("a.json", "reset"), ("b.json", "drop")]
+    # By the names that they have now; with those of before, their rows would be told to stay.
+    assert found["path"].to_pylist() == [f"{place.folder}/a.json", f"{place.folder}/sub/b.json"]
+
+
+def test_a_file_that_became_a_link_out_of_landing_is_not_opened(place: Place, tmp_path: Path) -> None:
+    """Between the look at landing and the reading."""
+    entries = tables.dataset(place.ledger()).to_table().to_pylist()
+    places = reread_rows.Places(place.at, NAME, str(place.folder))
+    assert places.find(entries) == {}
+    (tmp_path / "secret").write_text("{}")
+    (place.folder / "a.json").unlink()
+    (place.folder / "a.json").symlink_to(tmp_path / "secret")
+    shutil.move(place.folder / "sub", tmp_path / "sub")
+    (place.folder / "sub").symlink_to(tmp_path / "sub")
+    assert places.find(entries) == {entry["path"]: (local_files.OUTSIDE, False) for entry in entries}
+    (tmp_path / "mounted").symlink_to(place.folder)  # the folder itself may be reached by one
+    (place.folder / "sub").unlink()
+    shutil.move(tmp_path / "sub", place.folder / "sub")
+    by_it = [{**entry, "path": f"{tmp_path}/mounted/sub/b.json"} for entry in entries[:1]]
+    assert reread_rows.Places(place.at, NAME, str(tmp_path / "mounted")).find(by_it) == {}

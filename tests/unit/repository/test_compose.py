@@ -1,0 +1,221 @@
+"""How docker-compose.yaml and the Dockerfile are hardened: what the CIS Docker Benchmark asks of such files.
+
+The numbers are those of its version 1.6. Where a control is left out, ``EXCEPTIONS`` says why.
+"""
+
+from __future__ import annotations
+
+import re
+import socket
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from scripts import compose
+from tests.conftest import ROOT
+
+pytestmark = pytest.mark.unit
+
+STACK = yaml.safe_load((ROOT / "docker-compose.yaml").read_text())
+SERVICES: dict[str, dict[str, Any]] = STACK["services"]
+DOCKERFILE = (ROOT / "Dockerfile").read_text()
+
+# Service and key, and why it is not as everywhere else.
+EXCEPTIONS = {
+    ("postgres", "user"): "its entry point begins as root, makes its folder its own, and goes on as postgres",
+    ("postgres", "cap_add"): "for that it needs these five, which it drops with root",
+    ("airflow-init", "healthcheck"): "it ends, and the others wait for its exit code",
+    ("airflow-init", "restart"): "a migration that failed is for a person to look at",
+    ("image", "digest"): "a digest holds for one platform's build; BASE_IMAGE and POSTGRES_IMAGE take one",
+}
+EVERY = pytest.mark.parametrize("name", SERVICES)
+
+
+def megabytes(limit: str) -> float:
+    number, unit = re.fullmatch(r"([\d.]+)([mg])", limit).groups()  # type: ignore[union-attr]
+    return float(number) * {"m": 1, "g": 1024}[unit]
+
+
+@EVERY
+def test_no_service_has_more_rights_than_it_needs(name: str) -> None:
+    service = SERVICES[name]
+    assert service["cap_drop"] == ["ALL"]  # 5.3
+    assert set(service.get("cap_add", [])) <= {"CHOWN", "DAC_OVERRIDE", "FOWNER", "SETGID", "SETUID"}
+    assert ("cap_add" in service) == ((name, "cap_add") in EXCEPTIONS)
+    assert service["security_opt"] == ["no-new-privileges:true"]  # 5.25
+    assert service["read_only"] is True  # 5.12
+    assert service["init"] is True
+    for key in ("privileged", "network_mode", "pid", "ipc", "uts", "userns_mode", "devices", "cgroup_parent"):
+        assert key not in service  # 5.4, 5.9, 5.15, 5.16, 5.17, 5.20, 5.24, 5.30
+    if (name, "user") not in EXCEPTIONS:
+        assert service["user"] == "${SLUICEGATE_UID:-50000}:0"  # 4.1
+
+
+@EVERY
+def test_every_service_has_limits(name: str) -> None:
+    service = SERVICES[name]
+    assert 0 < service["pids_limit"] <= 1024  # 5.28
+    assert megabytes(service["mem_limit"]) > 0  # 5.10
+    assert float(service["cpus"]) > 0  # 5.11
+    assert service["logging"]["options"] == {"max-size": "10m", "max-file": "3"}  # 2.12
+    assert service["restart"] == ("no" if (name, "restart") in EXCEPTIONS else "on-failure:5")  # 5.14
+
+
+@EVERY
+def test_every_service_says_whether_it_is_well(name: str) -> None:
+    assert ("healthcheck" in SERVICES[name]) != ((name, "healthcheck") in EXCEPTIONS)  # 5.26
+
+
+def test_a_laptop_of_8_gb_has_room() -> None:
+    always = [service for service in SERVICES.values() if "profiles" not in service and service["restart"] != "no"]
+    assert sum(megabytes(service["mem_limit"]) for service in always) <= 7 * 1024
+
+
+@EVERY
+def test_ports_are_on_loopback(name: str) -> None:
+    for port in SERVICES[name].get("ports", []):  # 5.13
+        assert re.fullmatch(r"127\.0\.0\.1:(\$\{\w+:-)?(\d+)\}?:\d+", port)
+        assert int(re.split(r":-|:", port)[-1]) > 1023  # 5.7
+
+
+@EVERY
+def test_nothing_of_the_host_is_mounted_but_what_is_ours(name: str) -> None:
+    ours = ("./pipelines:", "./dags:", "./docker/", "${SLUICEGATE_LANDING_FOLDER:-./landing}:",
+            "${SLUICEGATE_LAKE_VOLUME:-lake}:")  # fmt: skip
+    for volume in SERVICES[name].get("volumes", []):  # 5.5, 5.31
+        source = volume.split(":")[0]
+        assert volume.startswith(ours) or source in STACK["volumes"] or volume in ("/scratch", "/run/postgresql")
+        assert "docker.sock" not in volume
+        if volume.startswith("./"):
+            assert volume.endswith(":ro")
+
+
+def test_volumes_of_other_images_begin_with_an_owner_of_ours() -> None:
+    """Else their services, which run as a user of ours, could not write there."""
+    begun = dict(volume.split(":") for volume in SERVICES["airflow-init"]["volumes"])
+    made = next(line for line in DOCKERFILE.splitlines() if "install -d -o sluicegate -g 0 -m 2775" in line).split()
+    for name in ("s3", "prometheus"):
+        own = {source for source in (one.split(":")[0] for one in SERVICES[name]["volumes"]) if source in begun}
+        assert own
+        assert {begun[source] for source in own} <= set(made)
+        assert SERVICES[name]["depends_on"]["airflow-init"] == {"condition": "service_completed_successfully"}
+
+
+def test_all_images_have_a_version() -> None:
+    images = {service["image"] for service in SERVICES.values()} - {"${SLUICEGATE_IMAGE:-sluicegate:local}"}
+    for image in images:
+        assert re.fullmatch(r"\$\{[A-Z0-9]+_IMAGE:-[a-z0-9/-]+:(?!latest)[\w.-]*\d[\w.-]*\}", image)
+    assert SERVICES["airflow-init"]["build"]["args"]["BASE"] == "${BASE_IMAGE:-python:3.11-slim-bookworm}"
+    assert "ARG BASE=python:3.11-slim-bookworm" in DOCKERFILE
+
+
+def test_no_secret_has_a_default_and_all_are_generated() -> None:
+    text = (ROOT / "docker-compose.yaml").read_text()
+    secrets = set(re.findall(r"\$\{(\w*(?:PASSWORD|SECRET|KEY)\w*)", text))
+    # Keys of a store: there may be none, and then the stack's own does not start.
+    of_stores = {"AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"}
+    assert secrets == set(compose.SECRETS) | of_stores
+    assert SERVICES["s3"]["command"][0].startswith('test -n "$$MINIO_ROOT_PASSWORD" && ')
+    for name, used in re.findall(r"\$\{(\w*(?:PASSWORD|SECRET|KEY)\w*)([^}]*)\}", text):
+        assert used == (":-" if name in of_stores else ":?run make up, which generates it")
+    # Nor is there one beside them.
+    for service in SERVICES.values():
+        for key, value in (service.get("environment") or {}).items():
+            if re.search("PASSWORD|SECRET|FERNET", key) and not key.endswith("_FILE"):
+                assert value is None or value.startswith("${")  # None: as the environment has it
+
+
+def test_generated_secrets_differ_and_stay(tmp_path: Path) -> None:
+    first, second = tmp_path / "first", tmp_path / "second"
+    for folder in (first, second):
+        folder.mkdir()
+        assert set(compose.SECRETS) < set(compose.complete(folder, None))
+    one, other = compose.settings(first), compose.settings(second)
+    for name in compose.SECRETS:
+        assert one[name] != other[name]
+        assert re.fullmatch(r"[\w-]{16,}=?", one[name])
+    assert compose.complete(first, None) == []
+    assert compose.settings(first) == one
+    assert (first / ".env").stat().st_mode & 0o777 == 0o600
+    assert ".env" in (ROOT / ".gitignore").read_text().splitlines()
+
+
+def test_what_env_lacks_is_added_and_the_rest_is_kept(tmp_path: Path) -> None:
+    (tmp_path / ".env").write_text("# mine\nAIRFLOW_PASSWORD=chosen-by-hand\nAIRFLOW_PORT=9090")  # no newline
+    added = compose.complete(tmp_path, str(tmp_path / "lake"))
+    known = compose.settings(tmp_path)
+    assert known["AIRFLOW_PORT"] == "9090"
+    assert known["AIRFLOW_PASSWORD"] == "chosen-by-hand"
+    assert "AIRFLOW_PASSWORD" not in added
+    assert known["SLUICEGATE_LAKE"] == known["SLUICEGATE_LAKE_VOLUME"] == str(tmp_path / "lake")
+
+
+def test_landing_and_lake_on_the_stacks_own_store(tmp_path: Path) -> None:
+    compose.complete(tmp_path, None, s3=True)
+    known = compose.settings(tmp_path)
+    assert (known["SLUICEGATE_LAKE"], known["SLUICEGATE_LANDING"]) == ("s3a://lake", "s3a://landing")
+    assert known["COMPOSE_PROFILES"] in SERVICES["s3"]["profiles"]
+    assert len(known["AWS_SECRET_ACCESS_KEY"]) >= 40
+    # What is mounted is a path all the same.
+    targets = {volume.split(":-")[-1].rstrip("}") for volume in STACK["x-volumes"][:2]}
+    assert targets == {"/data/lake", "/data/landing"}
+
+
+def test_tables_that_are_there_are_not_left_behind(tmp_path: Path) -> None:
+    compose.stays({"AIRFLOW_PORT": "9090"}, str(tmp_path), s3=False)  # no stack was started yet
+    for first, s3 in ((None, False), (str(tmp_path / "lake"), False), (None, True)):
+        folder = tmp_path / f"{first is None}{s3}"
+        folder.mkdir()
+        compose.complete(folder, first, s3)
+        said = compose.settings(folder)
+        compose.stays(said, None, s3=False)
+        compose.stays(said, first, s3)
+        with pytest.raises(compose.Stop, match=f"keeps its tables in .*make up LAKE={tmp_path}/other"):
+            compose.stays(said, str(tmp_path / "other"), s3=False)
+        if not s3:
+            with pytest.raises(compose.Stop, match="make up S3=1"):
+                compose.stays(said, None, s3=True)
+
+
+def test_a_port_that_another_program_has_is_told_of_at_once() -> None:
+    published = {port.split("{")[1].split("}")[0] for name in ("airflow-apiserver", "spark-master")
+                 for port in SERVICES[name]["ports"]}  # fmt: skip
+    assert published == {f"{name}:-{usual}" for name, usual in compose.PORTS.items()}
+    with socket.socket() as mine, socket.socket() as other:
+        for one in (mine, other):
+            one.bind(("127.0.0.1", 0))
+        mine.listen()
+        taken, free = mine.getsockname()[1], other.getsockname()[1]
+        compose.free({"AIRFLOW_PORT": str(free), "SPARK_PORT": str(free)})
+        with pytest.raises(compose.Stop, match=f"Port {taken} is in use .* set SPARK_PORT"):
+            compose.free({"AIRFLOW_PORT": str(free), "SPARK_PORT": str(taken)})
+
+
+def test_the_image_is_built_with_care() -> None:
+    instructions = [line.split()[0] for line in DOCKERFILE.splitlines() if re.match("[A-Z]+ ", line)]
+    assert "ADD" not in instructions  # 4.9
+    assert "HEALTHCHECK" in instructions  # 4.6
+    users = re.findall(r"^USER (\S+)", DOCKERFILE, re.M)
+    assert users == ["50000:0"]  # 4.1: as a number, so that Kubernetes can tell that it is not root
+    final = DOCKERFILE[DOCKERFILE.rindex("\nFROM ") :]
+    assert "apt-get" not in final
+    assert "--no-install-recommends" in DOCKERFILE
+    assert not re.search(r"(?i)(ARG|ENV) .*(password|secret|token)", DOCKERFILE)  # 4.10
+    # Only what is named is sent to the build: neither .env nor a lake gets into a layer.
+    ignored = (ROOT / ".dockerignore").read_text().splitlines()
+    assert ignored[1] == "*"
+    sent = {line[1:] for line in ignored if line.startswith("!")}
+    copies = [line.split()[1:-1] for line in DOCKERFILE.splitlines() if re.match("COPY (?!--from)", line)]
+    assert sent == {part.split("/")[0] for parts in copies for part in parts}
+
+
+def test_that_docker_has_ended_is_told_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    docker = tmp_path / "docker"
+    docker.write_text("#!/bin/sh\necho Cannot connect to the Docker daemon >&2\nexit 1\n")
+    docker.chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(compose.Stop, match="Docker does not answer any more"):
+        compose._wait(["docker", "compose"], time.monotonic())

@@ -1,0 +1,375 @@
+"""The documents say what is so: they are compared with the program, the Makefile and the files they name."""
+
+from __future__ import annotations
+
+import functools
+import json
+import re
+import shlex
+import tomllib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import sqlglot
+import typer.main
+import yaml
+from typer.exceptions import TyperException
+
+from scripts import reference
+from sluicegate import errors
+from sluicegate.cli import app
+from sluicegate.definition import load_file
+from sluicegate.definition.apply_changes import TRACKED
+from sluicegate.definition.bronze import BronzeTable
+from sluicegate.errors import DefinitionError
+from sluicegate.jobs import layer as layer_job
+from sluicegate.lake import mounts
+from sluicegate.settings import Settings
+from sluicegate.spark import metastore
+from tests.conftest import ROOT
+from tests.support.offenders import offenders
+
+pytestmark = pytest.mark.unit
+
+FOLDERS = [ROOT / name for name in ("docs", "data", "pipelines", "tests", "bench")]
+DOCUMENTS = sorted([*ROOT.glob("*.md"), *(file for folder in FOLDERS for file in folder.rglob("*.md"))])
+MAKEFILE = (ROOT / "Makefile").read_text()
+TARGETS = set(re.findall(r"^([a-z][a-z0-9-]*):", MAKEFILE, re.MULTILINE))
+FENCED = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+
+
+def named(file: Path) -> str:
+    return str(file.relative_to(ROOT))
+
+
+def prose(file: Path) -> str:
+    return FENCED.sub("", file.read_text())
+
+
+# The reference
+
+
+def test_the_reference_is_what_the_program_says() -> None:
+    assert [named(file) for file in reference.outdated()] == [], "run `make docs`"
+
+
+def test_check_says_which_file_is_out_of_date(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    page = tmp_path / "reference.md"
+    page.write_text(reference.reference() + "scribbled\n")
+    monkeypatch.setattr(reference, "ROOT", tmp_path)
+    monkeypatch.setattr(reference, "REFERENCE", page)
+    monkeypatch.setattr(reference, "SCHEMA", tmp_path / "schema.json")
+    assert reference.main(["--check"]) == 1
+    told = capsys.readouterr().err
+    assert "reference.md" in told
+    assert "schema.json" in told
+    assert "scribbled" in page.read_text()
+    assert not (tmp_path / "schema.json").exists()
+    assert reference.main([]) == 0
+    assert "scribbled" not in page.read_text()
+    assert reference.main(["--check"]) == 0
+
+
+def check_error(error: type[errors.SluicegateError]) -> None:
+    assert f"\n### {error.code} {error.__name__}\n" in (ROOT / "docs" / "reference.md").read_text()
+    line = re.search(rf"\b{error.__name__} +(SG\d+)(?: +exit (\d))?", errors.__doc__ or "")
+    assert line is not None
+    assert line[1] == error.code
+    assert line[2] in (None, str(error.exit_code))
+
+
+def test_an_error_has_a_heading_and_its_line_in_the_overview() -> None:
+    assert offenders(check_error, reference.error_classes(), lambda error: error.code) == []
+
+
+def test_a_code_belongs_to_one_error() -> None:
+    codes = [error.code for error in reference.error_classes()]
+    assert len(codes) == len(set(codes))
+
+
+def test_every_variable_that_the_code_reads_is_documented() -> None:
+    sources = [*(ROOT / "sluicegate").rglob("*.py"), ROOT / "scripts" / "setup.py"]
+    pattern = r"""environ(?:ment)?(?:\.get\(|\[)["']((?:SLUICEGATE|JAVA|SPARK)_\w+)["']"""
+    read = {name for file in sources for name in re.findall(pattern, file.read_text())}
+    text = (ROOT / "docs" / "reference.md").read_text()
+    read |= {metastore.ADDRESS, metastore.USER, metastore.PASSWORD, mounts.VOUCHED}  # read by these names
+    told = set(re.findall(r"^\| `(\w+)`", text[text.index("\n## Environment\n") :], re.MULTILINE))
+    assert told == read
+
+
+# The schema for editors
+
+CHANGES: dict[str, Any] = {"keys": ["id"], "sequence_by": "at", "stored_as_scd_type": 2}
+
+
+def test_the_schema_takes_our_own_pipelines() -> None:
+    jsonschema = pytest.importorskip("jsonschema")
+    schema = json.loads((ROOT / "docs" / "pipeline.schema.json").read_text())
+    validator = jsonschema.validators.validator_for(schema)
+    validator.check_schema(schema)
+    for file in (ROOT / "pipelines").glob("*/pipeline.yaml"):
+        validator(schema).validate(yaml.safe_load(file.read_text()))
+
+
+@pytest.mark.parametrize(
+    ("place", "value", "right"),
+    [
+        ("bronze.b.maxBytesPerTrigger", "512m", True),
+        ("bronze.b.maxBytesPerTrigger", 4096, True),
+        ("bronze.b.maxBytesPerTrigger", "lots", False),
+        ("bronze.b.maxFilesPerTrigger", 0, False),
+        ("bronze.b.settleSeconds", 2, True),
+        ("bronze.b.cleanSource", False, True),
+        ("bronze.b.cleanSource", "OFF", True),
+        ("bronze.b.cleanSource", True, False),
+        ("bronze.b.cleanSourceRetentionDuration", "12 hours", True),
+        ("bronze.b.cleanSourceRetentionDuration", 30, False),
+        ("bronze.b.options", {"multiLine": True, "encoding": "UTF-8"}, True),
+        ("bronze.b.format", "avro", True),
+        ("bronze.b.format", "avo", False),
+        ("bronze.b.format", "delta", False),
+        ("bronze.b", {"path": "/theirs", "format": "delta", "schemaEvolutionMode": "rescue"}, True),
+        ("bronze.b.frmat", "json", False),
+        ("bronze.b.path", None, False),
+        ("silver.s.sql", "SELECT 1", False),
+        ("silver.s.apply_changes", {"keys": ["id"], "sequence_by": "at", "stored_as_scd_type": "1"}, True),
+        ("silver.s.apply_changes", {"keys": [], "sequence_by": "at"}, False),
+        ("silver.s.apply_changes.stored_as_scd_type", 2, True),
+        ("silver.s.apply_changes.stored_as_scd_type", 3, False),
+        ("silver.s.apply_changes.apply_as_deletes", "id < 0", True),
+        ("silver.s.apply_changes.track_history_column_list", ["at"], False),
+        ("silver.s.apply_changes", CHANGES | {"track_history_column_list": ["at"]}, True),
+        ("silver.s.apply_changes", CHANGES | {field: ["at"] for field in TRACKED}, False),
+        ("silver.s.apply_changes", CHANGES | {"column_list": ["id"], "except_column_list": ["at"]}, False),
+        ("silver.s.apply_changes", CHANGES | {"column_list": ["id"], "except_column_list": None}, True),
+        ("silver.s", {"from": "b", "apply_changes_from_snapshot": CHANGES}, True),
+        ("silver.s", {"from": "b", "apply_changes": CHANGES, "apply_changes_from_snapshot": CHANGES}, False),
+        ("silver.s", {"sql": "SELECT id FROM STREAM(b)", "apply_changes_from_snapshot": CHANGES}, False),
+        ("silver.s", {"from": "b"}, False),
+        ("silver.s.expectations", {"rule": {"expect": "id > 0"}}, True),
+        ("silver.s.expectations", {"rule": {"expect_or_quarantine": "id > 0", "retry": True}}, True),
+        ("silver.s.expectations", {"rule": {"expect": "id > 0", "expect_or_drop": "id > 1"}}, False),
+        ("silver.s.expectations", {"rule": {}}, False),
+        ("silver.s.expect_all", {"rule": "id > 0"}, True),
+        ("silver.s.expect_all", {"rule": {"expect": "id > 0"}}, False),
+        ("silver.s.python", "t.py:f", False),
+        ("silver.s", {"from": "b", "python": "t.py:f", "lookups": {"other": "as_of_run"}}, True),
+        ("silver.s", {"from": "b", "python": "t.py:f", "lookups": {"other": "sometimes"}}, False),
+        ("silver.s", {"python": "t.py:f"}, False),
+        ("silver.s", {"sql": "SELECT id FROM STREAM(b)", "python": "t.py:f"}, False),
+        ("silver.s.schemaEvolutionMode", "none", True),
+        ("silver.s.schemaEvolutionMode", "rescue", False),
+        ("silver.s.deidentified", {"id": "hmac", "at": "drop"}, True),
+        ("silver.s.deidentified", {"id": "sha256"}, False),
+        ("silver.s.deidentified", {}, False),
+        ("database", {"name": "d", "properties": {"contains_pii": True}}, True),
+        ("tags", "one", False),
+    ],
+)
+def test_the_schema_and_the_loader_are_of_one_mind(tmp_path: Path, place: str, value: Any, right: bool) -> None:
+    jsonschema = pytest.importorskip("jsonschema")
+    document: dict[str, Any] = {
+        "name": "p",
+        "bronze": {"b": {"path": "${landing}/b", "format": "json", "schema": "id INT, at TIMESTAMP"}},
+        "silver": {
+            "s": {"from": "b", "apply_changes": {"keys": ["id"], "sequence_by": "at"}},
+            "other": {"sql": "SELECT id FROM STREAM(b)"},
+        },
+    }
+    *above, last = place.split(".")
+    part = document
+    for name in above:
+        part = part[name]
+    part[last] = value
+    schema = json.loads((ROOT / "docs" / "pipeline.schema.json").read_text())
+    assert jsonschema.validators.validator_for(schema)(schema).is_valid(document) is right
+    file = tmp_path / "p" / "pipeline.yaml"
+    file.parent.mkdir()
+    file.write_text(yaml.safe_dump(document))
+    (file.parent / "t.py").write_text("def f(batch, tables): return batch")
+    settings = Settings.of(str(tmp_path / "lake"), str(tmp_path / "landing"), tmp_path)
+    if right:
+        load_file(file, settings)
+    else:
+        with pytest.raises(DefinitionError):
+            load_file(file, settings)
+
+
+# Commands
+
+
+def shell_lines(file: Path) -> Iterator[str]:
+    for language, block in FENCED.findall(file.read_text()):
+        if language == "sh":
+            yield from filter(None, (line.strip() for line in block.replace("\\\n", " ").splitlines()))
+
+
+def make_calls(file: Path) -> Iterator[str]:
+    """What stands in the text in back-ticks and begins with make and a word."""
+    yield from re.findall(r"`(make [^`]+)`", prose(file))
+
+
+def check_make(words: list[str]) -> None:
+    for word in words:
+        variable, assigned, _ = word.partition("=")
+        if assigned:
+            assert re.search(rf"\$\({variable}\)|\$\(if \$\({variable}\)|ifn?def {variable}\b", MAKEFILE), word
+        else:
+            assert word in TARGETS, f"there is no target {word}"
+
+
+def check_docker(words: list[str]) -> None:
+    """``docker compose exec SERVICE`` and a command of the image."""
+    services = yaml.safe_load((ROOT / "docker-compose.yaml").read_text())["services"]
+    assert words[:2] == ["compose", "exec"]
+    assert words[2] in services
+    if words[3] == "sluicegate":
+        check_sluicegate(words[4:])
+    else:
+        assert words[3:5] == ["spark-sql", "-e"]
+        assert sqlglot.parse_one(words[5], dialect="spark")
+
+
+@functools.cache
+def program() -> Any:
+    return typer.main.get_command(app.app)
+
+
+def check_sluicegate(words: list[str]) -> None:
+    group = program()
+    assert words, "a command is missing"
+    assert words[0] in group.commands
+    # Parses as the command itself would, and runs nothing.
+    group.commands[words[0]].make_context(words[0], words[1:])
+
+
+def check_spark_submit(words: list[str]) -> None:
+    file = Path(words[0])
+    assert (ROOT / file).is_file()
+    layer_job.layer_parser(file.stem).parse_args(words[1:])
+
+
+def check_install(words: list[str]) -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    extras, wheel = re.fullmatch(r"install sluicegate\[(.*)\] @ file:///.*/(.*)", " ".join(words)).groups()  # type: ignore[union-attr]
+    assert set(extras.split(",")) <= set(project["optional-dependencies"])
+    assert wheel == f"sluicegate-{project['version']}-py3-none-any.whl"
+
+
+def check_uv(words: list[str]) -> None:
+    assert words == ["build", "--wheel"]  # which tests/e2e/test_wheel.py does
+
+
+def check_python(words: list[str]) -> None:
+    assert words[0] == "-m"
+    assert (ROOT / f"{words[1].replace('.', '/')}.py").is_file(), words[1]
+
+
+def check_command(line: str) -> None:
+    program, *words = shlex.split(line)
+    if line == ". .venv/bin/activate":
+        return
+    checks = {
+        "make": check_make,
+        ".venv/bin/sluicegate": check_sluicegate,
+        "sluicegate": check_sluicegate,
+        "spark-submit": check_spark_submit,
+        "pip": check_install,
+        ".venv/bin/uv": check_uv,
+        ".venv/bin/python": check_python,
+        "docker": check_docker,
+    }
+    assert program in checks, f"nobody knows whether this works: {line}"
+    checks[program](words)
+
+
+def test_a_command_in_a_document_can_be_run() -> None:
+    assert offenders(check_command, dict.fromkeys(line for file in DOCUMENTS for line in shell_lines(file))) == []
+
+
+def test_a_make_target_in_a_text_exists() -> None:
+    calls = dict.fromkeys(call for file in DOCUMENTS for call in make_calls(file))
+    assert offenders(lambda line: check_make(shlex.split(line)[1:]), calls) == []
+
+
+def test_the_readme_has_commands() -> None:
+    assert {shlex.split(line)[0] for line in shell_lines(ROOT / "README.md")} == {
+        "make", ".venv/bin/sluicegate", ".", "spark-submit",
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    "line",
+    ["make dmeo", "make demo INPTU=x", "sluicegate runn x", "sluicegate run x --lkae y", "sluicegate files x", "rm x"],
+)
+def test_a_wrong_command_would_be_seen(line: str) -> None:
+    with pytest.raises((AssertionError, TyperException)):
+        check_command(line)
+
+
+def check_examples(command: Any) -> None:
+    examples = re.findall(r"^ *Example: (.+)$", command.help, re.MULTILINE)
+    assert examples
+    for line in examples:
+        check_command(line)
+
+
+def test_the_example_in_a_help_text_can_be_run() -> None:
+    assert offenders(check_examples, dict(reference._app()).values(), lambda command: command.name) == []
+
+
+# Links and names
+
+
+def check_links(file: Path) -> None:
+    for link in re.findall(r"\]\(([^)\s]+)\)", prose(file)):
+        if re.match(r"[a-z]+:", link):
+            continue
+        path, _, anchor = link.partition("#")
+        target = (file.parent / path).resolve() if path else file
+        assert target.exists(), link
+        if anchor:
+            headings = re.findall(r"^#+ (.+)$", prose(target), re.MULTILINE)
+            assert anchor in {reference.slug(heading) for heading in headings}, link
+
+
+def test_a_relative_link_leads_somewhere(tmp_path: Path) -> None:
+    assert offenders(check_links, DOCUMENTS, named) == []
+    (tmp_path / "page.md").write_text("# One\n\n[here](#one) [there](page.md#two)\n")
+    (tmp_path / "other.md").write_text("[nowhere](missing.md) [away](https://example.org/x)\n")
+    assert len(offenders(check_links, sorted(tmp_path.iterdir()))) == 2
+
+
+def test_every_picture_is_shown_and_said_in_words_and_small() -> None:
+    # That each that is shown exists is held above: it is a link like others.
+    shown = [
+        (alt, (file.parent / path).resolve())
+        for file in DOCUMENTS
+        for alt, path in re.findall(r"!\[([^]]*)\]\(([^):]+)\)", prose(file))
+    ]
+    pictures = set((ROOT / "docs" / "pictures").iterdir())
+    assert {path for _, path in shown} == pictures
+    assert [path for alt, path in shown if len(alt.split()) < 4] == []
+    assert [named(path) for path in pictures if path.stat().st_size > 100_000] == []
+
+
+def test_the_files_that_the_design_names_exist() -> None:
+    tokens = re.findall(r"`([^`\s]+)`", prose(ROOT / "docs" / "design.md"))
+    files = {token for token in tokens if re.fullmatch(r"[\w*/.]+(\.py|/)", token)}
+    assert {"flow/loop.py", "definition/", "dags/", "tests/e2e/test_kill.py"} <= files
+    missing = [file for file in sorted(files) if not any([*ROOT.glob(file), *(ROOT / "sluicegate").glob(file)])]
+    assert missing == []
+
+
+def test_every_field_of_a_bronze_table_is_compared_with_auto_loader() -> None:
+    own = {"path", "options", "schema", "settleSeconds"}
+    fields = {field.alias or name for name, field in BronzeTable.model_fields.items()} - own
+    text = (ROOT / "docs" / "autoloader.md").read_text()
+    told = set(re.findall(r"`(\w+)", "\n".join(line for line in text.splitlines() if line.startswith("| `"))))
+    assert fields <= told
+    for mode in ("addNewColumns", "rescue", "failOnNewColumns", "none"):
+        assert f"`schemaEvolutionMode: {mode}`" in text

@@ -1,0 +1,213 @@
+"""Every number of the package at which it does something else, and the test that crosses it.
+
+Faults live at limits that no test reaches: a part that is dropped once there are 50,000 files, say. So each constant is
+in one of two lists. ``CROSSED`` names the test that sets it low, by a setting or ``monkeypatch``, and looks one below
+it, at it and one above it. ``EXEMPT`` says why there is nothing to cross.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import sluicegate
+from tests.conftest import ROOT
+
+pytestmark = pytest.mark.unit
+
+PACKAGE = Path(sluicegate.__file__).parent
+
+# What makes a number of numbers.
+MADE_BY = ("timedelta", "Decimal", "int", "float")
+
+TIME = "a time: it says how long is waited or how often is looked, and no result depends on it"
+SHAPE = "the shape of something, not a limit: with another number other things would be written or read"
+LOOKS = "how much people are shown; nothing is decided by it"
+SAMPLE = "of made-up data"
+
+CROSSED: dict[str, str] = {
+    "airflow.sensors.sqs.AT_ONCE": "tests/unit/airflow/sensors/test_sqs.py::"
+    "test_messages_are_taken_out_AT_ONCE_at_a_time",
+    "landing.clean_source.BATCH": "tests/unit/landing/test_clean_source.py::"
+    "test_files_are_taken_away_in_parts_of_BATCH",
+    "landing.ledger_index.AT_ONCE": "tests/unit/landing/test_file_status.py::"
+    "test_files_are_looked_up_in_parts_of_AT_ONCE",
+    "lake.tables.MANY_FILES": "tests/unit/lake/test_compaction.py::"
+    "test_files_are_put_together_once_there_are_MANY_FILES",
+    "landing.intake.ATTEMPTS": "tests/unit/landing/test_file_status.py::test_discoveries_give_up_after_ATTEMPTS",
+    "landing.file_status.AT_ONCE": "tests/unit/landing/test_file_status.py::"
+    "test_outcomes_of_many_files_are_made_out_in_parts",
+    "storage.filesystems.AT_ONCE": "tests/unit/storage/test_filesystems.py::test_a_listing_is_made_in_parts_of_AT_ONCE",
+    "airflow.operators.reconcile.RECORDS": "tests/unit/airflow/operators/test_reconcile.py::"
+    "test_up_to_a_limit_each_record_is_looked_for",
+    "monitor.verify.SHOWN": "tests/unit/monitor/test_status.py::test_so_many_records_are_named_and_all_are_counted",
+    "definition.bronze.LARGEST_RECORD": "tests/unit/bronze/test_file_sizes.py::"
+    "test_no_record_may_be_longer_than_an_array_of_java",
+    "spark.executors.FEW": "tests/unit/spark/test_executors.py::test_few_files_start_no_job",
+    "bronze.file_sizes.BLOCK": "tests/unit/bronze/test_file_sizes.py::test_a_line_goes_on_from_block_to_block",
+    "tools.scaffold.suggest.MOST_CANDIDATES": "tests/unit/tools/test_scaffold.py::"
+    "test_keys_are_those_that_all_rows_prove",
+    "tools.scaffold.prove_keys.MOST_ARRAY": "tests/unit/tools/test_scaffold.py::"
+    "test_no_key_is_proved_by_some_of_the_rows",
+    "tools.scaffold.prove_keys.MOST_BYTES": "tests/unit/tools/test_scaffold.py::"
+    "test_no_key_is_proved_by_some_of_the_rows",
+    "tools.scaffold.prove_keys.MOST_ROWS": "tests/unit/tools/test_scaffold.py::"
+    "test_no_key_is_proved_by_some_of_the_rows",
+    "jobs.layer.SIDE_BY_SIDE": "tests/unit/jobs/test_parallel.py::"
+    "test_a_job_fills_no_more_tables_at_a_time_than_it_may",
+    "flow.delivery.AT_ONCE": "tests/unit/flow/test_delivery.py::test_many_commits_are_counted_whole",
+    "silver.layer.MANY_ROWS": "tests/spark/silver/test_layer.py::"
+    "test_a_table_is_the_same_whether_its_keys_are_looked_for_nearby_or_everywhere",
+    "monitor.estimate.LOOKED_AT": "tests/unit/monitor/test_estimate.py::"
+    "test_groups_are_counted_of_no_more_bytes_than_are_LOOKED_AT",
+    "frames.record_ids.SENT": "tests/spark/silver/test_layer.py::"
+    "test_records_find_the_same_rows_whether_they_are_SENT_to_the_tasks_or_shuffled",
+    "tools.migrate.create.LARGEST": "tests/unit/tools/test_migrate.py::"
+    "test_a_source_may_have_as_many_bytes_as_the_LARGEST",
+    "lake.lease.LASTS": "tests/unit/lake/test_s3.py::test_a_lease_LASTS_so_long_from_when_it_was_taken_or_renewed",
+    "maintenance.optimize_vacuum.SLACK": "tests/unit/maintenance/test_optimize_vacuum.py::"
+    "test_files_stay_for_who_follows_a_commit_within_SLACK_of_when_they_may_go",
+    "maintenance.optimize_vacuum.SMALL": "tests/spark/maintenance/test_optimize_vacuum.py::"
+    "test_what_is_SMALL_to_who_looks_is_put_together_by_spark",
+    "frames.data_skipping.RANGES": "tests/unit/frames/test_data_skipping.py::"
+    "test_there_are_no_more_than_so_many_RANGES",
+    "pii_key.SHORTEST": "tests/unit/test_pii_key.py::test_a_key_has_at_least_as_many_bytes_as_the_SHORTEST",
+    "flow.report.SHOWN": "tests/unit/airflow/test_run_note.py::test_so_many_files_are_SHOWN_and_all_are_counted",
+    "tools.scaffold.group_files.LOOKED": "tests/unit/tools/test_scaffold.py::"
+    "test_files_of_several_shapes_are_told_apart_if_all_are_LOOKED_at",
+    "tools.scaffold.suggest.FEWEST": "tests/unit/tools/test_scaffold.py::"
+    "test_values_that_differ_in_FEWEST_rows_make_a_key_and_in_fewer_if_their_name_says_so",
+    "tools.scaffold.sniff.BYTES": "tests/unit/tools/test_scaffold.py::"
+    "test_a_file_of_no_more_than_so_many_BYTES_is_looked_at_to_its_end",
+    "tools.scaffold.sniff.ROWS": "tests/unit/tools/test_scaffold.py::"
+    "test_no_more_than_so_many_ROWS_of_a_file_are_looked_at",
+    "spark.java.JAVA_AT_LEAST": "tests/unit/repository/test_setup.py::"
+    "test_a_job_takes_any_java_from_JAVA_AT_LEAST_on_as_set_up_does",
+    "monitor.streams.SILENCE": "tests/unit/jobs/test_continuous.py::test_a_run_elsewhere_is_dead_after_SILENCE",
+    "airflow.openlineage.NEWEST": "tests/unit/airflow/test_openlineage.py::"
+    "test_a_try_is_told_of_whole_though_it_has_more_commits_than_the_NEWEST",
+    "airflow.run_note.LONGEST": "tests/unit/airflow/test_run_note.py::"
+    "test_a_note_is_whole_up_to_the_LONGEST_and_has_whole_lines_beyond",
+    "bronze.avro_header.LARGEST": "tests/unit/bronze/test_avro_header.py::"
+    "test_a_head_has_no_text_longer_than_the_LARGEST",
+    "bronze.layer.WITNESSES": "tests/spark/landing/test_file_status.py::"
+    "test_as_many_WITNESSES_are_asked_whether_trouble_is_of_the_machines",
+    "tools.testing.row_diff.SHOWN": "tests/unit/tools/test_testing.py::"
+    "test_so_many_rows_of_each_kind_are_SHOWN_and_all_are_counted",
+    "gold.clustering.COUNTED": "tests/unit/sql/test_order_by.py::test_a_table_is_clustered_by_columns_that_are_COUNTED",
+    "gold.clustering.MOST": "tests/unit/sql/test_order_by.py::test_a_table_is_clustered_by_MOST_columns_at_most",
+    "jobs.continuous.FAILURES": "tests/unit/jobs/test_continuous.py::test_a_run_ends_by_as_many_FAILURES_in_a_row",
+    "flow.thresholds.FEW": "tests/spark/gold/test_layer.py::"
+    "test_all_is_read_where_more_than_FEW_rows_and_MUCH_of_all_changed",
+    "flow.thresholds.MUCH": "tests/spark/gold/test_layer.py::"
+    "test_all_is_read_where_more_than_FEW_rows_and_MUCH_of_all_changed",
+    "flow.thresholds.SMALL": "tests/spark/gold/test_layer.py::test_groups_are_kept_of_tables_that_are_not_SMALL",
+    "definition.bronze.DELETE_AT_LEAST": "tests/unit/landing/test_clean_source.py::"
+    "test_files_are_deleted_no_sooner_than_DELETE_AT_LEAST_and_moved_at_any_time",
+    "definition.maintenance.LONGEST": "tests/unit/maintenance/test_optimize_vacuum.py::"
+    "test_files_stay_no_longer_than_the_LONGEST",
+    "definition.maintenance.RETENTION": "tests/unit/maintenance/test_optimize_vacuum.py::"
+    "test_files_stay_for_RETENTION_or_longer_and_a_table_is_told_only_of_longer",
+}
+
+EXEMPT = {
+    "frames.compare.PARTS": SHAPE,
+    "frames.compare.SHOWN": LOOKS,
+    "airflow.operators.check_request.ANSWER_WITHIN": TIME,
+    "airflow.dag.ENDS_WITHIN": "given to Airflow as it is, which ends a try that takes longer",
+    "tools.demo.local_airflow.LOCKED_FOR": TIME,
+    "tools.demo.local_airflow.LOOKS_EVERY": TIME,
+    "tools.demo.local_airflow.PORT": "a port",
+    "tools.demo.local_airflow.STARTS_WITHIN": TIME,
+    "airflow.operators.submit.LOOK_AGAIN_AFTER": TIME,
+    "airflow.sensors.sqs.LONG_POLL": TIME,
+    "airflow.sensors.trigger.AT_LEAST_EVERY": TIME,
+    "cli.import_.PARTIAL": "an exit code",
+    "storage.aws.ARROW_ATTEMPTS": "given to Arrow as it is",
+    "storage.aws.ATTEMPTS": "given to delta-rs as it is",
+    "storage.aws.CONNECT_SECONDS": TIME,
+    "storage.aws.REQUEST_SECONDS": TIME,
+    "storage.aws.RETRY_SECONDS": TIME,
+    "tools.testing.given.APART": TIME,
+    "flow.stream_checkpoint.BASE": "a word of Delta's own",
+    "jobs.continuous.LOOK": TIME,
+    "run.continuous.SHORTEST": TIME,
+    "tools.demo.demo.SHOWN": LOOKS,
+    "gold.exact_sum.COUNT": SHAPE,
+    "gold.exact_sum.PLACES": SHAPE,
+    "gold.exact_sum._NINES": SHAPE,
+    "spark.executors.AT_ONCE": "how many threads share the files: each is looked at all the same",
+    "spark.executors.TASKS": "how many tasks share the files: each is looked at all the same",
+    "lake.lease.RENEWED_AFTER": TIME,
+    "lake.lock.POLL_SECONDS": TIME,
+    "gold.partial_aggregates.LAYOUT": SHAPE,
+    "processes.GRACE": TIME,
+    "run.pipeline.LONGEST_WAIT": TIME,
+    "tools.scaffold.render._WIDTH": LOOKS,
+    "storage.concurrent.LOOKS": "how many at a time; the results come in their order",
+    "tools.simulators.engine.DAY": SAMPLE,
+    "tools.simulators.engine._DIGITS": SAMPLE,
+    "tools.simulators.heart_rate.EVERY": SAMPLE,
+    "tools.simulators.heart_rate.INVALID_SHARE": SAMPLE,
+    "tools.simulators.heart_rate.PATIENTS": SAMPLE,
+    "tools.simulators.heart_rate.STRANGERS": SAMPLE,
+    "tools.simulators.heart_rate.UNKNOWN_SHARE": SAMPLE,
+    "tools.simulators.online_school.INVALID_SHARE": SAMPLE,
+    "tools.simulators.online_school.SPAN": SAMPLE,
+    "tools.simulators.retail.INVALID_SHARE": SAMPLE,
+    "tools.simulators.retail.SPAN": SAMPLE,
+    "monitor.streams.BEAT": TIME,
+    "lake.compaction.ROW_GROUP": SHAPE,
+    "schema.values._SHORT": "no time with a seventh digit of a second is as short, and a longer one is looked at",
+}
+
+
+def test_every_threshold_has_a_test_that_crosses_it_or_says_why_not() -> None:
+    listed = [*CROSSED, *EXEMPT]
+    assert sorted(listed) == sorted(set(listed)), "each is in one list only"
+    found = set(thresholds())
+    assert found - set(listed) == set(), "new numbers: write a test that crosses them, and name it in CROSSED"
+    assert set(listed) - found == set(), "they are gone from the package: take them off the lists"
+
+
+def test_the_tests_that_cross_thresholds_are_there() -> None:
+    for threshold, named in CROSSED.items():
+        file, _, function = named.partition("::")
+        text = (ROOT / file).read_text()
+        tests = {node.name: node for node in ast.walk(ast.parse(text)) if isinstance(node, ast.FunctionDef)}
+        assert function in tests, f"{threshold}: no test {named}"
+        said = ast.get_source_segment(text, tests[function]) or ""
+        assert threshold.rpartition(".")[2] in said, f"{named} does not speak of {threshold}"
+
+
+def thresholds() -> Iterator[str]:
+    """The names of constants that are numbers, by module: ``stores.AT_ONCE``."""
+    for path in sorted(PACKAGE.rglob("*.py")):
+        module = ".".join(path.relative_to(PACKAGE).with_suffix("").parts)
+        for node in ast.parse(path.read_text()).body:
+            if isinstance(node, ast.Assign):
+                targets, value = node.targets, node.value
+            elif isinstance(node, ast.AnnAssign) and node.value is not None:
+                targets, value = [node.target], node.value
+            else:
+                continue
+            for target in targets:
+                if isinstance(target, ast.Name) and target.id.strip("_").isupper() and _is_number(value):
+                    yield f"{module}.{target.id}"
+
+
+def _is_number(value: ast.expr) -> bool:
+    if isinstance(value, ast.Constant):
+        return isinstance(value.value, (int, float)) and not isinstance(value.value, bool)
+    if isinstance(value, ast.BinOp):
+        return _is_number(value.left) and _is_number(value.right)
+    if isinstance(value, ast.UnaryOp):
+        return _is_number(value.operand)
+    if isinstance(value, ast.Call) and isinstance(value.func, (ast.Name, ast.Attribute)):
+        name = value.func.id if isinstance(value.func, ast.Name) else value.func.attr
+        given = [*value.args, *(keyword.value for keyword in value.keywords)]
+        return name in MADE_BY and all(map(_is_number, given))
+    return False

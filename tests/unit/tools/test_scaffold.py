@@ -1,0 +1,903 @@
+"""`sluicegate new`: what it sees in files, what it writes, and what it refuses."""
+
+from __future__ import annotations
+
+import csv
+import gzip
+import io
+import json
+import os
+import string
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+from pyarrow import parquet
+from typer.testing import CliRunner
+
+from sluicegate import definition
+from sluicegate.cli.app import app
+from sluicegate.errors import DefinitionError, SourceError, UserError
+from sluicegate.settings import Settings
+from sluicegate.tools.scaffold import create as scaffold_create
+from sluicegate.tools.scaffold import group_files, infer_types, naming, sniff, suggest
+from sluicegate.tools.scaffold.create import NewPipeline, create
+
+pytestmark = pytest.mark.unit
+
+ORDERS = "order_id,ordered_at,email,region,quantity\n" + "".join(
+    f"{n},2024-01-{n % 28 + 1:02d} 10:00:00,a{n}@b.org,r{n % 3},{n % 7}\n" for n in range(40)
+)
+
+
+def at(folder: Path) -> Settings:
+    return Settings.of(str(folder / "lake"), str(folder / "landing"), folder / "pipelines")
+
+
+def write(folder: Path, name: str, content: str | bytes) -> str:
+    path = folder / name
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(content.encode() if isinstance(content, str) else content)
+    return str(path)
+
+
+def new(folder: Path, *sources: str, name: str = "mine", land: bool = False, header: bool | None = None) -> NewPipeline:
+    """Makes a pipeline, which must load."""
+    made = create(name, sources, at(folder), land, header)
+    definition.load(name, at(folder))
+    return made
+
+
+def columns(made: NewPipeline, table: int = 0) -> dict[str, str]:
+    """Kind of each column of a table."""
+    return {column.name: column.found.kind for column in made.tables[table].columns}
+
+
+def no_trace(folder: Path) -> bool:
+    """Whether neither a definition nor a file has been left behind."""
+    left = [path for place in ("pipelines", "landing") for path in (folder / place).rglob("*") if path.is_file()]
+    return not left and not [path for path in (folder / "pipelines").glob("*")]
+
+
+# --- what is seen ----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("values", "kind"),
+    [
+        (["1", "-20", "0"], "BIGINT"),
+        (["1", "2.5", "-3e4"], "DOUBLE"),
+        (["01", "10"], "STRING"),
+        (["1234567890123456789012"], "DECIMAL"),
+        (["0.12345678901234567"], "DECIMAL"),
+        (["1" * 39], "STRING"),
+        (["true", "FALSE"], "BOOLEAN"),
+        (["2024-02-29", "2023-01-31"], "DATE"),
+        (["2023-02-29"], "STRING"),
+        (["2024-02-29", "2024-02-29T10:00:00Z"], "TIMESTAMP"),
+        (["2024-02-29 10:00:00.123456+02:00"], "TIMESTAMP"),
+        (["31.12.2024"], "STRING"),
+        (["1,5", "2,25"], "DOUBLE"),
+        (["1,500", "2,250"], "STRING"),
+        (["1", "x"], "STRING"),
+        (["1", "NA"], "BIGINT"),
+        (["1", "NA", "-", "?"], "STRING"),
+        ([None, None], "STRING"),
+        ([], "STRING"),
+        ([{"a": 1}], "NESTED"),
+        ([[1], {"a": 1}], "STRING"),
+        ([True, None], "BOOLEAN"),
+    ],
+)
+def test_the_type_of_a_column_is_the_narrowest_that_all_values_have(values: list[Any], kind: str) -> None:
+    assert infer_types.of_values("x", values, commas=True).kind == kind
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "kind"),
+    [
+        ("time", "1710000000", "TIMESTAMP"),
+        ("createdAt", "1710000000123", "TIMESTAMP"),
+        ("updated_ts", "1710000000.25", "TIMESTAMP"),
+        ("amount", "1710000000", "BIGINT"),
+        ("time", "12", "BIGINT"),
+        ("zip", "12345", "STRING"),
+        ("phone_number", "4912345", "STRING"),
+    ],
+)
+def test_a_name_tells_what_a_number_is(name: str, value: str, kind: str) -> None:
+    assert infer_types.of_values(name, [value], commas=False).kind == kind
+
+
+@pytest.mark.parametrize(
+    ("text", "options", "names"),
+    [
+        ("a,b\n1,2\n", {"header": "true"}, ["a", "b"]),
+        ("a;b\n1,5;2\n", {"header": "true", "sep": ";"}, ["a", "b"]),
+        ("a\tb\n1\t2\n", {"header": "true", "sep": "\t"}, ["a", "b"]),
+        ('a,b\n1,"x;y;z"\n2,"x;y;z"\n', {"header": "true", "escape": '"'}, ["a", "b"]),
+        ("a|b\r\n1|2\r\n", {"header": "true", "sep": "|"}, ["a", "b"]),
+        ("\ufeffa,b\n1,2\n", {"header": "true"}, ["a", "b"]),
+        ("1,2\n3,4\n", {"header": "false"}, ["_c0", "_c1"]),
+        ('a,b\n"x ""y""",2\n', {"header": "true", "escape": '"'}, ["a", "b"]),
+        ('a,b\n"x \\"y\\"",2\n', {"header": "true"}, ["a", "b"]),
+        ('a,b\n"x\ny",2\n', {"header": "true", "escape": '"', "multiLine": "true"}, ["a", "b"]),
+        ('a,b\n"x\ry",2\n', {"header": "true", "escape": '"', "multiLine": "true"}, ["a", "b"]),
+        ("name,city\nAnn,Rome\nBen,Bonn\n", {"header": "true"}, ["name", "city"]),
+        ("Ann,Rome\nAnn,Bonn\n", {"header": "false"}, ["_c0", "_c1"]),
+        ("a,,b\n1,2,3\n", {"header": "true"}, ["a", "_c1", "b"]),
+        ("id\n1\n2\n", {"header": "true"}, ["id"]),
+        (",name\n0,Ann\n1,Ben\n", {"header": "true"}, ["_c0", "name"]),
+        ("order id,order date\nA1,1. Mai\nB2,2. Mai\n", {"header": "true"}, ["order id", "order date"]),
+        ("Ann,Rome\nBen,Bonn\nCem,Oslo\n", {"header": "false"}, ["_c0", "_c1"]),
+        ("Ann,NA\nBen,5\nCem,7\n", {"header": "false"}, ["_c0", "_c1"]),
+        ("Ann,unknown\nBen,5\nCem,7\n", {"header": "false"}, ["_c0", "_c1"]),
+        ("Ann,\nBen,5\nCem,7\n", {"header": "false"}, ["_c0", "_c1"]),
+        ("Ann,$5.00\nBen,5\nCem,7\n", {"header": "false"}, ["_c0", "_c1"]),
+        ("Ann,12 kg\nBen,5\nCem,7\n", {"header": "false"}, ["_c0", "_c1"]),
+        ("Ann,1 Jan 2024\nBen,2024-01-02\nCem,2024-01-03\n", {"header": "false"}, ["_c0", "_c1"]),
+        ("Ann,Rome\n", {"header": "false"}, ["_c0", "_c1"]),
+        ("Q1,Q2,Q10\n1,2,3\n4,5,6\n", {"header": "true"}, ["Q1", "Q2", "Q10"]),
+    ],
+)
+def test_how_a_csv_text_is_written(tmp_path: Path, text: str, options: dict[str, str], names: list[str]) -> None:
+    found = sniff.look(Path(write(tmp_path, "x.csv", text)))
+    assert (found.options, found.columns) == (options, names)
+
+
+@pytest.mark.parametrize("separator", [";", "\t", "|"])
+def test_decimal_commas_in_each_row_separate_nothing(tmp_path: Path, separator: str) -> None:
+    rows = "".join(f"{n},5{separator}{n},25\n" for n in range(30))
+    found = sniff.look(Path(write(tmp_path, "x.csv", f"lat{separator}lon\n{rows}")))
+    assert (found.options.get("sep"), len(found.columns), found.rows[-1]) == (separator, 2, ["29,5", "29,25"])
+
+
+def test_long_questions_over_numbers_are_a_header(tmp_path: Path) -> None:
+    asked = [f"{n}. On a scale from 1 to 5, {'how much, all in all, ' * 8}do you agree with no. {n}?" for n in (1, 2)]
+    text = io.StringIO()
+    answers = [[str(n), str(n % 5 + 1), "NA" if n % 4 else str(n % 3), "no answer"] for n in range(30)]
+    csv.writer(text).writerows([["Respondent ID", *asked, "Anything else?"], *answers])
+    made = new(tmp_path, write(tmp_path, "survey.csv", text.getvalue()))
+    assert [column.field for column in made.tables[0].columns] == ["Respondent ID", *asked, "Anything else?"]
+    assert list(columns(made).values()) == ["BIGINT", "BIGINT", "BIGINT", "STRING"]
+    assert made.tables[0].guess.proved == 30
+
+
+def test_a_header_in_doubt_is_a_row_and_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    write(tmp_path, "people.csv", "Ann,Rome\nBen,Bonn\nCem,Oslo\n")
+    done = CliRunner().invoke(app, ["new", "people", "--from", "people.csv"])
+    told = "there is no header, and the first line is a row (in doubt, see --header and --no-header)"
+    assert f"  {told} (a guess)\n" in done.output
+    assert f"# a guess: {told}\n" in (tmp_path / "pipelines/people/pipeline.yaml").read_text()
+    assert len(sniff.look(tmp_path / "people.csv").rows) == 3
+
+
+@pytest.mark.parametrize(
+    ("text", "doubt"),
+    [("country,2019,2020\nFR,1,2\n", True), ("country,2019\nFR,1\n", False), ("1,2\n3,4\n", False),
+     ("a,b\n1,2\n", False), ("name,city\n", True), ("name,city\nAnn,Rome\n", False), ("x y,z\nAnn,Rome\n", True)],
+)  # fmt: skip
+def test_when_a_header_is_in_doubt(tmp_path: Path, text: str, doubt: bool) -> None:
+    found = sniff.look(Path(write(tmp_path, "t.csv", text)))
+    assert (found.doubt, "in doubt" in " ".join(found.guessed)) == (doubt, doubt)
+
+
+def test_a_header_in_doubt_is_one_where_another_file_has_the_same(tmp_path: Path) -> None:
+    write(tmp_path, "in/a1.csv", "What is it?,How many?\nfish,3\n")
+    write(tmp_path, "in/a2.csv", "What is it?,How many?\nbird,few\n")
+    write(tmp_path, "in/a3.csv", "What is it?,How many?\n")
+    [table] = new(tmp_path, str(tmp_path / "in")).tables
+    assert ([one.options["header"] for one in table.looks], table.rows) == (["true"] * 3, 2)
+
+
+def test_a_person_knows_better_whether_there_is_a_header(tmp_path: Path) -> None:
+    file = write(tmp_path, "years.csv", "2023,2024\n1,2\n")
+    assert columns(new(tmp_path, file, name="guessed")) == {"column_1": "BIGINT", "column_2": "BIGINT"}
+    assert columns(new(tmp_path, file, name="told", header=True)) == {"c_2023": "BIGINT", "c_2024": "BIGINT"}
+
+
+@pytest.mark.parametrize(
+    ("text", "options"),
+    [
+        ('{"a": 1}\n{"a": 2}\n', {}),
+        ('[{"a": 1}, {"a": 2}]', {"multiLine": "true"}),
+        ('[\n{"a": 1}\n,\n{"a": 2}\n]\n', {"multiLine": "true"}),
+        ('{\n "a": 1\n}', {"multiLine": "true"}),
+        ('{"a": 1}\r\n{"a": 2}', {}),
+    ],
+)
+def test_how_a_json_text_is_written(tmp_path: Path, text: str, options: dict[str, str]) -> None:
+    found = sniff.look(Path(write(tmp_path, "x.json", text)))
+    assert (found.options, found.columns) == (options, ["a"])
+
+
+def test_only_the_beginning_of_a_large_file_is_read(tmp_path: Path) -> None:
+    record = json.dumps({"id": 1, "text": "x" * 1000})
+    array = write(tmp_path, "array.json", "[" + ",".join([record] * 8000) + ", this is not JSON")
+    lines = write(tmp_path, "lines.json", f"{record}\n" * 8000 + "this is not JSON\n")
+    table = write(tmp_path, "table.csv", "id,text\n" + f'1,"{"y" * 1000}"\n' * 8000 + '2,"open')
+    for file in (array, lines, table):
+        found = sniff.look(Path(file))
+        assert 900 <= len(found.rows) <= sniff.ROWS
+        assert all(len(row) == 2 for row in found.rows)
+
+
+HEADED = {"csv": True, "tsv": False}
+
+
+@pytest.mark.parametrize("beyond", [-1, 0, 1])
+@pytest.mark.parametrize("ending", ["csv", "tsv", "jsonl", "jsonl.gz", "json", "parquet"])
+def test_no_more_than_so_many_ROWS_of_a_file_are_looked_at(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, ending: str, beyond: int
+) -> None:
+    monkeypatch.setattr(sniff, "ROWS", 5)
+    rows = [{"id": n, "n": n % 2} for n in range(sniff.ROWS + beyond)]
+    file = Path(write(tmp_path, f"t.{ending}", WRITERS[ending](rows)))
+    found = sniff.look(file, header=HEADED.get(ending))
+    assert [str(row[0]).lstrip("k") for row in found.rows] == [str(row["id"]) for row in rows[: sniff.ROWS]]
+
+
+@pytest.mark.parametrize("beyond", [-1, 0, 1])
+def test_a_fault_behind_the_ROWS_that_are_looked_at_is_not_met(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, beyond: int
+) -> None:
+    monkeypatch.setattr(sniff, "ROWS", 5)
+    good = ['{"id": 1}'] * (sniff.ROWS + beyond)
+    lines = write(tmp_path, "lines.jsonl", "\n".join([*good, "oh", ""]))
+    array = write(tmp_path, "array.json", f"[{', '.join([*good, 'oh'])}]")
+    for file in map(Path, (lines, array)):
+        if beyond >= 0:
+            assert len(sniff.look(file).rows) == sniff.ROWS
+        else:
+            with pytest.raises(SourceError, match="is not JSON"):
+                sniff.look(file)
+
+
+def test_parquet_of_small_row_groups_is_looked_at_as_far(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sniff, "ROWS", 5)
+    parquet.write_table(pa.table({"id": list(range(8))}), tmp_path / "t.parquet", row_group_size=2)
+    assert sniff.look(tmp_path / "t.parquet").rows == [[n] for n in range(5)]
+
+
+@pytest.mark.parametrize("beyond", [-1, 0, 1])
+@pytest.mark.parametrize("packed", [False, True], ids=["plain", "packed"])
+@pytest.mark.parametrize("ending", ["csv", "jsonl", "json"])
+def test_a_file_of_no_more_than_so_many_BYTES_is_looked_at_to_its_end(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, ending: str, packed: bool, beyond: int
+) -> None:
+    """Of a longer one what may be cut off is left out, a character of two bytes here."""
+    text = {
+        "csv": "id,word\n1,one\n2,two\n3,drü",
+        "jsonl": '{"id": 1, "word": "one"}\n{"id": 2, "word": "two"}\n{"id": 3, "word": "drü"}',
+        "json": '[{"id": 1, "word": "one"}, {"id": 2, "word": "two"}, {"id": 3, "word": "drü"}]',
+    }[ending].encode()
+    monkeypatch.setattr(sniff, "BYTES", len(text) - beyond)
+    content = gzip.compress(text) if packed else text
+    found = sniff.look(Path(write(tmp_path, f"t.{ending}{'.gz' * packed}", content)), header=HEADED.get(ending))
+    assert "encoding" not in found.options
+    # The end of an array may be cut off, but its last element is whole.
+    words = ["one", "two"] if beyond > 0 and ending != "json" else ["one", "two", "drü"]
+    assert [row[1] for row in found.rows] == words
+
+
+def test_numbers_inside_of_nested_values_are_hinted(tmp_path: Path) -> None:
+    record = {"id": 1, "lines": [{"price": 1.5, "n": 2, "s": "x"}], "odd": {"a b": 1}, "by": {"select": 1}}
+    made = new(tmp_path, write(tmp_path, "x.json", json.dumps(record) + "\n"))
+    hints = definition.load("mine", at(tmp_path)).bronze["x_bronze"].inner_hints
+    assert hints == {
+        ("lines", "element", "price"): "DOUBLE",
+        ("lines", "element", "n"): "BIGINT",
+        ("by", "select"): "BIGINT",
+    }
+    assert columns(made)["lines"] == "NESTED"
+
+
+def test_what_parquet_says_of_its_columns_is_taken(tmp_path: Path) -> None:
+    table = pa.table(
+        {"id": [1, 2], "at": pa.array([0, 1], pa.timestamp("us", "UTC")), "code": ["001", "002"], "l": [[1], [2]]}
+    )
+    parquet.write_table(table, tmp_path / "x.parquet")
+    made = new(tmp_path, str(tmp_path / "x.parquet"))
+    assert columns(made) == {"id": "BIGINT", "at": "TIMESTAMP", "code": "STRING", "l": "NESTED"}
+    assert "CAST" not in (made.folder / "x.sql").read_text()
+
+
+# --- what is guessed -------------------------------------------------------------------------------------------------
+
+
+def test_what_is_guessed_of_orders(tmp_path: Path) -> None:
+    made = new(tmp_path, write(tmp_path, "orders.csv", ORDERS))
+    guess = made.tables[0].guess
+    assert (guess.keys, guess.event_time, guess.pii) == (["order_id"], "ordered_at", ["email"])
+    text = (made.folder / "pipeline.yaml").read_text()
+    assert "# a guess: by name, and unique in all 40 rows of these files" in text
+    assert made.gold == "orders_by_day"
+    loaded = definition.load("mine", at(tmp_path))
+    assert loaded.gold[made.gold].upkeep().way == "partial"
+    assert loaded.silver["orders"].expectations["quantity_not_negative"].action == "keep"
+
+
+@pytest.mark.parametrize(
+    ("header", "row", "keys"),
+    [
+        ("device_id,time,rate", lambda n: f"{n % 4},{1710000000 + n},7.5", ["device_id", "time"]),
+        ("city,country,people", lambda n: f"c{n},k{n % 3},{n}", ["city"]),
+        ("word,other,number", lambda n: f"w{n % 4},o{n % 5},{n % 2}", []),
+        ("day,shop,sold", lambda n: f"2024-01-{n % 5 + 1:02d},s{n // 5},{n}", ["day", "shop"]),
+        ("amount,customer_id,order_id", lambda n: f"{n},{n % 9},{n}", ["order_id"]),
+        ("a,b,price", lambda n: f"x,y,{n}.5", []),
+    ],
+)
+def test_keys_are_named_or_unique(tmp_path: Path, header: str, row: Any, keys: list[str]) -> None:
+    text = f"{header}\n" + "".join(f"{row(n)}\n" for n in range(20))
+    assert new(tmp_path, write(tmp_path, "t.csv", text)).tables[0].guess.keys == keys
+
+
+def counties(rows: int, code: str = "county_code") -> str:
+    """Sightings: the first thousand each of a county of its own, as in a file that lists what is rare at first."""
+    lines = (f"{n % 1000},species {n // 500},{'plant' if n % 3 else 'bird'}\n" for n in range(rows))
+    return f"{code},species,kind\n" + "".join(lines)
+
+
+def test_keys_that_only_the_first_rows_show_are_a_comment(tmp_path: Path) -> None:
+    text = counties(1000) + counties(2360).partition("\n")[2]
+    made = new(tmp_path, write(tmp_path, "sightings.csv", text), land=True)
+    assert (made.tables[0].guess.keys, definition.load("mine", at(tmp_path)).silver["sightings"].keys) == ([], [])
+    why = "not unique: 2,360 of 3,360 rows would be set aside as duplicates"
+    assert f"\n    # keys: [county_code]  # {why}\n" in (made.folder / "pipeline.yaml").read_text()
+    assert made.facts()["tables"][0]["no_keys"] == [{"keys": ["county_code"], "why": why}]
+
+
+def test_keys_are_those_that_all_rows_prove(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for most, keys in ((1, []), (2, ["county_id", "species"]), (3, ["county_id", "species"])):
+        monkeypatch.setattr("sluicegate.tools.scaffold.suggest.MOST_CANDIDATES", most)
+        assert (
+            new(tmp_path, write(tmp_path, "t.csv", counties(2360, "county_id")), name=f"t{most}").tables[0].guess.keys
+            == keys
+        )
+    made = new(tmp_path, write(tmp_path, "sightings.csv", counties(2360, "county_id")))
+    assert made.tables[0].guess.keys == ["county_id", "species"]
+    text = (made.folder / "pipeline.yaml").read_text()
+    assert "unique in all 2,360 rows of these files" in text
+    assert "# keys: [county_id]  # not unique: 1,360 of 2,360 rows" in text
+
+
+def packed(rows: list[dict[str, Any]]) -> bytes:
+    return gzip.compress("".join(json.dumps(row) + "\n" for row in rows).encode(), mtime=0)
+
+
+def columnar(rows: list[dict[str, Any]]) -> bytes:
+    file = io.BytesIO()
+    parquet.write_table(pa.Table.from_pylist(rows), file)
+    return file.getvalue()
+
+
+WRITERS: dict[str, Any] = {
+    "csv": lambda rows: "id,n\n" + "".join(f"{row['id']},{row['n']}\n" for row in rows),
+    "tsv": lambda rows: "".join(f"k{row['id']}\t{row['n']}\n" for row in rows),
+    "jsonl": lambda rows: "".join(json.dumps(row) + "\n" for row in rows),
+    "jsonl.gz": packed,
+    "json": lambda rows: json.dumps(rows, indent=1),
+    "parquet": columnar,
+}
+
+
+@pytest.mark.parametrize("ending", WRITERS)
+@pytest.mark.parametrize(("last", "others"), [(1, 0), (5, 1)])
+def test_a_key_is_proved_by_the_last_row_of_the_last_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, ending: str, last: int, others: int
+) -> None:
+    monkeypatch.setattr("sluicegate.tools.scaffold.group_files.LOOKED", 1)
+    monkeypatch.setattr("sluicegate.tools.scaffold.sniff.ROWS", 20)
+    rows = [{"id": n, "n": n % 2} for n in range(50)]
+    for number in range(last):
+        content = rows if number < last - 1 else [*rows[1:], {"id": 7, "n": 3}]
+        content = [{"id": row["id"] + 1000 * number * (row["n"] != 3), "n": row["n"]} for row in content]
+        write(tmp_path, f"in/part{number}.{ending}", WRITERS[ending](content))
+    made = new(tmp_path, f"t={tmp_path}/in")
+    doubled = 1
+    assert [*made.tables[0].guess.no_keys.values()] == [
+        f"not unique: {doubled} of {50 * last} rows would be set aside as duplicates"
+    ]
+    assert len(made.tables[0].files) == 1 + 4 * others
+    write(tmp_path, f"in/part{last - 1}.{ending}", WRITERS[ending]([{"id": n, "n": 0} for n in range(9000, 9050)]))
+    assert new(tmp_path, f"t={tmp_path}/in", name="whole").tables[0].guess.keys in (["id"], ["column_1"])
+
+
+@pytest.mark.parametrize(
+    ("first", "later", "why"),
+    [
+        (range(1, 30), ["07", "08"], "not unique: 2 of 31"),
+        ([f"{n}" for n in range(1, 30)], [" 7"], "not unique: 1 of 30"),
+        ([f"2024-01-{n:02d} 10:00:00" for n in range(1, 30)], ["2024-01-03T12:00:00+02:00"], "not unique: 1 of 30"),
+        ([f"2024-01-{n:02d}" for n in range(1, 30)], ["2024-01-03T12:00:00"], "not unique: 1 of 30"),
+        ([f"{n}12345678901234567.0" for n in range(11, 40)], ["1212345678901234567.00"], "not unique: 1 of 30"),
+        ([f"{10**20 + n}.5" for n in range(29)], [f"{10**20}.45"], "not unique: 1 of 30"),
+        ([f"{10**20 + n}.5" for n in range(29)], [f"{10**20}.25", f"{10**20}.3"], "not unique: 1 of 31"),
+        ([f"{10**30 + n}" for n in range(29)], [f"{10**30}"], "not unique: 1 of 30"),
+        (range(1, 30), ["x", ""], "not proved: 2 of 31 rows have no value there that fits"),
+        (range(1, 30), ["99999999999999999999"], "not proved: 1 of 30"),
+    ],
+)
+def test_keys_are_compared_as_silver_has_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, first: Any, later: list[str], why: str
+) -> None:
+    monkeypatch.setattr("sluicegate.tools.scaffold.sniff.ROWS", 29)
+    text = "key,word\n" + "".join(f"{value},x\n" for value in [*first, *later])
+    guess = new(tmp_path, write(tmp_path, "t.csv", text)).tables[0].guess
+    assert guess.keys == []
+    assert next(iter(guess.no_keys.values())).startswith(why)
+
+
+@pytest.mark.parametrize(
+    ("later", "why"),
+    [
+        ("x\\,7,99\n", "not unique: 1 of 41"),  # outside of quotes a backslash is a sign as any other for Spark
+        ('"x" y,40,1\n', "not proved: quotes and backslashes"),
+        ('"x\ry",40,1\n', "not proved: a value further down has a line break"),
+        ('"x\\\\",40,1\n', "not proved: quotes and backslashes"),
+        ('"x ""y"", z",40,1\n', "not proved: quotes and backslashes"),
+    ],
+)
+def test_rows_that_spark_may_read_otherwise_prove_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, later: str, why: str
+) -> None:
+    text = "word,id,n\n" + "".join(f"w,{n},1\n" for n in range(40))
+    monkeypatch.setattr("sluicegate.tools.scaffold.sniff.BYTES", len(text))
+    guess = new(tmp_path, write(tmp_path, "t.csv", text + later)).tables[0].guess
+    assert guess.keys != ["id"]
+    assert guess.no_keys[("id",)].startswith(why)
+
+
+def test_backslashes_that_escape_nothing_are_a_part_of_a_key(tmp_path: Path) -> None:
+    text = "id,n\n" + "".join(f"C:\\{n},1\n" for n in range(20)) + "C:3,1\n"
+    assert new(tmp_path, write(tmp_path, "t.csv", text)).tables[0].guess.keys == ["id"]
+
+
+def test_text_behind_a_quoted_value_proves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    text = "word,id,n\n" + "".join(f'"w",{n},1\n' for n in range(40))
+    monkeypatch.setattr("sluicegate.tools.scaffold.sniff.BYTES", len(text))
+    guess = new(tmp_path, write(tmp_path, "t.csv", text + '"x"y,40,1\n')).tables[0].guess
+    assert guess.no_keys[("id",)] == "not proved: a file cannot be read to its end"
+
+
+@pytest.mark.parametrize(
+    ("kinds", "proved"),
+    [((pa.decimal128(9, 1), pa.decimal128(9, 2)), False), ((pa.int64(), pa.int32()), True)],
+)
+def test_keys_of_types_that_differ_are_compared_if_equal_values_look_the_same(
+    tmp_path: Path, kinds: tuple[pa.DataType, pa.DataType], proved: bool
+) -> None:
+    (tmp_path / "in").mkdir()
+    for number, kind in enumerate(kinds):
+        some = pa.array(range(20 * number, 20 * number + 20)).cast(pa.decimal128(21, 0)).cast(kind)
+        parquet.write_table(pa.table({"id": some}), tmp_path / f"in/{number}.parquet")
+    guess = new(tmp_path, f"t={tmp_path}/in").tables[0].guess
+    assert guess.keys == (["id"] if proved else [])
+    if not proved:
+        assert guess.no_keys[("id",)] == f"not proved: id is {kinds[1]} in 1.parquet, and {kinds[0]} in another file"
+
+
+@pytest.mark.parametrize(("most", "proved"), [(99, False), (100, True), (101, True)])
+def test_no_key_is_proved_by_some_of_the_rows(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, most: int, proved: bool
+) -> None:
+    text = "id,n\n" + "".join(f"{n},1\n" for n in range(100, 200))
+    file = write(tmp_path, "t.csv", text)
+    monkeypatch.setattr("sluicegate.tools.scaffold.prove_keys.MOST_ROWS", most)
+    assert bool(new(tmp_path, file).tables[0].guess.keys) is proved
+    monkeypatch.setattr("sluicegate.tools.scaffold.prove_keys.MOST_ROWS", 100)
+    monkeypatch.setattr("sluicegate.tools.scaffold.prove_keys.MOST_BYTES", len(text) + most - 100)
+    assert bool(new(tmp_path, file, name="bytes").tables[0].guess.keys) is proved
+    array = json.dumps([{"id": n} for n in range(100)])
+    monkeypatch.setattr("sluicegate.tools.scaffold.prove_keys.MOST_ARRAY", len(array) + most - 100)
+    assert bool(new(tmp_path, write(tmp_path, "a.json", array), name="array").tables[0].guess.keys) is proved
+
+
+@pytest.mark.parametrize("bad", [b"\xff\xfe,1\n", b'"a\nb",1\n', b'7,"' + b"x" * (9 << 20) + b'"\n'])
+def test_a_file_that_cannot_be_read_to_its_end_proves_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, bad: bytes
+) -> None:
+    monkeypatch.setattr("sluicegate.tools.scaffold.sniff.BYTES", 1000)
+    text = "id,n\n" + "".join(f"{n},1\n" for n in range(400))
+    guess = new(tmp_path, write(tmp_path, "t.csv", text.encode() + bad)).tables[0].guess
+    assert guess.keys == []
+    assert guess.no_keys[("id",)].startswith("not proved: ")
+
+
+def test_a_few_rows_that_differ_make_no_keys(tmp_path: Path) -> None:
+    made = new(tmp_path, write(tmp_path, "t.csv", "day,shop\n2024-01-01,a\n2024-01-02,b\n"))
+    assert made.tables[0].guess.keys == []
+    assert "some_value" in definition.load("mine", at(tmp_path)).silver["t"].expectations
+
+
+@pytest.mark.parametrize("beyond", [-1, 0, 1])
+@pytest.mark.parametrize(
+    ("header", "key"),
+    [("word,n", "word"), ("n,code", "code"), ("n,when", None), ("id,n", "id"), ("t_id,n", "t_id"), ("code,n", "code")],
+)
+def test_values_that_differ_in_FEWEST_rows_make_a_key_and_in_fewer_if_their_name_says_so(
+    tmp_path: Path, header: str, key: str | None, beyond: int
+) -> None:
+    names = header.split(",")
+    text = f"{header}\n" + "".join(
+        ",".join("x" if name == "n" or name != key else f"v{row}" for name in names) + "\n"
+        for row in range(suggest.FEWEST + beyond)
+    )
+    by_name = key in ("id", "t_id") or names[0] == key == "code"
+    guess = new(tmp_path, write(tmp_path, "t.csv", text), header=True).tables[0].guess
+    assert guess.keys == ([key] if key and (beyond >= 0 or by_name) else [])
+
+
+def test_a_column_with_a_gap_is_no_key_and_no_event_time(tmp_path: Path) -> None:
+    made = new(tmp_path, write(tmp_path, "t.csv", "id,at\n1,2024-01-01\n,2024-01-02\n3,\n"))
+    assert (made.tables[0].guess.keys, made.tables[0].guess.event_time) == ([], None)
+
+
+@pytest.mark.parametrize("name", ["email", "Phone", "birth_date", "last_name", "name", "customerName", "home address"])
+def test_names_that_tell_of_people_mark_personal_data(tmp_path: Path, name: str) -> None:
+    assert len(new(tmp_path, write(tmp_path, "t.csv", f"id,{name}\n1,x\n2,y\n")).tables[0].guess.pii) == 1
+
+
+@pytest.mark.parametrize("name", ["product_name", "city", "filename", "shipping"])
+def test_names_of_things_are_not_taken_for_personal_data(tmp_path: Path, name: str) -> None:
+    assert new(tmp_path, write(tmp_path, "t.csv", f"id,{name}\n1,x\n2,y\n")).tables[0].guess.pii == []
+
+
+def test_no_value_of_a_file_stands_in_what_is_written(tmp_path: Path) -> None:
+    made = new(
+        tmp_path,
+        write(tmp_path, "t.csv", "id,name,group\n" + "".join(f"{n},Zebedee,Orion{n % 2}\n" for n in range(12))),
+    )
+    written = "".join(file.read_text() for file in made.folder.iterdir()) + json.dumps(made.facts())
+    assert "Zebedee" not in written
+    assert "Orion" not in written
+
+
+# --- names -----------------------------------------------------------------------------------------------------------
+
+ODD = [
+    "a;b", "drop table", "x); DROP TABLE y; --", "select", "from", "1st", "größe", "名前", "a.b", "a`b", "a'b", 'a"b',
+    "back\\slash", "Date", "_hidden", "_pos", "source_file", "", " lead", "per%", "a=b", "#no", "${landing}", "a: b",
+    "- c", "{x}", "a\xa0b", "interval", "values", "current_date", "true", "null", "on",
+]  # fmt: skip
+
+
+def test_odd_names_of_columns_are_all_there(tmp_path: Path) -> None:
+    text = io.StringIO()
+    csv.writer(text).writerows([ODD, *[[str(n)] * len(ODD) for n in range(3)]])
+    made = new(tmp_path, write(tmp_path, "odd.csv", text.getvalue()), header=True)
+    table = made.tables[0]
+    assert [column.field for column in table.columns] == [name or "_c17" for name in ODD]
+    assert table.left == []
+    query = definition.load("mine", at(tmp_path)).silver["odd"].query
+    assert query is not None
+    assert query.outputs == [column.name for column in table.columns]
+
+
+def test_a_name_that_is_there_twice_is_found_in_rescued_data(tmp_path: Path) -> None:
+    made = new(tmp_path, write(tmp_path, "t.csv", "a,a,A,a\n1,2,3,4\n5,6,7,8\n"))
+    table = made.tables[0]
+    assert [(c.field, c.name, table.rescued(c)) for c in table.columns] == [
+        ("a", "a", False),
+        ("a", "a_2", True),
+        ("A", "A_3", True),
+    ]
+    assert table.left == ["a"]
+    assert table.columns[1].values == ["2", "6"]
+    assert "# - a\n" in (made.folder / "pipeline.yaml").read_text()
+
+
+def test_a_name_with_a_line_break_is_told_and_left_out(tmp_path: Path) -> None:
+    made = new(tmp_path, write(tmp_path, "t.csv", 'a,"b\nbronze: {}"\n1,2\n3,4\n'))
+    assert list(columns(made)) == ["a"]
+    assert made.tables[0].left == ["b\nbronze: {}"]
+
+
+@pytest.mark.parametrize(
+    ("text", "name"),
+    [
+        ("Orders 2024", "orders_2024"), ("2024-orders", "orders"), ("2024", "t_2024"), ("Größe", "grosse"),
+        ("名前", ""),
+        ("x_quarantine", "x"), ("../../etc", "etc"), ("a;drop table b", "a_drop_table_b"), ("_", ""),
+    ],
+)  # fmt: skip
+def test_a_table_is_named_for_its_files(text: str, name: str) -> None:
+    assert naming.table_name(text) == name
+
+
+@given(st.text())
+def test_a_text_in_a_comment_stays_in_its_line(text: str) -> None:
+    told = naming.told(text)
+    assert len(told.splitlines()) <= 1
+    assert "\\" not in told
+    assert len(told) <= 100
+
+
+# --- which files make which table ------------------------------------------------------------------------------------
+
+
+def test_a_folder_of_several_shapes_makes_several_tables(tmp_path: Path) -> None:
+    folder = tmp_path / "in"
+    for day in (1, 2):
+        write(folder, f"orders-2024-01-{day:02d}.csv", ORDERS)
+        write(folder, f"refunds_{day}.csv", "refund,why\n1,broken\n2,late\n")
+    write(folder, "clicks/a.json", '{"page": "x", "at": 1710000000}\n')
+    write(folder, ".DS_Store", b"\0\1")
+    write(folder, "orders.csv.tmp", "half")
+    made = new(tmp_path, str(folder))
+    assert {table.name: len(table.files) for table in made.tables} == {"orders": 2, "refunds": 2, "clicks": 1}
+
+
+def test_files_of_one_shape_given_one_by_one_make_one_table(tmp_path: Path) -> None:
+    files = [write(tmp_path, f"in/orders_{n}.csv", ORDERS) for n in range(3)]
+    made = new(tmp_path, *files)
+    assert [(table.name, len(table.files)) for table in made.tables] == [("orders", 3)]
+    assert made.tables[0].guess.keys == []  # each is in all three files
+
+
+def test_a_table_can_be_named_and_have_files_of_several_folders(tmp_path: Path) -> None:
+    files = [write(tmp_path, f"{place}/data.csv", ORDERS) for place in ("east", "west")]
+    made = new(tmp_path, *[f"sales={file}" for file in files], land=True)
+    assert [(table.name, len(table.files)) for table in made.tables] == [("sales", 2)]
+    assert sorted(path.name for path in made.landed) == ["2-data.csv", "data.csv"]
+
+
+def test_of_many_files_the_first_are_looked_at(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sluicegate.tools.scaffold.group_files.LOOKED", 3)
+    for number in range(9):
+        write(tmp_path, f"in/f{number}.csv", ORDERS if number < 5 else "not looked at")
+    made = new(tmp_path, str(tmp_path / "in"), land=True)
+    assert (len(made.tables[0].looks), len(made.tables[0].files), len(made.landed)) == (3, 9, 9)
+    write(tmp_path, "in/f0.csv", "other,shape\n1,2\n")
+    with pytest.raises(UserError, match="the first 3 of them are of 2 shapes"):
+        new(tmp_path, str(tmp_path / "in"), name="other")
+
+
+@pytest.mark.parametrize("beyond", [-1, 0, 1])
+def test_files_of_several_shapes_are_told_apart_if_all_are_LOOKED_at(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, beyond: int
+) -> None:
+    monkeypatch.setattr(group_files, "LOOKED", 4)
+    count = group_files.LOOKED + beyond
+    for number in range(count):
+        write(tmp_path, f"alike/f{number}.csv", ORDERS)
+        name, text = ("orders", ORDERS) if number < 2 else ("words", "a,b\n1,2\n")
+        write(tmp_path, f"in/{name}_{number}.csv", text)
+    [alike] = new(tmp_path, str(tmp_path / "alike"), name="alike").tables
+    assert (len(alike.looks), len(alike.files)) == (min(count, group_files.LOOKED), count)
+    if beyond <= 0:
+        made = new(tmp_path, str(tmp_path / "in"))
+        assert [len(table.files) for table in made.tables] == [2, count - 2]
+        return
+    with pytest.raises(UserError, match="has 5 files, and the first 4 of them are of 2 shapes"):
+        new(tmp_path, str(tmp_path / "in"))
+
+
+# --- what is refused -------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "said"),
+    [
+        ("x.csv", "", "is empty"),
+        ("x.csv", " \n\n", "is empty"),
+        ("x.json", "[]", "has no record"),
+        ("x.json", "[1, 2]", "no objects"),
+        ("x.json", '{"": null}', "has no field that can be a column"),
+        ("x.json", '[{"a": 1}, {"a"', "is not JSON"),
+        ("x.json", '{"a": 1}\n{"a": \n', "is not JSON"),
+        ("x.json", '{\n"a": 1}\n{\n"a": 2}', "more than one JSON value"),
+        ("x.json", "[" * 100_000, "is not JSON"),
+        ("x.xml", "<a/>", "no format that is known"),
+        ("x.docx", "hello", "no format that is known"),
+        ("x.txt", "dear reader\nhello\n", "does not look like a table"),
+        ("x.csv", b"a,b\n1,\0\n", "is no text"),
+        ("x.csv", b"\xff\xfea\0,\0", "looks like UTF-16"),
+        ("x.csv", "a,b\n1,5 €\n".encode("windows-1252"), "neither UTF-8 nor ISO-8859-1"),
+        ("x.zip", b"PK\x03\x04....", "looks like a zip"),
+        ("x.orc", b"ORC....", "looks like ORC"),
+        ("x.parquet", b"PAR1....", "cannot be read as Parquet"),
+        ("x.csv", gzip.compress(b"a,b\n1,2\n", mtime=0), "ends? in .gz"),
+        ("x.csv.gz", "a,b\n1,2\n", "is not packed"),
+        ("x.csv.gz", gzip.compress(b"a,b\n1,2\n" * 1000, mtime=0)[:-20], "cannot be read"),
+        ("名前.csv", "a,b\n1,2\n", "no name of a table"),
+    ],
+)
+def test_a_file_that_says_nothing_is_refused(tmp_path: Path, name: str, content: str | bytes, said: str) -> None:
+    file = write(tmp_path, f"名/{name}", content)
+    with pytest.raises(UserError, match=said) as raised:
+        new(tmp_path, file, land=True)
+    assert raised.value.exit_code == 2
+    assert no_trace(tmp_path)
+
+
+@pytest.mark.parametrize("name", ["", "Sales", "../x", "a b", "1x", "x;y", ".x", "a/b", "-x"])
+def test_a_name_that_is_none_is_refused(tmp_path: Path, name: str) -> None:
+    with pytest.raises(UserError):
+        new(tmp_path, write(tmp_path, "x.csv", ORDERS), name=name)
+    assert no_trace(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("sources", "said"),
+    [
+        (["a/x.csv", "b/x.csv"], "two tables would have the name x"),
+        (["a/x.csv", "a/x_bronze.csv"], "two tables would have the name x_bronze"),
+        (["a/x.csv", "x_by_day=b/x.csv"], "two tables would have the name x_by_day"),
+        (["t=a/x.csv", "t=a/other.csv"], "of 2 shapes"),
+        (["Bad=a/x.csv"], "is not a name"),
+        (["x_quarantine=a/x.csv"], "ends in _quarantine"),
+        (["missing.csv"], "there is no file"),
+        (["empty"], "there is no file in"),
+    ],
+)
+def test_tables_that_cannot_be_are_refused(tmp_path: Path, sources: list[str], said: str) -> None:
+    for name in ("a/x.csv", "b/x.csv"):
+        write(tmp_path, name, ORDERS)
+    write(tmp_path, "a/x_bronze.csv", "some,thing\n1,2\n")
+    write(tmp_path, "a/other.csv", "other,shape\n1,2\n")
+    (tmp_path / "empty").mkdir()
+    given_ = [source.replace("=", f"={tmp_path}/") if "=" in source else f"{tmp_path}/{source}" for source in sources]
+    with pytest.raises(UserError, match=said):
+        new(tmp_path, *given_)
+    assert no_trace(tmp_path)
+
+
+def test_a_pipeline_that_is_there_stays_as_it_is(tmp_path: Path) -> None:
+    (tmp_path / "pipelines" / "mine").mkdir(parents=True)
+    with pytest.raises(UserError, match="there is a pipeline mine already"):
+        new(tmp_path, write(tmp_path, "x.csv", ORDERS), land=True)
+    assert not list((tmp_path / "pipelines" / "mine").iterdir())
+    assert not (tmp_path / "landing").exists()
+
+
+# --- what is landed --------------------------------------------------------------------------------------------------
+
+
+def test_files_land_whole_with_their_time_under_names_that_spark_reads(tmp_path: Path) -> None:
+    file = Path(write(tmp_path, "_odd {name}: [1]*.csv", ORDERS))
+    os.utime(file, (1_700_000_000, 1_700_000_000))
+    made = new(tmp_path, f"t={file}", land=True)
+    [landed] = made.landed
+    assert landed == tmp_path / "landing" / "mine" / "t" / "odd -name-- -1--.csv"
+    assert landed.read_text() == ORDERS
+    assert landed.stat().st_mtime == 1_700_000_000
+
+
+def test_without_landing_the_folders_are_there_and_the_copy_is_told(tmp_path: Path) -> None:
+    made = new(tmp_path, write(tmp_path, "my orders.csv", ORDERS))
+    assert (tmp_path / "landing" / "mine" / "my_orders").is_dir()
+    assert made.commands()[0] == f"cp -- '{tmp_path}/my orders.csv' {tmp_path}/landing/mine/my_orders/"
+
+
+def test_no_file_is_written_over_and_none_is_read_besides(tmp_path: Path) -> None:
+    file = write(tmp_path, "orders.csv", ORDERS)
+    there = Path(write(tmp_path, "landing/mine/orders/orders.csv", "mine, and other"))
+    with pytest.raises(UserError, match="would be written over"):
+        new(tmp_path, file, land=True)
+    assert there.read_text() == "mine, and other"
+    there.rename(there.with_name("another.csv"))
+    with pytest.raises(UserError, match="would be read as well"):
+        new(tmp_path, file, land=True)
+    assert not list((tmp_path / "pipelines").iterdir())
+
+
+def test_a_copy_that_fails_leaves_nothing_behind(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    files = [write(tmp_path, name, ORDERS) for name in ("a.csv", "b/b.csv")]
+    copy = scaffold_create._copy
+
+    def full(source: Path, target: Path) -> None:
+        if source.name == "b.csv":
+            raise OSError(28, "No space left on device")
+        copy(source, target)
+
+    monkeypatch.setattr(scaffold_create, "_copy", full)
+    with pytest.raises(SourceError, match="could not be copied"):
+        new(tmp_path, *files, land=True)
+    assert no_trace(tmp_path)
+
+
+def test_land_is_for_folders(tmp_path: Path) -> None:
+    settings = Settings.of(str(tmp_path / "lake"), "s3a://bucket/landing", tmp_path / "pipelines")
+    with pytest.raises(UserError, match="copies to a folder"):
+        create("mine", [write(tmp_path, "x.csv", ORDERS)], settings, land=True, header=None)
+    made = create("mine", [write(tmp_path, "x.csv", ORDERS)], settings, land=False, header=None)
+    assert made.landing == {"x": "s3a://bucket/landing/mine/x"}
+
+
+# --- the command -----------------------------------------------------------------------------------------------------
+
+
+def test_the_command_says_what_it_saw_and_what_comes_next(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    write(tmp_path, "orders.csv", ORDERS)
+    write(tmp_path, "x.json", '{"a": 1}\n')
+    done = CliRunner().invoke(app, ["new", "sales", "--from", "orders.csv", "x.json", "--land"])
+    assert done.exit_code == 0, done.output
+    assert "keys: order_id (a guess)" in done.output
+    assert done.output.endswith(
+        '  sluicegate run sales\n  sluicegate sql "SELECT * FROM sales.orders_by_day LIMIT 10"\n'
+    )
+    assert CliRunner().invoke(app, ["plan", "sales"]).exit_code == 0
+
+
+def test_the_command_says_it_to_programs_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    write(tmp_path, "orders.csv", ORDERS)
+    facts = json.loads(CliRunner().invoke(app, ["new", "sales", "--from", "orders.csv", "--json"]).output)
+    assert facts["tables"][0]["keys"] == ["order_id"]
+    assert facts["tables"][0]["columns"][4] == {
+        "field": "quantity", "column": "quantity", "type": "BIGINT", "guess": False, "remark": "",
+    }  # fmt: skip
+    assert facts["next"][-2] == "sluicegate run sales"
+
+
+# --- any file at all -------------------------------------------------------------------------------------------------
+
+CELLS = st.one_of(
+    st.text(max_size=8),
+    st.sampled_from(
+        ["1", "007", "2.5", "1,5", "NA", "", "true", "2024-01-01", "2024-01-01 00:00:00", "a@b.org", "-", "x y"]
+    ),
+    st.integers().map(str),
+    st.floats().map(str),
+    st.sampled_from(ODD),
+)
+NAMES = st.one_of(
+    st.text(max_size=6), st.sampled_from([*ODD, "id", "name", "time", "a", "A"]), st.text(string.printable, max_size=6)
+)
+
+
+def refused_or_right(folder: Path, file: str, header: bool | None) -> None:
+    """Makes a pipeline, which is read before it is there: a mistake in it is one of ours, and no refusal."""
+    try:
+        made = create("mine", [file], at(folder), land=True, header=header)
+    except DefinitionError:
+        raise
+    except UserError:
+        assert no_trace(folder)
+    else:
+        assert (made.folder / "pipeline.yaml").is_file()
+
+
+@given(
+    header=st.lists(NAMES, min_size=1, max_size=6),
+    rows=st.lists(st.lists(CELLS, min_size=1, max_size=6), max_size=14),
+    separator=st.sampled_from(",;\t|"),
+    told=st.sampled_from([None, True, False]),
+)
+def test_any_csv_file_is_refused_or_makes_a_definition_that_loads(
+    tmp_path_factory: pytest.TempPathFactory,
+    header: list[str],
+    rows: list[list[str]],
+    separator: str,
+    told: bool | None,
+) -> None:
+    folder = tmp_path_factory.mktemp("any")
+    text = io.StringIO()
+    csv.writer(text, delimiter=separator, lineterminator="\n").writerows([header, *rows])
+    file = write(folder, "any.csv", text.getvalue().encode("utf-8", "surrogatepass"))
+    refused_or_right(folder, file, told)
+
+
+VALUES = st.recursive(
+    st.one_of(st.none(), st.booleans(), st.integers(), st.floats(), CELLS),
+    lambda inner: st.one_of(st.lists(inner, max_size=3), st.dictionaries(NAMES, inner, max_size=3)),
+    max_leaves=5,
+)
+
+
+@given(st.lists(st.dictionaries(NAMES, VALUES, max_size=5), min_size=1, max_size=6), st.booleans())
+@example([{"0": [0, [0]]}], False)
+@example([{"0": [{"a": 0}, 0, [0]]}, {"0": [[[0], 0.5]]}], True)
+def test_any_json_file_is_refused_or_makes_a_definition_that_loads(
+    tmp_path_factory: pytest.TempPathFactory, records: list[dict[str, Any]], lines: bool
+) -> None:
+    folder = tmp_path_factory.mktemp("any")
+    text = "\n".join(json.dumps(one) for one in records) if lines else json.dumps(records)
+    refused_or_right(folder, write(folder, "any.json", text), None)
