@@ -2,7 +2,7 @@
 
 Spark's JSON reader leaves out in silence what stands behind the first value of a line or of a multi-line file, empty
 objects and fields without a name, and takes a truncated multi-line array for one record. So files are looked over
-before they are read, in the same pass that finds their fields, and are read in one of the ways of ``Group.way``.
+before they are read, in the same pass that finds their fields, and are read in one of the ways of ``Group.mode``.
 """
 
 from __future__ import annotations

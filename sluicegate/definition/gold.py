@@ -60,7 +60,7 @@ class GoldTable(MadeTable, streaming.Streamed):
         return self
 
     def refresh_strategy(self, schemas: Mapping[str, Sequence[str]] | None = None) -> RefreshStrategy:
-        """How it is kept up to date, as far as its text tells; see ``sql.refresh.strategy.upkeep``."""
+        """How it is kept up to date, as far as its text tells; see ``sql.refresh.strategy.refresh_strategy``."""
         if self.mode:
             return RefreshStrategy("stream", streaming.behaviour(self.mode))
         if self.is_python:

@@ -217,7 +217,7 @@ class Partials:
             state: what was kept.
 
         Returns:
-            groups, ``_sums``, ``_held_n`` for each of ``kept``, ``_was`` (whether something was kept) and ``_lost``
+            groups, ``_sums``, ``_held_n`` for each of ``stored_calls``, ``_was`` (whether something was kept) and ``_lost``
             (whether its rows must be read again).
         """
         held = [F.col(f"_held_{call.number}") for call in self.stored_calls]

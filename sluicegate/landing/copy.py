@@ -52,7 +52,7 @@ class Copy:
     how: CopyOptions = field(default_factory=CopyOptions)
 
     def discover(self, name: str, table: BronzeTable, at: layout.Lake) -> discovery.Discovery:
-        """Finds the files that are to be entered into the ledger (a ``landing.discovery.Look``).
+        """Finds the files that are to be entered into the ledger (a ``landing.discovery.FileFinder``).
 
         Raises:
             LandingMissing: there is no such folder, or no such file in it.

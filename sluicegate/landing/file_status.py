@@ -303,7 +303,7 @@ def manifests(bronze: DeltaTable, ledger: DeltaTable, name: str) -> dict[tuple[i
 
 
 def _chunk_commits(bronze: DeltaTable, ledger: DeltaTable, name: str, recorded: int) -> dict[int, lake_log.Commit]:
-    """The commit of each chunk in versions of bronze after ``told``, but for what a RESTORE has undone."""
+    """The commit of each chunk in versions of bronze after ``recorded``, but for what a RESTORE has undone."""
     behind = bronze.version() - recorded
     if behind <= 0:
         return {}

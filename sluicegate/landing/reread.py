@@ -41,7 +41,7 @@ class Reload:
     pattern: str | None = None
 
     def discover(self, name: str, table: BronzeTable, at: layout.Lake) -> discovery.Discovery:
-        """Finds the files that are to be entered into the ledger (a ``landing.discovery.Look``).
+        """Finds the files that are to be entered into the ledger (a ``landing.discovery.FileFinder``).
 
         Raises:
             LandingMissing: the folder does not exist, or one of the files is neither there nor archived.
@@ -98,7 +98,7 @@ class Reset:
     drop_missing: bool = False
 
     def discover(self, name: str, table: BronzeTable, at: layout.Lake) -> discovery.Discovery:
-        """Finds the files that are to be entered into the ledger, as one chunk (a ``landing.discovery.Look``).
+        """Finds the files that are to be entered into the ledger, as one chunk (a ``landing.discovery.FileFinder``).
 
         Raises:
             LandingMissing: the folder does not exist.

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from sluicegate.definition import BronzeTable, Pipeline
     from sluicegate.settings import Settings
 
-# Of a file: what ``landing.file_status.fates`` says of those in the ledger, and ``files`` of the others.
+# Of a file: what ``landing.file_status.statuses`` says of those in the ledger, and ``files`` of the others.
 STATES = ("waiting", "settling", "changed", "ingested", "archived", "failed", "replaced", "dropped", "skipped", "moved",
           "refused")  # fmt: skip
 
@@ -98,7 +98,7 @@ def files(
     """The ledger of a bronze table with what became of each file, and the files that wait, oldest first.
 
     Each entry has path, size, modification_time, chunk, discovered, rows, corrupt, rescued, error, version and ingested
-    of the commit, and state: that of ``landing.file_status.fates``, and for files that are not in the ledger
+    of the commit, and state: that of ``landing.file_status.statuses``, and for files that are not in the ledger
     ``settling``, ``waiting``, ``changed`` (since it was read) or ``refused``: passed over, for the reason in ``error``
     (a link that leads out of the folder, what cannot be looked at). Of a table that reads a Delta table there is an
     entry for each run's versions, see ``monitor.verify_delta_source.entries``.

@@ -57,7 +57,7 @@ class Rules:
         """Adds ``_broken`` and ``_fate``: ``good``, ``quarantine`` or ``drop``.
 
         A row that breaks several rules meets the fate that keeps most of it: quarantine before drop. Rules ``unique``
-        come later (``judge_unique``), when it is known which rows would stand in the table.
+        come later (``evaluate_unique``), when it is known which rows would stand in the table.
         """
         alone = {name: condition for name, condition in self.conditions.items() if name not in self.unique}
         if not alone:

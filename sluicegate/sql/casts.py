@@ -188,7 +188,7 @@ def _ends(tokens: Tokens, index: int, group: _Group) -> bool:
 
 
 def _guarded(tokens: Tokens, group: _Group, cast: Cast, failed: str, text: _Text) -> str:
-    """``told``, made false where the group does not come to the part that the cast stands in."""
+    """``failed``, made false where the group does not come to the part that the cast stands in."""
     part = group.part(cast.index)
     if group.head == "CASE":
         return _in_case(tokens, group, part, failed, text)
@@ -211,7 +211,7 @@ def _guarded(tokens: Tokens, group: _Group, cast: Cast, failed: str, text: _Text
 
 
 def _in_lambda(group: _Group, arrow: int, failed: str, text: _Text) -> str:
-    """Whether ``told`` is true for any of the values that the lambda is called with."""
+    """Whether ``failed`` is true for any of the values that the lambda is called with."""
     values, names = text(group.open + 1, group.boundaries[0]), text(group.boundaries[0] + 1, arrow)
     if group.head in _EACH_ENTRY:
         each = f"map_values(transform_values({values}, {names} -> {failed}))"

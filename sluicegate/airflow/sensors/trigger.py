@@ -170,7 +170,7 @@ def arrived(name: str, settings: Settings) -> dict[str, Any]:
         another one when as many files as before wait that are other files; empty when nothing waits.
 
     Raises:
-        UserError: see ``look``.
+        UserError: see ``find_landed``.
     """
     from sluicegate.definition import load
     from sluicegate.monitor.plan import pending
