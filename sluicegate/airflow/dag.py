@@ -19,7 +19,7 @@ from sluicegate.airflow.assets import asset
 from sluicegate.airflow.notifiers import callbacks, readable_callbacks
 from sluicegate.airflow.operators.check_request import CheckRequest
 from sluicegate.airflow.operators.maintenance import Catalog, Maintenance, Verification
-from sluicegate.airflow.operators.reconcile import Reconcile
+from sluicegate.airflow.operators.reconcile import Account
 from sluicegate.airflow.operators.submit import SluicegateJob
 from sluicegate.airflow.params import form
 from sluicegate.airflow.sensors.landed_files import LandedFilesSensor
@@ -151,7 +151,7 @@ def _tasks(pipeline: definition.Pipeline, settings: Settings) -> Iterator[BaseOp
             )
     if metastore.address():
         yield Catalog(task_id="catalog", doc_md=doc_md.CATALOG, execution_timeout=ENDS_WITHIN, **subject, **RETRIES)
-    yield Reconcile(
+    yield Account(
         task_id="account", doc_md=doc_md.RECONCILIATION, execution_timeout=ENDS_WITHIN, **subject, **READ_RETRIES
     )
 

@@ -101,11 +101,11 @@ def test_rows_that_went_or_were_replaced(tmp_path: Path) -> None:
     DeltaTable(history.source).delete("id = 1")
     why = "source was changed by DELETE in version 2"
     assert (history.now().kind, history.now().why) == ("whole", why)
-    assert (history.now(signed=True).kind, history.now(signed=True).why) == ("incremental", "")
+    assert (history.now(row_deltas=True).kind, history.now(row_deltas=True).why) == ("incremental", "")
     known = history.now(by_record=True)
     assert (known.kind, known.why, known.revised, known.reprocesses) == ("incremental", why, True, True)
     history.add(mode="overwrite")
-    for about in ({}, {"signed": True}, {"by_record": True}):
+    for about in ({}, {"row_deltas": True}, {"by_record": True}):
         assert history.now(**about).kind == "whole"
 
 

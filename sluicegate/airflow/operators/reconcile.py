@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 RECORDS = 5_000_000
 
 
-class Reconcile(BaseOperator):
+class Account(BaseOperator):
     """Proves that every file and record that was taken in is in exactly one place, and fails if not. No Spark.
 
     It fails, too, if a run that was to take in all that is new ends with a table that did not: its job may have been
