@@ -53,8 +53,8 @@ class Batch:
     def rows(self) -> DataFrame:
         """The rows that the source gained after the mark, or all of its rows when ``whole``; with the source's columns.
 
-        When ``reprocesses``, rows of any change after the mark, gone ones too. Of a flow that is ``row_deltas`` all changes, with
-        Delta's columns of a change, unless ``whole``.
+        When ``reprocesses``, rows of any change after the mark, gone ones too. Of a flow of
+        ``row_deltas`` all changes, with Delta's columns of a change, unless ``whole``.
         """
         return self.delivery.rows
 

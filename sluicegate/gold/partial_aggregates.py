@@ -217,8 +217,8 @@ class Partials:
             state: what was kept.
 
         Returns:
-            groups, ``_sums``, ``_held_n`` for each of ``stored_calls``, ``_was`` (whether something was kept) and ``_lost``
-            (whether its rows must be read again).
+            groups, ``_sums``, ``_held_n`` for each of ``stored_calls``, ``_was`` (whether something was kept) and
+            ``_lost`` (whether its rows must be read again).
         """
         held = [F.col(f"_held_{call.number}") for call in self.stored_calls]
         before = state.select(

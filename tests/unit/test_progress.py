@@ -158,7 +158,7 @@ def test_a_lookup_that_changed(tmp_path: Path, followed: bool) -> None:
 
 def test_a_run_that_was_stopped_in_the_middle_is_made_up_for(tmp_path: Path) -> None:
     beside = str(tmp_path / "target_quarantine")
-    history = made(tmp_path, by_record=True, beside=(beside,))
+    history = made(tmp_path, by_record=True, side_tables=(beside,))
     history.run(beside, op="x", step="enter", mode="incremental")
     stopped = history.now()
     assert (stopped.kind, stopped.repair) == ("incremental", True)
