@@ -82,11 +82,11 @@ def take(folder: Path) -> None:
     if ledger is None:
         sys.exit("nothing has landed")
     app_id = f"sluicegate.bronze.things@{tables.table_id(ledger)}"
-    mark = tables.mark(tables.delta_table(at.table("bronze", "things")), app_id)
+    offset = tables.txn_version(tables.delta_table(at.table("bronze", "things")), app_id)
     entries = tables.dataset(ledger).to_table(["path", "chunk"]).sort_by("chunk")
     entries = entries.combine_chunks()
     chunks = entries["chunk"].combine_chunks()
-    for chunk in chunks.filter(pc.greater(chunks, -1 if mark is None else mark)).unique().to_pylist():
+    for chunk in chunks.filter(pc.greater(chunks, -1 if offset is None else offset)).unique().to_pylist():
         first, count = pc.index(chunks, chunk).as_py(), pc.sum(pc.equal(chunks, chunk)).as_py()
         paths = entries["path"].slice(first, count)
         facts = {"chunk": chunk, "failed": {}, "definition": table.fingerprint}
@@ -130,10 +130,10 @@ def measure(folder: Path, new: int) -> dict[str, float]:
     where = settings(folder)
     pipeline = load("discovery", where)
     at, table = layout.Lake(where.lake, "discovery"), pipeline.bronze["things"]
-    way = flows.flows(pipeline, at, "bronze")["things"]
+    flow = flows.flows(pipeline, at, "bronze")["things"]
     timed(parts, "before", lambda: file_status.copy(at, "things"))
     found = timed(parts, "enter", lambda: intake.enter("things", table, at))
-    timed(parts, "before", lambda: progress(way))
+    timed(parts, "before", lambda: progress(flow))
     parts["enter"] -= parts["listing"]
     parts["MB"] = peak()
     if found.new.num_rows != new:

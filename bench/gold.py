@@ -158,8 +158,10 @@ def main() -> None:
     for name, by_size in found.items():
         least = min(by_size[min(by_size)])
         for size, all_seconds in by_size.items():
-            told = ", ".join(f"{second:.1f}" for second in all_seconds)
-            print(f"{name:<10} {size:>12,} rows: {told} s, {min(all_seconds) / least:.2f}× of the smallest", flush=True)
+            shown = ", ".join(f"{second:.1f}" for second in all_seconds)
+            print(
+                f"{name:<10} {size:>12,} rows: {shown} s, {min(all_seconds) / least:.2f}× of the smallest", flush=True
+            )
 
 
 if __name__ == "__main__":

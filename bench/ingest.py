@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 FILES = 20
 COLUMNS = "device_id INT, mrn BIGINT, time DOUBLE, heartrate DOUBLE, note STRING"
-WAYS = {
+VARIANTS = {
     "rescued": f'schemaHints: "{COLUMNS}"',
     "unrescued": f'schema: "{COLUMNS}", rescuedDataColumn: none',
 }
@@ -41,7 +41,7 @@ SCHEMA = f"{COLUMNS}, _corrupt_record STRING"
 
 def prepare(folder: Path, records: int) -> None:
     """Lands the files and the definitions."""
-    for name, fields in WAYS.items():
+    for name, fields in VARIANTS.items():
         (folder / "pipelines" / name).mkdir(parents=True)
         table = f"{{path: '${{landing}}/readings', format: json, {fields}}}"
         (folder / "pipelines" / name / "pipeline.yaml").write_text(f"name: {name}\nbronze:\n  readings: {table}\n")
@@ -56,12 +56,12 @@ def prepare(folder: Path, records: int) -> None:
         os.utime(file, (0, 0))  # settled long ago
 
 
-def ours(spark: SparkSession, folder: Path, number: int, way: str) -> tuple[float, int]:
+def ours(spark: SparkSession, folder: Path, number: int, variant: str) -> tuple[float, int]:
     """Seconds of one bronze run, discovery and outcome included, and the rows."""
     settings = Settings.of(str(folder / f"lake{number}"), str(folder / "landing"), folder / "pipelines")
-    at = layout.Lake(settings.lake, way)
+    at = layout.Lake(settings.lake, variant)
     clock = time.monotonic()
-    Job(load(way, settings), at, "bronze", {"run_id": "bench"}, spark).run()
+    Job(load(variant, settings), at, "bronze", {"run_id": "bench"}, spark).run()
     return time.monotonic() - clock, DeltaTable(at.table("bronze", "readings")).count()
 
 
@@ -82,22 +82,22 @@ def main() -> None:
     parser.add_argument("--runs", type=int, default=3, help="rounds to measure, after one that warms up")
     arguments = parser.parse_args()
     spark = session.session_inside("ingest")
-    ratios: dict[str, list[float]] = {way: [] for way in WAYS}
+    ratios: dict[str, list[float]] = {variant: [] for variant in VARIANTS}
     with tempfile.TemporaryDirectory() as scratch:
         folder = Path(scratch)
         prepare(folder, arguments.records)
         for number in range(arguments.runs + 1):
             theirs, their_rows = plain(spark, folder, number)
-            for way, found in ratios.items():
-                mine, my_rows = ours(spark, folder, number, way)
+            for variant, found in ratios.items():
+                mine, my_rows = ours(spark, folder, number, variant)
                 if my_rows != their_rows:
                     sys.exit(f"the tables differ: {my_rows} and {their_rows} rows")
                 if number:
                     found.append(mine / theirs)
-                    print(f"round {number}, {way}: {mine:.1f} s / {theirs:.1f} s = {found[-1]:.2f}", flush=True)
+                    print(f"round {number}, {variant}: {mine:.1f} s / {theirs:.1f} s = {found[-1]:.2f}", flush=True)
     spark.stop()
-    for way, found in ratios.items():
-        print(f"{way}: {statistics.median(found):.2f} (the aim is {AIMS[way]}), {arguments.records:,} records")
+    for variant, found in ratios.items():
+        print(f"{variant}: {statistics.median(found):.2f} (the aim is {AIMS[variant]}), {arguments.records:,} records")
 
 
 if __name__ == "__main__":

@@ -66,10 +66,10 @@ def notebook(landing: Path, folder: Path) -> tuple[dict[str, float], int]:
     clock = time.monotonic()
     done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
     whole = time.monotonic() - clock
-    told = [line for line in done.stdout.splitlines() if line.startswith("SECONDS ")]
-    if done.returncode or not told:
+    lines = [line for line in done.stdout.splitlines() if line.startswith("SECONDS ")]
+    if done.returncode or not lines:
         sys.exit(f"the notebook failed:\n{done.stderr[-3000:]}")
-    seconds = json.loads(told[0].removeprefix("SECONDS "))
+    seconds = json.loads(lines[0].removeprefix("SECONDS "))
     seconds["start"] = whole - sum(seconds[layer] for layer in layout.LAYERS)
     return seconds, rows(str(folder / "notebook" / "gold"))
 

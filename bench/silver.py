@@ -113,8 +113,8 @@ def intervals(spark: SparkSession, folder: Path, days: list[int], runs: int) -> 
 def _show(what: str, found: dict[int, list[float]]) -> None:
     least = min(found[min(found)])
     for size, seconds in found.items():
-        told = ", ".join(f"{second:.1f}" for second in seconds)
-        print(f"{what} {size:>12,}: {told} s, {min(seconds) / least:.2f}× of the smallest", flush=True)
+        shown = ", ".join(f"{second:.1f}" for second in seconds)
+        print(f"{what} {size:>12,}: {shown} s, {min(seconds) / least:.2f}× of the smallest", flush=True)
 
 
 def main() -> None:

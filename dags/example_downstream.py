@@ -23,9 +23,9 @@ with DAG(
     @task
     def tell(triggering_asset_events: Any = None) -> list[dict[str, Any]]:
         """Says which versions of the table there are since the last run; a real one would read them."""
-        told = [dict(event.extra) for event in triggering_asset_events[DAILY]]
-        for event in told:
+        extras = [dict(event.extra) for event in triggering_asset_events[DAILY]]
+        for event in extras:
             print(f"version {event['version']} of {event['table']} has {event['rows']:,} rows")
-        return told
+        return extras
 
     tell()

@@ -119,12 +119,12 @@ def stays(said: Mapping[str, str], lake: str | None, s3: bool) -> None:
     """
     if not said.get("SLUICEGATE_LANDING"):
         return
-    asked = "make up S3=1" if s3 else f"make up LAKE={lake}"
+    command = "make up S3=1" if s3 else f"make up LAKE={lake}"
     elsewhere = (s3 and "S3" not in said) or (lake and said.get("SLUICEGATE_LAKE") != os.path.abspath(lake))
     if elsewhere:
         place = said.get("SLUICEGATE_LAKE", "a volume of Docker's")
         raise Stop(f"This stack keeps its tables in {place}, as .env says, and they would not move by themselves:"
-                   f" `make clean`, remove .env, and `{asked}` begins anew.")  # fmt: skip
+                   f" `make clean`, remove .env, and `{command}` begins anew.")  # fmt: skip
 
 
 def compose() -> list[str]:
@@ -212,14 +212,14 @@ def _own(folder: Path, user: int) -> None:
 
 def _wait(command: Sequence[str], started: float) -> None:
     """Waits until every service is healthy, and tells of each once."""
-    told: set[str] = set()
+    reported: set[str] = set()
     while True:
         states = _states()
         if not states and not _quiet(["docker", "info"]):
             raise Stop("Docker does not answer any more: start it again, and then `make up`.", exit_code=1)
-        for name in sorted(name for name, state in states.items() if state == "healthy" and name not in told):
+        for name in sorted(name for name, state in states.items() if state == "healthy" and name not in reported):
             print(f"  {name:<40} healthy after {time.monotonic() - started:4.0f} s", flush=True)
-            told.add(name)
+            reported.add(name)
         late = {name: state for name, state in states.items() if state not in ("healthy", "done")}
         if states and not late:
             return
@@ -235,9 +235,9 @@ def _states() -> dict[str, str]:
     """healthy, done, or what else a container is, by its name."""
     if not (found := _of_project(["docker", "ps", "-a", "-q", "--filter", "label=com.docker.compose.oneoff=False"])):
         return {}
-    told = subprocess.run(["docker", "inspect", *found], capture_output=True, text=True, check=False)
+    inspected = subprocess.run(["docker", "inspect", *found], capture_output=True, text=True, check=False)
     states = {}
-    for one in json.loads(told.stdout or "[]"):  # nothing where Docker ended in between
+    for one in json.loads(inspected.stdout or "[]"):  # nothing where Docker ended in between
         state = one["State"]
         said = state.get("Health", {}).get("Status") or state["Status"]
         if state["Status"] == "exited":
@@ -254,11 +254,11 @@ def volumes() -> list[str]:
         return []
 
 
-def _of_project(asked: Sequence[str]) -> list[str]:
+def _of_project(command: Sequence[str]) -> list[str]:
     """What Docker lists of the stack, by the label that Compose gives to all of it: for that .env may be incomplete."""
     project = settings(ROOT).get("COMPOSE_PROJECT_NAME", "sluicegate")
     by = ["--filter", f"label=com.docker.compose.project={project}"]
-    return subprocess.run([*asked, *by], capture_output=True, text=True, check=False).stdout.split()
+    return subprocess.run([*command, *by], capture_output=True, text=True, check=False).stdout.split()
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -171,9 +171,9 @@ def _jobs() -> Iterator[str]:
         ),
         "reset": ("--table TABLE", "What `sluicegate reset` submits; this does not ask.", of_resets.parser("reset")),
     }
-    for name, (needed, told, parser) in others.items():
+    for name, (needed, text, parser) in others.items():
         yield f"```\nspark-submit spark_jobs/{name}.py --pipeline NAME {needed} [OPTIONS]\n```"
-        yield told
+        yield text
         yield _table(headings, _job_rows(parser))
 
 

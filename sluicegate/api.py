@@ -31,7 +31,7 @@ Arguments = ParamSpec("Arguments")
 Given = TypeVar("Given")
 
 # What a verification without Spark says of a gold table.
-NOT_RUN_AGAIN = "its query was not run again"
+NOT_RERUN = "its query was not run again"
 
 
 def _silent(_line: str) -> None:
@@ -115,10 +115,10 @@ def run(
 
     since, until = (interval.since.isoformat(), interval.until.isoformat()) if interval else (None, None)
     if full_refresh is not None:
-        asked = Request.of(pipeline, "full-refresh", since, until, full_refresh)
-        return run_pipeline.refresh(pipeline, pipeline.settings, layer, tell, asked)
-    asked = Request.of(pipeline, "interval" if interval else "incremental", since, until)
-    return run_pipeline.run(pipeline, pipeline.settings, layer, tell, asked.interval)
+        request = Request.of(pipeline, "full-refresh", since, until, full_refresh)
+        return run_pipeline.refresh(pipeline, pipeline.settings, layer, tell, request)
+    request = Request.of(pipeline, "interval" if interval else "incremental", since, until)
+    return run_pipeline.run(pipeline, pipeline.settings, layer, tell, request.interval)
 
 
 @_in_our_words
@@ -167,7 +167,7 @@ def verify(
     found = monitor_verify.findings(pipeline, settings) + backlog.findings(pipeline, settings)
     names = gold_verify.provable(pipeline, Lake(settings.lake, pipeline.name))
     if not spark:
-        return found + [Finding("unproved", name, NOT_RUN_AGAIN) for name in names]
+        return found + [Finding("unproved", name, NOT_RERUN) for name in names]
     if not names:
         return found + gold_verify.unprovable(pipeline)
 

@@ -77,9 +77,9 @@ def ended_with_us(job: subprocess.Popen[str]) -> Iterator[None]:
         yield
     except BaseException as error:
         number = error.number if isinstance(error, Stopped) else signal.SIGINT
-        told = isinstance(error, (Stopped, KeyboardInterrupt))
-        _end(job, number if told else signal.SIGKILL)
-        if told:
+        interrupted = isinstance(error, (Stopped, KeyboardInterrupt))
+        _end(job, number if interrupted else signal.SIGKILL)
+        if interrupted:
             name = signal.Signals(number).name
             print(
                 f"stopped by {name}: the job has ended, and a new run goes on behind its last commit", file=sys.stderr

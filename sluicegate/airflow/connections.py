@@ -106,9 +106,9 @@ def variables(connection: Any, extra: Mapping[str, Any]) -> dict[str, str]:
             f"connection {connection.conn_id} is of type {connection.conn_type}, and only aws is understood",
             hint="give other stores' credentials to Airflow's processes in their environment",
         )
-    if asked := [name for name in ROLES if extra.get(name)]:
+    if roles := [name for name in ROLES if extra.get(name)]:
         raise UserError(
-            f"connection {connection.conn_id} asks for {' and '.join(asked)}, and only keys are understood",
+            f"connection {connection.conn_id} asks for {' and '.join(roles)}, and only keys are understood",
             hint="give Airflow's processes the role or the profile itself (AWS_PROFILE, or the machine's role)",
         )
     service = (extra.get("service_config") or {}).get("s3") or {}

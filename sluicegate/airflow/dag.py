@@ -45,7 +45,7 @@ RETRIES: dict[str, Any] = {
     "max_retry_delay": timedelta(minutes=10),
 }
 # Of a task that only looks.
-LOOKS_AGAIN: dict[str, Any] = {"retries": 2, "retry_delay": timedelta(seconds=30)}
+READ_RETRIES: dict[str, Any] = {"retries": 2, "retry_delay": timedelta(seconds=30)}
 
 log = logging.getLogger(__name__)
 
@@ -133,10 +133,10 @@ def _of_pipeline(pipeline: definition.Pipeline, settings: Settings) -> dict[str,
 def _tasks(pipeline: definition.Pipeline, settings: Settings) -> Iterator[BaseOperator]:
     """The tasks of the DAG that is being made, in their order."""
     subject: dict[str, Any] = {"pipeline": pipeline.name, "settings": settings}
-    yield CheckRequest(task_id="check_request", doc_md=doc_md.CHECK, **subject, **LOOKS_AGAIN)
+    yield CheckRequest(task_id="check_request", doc_md=doc_md.CHECK, **subject, **READ_RETRIES)
     # Whoever is told of files need not wait for them: a run that waits on would be there beside each that is started.
     step = timedelta(0) if pipeline.trigger else _step(pipeline.schedule)
-    yield LandedFilesSensor(task_id="wait_for_files", doc_md=doc_md.WAIT, timeout=step, **subject, **LOOKS_AGAIN)
+    yield LandedFilesSensor(task_id="wait_for_files", doc_md=doc_md.WAIT, timeout=step, **subject, **READ_RETRIES)
     for layer in definition.LAYERS:
         if getattr(pipeline, layer):
             yield SluicegateJob(
@@ -151,7 +151,9 @@ def _tasks(pipeline: definition.Pipeline, settings: Settings) -> Iterator[BaseOp
             )
     if metastore.address():
         yield Catalog(task_id="catalog", doc_md=doc_md.CATALOG, execution_timeout=ENDS_WITHIN, **subject, **RETRIES)
-    yield Account(task_id="account", doc_md=doc_md.ACCOUNT, execution_timeout=ENDS_WITHIN, **subject, **LOOKS_AGAIN)
+    yield Account(
+        task_id="account", doc_md=doc_md.RECONCILIATION, execution_timeout=ENDS_WITHIN, **subject, **READ_RETRIES
+    )
 
 
 def _watched(pipeline: definition.Pipeline, settings: Settings) -> Asset:
@@ -226,17 +228,17 @@ class DefinitionMistakes(BaseOperator):
 
 
 def _dag_of_mistakes(name: str, error: DefinitionError, settings: Settings) -> DAG:
-    told = error.for_people()
+    mistakes_text = error.for_people()
     with _dag(
         name,
         _readable_schedule(settings.pipelines / name / loader.FILE),
         None,
         description=f"Does not run: {error.message}",
-        doc_md=f"This pipeline does not run, because its definition has mistakes:\n\n```\n{told}\n```",
+        doc_md=f"This pipeline does not run, because its definition has mistakes:\n\n```\n{mistakes_text}\n```",
         tags=["mistakes"],
         **readable_callbacks(name, settings),
     ) as dag:
-        DefinitionMistakes(task_id="definition_has_mistakes", mistakes=told, retries=0)
+        DefinitionMistakes(task_id="definition_has_mistakes", mistakes=mistakes_text, retries=0)
     return dag
 
 

@@ -32,7 +32,7 @@ CATALOG = """\
 Enters tables that are new into the catalog, so that `spark-sql` finds them by their names. Starts Spark only if there
 is one."""
 
-ACCOUNT = """\
+RECONCILIATION = """\
 Proves that every file and record that was taken in is in exactly one place, and fails if not; also if a table is behind
 that this run should have brought up to date. Its result tells the rows of each table, and how many broke which rule in
 this run."""
@@ -74,10 +74,10 @@ def _table(pipeline: Pipeline, layer: Layer, name: str) -> str:
         return f"the rows of `{of}`, de-identified"
     table = pipeline.silver[name]
     stream, *others = table.reads
-    told = f"from `{stream}`" + (f", joined with {_names(others)}" if others else "")
+    text = f"from `{stream}`" + (f", joined with {_names(others)}" if others else "")
     keys = table.changes.keys if table.changes else table.keys
-    told += f"; one row for each {_names(keys)}" if keys and not (table.changes and table.changes.history) else ""
-    return told + (f"; rules: {_names(list(table.expectations))}" if table.expectations else "")
+    text += f"; one row for each {_names(keys)}" if keys and not (table.changes and table.changes.history) else ""
+    return text + (f"; rules: {_names(list(table.expectations))}" if table.expectations else "")
 
 
 def _names(names: list[str]) -> str:

@@ -98,13 +98,13 @@ def _input(uri: str, version: Any, expectations: Mapping[str, Mapping[str, int]]
     from openlineage.client.event_v2 import InputDataset
     from openlineage.client.facet_v2 import InputDatasetFacet, data_quality_assertions_dataset
 
-    judged = [
+    assertions = [
         data_quality_assertions_dataset.Assertion(assertion=rule, success=not counts["failed"], params=dict(counts))
         for rule, counts in expectations.items()
     ]
     facets: dict[str, InputDatasetFacet] = {}
-    if judged:
-        facets["dataQualityAssertions"] = data_quality_assertions_dataset.DataQualityAssertionsDatasetFacet(judged)
+    if assertions:
+        facets["dataQualityAssertions"] = data_quality_assertions_dataset.DataQualityAssertionsDatasetFacet(assertions)
     namespace, name = dataset(uri)
     return InputDataset(namespace, name, facets=_version(version), inputFacets=facets)
 

@@ -41,9 +41,9 @@ def _write(run: DagRun) -> None:
     if "CheckRequest" not in kinds.values() or (run.note and not run.note.startswith(BEGINS)):
         return
     results = {task: result for task, result in _results(run) if task in kinds}
-    told = note(results, kinds)
-    if told:
-        run.note = told
+    text = note(results, kinds)
+    if text:
+        run.note = text
 
 
 def _results(run: DagRun) -> Iterator[tuple[str, Any]]:
@@ -70,7 +70,7 @@ def note(results: Mapping[str, Any], kinds: Mapping[str, str]) -> str:
     parts: list[str] = []
     for task, kind in kinds.items():
         if kind == "CheckRequest" and results.get(task):
-            parts.append(f"{BEGINS}{_asked(results[task])}**\n")
+            parts.append(f"{BEGINS}{_answered(results[task])}**\n")
         elif kind == "SluicegateJob" and results.get(task):
             parts += _did(RunReport.from_dict(results[task]))
         elif kind == "Account" and task in results:
@@ -78,7 +78,7 @@ def note(results: Mapping[str, Any], kinds: Mapping[str, str]) -> str:
     return _short(parts) if parts and parts[0].startswith(BEGINS) else ""
 
 
-def _asked(result: Any) -> str:
+def _answered(result: Any) -> str:
     """What a run was asked for; of a full refresh the task returns what a person answered."""
     if isinstance(result, str):
         return result

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 FINAL = (2, 3)
 
 
-def asked(pipeline: Pipeline, context: Context) -> Request:
+def request_of(pipeline: Pipeline, context: Context) -> Request:
     """What the run that a task belongs to is asked to do.
 
     A backfill run makes its data interval again, also where it runs anew what a scheduled run did (its id still begins

@@ -108,8 +108,8 @@ def _selected(frame: DataFrame, select: Select, own: Sequence[str]) -> DataFrame
 
     expressions = [e for o in select.outputs for e in ([F.col(quoted(n)) for n in own] if o.star else [F.expr(o.text)])]
     made = [expression.alias(f"o{number}", metadata={}) for number, expression in enumerate(expressions)]
-    kept = [F.col(name) for name in (RESCUED, CORRUPT, *_OWN)]
-    return frame.select(*made, _failed(select.outputs).alias("_failed"), *kept)
+    technical = [F.col(name) for name in (RESCUED, CORRUPT, *_OWN)]
+    return frame.select(*made, _failed(select.outputs).alias("_failed"), *technical)
 
 
 def _failed(outputs: Sequence[Output]) -> Expression:
@@ -154,9 +154,9 @@ def _rescued(values: Sequence[Value]) -> Expression:
     lost = [(value, fails) for value in values if (fails := value.lost) is not None]
     misfit = F.lit(None).cast("string")
     if lost:
-        kept = [F.when(fails, value.raw).alias(value.column.field) for value, fails in lost]
+        raw_values = [F.when(fails, value.raw).alias(value.column.field) for value, fails in lost]
         misfit = F.when(
-            reduce(lambda a, b: a | b, [fails for _, fails in lost]), F.to_json(F.struct(*kept), MICROSECONDS)
+            reduce(lambda a, b: a | b, [fails for _, fails in lost]), F.to_json(F.struct(*raw_values), MICROSECONDS)
         )
     path = F.to_json(F.struct(F.col("source_file").alias("_file_path")))
     # What the reader rescued ends with the path of the file.

@@ -41,8 +41,8 @@ def apply(batch: Batch, name: str, table: BronzeTable) -> None:
     with configured(batch.session, CASE_SENSITIVE):
         writer = _frame(batch, name, table).write.format("delta").mode("overwrite" if batch.whole else "append")
         # Made again, it may have the source's own columns anew; where they were frozen, they stay.
-        again = batch.whole and table.schemaEvolutionMode == "addNewColumns"
-        writer = writer.option("overwriteSchema" if again else "mergeSchema", "true")
+        overwrites_schema = batch.whole and table.schemaEvolutionMode == "addNewColumns"
+        writer = writer.option("overwriteSchema" if overwrites_schema else "mergeSchema", "true")
         _faults.point("bronze.before_commit")
         with batch.commit(source=tables.table_id(source)):
             writer.save(batch.flow.target)

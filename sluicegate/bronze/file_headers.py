@@ -36,7 +36,7 @@ def footer(path: str, form: str) -> dict[str, Any]:
             fields = found.to_string(show_field_metadata=False, show_schema_metadata=False)
             return {"fields": str(fields), "records": int(records)}
     except (*BROKEN, pa.ArrowException) as error:
-        return {"error": _told(error)}
+        return {"error": _reason(error)}
 
 
 def header(path: str, options: Mapping[str, str], separator: str) -> dict[str, Any]:
@@ -55,22 +55,22 @@ def header(path: str, options: Mapping[str, str], separator: str) -> dict[str, A
             path, "rt", "infer", newline="",
             encoding="utf-8-sig" if encoding in ("utf-8", "utf8") else encoding,
         ) as file:  # fmt: skip
-            told = (line for line in file if not (comment and line.startswith(comment)))
-            lines = itertools.dropwhile(lambda line: not line.strip(), told)
+            uncommented = (line for line in file if not (comment and line.startswith(comment)))
+            lines = itertools.dropwhile(lambda line: not line.strip(), uncommented)
             style: dict[str, Any] = {"quotechar": quote} if quote else {"quoting": csv.QUOTE_NONE}
             # Without multiLine the header ends with its line, whatever quote is open there.
-            read = _Kept(lines if several else (line.rstrip("\r\n") for line in itertools.islice(lines, 1)))
+            read = _RecordedLines(lines if several else (line.rstrip("\r\n") for line in itertools.islice(lines, 1)))
             names = next(csv.reader(read, delimiter=separator, **style), [])
             if several and _is_open(read.lines, delimiter=separator, **style):
                 return {"error": "a quote in its header is never closed, so that all of it would be the header"}
     except BROKEN as error:
-        return {"error": _told(error)}
+        return {"error": _reason(error)}
     front, back = (options.get(f"ignore{side}whitespace", "").lower() == "true" for side in ("leading", "trailing"))
     names = [name.lstrip() if front else name for name in names]
     return {"fields": [name.rstrip() if back else name for name in names]}
 
 
-class _Kept:
+class _RecordedLines:
     """Lines, of which those that were read are kept."""
 
     def __init__(self, lines: Iterable[str]) -> None:
@@ -91,5 +91,5 @@ def _is_open(lines: Sequence[str], **style: Any) -> bool:
     return False
 
 
-def _told(error: Exception) -> str:
+def _reason(error: Exception) -> str:
     return f"{type(error).__name__}: {str(error).splitlines()[0] if str(error) else ''}"

@@ -61,7 +61,7 @@ class Bounds(NamedTuple):
         lines = table.format in OF_LINES and not whole and not several
         return cls(table.maxRecordBytes, table.maxFileBytes, whole, lines, options.get("linesep", ""))
 
-    def judge(self, size: int, longest: int = 0) -> str | None:
+    def violation(self, size: int, longest: int = 0) -> str | None:
         """What is too large about a file, if anything is."""
         if size > self.file:
             return f"it has more than {human_bytes(self.file)} unpacked, which is maxFileBytes of the definition"
@@ -76,8 +76,8 @@ class Bounds(NamedTuple):
         growth = GROWTH.get(os.path.splitext(path.lower())[1], 1)
         if growth is not None and size * growth <= min(self.record, self.file):
             return True
-        if growth == 1 and (not self.lines or self.judge(size)):
-            return self.judge(size) is None
+        if growth == 1 and (not self.lines or self.violation(size)):
+            return self.violation(size) is None
         return None
 
 
@@ -103,9 +103,9 @@ def too_large(
         if fits is None:
             unsure.append(path)
         elif not fits:
-            found[path] = bounds.judge(size) or ""
-    looked = executors.each(session, look, unsure, *bounds, few=0)
-    return found | {path: why for path, why in looked.items() if why}
+            found[path] = bounds.violation(size) or ""
+    measured = executors.each(session, measure, unsure, *bounds, few=0)
+    return found | {path: why for path, why in measured.items() if why}
 
 
 def _size(path: str) -> int:
@@ -118,7 +118,7 @@ def _size(path: str) -> int:
         return 0  # it is gone, say: whoever reads it tells
 
 
-def look(path: str, *given: Any) -> str | None:
+def measure(path: str, *given: Any) -> str | None:
     """What is too large about a file, read block by block up to the first bound that it passes; None if nothing is.
 
     What cannot be unpacked is for the reader to tell: its words name what is broken. ``given`` are the ``Bounds``.
@@ -131,7 +131,7 @@ def look(path: str, *given: Any) -> str | None:
             for block in _blocks(file, suffix):
                 size += len(block)
                 longest, line = _longest(block, line, bounds.separator)
-                if why := bounds.judge(size, longest):
+                if why := bounds.violation(size, longest):
                     return why
     except (OSError, EOFError, ValueError, zlib.error, ImportError):
         return None

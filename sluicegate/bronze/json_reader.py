@@ -2,7 +2,7 @@
 
 Spark's JSON reader leaves out in silence what stands behind the first value of a line or of a multi-line file, empty
 objects and fields without a name, and takes a truncated multi-line array for one record. So files are looked over
-before they are read, in the same pass that finds their fields, and are read in one of the ways of ``Group.way``.
+before they are read, in the same pass that finds their fields, and are read in one of the ways of ``Group.mode``.
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ DECODED = ("ISO-8859-1", "UTF-16", "UTF-16BE", "UTF-16LE", "UTF-32")
 GLOB = frozenset("{}[]*?\\")
 PATTERN = GLOB | {","}
 
-Way = Literal["native", "lines", "elements", "variant"]
+ReadMode = Literal["native", "lines", "elements", "variant"]
 
 
 @dataclass(frozen=True)
@@ -84,14 +84,14 @@ class Group:
     Attributes:
         fields: the fields that they have, those of JSON with the types of their values.
         paths: the files.
-        way: ``native``: by Spark's reader for the format; ``lines``: each text by itself; ``elements``: what is whole
+        mode: ``native``: by Spark's reader for the format; ``lines``: each text by itself; ``elements``: what is whole
             of damaged arrays, one by one; ``variant``: each record as one VARIANT.
         whole: whether a text of the ways ``lines`` and ``variant`` is a whole file.
     """
 
     fields: list[StructField]
     paths: list[str]
-    way: Way = "native"
+    mode: ReadMode = "native"
     whole: bool = False
 
 
@@ -178,13 +178,13 @@ class JsonFiles:
         if not paths:
             return {}
         texts = self._texts(paths, whole=True)
-        told = _on_executors(damage, "string")
-        found = texts.select(texts["_metadata.file_path"].alias("path"), told("value").alias("why"))
+        damage_of = _on_executors(damage, "string")
+        found = texts.select(texts["_metadata.file_path"].alias("path"), damage_of("value").alias("why"))
         return {canonical(row["path"]): row["why"] for row in found.where("why IS NOT NULL").collect()}
 
     def texts(self, group: Group) -> DataFrame:
         """The texts of a group's records: ``value``, ``sound`` (whether it is one JSON value), and their file."""
-        if group.way == "elements":
+        if group.mode == "elements":
             return self._elements(group.paths)
         texts = self._texts(group.paths, whole=group.whole)
         return texts.where(FILLED).selectExpr("value", f"{self._one} AS sound", f"_metadata AS {ABOUT}")
@@ -333,7 +333,7 @@ def _on_executors(function: Callable[[str], Any], kind: str) -> Callable[[str], 
 
     import sluicegate.bronze.json_reader as here
 
-    def told(column: str) -> Expression:
+    def applied(column: str) -> Expression:
         cloudpickle.register_pickle_by_value(here)  # type: ignore[no-untyped-call]
         try:
             # Spark would take the hints of a function's types for those of a pandas one, and warn.
@@ -341,7 +341,7 @@ def _on_executors(function: Callable[[str], Any], kind: str) -> Callable[[str], 
         finally:
             cloudpickle.unregister_pickle_by_value(here)  # type: ignore[no-untyped-call]
 
-    return told
+    return applied
 
 
 def damage(text: str) -> str | None:

@@ -52,7 +52,7 @@ AS_DEFINED = CopyOptions()
 STATISTICS = "receipt_time,_file_modification_time,_chunk,_pos"
 
 # A chunk with such entries makes the table anew.
-ANEW = (RESET, DROP)
+REREAD = (RESET, DROP)
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
@@ -79,9 +79,9 @@ def apply(batch: Batch, name: str, table: BronzeTable, at: layout.Lake) -> None:
     pending = list(_chunks(batch))
     copies = of_chunks(tables.delta_table(batch.flow.source), [number for number, _ in pending])
     places = reread_rows.Places(at, name, folders.home(at, name, table.path).folder)
-    anew = {entry["path"]: number for number, entries in pending for entry in entries if entry["action"] in ANEW}
+    reread_by = {entry["path"]: number for number, entries in pending for entry in entries if entry["action"] in REREAD}
     # What a reset is about to read or drop need not be read before: most often that is what cannot be.
-    pending = [(n, [entry for entry in entries if anew.get(entry["path"], n) <= n]) for n, entries in pending]
+    pending = [(n, [entry for entry in entries if reread_by.get(entry["path"], n) <= n]) for n, entries in pending]
     left = Left.of(entry for _, entries in pending for entry in entries)
     for at_chunk, (number, entries) in enumerate(pending, 1):
         started = time.monotonic()
@@ -185,7 +185,7 @@ class _Chunk:
     """The files of one chunk on their way into one commit.
 
     Attributes:
-        again: whether the table may have rows of this very chunk, which give way.
+        rewrites: whether the table may have rows of this very chunk, which give way.
         places: where files lie that were taken away from landing.
         newer: files of chunks behind this one, a few.
     """
@@ -195,16 +195,16 @@ class _Chunk:
     table: BronzeTable
     number: int
     entries: list[Entry]
-    again: bool
+    rewrites: bool
     places: reread_rows.Places
     copy: CopyOptions = AS_DEFINED
     newer: Sequence[str] = ()
 
     def commit(self) -> None:
         """Commits the records of all files that can be read, and the names of those that cannot."""
-        self.anew = any(entry["action"] in ANEW for entry in self.entries)
+        self.rereads = any(entry["action"] in REREAD for entry in self.entries)
         known = _schema(self.batch.session, self.name, self.table, self.batch.flow.target)
-        self.schema = partial(Schema, self.name, self.table, {}, True) if self.anew else known
+        self.schema = partial(Schema, self.name, self.table, {}, True) if self.rereads else known
         read = _read_of(self.entries)
         lost = self.places.find(read)
         paths = [entry["path"] for entry in read if entry["path"] not in lost]
@@ -217,8 +217,8 @@ class _Chunk:
             # What is read anew may differ anew. Each time there are fewer files, so this ends.
             while differing := self._differing():
                 say(f"  bronze {self.name:<28} {files(len(differing))} did not give what they say to have")
-                self.again, failed = True, self.failed | differing
-                self._write([path for path in paths if path not in failed], failed, mark=False)
+                self.rewrites, failed = True, self.failed | differing
+                self._write([path for path in paths if path not in failed], failed, fenced=False)
         _faults.point("bronze.after_commit")
 
     def _failed(self, paths: list[str], error: Exception) -> dict[str, Failure]:
@@ -237,8 +237,8 @@ class _Chunk:
 
     def _tried(self) -> set[str]:
         """The files that are read because an earlier chunk could not read them."""
-        again = file_status.failed(self.places.at, self.name, self.table.fingerprint)
-        return {e["path"] for e in self.entries if e["action"] == REPLACE and again.get(e["path"])}
+        retries = file_status.failed(self.places.at, self.name, self.table.fingerprint)
+        return {e["path"] for e in self.entries if e["action"] == REPLACE and retries.get(e["path"])}
 
     def _read(self, paths: Sequence[str]) -> DataFrame:
         return self._frame(paths, {})
@@ -257,7 +257,7 @@ class _Chunk:
         Their rows are counted in the table only if all together are not as many as they should be.
         """
         table = tables.table_at(self.batch.flow.target)
-        only = not self.anew and self.manifest.keys() == self.read
+        only = not self.rereads and self.manifest.keys() == self.read
         if not self.manifest or (only and next(log.commits(table, 1)).rows_written == sum(self.manifest.values())):
             return {}
         counted = file_status.rows_of(table, self.number)
@@ -265,18 +265,18 @@ class _Chunk:
         why = "it says that it has {:,} records, and {:,} were read: it is tried again by the next run"
         return {path: (why.format(*both), True) for path, both in said.items() if both[0] != both[1]}
 
-    def _write(self, paths: list[str], failed: dict[str, Failure], *, mark: bool = True) -> None:
+    def _write(self, paths: list[str], failed: dict[str, Failure], *, fenced: bool = True) -> None:
         damaged: dict[str, str] = {}
         records: dict[str, int] = {}
         frame = self._frame(paths, damaged, records)
         self.manifest = {path: records[place] for path in paths if (place := self.places.of(path)) in records}
         self.read, self.failed = set(paths), failed
         failed |= {path: (damaged[place], False) for path in paths if (place := self.places.of(path)) in damaged}
-        giving_way = {e["path"] for e in self.entries if e["action"] in (REPLACE, *ANEW)} & {*paths, *self._dropped}
-        former = self._former(giving_way)
-        widened = self._widened(frame) if self.table.widens and not self.anew else []
-        if self.anew:
-            writer = self._with_kept(frame, former).write.mode("overwrite").option("overwriteSchema", "true")
+        superseded = {e["path"] for e in self.entries if e["action"] in (REPLACE, *REREAD)} & {*paths, *self._dropped}
+        former = self._former(superseded)
+        widened = self._widened(frame) if self.table.widens and not self.rereads else []
+        if self.rereads:
+            writer = self._with_retained(frame, former).write.mode("overwrite").option("overwriteSchema", "true")
         elif widened:
             writer = self._whole(frame, former, widened).write.mode("overwrite").option("overwriteSchema", "true")
         elif condition := self._replaced(former):
@@ -289,7 +289,7 @@ class _Chunk:
                  "manifest": self.manifest, "definition": self.table.fingerprint,
                  "seen": self.batch.target_version()}  # fmt: skip
         _faults.point("bronze.before_commit")
-        with self.batch.commit(mark=self.number, fenced=mark, **facts):
+        with self.batch.commit(offset=self.number, fenced=fenced, **facts):
             writer.save(self.batch.flow.target)
 
     @property
@@ -311,7 +311,7 @@ class _Chunk:
         read it: delta-rs, and so ``sluicegate sql`` and much else, does not.
         """
         say(f"  bronze {self.name:<28} {', '.join(widened)} wider: the table is written anew")
-        there = self._kept(former)
+        there = self._retained(former)
         kinds = {name: frame.schema[name].dataType for name in widened}
         return there.withColumns({n: F.col(quoted(n)).cast(k) for n, k in kinds.items()}).unionByName(
             frame, allowMissingColumns=True
@@ -325,17 +325,17 @@ class _Chunk:
         """Which rows of the table give way to this chunk's, as a condition; empty if there are none."""
         table = tables.delta_table(self.batch.flow.target)
         gone = former.condition(table) if former and table else ""
-        own = [f"_chunk = {self.number}"] if gone or self.again else []
+        own = [f"_chunk = {self.number}"] if gone or self.rewrites else []
         return " OR ".join([*own, *([f"({gone})"] if gone else [])])
 
-    def _with_kept(self, frame: DataFrame, former: reread_rows.Former | None) -> DataFrame:
+    def _with_retained(self, frame: DataFrame, former: reread_rows.Former | None) -> DataFrame:
         """New rows, and those of the table so far that do not give way to them, fitted into the new columns."""
         if tables.delta_table(self.batch.flow.target) is None:
             return frame
-        rows = self._kept(former)
+        rows = self._retained(former)
         return frame if rows.isEmpty() else reread_rows.union(frame, rows)  # no rows, no columns of theirs either
 
-    def _kept(self, former: reread_rows.Former | None) -> DataFrame:
+    def _retained(self, former: reread_rows.Former | None) -> DataFrame:
         there = self.batch.session.read.format("delta").load(self.batch.flow.target)
         there = there.where(f"NOT (_chunk <=> {self.number})")
         return former.staying(there) if former else there

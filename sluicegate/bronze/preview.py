@@ -43,16 +43,16 @@ def preview(
     with configured(session, READING):
         damaged: dict[str, str] = {}
         try:
-            counted = _look_at(_frame(session, schema(), paths, copy, strict=True, damaged=damaged), shown)
+            counted = _counted(_frame(session, schema(), paths, copy, strict=True, damaged=damaged), shown)
             failed: dict[str, Failure] = {}
         except Exception as error:
             failed = unreadable(lambda some: _frame(session, schema(), some, copy), paths, error, private=private)
             good = [path for path in paths if path not in failed]
-            counted = _look_at(_frame(session, schema(), good, copy, damaged=damaged), shown)
+            counted = _counted(_frame(session, schema(), good, copy, damaged=damaged), shown)
     return {**counted, "failed": {path: why for path, (why, _) in failed.items()} | damaged}
 
 
-def looked_at(
+def checked_copy(
     session: SparkSession, name: str, table: BronzeTable, target: str, paths: list[str], copy: CopyOptions,
     *, private: bool = False,
 ) -> CopyOptions:  # fmt: skip
@@ -79,7 +79,7 @@ def looked_at(
     return copy
 
 
-def _look_at(frame: DataFrame, shown: int) -> dict[str, Any]:
+def _counted(frame: DataFrame, shown: int) -> dict[str, Any]:
     frame = frame.persist()  # else Spark would read only the columns that are counted, and find other records corrupt
     sums = frame.selectExpr("count(1) AS rows", "count(_corrupt_record) AS corrupt", "count(_rescued_data) AS rescued")
     return {**sums.collect()[0].asDict(), "sample": [row.asDict() for row in frame.limit(shown).collect()]}

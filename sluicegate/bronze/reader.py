@@ -215,8 +215,10 @@ class Reader:
         found = self._whole(
             executors.each(self.session, file_headers.footer, paths, form), f"a {form} file cannot be read"
         )
-        self.records.update({path: told["records"] for path, told in found.items() if told["records"] is not None})
-        return {path: told["fields"] for path, told in found.items()}
+        self.records.update(
+            {path: footer["records"] for path, footer in found.items() if footer["records"] is not None}
+        )
+        return {path: footer["fields"] for path, footer in found.items()}
 
     def _whole(self, found: dict[str, Any], what: str) -> dict[str, Any]:
         """What files say of themselves.
@@ -224,12 +226,12 @@ class Reader:
         Raises:
             SourceError: one of them is broken.
         """
-        for path, told in found.items():
-            if "error" in told:
+        for path, result in found.items():
+            if "error" in result:
                 raise SourceError(
                     f"{what}: {path}",
                     where=Where(table=self.schema.table, file=path),
-                    cause=told["error"],
+                    cause=result["error"],
                     hint="land a whole file under this name again, then run again",
                 )
         return found
@@ -246,8 +248,8 @@ class Reader:
         hard = len(separator) != 1 or bool({"linesep", "escape"} & set(self._options))
         odd = [path for path in paths if hard or path.endswith(HADOOP_ONLY)]
         plain = [path for path in paths if path not in set(odd)]
-        told = executors.each(self.session, file_headers.header, plain, self._options, separator)
-        names = {p: t["fields"] for p, t in self._whole(told, "the header of a CSV file cannot be read").items()}
+        headers = executors.each(self.session, file_headers.header, plain, self._options, separator)
+        names = {p: t["fields"] for p, t in self._whole(headers, "the header of a CSV file cannot be read").items()}
         names |= {path: self._header_by_spark(path) for path in odd}
         return {path: tuple(name or f"_c{n}" for n, name in enumerate(names[path])) for path in paths}
 
@@ -277,7 +279,7 @@ class Reader:
         in_path, own = columns[: len(folders)], columns[len(folders) :]
         if not self._table.rescues:
             # As in Spark itself, a record with a value that does not fit is a corrupt one.
-            own = [replace(c, read=c.type, way="native") if c.name else c for c in own]
+            own = [replace(c, read=c.type, conversion="native") if c.name else c for c in own]
         raw, names = self._raw(group, own)
         about = raw[ABOUT] if ABOUT in raw.columns else raw.metadataColumn("_metadata")  # a field may have that name
         texts = [*[from_path(c.field, about) for c in in_path], *[F.col(quoted(name)) for name in names]]
@@ -299,7 +301,7 @@ class Reader:
 
         form, paths = self._table.format, group.paths
         # A header has been read: Spark takes the fields by their places, and is given names that cannot collide.
-        by_place = form == "csv" and group.way != "variant"
+        by_place = form == "csv" and group.mode != "variant"
         names = [f"c{n}" if by_place else column.field for n, column in enumerate(columns)]
         read = [StructField(name, column.read) for name, column in zip(names, columns, strict=True)]
         if form == "text":
@@ -312,13 +314,13 @@ class Reader:
         schema = StructType([*read, *company, StructField(CORRUPT_AS, StringType())])
         if form == "json" and (not self._multi_line or exact_digits(columns)):
             self.session.conf.set(EXACT, "true")
-        if form == "json" and group.way == "variant":
+        if form == "json" and group.mode == "variant":
             raw = self._json.variants(group, names[0])
-        elif group.way in ("lines", "elements"):
+        elif group.mode in ("lines", "elements"):
             raw = self._json.parsed(group, schema)
         else:
             options = {"mode": "PERMISSIVE", "columnNameOfCorruptRecord": CORRUPT_AS}
-            if group.way == "variant":
+            if group.mode == "variant":
                 options["singleVariantColumn"] = names[0]
             raw = self._load(form, paths, schema=schema, extra=options)
         if company:

@@ -62,7 +62,7 @@ class Places:
         archived = archive.of(self.at, self.name, [archive.facts_of(entry) for entry in left])
         moved = [(entry, archived.get(archive.facts_of(entry))) for entry in left]
         away = [(entry, row) for entry, row in moved if row is not None]
-        for (entry, row), (back, there) in zip(away, each(_looked_for, away), strict=True):
+        for (entry, row), (back, there) in zip(away, each(_locate, away), strict=True):
             if back:
                 continue
             if there:
@@ -146,7 +146,7 @@ def _broadcast(session: SparkSession, **columns: Iterable[Any]) -> DataFrame:
     return F.broadcast(session.createDataFrame(pa.table({name: list(values) for name, values in columns.items()})))
 
 
-def _looked_for(away: tuple[Mapping[str, Any], Mapping[str, Any]]) -> tuple[bool, bool]:
+def _locate(away: tuple[Mapping[str, Any], Mapping[str, Any]]) -> tuple[bool, bool]:
     """Whether a file that was taken away is back in landing as it was, and if not, whether it is where it went."""
     entry, row = away
     back = filesystems.file(entry["path"]) == (entry["size"], entry["modification_time"])
@@ -169,12 +169,12 @@ def _as_spark_names(path: str) -> str:
     return f"file://{text}" if path.startswith("/") else text
 
 
-def union(new: DataFrame, kept: DataFrame) -> DataFrame:
+def union(new: DataFrame, retained: DataFrame) -> DataFrame:
     """New rows and kept ones. What of a kept row does not fit the new columns goes into ``_rescued_data``."""
     types = {field.name.lower(): (field.name, field.dataType) for field in new.schema}
     columns: list[Column] = []
     misfits: list[Column] = []
-    for old in kept.schema:
+    for old in retained.schema:
         if old.name in PROVENANCE:
             continue
         column = F.col(quoted(old.name))
@@ -183,9 +183,9 @@ def union(new: DataFrame, kept: DataFrame) -> DataFrame:
         columns.append(fitted.alias(name))
         if fits is not None:
             misfits.append(F.when(~fits, column).alias(old.name))
-    ours = [F.col(name) for name in PROVENANCE if name in kept.columns and name != RESCUED]
+    ours = [F.col(name) for name in PROVENANCE if name in retained.columns and name != RESCUED]
     rescued = _rescued(misfits) if misfits else F.col(RESCUED)
-    both = new.unionByName(kept.select(*columns, rescued.alias(RESCUED), *ours), allowMissingColumns=True)
+    both = new.unionByName(retained.select(*columns, rescued.alias(RESCUED), *ours), allowMissingColumns=True)
     last = [column for column in PROVENANCE if column in both.columns]
     return both.select(*[quoted(column) for column in both.columns if column not in last], *last)
 

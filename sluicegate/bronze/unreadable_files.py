@@ -91,15 +91,15 @@ def _bad_among(
         if len(paths) == 1:
             if passes(trouble):
                 passing.update(paths)
-            again = passes(trouble) or _out_of_reach(paths[0])
-            return {paths[0]: (root_cause(trouble, private=private), again)}
+            transient = passes(trouble) or _unreachable(paths[0])
+            return {paths[0]: (root_cause(trouble, private=private), transient)}
         half = len(paths) // 2
         halves = [_bad_among(read, some, passing, private=private) for some in (paths[:half], paths[half:])]
         return halves[0] | halves[1]
     return {}
 
 
-def _out_of_reach(path: str) -> bool:
+def _unreachable(path: str) -> bool:
     """Whether it is not a file's content that keeps it from being read: it is gone, or rights are lacking, or a way."""
     try:
         with filesystems.reader(path) as file:

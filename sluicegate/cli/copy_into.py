@@ -72,7 +72,7 @@ def copy_into(
     after, before = (landing_copy.moment(text) if text else None for text in (modified_after, modified_before))
     copy = landing_copy.Copy(source, tuple(files or ()), pattern, force, after, before, how)
     at = Lake(settings.lake, definition.name)
-    found = copy.look(table, definition_pipeline.bronze_table(definition, table), at)
+    found = copy.discover(table, definition_pipeline.bronze_table(definition, table), at)
     work = found.new.num_rows or (validate is None and copy.unfinished(table, at))
     facts: dict[str, Any] = dict.fromkeys(of.RESULT, 0)
     if work:

@@ -37,14 +37,14 @@ def maintain(
     settings = Settings.of(lake, landing, pipelines, master)
     definition = load_pipeline(pipeline, settings)
     at = Lake(settings.lake, definition.name)
-    before = of.look(definition, at)
+    before = of.maintainable(definition, at)
     due = [table for table in before if table.due]
     if due:  # also where Spark has nothing to do: it is rare, and one way
         stream = sys.stderr if as_json else sys.stdout
         submit.submit(
             "maintain", pipeline, settings, submit.RUN_INFO, lambda line: print(line, file=stream, flush=True)
         )
-    facts = of.compared(before, of.look(definition, at))
+    facts = of.compared(before, of.maintainable(definition, at))
     if as_json:
         show_json(facts)
         return

@@ -44,11 +44,11 @@ def new(
 
 def _show(made: NewPipeline) -> None:
     for table in made.tables:
-        files = f"{len(table.files):,} {table.looks[0].format} file{'' if len(table.files) == 1 else 's'}"
+        files = f"{len(table.files):,} {table.samples[0].format} file{'' if len(table.files) == 1 else 's'}"
         print(f"{table.name}: {files}, {table.rows:,} {'row' if table.rows == 1 else 'rows'} looked at")
         rows = [[column.field, column.name, column.found.kind.lower(), column.found.remark] for column in table.columns]
         show_table(["  field", "column", "type", "remark"], [[f"  {row[0]}", *row[1:]] for row in rows])
-        for text in dict.fromkeys(text for one in table.looks for text in one.guessed):
+        for text in dict.fromkeys(text for one in table.samples for text in one.guessed):
             print(f"  {text} (a guess)")
         guess = table.guess
         guesses = {

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from sluicegate.definition import Pipeline, SilverTable
     from sluicegate.monitor.estimate import Touched
     from sluicegate.monitor.plan import Pending, TableWork
-    from sluicegate.sql.refresh.strategy import Upkeep
+    from sluicegate.sql.refresh.strategy import RefreshStrategy
 
 
 def plan(
@@ -72,23 +72,23 @@ def _planned(definition: Pipeline, waiting: Pending, work: TableWork, touched: T
         would = "follow what the layer before writes"
     else:
         would = f"wait: {now.why}" if now.kind == "blocked" else "do nothing"
-    reads, how = _described(definition, work.layer, work.table, work.flow.upkeep)
+    reads, how = _described(definition, work.layer, work.table, work.flow.refresh_strategy)
     planned = {"layer": work.layer, "table": work.table, "reads": reads, "how": how, "a run would": would}
     if touched is None:
         return planned
     return planned | {"a run would": f"{would}; {touched}", "touches": touched.facts()}
 
 
-def _described(definition: Pipeline, layer: str, name: str, upkeep: Upkeep | None) -> tuple[str, str]:
+def _described(definition: Pipeline, layer: str, name: str, strategy: RefreshStrategy | None) -> tuple[str, str]:
     if layer == "bronze":
         source = definition.bronze[name]
         if not source.of_files:
             return source.path, "delta, its new rows; made again whole when others of its rows or columns changed"
         return source.path, f"{source.format}, new files once, {source.maxFilesPerTrigger:,} a chunk"
-    if upkeep is not None:
+    if strategy is not None:
         gold = definition.gold[name]
         lost = f"; not kept: its ORDER BY {lost}, which is none of its columns" if (lost := gold.ordering.lost) else ""
-        return ", ".join(gold.reads), _kept(upkeep) + lost
+        return ", ".join(gold.reads), _strategy_text(strategy) + lost
     if of := definition.deidentified_tables.get(name):
         done = definition.silver[of].deidentified or {}
         return of, f"its rows, de-identified: {', '.join(f'{column} by {how}' for column, how in done.items())}"
@@ -103,27 +103,27 @@ def _described(definition: Pipeline, layer: str, name: str, upkeep: Upkeep | Non
     return f"new rows of {table.stream}", "; ".join([*how, *_joined(table)])
 
 
-def _kept(found: Upkeep) -> str:
+def _strategy_text(found: RefreshStrategy) -> str:
     """How a gold table is kept up to date, why, and what would make it cheaper."""
-    way = {
+    kind = {
         "partial": "kept up to date by what changed",
         "groups": "the groups that changed are made again from all of their rows",
         "whole": "made again whole whenever silver changes, in one commit",
         "stream": "a streaming aggregation with a checkpoint",
-    }[found.way]
-    asked = "so says its text: its first run asks Spark" if found.expected else ""
-    return "; ".join(filter(None, [f"{way}: {found.why}", asked, found.cheaper and f"cheaper: {found.cheaper}"]))
+    }[found.kind]
+    proviso = "so says its text: its first run asks Spark" if found.expected else ""
+    return "; ".join(filter(None, [f"{kind}: {found.why}", proviso, found.cheaper and f"cheaper: {found.cheaper}"]))
 
 
 def _joined(table: SilverTable) -> list[str]:
     """What a change of each lookup does."""
-    ties = table.query.ties if table.query else {}
+    join_keys = table.query.join_keys if table.query else {}
     found = []
     for name in [read for read in table.reads if read != table.stream]:
         if table.lookup_mode(name) == "as_of_run":
             found.append(f"joins {name} as of the run")
-        elif name in ties:
-            keys = " and ".join(", ".join(tie.columns) for tie in ties[name])
+        elif name in join_keys:
+            keys = " and ".join(", ".join(join_key.columns) for join_key in join_keys[name])
             found.append(f"joins {name}: the records of a row that changes there are judged again, by {keys}")
         else:
             why = "Python says not which" if table.is_python else "no equality with a column of the stream says which"

@@ -47,7 +47,7 @@ def reload(
     definition = load_pipeline(pipeline, settings)
     chosen = reread.chosen(files, pattern)
     subject = (table, bronze_table(definition, table), Lake(settings.lake, definition.name))
-    found = chosen.look(*subject)
+    found = chosen.discover(*subject)
     missing = chosen.missing(*subject)
     if missing:
         gone = f"{len(missing):,} matching files cannot be read again, and their rows stay: {', '.join(missing[:5])}"
@@ -55,7 +55,7 @@ def reload(
     if not found.new.num_rows:
         show_json({"files": 0}) if as_json else print("no file matches; Spark was not started")
         return
-    _read_again("reload", pipeline, settings, chosen.arguments(table), as_json)
+    _reread("reload", pipeline, settings, chosen.arguments(table), as_json)
 
 
 def reset(
@@ -89,7 +89,7 @@ def reset(
             raise UserError("a reset asks first, and there is no terminal", hint="add --yes")
         if not typer.confirm(f"make {table} anew?", err=as_json):
             raise typer.Exit(2)
-    _read_again("reset", pipeline, settings, reread.Reset(drop_missing).arguments(table), as_json)
+    _reread("reset", pipeline, settings, reread.Reset(drop_missing).arguments(table), as_json)
 
 
 def replay(
@@ -127,7 +127,7 @@ def replay(
         show_json([report.as_dict() for report in reports])
 
 
-def _read_again(action: str, pipeline: str, settings: Settings, extra: Sequence[str], as_json: bool) -> None:
+def _reread(action: str, pipeline: str, settings: Settings, extra: Sequence[str], as_json: bool) -> None:
     from sluicegate.run import submit
 
     tell = (lambda _line: None) if as_json else (lambda line: print(line, flush=True))

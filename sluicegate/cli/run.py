@@ -68,9 +68,9 @@ def run(
     definition = load_pipeline(pipeline, settings)
     mode = "full-refresh" if full_refresh else "interval" if since or until else "incremental"
     tables = [name.strip() for name in (full_refresh or "").split(",") if name.strip()]
-    asked = Request.of(definition, mode, since, until, tables)
-    refreshed = asked.tables if mode == "full-refresh" else None
+    request = Request.of(definition, mode, since, until, tables)
+    refreshed = request.tables if mode == "full-refresh" else None
     only = cast("Layer | None", layer)  # whether there is such a layer is asked there
-    reports = api.run(definition, layer=only, interval=asked.interval, full_refresh=refreshed, tell=tell)
+    reports = api.run(definition, layer=only, interval=request.interval, full_refresh=refreshed, tell=tell)
     if as_json:
         show_json([report.as_dict() for report in reports])

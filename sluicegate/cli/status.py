@@ -63,8 +63,8 @@ def status(
     wrong = [one for one in found if one.kind == "wrong"]
     if as_json:
         facts = {"pipeline": now.pipeline, "tables": [asdict(t) for t in now.tables], "waiting": now.waiting.sentence()}
-        told = {"problems": [str(one) for one in wrong], "findings": [one.as_dict() for one in found]}
-        show_json(facts | (told if verify else {}))
+        proof = {"problems": [str(one) for one in wrong], "findings": [one.as_dict() for one in found]}
+        show_json(facts | (proof if verify else {}))
     else:
         columns = ["layer", "table", "rows", "version", "changed (UTC)", "quarantined", "set aside", "state"]
         right = ["rows", "version", "quarantined", "set aside"]
@@ -72,7 +72,7 @@ def status(
         print(f"\n{now.waiting.sentence()}")
         if verify:
             gold = any(table.layer == "gold" and table.version is not None for table in now.tables)
-            print("\n".join(_told(found, gold=gold)))
+            print("\n".join(_finding_lines(found, gold=gold)))
     if wrong:
         raise typer.Exit(1)
 
@@ -95,12 +95,10 @@ def _verified(definition: Pipeline, share: float | None) -> list[Finding]:
     if share is not None:
         return api.verify(definition, percent=share, tell=lambda line: print(line, file=sys.stderr, flush=True))
     found = api.verify(definition, spark=False)
-    return [
-        replace(one, what=f"{one.what}, as --no-spark says") if one.what == api.NOT_RUN_AGAIN else one for one in found
-    ]
+    return [replace(one, what=f"{one.what}, as --no-spark says") if one.what == api.NOT_RERUN else one for one in found]
 
 
-def _told(found: list[Finding], *, gold: bool) -> list[str]:
+def _finding_lines(found: list[Finding], *, gold: bool) -> list[str]:
     """What was found, for people; last what it comes to."""
     lines = [line for one in found for line in one.lines()]
     kinds = {one.kind for one in found}

@@ -58,11 +58,11 @@ def streams(
     root = Settings.of(lake).lake
     if stop or stop_all:
         known = of.listed(root, pipeline) if stop_all else [of.chosen(root, pipeline, one) for one in stop or ()]
-        told = [{"pipeline": one.pipeline, "id": one.id, "done": of.stop(root, one)} for one in known]
+        stopped = [{"pipeline": one.pipeline, "id": one.id, "done": of.stop(root, one)} for one in known]
         if as_json:
-            show_json(told)
+            show_json(stopped)
         else:
-            print("\n".join(f"{one['pipeline']} {one['id']} {one['done']}" for one in told) or "there is none")
+            print("\n".join(f"{one['pipeline']} {one['id']} {one['done']}" for one in stopped) or "there is none")
         return
     found = [asdict(stream) for stream in of.listed(root, pipeline)]
     if as_json:

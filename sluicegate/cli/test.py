@@ -100,7 +100,7 @@ class _Results:
         result.folder = result.folder if self.keep else None
         self.done.append(result)
         if not self.as_json:
-            show(result, console(None if sys.stdout.isatty() else 200), kept=self.keep)
+            show(result, console(None if sys.stdout.isatty() else 200), keep=self.keep)
             sys.stdout.flush()
 
     def end(self, pipeline: str) -> None:

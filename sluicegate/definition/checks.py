@@ -188,7 +188,7 @@ def _gold(tables: Tables, name: str, table: GoldTable) -> Iterator[Finding]:
             yield from _read(tables, ("gold", name, "reads", number), read, None)
     else:
         yield from _gold_query(tables, name, table)
-    if table.refresh == "incremental" and (found := table.upkeep()).way == "whole":
+    if table.refresh == "incremental" and (found := table.refresh_strategy()).kind == "whole":
         message = f"{name} cannot be kept up to date by what changes: {found.why}"
         yield Finding("refresh", ("gold", name, "refresh"), message, found.cheaper or "refresh: auto")
 
@@ -233,8 +233,8 @@ def _output_names(path: Path, query: Query) -> Iterator[Finding]:
     yield from _delta_names(path, query)
     for output in query.outputs or []:
         # When and where a record came in may be told on, and not made up: the quarantine tells it, too.
-        told_on = output in ("receipt_time", "source_file") and query.hands_on(output)
-        if output.startswith("_") or (output.lower() in RESERVED and not told_on):
+        provenance = output in ("receipt_time", "source_file") and query.hands_on(output)
+        if output.startswith("_") or (output.lower() in RESERVED and not provenance):
             message = f"{output} is a name of the engine's own, as are all that begin with _: give it another, AS name"
             yield Finding("reserved-name", path, message, sql_line=query.line_of_output(output))
 
@@ -314,26 +314,26 @@ def _instead(column: str, known: list[str]) -> str:
 
 def _rings(silver: Mapping[str, SilverTable]) -> Iterator[Finding]:
     """Silver tables that wait for each other, each ring once."""
-    told: set[frozenset[str]] = set()
+    reported: set[frozenset[str]] = set()
     for name in silver:
         ring = _ring(silver, name)
-        if ring and frozenset(ring) not in told:
-            told.add(frozenset(ring))
+        if ring and frozenset(ring) not in reported:
+            reported.add(frozenset(ring))
             source = "from" if silver[name].from_ else "sql"
-            way = " reads ".join([*ring, name])
-            yield Finding("cycle", ("silver", name, source), f"tables wait for each other: {way}", sql_line=1)
+            path = " reads ".join([*ring, name])
+            yield Finding("cycle", ("silver", name, source), f"tables wait for each other: {path}", sql_line=1)
 
 
 def _ring(silver: Mapping[str, SilverTable], start: str) -> list[str]:
     """The shortest way from a table back to itself; empty if there is none."""
-    ways = [[start]]
+    paths = [[start]]
     seen: set[str] = set()
-    while ways:
-        way = ways.pop(0)
-        for read in silver[way[-1]].reads:
+    while paths:
+        path = paths.pop(0)
+        for read in silver[path[-1]].reads:
             if read == start:
-                return way
+                return path
             if read in silver and read not in seen:
                 seen.add(read)
-                ways.append([*way, read])
+                paths.append([*path, read])
     return []

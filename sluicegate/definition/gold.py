@@ -14,7 +14,7 @@ from sluicegate.definition.fields import Names, wrong
 from sluicegate.definition.table import MadeTable
 from sluicegate.sql.order_by import Ordering
 from sluicegate.sql.query import Query
-from sluicegate.sql.refresh.strategy import Upkeep, upkeep
+from sluicegate.sql.refresh.strategy import RefreshStrategy, refresh_strategy
 
 
 class GoldTable(MadeTable, streaming.Streamed):
@@ -54,20 +54,22 @@ class GoldTable(MadeTable, streaming.Streamed):
         return self
 
     @model_validator(mode="after")
-    def _one_way(self) -> GoldTable:
+    def _one_strategy(self) -> GoldTable:
         if self.mode is not None and self.refresh != "auto":
             raise wrong("one-of", f"refresh: {self.refresh} and mode: {self.mode} are two ways to keep it: give one")
         return self
 
-    def upkeep(self, schemas: Mapping[str, Sequence[str]] | None = None) -> Upkeep:
-        """How it is kept up to date, as far as its text tells; see ``sql.refresh.strategy.upkeep``."""
+    def refresh_strategy(self, schemas: Mapping[str, Sequence[str]] | None = None) -> RefreshStrategy:
+        """How it is kept up to date, as far as its text tells; see ``sql.refresh.strategy.refresh_strategy``."""
         if self.mode:
-            return Upkeep("stream", streaming.kept(self.mode))
+            return RefreshStrategy("stream", streaming.behaviour(self.mode))
         if self.is_python:
-            return Upkeep("whole", "a Python function makes it, which does not tell what a change does", "a query")
-        found = upkeep(self.query.text, schemas)
+            return RefreshStrategy(
+                "whole", "a Python function makes it, which does not tell what a change does", "a query"
+            )
+        found = refresh_strategy(self.query.text, schemas)
         if self.refresh == "full":
-            return replace(found, way="whole", why="refresh is full", cheaper="refresh: auto")
+            return replace(found, kind="whole", why="refresh is full", cheaper="refresh: auto")
         return found
 
     @property

@@ -33,7 +33,7 @@ FILE = "pipeline.yaml"
 
 # Fields of which a part can be right, and those by which a table is made; of a table with mistakes these are kept.
 _BY_NAME = ("expectations", *EXPECT_ALL, "options", "lookups")
-_WAYS = ("path", "format", "options", "sql", "python", "from")
+_SOURCES = ("path", "format", "options", "sql", "python", "from")
 _MODELS: dict[Layer, type[BronzeTable] | type[SilverTable] | type[GoldTable]] = {
     "bronze": BronzeTable,
     "silver": SilverTable,
@@ -174,18 +174,18 @@ class _Loader:
     def _salvaged(self, model: type[Part], fields: Any, error: ValidationError) -> Part | None:
         if not isinstance(fields, dict):
             return None
-        kept = dict(fields)
+        valid = dict(fields)
         for place in (one["loc"] for one in error.errors()):
             if len(place) > 1 and place[0] in _BY_NAME:
-                kept[str(place[0])] = {key: value for key, value in kept[str(place[0])].items() if key != place[1]}
+                valid[str(place[0])] = {key: value for key, value in valid[str(place[0])].items() if key != place[1]}
             elif place:
-                kept.pop(str(place[0]), None)
+                valid.pop(str(place[0]), None)
             else:
-                kept = {key: kept[key] for key in _WAYS if key in kept}
+                valid = {key: valid[key] for key in _SOURCES if key in valid}
         if model is BronzeTable:
-            kept.setdefault("path", "/")
+            valid.setdefault("path", "/")
         try:
-            return model.model_validate(kept, context=self.variables)
+            return model.model_validate(valid, context=self.variables)
         except ValidationError:
             return None
 

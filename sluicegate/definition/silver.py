@@ -12,7 +12,7 @@ from pydantic import ConfigDict, Field, field_validator, model_validator
 from sluicegate.definition.apply_changes import ApplyChanges, ApplyChangesFromSnapshot
 from sluicegate.definition.expectations import EXPECT_ALL, ConditionsByName, Expectation, Expectations
 from sluicegate.definition.fields import Ddl, Names, wrong
-from sluicegate.definition.table import _WAYS, MadeTable, _only
+from sluicegate.definition.table import _DEFINED_BY, MadeTable, _only
 from sluicegate.sql import ddl
 from sluicegate.sql.query import Query
 
@@ -74,7 +74,7 @@ class SilverTable(MadeTable):
     pii: Names = []
     deidentified: Annotated[dict[str, Treatment], Field(min_length=1)] | None = None
 
-    model_config = ConfigDict(json_schema_extra={"oneOf": [_only(*fields) for fields in _WAYS.values()]})
+    model_config = ConfigDict(json_schema_extra={"oneOf": [_only(*fields) for fields in _DEFINED_BY.values()]})
 
     @property
     def query(self) -> Query | None:
@@ -149,17 +149,17 @@ class SilverTable(MadeTable):
 
     @model_validator(mode="after")
     def _one_source(self) -> SilverTable:
-        ways = [name for name in _WAYS if getattr(self, name) is not None]
+        sources = [name for name in _DEFINED_BY if getattr(self, name) is not None]
         known = "a silver table has either sql, or from with python, apply_changes or apply_changes_from_snapshot"
         if self.sql is not None and self.from_ is not None:
             raise wrong("one-of", f"{known}, and this has sql and from")
-        if len(ways) > 1:
-            raise wrong("one-of", f"{known}, and this has {' and '.join(ways)}")
-        if self.sql is None and (self.from_ is None or not ways):
-            given = "only from" if self.from_ else f"only {ways[0]}" if ways else "neither"
+        if len(sources) > 1:
+            raise wrong("one-of", f"{known}, and this has {' and '.join(sources)}")
+        if self.sql is None and (self.from_ is None or not sources):
+            given = "only from" if self.from_ else f"only {sources[0]}" if sources else "neither"
             raise wrong("missing-field", f"{known}, and this has {given}")
         if self.changes and (self.keys or self.sequence_by):
-            raise wrong("one-of", f"keys and sequence_by stand in {ways[0]} here, not beside it")
+            raise wrong("one-of", f"keys and sequence_by stand in {sources[0]} here, not beside it")
         if self.sequence_by and not self.keys:
             raise wrong("missing-field", "sequence_by chooses among records with the same keys: keys is missing")
         return self

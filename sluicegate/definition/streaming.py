@@ -10,16 +10,16 @@ from sluicegate.definition.fields import IDENTIFIER, Duration, Part, wrong
 
 Mode = Literal["complete", "update", "append"]
 
-_KEPT: dict[Mode, str] = {
+_BEHAVIOUR: dict[Mode, str] = {
     "complete": "mode complete writes all groups in each batch",
     "update": "mode update writes the groups that rows came for, but for rows that are too late for the watermark",
     "append": "mode append writes a group once, when its time is over; rows that come after that are left out",
 }
 
 
-def kept(mode: Mode) -> str:
+def behaviour(mode: Mode) -> str:
     """What a mode does, as a part of a sentence."""
-    return _KEPT[mode]
+    return _BEHAVIOUR[mode]
 
 
 class Streamed(Part):

@@ -47,11 +47,11 @@ class MadeTable(Part):
         self._query, self._sql_file = query, sql_file
 
 
-_WAYS = {"sql": ("sql",), "python": ("from", "python"), "apply_changes": ("from", "apply_changes"),
+_DEFINED_BY = {"sql": ("sql",), "python": ("from", "python"), "apply_changes": ("from", "apply_changes"),
          "apply_changes_from_snapshot": ("from", "apply_changes_from_snapshot")}  # fmt: skip
 
 
 def _only(*names: str) -> JsonDict:
     """For editors: of the fields that say where rows come from these are there, and no others."""
-    others = {field for way in _WAYS.values() for field in way if field not in names}
+    others = {field for part in _DEFINED_BY.values() for field in part if field not in names}
     return {"required": list(names), "properties": {name: {"type": "null"} for name in sorted(others)}}

@@ -62,10 +62,10 @@ def read(text: str) -> Document:
         finally:
             loader.dispose()
     except yaml.YAMLError as error:
-        mark = getattr(error, "problem_mark", None)
+        position = getattr(error, "problem_mark", None)
         parts = [getattr(error, "context", None), getattr(error, "problem", None)]
         problem = ", ".join(part for part in parts if part) or str(error)
-        line = mark.line + 1 if mark else 1
+        line = position.line + 1 if position else 1
         document.faults.append(Fault("yaml-syntax", (), f"this is not YAML: {problem}", line, _advice(problem)))
         document.data = None
     return document

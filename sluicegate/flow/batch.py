@@ -31,7 +31,7 @@ class Batch:
         delivery: the rows, and the proof that they are all.
         read: number of these rows, as the source's own log counts them; 0 where the source is foreign and ``whole``.
         whole: whether the target is to be replaced by what these rows give.
-        again: whether records are among the batch's that may have been applied before.
+        reprocesses: whether records are among the batch's that may have been applied before.
         progress: the marks.
         flow: the flow.
         report: for the layer to fill in.
@@ -42,7 +42,7 @@ class Batch:
     delivery: Delivery
     read: int
     whole: bool
-    again: bool
+    reprocesses: bool
     progress: Progress
     flow: Flow
     report: TableReport
@@ -53,8 +53,8 @@ class Batch:
     def rows(self) -> DataFrame:
         """The rows that the source gained after the mark, or all of its rows when ``whole``; with the source's columns.
 
-        When ``again``, rows of any change after the mark, gone ones too. Of a flow that is ``signed`` all changes, with
-        Delta's columns of a change, unless ``whole``.
+        When ``reprocesses``, rows of any change after the mark, gone ones too. Of a flow of
+        ``row_deltas`` all changes, with Delta's columns of a change, unless ``whole``.
         """
         return self.delivery.rows
 
@@ -84,7 +84,7 @@ class Batch:
         """The same batch over all rows of the source, to replace the target."""
         count = tables.rows(tables.delta_table(self.flow.source, self.progress.until))
         everything = Delivery(self.records(), self.flow)
-        return replace(self, delivery=everything, read=count, whole=True, again=False)
+        return replace(self, delivery=everything, read=count, whole=True, reprocesses=False)
 
     def changes_of(self, name: str, since: int | None = None) -> DataFrame:
         """What another input gained and lost, row by row, with Delta's columns of a change.
@@ -103,11 +103,11 @@ class Batch:
         return _as_of(self.session, uri, version).drop(*ENGINE_COLUMNS)
 
     @contextmanager
-    def commit(self, *, mark: int | None = None, fenced: bool = True, **facts: Any) -> Iterator[None]:
+    def commit(self, *, offset: int | None = None, fenced: bool = True, **facts: Any) -> Iterator[None]:
         """Within it, each Delta write carries the mark and the facts; a batch that lacks rows enters it not.
 
         Args:
-            mark: the mark to set; by default the batch's end. Where the target has that mark already (a rebuild from
+            offset: the mark to set; by default the batch's end. Where the target has that mark already (a rebuild from
                 an unchanged source) none is written, since Delta skips a write whose mark is not higher.
             fenced: whether to set a mark at all. Not where a write must happen even if one with this mark did.
             facts: what this commit should say besides (rows by disposition, …).
@@ -116,13 +116,13 @@ class Batch:
             AccountingError: Spark delivered other rows to the batch than the source's log tells of.
         """
         self.delivery.prove()
-        mark = self.progress.until if mark is None else mark
-        ours = {**self.describe(), "until": mark, **facts}
+        offset = self.progress.until if offset is None else offset
+        ours = {**self.describe(), "until": offset, **facts}
         settings = {"commitInfo.userMetadata": json.dumps({log.METADATA: ours}, default=str)}
         # What a commit says counts where no row changes, too: which versions were read, and that a batch is closed.
         settings["skipRecordingEmptyCommits"] = "false"
-        if fenced and mark > self.progress.since:
-            settings |= {"write.txnAppId": self.progress.app_id, "write.txnVersion": str(mark)}
+        if fenced and offset > self.progress.since:
+            settings |= {"write.txnAppId": self.progress.app_id, "write.txnVersion": str(offset)}
         with configured(self.session, {f"spark.databricks.delta.{key}": value for key, value in settings.items()}):
             yield
 

@@ -44,7 +44,7 @@ Action = dict[str, Any]
 
 
 @dataclass(frozen=True)
-class Told:
+class ExpectedRows:
     """What a log tells of some versions of its table.
 
     Attributes:
@@ -66,7 +66,7 @@ class Told:
         return not any(count for at, count in self.files.items() if at > version)
 
 
-def told(uri: str, since: int, until: int, *, feed: bool) -> Told:
+def expected_rows(uri: str, since: int, until: int, *, feed: bool) -> ExpectedRows:
     """Counts what the commits after ``since`` up to ``until`` give, as the table's log has it.
 
     Args:
@@ -88,7 +88,7 @@ def told(uri: str, since: int, until: int, *, feed: bool) -> Told:
         footers = _footers(uri, [file.path for files, _ in found.values() for file in files if file.rows is None])
     except FileNotFoundError as error:
         raise RuntimeError(f"{GONE}: {error}") from error
-    return Told(
+    return ExpectedRows(
         {version: _rows(files, footers, restored=restored) for version, (files, restored) in found.items()},
         {version: len(files) for version, (files, _) in found.items()},
     )
@@ -179,11 +179,11 @@ def _footers(uri: str, files: Sequence[str]) -> dict[str, int]:
     return dict(zip(paths, _side_by_side(count, paths), strict=True))
 
 
-def _side_by_side(look: Any, at: Sequence[Any]) -> list[Any]:
+def _side_by_side(call: Any, at: Sequence[Any]) -> list[Any]:
     if len(at) <= 1:
-        return [look(one) for one in at]
+        return [call(one) for one in at]
     with ThreadPoolExecutor(AT_ONCE) as pool:
-        return list(pool.map(look, at))
+        return list(pool.map(call, at))
 
 
 class Delivery:
@@ -192,18 +192,18 @@ class Delivery:
     Args:
         frame: the rows, as Spark delivered them.
         flow: whose they are.
-        told: what the source's log tells of them; None where no stream delivered them, but all rows of one version are
-            read, or none.
+        expected: what the source's log tells of them; None where no stream delivered them, but all rows of one
+            version are read, or none.
     """
 
-    def __init__(self, frame: DataFrame, flow: Flow, told: Told | None = None) -> None:
+    def __init__(self, frame: DataFrame, flow: Flow, expected: ExpectedRows | None = None) -> None:
         from pyspark.sql import Observation
         from pyspark.sql import functions as F
 
-        self.frame, self._flow, self._told = frame, flow, told
-        self._taken, self._proven = False, told is None
+        self.frame, self._flow, self._logged = frame, flow, expected
+        self._taken, self._proven = False, expected is None
         self._seen = Observation()
-        self._observed = frame if told is None else frame.observe(self._seen, F.count(F.lit(1)).alias("rows"))
+        self._observed = frame if expected is None else frame.observe(self._seen, F.count(F.lit(1)).alias("rows"))
 
     @property
     def rows(self) -> DataFrame:
@@ -214,16 +214,16 @@ class Delivery:
     @property
     def read(self) -> int:
         """How many there are, as the log tells; 0 where nobody asked it."""
-        return self._expected if self._told is not None else 0
+        return self._expected if self._logged is not None else 0
 
     @cached_property
     def _expected(self) -> int:
-        found = self._told.count if self._told is not None else 0
+        found = self._logged.count if self._logged is not None else 0
         return self._by_batch() if found is None else found
 
     def _by_batch(self) -> int:
         """The same as Spark counts it where it knows no limits: reading the change feed of these very versions."""
-        versions = list(self._told.rows) if self._told is not None else []
+        versions = list(self._logged.rows) if self._logged is not None else []
         reader = self.frame.sparkSession.read.format("delta").option("readChangeFeed", "true")
         reader = reader.option("startingVersion", versions[0]).option("endingVersion", versions[-1])
         return reader.load(self._flow.source).count()
@@ -263,7 +263,7 @@ def demand_same(flow: Flow, came: int, expected: int) -> None:
         )
 
 
-def cut_short(flow: Flow, how: str) -> AccountingError:
+def truncated(flow: Flow, how: str) -> AccountingError:
     """The error for a batch that ends before the changes that it is to hold do."""
     return AccountingError(
         f"Spark did not deliver all changes to {flow.table} in one batch: {how}",

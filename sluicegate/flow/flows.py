@@ -17,7 +17,7 @@ from sluicegate.sql.refresh.strategy import READING
 
 if TYPE_CHECKING:
     from sluicegate.definition import BronzeTable, GoldTable, Pipeline, SilverTable
-    from sluicegate.sql.refresh.strategy import Upkeep
+    from sluicegate.sql.refresh.strategy import RefreshStrategy
 
 
 def flows(pipeline: Pipeline, at: layout.Lake, layer: str) -> dict[str, Flow]:
@@ -26,10 +26,12 @@ def flows(pipeline: Pipeline, at: layout.Lake, layer: str) -> dict[str, Flow]:
     return {name: replace(flow, private=private) for name, flow in _flows(pipeline, at, layer).items()}
 
 
-def needs(ways: Mapping[str, Flow]) -> dict[str, list[str]]:
+def needs(by_name: Mapping[str, Flow]) -> dict[str, list[str]]:
     """For each of some flows, those of them that it reads the tables of."""
-    of = {way.target: name for name, way in ways.items()}
-    return {name: [of[uri] for uri in (way.source, *way.inputs.values()) if uri in of] for name, way in ways.items()}
+    of = {flow.target: name for name, flow in by_name.items()}
+    return {
+        name: [of[uri] for uri in (flow.source, *flow.inputs.values()) if uri in of] for name, flow in by_name.items()
+    }
 
 
 def _flows(pipeline: Pipeline, at: layout.Lake, layer: str) -> dict[str, Flow]:
@@ -52,10 +54,10 @@ def _silver_flow(name: str, table: SilverTable, at: layout.Lake, address: Mappin
     return Flow(
         "silver", name, address[table.stream], at.table("silver", name),
         inputs={read: address[read] for read in others},
-        followed=frozenset(table.query.ties if table.query else ()) - as_of_run,
+        followed=frozenset(table.query.join_keys if table.query else ()) - as_of_run,
         as_of_run=as_of_run,
         retries=any(rule.retry for rule in table.expectations.values()),
-        beside=(at.quarantine(name), at.set_aside(name)),
+        side_tables=(at.quarantine(name), at.set_aside(name)),
         by_record=True,
     )  # fmt: skip
 
@@ -83,36 +85,36 @@ def _gold_flow(name: str, table: GoldTable, at: layout.Lake, address: Mapping[st
     known = {name: lake_tables.delta_table(address[name]) for name in table.reads}
     schemas = {name: [f.name for f in one.schema().fields if f.name not in columns.ENGINE_COLUMNS]
                for name, one in known.items() if one is not None}  # fmt: skip
-    found = table.upkeep(schemas if len(schemas) == len(known) else None)
-    asked = [table.fingerprint, *_parts(found), *table.of_stream]
+    found = table.refresh_strategy(schemas if len(schemas) == len(known) else None)
+    parts = [table.fingerprint, *_parts(found), *table.of_stream]
     flow = Flow(
         "gold", name, address[source], at.table("gold", name),
         inputs={read: address[read] for read in others},
-        followed=frozenset(found.grouped.joins if found.grouped and found.way != "whole" else ()),
-        fingerprint=hashlib.sha256("\0".join(asked).encode()).hexdigest(),
-        signed=found.way in ("partial", "groups"),
-        added=found.way == "stream",
-        upkeep=found,
+        followed=frozenset(found.grouped.joins if found.grouped and found.kind != "whole" else ()),
+        fingerprint=hashlib.sha256("\0".join(parts).encode()).hexdigest(),
+        row_deltas=found.kind in ("partial", "groups"),
+        added=found.kind == "stream",
+        refresh_strategy=found,
     )  # fmt: skip
-    return replace(flow, upkeep=_decided(flow, found))
+    return replace(flow, refresh_strategy=_decided(flow, found))
 
 
-def _decided(flow: Flow, found: Upkeep) -> Upkeep:
+def _decided(flow: Flow, found: RefreshStrategy) -> RefreshStrategy:
     """How the table is kept up to date: as its last run found it with Spark's help, else as the query's text tells."""
     last = log.last_commit_of_ours(lake_tables.delta_table(flow.target))
     said = last.ours if last is not None and last.ours is not None else {}
     if said.get("fingerprint") != flow.fingerprint or "strategy" not in said:
-        return replace(found, expected=found.grouped is not None and found.way in ("partial", "groups"))
-    if said["strategy"] == found.way:
+        return replace(found, expected=found.grouped is not None and found.kind in ("partial", "groups"))
+    if said["strategy"] == found.kind:
         return found
-    return replace(found, way=said["strategy"], why=str(said.get("because", "")), cheaper="")
+    return replace(found, kind=said["strategy"], why=str(said.get("because", "")), cheaper="")
 
 
-def _parts(found: Upkeep) -> list[str]:
+def _parts(found: RefreshStrategy) -> list[str]:
     """What a query is taken apart into, and by which rules: all of it is made again when any of this is other."""
     grouped = found.grouped
     if grouped is None:
         return [READING]
     calls = [call.sql() for call in grouped.calls]
     outputs = [part for output in grouped.outputs for part in output]
-    return [READING, found.way, *grouped.groups, str(grouped.keys), *calls, *outputs, grouped.having]
+    return [READING, found.kind, *grouped.groups, str(grouped.keys), *calls, *outputs, grouped.having]

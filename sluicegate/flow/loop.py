@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 from sluicegate.errors import UserError, Where
 from sluicegate.flow import delivery, source_changes
 from sluicegate.flow.batch import Batch, _as_of, raise_readable
-from sluicegate.flow.delivery import Delivery, Told, cut_short
+from sluicegate.flow.delivery import Delivery, ExpectedRows, truncated
 from sluicegate.flow.foreach_batch import run_available
 from sluicegate.flow.model import Flow, Progress, name_of
 from sluicegate.flow.progress import progress
@@ -46,7 +46,7 @@ def run(
     facts: Mapping[str, Any],
     choice: Choice | None = None,
     *,
-    anew: bool = False,
+    full_refresh: bool = False,
 ) -> TableReport:
     """Brings a flow's target up to its source, by a stream over the changes or by a rebuild.
 
@@ -56,7 +56,7 @@ def run(
         apply: what the layer does with one batch.
         facts: who runs this, for every commit.
         choice: records that are to be applied again in the same batch.
-        anew: whether to make the target again whole, even if nothing calls for it.
+        full_refresh: whether to make the target again whole, even if nothing calls for it.
 
     Raises:
         SluicegateError: whatever ``apply`` raises, with its class (Spark would lose it).
@@ -66,7 +66,7 @@ def run(
     now = progress(flow)
     if choice is not None and now.kind == "idle":
         now = replace(now, kind="incremental")
-    now = now.anew() if anew else now
+    now = now.full_refresh() if full_refresh else now
     if choice is not None and choice.validate and now.kind == "whole":
         raise UserError(
             f"{flow.table} is to be made whole by the next run, so there is nothing to compare with",
@@ -96,7 +96,7 @@ def _state(done: Progress, choice: Choice | None) -> str:
         return "rebuilt" if done.since >= 0 or done.why else "written"
     if choice is not None and choice.validate:
         return "validated"
-    return "again" if done.again or choice is not None else "written"
+    return "again" if done.reprocesses or choice is not None else "written"
 
 
 @dataclass
@@ -134,15 +134,15 @@ class _Loop:
 
         def take(rows: DataFrame, batch_id: int) -> None:
             if applied:
-                raise cut_short(self.flow, f"batch {batch_id} came after the one that was to hold everything")
+                raise truncated(self.flow, f"batch {batch_id} came after the one that was to hold everything")
             applied.append(batch_id)
-            told, end = _demand_all(Path(scratch), batch_id, self.flow, now)
+            expected, end = _demand_all(Path(scratch), batch_id, self.flow, now)
             if self.flow.foreign:
                 # Rows of a feed say which commit they are of; without one, all that came is taken in.
                 source_changes.demand_additive(self.flow, now.until, end)
-                self._apply(rows, replace(now, until=end), told)
+                self._apply(rows, replace(now, until=end), expected)
             else:
-                self._apply(self._of_feed(rows, now), now, told)
+                self._apply(self._of_feed(rows, now), now, expected)
 
         with tempfile.TemporaryDirectory(prefix="sluicegate-", ignore_cleanup_errors=True) as scratch:
             how = (
@@ -162,22 +162,22 @@ class _Loop:
                     return f"{name_of(self.flow.source)} was changed while it was read"
                 raise_readable(error, self.flow)
         if not applied:  # commits without any change in them, an OPTIMIZE for instance: only the mark moves
-            told = delivery.told(self.flow.source, now.since, now.until, feed=not self.flow.foreign)
-            self._apply(self._of_feed(self.session.createDataFrame([], changes.schema), now), now, told)
+            expected = delivery.expected_rows(self.flow.source, now.since, now.until, feed=not self.flow.foreign)
+            self._apply(self._of_feed(self.session.createDataFrame([], changes.schema), now), now, expected)
         return ""
 
     def _no_rows(self, now: Progress) -> DataFrame:
         from pyspark.sql.functions import lit
 
         rows = _as_of(self.session, self.flow.source, now.until).limit(0)
-        types = ("string", "bigint", "timestamp") if self.flow.signed else ()
+        types = ("string", "bigint", "timestamp") if self.flow.row_deltas else ()
         of_feed = {c: lit(None).cast(kind) for c, kind in zip(columns.CHANGE_COLUMNS, types, strict=False)}
         return rows.withColumns(of_feed) if of_feed else rows
 
     def _of_feed(self, rows: DataFrame, now: Progress) -> DataFrame:
         # Another program may have committed to the source since the marks were read: that is the next run's.
         ours = rows.where(f"_commit_version <= {now.until}")
-        return ours if self.flow.signed else ours.drop(*columns.CHANGE_COLUMNS)
+        return ours if self.flow.row_deltas else ours.drop(*columns.CHANGE_COLUMNS)
 
     def rebuild(self, now: Progress) -> None:
         """Makes the target again from the source as of ``until``."""
@@ -186,18 +186,18 @@ class _Loop:
         except Exception as error:
             raise_readable(error, self.flow)
 
-    def _apply(self, rows: DataFrame, now: Progress, told: Told | None = None) -> None:
+    def _apply(self, rows: DataFrame, now: Progress, expected: ExpectedRows | None = None) -> None:
         whole = now.kind == "whole"
         choice = None if whole else self.choice
-        again = not whole and (now.again or choice is not None)
-        given = Delivery(rows, self.flow, told)
+        reprocesses = not whole and (now.reprocesses or choice is not None)
+        given = Delivery(rows, self.flow, expected)
         # What others write of their rows need not be so, and is not there in every commit.
         counted = whole and not self.flow.foreign
         read = tables.rows(tables.delta_table(self.flow.source, now.until)) if counted else given.read
-        self.apply(Batch(given, read, whole, again, now, self.flow, self.report, self.facts, choice))
+        self.apply(Batch(given, read, whole, reprocesses, now, self.flow, self.report, self.facts, choice))
 
 
-def _demand_all(checkpoint: Path, batch_id: int, flow: Flow, now: Progress) -> tuple[Told, int]:
+def _demand_all(checkpoint: Path, batch_id: int, flow: Flow, now: Progress) -> tuple[ExpectedRows, int]:
     """Makes sure that the batch ends behind every change up to the mark that it is going to set.
 
     The stream has no limit, so Spark delivers all at once; were it ever to deliver less, setting the mark would lose
@@ -210,18 +210,18 @@ def _demand_all(checkpoint: Path, batch_id: int, flow: Flow, now: Progress) -> t
         AccountingError: the batch ends before, or in the middle of a version.
     """
     until = now.until
-    told = delivery.told(flow.source, now.since, until, feed=not flow.foreign)
+    expected = delivery.expected_rows(flow.source, now.since, until, feed=not flow.foreign)
 
     def files(version: int) -> int:
-        if version in told.files:
-            return told.files[version]
-        return delivery.told(flow.source, version - 1, version, feed=True).files[version]
+        if version in expected.files:
+            return expected.files[version]
+        return delivery.expected_rows(flow.source, version - 1, version, feed=True).files[version]
 
     end = covered((checkpoint / "offsets" / str(batch_id)).read_text(), None if flow.foreign else files)
     if end is None:
-        raise cut_short(flow, f"the changes up to version {until} end in the middle of a version")
-    if end < until and not told.nothing_after(end):
-        raise cut_short(flow, f"the changes up to version {until} end at version {end}")
+        raise truncated(flow, f"the changes up to version {until} end in the middle of a version")
+    if end < until and not expected.nothing_after(end):
+        raise truncated(flow, f"the changes up to version {until} end at version {end}")
     if flow.foreign and end > until:
-        return delivery.told(flow.source, now.since, end, feed=False), end
-    return told, max(end, until)
+        return delivery.expected_rows(flow.source, now.since, end, feed=False), end
+    return expected, max(end, until)

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Literal
 
 if TYPE_CHECKING:
-    from sluicegate.sql.refresh.strategy import Upkeep
+    from sluicegate.sql.refresh.strategy import RefreshStrategy
 
 
 @dataclass(frozen=True)
@@ -23,17 +23,17 @@ class Flow:
         followed: the inputs of whose changes it is known which records they touch: only these are applied again.
         as_of_run: the inputs whose changes matter to later records only, and to quarantined ones if ``retries``.
         retries: whether the target judges quarantined records again when one of these changes.
-        beside: URIs of the tables that are written together with the target, before or after it.
+        side_tables: URIs of the tables that are written together with the target, before or after it.
         by_record: whether the target knows by identity which records its rows were made of.
         fingerprint: of what computes the table; the target is made again when it differs. Empty: not looked at.
         key: fingerprint of the key that its pseudonyms are made with; the target is made again when it differs.
             Empty: it has none, or the key is not known to this process.
         private: whether values may be personal data, so that no message can quote one.
         rebuildable: whether the target can be made again from the source (bronze cannot: files may be gone).
-        signed: whether the target takes in what rows were as well as what they are now: any change of the source is
+        row_deltas: whether the target takes in what rows were as well as what they are now: any change of the source is
             then one that it can follow.
         added: whether it can take in new rows only; after any other change of the source the target is made again.
-        upkeep: how the target is kept up to date, if it is a gold table.
+        refresh_strategy: how the target is kept up to date, if it is a gold table.
         foreign: whether the source is a table of other programs': it may have no change data feed, and change in any
             way (see bronze/delta_source.py).
     """
@@ -46,16 +46,16 @@ class Flow:
     followed: frozenset[str] = frozenset()
     as_of_run: frozenset[str] = frozenset()
     retries: bool = False
-    beside: tuple[str, ...] = ()
+    side_tables: tuple[str, ...] = ()
     by_record: bool = False
     fingerprint: str = ""
     key: str = ""
     private: bool = False
     rebuildable: bool = True
-    signed: bool = False
+    row_deltas: bool = False
     added: bool = False
     foreign: bool = False
-    upkeep: Upkeep | None = None
+    refresh_strategy: RefreshStrategy | None = None
 
 
 @dataclass(frozen=True)
@@ -97,7 +97,7 @@ class Progress:
     of_the_run: bool = False
 
     @property
-    def again(self) -> bool:
+    def reprocesses(self) -> bool:
         """Whether records may have to be applied that were applied before."""
         return self.revised or bool(self.changed) or self.retry or self.repair
 
@@ -111,10 +111,10 @@ class Progress:
         """Whether something came or changed that it has not taken in: a run that began only for time begins forever."""
         return self.work and not self.of_the_run
 
-    def anew(self) -> Progress:
+    def full_refresh(self) -> Progress:
         """The same where a person asked for the target to be made again whole."""
-        asked = "a full refresh was asked for"
-        return replace(self, kind="whole", why=asked) if self.kind in ("idle", "incremental") else self
+        why = "a full refresh was asked for"
+        return replace(self, kind="whole", why=why) if self.kind in ("idle", "incremental") else self
 
 
 def name_of(uri: str) -> str:

@@ -49,19 +49,19 @@ def progress(flow: Flow) -> Progress:
         stamps[name] = f"{tables.table_id(table)}@{table.version()}"
     past = offsets.lineage(target) if target is not None else None
     app_id = offsets.app_id(flow.layer, flow.table, source)
-    reached = offsets.reach(target, app_id, None if flow.rebuildable else past)
-    mark, until = reached.mark, source.version()
-    since = -1 if mark is None else mark
-    why = _why_whole(flow, source, past, mark, stamps) if past is not None else ""
-    _demand_a_way(flow, mark, until, why)
+    committed = offsets.committed_offset(target, app_id, None if flow.rebuildable else past)
+    offset, until = committed.offset, source.version()
+    since = -1 if offset is None else offset
+    why = _why_whole(flow, source, past, offset, stamps) if past is not None else ""
+    _demand_possible(flow, offset, until, why)
     seen, restores = (target.version(), past.facts()) if target is not None and past is not None else (-1, [])
-    now = Progress("idle", since, until, versions, stamps, reached.app_id, seen, restores, why)
+    now = Progress("idle", since, until, versions, stamps, committed.app_id, seen, restores, why)
     if not flow.rebuildable:  # the first version of a ledger is made without files
         if past is not None and past.news:
             why = f"it was restored in version {past.restores[-1].at}: what it lacks since is read again"
         return replace(now, kind="idle" if until in (0, since) else "incremental", why=why)
     # The first time, too: what the source once was and is no more does not belong into the target.
-    if why or mark is None or past is None or past.ours is None:
+    if why or offset is None or past is None or past.ours is None:
         return replace(now, kind="whole")
     if not flow.by_record:
         changed = {name: was for name, was in _changed(stamps, past.ours).items() if name in flow.followed}
@@ -98,7 +98,7 @@ def _stopped(flow: Flow, last: log.Commit) -> Mapping[str, Any] | None:
     A run first writes what comes into the tables beside, then the target, then takes away beside what has left.
     """
     ours = last.ours or {}
-    for uri in flow.beside:
+    for uri in flow.side_tables:
         commit = log.last_commit_of_ours(tables.delta_table(uri))
         said = commit.ours if commit is not None else None
         if said is not None and int(said.get("seen", -1)) >= last.version:
@@ -116,8 +116,8 @@ def _changed(stamps: Mapping[str, str], last: log.Commit) -> dict[str, int]:
     return {name: int(was[name].rpartition("@")[2]) for name, stamp in stamps.items() if was[name] != stamp}
 
 
-def _demand_a_way(flow: Flow, mark: int | None, until: int, why: str) -> None:
-    if mark is not None and mark > until:
+def _demand_possible(flow: Flow, offset: int | None, until: int, why: str) -> None:
+    if offset is not None and offset > until:
         # Delta keeps the higher of two marks, so later changes of the source would be taken for known.
         raise SluicegateError(
             f"{flow.table} cannot go on: {name_of(flow.source)} is older than what was taken from it",
@@ -133,15 +133,15 @@ def _demand_a_way(flow: Flow, mark: int | None, until: int, why: str) -> None:
 
 
 def _why_whole(
-    flow: Flow, source: DeltaTable, past: offsets.Lineage, mark: int | None, stamps: Mapping[str, str]
+    flow: Flow, source: DeltaTable, past: offsets.Lineage, offset: int | None, stamps: Mapping[str, str]
 ) -> str:
     """Why the target must be made again from the source; empty when the changes since the mark are enough."""
     name, last = name_of(flow.source), past.ours
     if flow.rebuildable and past.news and last is not None:
         return f"it was restored in version {past.restores[-1].at}"
     if flow.foreign:
-        return source_changes.why_whole(flow, source, last, mark)
-    if mark is None:
+        return source_changes.why_whole(flow, source, last, offset)
+    if offset is None:
         return f"{name} is not the table that it was filled from"
     if not flow.rebuildable:
         return ""
@@ -151,37 +151,37 @@ def _why_whole(
         return "its definition changed"
     if flow.key and last.ours.get("key") != flow.key:
         return "the key of its pseudonyms changed"
-    changed = [n for n, stamp in stamps.items() if n not in flow.as_of_run and _made_anew(flow, n, stamp, last)]
+    changed = [n for n, stamp in stamps.items() if n not in flow.as_of_run and _rebuilt(flow, n, stamp, last)]
     if changed:
         return f"{', '.join(changed)} changed"
     if flow.added:
-        return source_changes.rewritten(flow.source, name, mark, source.version())
-    return _overwritten(name, source, mark) if flow.by_record or flow.signed else _rewritten(name, source, mark)
+        return source_changes.rewritten(flow.source, name, offset, source.version())
+    return _overwritten(name, source, offset) if flow.by_record or flow.row_deltas else _rewritten(name, source, offset)
 
 
-def _made_anew(flow: Flow, name: str, stamp: str, last: log.Commit) -> bool:
+def _rebuilt(flow: Flow, name: str, stamp: str, last: log.Commit) -> bool:
     """Whether an input changed in a way of which it is not known which records it touches."""
     before = (last.ours or {}).get("inputs", {}).get(name, "")
     (was, _, then), (now, _, version) = before.rpartition("@"), stamp.rpartition("@")
     return before != stamp and (name not in flow.followed or was != now or int(then) > int(version))
 
 
-def _overwritten(name: str, source: DeltaTable, mark: int) -> str:
+def _overwritten(name: str, source: DeltaTable, offset: int) -> str:
     """Whether a commit after the mark replaced all rows of the source; empty if none did."""
-    for commit in _since(source, mark):
+    for commit in _since(source, offset):
         if commit.overwrites and not commit.partly:
             return f"{name} was changed by {commit.operation} in version {commit.version}"
     return ""
 
 
-def _rewritten(name: str, source: DeltaTable, mark: int) -> str:
+def _rewritten(name: str, source: DeltaTable, offset: int) -> str:
     """What the source's commits after the mark did besides adding rows; empty if nothing."""
-    for commit in _since(source, mark):
+    for commit in _since(source, offset):
         if commit.operation not in ADDITIVE or commit.overwrites:
             return f"{name} was changed by {commit.operation} in version {commit.version}"
     return ""
 
 
-def _since(table: DeltaTable, mark: int) -> Iterator[log.Commit]:
-    found = log.commits(table, table.version() - mark) if mark < table.version() else iter(())
-    return (commit for commit in found if commit.version > mark)
+def _since(table: DeltaTable, offset: int) -> Iterator[log.Commit]:
+    found = log.commits(table, table.version() - offset) if offset < table.version() else iter(())
+    return (commit for commit in found if commit.version > offset)

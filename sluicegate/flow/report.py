@@ -124,7 +124,7 @@ class TableReport:
             parts.append(f"   (whole: {self.why})")
         return "".join(parts)
 
-    def _again(self) -> str:
+    def _reprocessed(self) -> str:
         """What applying records again did, and why it was done."""
         because = f"{self.why}: " if self.why else ""
         would = "would " if self.state == "validated" else ""
@@ -138,7 +138,7 @@ class TableReport:
         """What a person should know besides the line: rules that failed with a sample row, files that changed."""
         lines = [f"         {self.why}"] if self.layer == "bronze" and self.why and self.state == "written" else []
         if self.state in ("again", "validated") or self.inserted or self.updated or self.deleted:
-            lines.append(f"         {self._again()}")
+            lines.append(f"         {self._reprocessed()}")
         if self.mixed:
             lines.append(
                 f"         its definition changed, and rows from before are as they were: "

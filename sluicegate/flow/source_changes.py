@@ -33,21 +33,21 @@ def missing(flow: Flow) -> LandingMissing:
     )
 
 
-def why_whole(flow: Flow, source: DeltaTable, last: log.Commit | None, mark: int | None) -> str:
+def why_whole(flow: Flow, source: DeltaTable, last: log.Commit | None, offset: int | None) -> str:
     """Why the bronze table must be made again from its source; empty when the rows added since the mark are enough.
 
     Args:
         flow: the flow.
         source: its source now.
         last: the newest commit of ours in the bronze table's log.
-        mark: version of the source that the bronze table has taken in.
+        offset: version of the source that the bronze table has taken in.
 
     Raises:
         SchemaMismatch: the bronze table has rows of another kind of source, which would be lost.
     """
     name = flow.source.rstrip("/").rsplit("/", 1)[-1]
     filled_from = (last.ours or {}).get("source") if last else None
-    if filled_from is None and (last is not None or mark is None):
+    if filled_from is None and (last is not None or offset is None):
         raise SchemaMismatch(
             f"{flow.table} has rows that did not come from a Delta table",
             where=Where(table=flow.table, file=flow.target),
@@ -58,7 +58,7 @@ def why_whole(flow: Flow, source: DeltaTable, last: log.Commit | None, mark: int
         return "its log no longer tells what it was made from"
     if filled_from != tables.table_id(source):
         return f"{name} is another table than the one that it was filled from"
-    return "" if mark is None else rewritten(flow.source, name, mark, source.version())
+    return "" if offset is None else rewritten(flow.source, name, offset, source.version())
 
 
 def demand_additive(flow: Flow, until: int, end: int) -> None:
@@ -71,10 +71,10 @@ def demand_additive(flow: Flow, until: int, end: int) -> None:
         raise RuntimeError(f"{REWRITTEN[0]}: {why}")
 
 
-def rewritten(uri: str, name: str, mark: int, until: int) -> str:
+def rewritten(uri: str, name: str, offset: int, until: int) -> str:
     """What the commits after the mark did besides adding rows; empty if nothing."""
     before: dict[str, Any] | None = None
-    for version in range(mark + 1, until + 1):
+    for version in range(offset + 1, until + 1):
         try:
             actions = list(log.actions(uri, version, added=False))
         except FileNotFoundError:
@@ -83,7 +83,7 @@ def rewritten(uri: str, name: str, mark: int, until: int) -> str:
         if any(action["remove"].get("dataChange", True) for action in actions if "remove" in action):
             return f"{name} was changed by {operation} in version {version}"
         for after in (json.loads(action["metaData"]["schemaString"]) for action in actions if "metaData" in action):
-            before = before or _columns_at(uri, mark)
+            before = before or _columns_at(uri, offset)
             if before is None or not _grew(before, after):
                 return f"the columns of {name} were changed by {operation} in version {version}"
             before = after

@@ -86,7 +86,7 @@ def compare(
     kinds = {field.name: field.dataType for field in stored.schema if field.name in due.columns}
     names = {column: f"c{number}" for number, column in enumerate(kinds)}
     form = exact if slack is None else canonical
-    both = _signed(stored, kinds, names, 1, form).unionByName(_signed(due, kinds, names, -1, form))
+    both = _weighted(stored, kinds, names, 1, form).unionByName(_weighted(due, kinds, names, -1, form))
     differ = both.groupBy(*names.values()).agg(F.sum("sign").alias("more")).where("more <> 0").persist()
     try:
         if differ.isEmpty():
@@ -117,7 +117,7 @@ def sampled(frame: DataFrame, kinds: dict[str, DataType], keys: Sequence[str], p
     fixed = [column for column in (keys or kinds) if not is_rounded(kinds[column])]
     if not fixed or percent >= 100:
         return frame
-    one = F.xxhash64(*[canonical(_kept(frame, column, kinds[column]), kinds[column]) for column in fixed])
+    one = F.xxhash64(*[canonical(_stored_form(frame, column, kinds[column]), kinds[column]) for column in fixed])
     return frame.where(F.pmod(one, F.lit(100 * PARTS)) < int(percent * PARTS))
 
 
@@ -158,12 +158,12 @@ def _entry(one: Column, kind: Any) -> Column:
     return F.struct(*[canonical(one.getField(name), part).alias(name) for name, part in parts])
 
 
-def _signed(frame: DataFrame, kinds: dict[str, DataType], names: dict[str, str], sign: int, form: _Form) -> DataFrame:
-    values = [form(_kept(frame, column, kind), kind).alias(names[column]) for column, kind in kinds.items()]
+def _weighted(frame: DataFrame, kinds: dict[str, DataType], names: dict[str, str], sign: int, form: _Form) -> DataFrame:
+    values = [form(_stored_form(frame, column, kind), kind).alias(names[column]) for column, kind in kinds.items()]
     return frame.select(*values, F.lit(sign).alias("sign"))
 
 
-def _kept(frame: DataFrame, column: str, kind: DataType) -> Column:
+def _stored_form(frame: DataFrame, column: str, kind: DataType) -> Column:
     """A column as a table keeps it whose column is of a type."""
     same = frame.schema[column].dataType.simpleString() == kind.simpleString()
     return F.col(quoted(column)) if same else F.col(quoted(column)).try_cast(kind)

@@ -13,12 +13,12 @@ from sluicegate.schema import columns as schema_columns
 from sluicegate.schema.columns import IDENTITY
 from sluicegate.spark.session import configured
 from sluicegate.sql.identifiers import quoted
-from sluicegate.sql.join_keys import Tie
+from sluicegate.sql.join_keys import JoinKey
 
 TOUCHED = "_sluicegate_touched"
 
 
-def touched(records: DataFrame, changes: DataFrame, its: Sequence[Tie], ours: Sequence[str]) -> DataFrame:
+def touched(records: DataFrame, changes: DataFrame, its: Sequence[JoinKey], ours: Sequence[str]) -> DataFrame:
     """The identities of the records whose key a changed row of a lookup has, or had; some may come twice.
 
     Args:
@@ -27,11 +27,13 @@ def touched(records: DataFrame, changes: DataFrame, its: Sequence[Tie], ours: Se
         its: how the lookup is tied to the records.
         ours: columns of the lookup that queries do not see.
     """
-    found = [_select([*IDENTITY], records, [(net(changes, tie.columns, ours), tie)], only=True) for tie in its]
+    found = [
+        _select([*IDENTITY], records, [(net(changes, join_key.columns, ours), join_key)], only=True) for join_key in its
+    ]
     return reduce(lambda a, b: a.unionByName(b), found)
 
 
-def touching(rows: DataFrame, keys: Sequence[tuple[DataFrame, Tie]]) -> DataFrame:
+def touching(rows: DataFrame, keys: Sequence[tuple[DataFrame, JoinKey]]) -> DataFrame:
     """The rows that have one of some keys of lookups.
 
     Args:
@@ -41,7 +43,7 @@ def touching(rows: DataFrame, keys: Sequence[tuple[DataFrame, Tie]]) -> DataFram
     return _select(["*"], rows, keys, only=True)
 
 
-def told(rows: DataFrame, keys: Sequence[tuple[DataFrame, Tie]]) -> DataFrame:
+def flagged(rows: DataFrame, keys: Sequence[tuple[DataFrame, JoinKey]]) -> DataFrame:
     """All rows with ``TOUCHED``: whether one has one of some keys of lookups."""
     return _select(["*"], rows, keys, only=False)
 
@@ -63,12 +65,16 @@ def net(changes: DataFrame, keys: Sequence[str], ours: Sequence[str]) -> DataFra
     return net.select(*[quoted(key) for key in keys]).distinct()
 
 
-def _select(columns: Sequence[str], rows: DataFrame, keys: Sequence[tuple[DataFrame, Tie]], *, only: bool) -> DataFrame:
+def _select(
+    columns: Sequence[str], rows: DataFrame, keys: Sequence[tuple[DataFrame, JoinKey]], *, only: bool
+) -> DataFrame:
     stream = quoted(keys[0][1].stream)
     exist = []
-    for number, (frame, tie) in enumerate(keys):
+    for number, (frame, join_key) in enumerate(keys):
         frame.createOrReplaceTempView(f"_sluicegate_changed_{number}")
-        exist.append(f"EXISTS (SELECT 1 FROM _sluicegate_changed_{number} AS {quoted(tie.lookup)} WHERE {tie.on})")
+        exist.append(
+            f"EXISTS (SELECT 1 FROM _sluicegate_changed_{number} AS {quoted(join_key.lookup)} WHERE {join_key.on})"
+        )
     rows.createOrReplaceTempView("_sluicegate_records")
     items, has_key = [f"{stream}.{column}" for column in columns], " OR ".join(exist)
     items += [] if only else [f"{has_key} AS {TOUCHED}"]

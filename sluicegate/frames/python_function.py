@@ -76,13 +76,13 @@ def _run(found: PythonTransform) -> ModuleType:
     try:
         exec(compile(found.source, str(found.file), "exec"), module.__dict__)  # noqa: S102
     except (Exception, SystemExit) as error:
-        beside = isinstance(error, ModuleNotFoundError) and (found.file.parent / f"{error.name}.py").exists()
+        is_sibling = isinstance(error, ModuleNotFoundError) and (found.file.parent / f"{error.name}.py").exists()
         hint = "put it into this file: a transform is one file, and imports what is installed"
         raise TransformError(
             f"{found.file.name} cannot be run",
             where=Where(file=str(found.file), line=_line(error, str(found.file)) or 1),
             cause=_cause(error),
-            hint=hint if beside else "correct the file; it is run by itself, before any record is looked at",
+            hint=hint if is_sibling else "correct the file; it is run by itself, before any record is looked at",
         ) from error
     finally:
         sys.modules.pop(module.__name__, None)

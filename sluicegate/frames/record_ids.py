@@ -58,16 +58,16 @@ class Identities:
         """A frame of as many rows and as few columns, to be looked up in while a large one is read."""
         return F.broadcast(frame) if self.count <= SENT else frame
 
-    def cut(self, frame: DataFrame, *, adaptive: bool = False) -> DataFrame:
+    def materialize(self, frame: DataFrame, *, adaptive: bool = False) -> DataFrame:
         """What became of these records; see the function of this name."""
-        return cut(frame, few=self.few, adaptive=adaptive)
+        return materialize(frame, few=self.few, adaptive=adaptive)
 
     def together(self, frame: DataFrame) -> DataFrame:
         """The frame, in one partition if these records are few: joins and windows over it then need no shuffle."""
         return frame.coalesce(1) if self.few else frame
 
 
-def cut(frame: DataFrame, *, few: bool, adaptive: bool = False) -> DataFrame:
+def materialize(frame: DataFrame, *, few: bool, adaptive: bool = False) -> DataFrame:
     """A frame computed once and cut off from the tables that it was computed of.
 
     So no later plan has to go through its plan again. And it stays as it is when one of these tables is written: a
@@ -86,5 +86,5 @@ def cut(frame: DataFrame, *, few: bool, adaptive: bool = False) -> DataFrame:
     if few and not adaptive:
         settings["spark.sql.adaptive.enabled"] = "false"
     with configured(frame.sparkSession, settings):
-        kept = frame.localCheckpoint()
-    return kept.coalesce(1) if few else kept
+        checkpointed = frame.localCheckpoint()
+    return checkpointed.coalesce(1) if few else checkpointed

@@ -18,11 +18,11 @@ def same_rows(one: DataFrame, other: DataFrame) -> bool:
     """Whether two frames have the same columns and the same rows, in any order."""
     if columns_of(one.schema) != columns_of(other.schema):
         return False
-    signed = _signed(one, 1).unionByName(_signed(other, -1))
-    return signed.groupBy("row").agg(F.sum("sign").alias("left")).where("left <> 0").isEmpty()
+    weighted = _weighted(one, 1).unionByName(_weighted(other, -1))
+    return weighted.groupBy("row").agg(F.sum("sign").alias("left")).where("left <> 0").isEmpty()
 
 
-def _signed(frame: DataFrame, sign: int) -> DataFrame:
+def _weighted(frame: DataFrame, sign: int) -> DataFrame:
     """Each row as one value that Spark compares, with a sign."""
     values = [exact(F.col(quoted(f.name)), f.dataType).alias(f.name) for f in frame.schema]
     return frame.select(F.struct(*values).alias("row"), F.lit(sign).alias("sign"))

@@ -217,11 +217,11 @@ def _both(was: DataType, now: DataType) -> tuple[_Form, _Form]:
         return lambda value: F.when(value.isNotNull(), 1), lambda value: F.when(value.isNotNull(), 2)
     form = _exact(was)
 
-    def kept(value: Column) -> Column:
+    def stored_form(value: Column) -> Column:
         cast = value.try_cast(was)
         return _with(form(cast), value.isNotNull() & cast.isNull())
 
-    return lambda value: _with(form(value), F.lit(False)), kept
+    return lambda value: _with(form(value), F.lit(False)), stored_form
 
 
 def _both_structs(was: StructType, now: StructType) -> tuple[_Form, _Form]:

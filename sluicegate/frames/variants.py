@@ -64,15 +64,15 @@ def _parts(value: bytes, at: int, names: Sequence[bytes]) -> Iterator[bytes]:
     """The bytes of the value that begins at a place: its type, how long it is, and what it is."""
     basic, info = value[at] & 3, value[at] >> 2
     if basic == _PRIMITIVE:
-        yield _told(info, *_primitive(value, at + 1, info))
+        yield _encoded(info, *_primitive(value, at + 1, info))
     elif basic == _SHORT_TEXT:
-        yield _told(_TEXT, value[at + 1 : at + 1 + info])
+        yield _encoded(_TEXT, value[at + 1 : at + 1 + info])
     elif basic == _OBJECT:
         ids, starts = _places(value, at + 1, large=info >> 4 & 1, width=(info & 3) + 1, id_width=(info >> 2 & 3) + 1)
         fields = sorted(zip((names[one] for one in ids), starts, strict=True))
         yield b"{%d:" % len(fields)
         for name, start in fields:
-            yield _told(_TEXT, name)
+            yield _encoded(_TEXT, name)
             yield from _parts(value, start, names)
     else:
         _, starts = _places(value, at + 1, large=info >> 2 & 1, width=(info & 3) + 1, id_width=0)
@@ -96,7 +96,7 @@ def _primitive(value: bytes, at: int, kind: int) -> tuple[bytes, ...]:
     return (value[at : at + _SIZES[kind]],)
 
 
-def _told(kind: int, *parts: bytes) -> bytes:
+def _encoded(kind: int, *parts: bytes) -> bytes:
     kind = next((same[0] for same in (_WHOLE, _DECIMAL) if kind in same), kind)
     return b"%d(" % kind + b",".join(b"%d:%b" % (len(part), part) for part in parts) + b")"
 

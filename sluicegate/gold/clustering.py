@@ -54,7 +54,9 @@ def _leaves(kind: DataType) -> int:
     return sum(_leaves(field.dataType) for field in kind.fields) if isinstance(kind, StructType) else 1
 
 
-def replace(rows: DataFrame, uri: str, by: Sequence[str], commit: AbstractContextManager[None], *, anew: bool) -> None:
+def replace(
+    rows: DataFrame, uri: str, by: Sequence[str], commit: AbstractContextManager[None], *, recluster: bool
+) -> None:
     """Replaces all rows of a table, or makes it, in one commit.
 
     Args:
@@ -62,12 +64,12 @@ def replace(rows: DataFrame, uri: str, by: Sequence[str], commit: AbstractContex
         uri: the table.
         by: the columns that it is clustered by; none if it is not.
         commit: within it a write is the one that changes the rows.
-        anew: whether it may have been clustered by others before.
+        recluster: whether it may have been clustered by others before.
     """
     session = rows.sparkSession
     there = tables.delta_table(uri) is not None
     same = bool(by) and there and columns_of(rows.schema) == columns_of(session.read.format("delta").load(uri).schema)
-    if same and anew:  # if a run is stopped behind this, the next one makes the rows again
+    if same and recluster:  # if a run is stopped behind this, the next one makes the rows again
         _cluster(session, uri, by)
     writer = rows.write.format("delta").mode("overwrite")
     with commit:

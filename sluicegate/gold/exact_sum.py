@@ -235,7 +235,7 @@ class Sum:
     def _of_nines(self, text: Callable[[str], str]) -> str:
         places = ", ".join(self.at(_DECIMAL + i) for i in range(_NINES))
         raw = f"array({places}, {', '.join(['0L'] * _ABOVE)})"
-        return _named(raw, lambda name: _signed(name, _in_nines, text, "concat('-', {})"))
+        return _named(raw, lambda name: _with_minus(name, _in_nines, text, "concat('-', {})"))
 
     # --- doubles -----------------------------------------------------------------------------------------------------
 
@@ -262,7 +262,7 @@ class Sum:
                     return _nearest(f"struct(reverse({digits}) AS q, 0L AS r)", base)
                 return _nearest(_quotient(digits, self.count, 2**32), base)
 
-            found = _named(raw, lambda name: _signed(name, _in_words, value, "-{}"))
+            found = _named(raw, lambda name: _with_minus(name, _in_words, value, "-{}"))
             return f"CASE WHEN size({keys}) = 0 THEN 0D ELSE {found} END"
 
         return _named(used, from_used)
@@ -291,7 +291,7 @@ def _carried(digits: str, digit: str, carry: str) -> str:
     return f"aggregate({digits}, {start}, (a, v) -> struct(concat(a.d, array({digit})) AS d, {carry} AS c), a -> a.d)"
 
 
-def _signed(raw: str, digits: Callable[[str], str], use: Callable[[str], str], minus: str) -> str:
+def _with_minus(raw: str, digits: Callable[[str], str], use: Callable[[str], str], minus: str) -> str:
     """What ``use`` makes of a number's digits without its sign, and ``minus`` of that: the highest digit tells it."""
     turned = digits(f"transform({raw}, v -> -v)")
 

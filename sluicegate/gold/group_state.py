@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Kept:
+class GroupState:
     """What is kept, for one batch.
 
     Attributes:
@@ -47,9 +47,9 @@ class Kept:
         if past is None or past.news or past.ours is None or past.ours.ours is None:
             return None
         said = past.ours.ours
-        asked = {"fingerprint": self.batch.flow.fingerprint, **self._for_what}
+        required = {"fingerprint": self.batch.flow.fingerprint, **self._for_what}
         fits = now.since <= int(said["until"]) <= now.until
-        if not fits or any(said.get(fact) != is_ for fact, is_ in asked.items()):
+        if not fits or any(said.get(fact) != is_ for fact, is_ in required.items()):
             return None
         before = {}
         for name in self.partials.grouped.joins:
@@ -74,7 +74,7 @@ class Kept:
             few: whether they are few.
         """
         partials = self.partials
-        columns = [*partials.groups, "_sums", *[f"_held_{call.number}" for call in partials.kept]]
+        columns = [*partials.groups, "_sums", *[f"_held_{call.number}" for call in partials.stored_calls]]
         with self.batch.commit(**self._about):
             if tables.rows(tables.delta_table(self.uri)) <= thresholds.FEW:
                 sent = F.broadcast(groups) if few else groups

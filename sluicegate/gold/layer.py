@@ -20,17 +20,17 @@ from sluicegate.flow import thresholds
 from sluicegate.flow.batch import Batch
 from sluicegate.frames import python_function
 from sluicegate.frames.merge import OP, difference, merge_by
-from sluicegate.frames.record_ids import cut
+from sluicegate.frames.record_ids import materialize
 from sluicegate.frames.same_rows import same_rows
 from sluicegate.gold import clustering, partial_aggregates, query_analysis
-from sluicegate.gold.group_state import Kept
+from sluicegate.gold.group_state import GroupState
 from sluicegate.gold.partial_aggregates import NotPartial, Partials, group_columns, groups_of, rows_of, same_groups
 from sluicegate.gold.row_deltas import Changes, join
 from sluicegate.lake import layout
 from sluicegate.lake import tables as lake_tables
 from sluicegate.sql.refresh.group_by import outputs_sql
 from sluicegate.sql.refresh.joins import ROWS
-from sluicegate.sql.refresh.strategy import Upkeep
+from sluicegate.sql.refresh.strategy import RefreshStrategy
 from sluicegate.sql.tokens import Span
 from sluicegate.sql.types import columns_of
 
@@ -59,7 +59,7 @@ def apply(batch: Batch, name: str, table: GoldTable, at: layout.Lake) -> None:
         TransformError: the Python function raises, or returns no rows of a table.
     """
     gold = Refresh(batch, name, table, at)
-    {"partial": gold.by_partials, "groups": gold.by_groups, "whole": gold.whole}[gold.upkeep.way]()
+    {"partial": gold.by_partials, "groups": gold.by_groups, "whole": gold.whole}[gold.refresh_strategy.kind]()
     batch.report.written = lake_tables.rows(lake_tables.delta_table(batch.flow.target))
 
 
@@ -90,10 +90,10 @@ class Refresh:
         return self._query(self._rows)
 
     @cached_property
-    def upkeep(self) -> Upkeep:
+    def refresh_strategy(self) -> RefreshStrategy:
         """How this table is kept up to date, now that Spark tells the types."""
-        found = self._upkeep()
-        if found.way == "whole" and self.table.refresh == "incremental":
+        found = self._refresh_strategy()
+        if found.kind == "whole" and self.table.refresh == "incremental":
             raise QueryError(
                 f"{self.name} cannot be kept up to date by what changes: {found.why}",
                 where=Where(table=self.name),
@@ -101,9 +101,9 @@ class Refresh:
             )
         return found
 
-    def _upkeep(self) -> Upkeep:
+    def _refresh_strategy(self) -> RefreshStrategy:
         tables = {name: self._rows if name == self.source else self.batch.pinned(name) for name in self.table.reads}
-        found = self.table.upkeep({name: table.columns for name, table in tables.items()})
+        found = self.table.refresh_strategy({name: table.columns for name, table in tables.items()})
         text = None if self.table.transform is not None else self.table.query.text
         query_analysis.keep_nulls_of_maps(
             self.everything, tables.values(), text
@@ -113,42 +113,42 @@ class Refresh:
         session, query = self.batch.session, self.table.query
         read = query_analysis.Analysis(session, query, {name: table.schema for name, table in tables.items()})
         if moment := read.of_the_run:
-            return Upkeep("whole", f"it depends on when it is run: {moment}", of_the_run=moment)
+            return RefreshStrategy("whole", f"it depends on when it is run: {moment}", of_the_run=moment)
         if query_analysis.by_chance(session, query.with_views(self._views(self._rows))):
-            return Upkeep("whole", "Spark says that it may have another value with each run")
+            return RefreshStrategy("whole", "Spark says that it may have another value with each run")
         if found.grouped is None:
             return found
         if read.makes_rows:
-            return Upkeep("whole", "a function in its SELECT list makes several rows of one")
+            return RefreshStrategy("whole", "a function in its SELECT list makes several rows of one")
         self._rows.createOrReplaceTempView(ROWS)
         join(self.batch, found.grouped.joins)
         return self._proved(found, found.grouped)
 
-    def _proved(self, found: Upkeep, grouped: Grouped) -> Upkeep:
+    def _proved(self, found: RefreshStrategy, grouped: Grouped) -> RefreshStrategy:
         """The way that can be gone, now that Spark is asked about the parts that it goes by."""
         reason = query_analysis.disproved(self.batch.session, self.table.query, grouped)
         if reason:
-            return Upkeep("whole", reason)
+            return RefreshStrategy("whole", reason)
         try:
             with query_analysis.unlogged():
-                odd = partial_aggregates.odd_groups(grouped, self._rows) if found.way != "whole" else ""
+                odd = partial_aggregates.odd_groups(grouped, self._rows) if found.kind != "whole" else ""
         except AnalysisException:
-            return Upkeep("whole", "what it groups by has the name of an output in it")
+            return RefreshStrategy("whole", "what it groups by has the name of an output in it")
         if odd:
-            return Upkeep("whole", f"rows of a table cannot be found by {odd}, which it groups by")
-        if found.way == "partial":
+            return RefreshStrategy("whole", f"rows of a table cannot be found by {odd}, which it groups by")
+        if found.kind == "partial":
             try:
                 self._demand_same(grouped)
             except NotPartial as reason:
-                return replace(found, way="groups" if grouped.located else "whole", why=str(reason))
+                return replace(found, kind="groups" if grouped.located else "whole", why=str(reason))
         return found
 
     @property
     def grouped(self) -> Grouped:
         """The query taken apart."""
-        if self.upkeep.grouped is None:
+        if self.refresh_strategy.grouped is None:
             raise LookupError("a query that is made again whole is not taken apart")
-        return self.upkeep.grouped
+        return self.refresh_strategy.grouped
 
     @property
     def keys(self) -> list[str]:
@@ -174,7 +174,7 @@ class Refresh:
         """Runs the query over everything and replaces the table's rows."""
         rows = self._exactly(self._rows)
         if self.batch.progress.of_the_run:
-            rows = cut(rows, few=False)
+            rows = materialize(rows, few=False)
             if same_rows(rows, self.batch.session.read.format("delta").load(self.batch.flow.target)):
                 self.batch.report.read = self._all_rows  # it is what it was, and no commit has to say so
                 return
@@ -186,7 +186,7 @@ class Refresh:
             self._of_everything(self._exactly(self._rows))
             return
         keep = self.grouped
-        touched = cut(self._news.over(partial(groups_of, keep)).distinct(), few=self._few)
+        touched = materialize(self._news.over(partial(groups_of, keep)).distinct(), few=self._few)
         if keep.joins:  # Spark looks for these groups below the aggregation where it can
             groups = group_columns(keep)
             now = same_groups(self._exactly(self._rows, touched), self._sent(touched), groups, self.keys)
@@ -200,7 +200,7 @@ class Refresh:
         if self._small:
             self._of_everything(self._of_all if partials.rounded else self.everything)
             return
-        known = None if self.batch.whole else self._kept.known()
+        known = None if self.batch.whole else self._group_state.known()
         if known is None or self._cheaper_whole:
             self._start(partials)
             return
@@ -208,27 +208,27 @@ class Refresh:
         now = self.batch.progress
         current = (since, before) == (now.since, now.changed)
         news = self._news if current else replace(self._news, since=since, before=before)
-        kept = self._now(partials, cut(partials.together(news.over(partials.prepared)), few=self._few))
+        state = self._now(partials, materialize(partials.together(news.over(partials.prepared)), few=self._few))
         if since < now.until or before:
-            self._kept.keep(kept, few=self._few)
+            self._group_state.keep(state, few=self._few)
         _faults.point("gold.between_commits")
         if not (current and self.grouped.located):
             # A run was stopped before it had written the table: which of its rows are to be changed is not known.
-            self._of_everything(self._outputs(partials, self._kept.rows()))
+            self._of_everything(self._outputs(partials, self._group_state.rows()))
             return
-        self._change(self._outputs(partials, kept), kept.select(*partials.groups), read=self._changes)
+        self._change(self._outputs(partials, state), state.select(*partials.groups), read=self._changes)
 
     @cached_property
-    def _kept(self) -> Kept:
+    def _group_state(self) -> GroupState:
         """What is kept of each group."""
-        return Kept(self.batch, self._partials, self.at.groups(self.name))
+        return GroupState(self.batch, self._partials, self.at.groups(self.name))
 
     def _start(self, partials: Partials) -> None:
         """Makes all that is kept from all rows."""
-        kept = self._all(partials)
-        self._kept.start(kept)
+        state = self._all(partials)
+        self._group_state.start(state)
         _faults.point("gold.between_commits")
-        self._of_everything(self._outputs(partials, self._kept.rows()))
+        self._of_everything(self._outputs(partials, self._group_state.rows()))
 
     def _all(self, partials: Partials) -> DataFrame:
         """What there is to keep of all rows."""
@@ -236,16 +236,16 @@ class Refresh:
 
     def _now(self, partials: Partials, change: DataFrame) -> DataFrame:
         """What is to be kept of the groups that changed, and whether anything was."""
-        held = same_groups(self._kept.rows(), self._sent(change), partials.groups)
-        now = cut(partials.merged(change, held), few=self._few)
-        if not partials.kept:
+        held = same_groups(self._group_state.rows(), self._sent(change), partials.groups)
+        now = materialize(partials.merged(change, held), few=self._few)
+        if not partials.stored_calls:
             return now
         lost = now.where("_lost")
         if lost.isEmpty():
             return now
-        again = partials.fresh(partials.of_groups(self._rows, self._sent(lost)))
+        recomputed = partials.fresh(partials.of_groups(self._rows, self._sent(lost)))
         known = now.where("NOT _lost").drop("_lost")
-        return cut(known.unionByName(partials.renewed(lost, again)), few=self._few)
+        return materialize(known.unionByName(partials.renewed(lost, recomputed)), few=self._few)
 
     # --- rows --------------------------------------------------------------------------------------------------------
 
@@ -283,8 +283,8 @@ class Refresh:
     def _sent(self, frame: DataFrame) -> DataFrame:
         return F.broadcast(frame) if self._few else frame
 
-    def _outputs(self, partials: Partials, kept: DataFrame) -> DataFrame:
-        partials.values(kept).createOrReplaceTempView(_VALUES)
+    def _outputs(self, partials: Partials, state: DataFrame) -> DataFrame:
+        partials.values(state).createOrReplaceTempView(_VALUES)
         return self.batch.session.sql(outputs_sql(partials.grouped, _VALUES))
 
     def _exactly(self, rows: DataFrame, touched: DataFrame | None = None) -> DataFrame:
@@ -315,7 +315,7 @@ class Refresh:
     @cached_property
     def _rounded(self) -> Partials | None:
         """The sums and averages whose terms Spark rounds one by one; None if there are none that can be told apart."""
-        grouped = self.upkeep.grouped
+        grouped = self.refresh_strategy.grouped
         if grouped is None or not grouped.sums:
             return None
         try:
@@ -359,14 +359,14 @@ class Refresh:
     @property
     def _said(self) -> dict[str, Any]:
         """What each commit says of how the table is kept up to date, and why."""
-        moment = {"of_the_run": self.upkeep.of_the_run} if self.upkeep.of_the_run else {}
-        return {"strategy": self.upkeep.way, "because": self.upkeep.why, **moment}
+        moment = {"of_the_run": self.refresh_strategy.of_the_run} if self.refresh_strategy.of_the_run else {}
+        return {"strategy": self.refresh_strategy.kind, "because": self.refresh_strategy.why, **moment}
 
     def _replace(self, rows: DataFrame, read: int) -> None:
         _faults.point("gold.before_commit")
         commit = self.batch.commit(read=read, all=True, **self._said)
         by = clustering.columns(self.table.ordering, rows.schema)
-        clustering.replace(rows, self.batch.flow.target, by, commit, anew=self.batch.whole)
+        clustering.replace(rows, self.batch.flow.target, by, commit, recluster=self.batch.whole)
         _faults.point("gold.after_commit")
         self.batch.report.read = read
 
@@ -376,14 +376,14 @@ class Refresh:
         if touched is not None:
             groups = [f"_group_{number}" for number in sorted(self.grouped.keys)]
             held = same_groups(target, self._sent(touched), groups, self.keys)
-        changes = cut(difference(rows, held, self.keys), few=self._few)
+        changes = materialize(difference(rows, held, self.keys), few=self._few)
         tally = changes.groupBy(OP).count()
         if touched is not None:  # counted in the same job
             tally = tally.unionByName(touched.groupBy(F.lit("groups").alias(OP)).count())
         counts = {kind: count for kind, count in tally.collect()}
-        looked_at = counts.pop("groups", 0) if touched is not None else None
+        groups_read = counts.pop("groups", 0) if touched is not None else None
         _faults.point("gold.before_commit")
-        facts: dict[str, Any] = {**self._said, "changed": counts, "groups": looked_at, "all": touched is None}
+        facts: dict[str, Any] = {**self._said, "changed": counts, "groups": groups_read, "all": touched is None}
         with self.batch.commit(read=read, **facts):
             if counts:
                 merge_by(self.batch.flow.target, changes, self.keys, few=self._few)

@@ -111,7 +111,7 @@ class Partials:
         return group_columns(self.grouped)
 
     @property
-    def kept(self) -> list[Call]:
+    def stored_calls(self) -> list[Call]:
         """The functions of which more is kept than counts and sums."""
         return [call for call in self.calls if call.function in ("min", "max")]
 
@@ -187,14 +187,14 @@ class Partials:
                     prepared, squares = with_squares(prepared, number, argument)
                     limbs = [*limbs, *squares]
                 entries += [entry(number, place, f"({value}) * {SIGN}") for place, value in limbs]
-        values = [_argument(call) for call in self.kept]
+        values = [_argument(call) for call in self.stored_calls]
         first = F.col("place") == COUNT  # one such entry is of each row
-        cut = prepared.selectExpr(*self.groups, SIGN, *values, f"inline(array({', '.join(entries)}))")
-        cut = cut.where(first | (F.col("value") != 0))
-        extremes = [part for call in self.kept for part in self._extremes(call, first)]
-        by_place = cut.groupBy(*self.groups, "place").agg(F.sum("value").alias("value"), *extremes)
+        entries_by_row = prepared.selectExpr(*self.groups, SIGN, *values, f"inline(array({', '.join(entries)}))")
+        entries_by_row = entries_by_row.where(first | (F.col("value") != 0))
+        extremes = [part for call in self.stored_calls for part in self._extremes(call, first)]
+        by_place = entries_by_row.groupBy(*self.groups, "place").agg(F.sum("value").alias("value"), *extremes)
         sums = F.expr("map_filter(map_from_entries(collect_list(struct(place, value))), (k, v) -> v <> 0)")
-        names = [name for call in self.kept for name in (f"_came_{call.number}", f"_gone_{call.number}")]
+        names = [name for call in self.stored_calls for name in (f"_came_{call.number}", f"_gone_{call.number}")]
         return by_place.groupBy(*self.groups).agg(
             sums.alias("_sums"), *[F.first(name, ignorenulls=True).alias(name) for name in names]
         )
@@ -217,10 +217,10 @@ class Partials:
             state: what was kept.
 
         Returns:
-            groups, ``_sums``, ``_held_n`` for each of ``kept``, ``_was`` (whether something was kept) and ``_lost``
-            (whether its rows must be read again).
+            groups, ``_sums``, ``_held_n`` for each of ``stored_calls``, ``_was`` (whether something was kept) and
+            ``_lost`` (whether its rows must be read again).
         """
-        held = [F.col(f"_held_{call.number}") for call in self.kept]
+        held = [F.col(f"_held_{call.number}") for call in self.stored_calls]
         before = state.select(
             F.struct(*self.groups).alias("_key"), F.col("_sums").alias("_former"), F.lit(True).alias("_was"), *held
         )
@@ -230,8 +230,8 @@ class Partials:
             "map_filter(map_zip_with(coalesce(_former, CAST(map() AS MAP<INT, BIGINT>)), _sums, "
             "(k, a, b) -> coalesce(a, 0L) + coalesce(b, 0L)), (k, v) -> v <> 0)"
         )
-        lost = [self._lost(call) for call in self.kept]
-        now = [self._held(call).alias(f"_held_{call.number}") for call in self.kept]
+        lost = [self._lost(call) for call in self.stored_calls]
+        now = [self._held(call).alias(f"_held_{call.number}") for call in self.stored_calls]
         return both.select(
             *self.groups, F.expr(sums).alias("_sums"), *now, F.coalesce("_was", F.lit(False)).alias("_was"),
             reduce(lambda a, b: a | b, lost, F.lit(False)).alias("_lost"),
@@ -244,7 +244,7 @@ class Partials:
             lost: these groups as ``merged`` has them.
             fresh: what was made of their rows.
         """
-        held = [f"_held_{call.number}" for call in self.kept]
+        held = [f"_held_{call.number}" for call in self.stored_calls]
         now = fresh.select(F.struct(*self.groups).alias("_key"), F.col("_sums").alias("_now"), *held)
         before = lost.select(*self.groups, "_was", F.struct(*self.groups).alias("_key_lost"))
         both = before.join(now, F.col("_key_lost").eqNullSafe(F.col("_key")), "left")
@@ -253,7 +253,7 @@ class Partials:
 
     def fresh(self, change: DataFrame) -> DataFrame:
         """What is to be kept of groups of which all rows are in a change."""
-        now = [F.col(f"_came_{call.number}").alias(f"_held_{call.number}") for call in self.kept]
+        now = [F.col(f"_came_{call.number}").alias(f"_held_{call.number}") for call in self.stored_calls]
         return change.select(*self.groups, "_sums", *now)
 
     def _held(self, call: Call) -> Column:
@@ -269,10 +269,10 @@ class Partials:
 
     # --- from what is kept to values ---------------------------------------------------------------------------------
 
-    def values(self, kept: DataFrame) -> DataFrame:
+    def values(self, state: DataFrame) -> DataFrame:
         """The values of groups and aggregate functions, ``_group_n`` and ``_value_n``, of groups that have rows."""
         values = [self._made(call).alias(call.value) for call in self.calls]
-        there = kept.where(f"{_ROWS} > 0")
+        there = state.where(f"{_ROWS} > 0")
         if self.grouped.one_row:  # it is there without rows, too
             there = there.agg(*[F.first(column).alias(column) for column in there.columns])
         return there.select(*self.groups, *values)

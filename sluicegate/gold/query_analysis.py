@@ -90,14 +90,14 @@ def disproved(session: SparkSession, query: Query, grouped: Grouped) -> str:
         grouped: the same taken apart.
     """
     views = {grouped.table: ROWS, **{name: view(name) for name in grouped.joins}}
-    again = [grouped.again]
+    texts = [grouped.recomposed]
     if grouped.sums:
         calls = [Span(span.first, span.last, grouped.once[call.number].sql()) for call, span in grouped.sums]
-        again.append(query.with_views(views, calls))
+        texts.append(query.with_views(views, calls))
     with unlogged():
         user = session.sql(query.with_views(views))
         try:
-            same = all(user.sameSemantics(session.sql(text)) for text in again)
+            same = all(user.sameSemantics(session.sql(text)) for text in texts)
         except AnalysisException:
             same = False
     return "" if same else "Spark does not find its parts to be the same query"

@@ -24,6 +24,6 @@ def rounded_once(
 ) -> tuple[DataFrame, set[str] | None] | None:
     """The same with sums rounded once, and the columns made of them (None: not known which); None if it is no other."""
     gold = Refresh(batch, name, table, at)
-    if gold.upkeep.way == "partial":
+    if gold.refresh_strategy.kind == "partial":
         return (gold._of_all, gold._partials.rounded_outputs) if gold._partials.rounded else None
     return (gold._exactly(gold._rows), None) if gold._rounded is not None else None

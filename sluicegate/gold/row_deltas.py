@@ -16,7 +16,7 @@ from pyspark.sql import functions as F
 
 from sluicegate.frames import lookup_changes
 from sluicegate.frames.lookup_changes import TOUCHED
-from sluicegate.frames.record_ids import cut
+from sluicegate.frames.record_ids import materialize
 from sluicegate.gold.partial_aggregates import SIGN
 from sluicegate.schema import columns
 from sluicegate.schema.columns import ENGINE_COLUMNS
@@ -26,10 +26,10 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
     from sluicegate.flow.batch import Batch
-    from sluicegate.sql.join_keys import Tie
+    from sluicegate.sql.join_keys import JoinKey
 
 
-def join(batch: Batch, joins: Mapping[str, tuple[Tie, ...]], before: Mapping[str, int] | None = None) -> None:
+def join(batch: Batch, joins: Mapping[str, tuple[JoinKey, ...]], before: Mapping[str, int] | None = None) -> None:
     """Makes the views of joined tables (sql/refresh/joins.py) as of the batch's end, or the versions in ``before``."""
     for name in joins:
         batch.pinned(name, (before or {}).get(name)).createOrReplaceTempView(view(name))
@@ -47,7 +47,7 @@ class Changes:
     """
 
     batch: Batch
-    joins: Mapping[str, tuple[Tie, ...]]
+    joins: Mapping[str, tuple[JoinKey, ...]]
     since: int
     before: Mapping[str, int]
 
@@ -73,24 +73,24 @@ class Changes:
         return rows.withColumn(SIGN, F.when(came, 1).otherwise(-1)).drop(*columns.CHANGE_COLUMNS, *ENGINE_COLUMNS)
 
     @cached_property
-    def _keys(self) -> list[tuple[DataFrame, Tie]]:
+    def _keys(self) -> list[tuple[DataFrame, JoinKey]]:
         """The keys of what changed in joined tables, for each way that these are tied to the rows."""
         changes = {name: self.batch.changes_of(name, version) for name, version in self.before.items()}
-        found = [(lookup_changes.net(frame, tie.columns, ENGINE_COLUMNS), tie)
-                 for name, frame in changes.items() for tie in self.joins[name]]  # fmt: skip
-        return [(cut(keys, few=False), tie) for keys, tie in found]
+        found = [(lookup_changes.net(frame, join_key.columns, ENGINE_COLUMNS), join_key)
+                 for name, frame in changes.items() for join_key in self.joins[name]]  # fmt: skip
+        return [(materialize(keys, few=False), join_key) for keys, join_key in found]
 
     @cached_property
     def _moved(self) -> DataFrame:
         """The rows, as they are now, that have such a key."""
-        return cut(lookup_changes.touching(self.batch.pinned_source(), self._keys), few=False)
+        return materialize(lookup_changes.touching(self.batch.pinned_source(), self._keys), few=False)
 
     @cached_property
     def _parts(self) -> list[tuple[DataFrame, Mapping[str, int]]]:
         """The rows, each over which versions of joined tables."""
         if not self.before:
             return [(self._own, {})]
-        own = lookup_changes.told(self._own, self._keys)
+        own = lookup_changes.flagged(self._own, self._keys)
         other, still = (own.where(of).drop(TOUCHED) for of in (TOUCHED, f"NOT {TOUCHED}"))
         came, went = (self._moved.withColumn(SIGN, F.lit(sign)) for sign in (1, -1))
         # As they were: as they are now, without what came of them since, with what went.

@@ -36,7 +36,7 @@ from sluicegate.flow.progress import progress
 from sluicegate.flow.report import TableReport
 from sluicegate.flow.stream_checkpoint import Checkpoint
 from sluicegate.frames.merge import difference, merge_by
-from sluicegate.frames.record_ids import cut
+from sluicegate.frames.record_ids import materialize
 from sluicegate.gold import query_analysis
 from sluicegate.gold.partial_aggregates import same_groups
 from sluicegate.lake import layout, log, tables
@@ -64,7 +64,7 @@ def run(
     at: layout.Lake,
     facts: Mapping[str, Any],
     *,
-    anew: bool = False,
+    full_refresh: bool = False,
 ) -> TableReport:
     """Brings a gold table with a ``mode`` up to its source.
 
@@ -74,13 +74,13 @@ def run(
         table: the definition of its table.
         at: the lake.
         facts: who runs this, for every commit.
-        anew: whether to make the table again whole, even if nothing calls for it.
+        full_refresh: whether to make the table again whole, even if nothing calls for it.
 
     Raises:
         QueryError: Spark refuses the query, or refuses it in this mode.
     """
     began, now = time.monotonic(), progress(flow)
-    now = now.anew() if anew else now
+    now = now.full_refresh() if full_refresh else now
     report = TableReport(flow.table, flow.layer, state=now.kind, why=now.why)
     if not now.work:
         return report
@@ -88,7 +88,7 @@ def run(
     if now.kind == "incremental" and (why := stream.unfit() or stream.go_on(now)):
         now = replace(now, kind="whole", why=why)
     if now.kind == "whole":
-        stream.begin_anew(now)
+        stream.begin_full_refresh(now)
     report.state = "rebuilt" if now.kind == "whole" and (now.since >= 0 or now.why) else "written"
     report.why, report.seconds = now.why, time.monotonic() - began
     target = tables.delta_table(flow.target)
@@ -116,8 +116,8 @@ class _Stream:
     report: TableReport
     done: _Done | None = field(init=False)  # the newest batch that the table has
     last: _Done | None = None  # the newest one that was run
-    marked: int = -1  # version of the source up to which the mark was set
-    anew: bool = False  # whether the table is to be made anew, and nothing of it is written yet
+    offset: int = -1  # version of the source up to which the mark was set
+    rebuilding: bool = False  # whether the table is to be made anew, and nothing of it is written yet
 
     def __post_init__(self) -> None:
         last = log.last_commit_of_ours(tables.delta_table(self.flow.target))
@@ -148,10 +148,10 @@ class _Stream:
 
     # --- runs --------------------------------------------------------------------------------------------------------
 
-    def begin_anew(self, now: Progress) -> None:
+    def begin_full_refresh(self, now: Progress) -> None:
         """Throws the checkpoint away, and makes the table of all that the source has."""
         self.checkpoint.remove()
-        self.done, self.last, self.anew = None, None, True
+        self.done, self.last, self.rebuilding = None, None, True
         try:
             self._run(now)
         except Exception as error:
@@ -205,7 +205,7 @@ class _Stream:
     def _batch(self, rows: DataFrame, number: int, *, now: Progress) -> None:
         query, until = self.checkpoint.query(), self.checkpoint.end(number)
         if query is not None and until is None:
-            raise delivery.cut_short(self.flow, f"batch {number} ends in the middle of a version")
+            raise delivery.truncated(self.flow, f"batch {number} ends in the middle of a version")
         if query is None or until is None:
             raise SluicegateError(
                 f"the checkpoint of {self.flow.table} was taken away while it was being used",
@@ -219,15 +219,15 @@ class _Stream:
             # Only for its state: the table has what it makes, or there is nothing that it could make.
             rows.write.format("noop").mode("overwrite").save()
             return
-        rows = cut(rows, few=False)
+        rows = materialize(rows, few=False)
         self._demand_given(self._delivered(query), -1 if before is None else before, until)
         batch = self._as_batch(rows, now, until)
         if self.table.mode == "append":
-            if self.anew and rows.isEmpty():  # its rows come with a later batch, and are to come in one commit
+            if self.rebuilding and rows.isEmpty():  # its rows come with a later batch, and are to come in one commit
                 return
             # The batch without data writes what the watermark has passed: a mark before that would leave it out.
-            self._write(rows, batch, "overwrite" if self.anew else "append", fenced=without_data)
-        elif self.table.mode == "complete" or self.anew:
+            self._write(rows, batch, "overwrite" if self.rebuilding else "append", fenced=without_data)
+        elif self.table.mode == "complete" or self.rebuilding:
             self._write(rows, batch, "overwrite")
         else:
             self._merge(rows, batch)
@@ -240,8 +240,12 @@ class _Stream:
         """
         # Only the first batch begins with all that the source has; others get what commits added.
         source = self.flow.source
-        told = delivery.told(source, since, until, feed=False).count if since >= 0 else delivery.rows_at(source, until)
-        delivery.demand_same(self.flow, came, told or 0)
+        expected = (
+            delivery.expected_rows(source, since, until, feed=False).count
+            if since >= 0
+            else delivery.rows_at(source, until)
+        )
+        delivery.demand_same(self.flow, came, expected or 0)
 
     def _delivered(self, query: str) -> int:
         """Rows that the running batch was given. Spark tells them after the batch; that is too late, so it is asked."""
@@ -266,7 +270,7 @@ class _Stream:
         few = rows.count() <= thresholds.FEW
         held = batch.session.read.format("delta").load(self.flow.target)
         held = same_groups(held, F.broadcast(rows) if few else rows, self.keys)
-        changes = cut(difference(rows, held, self.keys), few=few)
+        changes = materialize(difference(rows, held, self.keys), few=few)
         if changes.isEmpty():
             self._write(rows.limit(0), batch, "append")
             return
@@ -280,15 +284,15 @@ class _Stream:
 
     def _committed(self, batch: Batch, *, fenced: bool) -> None:
         _faults.point("gold.after_commit")
-        self.done, self.anew = self.last, False
-        self.marked = batch.progress.until if fenced else self.marked
+        self.done, self.rebuilding = self.last, False
+        self.offset = batch.progress.until if fenced else self.offset
 
     def _close(self, schema: StructType, now: Progress) -> None:
         """Sets the mark where no batch did, since none came or none was known to be the last."""
-        if self.marked >= now.until and not self.anew:
+        if self.offset >= now.until and not self.rebuilding:
             return
         self.last = self.last or self.done or _Done(self.checkpoint.query() or "", -1, -1)
         self._demand_given(0, self.last.until, now.until)  # no batch ended there: then nothing can have come since
         rows = self.session.createDataFrame([], schema)
         batch = self._as_batch(rows, now, max(now.until, self.last.until))
-        self._write(rows, batch, "overwrite" if self.anew else "append")
+        self._write(rows, batch, "overwrite" if self.rebuilding else "append")

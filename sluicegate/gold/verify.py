@@ -96,11 +96,11 @@ def prove(spark: SparkSession, pipeline: Pipeline, at: layout.Lake, percent: flo
         percent: how many of the rows, or groups, are compared.
     """
     for name in provable(pipeline, at):
-        way, table = flows.flows(pipeline, at, "gold")[name], pipeline.gold[name]
+        flow, table = flows.flows(pipeline, at, "gold")[name], pipeline.gold[name]
         try:
-            yield from _Proof(spark.newSession(), pipeline.name, way, table, at, percent).findings()
+            yield from _Proof(spark.newSession(), pipeline.name, flow, table, at, percent).findings()
         except Exception as raised:
-            error = readable(raised, "gold", name, private=way.private)
+            error = readable(raised, "gold", name, private=flow.private)
             why = error.message if isinstance(error, SluicegateError) else str(error).split("\n")[0]
             cause = error.cause.split("\n")[0] if isinstance(error, SluicegateError) else ""
             yield Finding(
@@ -114,18 +114,18 @@ class _Proof:
 
     spark: SparkSession
     pipeline: str
-    way: Flow
+    flow: Flow
     table: GoldTable
     at: layout.Lake
     percent: float
 
     def findings(self) -> Iterator[Finding]:
-        target = tables.delta_table(self.way.target)
+        target = tables.delta_table(self.flow.target)
         if target is None:
             return
-        line, now = offsets.lineage(target), progress(self.way)
+        line, now = offsets.lineage(target), progress(self.flow)
         if line.ours is None or line.ours.ours is None:
-            yield self._found("unproved", "its log no longer tells what it was made from", self._anew)
+            yield self._found("unproved", "its log no longer tells what it was made from", self._full_refresh)
         elif why := self._other(now, line):
             yield self._found("unproved", f"the next run makes it again: {why}", self._run)
         else:
@@ -138,10 +138,10 @@ class _Proof:
             return "it was restored"
         if now.kind == "blocked":
             return now.why
-        if made.get("fingerprint") != self.way.fingerprint:
+        if made.get("fingerprint") != self.flow.fingerprint:
             return "its definition changed"
         if now.since < 0:
-            return f"{name_of(self.way.source)} is not the table that it was filled from"
+            return f"{name_of(self.flow.source)} is not the table that it was filled from"
         was = {name: str(stamp).rpartition("@")[0] for name, stamp in made.get("inputs", {}).items()}
         of = {name: stamp.rpartition("@")[0] for name, stamp in now.stamps.items()}
         other = sorted(name for name in {*was, *of} if was.get(name) != of.get(name))
@@ -151,24 +151,26 @@ class _Proof:
         from sluicegate.gold import recompute
 
         batch = self._batch(made)
-        due = recompute.plainly(batch, self.way.table, self.table, self.at)
-        stored = self.spark.read.format("delta").option("versionAsOf", target.version()).load(self.way.target)
+        due = recompute.plainly(batch, self.flow.table, self.table, self.at)
+        stored = self.spark.read.format("delta").option("versionAsOf", target.version()).load(self.flow.target)
         if odd := {c.lower() for c in due.columns} ^ {c.lower() for c in stored.columns}:
-            yield self._found("wrong", f"its columns are not those of its query: {', '.join(sorted(odd))}", self._anew)
+            yield self._found(
+                "wrong", f"its columns are not those of its query: {', '.join(sorted(odd))}", self._full_refresh
+            )
             return
-        exact = recompute.rounded_once(batch, self.way.table, self.table, self.at)
+        exact = recompute.rounded_once(batch, self.flow.table, self.table, self.at)
         if exact is not None and (exact[1] is not None or _is_steady(exact[0])):
             found = self._difference(stored, exact[0], 0)
-            yield from [self._told(found, due)] if found.count else self._beside(stored, due, exact[1])
+            yield from [self._differing(found, due)] if found.count else self._of_exact_sums(stored, due, exact[1])
             return
         found = self._difference(stored, due, self._allowed(due))
         if found.count and exact is not None:
-            again = self._difference(stored, exact[0], self._slack)
-            yield self._told(again, due) if again.count else self._excused(found)
+            recompared = self._difference(stored, exact[0], self._slack)
+            yield self._differing(recompared, due) if recompared.count else self._excused(found)
         elif found.count:
-            yield self._told(found, due)
+            yield self._differing(found, due)
 
-    def _beside(self, stored: DataFrame, due: DataFrame, rounded: set[str] | None) -> Iterator[Finding]:
+    def _of_exact_sums(self, stored: DataFrame, due: DataFrame, rounded: set[str] | None) -> Iterator[Finding]:
         """What is to be said of a table that is exactly what sums without rounding make.
 
         Args:
@@ -183,7 +185,7 @@ class _Proof:
             spelled = {column.lower() for column in others}
             same = due.select(*[quoted(column) for column in due.columns if column.lower() in spelled])
             if (other := self._difference(stored.select(*map(quoted, others)), same, self._slack)).count:
-                yield self._told(other, due)
+                yield self._differing(other, due)
                 return
         if found.count:
             yield self._excused(found)
@@ -193,14 +195,14 @@ class _Proof:
         said = f"{rows} as sums without rounding make them; Spark's own, which depend on the order, are other"
         return self._found("unproved", said)
 
-    def _told(self, found: Compared, due: DataFrame) -> Finding:
+    def _differing(self, found: Compared, due: DataFrame) -> Finding:
         of = f" in a sample of {self.percent:g} %" if self.percent < 100 else ""
         rows = f"{found.count:,} {'row differs' if found.count == 1 else 'rows differ'} from its query{of}"
         if found.others:
             rows += f": {'; '.join(map(str, found.others))}{', …' if found.count > len(found.others) else ''}"
         if why := unsteady(due):
             return self._found("unproved", f"{why}; {rows}")
-        return self._found("wrong", rows, self._anew)
+        return self._found("wrong", rows, self._full_refresh)
 
     @property
     def _slack(self) -> float:
@@ -223,12 +225,12 @@ class _Proof:
         due = due.toDF(*[spelled[name.lower()] for name in due.columns])
         keys = [key for key in self._keys if key in kinds]
         there, should = (sampled(frame, kinds, keys, self.percent) for frame in (stored, due))
-        return compare(there, should, keys, by, values=not self.way.private)
+        return compare(there, should, keys, by, values=not self.flow.private)
 
     @cached_property
     def _keys(self) -> list[str]:
         """The columns that a row of the table is known by, as far as its query tells."""
-        grouped = self.way.upkeep.grouped if self.way.upkeep else None
+        grouped = self.flow.refresh_strategy.grouped if self.flow.refresh_strategy else None
         return [grouped.keys[number] for number in sorted(grouped.keys)] if grouped and grouped.located else []
 
     def _batch(self, made: dict[str, Any]) -> Batch:
@@ -236,22 +238,25 @@ class _Proof:
         stamps = {name: str(stamp) for name, stamp in made.get("inputs", {}).items()}
         versions = {name: int(stamp.rpartition("@")[2]) for name, stamp in stamps.items()}
         then = Progress("whole", -1, int(made["until"]), versions, stamps)
-        of = [(self.way.source, then.until), *((self.way.inputs[name], version) for name, version in versions.items())]
+        of = [
+            (self.flow.source, then.until),
+            *((self.flow.inputs[name], version) for name, version in versions.items()),
+        ]
         self._read = sum(tables.rows(tables.delta_table(*one)) for one in of)
-        rows = self.spark.read.format("delta").option("versionAsOf", then.until).load(self.way.source)
-        all_rows, report = Delivery(rows, self.way), TableReport(self.way.table, "gold")
-        return Batch(all_rows, self._read, True, False, then, self.way, report, {})
+        rows = self.spark.read.format("delta").option("versionAsOf", then.until).load(self.flow.source)
+        all_rows, report = Delivery(rows, self.flow), TableReport(self.flow.table, "gold")
+        return Batch(all_rows, self._read, True, False, then, self.flow, report, {})
 
     @property
     def _run(self) -> str:
         return f"sluicegate run {self.pipeline}"
 
     @property
-    def _anew(self) -> str:
-        return f"sluicegate run {self.pipeline} --full-refresh {self.way.table}"
+    def _full_refresh(self) -> str:
+        return f"sluicegate run {self.pipeline} --full-refresh {self.flow.table}"
 
     def _found(self, kind: Any, what: str, mend: str = "") -> Finding:
-        return Finding(kind, self.way.table, what, mend)
+        return Finding(kind, self.flow.table, what, mend)
 
 
 def unsteady(frame: DataFrame) -> str:

@@ -48,7 +48,7 @@ if TYPE_CHECKING:
 FAILURES = 3
 
 # Seconds in which a request to stop is seen.
-LOOK = 1.0
+POLL_SECONDS = 1.0
 
 
 # --- the job ---------------------------------------------------------------------------------------------------------
@@ -131,7 +131,7 @@ class Continuous:
             while (left := due - time.time()) > 0 and self._goes_on():
                 if left > every:  # somebody set the clock back
                     due = next_tick(time.time(), every)
-                time.sleep(min(left, every, LOOK))
+                time.sleep(min(left, every, POLL_SECONDS))
         done = RunReport(self.at.pipeline, "continuous", seconds=time.monotonic() - began)
         done.notes = [f"stopped: {self.batches:,} batches, {self.rows:,} rows in {done.seconds:.0f} s"]
         console.say(done.notes[0])
@@ -139,7 +139,7 @@ class Continuous:
 
     def _goes_on(self) -> bool:
         # A JVM that was ended leaves its Python behind.
-        return os.getppid() == self._parent and not self.known.stop_asked()
+        return os.getppid() == self._parent and not self.known.stop_requested()
 
     def tick(self) -> None:
         """Runs the layers that have work, if there are any.
@@ -197,10 +197,10 @@ class Continuous:
         files = {str(file): (stat.st_mtime_ns, stat.st_size) for file in sorted(folder.rglob("*"))
                  if file.is_file() for stat in [file.stat()]}  # fmt: skip
         if self._pipeline is None or files != self._files:
-            again = self._pipeline is not None
+            reloads = self._pipeline is not None
             self._pipeline = load(self.at.pipeline, self.settings)
             self._files = files
-            if again:
+            if reloads:
                 console.say(f"{_clock()}  the definition changed, and counts from here on")
         return self._pipeline
 

@@ -91,7 +91,7 @@ def run(
         LandingMissing: there is no such folder, or no such file in it.
     """
     table = bronze_table(pipeline, name)
-    entered = copy.look(name, table, at).new["path"].to_pylist()
+    entered = copy.discover(name, table, at).new["path"].to_pylist()
     if entered and copy.how.facts:
         # What is in the ledger stays there: a mistake must be found before.
         from sluicegate.bronze import preview
@@ -100,14 +100,15 @@ def run(
         spark = spark or session.open_session("copy_into", at, private=bool(pipeline.pii))
         effective, target = copy.how.table(name, table), at.table("bronze", name)
         copy = replace(
-            copy, how=preview.looked_at(spark, name, effective, target, entered, copy.how, private=bool(pipeline.pii))
+            copy,
+            how=preview.checked_copy(spark, name, effective, target, entered, copy.how, private=bool(pipeline.pii)),
         )
     if copy.force and (tries := idempotent_commands.begun(at, name, copy.name).chunks):
         say(
             f"{name}: this copy was begun before and did not end; what it entered then (chunk "
             f"{', '.join(map(str, tries))}) is not read a second time. To copy the files once more, repeat it."
         )
-    done = layer_job.Job(pipeline, at, "bronze", facts, spark, only=name, look=copy.look).run()
+    done = layer_job.Job(pipeline, at, "bronze", facts, spark, only=name, finder=copy.discover).run()
     if copy.force:
         idempotent_commands.ended(at, name, copy.name)
     return done
@@ -140,7 +141,7 @@ def _preview(copy: Copy, pipeline: Pipeline, name: str, target: str, paths: list
 def _validate(copy: Copy, pipeline: Pipeline, name: str, table: BronzeTable, at: layout.Lake, shown: int) -> RunReport:
     """Reads the files as a copy would, and writes nothing."""
     say(f"{pipeline.name}.{name}: nothing is written")
-    found = copy.look(name, table, at)
+    found = copy.discover(name, table, at)
     paths = found.new["path"].to_pylist()
     seen: dict[str, Any] = {"rows": 0, "corrupt": 0, "rescued": 0, "failed": {}, "sample": []}
     if paths:

@@ -56,9 +56,9 @@ def _layer(layer: Layer, arguments: argparse.Namespace) -> RunReport:
     pipeline, at, facts = subject(arguments)
     tables = [name for name in (arguments.tables or "").split(",") if name]
     max_files = arguments.max_files if layer == "bronze" else None
-    asked = Request.of(pipeline, arguments.mode, arguments.since, arguments.until, tables, max_files)
+    request = Request.of(pipeline, arguments.mode, arguments.since, arguments.until, tables, max_files)
     with pipeline_lock(at, str(facts.get("run_id") or f"{layer} job of {pipeline.name}")):
-        return Job.asked(pipeline, at, layer, facts, asked).run()
+        return Job.of_request(pipeline, at, layer, facts, request).run()
 
 
 def layer_parser(layer: str) -> argparse.ArgumentParser:
@@ -85,9 +85,10 @@ class Job:
         facts: who runs this, for every commit.
         spark: a session to use instead of one of its own.
         only: the table or tables to run; None for all of the layer.
-        look: how to find files that have landed, instead of looking at the landing folder.
+        finder: how to find files that have landed, instead of looking at the landing folder.
         choice: records of silver tables to apply again.
-        anew: whether tables of silver and gold, and of bronze those of Delta tables, are to be made again whole.
+        full_refresh: whether tables of silver and gold, and of bronze those of Delta tables, are to be made again
+            whole.
         tell: takes each line for people.
     """
 
@@ -100,19 +101,25 @@ class Job:
         spark: SparkSession | None = None,
         *,
         only: str | Collection[str] | None = None,
-        look: discovery.Look | None = None,
+        finder: discovery.FileFinder | None = None,
         choice: Choice | None = None,
-        anew: bool = False,
+        full_refresh: bool = False,
         tell: Callable[[str], None] = say,
     ) -> None:
         self.pipeline, self.at, self.layer, self.facts = pipeline, at, layer, {"pipeline": pipeline.name, **facts}
-        self._spark, self._look, self._choice, self._anew, self._tell = spark, look, choice, anew, tell
+        self._spark, self._finder, self._choice, self._full_refresh, self._tell = (
+            spark,
+            finder,
+            choice,
+            full_refresh,
+            tell,
+        )
         self._only = [only] if isinstance(only, str) else only
         self._opening = Lock()
         self.done = RunReport(pipeline.name, layer)
 
     @classmethod
-    def asked(
+    def of_request(
         cls,
         pipeline: Pipeline,
         at: layout.Lake,
@@ -123,8 +130,18 @@ class Job:
     ) -> Job:
         """The job that does a layer's part of what is asked for."""
         only = request.names(pipeline, layer)
-        anew = request.mode == "full-refresh"
-        return cls(pipeline, at, layer, facts, spark, only=only, look=request.look, choice=request.interval, anew=anew)
+        full_refresh = request.mode == "full-refresh"
+        return cls(
+            pipeline,
+            at,
+            layer,
+            facts,
+            spark,
+            only=only,
+            finder=request.finder,
+            choice=request.interval,
+            full_refresh=full_refresh,
+        )
 
     def run(self) -> RunReport:
         """Runs the tables in order. A table that fails does not keep the others from running.
@@ -136,10 +153,10 @@ class Job:
         self._tell(f"{self.pipeline.name} {self.layer}")
         if aws.on_s3(self.at.root) and not s3_commits.is_proven(self.at.locks):
             self._session()  # refuses a store that is not safe, before anything is written to it
-        ways = flows.flows(self.pipeline, self.at, self.layer)
-        ways = {name: way for name, way in ways.items() if self._only is None or name in self._only}
-        failed = side_by_side(flows.needs(ways), lambda name: self._told(name, ways[name]), SIDE_BY_SIDE)
-        self.done.tables.sort(key=lambda table: [*ways].index(table.table))
+        chosen = flows.flows(self.pipeline, self.at, self.layer)
+        chosen = {name: flow for name, flow in chosen.items() if self._only is None or name in self._only}
+        failed = side_by_side(flows.needs(chosen), lambda name: self._reported(name, chosen[name]), SIDE_BY_SIDE)
+        self.done.tables.sort(key=lambda table: [*chosen].index(table.table))
         for interrupt in (error for error in failed.values() if not isinstance(error, Exception)):
             raise interrupt
         event_log.copy_events(self.pipeline, self.at)
@@ -148,26 +165,26 @@ class Job:
             raise error
         return self.done
 
-    def _told(self, name: str, way: Flow) -> None:
+    def _reported(self, name: str, flow: Flow) -> None:
         """Runs a table, and says at once how it failed if it did."""
         try:
-            self._table(name, way)
+            self._table(name, flow)
         except Exception as error:
             self._tell(f"  {self.layer:<6} {name:<28} FAILED: {error}".split("\n")[0])
             raise
 
-    def _table(self, name: str, way: Flow) -> None:
+    def _table(self, name: str, flow: Flow) -> None:
         found: discovery.Discovery | None = None
         files = self.layer == "bronze" and self.pipeline.bronze[name].of_files
         if files:
             file_status.copy(self.at, name)  # of a run that was killed before it could: discovery asks what failed
-            found = intake.enter(name, self.pipeline.bronze[name], self.at, self._look)
-        now = progress(way)
+            found = intake.enter(name, self.pipeline.bronze[name], self.at, self._finder)
+        now = progress(flow)
         choice = self._choice if self._choice and self._choice.of(name, self.pipeline) else None
-        anew = self._anew and not files and now.kind != "blocked"
+        full_refresh = self._full_refresh and not files and now.kind != "blocked"
         try:
-            if now.work or anew or (choice is not None and now.kind == "idle"):
-                done = self._run(name, way, choice, anew=anew)
+            if now.work or full_refresh or (choice is not None and now.kind == "idle"):
+                done = self._run(name, flow, choice, full_refresh=full_refresh)
             else:
                 done = TableReport(name, self.layer, state=now.kind, why=now.why)
         finally:
@@ -188,12 +205,14 @@ class Job:
             remarks += clean_source.clean(name, table, self.at).remarks(name, table)
         self._tell("\n".join([done.line(), *remarks]))
 
-    def _run(self, name: str, way: Flow, choice: Choice | None, *, anew: bool) -> TableReport:
+    def _run(self, name: str, flow: Flow, choice: Choice | None, *, full_refresh: bool) -> TableReport:
         if self.layer == "gold" and self.pipeline.gold[name].mode:
             from sluicegate.gold import streaming
 
-            return streaming.run(self._session(), way, self.pipeline.gold[name], self.at, self.facts, anew=anew)
-        return loop.run(self._session(), way, self._apply(name), self.facts, choice, anew=anew)
+            return streaming.run(
+                self._session(), flow, self.pipeline.gold[name], self.at, self.facts, full_refresh=full_refresh
+            )
+        return loop.run(self._session(), flow, self._apply(name), self.facts, choice, full_refresh=full_refresh)
 
     def _session(self) -> SparkSession:
         """A session of one table's own: settings and views of one do not meet those of another."""

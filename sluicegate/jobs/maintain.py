@@ -13,7 +13,7 @@ from sluicegate.jobs import base
 from sluicegate.jobs import layer as layer_job
 from sluicegate.lake import layout
 from sluicegate.lake.lock import pipeline_lock
-from sluicegate.maintenance.optimize_vacuum import SETTINGS, by_delta_rs, by_spark, line_of, look
+from sluicegate.maintenance.optimize_vacuum import SETTINGS, by_delta_rs, by_spark, line_of, maintainable
 from sluicegate.spark import session
 
 if TYPE_CHECKING:
@@ -40,7 +40,7 @@ def run(
         keeps: for how long files stay; what the definition says if not given.
         tell: takes each line for people.
     """
-    due = [table for table in look(pipeline, at, keeps) if table.due]
+    due = [table for table in maintainable(pipeline, at, keeps) if table.due]
     for table in due:
         if not table.of_spark:
             by_delta_rs(table)
@@ -53,7 +53,7 @@ def run(
         if any(table.scattered or table.lengthen for table in of_spark):
             for layer in ("silver", "gold"):
                 layer_job.Job(pipeline, at, layer, facts, opened, tell=tell).run()
-    done = {table.name: table for table in look(pipeline, at, keeps)}
+    done = {table.name: table for table in maintainable(pipeline, at, keeps)}
     for table in due:
         tell(line_of(table, done[table.name]))
 

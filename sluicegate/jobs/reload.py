@@ -40,6 +40,6 @@ def _run(action: str, arguments: argparse.Namespace) -> RunReport:
     pipeline, at, facts = base.subject(arguments)
     name = arguments.table
     bronze_table(pipeline, name)
-    again = Reset(arguments.drop_missing) if action == "reset" else chosen(arguments.files, arguments.pattern)
+    reread = Reset(arguments.drop_missing) if action == "reset" else chosen(arguments.files, arguments.pattern)
     with pipeline_lock(at, str(facts.get("run_id") or f"{action} of {name}")):
-        return layer_job.Job(pipeline, at, "bronze", facts, only=name, look=again.look).run()
+        return layer_job.Job(pipeline, at, "bronze", facts, only=name, finder=reread.discover).run()

@@ -76,14 +76,14 @@ def _rows(info: Mapping[str, Any], added: list[dict[str, Any]], removed: list[di
     """Rows that came, changed and went: files of a commit that changes some rows hold others as well."""
     metrics = info.get("operationMetrics") or {}
     # Spark writes numDeletedRows, delta-rs num_deleted_rows.
-    told = {name.replace("_", "").lower(): max(int(value), 0) for name, value in metrics.items() if _is_whole(value)}
-    merged = [told.get(f"numtargetrows{done}") for done in ("inserted", "updated", "deleted")]
+    counts = {name.replace("_", "").lower(): max(int(value), 0) for name, value in metrics.items() if _is_whole(value)}
+    merged = [counts.get(f"numtargetrows{done}") for done in ("inserted", "updated", "deleted")]
     if None not in merged:
         came, updated, went = (count or 0 for count in merged)
         return came, updated, went
     came = 0 if info.get("operation") in ("DELETE", "UPDATE") else _records(added)
-    updated = told.get("numupdatedrows", 0)
-    return came, updated, told.get("numdeletedrows", 0 if updated else _records(removed))
+    updated = counts.get("numupdatedrows", 0)
+    return came, updated, counts.get("numdeletedrows", 0 if updated else _records(removed))
 
 
 def _is_whole(value: Any) -> bool:

@@ -131,7 +131,7 @@ def _waited(tried: Callable[[], str | None], address: str, lake: Lake, wait: flo
         LakeLocked: it was not to be had in time.
     """
     deadline = time.monotonic() + wait
-    told = False
+    reported = False
     while holder := tried():
         if time.monotonic() >= deadline:
             raise LakeLocked(
@@ -139,9 +139,9 @@ def _waited(tried: Callable[[], str | None], address: str, lake: Lake, wait: flo
                 where=Where(file=address),
                 hint=f"wait for that run to end, or stop it; {freed}",
             )
-        if not told:
+        if not reported:
             say(f"waiting for {holder}, which is writing pipeline {lake.pipeline}")
-            told = True
+            reported = True
         time.sleep(POLL_SECONDS)
 
 

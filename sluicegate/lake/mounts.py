@@ -26,7 +26,7 @@ PASSED_ON = {
 }  # fmt: skip
 
 # Options by which others keep locks to this machine.
-KEPT_BY = {
+LOCAL_LOCKS = {
     "nfs": {"nolock", "local_lock=all", "local_lock=flock"},
     "nfs4": {"nolock", "local_lock=all", "local_lock=flock"},
     "cifs": {"nobrl"},
@@ -58,8 +58,8 @@ def doubt(path: str, mounts: str | None = None) -> str:
     kind, options = _mount(os.path.realpath(path), mounts)
     if kind in OF_THIS_MACHINE or (kind.startswith("fuse.") and kind not in PASSED_ON):
         return f"it is mounted by {kind}, which does not pass locks on"
-    kept = sorted(KEPT_BY.get(kind, set()) & options)
-    return f"it is mounted by {kind} with the option {kept[0]}, which keeps locks to this machine" if kept else ""
+    local = sorted(LOCAL_LOCKS.get(kind, set()) & options)
+    return f"it is mounted by {kind} with the option {local[0]}, which keeps locks to this machine" if local else ""
 
 
 def _mount(path: str, mounts: str) -> tuple[str, set[str]]:

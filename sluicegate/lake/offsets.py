@@ -85,11 +85,11 @@ def lineage(table: DeltaTable) -> Lineage:
                 ours, seen = commit, int(commit.ours.get("seen", oldest - 1))
         if ours is not None and oldest <= seen + 1:
             break
-    told = [Restore(to, at) for to, at in ((ours.ours or {}).get("restores") or [])] if ours else []
+    recorded = [Restore(to, at) for to, at in ((ours.ours or {}).get("restores") or [])] if ours else []
     if ours is None and oldest > 0:
         # Nobody knows any more which restores there were: from here on a new epoch counts.
         found.append(Restore(None, table.version()))
-    return Lineage(tuple(sorted({*told, *found}, key=lambda restore: restore.at)), ours, bool(found))
+    return Lineage(tuple(sorted({*recorded, *found}, key=lambda restore: restore.at)), ours, bool(found))
 
 
 def _restored(table: DeltaTable, commit: log.Commit) -> int | None:
@@ -113,16 +113,16 @@ def _files(uri: str, version: int) -> set[str]:
 
 
 @dataclass(frozen=True)
-class Reach:
+class CommittedOffset:
     """How far a flow into a table has come.
 
     Attributes:
         app_id: under which its next commits keep the mark.
-        mark: the version of the source that the target has taken in; None before the first.
+        offset: the version of the source that the target has taken in; None before the first.
     """
 
     app_id: str
-    mark: int | None
+    offset: int | None
 
 
 def app_id(layer: str, name: str, source: DeltaTable) -> str:
@@ -130,7 +130,7 @@ def app_id(layer: str, name: str, source: DeltaTable) -> str:
     return f"sluicegate.{layer}.{name}@{tables.table_id(source)}"
 
 
-def reach(table: DeltaTable | None, app: str, line: Lineage | None) -> Reach:
+def committed_offset(table: DeltaTable | None, app: str, line: Lineage | None) -> CommittedOffset:
     """The mark of a flow whose target may have been restored.
 
     Args:
@@ -139,8 +139,8 @@ def reach(table: DeltaTable | None, app: str, line: Lineage | None) -> Reach:
         line: the target's past; None if restores do not matter, since the target is made again from its source.
     """
     if table is None or line is None or not line.restores:
-        return Reach(app, tables.mark(table, app))
-    return Reach(_of_epoch(app, line.restores[-1]), _as_of(table, app, line))
+        return CommittedOffset(app, tables.txn_version(table, app))
+    return CommittedOffset(_of_epoch(app, line.restores[-1]), _as_of(table, app, line))
 
 
 def _of_epoch(app: str, restore: Restore | None) -> str:
@@ -151,9 +151,9 @@ def _as_of(table: DeltaTable, app: str, line: Lineage) -> int | None:
     """The mark that belongs to the rows of a table: as of the version that was restored, if nothing came since."""
     while True:
         restore = line.last(table.version())
-        mark = tables.mark(table, _of_epoch(app, restore))
-        if mark is not None or restore is None:
-            return mark if mark is not None or newest_chunk(table) is not None else -1
+        offset = tables.txn_version(table, _of_epoch(app, restore))
+        if offset is not None or restore is None:
+            return offset if offset is not None or newest_chunk(table) is not None else -1
         try:
             if restore.to is not None:
                 table = tables.table_at(table.table_uri, version=restore.to)
@@ -175,10 +175,10 @@ def newest_chunk(table: DeltaTable, after: int = -1) -> int | None:
     return newest
 
 
-def standing(rows: list[dict[str, Any]], line: Lineage, mark: int | None) -> Iterator[dict[str, Any]]:
+def standing(rows: list[dict[str, Any]], line: Lineage, offset: int | None) -> Iterator[dict[str, Any]]:
     """Of records about chunks, with ``chunk`` and ``version`` of the commit, those that no RESTORE has undone."""
     newest: dict[int, int] = {}
-    kept = [row for row in rows if row["chunk"] <= (mark or 0) and line.stands(row["version"])]
-    for row in kept:  # where the log does not tell which versions were undone, what was told last counts
+    surviving = [row for row in rows if row["chunk"] <= (offset or 0) and line.stands(row["version"])]
+    for row in surviving:  # where the log does not tell which versions were undone, what was told last counts
         newest[row["chunk"]] = max(newest.get(row["chunk"], -1), row["version"])
-    return (row for row in kept if row["version"] == newest[row["chunk"]])
+    return (row for row in surviving if row["version"] == newest[row["chunk"]])

@@ -56,7 +56,7 @@ def write(target: DeltaTable | str, rows: Any, **how: Any) -> None:
     write_deltalake(target, rows, storage_options=options, **how)
 
 
-def mark(table: DeltaTable | None, app_id: str) -> int | None:
+def txn_version(table: DeltaTable | None, app_id: str) -> int | None:
     """How far the flow ``app_id`` has come, as written in its target's own log; None before its first commit."""
     return None if table is None else table.transaction_version(app_id)
 
@@ -115,8 +115,8 @@ def where(found: Any, condition: Any, columns: list[str] | None = None) -> pa.Ta
 def is_plain(table: DeltaTable) -> bool:
     """Whether the data files alone say what the rows are: no deletions, renamed columns or partitions beside them."""
     protocol = table.protocol()
-    beside = {"deletionVectors", "columnMapping"} & set(protocol.reader_features or ())
-    return protocol.min_reader_version != 2 and not beside and not table.metadata().partition_columns
+    unsupported = {"deletionVectors", "columnMapping"} & set(protocol.reader_features or ())
+    return protocol.min_reader_version != 2 and not unsupported and not table.metadata().partition_columns
 
 
 def filesystem(table: DeltaTable) -> Any:

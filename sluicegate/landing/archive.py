@@ -96,7 +96,7 @@ class Places:
 
 def done(at: layout.Lake, name: str, ledger: DeltaTable, folder: str) -> int:
     """The last chunk of which, as of all before it, no file of a landing folder is left to be taken away; else -1."""
-    upto = tables.mark(tables.delta_table(at.archive(name)), _app_id(ledger, folder))
+    upto = tables.txn_version(tables.delta_table(at.archive(name)), _app_id(ledger, folder))
     return -1 if upto is None else upto
 
 
@@ -104,20 +104,20 @@ def _app_id(ledger: DeltaTable, folder: str) -> str:
     return f"sluicegate.clean@{tables.table_id(ledger)}@{folder}"
 
 
-def note(at: layout.Lake, name: str, told: list[dict[str, Any]], upto: tuple[str, int] | None = None) -> None:
+def note(at: layout.Lake, name: str, moved: list[dict[str, Any]], upto: tuple[str, int] | None = None) -> None:
     """Appends files that were taken away, with ``mode`` and ``place``.
 
     Args:
         at: the lake.
         name: the bronze table.
-        told: the files.
+        moved: the files.
         upto: of which landing folder nothing is left to be done up to which chunk, where that is known by now.
     """
     ledger = tables.delta_table(at.ledger(name))
-    if told and ledger is not None:
-        rows = [{**row, "archived": datetime.now(UTC), "ledger_id": tables.table_id(ledger)} for row in told]
-        mark = [Transaction(_app_id(ledger, upto[0]), upto[1])] if upto else None
-        said = CommitProperties(app_transactions=mark)
+    if moved and ledger is not None:
+        rows = [{**row, "archived": datetime.now(UTC), "ledger_id": tables.table_id(ledger)} for row in moved]
+        transactions = [Transaction(_app_id(ledger, upto[0]), upto[1])] if upto else None
+        said = CommitProperties(app_transactions=transactions)
         tables.write(
             at.archive(name), pa.Table.from_pylist(rows, schema=ARCHIVE), mode="append", commit_properties=said
         )

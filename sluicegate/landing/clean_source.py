@@ -45,11 +45,11 @@ class Cleaned:
 
     Attributes:
         removed: number of files moved or deleted.
-        kept: files that should have gone and could not, with the reason.
+        left: files that should have gone and could not, with the reason.
     """
 
     removed: int = 0
-    kept: dict[str, str] = field(default_factory=dict)
+    left: dict[str, str] = field(default_factory=dict)
 
     def remarks(self, name: str, table: BronzeTable) -> list[str]:
         """What a person should know of it."""
@@ -57,7 +57,7 @@ class Cleaned:
         lines = (
             [f"         {files(self.removed)} of {name} {where}, their rows being committed"] if self.removed else []
         )
-        return lines + [f"         {path} could not be taken away: {why}" for path, why in list(self.kept.items())[:5]]
+        return lines + [f"         {path} could not be taken away: {why}" for path, why in list(self.left.items())[:5]]
 
 
 def clean(name: str, table: BronzeTable, at: layout.Lake, now: datetime | None = None) -> Cleaned:
@@ -76,11 +76,13 @@ def clean(name: str, table: BronzeTable, at: layout.Lake, now: datetime | None =
     folder = folders.home(at, name, table.path).folder
     taken = archive.Places(at, name)
     for start in range(0, len(waiting), BATCH):
-        told = [row for file in waiting[start : start + BATCH] if (row := _take_away(table, folder, file, taken, done))]
+        moved = [
+            row for file in waiting[start : start + BATCH] if (row := _take_away(table, folder, file, taken, done))
+        ]
         last = start + BATCH >= len(waiting)
-        left = [chunk for file, chunk in zip(waiting, chunks, strict=True) if file["path"] in done.kept]
+        left = [chunk for file, chunk in zip(waiting, chunks, strict=True) if file["path"] in done.left]
         upto = min(max(chunks), *(chunk - 1 for chunk in left), _before_the_young(name, table, at, now)) if last else -1
-        archive.note(at, name, told, (folder, upto) if last else None)
+        archive.note(at, name, moved, (folder, upto) if last else None)
     return done
 
 
@@ -144,7 +146,7 @@ def _take_away(
     except _Changed:
         return None
     except Exception as error:  # each store has errors of its own, and the rows are safe
-        done.kept[path] = str(error)
+        done.left[path] = str(error)
         return None
     _faults.point("clean.after_removal")
     done.removed += found is not None

@@ -51,8 +51,8 @@ class Copy:
     modified_before: datetime | None = None
     how: CopyOptions = field(default_factory=CopyOptions)
 
-    def look(self, name: str, table: BronzeTable, at: layout.Lake) -> discovery.Discovery:
-        """Finds the files that are to be entered into the ledger (a ``landing.discovery.Look``).
+    def discover(self, name: str, table: BronzeTable, at: layout.Lake) -> discovery.Discovery:
+        """Finds the files that are to be entered into the ledger (a ``landing.discovery.FileFinder``).
 
         Raises:
             LandingMissing: there is no such folder, or no such file in it.
@@ -70,9 +70,9 @@ class Copy:
         seen = pc.is_in(chosen["path"], value_set=pa.array(known, pa.string()))
         bad = sorted(file_status.failed(at, name, table.fingerprint))
         failed = pc.is_in(chosen["path"], value_set=pa.array(bad, pa.string()))
-        new, again = chosen.filter(pc.invert(seen)), chosen.filter(failed)
+        new, retried = chosen.filter(pc.invert(seen)), chosen.filter(failed)
         entered = pa.concat_tables(
-            [landing_ledger.to(landing_ledger.READ, new), landing_ledger.to(landing_ledger.REPLACE, again)]
+            [landing_ledger.to(landing_ledger.READ, new), landing_ledger.to(landing_ledger.REPLACE, retried)]
         )
         return discovery.Discovery(landing_ledger.in_order(entered), nothing, nothing, how, refused=refused)
 

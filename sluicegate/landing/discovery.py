@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from sluicegate.definition import BronzeTable
 
 
-Look = Callable[[str, "BronzeTable", layout.Lake], "Discovery"]
+FileFinder = Callable[[str, "BronzeTable", layout.Lake], "Discovery"]
 """A way to find files for a table's ledger; ``discover`` is the usual one."""
 
 
@@ -136,17 +136,20 @@ def discover(name: str, table: BronzeTable, at: layout.Lake, now: datetime | Non
     settled, settling = by_age(landed, table, now)
     settling = admitted(settling)
     nothing = FILES.empty_table()
-    told: dict[str, Any] = {"refused": refused, "folders": place.folders}
+    details: dict[str, Any] = {"refused": refused, "folders": place.folders}
     if ledger is None:
         if table.includeExistingFiles:
             return Discovery(
                 landing_ledger.in_order(landing_ledger.to(landing_ledger.READ, admitted(settled))),
                 settling,
                 nothing,
-                **told,
+                **details,
             )
         return Discovery(
-            landing_ledger.in_order(landing_ledger.to(landing_ledger.SKIP, admitted(landed))), nothing, nothing, **told
+            landing_ledger.in_order(landing_ledger.to(landing_ledger.SKIP, admitted(landed))),
+            nothing,
+            nothing,
+            **details,
         )
     # Names are looked at last: of very many files that landed some time, nearly all are known.
     new, changed, former = ledger_index.compare(ledger, settled)
@@ -160,15 +163,15 @@ def discover(name: str, table: BronzeTable, at: layout.Lake, now: datetime | Non
     moved = landing_folders.adopted(at, name, ledger, place, new, failed)
     new = _without(new, moved) if moved.num_rows else new
     # A file that could not be read is read when it is repaired, or when what kept us from it may have gone.
-    again = changed if table.allowOverwrites else _among(changed, failed)
-    left = _without(changed, again)
-    retried = _without(admitted(_among(settled, [path for path, retry in failed.items() if retry])), again)
+    reread = changed if table.allowOverwrites else _among(changed, failed)
+    left = _without(changed, reread)
+    retried = _without(admitted(_among(settled, [path for path, retry in failed.items() if retry])), reread)
     entered = [
         landing_ledger.to(landing_ledger.READ, new),
-        landing_ledger.to(landing_ledger.REPLACE, again),
+        landing_ledger.to(landing_ledger.REPLACE, reread),
         landing_ledger.to(landing_ledger.REPLACE, retried),
     ]
-    return Discovery(landing_ledger.in_order(pa.concat_tables(entered)), settling, left, moved=moved, **told)
+    return Discovery(landing_ledger.in_order(pa.concat_tables(entered)), settling, left, moved=moved, **details)
 
 
 def listing(name: str, table: BronzeTable, at: layout.Lake) -> pa.Table:

@@ -38,7 +38,7 @@ def admitting(glob: str | None, only: Sequence[str] = ()) -> Admits:
     matches = re.compile(fnmatch.translate(glob or "*")).match
 
     def admits(name: str) -> bool:
-        asked = not only or name in only
-        return asked and UNFINISHED_NAME.search(name) is None and matches(name.rpartition("/")[2]) is not None
+        requested = not only or name in only
+        return requested and UNFINISHED_NAME.search(name) is None and matches(name.rpartition("/")[2]) is not None
 
     return admits

@@ -26,7 +26,7 @@ OUTCOME = pa.schema(
     ]
 )  # fmt: skip
 BECAME = ["rows", "corrupt", "rescued", "error", "version", "ingested"]
-FATES = pa.schema([("path", pa.string()), ("size", pa.int64()), ("modification_time", TIME), ("action", pa.string()),
+STATUSES = pa.schema([("path", pa.string()), ("size", pa.int64()), ("modification_time", TIME), ("action", pa.string()),
                    ("chunk", pa.int64()), ("discovered", TIME), *(OUTCOME.field(c) for c in BECAME),
                    ("state", pa.string()), ("archived", TIME), ("place", pa.string())])  # fmt: skip
 
@@ -60,7 +60,7 @@ def copy(at: layout.Lake, name: str) -> Taken:
     bronze, ledger = tables.delta_table(at.table("bronze", name)), tables.delta_table(at.ledger(name))
     if bronze is None or ledger is None:
         return Taken(0, 0, 0, {})
-    commits = _chunk_commits(bronze, ledger, name, _told(at, name, bronze))
+    commits = _chunk_commits(bronze, ledger, name, _last_recorded(at, name, bronze))
     sums = dict(NOTHING)
     failed: dict[str, str] = {}
     for some in _some_at_a_time(commits):
@@ -131,13 +131,13 @@ def read(at: layout.Lake, name: str, columns: list[str] | None = None, where: An
     past = offsets.lineage(bronze)
     if not past.restores:
         return tables.where(tables.dataset(log), mine if where is None else mine & where, columns or OUTCOME.names)
-    mark = offsets.reach(bronze, offsets.app_id("bronze", name, ledger), past).mark
-    rows = offsets.standing(tables.where(tables.dataset(log), mine).to_pylist(), past, mark)
+    offset = offsets.committed_offset(bronze, offsets.app_id("bronze", name, ledger), past).offset
+    rows = offsets.standing(tables.where(tables.dataset(log), mine).to_pylist(), past, offset)
     standing = pa.Table.from_pylist(list(rows), schema=OUTCOME)
     return (standing if where is None else standing.filter(where)).select(columns or OUTCOME.names)
 
 
-def _told(at: layout.Lake, name: str, bronze: DeltaTable) -> int:
+def _last_recorded(at: layout.Lake, name: str, bronze: DeltaTable) -> int:
     """The last version of bronze whose files' outcome is on record; -1 if there is none."""
     log = tables.delta_table(at.outcome(name))
     if log is None:
@@ -194,10 +194,10 @@ def untold(at: layout.Lake, name: str) -> set[int]:
     bronze, ledger = tables.delta_table(at.table("bronze", name)), tables.delta_table(at.ledger(name))
     if bronze is None or ledger is None:
         return set()
-    return {*_chunk_commits(bronze, ledger, name, _told(at, name, bronze))}
+    return {*_chunk_commits(bronze, ledger, name, _last_recorded(at, name, bronze))}
 
 
-def fates(at: layout.Lake, name: str) -> pa.Table:
+def statuses(at: layout.Lake, name: str) -> pa.Table:
     """The whole ledger of a bronze table, each entry with what became of it, in the order of reading.
 
     To the columns of ledger and outcome comes ``state``: ``waiting``; ``ingested``; ``failed`` (see ``error``);
@@ -208,7 +208,7 @@ def fates(at: layout.Lake, name: str) -> pa.Table:
     """
     ledger = tables.delta_table(at.ledger(name))
     if ledger is None:
-        return FATES.empty_table()
+        return STATUSES.empty_table()
     entries = tables.dataset(ledger).to_table()
     order = [(column, "ascending") for column in ("chunk", "modification_time", "path")]
     entries = entries.sort_by(order)
@@ -219,8 +219,8 @@ def fates(at: layout.Lake, name: str) -> pa.Table:
         entries = entries.append_column(column, pc.take(became[column], row))
     return (
         _with_archive(_with_states(entries, _renamed(entries)), archive.table(at, name, ledger))
-        .select(FATES.names)
-        .cast(FATES)
+        .select(STATUSES.names)
+        .cast(STATUSES)
     )
 
 
@@ -235,8 +235,8 @@ def _renamed(entries: pa.Table) -> pa.Table:
     from sluicegate.landing import moved_files
 
     moved = entries.filter(pc.equal(entries["action"], moved_files.MOVED))["path"]
-    again = entries.filter(pc.is_in(entries["action"], pa.array(["replace", "reset", "drop"])))["path"]
-    names = moved_files.aliases(entries, set(moved.to_pylist()) & set(again.to_pylist())) if len(moved) else {}
+    reread = entries.filter(pc.is_in(entries["action"], pa.array(["replace", "reset", "drop"])))["path"]
+    names = moved_files.aliases(entries, set(moved.to_pylist()) & set(reread.to_pylist())) if len(moved) else {}
     if not names:
         return entries
     known = pc.index_in(entries["path"], value_set=pa.array(list(names), pa.string()))
@@ -302,17 +302,17 @@ def manifests(bronze: DeltaTable, ledger: DeltaTable, name: str) -> dict[tuple[i
     return found
 
 
-def _chunk_commits(bronze: DeltaTable, ledger: DeltaTable, name: str, told: int) -> dict[int, lake_log.Commit]:
-    """The commit of each chunk in versions of bronze after ``told``, but for what a RESTORE has undone."""
-    behind = bronze.version() - told
+def _chunk_commits(bronze: DeltaTable, ledger: DeltaTable, name: str, recorded: int) -> dict[int, lake_log.Commit]:
+    """The commit of each chunk in versions of bronze after ``recorded``, but for what a RESTORE has undone."""
+    behind = bronze.version() - recorded
     if behind <= 0:
         return {}
     past = offsets.lineage(bronze)
-    mark = offsets.reach(bronze, offsets.app_id("bronze", name, ledger), past).mark or 0
+    offset = offsets.committed_offset(bronze, offsets.app_id("bronze", name, ledger), past).offset or 0
     found: dict[int, lake_log.Commit] = {}
     for commit in lake_log.commits(bronze, behind):
         chunk = (commit.ours or {}).get("chunk")
-        undone = past.restores and not (past.stands(commit.version) and int(chunk or 0) <= mark)
+        undone = past.restores and not (past.stands(commit.version) and int(chunk or 0) <= offset)
         if chunk is not None and not undone:
             found.setdefault(int(chunk), commit)
     return found

@@ -69,12 +69,12 @@ def home(at: layout.Lake, name: str, address: str) -> Home:
     """The landing folder of a bronze table with this address, as the table's ledger knows it."""
     folder, only = folder_of(address)
     ledger = tables.delta_table(at.ledger(name))
-    folders = () if ledger is None else told(ledger) or tuple(_spelled(ledger, folder))
+    folders = () if ledger is None else recorded_folders(ledger) or tuple(_spelled(ledger, folder))
     folder = next((known for known in folders if filesystems.is_same(known, folder)), folder)
     return Home(folder, only, tuple(one for one in folders if one != folder))
 
 
-def told(ledger: DeltaTable) -> tuple[str, ...]:
+def recorded_folders(ledger: DeltaTable) -> tuple[str, ...]:
     """The landing folders that a ledger tells of; empty if it does not: those of before were made without."""
     newest = log.last_commit_of_ours(ledger)  # each one carries it on; not those of other programs
     return tuple((newest.ours or {}).get(KEY, ())) if newest is not None else ()
@@ -146,23 +146,23 @@ def _known_at(
         pc.equal(was["size"], files["size"]), pc.equal(was["modification_time"], files["modification_time"])
     )
     alike = pc.fill_null(pc.and_(alike, pc.not_equal(was["action"], "drop")), False)
-    asked = pa.array(paths.filter(alike).to_pylist(), pa.string())
-    if not len(asked):
+    candidates = pa.array(paths.filter(alike).to_pylist(), pa.string())
+    if not len(candidates):
         return ENTERED.empty_table()
-    told = file_status.read(at, name, ["path", "rows"], pc.field("path").isin(asked))
+    statuses = file_status.read(at, name, ["path", "rows"], pc.field("path").isin(candidates))
     # Of one that could not be read at all there is nothing that a second reading would double.
-    empty = pa.array(sorted({*failed} - {*told.filter(pc.field("rows") > 0)["path"].to_pylist()}), pa.string())
-    read = pc.is_in(paths, value_set=told["path"].combine_chunks())
+    empty = pa.array(sorted({*failed} - {*statuses.filter(pc.field("rows") > 0)["path"].to_pylist()}), pa.string())
+    read = pc.is_in(paths, value_set=statuses["path"].combine_chunks())
     read = pc.or_(read, pc.is_in(was["action"], value_set=pa.array(["skip", MOVED])))
     waits = pc.and_(alike, pc.invert(read))
     if pc.any(
         waits
     ).as_py():  # one that still waits is read there if it is there, and here if nobody will find it there
         read = pc.or_(read, pc.is_in(paths, value_set=_at(former)))
-    kept = pc.and_(pc.and_(alike, read), pc.invert(pc.is_in(paths, value_set=empty)))
+    selected = pc.and_(pc.and_(alike, read), pc.invert(pc.is_in(paths, value_set=empty)))
     entered = pa.table({"path": files["path"], "size": was["size"], "modification_time": was["modification_time"]})
     action = pc.if_else(pc.equal(was["action"], "skip"), "skip", MOVED)
-    return entered.append_column("action", action).filter(kept).cast(ENTERED)
+    return entered.append_column("action", action).filter(selected).cast(ENTERED)
 
 
 def _at(folder: str) -> pa.Array:

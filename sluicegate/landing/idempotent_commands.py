@@ -58,7 +58,7 @@ def begun(at: layout.Lake, table: str, name: str) -> Command:
     if ledger is None:
         return Command(name)
     app = _app_id(name, ledger)
-    last, ended = tables.mark(ledger, app), tables.mark(outcome, app)
+    last, ended = tables.txn_version(ledger, app), tables.txn_version(outcome, app)
     if last is None or (ended is not None and ended >= last):
         return Command(name)
     return Command(name, (*_earlier(ledger, last), last))
@@ -67,7 +67,7 @@ def begun(at: layout.Lake, table: str, name: str) -> Command:
 def ended(at: layout.Lake, table: str, name: str) -> None:
     """Notes that a command has ended: from now on the same one is another."""
     ledger, outcome = tables.delta_table(at.ledger(table)), tables.delta_table(at.outcome(table))
-    if ledger is None or outcome is None or (last := tables.mark(ledger, _app_id(name, ledger))) is None:
+    if ledger is None or outcome is None or (last := tables.txn_version(ledger, _app_id(name, ledger))) is None:
         return
     note = CommitProperties(app_transactions=[Transaction(_app_id(name, ledger), last)])
     outcome.create_write_transaction([], mode="append", schema=outcome.schema(), commit_properties=note)
@@ -107,5 +107,5 @@ def _taken_in(at: layout.Lake, table: str, ledger: DeltaTable) -> int:
     bronze = tables.delta_table(at.table("bronze", table))
     if bronze is None:
         return -1
-    mark = offsets.reach(bronze, offsets.app_id("bronze", table, ledger), offsets.lineage(bronze)).mark
-    return -1 if mark is None else mark
+    offset = offsets.committed_offset(bronze, offsets.app_id("bronze", table, ledger), offsets.lineage(bronze)).offset
+    return -1 if offset is None else offset

@@ -10,7 +10,7 @@ from deltalake.exceptions import CommitFailedError
 from sluicegate.lake import compaction, layout, tables
 from sluicegate.landing import folders as landing_folders
 from sluicegate.landing import ledger as landing_ledger
-from sluicegate.landing.discovery import Discovery, Look, discover
+from sluicegate.landing.discovery import Discovery, FileFinder, discover
 from sluicegate.storage.filesystems import FILES
 
 if TYPE_CHECKING:
@@ -21,14 +21,14 @@ if TYPE_CHECKING:
 ATTEMPTS = 20
 
 
-def enter(name: str, table: BronzeTable, at: layout.Lake, look: Look | None = None) -> Discovery:
+def enter(name: str, table: BronzeTable, at: layout.Lake, finder: FileFinder | None = None) -> Discovery:
     """Enters all newly landed files into the ledger, a commit a chunk, and returns what was found.
 
     Args:
         name: the bronze table's name.
         table: its definition.
         at: the lake that has its ledger.
-        look: how to find the files; by default ``discover``.
+        finder: how to find the files; by default ``discover``.
 
     Each commit is a compare-and-set on the version that the look was made at: of two runs at once one wins, and the
     other looks again, so no file is entered twice (delta-rs would let two appends both succeed). Before it the ledger's
@@ -41,15 +41,15 @@ def enter(name: str, table: BronzeTable, at: layout.Lake, look: Look | None = No
     uri = at.ledger(name)
     for attempt in range(ATTEMPTS):
         ledger = tables.delta_table(uri)  # before the look: of what it does not have yet, the commit would fail
-        found = (look or discover)(name, table, at)
+        found = (finder or discover)(name, table, at)
         first = ledger is None and not table.includeExistingFiles
         if not found.new.num_rows and not found.moved.num_rows and not first:
             return found
         try:
             if ledger is None:
                 ledger = landing_ledger._create(uri, _baseline(name, table, at), found.folders)
-                found = found if table.includeExistingFiles else (look or discover)(name, table, at)
-            folders = found.folders or landing_folders.told(ledger)
+                found = found if table.includeExistingFiles else (finder or discover)(name, table, at)
+            folders = found.folders or landing_folders.recorded_folders(ledger)
             compaction.put_together(ledger, "chunk", facts={landing_folders.KEY: folders} if folders else {})
             if found.moved.num_rows:
                 landing_ledger._append(ledger, found.moved, {}, None, folders)

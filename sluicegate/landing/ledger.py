@@ -74,15 +74,15 @@ def chunks(files: pa.Table, max_files: int, max_bytes: int | None) -> list[pa.Ta
 
     A chunk has at least one file; as in Auto Loader, ``max_bytes`` is soft: the file that passes it still belongs.
     """
-    cut, start, weight = [], 0, 0
+    batches, start, weight = [], 0, 0
     for index, size in enumerate(files["size"].to_pylist()):
         weight += size
         if index + 1 - start >= max_files or (max_bytes is not None and weight >= max_bytes):
-            cut.append(files.slice(start, index + 1 - start))
+            batches.append(files.slice(start, index + 1 - start))
             start, weight = index + 1, 0
     if start < files.num_rows:
-        cut.append(files.slice(start))
-    return cut
+        batches.append(files.slice(start))
+    return batches
 
 
 def _append(
@@ -100,9 +100,9 @@ def _append(
     number = ledger.version() + 1
     _faults.point("ledger.before_commit")
     said_of = {"copy": how, idempotent_commands.KEY: command.facts() if command else None, landing_folders.KEY: folders}
-    marked = [command.transaction(ledger, number)] if command else None
+    transactions = [command.transaction(ledger, number)] if command else None
     # With retries the chunk would be given another version.
-    properties = CommitProperties(max_commit_retries=0, custom_metadata=_said(said_of), app_transactions=marked)
+    properties = CommitProperties(max_commit_retries=0, custom_metadata=_said(said_of), app_transactions=transactions)
     tables.write(ledger, _stamped(files, number), mode="append", commit_properties=properties)
     _faults.point("ledger.after_commit")
     # Exactly our own commit, not the newest: if another run has entered files, the next compare-and-set must fail.

@@ -40,8 +40,8 @@ class Reload:
     files: tuple[str, ...] = ()
     pattern: str | None = None
 
-    def look(self, name: str, table: BronzeTable, at: layout.Lake) -> discovery.Discovery:
-        """Finds the files that are to be entered into the ledger (a ``landing.discovery.Look``).
+    def discover(self, name: str, table: BronzeTable, at: layout.Lake) -> discovery.Discovery:
+        """Finds the files that are to be entered into the ledger (a ``landing.discovery.FileFinder``).
 
         Raises:
             LandingMissing: the folder does not exist, or one of the files is neither there nor archived.
@@ -68,8 +68,8 @@ class Reload:
         """Files of the ledger that match, but cannot be read again; their rows stay."""
         return [path for path, file in self._chosen(name, table, at)[1].items() if file is None]
 
-    def _chosen(self, name: str, table: BronzeTable, at: layout.Lake) -> tuple[_Known, dict[str, Entry | None]]:
-        known = _Known.of(name, table, at)
+    def _chosen(self, name: str, table: BronzeTable, at: layout.Lake) -> tuple[_TableFiles, dict[str, Entry | None]]:
+        known = _TableFiles.of(name, table, at)
         chosen = known.all_now([path for path in known.paths if self._wants(path, known.relative(path))])
         _demand_named(self.files, {*chosen, *map(known.relative, chosen)}, name, table)
         return known, chosen
@@ -78,7 +78,7 @@ class Reload:
         named = not self.files or path in self.files or relative in self.files
         return named and (self.pattern is None or fnmatch.fnmatchcase(relative, self.pattern))
 
-    def _names(self, path: str, known: _Known) -> bool:
+    def _names(self, path: str, known: _TableFiles) -> bool:
         return bool({path, known.relative(path)} & set(self.files))
 
     def arguments(self, table: str) -> list[str]:
@@ -97,14 +97,14 @@ class Reset:
 
     drop_missing: bool = False
 
-    def look(self, name: str, table: BronzeTable, at: layout.Lake) -> discovery.Discovery:
-        """Finds the files that are to be entered into the ledger, as one chunk (a ``landing.discovery.Look``).
+    def discover(self, name: str, table: BronzeTable, at: layout.Lake) -> discovery.Discovery:
+        """Finds the files that are to be entered into the ledger, as one chunk (a ``landing.discovery.FileFinder``).
 
         Raises:
             LandingMissing: the folder does not exist.
             UserError: a file is still settling.
         """
-        known = _Known.of(name, table, at)
+        known = _TableFiles.of(name, table, at)
         there, missing = known.sorted_out()
         entered = [landing_ledger.to(landing_ledger.RESET, _table(there))]
         if self.drop_missing:
@@ -162,12 +162,12 @@ def preview(name: str, table: BronzeTable, at: layout.Lake) -> Preview:
         LandingMissing: the folder does not exist.
         UserError: there is nothing to reset yet, or a file is still settling.
     """
-    known = _Known.of(name, table, at)
+    known = _TableFiles.of(name, table, at)
     there, missing = known.sorted_out()
     lost = {file["path"] for file in missing}
     gave = pc.field("path").isin(pa.array(sorted(lost), pa.string()))
     gave &= pc.field("state").isin(["ingested", "archived", "failed"])
-    rows = pc.sum(file_status.fates(at, name).filter(gave)["rows"]).as_py() or 0
+    rows = pc.sum(file_status.statuses(at, name).filter(gave)["rows"]).as_py() or 0
     from_archive = sum(file["path"] not in known.landed for file in there if known.is_below(file["path"]))
     total = tables.rows(tables.delta_table(at.table("bronze", name)))
     size = sum(file["size"] for file in there)
@@ -175,7 +175,7 @@ def preview(name: str, table: BronzeTable, at: layout.Lake) -> Preview:
 
 
 @dataclass(frozen=True)
-class _Known:
+class _TableFiles:
     """The files of a bronze table, in landing and in the ledger."""
 
     name: str
@@ -186,7 +186,7 @@ class _Known:
     archived: dict[archive.Facts, Entry]
 
     @classmethod
-    def of(cls, name: str, table: BronzeTable, at: layout.Lake) -> _Known:
+    def of(cls, name: str, table: BronzeTable, at: layout.Lake) -> _TableFiles:
         ledger = tables.delta_table(at.ledger(name))
         if ledger is None:
             raise UserError(f"{name} has not read any file yet", hint="sluicegate run reads what has landed")

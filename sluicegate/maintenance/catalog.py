@@ -51,8 +51,8 @@ def due(pipeline: Pipeline, at: layout.Lake) -> bool:
     """Whether there is something that the catalog was not told yet."""
     try:
         fs, path = filesystems.opened(at.registered)
-        with fs.open(path, "rt", encoding="utf-8") as told:
-            return str(json.load(told)["sum"]) != _sum(pipeline, _there(pipeline, at))
+        with fs.open(path, "rt", encoding="utf-8") as file:
+            return str(json.load(file)["sum"]) != _sum(pipeline, _there(pipeline, at))
     except (FileNotFoundError, ValueError, KeyError):
         return True
 
@@ -125,8 +125,8 @@ def register(spark: SparkSession, pipeline: Pipeline, at: layout.Lake) -> list[s
     fs, path = filesystems.opened(at.registered)
     if filesystems.has_folders(at.registered):
         fs.makedirs(path.rpartition("/")[0], exist_ok=True)
-    with fs.open(path, "wt", encoding="utf-8") as told:
-        json.dump({"sum": _sum(pipeline, there), "tables": sorted(there)}, told)
+    with fs.open(path, "wt", encoding="utf-8") as file:
+        json.dump({"sum": _sum(pipeline, there), "tables": sorted(there)}, file)
     return entered
 
 

@@ -95,7 +95,7 @@ def retention(pipeline: Pipeline) -> timedelta:
     return pipeline.maintenance.keeps if pipeline.maintenance else RETENTION
 
 
-def look(pipeline: Pipeline, at: layout.Lake, keeps: timedelta | None = None) -> list[Table]:
+def maintainable(pipeline: Pipeline, at: layout.Lake, keeps: timedelta | None = None) -> list[Table]:
     """The tables of a pipeline that can be maintained.
 
     Args:

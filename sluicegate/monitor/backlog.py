@@ -141,12 +141,12 @@ def _records(flow: Flow, now: Progress) -> int:
     return sum(commit.rows_written or 0 for commit in found if commit.version > now.since)
 
 
-def _entered(name: str, mark: int, at: layout.Lake) -> int:
+def _entered(name: str, offset: int, at: layout.Lake) -> int:
     """Files of chunks that bronze has not passed."""
     ledger = tables.delta_table(at.ledger(name))
     if ledger is None:
         return 0
-    entries = tables.above(ledger, "chunk", mark).to_table(["action"])
+    entries = tables.above(ledger, "chunk", offset).to_table(["action"])
     return int(
         pc.sum(pc.invert(pc.is_in(entries["action"], pa.array([landing_ledger.SKIP, moved_files.MOVED])))).as_py() or 0
     )

@@ -23,10 +23,10 @@ if TYPE_CHECKING:
     from sluicegate.definition import GoldTable, Pipeline
     from sluicegate.monitor.plan import Pending
     from sluicegate.sql.refresh.group_by import Grouped
-    from sluicegate.sql.refresh.strategy import Upkeep
+    from sluicegate.sql.refresh.strategy import RefreshStrategy
 
 # Changes of so many bytes are read to count the groups that they touch; it takes a second or so.
-LOOKED_AT = 32_000_000
+BYTES_COUNTED = 32_000_000
 
 
 @dataclass(frozen=True)
@@ -81,20 +81,20 @@ def touched(table: GoldTable, flow: Flow, now: Progress) -> Touched:
     """What a run would do for a gold table that is not up to date."""
     news = commit_stats.between(flow.source, now.since, now.until) if now.since >= 0 else None
     rows = None if news is None else news.rows
-    source, upkeep = lake_tables.delta_table(flow.source, now.until), flow.upkeep
+    source, strategy = lake_tables.delta_table(flow.source, now.until), flow.refresh_strategy
     if (
         now.kind == "whole"
-        or upkeep is None
-        or upkeep.way == "whole"
-        or upkeep.grouped is None
+        or strategy is None
+        or strategy.kind == "whole"
+        or strategy.grouped is None
         or news is None
         or source is None
     ):
         return Touched(rows, *_all(flow, now))
     if flow.inputs:  # a row of one table may meet many of another, in any number of groups
         return Touched(rows, *_all(flow, now), "at most, as it joins them")
-    why = _why_all(table, upkeep, news, lake_tables.rows(source))
-    groups, exact = _groups(upkeep.grouped, source, now, news, flow.target)
+    why = _why_all(table, strategy, news, lake_tables.rows(source))
+    groups, exact = _groups(strategy.grouped, source, now, news, flow.target)
     if why:
         return Touched(rows, *_all(flow, now), why, groups, exact)
     return Touched(rows, news.changed, (), "", groups, exact)
@@ -105,13 +105,13 @@ def _all(flow: Flow, now: Progress) -> tuple[int, tuple[str, ...]]:
     return sum(commit_stats.size(uri, version) for uri, version in tables.items()), tuple(map(name_of, tables))
 
 
-def _why_all(table: GoldTable, upkeep: Upkeep, news: commit_stats.Volume, there: int) -> str:
+def _why_all(table: GoldTable, strategy: RefreshStrategy, news: commit_stats.Volume, there: int) -> str:
     """Why a run reads all of the source although its changes are known; empty if it does not."""
     if there <= thresholds.SMALL and table.refresh != "incremental":
         return "it is small"
     if news.rows + news.updated > max(thresholds.FEW, thresholds.MUCH * there):
         return "much of it changed"
-    return "for the rows of the groups" if upkeep.way == "groups" else ""
+    return "for the rows of the groups" if strategy.kind == "groups" else ""
 
 
 def _groups(
@@ -121,7 +121,7 @@ def _groups(
     if grouped.one_row:
         return 1, True
     columns = _columns(grouped, source)
-    if columns is not None and news.changed <= LOOKED_AT:
+    if columns is not None and news.changed <= BYTES_COUNTED:
         found = _counted(source.table_uri, columns, now)
         if found is not None:
             return found, not grouped.where

@@ -85,8 +85,8 @@ def newest_rows(at: layout.Lake, table: str | None, count: int) -> pa.Table:
     log = tables.delta_table(at.events)
     if log is None:
         return EVENTS.empty_table()
-    asked = None if table is None else pc.field("table") == table
-    rows = tables.dataset(log).to_table(filter=asked)
+    of_table = None if table is None else pc.field("table") == table
+    rows = tables.dataset(log).to_table(filter=of_table)
     order = pc.sort_indices(rows, [("time", "ascending"), ("table", "ascending"), ("version", "ascending")])
     return rows.take(order.slice(max(rows.num_rows - count, 0)))
 

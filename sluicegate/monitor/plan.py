@@ -149,8 +149,8 @@ def versions_(count: int) -> str:
 
 def _left(failed: Mapping[str, bool], new: pa.Table) -> int:
     """How many failed files the next run does not try again: they are as they were, or not there."""
-    again = set(new["path"].to_pylist()) if failed else set()
-    return len(failed.keys() - again)
+    retried = set(new["path"].to_pylist()) if failed else set()
+    return len(failed.keys() - retried)
 
 
 def pending(pipeline: Pipeline, settings: Settings) -> Pending:

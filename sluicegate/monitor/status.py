@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from sluicegate.definition import BronzeTable, Pipeline
     from sluicegate.settings import Settings
 
-# Of a file: what ``landing.file_status.fates`` says of those in the ledger, and ``files`` of the others.
+# Of a file: what ``landing.file_status.statuses`` says of those in the ledger, and ``files`` of the others.
 STATES = ("waiting", "settling", "changed", "ingested", "archived", "failed", "replaced", "dropped", "skipped", "moved",
           "refused")  # fmt: skip
 
@@ -75,8 +75,8 @@ def status(pipeline: Pipeline, settings: Settings) -> Status:
     for work in waiting.tables:
         table = lake_tables.delta_table(at.table(work.layer, work.table))
         last = log.last_commit_of_ours(table)
-        beside = [at.quarantine(work.table), at.set_aside(work.table)] if work.layer == "silver" else []
-        quarantined, aside = [lake_tables.rows(lake_tables.delta_table(uri)) for uri in beside] or [0, 0]
+        side_tables = [at.quarantine(work.table), at.set_aside(work.table)] if work.layer == "silver" else []
+        quarantined, aside = [lake_tables.rows(lake_tables.delta_table(uri)) for uri in side_tables] or [0, 0]
         state = work.progress.why if work.progress.kind == "blocked" else "behind" if work.waits else "up to date"
         tables.append(
             TableStatus(
@@ -98,7 +98,7 @@ def files(
     """The ledger of a bronze table with what became of each file, and the files that wait, oldest first.
 
     Each entry has path, size, modification_time, chunk, discovered, rows, corrupt, rescued, error, version and ingested
-    of the commit, and state: that of ``landing.file_status.fates``, and for files that are not in the ledger
+    of the commit, and state: that of ``landing.file_status.statuses``, and for files that are not in the ledger
     ``settling``, ``waiting``, ``changed`` (since it was read) or ``refused``: passed over, for the reason in ``error``
     (a link that leads out of the folder, what cannot be looked at). Of a table that reads a Delta table there is an
     entry for each run's versions, see ``monitor.verify_delta_source.entries``.
@@ -126,7 +126,7 @@ def files_table(
     """What ``files`` tells, as a table of Arrow."""
     if _demand(name, pipeline, states).of_files:
         return _of_files(name, pipeline, settings, states, newest)
-    return pa.Table.from_pylist(_of_delta(name, pipeline, settings, states, newest), file_status.FATES)
+    return pa.Table.from_pylist(_of_delta(name, pipeline, settings, states, newest), file_status.STATUSES)
 
 
 def _demand(name: str, pipeline: Pipeline, states: Sequence[str]) -> BronzeTable:
@@ -149,7 +149,7 @@ def _of_delta(
 def _of_files(name: str, pipeline: Pipeline, settings: Settings, states: Sequence[str], newest: int | None) -> pa.Table:
     at = layout.Lake(settings.lake, pipeline.name)
     found = discovery.discover(name, pipeline.bronze[name], at)
-    parts = [file_status.fates(at, name)]
+    parts = [file_status.statuses(at, name)]
     for state, table in (("changed", found.changed), ("waiting", found.new), ("settling", found.settling)):
         parts.append(table.append_column("state", pa.repeat(pa.scalar(state), table.num_rows)))
     refused = [{"path": path, "state": "refused", "error": why} for path, why in found.refused.items()]

@@ -111,10 +111,10 @@ class Registration:
         """Writes what has become of the run (fields of ``Stream``), unless somebody has taken its file away."""
         with self._writing:
             self._stream = replace(self._stream, **facts)
-        if not self.stop_asked():
+        if not self.stop_requested():
             self._write()
 
-    def stop_asked(self) -> bool:
+    def stop_requested(self) -> bool:
         """Whether somebody wants the run to stop."""
         with suppress(OSError):  # a store out of reach for a moment has asked for nothing
             there = _names(self._at)

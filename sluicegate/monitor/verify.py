@@ -45,9 +45,9 @@ def findings(pipeline: Pipeline, settings: Settings, limit: int | None = None) -
         if bronze.of_files:
             found += _of_files(at, name, limit)
         else:
-            anew = f"sluicegate run {pipeline.name} --full-refresh {name}"
+            refresh = f"sluicegate run {pipeline.name} --full-refresh {name}"
             wrong = verify_delta_source.verify(at, name, bronze.path)
-            found += [Finding("wrong", name, one.removeprefix(f"{name}: "), anew) for one in wrong]
+            found += [Finding("wrong", name, one.removeprefix(f"{name}: "), refresh) for one in wrong]
     for name, table in pipeline.silver.items():
         source = table.stream
         layer = "bronze" if source in pipeline.bronze else "silver"
@@ -61,14 +61,16 @@ def _of_files(at: layout.Lake, name: str, limit: int | None) -> Iterator[Finding
     ledger, bronze = tables.delta_table(at.ledger(name)), tables.delta_table(at.table("bronze", name))
     if ledger is None:
         return
-    again = f"sluicegate reset {at.pipeline} {name}"
+    reset = f"sluicegate reset {at.pipeline} {name}"
     if bronze is None:
         if gone := tables.rows(tables.delta_table(at.outcome(name))):
             what = f"the table is gone, into which {gone:,} files were read; a run reads them again"
             yield Finding("wrong", name, what, f"sluicegate run {at.pipeline}")
         return
-    mark = offsets.reach(bronze, offsets.app_id("bronze", name, ledger), offsets.lineage(bronze)).mark or 0
-    passed = [entry for entry in file_status.fates(at, name).to_pylist() if entry["chunk"] <= mark]
+    offset = (
+        offsets.committed_offset(bronze, offsets.app_id("bronze", name, ledger), offsets.lineage(bronze)).offset or 0
+    )
+    passed = [entry for entry in file_status.statuses(at, name).to_pylist() if entry["chunk"] <= offset]
     if untold := file_status.untold(at, name):
         count = sum(entry["chunk"] in untold for entry in passed)
         what = f"what became of {files(count)} is not on record yet, as a run ended right behind its commit"
@@ -76,7 +78,7 @@ def _of_files(at: layout.Lake, name: str, limit: int | None) -> Iterator[Finding
     if limit is not None and (there := tables.rows(bronze)) > limit:
         gave = sum(_gave(entry) or 0 for entry in passed)
         if gave != there and not untold:
-            yield Finding("wrong", name, f"its files gave {gave:,} rows, and {there:,} are in the table", again)
+            yield Finding("wrong", name, f"its files gave {gave:,} rows, and {there:,} are in the table", reset)
         return
     said = file_status.manifests(bronze, ledger, name)
     moved = {entry["path"] for entry in passed if entry["state"] == "moved"}
@@ -104,30 +106,30 @@ def _each_file(
         untold: chunks of which it is not on record yet what became of their files.
         known_as: by which names files of a former landing folder are known now.
     """
-    again = f"sluicegate reset {at.pipeline} {name}"
+    reset = f"sluicegate reset {at.pipeline} {name}"
     rows = tables.dataset(bronze).to_table(["_chunk", "_pos", "source_file"])
     identities = rows.group_by(["_chunk", "_pos"]).aggregate([([], "count_all")])
     if identities.num_rows != rows.num_rows:
         what = f"{rows.num_rows - identities.num_rows:,} records have the identity of another"
-        yield Finding("wrong", name, what, again)
+        yield Finding("wrong", name, what, reset)
     found = {
         (group["_chunk"], layout.canonical(group["source_file"] or "")): group["count_all"]
         for group in rows.group_by(["_chunk", "source_file"]).aggregate([([], "count_all")]).to_pylist()
     }
     for entry in passed:
-        there, told = found.pop((entry["chunk"], entry["path"]), 0), _gave(entry)
-        if told is None and entry["chunk"] in untold:
-            told = said.get((entry["chunk"], entry["path"]), there)  # what the next run puts on record
+        there, recorded = found.pop((entry["chunk"], entry["path"]), 0), _gave(entry)
+        if recorded is None and entry["chunk"] in untold:
+            recorded = said.get((entry["chunk"], entry["path"]), there)  # what the next run puts on record
         reload = f"sluicegate reload {at.pipeline} {name} --files {quote(known_as.get(entry['path'], entry['path']))}"
-        if told is None:
+        if recorded is None:
             yield Finding("wrong", name, f"nothing is known of what became of {entry['path']}", reload)
         elif entry["state"] in ("ingested", "archived") and said.get((entry["chunk"], entry["path"]), there) != there:
             has = said[entry["chunk"], entry["path"]]
             yield Finding("wrong", name, f"{entry['path']} has {has:,} records, and {there:,} are in the table", reload)
-        elif told != there:
-            yield Finding("wrong", name, f"{entry['path']} gave {told} rows, and {there} are in the table", reload)
+        elif recorded != there:
+            yield Finding("wrong", name, f"{entry['path']} gave {recorded} rows, and {there} are in the table", reload)
     for _, path in found:
-        yield Finding("wrong", name, f"rows of {path} are in the table, but not the file in the ledger", again)
+        yield Finding("wrong", name, f"rows of {path} are in the table, but not the file in the ledger", reset)
 
 
 def _gave(entry: Mapping[str, Any]) -> int | None:
@@ -139,15 +141,15 @@ def _of_records(at: layout.Lake, name: str, source_uri: str, limit: int | None) 
     target, source = tables.delta_table(at.table("silver", name)), tables.delta_table(source_uri)
     if target is None or source is None:
         return
-    anew = f"sluicegate run {at.pipeline} --full-refresh {name}"
-    mark = tables.mark(target, offsets.app_id("silver", name, source))
-    asked, places = tables.table_at(source_uri, version=mark), [target, *_beside(at, name)]
-    if limit is not None and (read := tables.rows(asked)) > limit:
+    refresh = f"sluicegate run {at.pipeline} --full-refresh {name}"
+    offset = tables.txn_version(target, offsets.app_id("silver", name, source))
+    source_then, places = tables.table_at(source_uri, version=offset), [target, *_side_tables(at, name)]
+    if limit is not None and (read := tables.rows(source_then)) > limit:
         there = sum(tables.rows(place) for place in places)
         if read != there:
-            yield Finding("wrong", name, f"{read:,} records were read, and {there:,} are in its tables", anew)
+            yield Finding("wrong", name, f"{read:,} records were read, and {there:,} are in its tables", refresh)
         return
-    came = _identities(asked)
+    came = _identities(source_then)
     went = pa.concat_tables([_identities(place) for place in places])
     twice = went.group_by(NO_IDS.names).aggregate([([], "count_all")]).filter(pc.field("count_all") > 1)
     lost = came.join(went, keys=NO_IDS.names, join_type="left anti")
@@ -158,10 +160,10 @@ def _of_records(at: layout.Lake, name: str, source_uri: str, limit: int | None) 
         (strange, "records have no source"),
     ):
         if records.num_rows:
-            yield Finding("wrong", name, f"{records.num_rows:,} {what}, such as {_named(records)}", anew)
+            yield Finding("wrong", name, f"{records.num_rows:,} {what}, such as {_named(records)}", refresh)
 
 
-def _beside(at: layout.Lake, name: str) -> list[DeltaTable | None]:
+def _side_tables(at: layout.Lake, name: str) -> list[DeltaTable | None]:
     return [tables.delta_table(at.quarantine(name)), tables.delta_table(at.set_aside(name))]
 
 

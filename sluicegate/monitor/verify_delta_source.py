@@ -60,8 +60,8 @@ def verify(at: layout.Lake, name: str, path: str) -> list[str]:
         why = str(error).splitlines()[0]
         return [*problems, f"{name}: the rows of {path} in version {version} cannot be counted without Spark: {why}"]
     if had != identities.num_rows:
-        at_mark = f"{path} had {had:,} rows in version {version}"
-        problems.append(f"{name}: {at_mark}, and the table has {identities.num_rows:,}")
+        at_offset = f"{path} had {had:,} rows in version {version}"
+        problems.append(f"{name}: {at_offset}, and the table has {identities.num_rows:,}")
     return problems
 
 

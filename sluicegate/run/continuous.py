@@ -72,12 +72,12 @@ def start(
     if layer is not None and layer not in layout.LAYERS:
         raise PipelineMissing(f"there is no layer {layer}", hint=f"the layers are {', '.join(layout.LAYERS)}")
     at, identity = layout.Lake(settings.lake, pipeline.name), streams.new_id()
-    asked: list[int] = []
+    signals: list[int] = []
 
     def on_signal(number: int, _frame: FrameType | None) -> None:
-        if asked:
+        if signals:
             raise KeyboardInterrupt
-        asked.append(number)
+        signals.append(number)
         streams.ask_to_stop(at, identity)
         tell("stopping after the current batch; once more stops at once, and loses nothing either")
 

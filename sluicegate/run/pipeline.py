@@ -107,7 +107,7 @@ def _demand_up_to_date(
 
 
 def refresh(
-    pipeline: Pipeline, settings: Settings, layer: str | None, tell: Callable[[str], None], asked: Request
+    pipeline: Pipeline, settings: Settings, layer: str | None, tell: Callable[[str], None], request: Request
 ) -> list[RunReport]:
     """Makes tables again whole, and brings gold up to them.
 
@@ -116,7 +116,7 @@ def refresh(
         settings: where things are.
         layer: must be None, as the tables say which layers are to be run.
         tell: takes each line for people.
-        asked: which tables.
+        request: which tables.
 
     Raises:
         UserError: a layer is given besides, or a table is made of files.
@@ -124,7 +124,7 @@ def refresh(
     """
     if layer is not None:
         raise UserError("a full refresh of tables says itself which layers are run", hint="leave out --layer")
-    for name in asked.tables:
+    for name in request.tables:
         if name in pipeline.bronze and pipeline.bronze[name].of_files:
             raise UserError(
                 f"{name} is made of files", hint=f"sluicegate reset {pipeline.name} {name} reads them again"
@@ -132,8 +132,8 @@ def refresh(
     at = layout.Lake(settings.lake, pipeline.name)
     reports: list[RunReport] = []
     for one in LAYERS:
-        if asked.names(pipeline, one):
-            reports.append(submit.submit(one, pipeline.name, settings, submit.RUN_INFO, tell, asked.arguments(one)))
+        if request.names(pipeline, one):
+            reports.append(submit.submit(one, pipeline.name, settings, submit.RUN_INFO, tell, request.arguments(one)))
         # What is made of these tables follows, also in their own layer.
         if (
             reports
@@ -195,8 +195,8 @@ def _next(pipeline: Pipeline, reports: list[RunReport]) -> list[str]:
     lines = []
     quarantined = [table for report in reports for table in report.tables if table.quarantined]
     for table in quarantined[:1]:
-        asked = f"SELECT * FROM {pipeline.name}.{table.table}_quarantine"
-        lines.append(f'next: sluicegate sql "{asked}" shows what was quarantined and why')
+        query = f"SELECT * FROM {pipeline.name}.{table.table}_quarantine"
+        lines.append(f'next: sluicegate sql "{query}" shows what was quarantined and why')
     for name in list(pipeline.gold)[:1]:
         lines.append(f'next: sluicegate sql "SELECT * FROM {pipeline.name}.{name} LIMIT 10"')
     return lines

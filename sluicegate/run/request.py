@@ -79,9 +79,9 @@ class Request:
             case "incremental" if not (since or until):
                 return cls("incremental", None, tuple(tables), max_files)
             case "interval" if since and until:
-                asked = cls("interval", Interval.parse(since, until), tuple(tables), max_files)
-                asked._demand_event_time(pipeline)
-                return asked
+                request = cls("interval", Interval.parse(since, until), tuple(tables), max_files)
+                request._demand_event_time(pipeline)
+                return request
             case "full-refresh":
                 return cls._full(since or until, tuple(tables), max_files)
             case "incremental" | "interval":
@@ -129,10 +129,10 @@ class Request:
         return given
 
     @property
-    def look(self) -> discovery.Look | None:
+    def finder(self) -> discovery.FileFinder | None:
         """How bronze is to find its files; None for the usual way."""
         if self.mode == "full-refresh":
-            return _all_again
+            return _reset_all
         return None if self.max_files is None else partial(_at_most, self.max_files)
 
     def __str__(self) -> str:
@@ -157,17 +157,17 @@ def _entered(name: str, at: layout.Lake) -> int:
     if ledger is None:
         return 0
     app_id = offsets.app_id("bronze", name, ledger)
-    mark = offsets.reach(bronze, app_id, offsets.lineage(bronze)).mark if bronze is not None else None
-    waits = (pc.field("chunk") > (0 if mark is None else mark)) & ~pc.field("action").isin(
+    offset = offsets.committed_offset(bronze, app_id, offsets.lineage(bronze)).offset if bronze is not None else None
+    waits = (pc.field("chunk") > (0 if offset is None else offset)) & ~pc.field("action").isin(
         [landing_ledger.SKIP, moved_files.MOVED]
     )
     return int(lake_tables.dataset(ledger).to_table(["chunk", "action"]).filter(waits).num_rows)
 
 
-def _all_again(name: str, table: BronzeTable, at: layout.Lake) -> discovery.Discovery:
+def _reset_all(name: str, table: BronzeTable, at: layout.Lake) -> discovery.Discovery:
     """All files, to make the table anew of them; the rows of files that are gone stay."""
     from sluicegate.landing.reread import Reset
 
     if lake_tables.delta_table(at.ledger(name)) is None:
         return discovery.discover(name, table, at)
-    return Reset().look(name, table, at)
+    return Reset().discover(name, table, at)

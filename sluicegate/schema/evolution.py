@@ -47,16 +47,16 @@ class Column:
         read: the type that it is read with.
         name: the column that it becomes; None: all its values are rescued.
         type: type of that column.
-        way: ``native``: as it is read; ``cast``: its text is cast; ``json``: its text is parsed as JSON, and rescued
-            as well; ``exact_json``: rescued only where it does not fit; ``convert``: a value that has a type is cast;
-            ``reshape``: a nested value is put into another nested type.
+        conversion: ``native``: as it is read; ``cast``: its text is cast; ``json``: its text is parsed as JSON, and
+            rescued as well; ``exact_json``: rescued only where it does not fit; ``convert``: a value that has a type is
+            cast; ``reshape``: a nested value is put into another nested type.
     """
 
     field: str
     read: DataType
     name: str | None
     type: DataType
-    way: Literal["native", "cast", "json", "exact_json", "convert", "reshape"] = "native"
+    conversion: Literal["native", "cast", "json", "exact_json", "convert", "reshape"] = "native"
 
 
 @dataclass(frozen=True)

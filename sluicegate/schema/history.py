@@ -34,7 +34,7 @@ def keep(at: layout.Lake, name: str) -> None:
     table = tables.delta_table(at.table("bronze", name))
     if table is None:
         return
-    last = next(iter(_kept(at, name, table)[-1:]), None)
+    last = next(iter(_recorded(at, name, table)[-1:]), None)
     if last is None or json.loads(last["columns"]) != _columns(table):
         found = _changes(table, last)
         if found:
@@ -50,13 +50,13 @@ def versions(at: layout.Lake, name: str) -> list[dict[str, Any]]:
     table = tables.delta_table(at.table("bronze", name))
     if table is None:
         return []
-    kept = _kept(at, name, table)
-    found = kept + _changes(table, kept[-1] if kept else None)
+    recorded = _recorded(at, name, table)
+    found = recorded + _changes(table, recorded[-1] if recorded else None)
     facts = ("version", "since", "columns", "changes")
     return [{name: json.loads(row[name]) if name == "columns" else row[name] for name in facts} for row in found]
 
 
-def _kept(at: layout.Lake, name: str, table: DeltaTable) -> list[dict[str, Any]]:
+def _recorded(at: layout.Lake, name: str, table: DeltaTable) -> list[dict[str, Any]]:
     log = tables.delta_table(at.schemas(name))
     if log is None:
         return []
@@ -68,7 +68,7 @@ def _kept(at: layout.Lake, name: str, table: DeltaTable) -> list[dict[str, Any]]
 
 def _changes(table: DeltaTable, last: dict[str, Any] | None) -> list[dict[str, Any]]:
     """The versions after the last one that is kept with other columns than the version before."""
-    kept = json.loads(last["columns"]) if last else None
+    latest = json.loads(last["columns"]) if last else None
     later: list[tuple[lake_log.Commit, dict[str, str]]] = []
     # From the newest back to where the columns were those that are kept: most versions have the same ones.
     for commit in lake_log.commits(table, table.version() - (last["version"] if last else -1)):
@@ -76,10 +76,10 @@ def _changes(table: DeltaTable, last: dict[str, Any] | None) -> list[dict[str, A
             columns = _columns(tables.table_at(table.table_uri, version=commit.version))
         except DeltaError:  # its log was cleaned away
             break
-        if columns == kept:
+        if columns == latest:
             break
         later.append((commit, columns))
-    before, found = kept, []
+    before, found = latest, []
     for commit, columns in reversed(later):
         if columns != before:
             since = datetime.fromtimestamp(commit.timestamp / 1000, UTC)

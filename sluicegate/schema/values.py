@@ -53,7 +53,7 @@ class Value:
         """The value as the column's type; NULL where it does not fit, or would become one that was never said."""
         from pyspark.sql import functions as F
 
-        match self.column.way:
+        match self.column.conversion:
             case "native":
                 return self.raw
             case "convert":
@@ -96,11 +96,11 @@ class Value:
         from pyspark.sql import functions as F
 
         there = self.raw.isNotNull()
-        match self.column.way if self.column.name else "none":
+        match self.column.conversion if self.column.name else "none":
             case "native":
                 return None
             case "cast":
-                return there & (self.typed.isNull() | self._cut)
+                return there & (self.typed.isNull() | self._truncated)
             case "exact_json":
                 return there & (self.typed.isNull() | self._parsed(self._wrapped)[MISFIT].isNotNull())
             case "convert":  # a number may come out rounded, too
@@ -111,7 +111,7 @@ class Value:
         return there
 
     @property
-    def _cut(self) -> Expression:
+    def _truncated(self) -> Expression:
         """Whether the cast has left out a part of the value: digits of a number or of a second, or the time of a day.
 
         Behind its point a FLOAT or DOUBLE has as many digits as it holds: what it rounds there was measured. A whole
@@ -169,9 +169,9 @@ def rescued(values: Sequence[Value], about: Expression) -> Expression:
     if not lost:
         return F.lit(None).cast("string")
     fields = ["" if value.column.field == UNNAMED else value.column.field for value, _ in lost]
-    kept = [F.when(fails, value.raw).alias(field) for field, (value, fails) in zip(fields, lost, strict=True)]
+    raw_values = [F.when(fails, value.raw).alias(field) for field, (value, fails) in zip(fields, lost, strict=True)]
     any_fails = reduce(lambda a, b: a | b, [fails for _, fails in lost])
-    return F.when(any_fails, F.to_json(F.struct(*kept, about["file_path"].alias("_file_path")), MICROSECONDS))
+    return F.when(any_fails, F.to_json(F.struct(*raw_values, about["file_path"].alias("_file_path")), MICROSECONDS))
 
 
 def from_path(name: str, about: Expression) -> Expression:

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 FLAG = "_conform_"
 
 
-def conform(
+def cast_to_declared(
     frame: DataFrame, declared: Mapping[str, str] | None, known: Sequence[str] | None, evolution: str, table: str
 ) -> tuple[DataFrame, dict[str, str]]:
     """Gives a transform's rows the declared columns, and says of each value whether it fits.
@@ -58,13 +58,13 @@ def conform(
     from pyspark.sql import functions as F
 
     names = {name.lower(): name for name in frame.columns if not name.startswith("_")}
-    kept = [F.col(quoted(name)) for name in _undeclared(names, declared, known, evolution, table)]
+    undeclared = [F.col(quoted(name)) for name in _undeclared(names, declared, known, evolution, table)]
     fitted = [_fitted(frame, names, name, text, table) for name, text in (declared or {}).items()]
     hidden = [F.col(quoted(name)) for name in frame.columns if name.startswith("_")]
-    told = {f"{FLAG}{n}": one for n, one in enumerate(one for one in fitted if one.lost is not None)}
-    flags = [F.coalesce(one.lost, F.lit(False)).alias(flag) for flag, one in told.items() if one.lost is not None]
+    flagged = {f"{FLAG}{n}": one for n, one in enumerate(one for one in fitted if one.lost is not None)}
+    flags = [F.coalesce(one.lost, F.lit(False)).alias(flag) for flag, one in flagged.items() if one.lost is not None]
     typed = [one.value.alias(one.name) for one in fitted]
-    return frame.select(*typed, *kept, *hidden, *flags), {flag: one.text for flag, one in told.items()}
+    return frame.select(*typed, *undeclared, *hidden, *flags), {flag: one.text for flag, one in flagged.items()}
 
 
 def _undeclared(
@@ -183,8 +183,8 @@ def _map(raw: Expression, source: MapType, kind: MapType) -> _Fitted:
 def _any(flags: Sequence[Expression | None]) -> Expression:
     from pyspark.sql import functions as F
 
-    told = [F.coalesce(flag, F.lit(False)) for flag in flags if flag is not None]
-    return reduce(lambda a, b: a | b, told) if told else F.lit(False)
+    losses = [F.coalesce(flag, F.lit(False)) for flag in flags if flag is not None]
+    return reduce(lambda a, b: a | b, losses) if losses else F.lit(False)
 
 
 def _atomic(raw: Expression, source: DataType, kind: DataType) -> _Fitted:
@@ -204,8 +204,8 @@ def _atomic(raw: Expression, source: DataType, kind: DataType) -> _Fitted:
     counted = isinstance(source, numbers) and isinstance(kind, numbers) and not isinstance(kind, FloatType)
     dated = isinstance(source, (TimestampType, TimestampNTZType)) and isinstance(kind, DateType)
     if isinstance(source, StringType) or counted or dated:
-        way = Value(Column("", source, "value", kind, "convert" if counted or dated else "cast"), raw, {})
-        return _Fitted(way.typed, way.lost)
+        fitted = Value(Column("", source, "value", kind, "convert" if counted or dated else "cast"), raw, {})
+        return _Fitted(fitted.typed, fitted.lost)
     value = raw.try_cast(kind)
     lost = raw.isNotNull() & value.isNull()
     if isinstance(source, VariantType):

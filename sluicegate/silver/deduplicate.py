@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from pyspark.sql import Window
 from pyspark.sql import functions as F
 
-from sluicegate.silver.expectations import FATE
+from sluicegate.silver.expectations import DISPOSITION
 from sluicegate.sql.identifiers import quoted
 
 if TYPE_CHECKING:
@@ -41,11 +41,11 @@ class Keyed:
     keys: tuple[str, ...]
     sequenced: bool
 
-    def settle(self, judged: DataFrame, held: DataFrame | None) -> DataFrame:
+    def settle(self, evaluated: DataFrame, held: DataFrame | None) -> DataFrame:
         """Turns the fate of good rows that lose against another record into ``duplicate``.
 
         Args:
-            judged: rows with ``_fate``, the columns of ``ARRIVAL`` and, when sequenced, ``_sequence``.
+            evaluated: rows with ``_fate``, the columns of ``ARRIVAL`` and, when sequenced, ``_sequence``.
             held: the table's rows, which arrived before; None when there are none.
 
         Returns:
@@ -53,16 +53,18 @@ class Keyed:
         """
         nothing = {name: F.lit(None).cast("bigint") for name in REPLACED}
         if not self.keys:
-            return judged.withColumns(nothing)
-        rank = F.row_number().over(Window.partitionBy(FATE, *self._columns(self.keys)).orderBy(*self._order()))
-        ranked = judged.withColumn("_rank", rank)
+            return evaluated.withColumns(nothing)
+        rank = F.row_number().over(Window.partitionBy(DISPOSITION, *self._columns(self.keys)).orderBy(*self._order()))
+        ranked = evaluated.withColumn("_rank", rank)
         beaten = F.col("_rank") > 1
         if held is None:
             ranked = ranked.withColumns(nothing)
         else:
             ranked = ranked.join(self._holders(held), [*self.keys], "left")
             beaten = beaten | self._holder_wins()
-        settled = ranked.withColumn(FATE, F.when((F.col(FATE) == "good") & beaten, "duplicate").otherwise(F.col(FATE)))
+        settled = ranked.withColumn(
+            DISPOSITION, F.when((F.col(DISPOSITION) == "good") & beaten, "duplicate").otherwise(F.col(DISPOSITION))
+        )
         return settled.drop("_rank", "_held_sequence")
 
     def _order(self) -> list[Column]:

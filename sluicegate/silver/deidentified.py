@@ -19,7 +19,7 @@ from sluicegate.schema.columns import IDENTITY, RECORD, data_columns
 from sluicegate.silver import layer as silver_layer
 from sluicegate.silver import pseudonyms
 from sluicegate.silver.deduplicate import SEQUENCE
-from sluicegate.silver.evaluate import Judge
+from sluicegate.silver.evaluate import RowEvaluator
 from sluicegate.sql.identifiers import quoted
 
 if TYPE_CHECKING:
@@ -52,7 +52,7 @@ def apply(batch: Batch, name: str, table: SilverTable, at: Lake) -> None:
     silver_layer.put(_Deidentifying(batch, name, SilverTable.model_construct(), table.deidentified or {}), at)
 
 
-class _Deidentifying(Judge):
+class _Deidentifying(RowEvaluator):
     """Gives each row of a silver table its de-identified row: no rules, no keys, the same identity."""
 
     def __init__(self, batch: Batch, name: str, table: SilverTable, treatments: dict[str, Treatment]) -> None:

@@ -17,9 +17,9 @@ from sluicegate.lake import log
 from sluicegate.lake import tables as lake_tables
 from sluicegate.schema.columns import IDENTITY, PROVENANCE, RECORD, data_columns
 from sluicegate.schema.values import MICROSECONDS
-from sluicegate.silver.declared_columns import conform
+from sluicegate.silver.declared_columns import cast_to_declared
 from sluicegate.silver.deduplicate import ARRIVAL, SEQUENCE, Keyed
-from sluicegate.silver.expectations import BROKEN, FATE, Rules, unique
+from sluicegate.silver.expectations import BROKEN, DISPOSITION, Rules, unique
 from sluicegate.silver.scd import DELETES, History
 from sluicegate.spark.session import configured
 from sluicegate.sql.identifiers import quoted
@@ -42,7 +42,7 @@ LENIENT = {"spark.sql.ansi.enabled": "false"}
 
 
 @dataclass
-class Judge:
+class RowEvaluator:
     """Judges records by today's definition.
 
     Attributes:
@@ -105,12 +105,12 @@ class Judge:
         required = [*self.keys, *filter(None, [self.table.event_time]), *([SEQUENCE] if self.sequence_by else [])]
         self.rules = Rules(self.table, self._casts, required)
         with configured(self.batch.session, LENIENT):
-            frame = self.rules.judge(frame)
+            frame = self.rules.evaluate(frame)
             if self.table.apply_changes and self.table.apply_changes.deletes:
                 frame = frame.withColumn(DELETES, F.expr(self.table.apply_changes.deletes))
-        ours = (*IDENTITY, SEQUENCE, DELETES, BROKEN, FATE)
-        kept = [column for column in (*self.outputs, *ours) if column in frame.columns]
-        return frame.select(*[quoted(column) for column in kept], *self._provenance(frame))
+        ours = (*IDENTITY, SEQUENCE, DELETES, BROKEN, DISPOSITION)
+        columns = [column for column in (*self.outputs, *ours) if column in frame.columns]
+        return frame.select(*[quoted(column) for column in columns], *self._provenance(frame))
 
     def settled(self, rows: DataFrame, held: DataFrame | None) -> DataFrame:
         """The rows with their final fate: of those with one key one stays, or each that begins a version.
@@ -123,7 +123,7 @@ class Judge:
         if self.history is not None:
             return self.history.settle(rows, self._selected)
         settled = Keyed(self.keys, self.sequence_by is not None).settle(rows, held)
-        return self.rules.judge_unique(settled, ARRIVAL) if self.unique else settled
+        return self.rules.evaluate_unique(settled, ARRIVAL) if self.unique else settled
 
     @property
     def _selected(self) -> list[str]:
@@ -141,7 +141,7 @@ class Judge:
             frame = self._called(records, self.table.transform)
         else:
             frame = self._queried(_with_record(records))
-        frame = self._conformed(frame)
+        frame = self._declared(frame)
         self.outputs = [c for c in frame.columns if c not in {*IDENTITY, RECORD, SEQUENCE, *self._casts}]
         for column in self.outputs:
             if "`" in column:  # the first rows would be written, and the first MERGE would stop
@@ -163,14 +163,14 @@ class Judge:
         )
         return made.join(_with_record(records).select(*IDENTITY, RECORD), [*IDENTITY])
 
-    def _conformed(self, frame: DataFrame) -> DataFrame:
+    def _declared(self, frame: DataFrame) -> DataFrame:
         """The columns that the definition declares, each with a flag for values that do not fit it."""
         self._casts = {f"_cast_{n}": text for n, text in enumerate(self.table.query.casts if self.table.query else [])}
         evolution = self.table.schemaEvolutionMode
         if self.table.declared is None and evolution == "addNewColumns":
             return frame
         known = None if self.target is None else [n for n in self.held_columns if n not in (*IDENTITY, SEQUENCE)]
-        frame, flags = conform(frame, self.table.declared, known, evolution, self.name)
+        frame, flags = cast_to_declared(frame, self.table.declared, known, evolution, self.name)
         self._casts |= flags
         return frame
 
@@ -191,11 +191,14 @@ class Judge:
         has = set(record.names) if hasattr(record, "names") else set()
         stamps = [f"{RECORD}.{column}" for column in ("_file_modification_time", "source_file") if column in has]
         nothing = F.lit(None).cast("string")
-        fates = ["quarantine", *(["good"] if self.unique else [])]  # a good row may turn out to be another's double
+        dispositions = [
+            "quarantine",
+            *(["good"] if self.unique else []),
+        ]  # a good row may turn out to be another's double
         return [
             F.struct(*stamps).alias(ARRIVED) if stamps else nothing.alias(ARRIVED),
             F.col(f"{RECORD}.source_file").alias(SOURCE) if "source_file" in has else nothing.alias(SOURCE),
-            F.when(F.col(FATE).isin(*fates), F.to_json(_as_it_came(has), MICROSECONDS)).alias(RECORD),
+            F.when(F.col(DISPOSITION).isin(*dispositions), F.to_json(_as_it_came(has), MICROSECONDS)).alias(RECORD),
         ]
 
     @property

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 Action = Literal["keep", "drop", "quarantine", "fail"]
 
 # Columns that judging adds: names of all rules that the row broke, and what becomes of it.
-BROKEN, FATE = "_broken", "_fate"
+BROKEN, DISPOSITION = "_broken", "_fate"
 
 
 class Rules:
@@ -53,21 +53,23 @@ class Rules:
             self.actions[name] = expectation.action
         self.unique = unique(table)
 
-    def judge(self, frame: DataFrame) -> DataFrame:
+    def evaluate(self, frame: DataFrame) -> DataFrame:
         """Adds ``_broken`` and ``_fate``: ``good``, ``quarantine`` or ``drop``.
 
         A row that breaks several rules meets the fate that keeps most of it: quarantine before drop. Rules ``unique``
-        come later (``judge_unique``), when it is known which rows would stand in the table.
+        come later (``evaluate_unique``), when it is known which rows would stand in the table.
         """
         alone = {name: condition for name, condition in self.conditions.items() if name not in self.unique}
         if not alone:
-            return frame.withColumns({BROKEN: F.expr("cast(array() as array<string>)"), FATE: F.lit("good")})
+            return frame.withColumns({BROKEN: F.expr("cast(array() as array<string>)"), DISPOSITION: F.lit("good")})
         broken = [F.when(~F.coalesce(F.expr(c), F.lit(False)), F.lit(name)) for name, c in alone.items()]
-        judged = frame.withColumn(BROKEN, F.array_compact(F.array(*broken)))
-        fate = F.when(self._broke("quarantine"), "quarantine").when(self._broke("drop"), "drop").otherwise("good")
-        return judged.withColumn(FATE, fate)
+        evaluated = frame.withColumn(BROKEN, F.array_compact(F.array(*broken)))
+        disposition = (
+            F.when(self._broke("quarantine"), "quarantine").when(self._broke("drop"), "drop").otherwise("good")
+        )
+        return evaluated.withColumn(DISPOSITION, disposition)
 
-    def judge_unique(self, rows: DataFrame, order: Sequence[str]) -> DataFrame:
+    def evaluate_unique(self, rows: DataFrame, order: Sequence[str]) -> DataFrame:
         """Of good rows that share what should be unique, all but the first break the rule, and those with a NULL in it.
 
         Each rule by itself looks at all rows that are good so far, also at those that another one turns away: so the
@@ -77,16 +79,18 @@ class Rules:
             rows: judged rows, of those with one key the winner alone being good.
             order: the columns by which they arrived.
         """
-        good, broken = F.col(FATE) == "good", []
+        good, broken = F.col(DISPOSITION) == "good", []
         for name, columns in self.unique.items():
             its = [F.col(quoted(column)) for column in columns]
-            nth = F.row_number().over(Window.partitionBy(FATE, *its).orderBy(*order))
+            nth = F.row_number().over(Window.partitionBy(DISPOSITION, *its).orderBy(*order))
             missing = reduce(or_, [column.isNull() for column in its])
             rows = rows.withColumn(f"_not_{name}", F.when(good & (missing | (nth > 1)), F.lit(name)))
             broken.append(f"_not_{name}")
         rows = rows.withColumn(BROKEN, F.concat(BROKEN, F.array_compact(F.array(*broken))))
         turned_away = good & self._broke("quarantine")
-        return rows.withColumn(FATE, F.when(turned_away, "quarantine").otherwise(F.col(FATE))).drop(*broken)
+        return rows.withColumn(DISPOSITION, F.when(turned_away, "quarantine").otherwise(F.col(DISPOSITION))).drop(
+            *broken
+        )
 
     def _broke(self, action: Action):  # type: ignore[no-untyped-def]
         names = [F.lit(name) for name, its in self.actions.items() if its == action]

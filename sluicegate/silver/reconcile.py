@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 from sluicegate.errors import AccountingError, ExpectationFailed, FanOut, Where
 from sluicegate.schema.columns import IDENTITY
 from sluicegate.silver.deduplicate import REPLACED
-from sluicegate.silver.evaluate import SOURCE, Judge
-from sluicegate.silver.expectations import BROKEN, FATE
+from sluicegate.silver.evaluate import SOURCE, RowEvaluator
+from sluicegate.silver.expectations import BROKEN, DISPOSITION
 from sluicegate.sql.identifiers import quoted
 
 if TYPE_CHECKING:
@@ -17,11 +17,11 @@ if TYPE_CHECKING:
 
     from sluicegate.flow.report import TableReport
 
-FATES = ("good", "quarantine", "drop", "duplicate", "deleted")
+DISPOSITIONS = ("good", "quarantine", "drop", "duplicate", "deleted")
 
 
 @dataclass(frozen=True)
-class Account:
+class Reconciliation:
     """What became of the records of a batch.
 
     Attributes:
@@ -31,18 +31,18 @@ class Account:
         sample: a quarantined row with the rules that it broke; None without one.
     """
 
-    judge: Judge
+    evaluator: RowEvaluator
     read: int
     sums: dict[str, int]
     failed: dict[str, int]
     sample: dict[str, Any] | None
 
     @classmethod
-    def of(cls, judge: Judge, rows: DataFrame, read: int) -> Account:
+    def of(cls, evaluator: RowEvaluator, rows: DataFrame, read: int) -> Reconciliation:
         """Counts what goes where, in one pass, and refuses a batch that does not add up.
 
         Args:
-            judge: who judged the rows.
+            evaluator: who judged the rows.
             rows: the judged rows.
             read: records that they were made of, counted elsewhere: by the source's log, or by their identities.
 
@@ -51,18 +51,18 @@ class Account:
             AccountingError: records are missing, or there are more than were read.
             ExpectationFailed: rows break an ``expect_or_fail``.
         """
-        exact = _exact(judge)
-        sums = {fate: f"count_if({FATE} = '{fate}')" for fate in FATES}
+        exact = _exact(evaluator)
+        sums = {disposition: f"count_if({DISPOSITION} = '{disposition}')" for disposition in DISPOSITIONS}
         sums["rows"] = "count(1)"
         sums["records"] = "count(1)" if exact else f"count(DISTINCT {', '.join(IDENTITY)})"
-        replaces = f"count_if({FATE} = 'good' AND {REPLACED[0]} IS NOT NULL)"
+        replaces = f"count_if({DISPOSITION} = 'good' AND {REPLACED[0]} IS NOT NULL)"
         sums["replaced"] = replaces if REPLACED[0] in rows.columns else "0L"
-        broken = judge.rules.counts()
-        shown = ", ".join(quoted(column) for column in (*judge.outputs, SOURCE, BROKEN))
-        sample = f"any_value(struct({shown})) FILTER (WHERE {FATE} = 'quarantine')"
+        broken = evaluator.rules.counts()
+        shown = ", ".join(quoted(column) for column in (*evaluator.outputs, SOURCE, BROKEN))
+        sample = f"any_value(struct({shown})) FILTER (WHERE {DISPOSITION} = 'quarantine')"
         counts = rows.selectExpr(*sums.values(), *broken.values(), sample).collect()[0]
         failed = dict(zip(broken, counts[len(sums) : -1], strict=True))
-        found = cls(judge, read, dict(zip(sums, counts, strict=False)), failed, _sample(judge, counts[-1]))
+        found = cls(evaluator, read, dict(zip(sums, counts, strict=False)), failed, _sample(evaluator, counts[-1]))
         found._demand_sums(rows)
         found._demand_rules()
         return found
@@ -75,15 +75,17 @@ class Account:
     @property
     def aside(self) -> int:
         """Records whose identities are set aside."""
-        return sum(self.sums[fate] for fate in ("duplicate", "drop", "deleted", "replaced")) + self.filtered
+        return (
+            sum(self.sums[disposition] for disposition in ("duplicate", "drop", "deleted", "replaced")) + self.filtered
+        )
 
     def fill(self, report: TableReport) -> None:
         """Tells the account to people."""
         report.read, report.written, report.quarantined = self.read, self.sums["good"], self.sums["quarantine"]
         report.duplicates = self.sums["duplicate"] + self.sums["deleted"]
         report.dropped = self.sums["drop"] + self.filtered
-        report.expectations = self.judge.rules.tally(self.failed, self.sums["rows"])
-        report.mixed = bool(self.judge.made_by["mixed"])
+        report.expectations = self.evaluator.rules.tally(self.failed, self.sums["rows"])
+        report.mixed = bool(self.evaluator.made_by["mixed"])
         report.samples = [self.sample] if self.sample is not None else []
 
     def facts(self) -> dict[str, Any]:
@@ -92,17 +94,17 @@ class Account:
         return {
             "read": self.read, "written": sums["good"], "quarantined": sums["quarantine"],
             "dropped": sums["drop"] + self.filtered, "duplicates": sums["duplicate"] + sums["deleted"],
-            "expectations": self.judge.rules.tally(self.failed, sums["rows"]), **self.judge.made_by,
+            "expectations": self.evaluator.rules.tally(self.failed, sums["rows"]), **self.evaluator.made_by,
         }  # fmt: skip
 
     def _demand_sums(self, rows: DataFrame) -> None:
-        exact, name = _exact(self.judge), self.judge.name
+        exact, name = _exact(self.evaluator), self.evaluator.name
         read, made, records = self.read, self.sums["rows"], self.sums["records"]
         if made > (read if exact else records):
             example = rows.groupBy(*IDENTITY).count().where("count > 1").limit(1).collect()[0]
             raise FanOut(
                 f"the query of {name} makes {made:,} rows of {records if not exact else read:,} records",
-                where=Where(table=name, file=self.judge.table.sql_file),
+                where=Where(table=name, file=self.evaluator.table.sql_file),
                 cause=f"record {example['_chunk']}/{example['_pos']} gave {example['count']} rows",
                 hint="a lookup that is joined must have one row for each key: give it `keys`, or use apply_changes",
             )
@@ -114,7 +116,7 @@ class Account:
             )
 
     def _demand_rules(self) -> None:
-        rules, name = self.judge.rules, self.judge.name
+        rules, name = self.evaluator.rules, self.evaluator.name
         fatal = rules.fatal(self.failed)
         if fatal:
             counts = ", ".join(f"{rule} ({self.failed[rule]:,} rows)" for rule in fatal)
@@ -126,18 +128,18 @@ class Account:
             )
 
 
-def _exact(judge: Judge) -> bool:
+def _exact(evaluator: RowEvaluator) -> bool:
     """Whether each record is certain to give one row."""
-    if judge.table.query is not None:
-        return judge.table.query.keeps_every_record
-    return not judge.table.is_python
+    if evaluator.table.query is not None:
+        return evaluator.table.query.keeps_every_record
+    return not evaluator.table.is_python
 
 
-def _sample(judge: Judge, row: Row | None) -> dict[str, Any] | None:
+def _sample(evaluator: RowEvaluator, row: Row | None) -> dict[str, Any] | None:
     """A quarantined row for the report: only the columns that its broken rules speak of, personal ones masked."""
     if row is None:
         return None
-    spoken = " ".join(judge.rules.conditions[rule] for rule in row[BROKEN])
-    personal = {column.lower() for column in judge.table.pii}
-    shown = {c: ("***" if c.lower() in personal else row[c]) for c in judge.outputs if c in spoken}
+    spoken = " ".join(evaluator.rules.conditions[rule] for rule in row[BROKEN])
+    personal = {column.lower() for column in evaluator.table.pii}
+    shown = {c: ("***" if c.lower() in personal else row[c]) for c in evaluator.outputs if c in spoken}
     return {"row": shown, "file": row[SOURCE], "rules": list(row[BROKEN])}

@@ -20,20 +20,20 @@ from sluicegate.errors import SluicegateError, Where
 from sluicegate.flow.model import name_of
 from sluicegate.frames import lookup_changes
 from sluicegate.frames.merge import OP, difference, merge
-from sluicegate.frames.record_ids import Identities, cut
+from sluicegate.frames.record_ids import Identities, materialize
 from sluicegate.lake import layout, tables
 from sluicegate.schema.columns import ENGINE_COLUMNS, IDENTITY
 from sluicegate.silver import quarantine
-from sluicegate.silver.evaluate import Judge
-from sluicegate.silver.expectations import FATE
-from sluicegate.silver.reconcile import Account
+from sluicegate.silver.evaluate import RowEvaluator
+from sluicegate.silver.expectations import DISPOSITION
+from sluicegate.silver.reconcile import Reconciliation
 from sluicegate.silver.selected_records import selected
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 
-def apply(judge: Judge, at: layout.Lake) -> None:
+def apply(evaluator: RowEvaluator, at: layout.Lake) -> None:
     """Applies the batch's records again, whatever they made before.
 
     Raises:
@@ -41,7 +41,7 @@ def apply(judge: Judge, at: layout.Lake) -> None:
         FanOut: the query makes several rows of one record; nothing is written.
         AccountingError: records are missing from what the query gave; nothing is written.
     """
-    _Again(judge, at).apply()
+    _Reprocessing(evaluator, at).apply()
 
 
 @dataclass(frozen=True)
@@ -62,31 +62,31 @@ class _Change:
 
 
 @dataclass
-class _Again:
-    judge: Judge
+class _Reprocessing:
+    evaluator: RowEvaluator
     at: layout.Lake
     op: str = field(default_factory=lambda: uuid.uuid4().hex)
 
     def __post_init__(self) -> None:
-        self.batch, self.name = self.judge.batch, self.judge.name
+        self.batch, self.name = self.evaluator.batch, self.evaluator.name
         self.table = self.batch.flow.target
         self.quarantine, self.set_aside = self.at.quarantine(self.name), self.at.set_aside(self.name)
 
     def apply(self) -> None:
-        self.chosen = Identities(cut(self._chosen(), few=False))
-        self.records, self.rows = self._judged(self.chosen)
-        if self.judge.bound:
+        self.chosen = Identities(materialize(self._chosen(), few=False))
+        self.records, self.rows = self._evaluated(self.chosen)
+        if self.evaluator.bound:
             self._add_others()
-        rows = self.chosen.cut(self.judge.settled(self.rows, None))
-        account = Account.of(self.judge, rows, self.records.count())
-        account.fill(self.batch.report)
-        left_out = self.records.join(rows, [*IDENTITY], "left_anti") if account.filtered else None
+        rows = self.chosen.materialize(self.evaluator.settled(self.rows, None))
+        reconciliation = Reconciliation.of(self.evaluator, rows, self.records.count())
+        reconciliation.fill(self.batch.report)
+        left_out = self.records.join(rows, [*IDENTITY], "left_anti") if reconciliation.filtered else None
         makes = {
-            self.table: quarantine.good(self.judge, rows),
-            self.quarantine: quarantine.quarantine(self.judge, rows),
-            self.set_aside: quarantine.set_aside(self.judge, rows, left_out),
+            self.table: quarantine.good(self.evaluator, rows),
+            self.quarantine: quarantine.quarantine(self.evaluator, rows),
+            self.set_aside: quarantine.set_aside(self.evaluator, rows, left_out),
         }
-        self._write(self._changes(makes), account)
+        self._write(self._changes(makes), reconciliation)
 
     # --- which records -----------------------------------------------------------------------------------------------
 
@@ -94,18 +94,18 @@ class _Again:
         """The identities of all records that are to be applied; some may come twice."""
         batch, now = self.batch, self.batch.progress
         parts = [batch.rows.select(*IDENTITY)]
-        query = self.judge.table.query
+        query = self.evaluator.table.query
         for name in now.changed:
-            ties = query.ties[name] if query else []
-            parts.append(lookup_changes.touched(batch.records(), batch.changes_of(name), ties, ENGINE_COLUMNS))
+            join_keys = query.join_keys[name] if query else []
+            parts.append(lookup_changes.touched(batch.records(), batch.changes_of(name), join_keys, ENGINE_COLUMNS))
         if now.retry:
-            again = [rule for rule, its in self.judge.table.expectations.items() if its.retry]
-            broken = F.arrays_overlap("_failed_expectations", F.array(*map(F.lit, again)))
-            parts += [frame.where(broken).select(*IDENTITY) for frame in self.judge.there(self.quarantine)]
+            retried = [rule for rule, its in self.evaluator.table.expectations.items() if its.retry]
+            broken = F.arrays_overlap("_failed_expectations", F.array(*map(F.lit, retried)))
+            parts += [frame.where(broken).select(*IDENTITY) for frame in self.evaluator.there(self.quarantine)]
         if now.repair:
             parts.append(self._left_behind())
         if batch.choice is not None:
-            parts.append(selected(batch.choice, self.judge, self.at))
+            parts.append(selected(batch.choice, self.evaluator, self.at))
         return reduce(lambda a, b: a.unionByName(b), parts)
 
     def _left_behind(self) -> DataFrame:
@@ -113,8 +113,8 @@ class _Again:
 
         The table itself changed in one commit or not at all: it has nothing that the source had lost by its mark.
         """
-        aside = [f.select(*IDENTITY) for uri in (self.quarantine, self.set_aside) for f in self.judge.there(uri)]
-        rows = [f.select(*IDENTITY) for f in self.judge.there(self.table)]
+        aside = [f.select(*IDENTITY) for uri in (self.quarantine, self.set_aside) for f in self.evaluator.there(uri)]
+        rows = [f.select(*IDENTITY) for f in self.evaluator.there(self.table)]
         every = reduce(lambda a, b: a.unionByName(b), [*rows, *aside], self._nothing())
         twice = every.groupBy(*IDENTITY).count().where("count > 1").select(*IDENTITY)
         lost = [frame.join(self.batch.records(), [*IDENTITY], "left_anti") for frame in aside]
@@ -126,10 +126,10 @@ class _Again:
 
     # --- what they make now ------------------------------------------------------------------------------------------
 
-    def _judged(self, identities: Identities) -> tuple[DataFrame, DataFrame]:
+    def _evaluated(self, identities: Identities) -> tuple[DataFrame, DataFrame]:
         """Those of the records that are still there, and the rows that they make."""
-        records = identities.cut(identities.rows_in(self.batch.records()))
-        return records, identities.cut(self.judge.rows(records), adaptive=True)
+        records = identities.materialize(identities.rows_in(self.batch.records()))
+        return records, identities.materialize(self.evaluator.rows(records), adaptive=True)
 
     def _add_others(self) -> None:
         """Judges all others that have a key which one of the records has or had, too, until there are no more.
@@ -139,11 +139,11 @@ class _Again:
         """
         keys = seen = self._good_keys(self.rows)
         while True:
-            found = self.chosen.cut(self._with_keys(keys))
+            found = self.chosen.materialize(self._with_keys(keys))
             others = Identities(self.chosen.together(found.where("_chosen IS NULL").select(*IDENTITY)))
             had = found.where("_chosen AND _holds").select("_key")
             if others.count:
-                records, rows = self._judged(others)
+                records, rows = self._evaluated(others)
                 self.chosen = Identities(self.chosen.frame.unionByName(others.frame))
                 self.records = self.chosen.together(self.records.unionByName(records))
                 self.rows = self.chosen.together(self.rows.unionByName(rows))
@@ -155,25 +155,25 @@ class _Again:
 
     def _good_keys(self, rows: DataFrame) -> DataFrame:
         """Hashes of the keys that judged rows have."""
-        return rows.where(f"{FATE} = 'good'").select(self.judge.bonds.alias("_key")).distinct()
+        return rows.where(f"{DISPOSITION} = 'good'").select(self.evaluator.bonds.alias("_key")).distinct()
 
     def _with_keys(self, keys: DataFrame) -> DataFrame:
         """Who has or had one of these keys (the table's rows and those that lost), and where the chosen ones stand."""
-        has, had = self.judge.bonds.alias("_key"), F.col("_key")
-        rows = [*self.judge.there(self.table), *self._doubles()]
+        has, had = self.evaluator.bonds.alias("_key"), F.col("_key")
+        rows = [*self.evaluator.there(self.table), *self._doubles()]
         frames = [t.select(*IDENTITY, has, F.lit(True).alias("_holds")) for t in rows]
-        frames += [t.select(*IDENTITY, had, F.lit(False).alias("_holds")) for t in self.judge.there(self.set_aside)]
+        frames += [t.select(*IDENTITY, had, F.lit(False).alias("_holds")) for t in self.evaluator.there(self.set_aside)]
         chosen = self.chosen.together(self.chosen.frame).distinct().withColumn("_chosen", F.lit(True))
         none = self._nothing().withColumns({"_key": F.lit(None).cast("bigint"), "_holds": F.lit(False)})
         every = reduce(lambda a, b: a.unionByName(b), frames, none)
-        marked = every.join(self.chosen.sent(chosen), [*IDENTITY], "left")
+        flagged = every.join(self.chosen.sent(chosen), [*IDENTITY], "left")
         shares = self.chosen.sent(keys.withColumn("_shares", F.lit(True)))
-        return marked.join(shares, "_key", "left").where("_chosen OR _shares").drop("_shares")
+        return flagged.join(shares, "_key", "left").where("_chosen OR _shares").drop("_shares")
 
     def _doubles(self) -> list[DataFrame]:
         """Rows in quarantine that would stand in the table, were they unique: they have their keys, and win them."""
-        broken = F.arrays_overlap("_failed_expectations", F.array(*map(F.lit, self.judge.unique)))
-        return [t.where(broken) for t in self.judge.there(self.quarantine)] if self.judge.unique else []
+        broken = F.arrays_overlap("_failed_expectations", F.array(*map(F.lit, self.evaluator.unique)))
+        return [t.where(broken) for t in self.evaluator.there(self.quarantine)] if self.evaluator.unique else []
 
     # --- what changes by it ------------------------------------------------------------------------------------------
 
@@ -181,8 +181,8 @@ class _Again:
         """What is to be written into each table, counted in one job."""
         found = {}
         for uri, new in makes.items():
-            old = [self.chosen.cut(self.chosen.rows_in(table)) for table in self.judge.there(uri)]
-            found[uri] = self.chosen.cut(difference(new, old[0] if old else None))
+            old = [self.chosen.materialize(self.chosen.rows_in(table)) for table in self.evaluator.there(uri)]
+            found[uri] = self.chosen.materialize(difference(new, old[0] if old else None))
         counted = [frame.groupBy(OP).count().withColumn("uri", F.lit(uri)) for uri, frame in found.items()]
         counts = reduce(lambda a, b: a.unionByName(b), counted).collect()
         return {
@@ -190,7 +190,7 @@ class _Again:
             for uri, frame in found.items()
         }
 
-    def _write(self, changes: dict[str, _Change], account: Account) -> None:
+    def _write(self, changes: dict[str, _Change], reconciliation: Reconciliation) -> None:
         table, others = changes[self.table], [changes[self.quarantine], changes[self.set_aside]]
         report, now = self.batch.report, self.batch.progress
         report.inserted, report.updated, report.deleted = (
@@ -199,7 +199,7 @@ class _Again:
         if self.batch.choice is not None and self.batch.choice.validate:
             return
         work = any(change.comes or change.leaves for change in (table, *others))
-        news = now.changed or now.retry or now.repair or self.judge.of_others != self.judge.made_by["mixed"]
+        news = now.changed or now.retry or now.repair or self.evaluator.of_others != self.evaluator.made_by["mixed"]
         if not work and now.since == now.until and not news:
             report.unchanged = True
             return
@@ -212,7 +212,7 @@ class _Again:
         _faults.point("silver.between_commits")
         self._demand_not_overtaken()
         leaves = [name_of(change.uri) for change in others if change.leaves]
-        with self.batch.commit(op=self.op, leaves=leaves, **account.facts()):
+        with self.batch.commit(op=self.op, leaves=leaves, **reconciliation.facts()):
             if table.comes or table.leaves:
                 self._merge(table, ("insert", "update", "delete"))
             else:  # the mark moves, and the commit says that the others' changes are of a whole batch

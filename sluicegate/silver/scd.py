@@ -28,7 +28,7 @@ from sluicegate.definition.apply_changes import END_AT, START_AT, ApplyChanges, 
 from sluicegate.errors import ChangesError
 from sluicegate.frames.value_equality import grouped
 from sluicegate.silver.deduplicate import ARRIVAL, SEQUENCE
-from sluicegate.silver.expectations import FATE
+from sluicegate.silver.expectations import DISPOSITION
 from sluicegate.sql.identifiers import quoted
 
 if TYPE_CHECKING:
@@ -80,13 +80,13 @@ class History:
             snapshots=isinstance(changes, ApplyChangesFromSnapshot),
         )
 
-    def settle(self, judged: DataFrame, outputs: Sequence[str]) -> DataFrame:
+    def settle(self, evaluated: DataFrame, outputs: Sequence[str]) -> DataFrame:
         """Decides what becomes of each record. Costs one shuffle by the keys, however many the rules.
 
         With snapshots ``judged`` is read once more, for the list of their sequences: persist what is dear to make.
 
         Args:
-            judged: *all* records of the keys in it, and for snapshots all records of all snapshots: ``outputs``,
+            evaluated: *all* records of the keys in it, and for snapshots all records of all snapshots: ``outputs``,
                 ``_sequence`` (of any type that has an order, not NULL where the record is good), the columns of
                 ``silver.deduplicate.ARRIVAL``, which together name a record, ``_fate`` and, if there are deletes,
                 ``_deletes``.
@@ -101,23 +101,23 @@ class History:
         Raises:
             ChangesError: a tracked column is not in ``outputs``, or the records have a column ``__START_AT``.
         """
-        values = self._values(judged, outputs)
-        frame = self._prepared(judged, values)
+        values = self._values(evaluated, outputs)
+        frame = self._prepared(evaluated, values)
         latest = self.scd_type == 1 and not self.snapshots
         settled = self._latest(frame) if latest else self._versions(frame, values)
-        good = F.col(FATE) == "good"
+        good = F.col(DISPOSITION) == "good"
         made = {name: F.when(good, F.col(_VALUES)[name]).otherwise(_named(name)) for name in values}
         ends = {START_AT: SEQUENCE, END_AT: _END} if self.scd_type == 2 else {}
         return settled.select(
-            *[made[name].alias(name) if name in made else _named(name) for name in judged.columns],
+            *[made[name].alias(name) if name in made else _named(name) for name in evaluated.columns],
             *[F.when(good, F.col(column)).alias(name) for name, column in ends.items()],
         )
 
     # --- the records of a key in their order -------------------------------------------------------------------------
 
-    def _values(self, judged: DataFrame, outputs: Sequence[str]) -> list[str]:
+    def _values(self, evaluated: DataFrame, outputs: Sequence[str]) -> list[str]:
         """The columns of the table that are no keys."""
-        for name in judged.columns if self.scd_type == 2 else ():
+        for name in evaluated.columns if self.scd_type == 2 else ():
             if name.upper() in (START_AT, END_AT):
                 raise ChangesError(
                     f"the records have a column {name}, which a table of type 2 makes itself",
@@ -132,10 +132,10 @@ class History:
                 )
         return [name for name in outputs if name.lower() not in _lower(self.keys)]
 
-    def _prepared(self, judged: DataFrame, values: list[str]) -> DataFrame:
-        good = F.col(FATE) == "good"
-        deletes = F.coalesce(F.col(DELETES), F.lit(False)) if DELETES in judged.columns else F.lit(False)
-        frame = judged.withColumns(
+    def _prepared(self, evaluated: DataFrame, values: list[str]) -> DataFrame:
+        good = F.col(DISPOSITION) == "good"
+        deletes = F.coalesce(F.col(DELETES), F.lit(False)) if DELETES in evaluated.columns else F.lit(False)
+        frame = evaluated.withColumns(
             {
                 # Records that take no part are each alone, so that many without a key do not meet in one partition.
                 _APART: F.when(~good, F.struct(*[F.col(column) for column in ARRIVAL])),
@@ -150,13 +150,13 @@ class History:
         if self.ignore_null_updates:
             frame = frame.withColumn(_EPOCH, F.sum(F.col(_DELETE).cast("int")).over(_so_far(self._window())))
             since_delete = _so_far(self._window(_EPOCH))
-            own = {name: _last_known(own[name], judged.schema[name].dataType, since_delete) for name in values}
+            own = {name: _last_known(own[name], evaluated.schema[name].dataType, since_delete) for name in values}
         return frame.withColumn(_VALUES, _struct(own))
 
     @staticmethod
     def _with_next_snapshot(frame: DataFrame) -> DataFrame:
         """Adds the sequence of the snapshot after each record's, at which it is gone if it is not there."""
-        all_of_them = frame.where(f"{FATE} = 'good'").select(SEQUENCE).distinct()
+        all_of_them = frame.where(f"{DISPOSITION} = 'good'").select(SEQUENCE).distinct()
         in_order = all_of_them.agg(F.sort_array(F.collect_list(SEQUENCE)).alias("all"))
         pairs = F.transform("all", lambda at, i: F.struct(at.alias(_AT), F.get("all", i + 1).alias(_GONE_AT)))
         each = in_order.select(F.inline(pairs))
@@ -170,7 +170,7 @@ class History:
     # --- type 1 ------------------------------------------------------------------------------------------------------
 
     def _latest(self, frame: DataFrame) -> DataFrame:
-        return frame.withColumn(FATE, _fate(F.col(_NEXT).isNull()))
+        return frame.withColumn(DISPOSITION, _disposition(F.col(_NEXT).isNull()))
 
     # --- type 2, and snapshots ---------------------------------------------------------------------------------------
 
@@ -189,7 +189,7 @@ class History:
         else:
             frame = frame.withColumn(_END, F.lead(SEQUENCE).over(self._window(_BOUNDARY)))
         is_row = F.col(_BEGINS) if self.scd_type == 2 else F.col(_BEGINS) & F.col(_END).isNull()
-        return frame.withColumn(FATE, _fate(is_row))
+        return frame.withColumn(DISPOSITION, _disposition(is_row))
 
     def _begins(self, frame: DataFrame, values: list[str]) -> DataFrame:
         """Adds whether a record begins a version: it counts, and differs from the one before that counts."""
@@ -232,9 +232,9 @@ def _counts() -> Column:
     return ~F.col(_NEXT).eqNullSafe(F.col(SEQUENCE))
 
 
-def _fate(is_row: Column) -> Column:
+def _disposition(is_row: Column) -> Column:
     return (
-        F.when(F.col(FATE) != "good", F.col(FATE))
+        F.when(F.col(DISPOSITION) != "good", F.col(DISPOSITION))
         .when(F.col(_DELETE), "deleted")
         .when(is_row, "good")
         .otherwise("duplicate")

@@ -15,29 +15,29 @@ if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
     from sluicegate.lake.layout import Lake
-    from sluicegate.silver.evaluate import Judge
+    from sluicegate.silver.evaluate import RowEvaluator
 
 
-def selected(choice: Choice, judge: Judge, at: Lake) -> DataFrame:
+def selected(choice: Choice, evaluator: RowEvaluator, at: Lake) -> DataFrame:
     """The identities of what an interval or a replay chooses.
 
     Raises:
         TypeError: the choice is neither.
     """
     if isinstance(choice, Interval):
-        return _of_interval(choice, judge, at)
+        return _of_interval(choice, evaluator, at)
     if isinstance(choice, Replay):
-        return _of_replay(choice, judge, at)
+        return _of_replay(choice, evaluator, at)
     raise TypeError(f"nobody knows how to find the records of a {type(choice).__name__}")
 
 
-def _of_interval(interval: Interval, judge: Judge, at: Lake) -> DataFrame:
+def _of_interval(interval: Interval, evaluator: RowEvaluator, at: Lake) -> DataFrame:
     """Those of records in it by today's transform, and of rows in it in the table and its quarantine."""
-    frames = [judge.transformed(judge.batch.records())]
-    for uri in (judge.batch.flow.target, at.quarantine(judge.name)):
-        frames += judge.there(uri)
-    inside = _inside(interval, str(judge.table.event_time))
-    there = [f for f in frames if judge.table.event_time in f.columns]
+    frames = [evaluator.transformed(evaluator.batch.records())]
+    for uri in (evaluator.batch.flow.target, at.quarantine(evaluator.name)):
+        frames += evaluator.there(uri)
+    inside = _inside(interval, str(evaluator.table.event_time))
+    there = [f for f in frames if evaluator.table.event_time in f.columns]
     return reduce(lambda a, b: a.unionByName(b), [f.where(inside).select("_chunk", "_pos") for f in there])
 
 
@@ -46,15 +46,15 @@ def _inside(interval: Interval, event_time: str) -> Column:
     return (F.col(quoted(event_time)) >= first) & (F.col(quoted(event_time)) < last)
 
 
-def _of_replay(replay: Replay, judge: Judge, at: Lake) -> DataFrame:
+def _of_replay(replay: Replay, evaluator: RowEvaluator, at: Lake) -> DataFrame:
     """Those of the quarantine's rows, and of dropped records where they are asked for."""
     if replay.everything:
-        return judge.batch.records().select("_chunk", "_pos")
-    frames = [_broke(replay, f, "_failed_expectations") for f in judge.there(at.quarantine(judge.name))]
+        return evaluator.batch.records().select("_chunk", "_pos")
+    frames = [_broke(replay, f, "_failed_expectations") for f in evaluator.there(at.quarantine(evaluator.name))]
     if replay.dropped:
-        aside = judge.there(at.set_aside(judge.name))
+        aside = evaluator.there(at.set_aside(evaluator.name))
         frames += [_broke(replay, f.where("reason = 'dropped'"), "rules") for f in aside]
-    nothing = judge.batch.records().select("_chunk", "_pos").limit(0)
+    nothing = evaluator.batch.records().select("_chunk", "_pos").limit(0)
     return reduce(lambda a, b: a.unionByName(b), frames, nothing)
 
 

@@ -59,7 +59,7 @@ def _there(session: SparkSession, module: str, name: str, paths: Sequence[str], 
         return json.dumps(work(path, *given))
 
     # A function of a function is sent as it is, and need not be found there by its name.
-    told = F.udf(done, "string", useArrow=False)
+    result_of = F.udf(done, "string", useArrow=False)
     frame = session.createDataFrame([(path,) for path in paths], "path string")
-    rows = frame.repartition(min(len(paths), TASKS)).select("path", told("path").alias("told")).collect()
+    rows = frame.repartition(min(len(paths), TASKS)).select("path", result_of("path").alias("told")).collect()
     return {row["path"]: json.loads(row["told"]) for row in rows if row["told"] is not None}

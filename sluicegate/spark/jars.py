@@ -146,11 +146,11 @@ def _by_ivy(jars: Sequence[Jar], java: str, spark: Path | None, target: Path) ->
             "the installed pyspark has no Ivy to fetch jars with",
             hint=f"install pyspark anew (in a checkout: remove .venv) and run `{SET_UP}` again",
         )
-    asked = "".join(
+    dependencies = "".join(
         f'<dependency org="{group}" name="{name}" rev="{version}" transitive="false"/>'
         for group, name, version in (jar.coordinate.split(":") for jar in jars)
     )
-    module = f'<info organisation="sluicegate" module="jars"/><dependencies>{asked}</dependencies>'
+    module = f'<info organisation="sluicegate" module="jars"/><dependencies>{dependencies}</dependencies>'
     (target / "ivy.xml").write_text(f'<ivy-module version="2.0">{module}</ivy-module>')
     command = [java, "-XX:TieredStopAtLevel=1", "-jar", str(ivy), "-cache", "cache", "-ivy", "ivy.xml", "-types", "jar",
                "-retrieve", "[artifact]-[revision].[ext]"]  # fmt: skip

@@ -122,7 +122,7 @@ def root_cause(error: BaseException, *, private: bool = False) -> str:
     if isinstance(error, SluicegateError):
         return error.cause or error.message
     causes = CAUSED_BY.findall(str(error))
-    told: str = causes[-1] if causes else message(error).splitlines()[0]
-    if private and not (told.partition(":")[0] in OF_BYTES or "is not a Parquet file" in told):
+    cause: str = causes[-1] if causes else message(error).splitlines()[0]
+    if private and not (cause.partition(":")[0] in OF_BYTES or "is not a Parquet file" in cause):
         return unquoted(error)
-    return told
+    return cause

@@ -41,12 +41,12 @@ class _Group:
     open: int
     head: str
     close: int = -1
-    cuts: list[int] = field(default_factory=list)
+    boundaries: list[int] = field(default_factory=list)
     arrows: list[int] = field(default_factory=list)
 
     def part(self, index: int) -> int:
         """How many of the cuts stand before a token."""
-        return sum(cut < index for cut in self.cuts)
+        return sum(boundary < index for boundary in self.boundaries)
 
 
 def find(tokens: Tokens) -> list[Cast]:
@@ -55,10 +55,10 @@ def find(tokens: Tokens) -> list[Cast]:
     for index in range(len(tokens)):
         if tokens.word(index) == "CAST" and tokens.is_type(index + 1, TokenType.L_PAREN):
             close = tokens.closing(index + 1)
-            cuts = [i for i in tokens.top_level(index + 2, close) if tokens.is_type(i, TokenType.ALIAS)]
-            if not cuts:
+            aliases = [i for i in tokens.top_level(index + 2, close) if tokens.is_type(i, TokenType.ALIAS)]
+            if not aliases:
                 raise QuerySyntax("a CAST needs a type: CAST(value AS TYPE)", tokens.line(index))
-            found.append(Cast(index, cuts[0], close))
+            found.append(Cast(index, aliases[0], close))
     return found
 
 
@@ -133,11 +133,11 @@ def failure(tokens: Tokens, cast: Cast, spans: Sequence[Span], first: int, end: 
         return tokens.compose(spans, start, stop, compact=True)
 
     value, kind = text(cast.index + 2, cast.as_), text(cast.as_ + 1, cast.close)
-    told = f"(({value}) IS NOT NULL AND TRY_CAST(({value}) AS {kind}) IS NULL)"
+    failed = f"(({value}) IS NOT NULL AND TRY_CAST(({value}) AS {kind}) IS NULL)"
     # From the inside out: a cast in a branch that is not taken has not failed, whatever its value.
     for group in _around(_groups(tokens, first, end), cast):
-        told = _guarded(tokens, group, cast, told, text)
-    return told
+        failed = _guarded(tokens, group, cast, failed, text)
+    return failed
 
 
 def _around(groups: Sequence[_Group], cast: Cast) -> list[_Group]:
@@ -151,13 +151,13 @@ def _is_subquery(tokens: Tokens, group: _Group) -> bool:
 
 def _arrow(group: _Group, cast: Cast) -> int:
     """The arrow of the lambda in this group that a cast is in the body of; 0 if there is none."""
-    start = max((cut for cut in group.cuts if cut < cast.index), default=group.open)
+    start = max((boundary for boundary in group.boundaries if boundary < cast.index), default=group.open)
     return next((arrow for arrow in group.arrows if start < arrow < cast.index), 0)
 
 
 def _is_followed(group: _Group, cast: Cast, arrow: int) -> bool:
     """Whether the values that a lambda is called with are known: those of the function's first argument."""
-    return group.head in _EACH_ELEMENT | _EACH_ENTRY and group.part(cast.index) == 1 and arrow > group.cuts[0]
+    return group.head in _EACH_ELEMENT | _EACH_ENTRY and group.part(cast.index) == 1 and arrow > group.boundaries[0]
 
 
 def _groups(tokens: Tokens, first: int, end: int) -> list[_Group]:
@@ -177,7 +177,7 @@ def _groups(tokens: Tokens, first: int, end: int) -> list[_Group]:
         elif stack and tokens.is_type(index, TokenType.ARROW):
             stack[-1].arrows.append(index)
         elif stack and (word in ("WHEN", "THEN", "ELSE") if stack[-1].head == "CASE" else word == ","):
-            stack[-1].cuts.append(index)
+            stack[-1].boundaries.append(index)
     return done
 
 
@@ -187,49 +187,51 @@ def _ends(tokens: Tokens, index: int, group: _Group) -> bool:
     return tokens.word(index) == "END"
 
 
-def _guarded(tokens: Tokens, group: _Group, cast: Cast, told: str, text: _Text) -> str:
-    """``told``, made false where the group does not come to the part that the cast stands in."""
+def _guarded(tokens: Tokens, group: _Group, cast: Cast, failed: str, text: _Text) -> str:
+    """``failed``, made false where the group does not come to the part that the cast stands in."""
     part = group.part(cast.index)
     if group.head == "CASE":
-        return _in_case(tokens, group, part, told, text)
+        return _in_case(tokens, group, part, failed, text)
     if part == 0:
-        return told
+        return failed
     if arrow := _arrow(group, cast):
-        return _in_lambda(group, arrow, told, text)
-    former = text(group.open + 1, group.cuts[part - 1])
-    test = text(group.open + 1, group.cuts[0])
+        return _in_lambda(group, arrow, failed, text)
+    former = text(group.open + 1, group.boundaries[part - 1])
+    test = text(group.open + 1, group.boundaries[0])
     if group.head in _FIRST_NOT_NULL:
-        return f"CASE WHEN COALESCE({former}) IS NOT NULL THEN false ELSE {told} END"
+        return f"CASE WHEN COALESCE({former}) IS NOT NULL THEN false ELSE {failed} END"
     if group.head in ("IF", "NVL2"):
         condition = f"({test})" if group.head == "IF" else f"({test}) IS NOT NULL"
         return (
-            f"CASE WHEN {condition} THEN {told} ELSE false END"
+            f"CASE WHEN {condition} THEN {failed} ELSE false END"
             if part == 1
-            else f"CASE WHEN {condition} THEN false ELSE {told} END"
+            else f"CASE WHEN {condition} THEN false ELSE {failed} END"
         )
-    return told
+    return failed
 
 
-def _in_lambda(group: _Group, arrow: int, told: str, text: _Text) -> str:
-    """Whether ``told`` is true for any of the values that the lambda is called with."""
-    values, names = text(group.open + 1, group.cuts[0]), text(group.cuts[0] + 1, arrow)
+def _in_lambda(group: _Group, arrow: int, failed: str, text: _Text) -> str:
+    """Whether ``failed`` is true for any of the values that the lambda is called with."""
+    values, names = text(group.open + 1, group.boundaries[0]), text(group.boundaries[0] + 1, arrow)
     if group.head in _EACH_ENTRY:
-        each = f"map_values(transform_values({values}, {names} -> {told}))"
+        each = f"map_values(transform_values({values}, {names} -> {failed}))"
     else:
-        each = f"transform({values}, {names} -> {told})"
+        each = f"transform({values}, {names} -> {failed})"
     return f"COALESCE(exists({each}, _failed -> _failed), false)"
 
 
-def _in_case(tokens: Tokens, group: _Group, part: int, told: str, text: _Text) -> str:
+def _in_case(tokens: Tokens, group: _Group, part: int, failed: str, text: _Text) -> str:
     """The same CASE with false for every branch but the cast's own.
 
     A cast in a WHEN is reached if none of the conditions before it is true.
     """
     if part <= 1:
-        return told
-    edges = [*group.cuts, group.close]
-    made = text(group.open, group.cuts[0])
-    for number, cut in enumerate(group.cuts[: part - 1]):
-        made += f" WHEN {text(cut + 1, edges[number + 1])}" if tokens.word(cut) == "WHEN" else " THEN false"
-    ending = f" THEN {told} ELSE false END" if tokens.word(group.cuts[part - 1]) == "THEN" else f" ELSE {told} END"
+        return failed
+    edges = [*group.boundaries, group.close]
+    made = text(group.open, group.boundaries[0])
+    for number, boundary in enumerate(group.boundaries[: part - 1]):
+        made += f" WHEN {text(boundary + 1, edges[number + 1])}" if tokens.word(boundary) == "WHEN" else " THEN false"
+    ending = (
+        f" THEN {failed} ELSE false END" if tokens.word(group.boundaries[part - 1]) == "THEN" else f" ELSE {failed} END"
+    )
     return made + ending

@@ -19,7 +19,7 @@ _PLAIN = (exp.Column, exp.Identifier, exp.Cast, exp.TryCast, exp.DataType, exp.L
 
 
 @dataclass(frozen=True)
-class Tie:
+class JoinKey:
     """How a lookup is tied to the records.
 
     Attributes:
@@ -35,7 +35,7 @@ class Tie:
     columns: tuple[str, ...]
 
 
-def ties(select: exp.Select, stream: str, names: Mapping[str, int]) -> dict[str, list[Tie]]:
+def join_keys(select: exp.Select, stream: str, names: Mapping[str, int]) -> dict[str, list[JoinKey]]:
     """The ties of each lookup that has one wherever it is read.
 
     Args:
@@ -43,18 +43,18 @@ def ties(select: exp.Select, stream: str, names: Mapping[str, int]) -> dict[str,
         stream: what it calls the stream.
         names: the lookups, and how often the whole query reads each.
     """
-    found: dict[str, list[Tie]] = {}
+    found: dict[str, list[JoinKey]] = {}
     using: set[str] | None = None  # columns in the USING of all joins so far: certain to be the stream's own
     for join in select.args.get("joins") or []:
         table, shared = join.this, {column.name.lower() for column in join.args.get("using") or []}
         own = shared if using is None else shared & using
-        if isinstance(table, exp.Table) and (tie := _tie(join, stream, table.alias or table.name, own)):
-            found.setdefault(".".join(part.name for part in table.parts).lower(), []).append(tie)
+        if isinstance(table, exp.Table) and (key := _join_key(join, stream, table.alias or table.name, own)):
+            found.setdefault(".".join(part.name for part in table.parts).lower(), []).append(key)
         using = own
     return {name: its for name, its in found.items() if len(its) == names.get(name)}
 
 
-def _tie(join: exp.Join, stream: str, lookup: str, using: set[str]) -> Tie | None:
+def _join_key(join: exp.Join, stream: str, lookup: str, using: set[str]) -> JoinKey | None:
     equalities, columns = [], []
     for column in join.args.get("using") or []:
         if column.name.lower() not in using:
@@ -69,7 +69,7 @@ def _tie(join: exp.Join, stream: str, lookup: str, using: set[str]) -> Tie | Non
                 equalities.append(f"{ours.sql('spark')} {sign} {theirs.sql('spark')}")
                 columns += [column.parts[1].name for column in theirs.find_all(exp.Column)]
                 break
-    return Tie(stream, lookup, " AND ".join(equalities), tuple(dict.fromkeys(columns))) if equalities else None
+    return JoinKey(stream, lookup, " AND ".join(equalities), tuple(dict.fromkeys(columns))) if equalities else None
 
 
 def _equalities(on: exp.Expr) -> Iterator[tuple[exp.Expr, exp.Expr, str]]:

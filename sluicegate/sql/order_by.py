@@ -91,9 +91,9 @@ class _Outputs:
         alone = from_ is not None and not (select.args.get("joins") or select.args.get("laterals"))
         self.table = from_.this.alias_or_name.lower() if from_ is not None and alone else None
 
-    def meant(self, asked: exp.Expr) -> list[str]:
+    def meant(self, term: exp.Expr) -> list[str]:
         """The outputs that an expression of ORDER BY means; none if it is not one of them."""
-        node = asked.unnest()
+        node = term.unnest()
         if isinstance(node, exp.Var) and node.name.upper() == "ALL" and "all" not in self.names:
             return [] if self.star else [name for name, _ in self.all if name]
         if isinstance(node, exp.Literal):
@@ -114,9 +114,9 @@ class _Outputs:
 
     def _same(self, node: exp.Expr) -> list[str]:
         """The output that is made by this very expression."""
-        asked = self._comparable(node)
+        comparable = self._comparable(node)
         made = self.all if self.select is not None else []
-        same = (name for name, output in made if name and self._comparable(output.unalias()) == asked)
+        same = (name for name, output in made if name and self._comparable(output.unalias()) == comparable)
         return [name for name in [next(same, None)] if name]
 
     def _of_star(self, node: exp.Expr) -> list[str]:

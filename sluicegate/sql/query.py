@@ -18,7 +18,7 @@ from sluicegate.sql import casts as sql_casts
 from sluicegate.sql import query_shape, where_casts
 from sluicegate.sql.clauses import from_end, sample_end, select_list
 from sluicegate.sql.identifiers import quoted
-from sluicegate.sql.join_keys import Tie, ties
+from sluicegate.sql.join_keys import JoinKey, join_keys
 from sluicegate.sql.order_by import Ordering, ordering
 from sluicegate.sql.tokens import QuerySyntax, Span, Tokens, line_at, parsed
 
@@ -93,7 +93,7 @@ class Query:
         if stream:
             watched = sql_casts.watched(tokens, casts, *select_list(tokens))
             where = where_casts.parts(tokens, casts, select.args.get("where"))
-        told = [*watched, *(cast for part in where for cast in part.casts)]
+        flagged = [*watched, *(cast for part in where for cast in part.casts)]
         names = query_shape.output_names(select)
         return cls(
             text=tokens.compose([]),
@@ -101,7 +101,7 @@ class Query:
             stream_alias=(stream.alias or stream.own_name) if stream else None,
             lookups=list(dict.fromkeys(table.name for table in read if not table.streamed)),
             outputs=None if None in names else [name for name in names if name is not None],
-            casts=[tokens.compose([], cast.index, cast.close + 1, compact=True) for cast in told],
+            casts=[tokens.compose([], cast.index, cast.close + 1, compact=True) for cast in flagged],
             keeps_every_record=bool(stream) and query_shape.keeps_every_record(tree, stream.node if stream else None),
             _tokens=tokens,
             _tree=tree,
@@ -116,12 +116,12 @@ class Query:
         return ([self.stream] if self.stream else []) + [name for name in self.lookups if name != self.stream]
 
     @property
-    def ties(self) -> dict[str, list[Tie]]:
+    def join_keys(self) -> dict[str, list[JoinKey]]:
         """How the lookups are tied to the stream's records, of those that are tied wherever they are read."""
         if self.stream is None:
             return {}
         often = Counter(table.name for table in self._read if not table.streamed)
-        return ties(query_shape.first_select(self._tree), self.stream_alias or "", often)
+        return join_keys(query_shape.first_select(self._tree), self.stream_alias or "", often)
 
     @property
     def ordering(self) -> Ordering:
@@ -241,9 +241,9 @@ class Query:
         added = [
             f"{_name(self.stream_alias or '')}.{_name(column)} AS {_name(column)}" for column in self._missing(identity)
         ]
-        told = [sql_casts.failure(self._tokens, cast, spans, first, end) for cast in self._casts]
-        told += [failed for part in self._where for failed in where_casts.failures(self._tokens, part, spans)]
-        added += [f"{failed} AS {CAST_PREFIX}{number}" for number, failed in enumerate(told)]
+        failures = [sql_casts.failure(self._tokens, cast, spans, first, end) for cast in self._casts]
+        failures += [failed for part in self._where for failed in where_casts.failures(self._tokens, part, spans)]
+        added += [f"{failed} AS {CAST_PREFIX}{number}" for number, failed in enumerate(failures)]
         spans = where_casts.rewritten(self._tokens, self._where, spans)
         head, tail = self._tokens.compose(spans, 0, end), self._tokens.compose(spans, end)
         gap = self._tokens.text[self._tokens[end - 1].end + 1 : self._tokens[end].start]
@@ -259,12 +259,12 @@ class Query:
         before = query_shape.output_names(query_shape.first_select(self._tree))
         hidden = [*self._missing(identity), *(f"{CAST_PREFIX}{number}" for number in range(len(self.casts)))]
         try:
-            again = Query.parse(text)
+            reparsed = Query.parse(text)
         except QuerySyntax as error:
             return [
                 QuerySyntax(f"this query cannot be followed record by record ({error.message}); write it simpler", 1)
             ]
-        if query_shape.output_names(query_shape.first_select(again._tree)) == [*before, *hidden]:
+        if query_shape.output_names(query_shape.first_select(reparsed._tree)) == [*before, *hidden]:
             return []
         return [QuerySyntax("this query cannot be followed record by record; write it simpler", 1)]
 

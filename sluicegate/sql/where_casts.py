@@ -57,9 +57,9 @@ def parts(tokens: Tokens, casts: Sequence[Cast], where: exp.Where | None) -> lis
         if any(tokens.word(index) == "SELECT" for index in range(start, stop)):
             continue
         its = [cast for cast in casts if start <= cast.index < stop]
-        told = [cast for cast in its if not sql_casts.untold(tokens, [cast], start, stop)]
-        if told:
-            found.append(Part(start, stop, tuple(told)))
+        flagged = [cast for cast in its if not sql_casts.untold(tokens, [cast], start, stop)]
+        if flagged:
+            found.append(Part(start, stop, tuple(flagged)))
     return found
 
 
@@ -78,18 +78,18 @@ def rewritten(tokens: Tokens, found: Sequence[Part], spans: Sequence[Span]) -> l
 def failures(tokens: Tokens, part: Part, spans: Sequence[Span]) -> list[str]:
     """For each cast of a part a boolean expression: it failed, and without that the record would not be here."""
     text = tokens.compose(spans, part.first, part.end, compact=True)
-    return [f"(({text}) IS NOT TRUE AND {_told(tokens, part, cast, spans)})" for cast in part.casts]
+    return [f"(({text}) IS NOT TRUE AND {_failure(tokens, part, cast, spans)})" for cast in part.casts]
 
 
 def _let_through(tokens: Tokens, part: Part, spans: Sequence[Span]) -> str:
     text = tokens.compose(spans, part.first, part.end, compact=True)
-    told = [_told(tokens, part, cast, spans) for cast in part.casts]
+    failures = [_failure(tokens, part, cast, spans) for cast in part.casts]
     hidden = _hides(tokens, part)
-    failed = " OR ".join(told)
+    failed = " OR ".join(failures)
     return f"(({text}) OR ({failed}))" if hidden else f"(({text}) OR (({text}) IS NULL AND ({failed})))"
 
 
-def _told(tokens: Tokens, part: Part, cast: Cast, spans: Sequence[Span]) -> str:
+def _failure(tokens: Tokens, part: Part, cast: Cast, spans: Sequence[Span]) -> str:
     return sql_casts.failure(tokens, cast, spans, part.first, part.end)
 
 

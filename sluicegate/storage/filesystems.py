@@ -117,13 +117,13 @@ def options(address: str) -> dict[str, str] | None:
     """
     if not aws.on_s3(address):
         return None
-    told = {name: value for name in KEYS.values() if (value := aws.current().get(name))}
-    told |= {"AWS_REGION": aws.region() or _region_of(S3._get_kwargs_from_urls(address)["bucket"])}
-    told |= {"max_retries": str(aws.ATTEMPTS), "retry_timeout": f"{aws.RETRY_SECONDS}s"}
-    told |= {"connect_timeout": f"{aws.CONNECT_SECONDS}s", "timeout": f"{aws.REQUEST_SECONDS}s"}
+    config = {name: value for name in KEYS.values() if (value := aws.current().get(name))}
+    config |= {"AWS_REGION": aws.region() or _region_of(S3._get_kwargs_from_urls(address)["bucket"])}
+    config |= {"max_retries": str(aws.ATTEMPTS), "retry_timeout": f"{aws.RETRY_SECONDS}s"}
+    config |= {"connect_timeout": f"{aws.CONNECT_SECONDS}s", "timeout": f"{aws.REQUEST_SECONDS}s"}
     if server := aws.endpoint():
-        told |= {"AWS_ENDPOINT_URL": server, "AWS_ALLOW_HTTP": str(server.startswith("http:")).lower()}
-    return told
+        config |= {"AWS_ENDPOINT_URL": server, "AWS_ALLOW_HTTP": str(server.startswith("http:")).lower()}
+    return config
 
 
 if importlib.util.find_spec("s3fs") is None:  # other code of this process may want its own

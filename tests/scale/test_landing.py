@@ -88,7 +88,7 @@ def test_a_reset_of_20_000_files(spark: SparkSession, workspace: Workspace) -> N
         workspace.land(f"things/{number:05}.json", f'{{"id": {number}}}\n')
     assert workspace.run(spark, "bronze")["things"].read == 20_000
     anew = reread.Reset()
-    intake.enter("things", workspace.definition.bronze["things"], workspace.lake, anew.look)
+    intake.enter("things", workspace.definition.bronze["things"], workspace.lake, anew.discover)
     done = Job(workspace.definition, workspace.lake, "bronze", {"run_id": "test"}, spark).run()
     assert done.tables[0].read == 20_000
     assert sorted(workspace.rows("things", "id")) == [(number,) for number in range(20_000)]

@@ -217,7 +217,7 @@ def test_the_school_by_copies_and_then_again_from_its_files(spark: SparkSession,
     assert [copied(), copied()] == [120, 0]
     assert workspace.run(spark)["enrollments_updates"].state == "idle"
     assert_right(workspace)
-    again = reread.Reset().look
-    Job(workspace.definition, workspace.lake, "bronze", {}, spark, only="enrollments_updates", look=again).run()
+    again = reread.Reset().discover
+    Job(workspace.definition, workspace.lake, "bronze", {}, spark, only="enrollments_updates", finder=again).run()
     workspace.run(spark)
     assert_right(workspace)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from airflow.providers.standard.operators.hitl import ApprovalOperator
 
 from sluicegate.airflow.connections import with_store
-from sluicegate.airflow.run_request import asked, failure
+from sluicegate.airflow.run_request import failure, request_of
 from sluicegate.definition import LAYERS, load
 from sluicegate.errors import SluicegateError, UserError
 
@@ -53,7 +53,7 @@ class CheckRequest(ApprovalOperator):
         """
         try:
             pipeline = load(self.pipeline, self.settings)
-            request = asked(pipeline, context)
+            request = request_of(pipeline, context)
             if request.mode == "full-refresh":
                 self.body = "\n".join(f"- {line}" for line in self._preview(pipeline, request))
         except SluicegateError as error:

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from sluicegate.definition import Layer, Pipeline
 
 
-class Upkeep(SluicegateJob):
+class PipelineJob(SluicegateJob):
     """Runs a job in ``spark_jobs/`` that is for all tables of a pipeline.
 
     Args:
@@ -23,7 +23,7 @@ class Upkeep(SluicegateJob):
     def __init__(self, *, job: str, **kwargs: Any) -> None:
         super().__init__(layer=cast("Layer", job), **kwargs)
 
-    def _asked(self, pipeline: Pipeline, context: Context) -> None:
+    def _requested(self, pipeline: Pipeline, context: Context) -> None:
         """Nothing: the form is about rows."""
 
     def _trace(self, pipeline: Pipeline, context: Context) -> None:
@@ -33,11 +33,11 @@ class Upkeep(SluicegateJob):
         """Nothing: no table has changed to those who read it."""
 
 
-class Maintenance(Upkeep):
+class Maintenance(PipelineJob):
     """Runs ``spark_jobs/maintain.py``, unless there is nothing to gain.
 
     Args:
-        kwargs: what Upkeep takes, but for the job.
+        kwargs: what PipelineJob takes, but for the job.
     """
 
     def __init__(self, **kwargs: Any) -> None:
@@ -49,16 +49,16 @@ class Maintenance(Upkeep):
         # not above: parsing a DAG file needs neither pyarrow nor deltalake
         from sluicegate.maintenance import optimize_vacuum
 
-        tables = optimize_vacuum.look(pipeline, layout.Lake(self.settings.lake, pipeline.name))
+        tables = optimize_vacuum.maintainable(pipeline, layout.Lake(self.settings.lake, pipeline.name))
         return "" if any(table.due for table in tables) else "has nothing to gain"
 
 
-class Verification(Upkeep):
+class Verification(PipelineJob):
     """Runs ``spark_jobs/verify.py``, whatever there is: what is proved is what nobody expects.
 
     Args:
         percent: how much of the rows of gold is compared.
-        kwargs: what Upkeep takes, but for the job.
+        kwargs: what PipelineJob takes, but for the job.
     """
 
     def __init__(self, *, percent: float = 100, **kwargs: Any) -> None:
@@ -69,11 +69,11 @@ class Verification(Upkeep):
         return ""
 
 
-class Catalog(Upkeep):
+class Catalog(PipelineJob):
     """Runs ``spark_jobs/catalog.py``, unless the catalog knows all tables.
 
     Args:
-        kwargs: what Upkeep takes, but for the job.
+        kwargs: what PipelineJob takes, but for the job.
     """
 
     def __init__(self, **kwargs: Any) -> None:

@@ -9,7 +9,7 @@ from airflow.sdk.exceptions import AirflowException, AirflowFailException
 
 from sluicegate.airflow.connections import with_store
 from sluicegate.airflow.operators.submit import alone
-from sluicegate.airflow.run_request import asked, failure, who
+from sluicegate.airflow.run_request import failure, request_of, who
 from sluicegate.definition import LAYERS, load
 from sluicegate.errors import SluicegateError
 
@@ -86,7 +86,7 @@ class Account(BaseOperator):
         """What waits that this run should have taken in, and what to do; nothing of a run for a part of the tables."""
         from sluicegate.monitor import backlog
 
-        run, request = context["dag_run"], asked(pipeline, context)
+        run, request = context["dag_run"], request_of(pipeline, context)
         if request.mode != "incremental" or request.tables or request.max_files is not None or not run.start_date:
             return []
 
@@ -98,8 +98,8 @@ class Account(BaseOperator):
         # Files that came later may look old. These wait if this run was begun for files, and none has been entered.
         if unread and (context["ti"].xcom_pull(task_ids="wait_for_files") or {}).get("files"):
             late += [f"  {table}: {what}" for table, what in unread.items()]
-        again = f"  trigger {pipeline.name} again, or run: sluicegate run {pipeline.name}"
-        return [*late, again] if late else []
+        rerun = f"  trigger {pipeline.name} again, or run: sluicegate run {pipeline.name}"
+        return [*late, rerun] if late else []
 
 
 def _tables(pipeline: Pipeline, settings: Settings, run_id: str, waiting: list[Waiting]) -> list[dict[str, Any]]:
@@ -114,8 +114,10 @@ def _tables(pipeline: Pipeline, settings: Settings, run_id: str, waiting: list[W
             table = lake_tables.delta_table(at.table(layer, name))
             last = log.last_commit_of_ours(table)
             said = last.ours if last is not None and last.ours and last.ours.get("run_id") == run_id else {}
-            beside = {"quarantined": at.quarantine(name), "set aside": at.set_aside(name)} if layer == "silver" else {}
-            counts = {what: lake_tables.rows(lake_tables.delta_table(uri)) for what, uri in beside.items()}
+            side_tables = (
+                {"quarantined": at.quarantine(name), "set aside": at.set_aside(name)} if layer == "silver" else {}
+            )
+            counts = {what: lake_tables.rows(lake_tables.delta_table(uri)) for what, uri in side_tables.items()}
             facts = {"layer": layer, "table": name, "rows": lake_tables.rows(table), **counts}
             facts |= {"waits": waits[name]} if name in waits else {}
             found.append({**facts, "expectations": said.get("expectations") or {}})
@@ -126,8 +128,8 @@ def _lines(tables: list[dict[str, Any]]) -> list[str]:
     """The tables for people."""
     lines = []
     for table in tables:
-        beside = "".join(f", {table[what]:,} {what}" for what in ("quarantined", "set aside") if what in table)
-        lines.append(f"{table['layer']:<6} {table['table']:<28} {table['rows']:>9,} rows{beside}")
+        side_counts = "".join(f", {table[what]:,} {what}" for what in ("quarantined", "set aside") if what in table)
+        lines.append(f"{table['layer']:<6} {table['table']:<28} {table['rows']:>9,} rows{side_counts}")
         lines += [f"         behind: {table['waits']}"] if "waits" in table else []
         for rule, counts in table["expectations"].items():
             if counts["failed"]:

@@ -23,7 +23,7 @@ from sluicegate.airflow import openlineage
 from sluicegate.airflow.assets import news
 from sluicegate.airflow.connections import environment, with_store
 from sluicegate.airflow.operators.links import SparkUI
-from sluicegate.airflow.run_request import asked, failure, who
+from sluicegate.airflow.run_request import failure, request_of, who
 from sluicegate.definition import load
 from sluicegate.errors import SluicegateError, UserError
 from sluicegate.flow import report
@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 RUN_INFO = '{{ {"dag_id": dag_run.dag_id, "run_id": dag_run.run_id, "try": ti.try_number} | tojson }}'
 
 # How long a task stays away that found another run at work on its pipeline.
-LOOK_AGAIN_AFTER = timedelta(seconds=20)
+RESCHEDULE_AFTER = timedelta(seconds=20)
 
 
 class SluicegateJob(SparkSubmitOperator):
@@ -92,7 +92,7 @@ class SluicegateJob(SparkSubmitOperator):
         """
         try:
             pipeline = load(self.pipeline, self.settings)
-            request = self._asked(pipeline, context)
+            request = self._requested(pipeline, context)
             if why := self._idle(pipeline, request):
                 self.log.info("%s %s; Spark was not started", self.name, why)
                 self._publish(pipeline, context)
@@ -106,13 +106,13 @@ class SluicegateJob(SparkSubmitOperator):
         except SluicegateError as error:
             raise failure(error) from None
         self._publish(pipeline, context)
-        return self._told()
+        return self._report()
 
-    def _asked(self, pipeline: Pipeline, context: Context) -> Request | None:
+    def _requested(self, pipeline: Pipeline, context: Context) -> Request | None:
         """What the run is asked for; None where that is nothing to this job."""
-        return asked(pipeline, context)
+        return request_of(pipeline, context)
 
-    def _told(self) -> dict[str, Any] | None:
+    def _report(self) -> dict[str, Any] | None:
         """The job's report."""
         return dict(json.loads(self._last.removeprefix(report.REPORT))) if self._last else None
 
@@ -159,10 +159,10 @@ class SluicegateJob(SparkSubmitOperator):
         at = Lake(self.settings.lake, pipeline.name)
         # Airflow makes events for the outlets that a task has at its end.
         self.outlets = []
-        for about, told in news(at, self.layer, pipeline.names(self.layer), last):
-            context["outlet_events"][about].extra = told
+        for about, extra in news(at, self.layer, pipeline.names(self.layer), last):
+            context["outlet_events"][about].extra = extra
             self.outlets.append(about)
-            self.log.info("%s has a new version, %s", about.name, told["version"])
+            self.log.info("%s has a new version, %s", about.name, extra["version"])
 
     def _idle(self, pipeline: Pipeline, request: Request | None) -> str:
         """Why there is nothing to do; empty if there is something."""
@@ -186,8 +186,8 @@ class SluicegateJob(SparkSubmitOperator):
             JavaMissing: no Java 17 or newer, no pyspark, or no jars.
             UserError: the connection asks for cluster deploy mode.
         """
-        asked_for = request.arguments(self.layer) if request else ()
-        self.application_args = [*(self.application_args or ()), *asked_for]
+        requested = request.arguments(self.layer) if request else ()
+        self.application_args = [*(self.application_args or ()), *requested]
         java.java_version(java.java())
         self.conf = submit.job_conf(self.layer, replace(self.settings, master=self._master())) | (self.conf or {})
         if file := cluster.properties_file():
@@ -271,5 +271,5 @@ def alone(pipeline: str, settings: Settings, context: Context) -> Iterator[None]
         if holder is not None:
             said = "%s is at work on pipeline %s; this task comes back when it may have ended"
             context["task"].log.info(said, holder, pipeline)
-            raise AirflowRescheduleException(datetime.now(UTC) + LOOK_AGAIN_AFTER)  # type: ignore[no-untyped-call]
+            raise AirflowRescheduleException(datetime.now(UTC) + RESCHEDULE_AFTER)  # type: ignore[no-untyped-call]
         yield

@@ -10,7 +10,7 @@ from airflow.sdk import BaseOperator
 from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException, TaskDeferralTimeout
 
 from sluicegate.airflow.connections import with_store
-from sluicegate.airflow.run_request import asked
+from sluicegate.airflow.run_request import request_of
 from sluicegate.definition import load
 from sluicegate.errors import UserError
 from sluicegate.settings import Settings
@@ -68,17 +68,17 @@ class LandedFilesSensor(BaseOperator):
             AirflowSkipException: there is nothing, and it is not to wait.
             TaskDeferred: there is nothing yet.
         """
-        from sluicegate.airflow.sensors.trigger import LandedFilesTrigger, look
+        from sluicegate.airflow.sensors.trigger import LandedFilesTrigger, find_landed
 
         try:
-            request = asked(load(self.pipeline, self.settings), context)
+            request = request_of(load(self.pipeline, self.settings), context)
             if request.mode != "incremental":
                 self.log.info("this run waits for no files: it %s", request)
                 return None
-            found, told = look(self.pipeline, self.settings, request.tables)
+            found, message = find_landed(self.pipeline, self.settings, request.tables)
         except UserError as error:
             raise AirflowFailException(error.for_people()) from None
-        self.log.info(told)
+        self.log.info(message)
         if found is not None:
             return found
         if not self.timeout:

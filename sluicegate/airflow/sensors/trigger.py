@@ -48,21 +48,21 @@ class LandedFilesTrigger(BaseTrigger):
         before = ""
         while True:
             try:
-                found, told = await asyncio.to_thread(self._look, await connections.said_in_triggerer())
+                found, message = await asyncio.to_thread(self._find, await connections.said_in_triggerer())
             except UserError as error:
                 yield TriggerEvent({"error": error.for_people()})  # type: ignore[no-untyped-call]
                 return
-            if told != before:
-                self.log.info(told)
-                before = told
+            if message != before:
+                self.log.info(message)
+                before = message
             if found is not None:
                 yield TriggerEvent({"found": found})  # type: ignore[no-untyped-call]
                 return
             await asyncio.sleep(self.every)
 
-    def _look(self, said: dict[str, str]) -> tuple[dict[str, int] | None, str]:
+    def _find(self, said: dict[str, str]) -> tuple[dict[str, int] | None, str]:
         with aws.given(said):
-            return look(self.pipeline, Settings.of(**self.places), self.tables)
+            return find_landed(self.pipeline, Settings.of(**self.places), self.tables)
 
 
 class FileArrivalTrigger(BaseEventTrigger):
@@ -86,7 +86,7 @@ class FileArrivalTrigger(BaseEventTrigger):
         self.places = places
         self.every = every
         self.queue = queue
-        self._look_until = 0.0
+        self._poll_until = 0.0
 
     def serialize(self) -> tuple[str, dict[str, Any]]:
         """What the triggerer makes it again of, and what a version of the DAG has of it."""
@@ -101,7 +101,7 @@ class FileArrivalTrigger(BaseEventTrigger):
         before: dict[str, Any] = {}
         while True:
             try:
-                answer = await asyncio.to_thread(self._look, await connections.said_in_triggerer())
+                answer = await asyncio.to_thread(self._find, await connections.said_in_triggerer())
             except UserError as error:
                 answer = {"error": error.for_people()}
             except Exception:
@@ -120,14 +120,14 @@ class FileArrivalTrigger(BaseEventTrigger):
         meanwhile, the next one begins with a look.
         """
         now = time.monotonic()
-        if self.queue is None or now < self._look_until:
+        if self.queue is None or now < self._poll_until:
             await asyncio.sleep(self.every)
             return
         while time.monotonic() < now + AT_LEAST_EVERY:
             try:
                 if await asyncio.to_thread(self._messages, await connections.said_in_triggerer()):
                     settled = await asyncio.to_thread(settles, self.pipeline, Settings.of(**self.places))
-                    self._look_until = time.monotonic() + settled + self.every
+                    self._poll_until = time.monotonic() + settled + self.every
                     return
             except Exception:
                 # Then it is as without a queue.
@@ -146,7 +146,7 @@ class FileArrivalTrigger(BaseEventTrigger):
             found = queue.receive(0)
         return bool(first)
 
-    def _look(self, said: dict[str, str]) -> dict[str, Any]:
+    def _find(self, said: dict[str, str]) -> dict[str, Any]:
         with aws.given(said):
             return arrived(self.pipeline, Settings.of(**self.places))
 
@@ -170,7 +170,7 @@ def arrived(name: str, settings: Settings) -> dict[str, Any]:
         another one when as many files as before wait that are other files; empty when nothing waits.
 
     Raises:
-        UserError: see ``look``.
+        UserError: see ``find_landed``.
     """
     from sluicegate.definition import load
     from sluicegate.monitor.plan import pending
@@ -182,7 +182,7 @@ def arrived(name: str, settings: Settings) -> dict[str, Any]:
     }
 
 
-def look(name: str, settings: Settings, tables: Sequence[str]) -> tuple[dict[str, int] | None, str]:
+def find_landed(name: str, settings: Settings, tables: Sequence[str]) -> tuple[dict[str, int] | None, str]:
     """Looks once at landing, ledger and marks, as the jobs do; writes nothing, starts no Spark.
 
     Args:

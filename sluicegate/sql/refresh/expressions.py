@@ -73,8 +73,8 @@ class Expressions:
 
     def parts(self, first: int, end: int) -> list[tuple[int, int]]:
         """What stands between the commas of a list."""
-        cuts = [i for i in self.tokens.top_level(first, end) if self.tokens.is_type(i, TokenType.COMMA)]
-        return list(zip([first, *(cut + 1 for cut in cuts)], [*cuts, end], strict=True))
+        commas = [i for i in self.tokens.top_level(first, end) if self.tokens.is_type(i, TokenType.COMMA)]
+        return list(zip([first, *(comma + 1 for comma in commas)], [*commas, end], strict=True))
 
     def inside(self, start: int, end: int) -> tuple[int, int]:
         """An expression without the parentheses around all of it."""

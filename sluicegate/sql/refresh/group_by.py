@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from sluicegate.sql.identifiers import quoted
-from sluicegate.sql.join_keys import Tie
+from sluicegate.sql.join_keys import JoinKey
 from sluicegate.sql.tokens import Span
 
 PARTIAL = {
@@ -74,14 +74,14 @@ class Grouped:
         outputs: SQL of each output over the values of groups and calls, with its name.
         having: SQL of its HAVING over these values and outputs; empty without.
         sums: those of its calls that are sums or averages of each row's value, and the tokens that they stand at.
-        again: the query put together again from all these parts, over the views of its FROM (see
+        recomposed: the query put together again from all these parts, over the views of its FROM (see
         gold/query_analysis.py).
         one_row: whether it has no GROUP BY: its result is one row.
     """
 
     table: str
     alias: str
-    joins: Mapping[str, tuple[Tie, ...]]
+    joins: Mapping[str, tuple[JoinKey, ...]]
     from_: str
     where: str
     groups: tuple[str, ...]
@@ -90,7 +90,7 @@ class Grouped:
     outputs: tuple[tuple[str, str], ...]
     having: str
     sums: tuple[tuple[Call, Span], ...] = ()
-    again: str = ""
+    recomposed: str = ""
     one_row: bool = False
 
     @property

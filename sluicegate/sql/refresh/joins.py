@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from sqlglot import exp
 
 from sluicegate.sql.identifiers import quoted
-from sluicegate.sql.join_keys import Tie, ties
+from sluicegate.sql.join_keys import JoinKey, join_keys
 from sluicegate.sql.query import Query
 from sluicegate.sql.scopes import Scope, Source, columns_of
 
@@ -44,7 +44,7 @@ class From:
 
     table: str
     alias: str
-    joins: Mapping[str, tuple[Tie, ...]]
+    joins: Mapping[str, tuple[JoinKey, ...]]
     text: str
     scope: Scope
 
@@ -82,12 +82,12 @@ def read_from(tree: exp.Select, text: str, schemas: Mapping[str, Sequence[str]] 
         return From(names[0], alias, {}, f"{ROWS} AS {quoted(alias)}", scope)
     if any(join.side not in _SIDES or join.kind not in _KINDS or join.method for join in joins):
         raise CannotFollow("it has a join that is no inner, left, semi or anti join")
-    tied = ties(tree, alias, Counter(names[1:]))
+    keyed = join_keys(tree, alias, Counter(names[1:]))
     for name in names[1:]:
-        if name not in tied or name == names[0]:
+        if name not in keyed or name == names[0]:
             raise CannotFollow(f"no equality with a column of {names[0]} says which rows a row of {name} touches")
     views = {names[0]: ROWS, **{name: view(name) for name in names[1:]}}
-    joined = {name: tuple(its) for name, its in tied.items()}
+    joined = {name: tuple(its) for name, its in keyed.items()}
     return From(names[0], alias, joined, Query.parse(text).from_clause(views), scope)
 
 

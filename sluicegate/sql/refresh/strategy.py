@@ -35,7 +35,7 @@ from sluicegate.sql.tokens import QuerySyntax, Span, Tokens, parsed
 READING = "3"
 """Changes with what a query is taken to mean: tables that were made by another reading are made again once."""
 
-Way = Literal["partial", "groups", "whole", "stream"]
+StrategyKind = Literal["partial", "groups", "whole", "stream"]
 
 # Parts of a SELECT that a query may have that is kept up to date.
 _PLAIN = {"expressions", "from_", "joins", "where", "group", "having", "order"}
@@ -49,11 +49,11 @@ _IN_SILVER = "join and reshape in a silver table, so that this query is a GROUP 
 
 
 @dataclass(frozen=True)
-class Upkeep:
+class RefreshStrategy:
     """How a gold table is kept up to date.
 
     Attributes:
-        way: partial, groups or whole; stream where the definition asks for a streaming aggregation.
+        kind: partial, groups or whole; stream where the definition asks for a streaming aggregation.
         why: the reason, as a part of a sentence.
         cheaper: what would make it cheaper; empty if nothing is known to.
         grouped: the query taken apart; None where it cannot be, so that it is made again whole.
@@ -61,7 +61,7 @@ class Upkeep:
         of_the_run: what makes it depend on when, or by whom, it is run; empty if nothing does.
     """
 
-    way: Way
+    kind: StrategyKind
     why: str
     cheaper: str = ""
     grouped: Grouped | None = field(default=None, repr=False)
@@ -73,7 +73,7 @@ class _Whole(Exception):
     """The query cannot be taken apart: why, and what would help."""
 
 
-def upkeep(text: str, schemas: Mapping[str, Sequence[str]] | None = None) -> Upkeep:
+def refresh_strategy(text: str, schemas: Mapping[str, Sequence[str]] | None = None) -> RefreshStrategy:
     """Finds how a query can be kept up to date.
 
     Args:
@@ -81,14 +81,14 @@ def upkeep(text: str, schemas: Mapping[str, Sequence[str]] | None = None) -> Upk
         schemas: the columns of the tables that it reads, where they are known: what a name means depends on them.
     """
     try:
-        return _Reading(text, schemas).upkeep()
+        return _Reading(text, schemas).refresh_strategy()
     except _Whole as reason:
         why, *cheaper = reason.args
-        return Upkeep("whole", why, cheaper[0] if cheaper else "")
+        return RefreshStrategy("whole", why, cheaper[0] if cheaper else "")
     except CannotFollow as reason:
-        return Upkeep("whole", str(reason), _IN_SILVER)
+        return RefreshStrategy("whole", str(reason), _IN_SILVER)
     except QuerySyntax:
-        return Upkeep("whole", "it cannot be taken apart", _IN_SILVER)
+        return RefreshStrategy("whole", "it cannot be taken apart", _IN_SILVER)
 
 
 @dataclass(frozen=True)
@@ -126,7 +126,7 @@ class _Reading:
         self.calls = self._calls()
         self.odd = self._odd_calls()
 
-    def upkeep(self) -> Upkeep:
+    def refresh_strategy(self) -> RefreshStrategy:
         listed = self._groups() if "group" in self.clauses else []
         groups = list({tuple(self.words.names(*part)): part for part in reversed(listed)}.values())[::-1]
         others = self._others()
@@ -146,24 +146,26 @@ class _Reading:
             sums=tuple(one for one in self._plain_calls if one[0].function in SUMS | MOMENTS),
             one_row=not groups,
         )
-        grouped = replace(grouped, again=self._again(grouped, groups, listed))
+        grouped = replace(grouped, recomposed=self._recomposed(grouped, groups, listed))
         missing = [text for number, text in enumerate(grouped.groups) if number not in grouped.keys]
         if not others:
             try:
                 grouped = self._over_groups(grouped, groups)
                 cheaper = f"select {', '.join(missing)}, or all of its rows are written anew" if missing else ""
-                return Upkeep("partial", f"rows that come add to its groups, rows that go are taken away"
+                return RefreshStrategy("partial", f"rows that come add to its groups, rows that go are taken away"
                               f"{self._of_joins()}", cheaper if groups else "", grouped)  # fmt: skip
             except Left as left:
                 others = [str(left)]
         needs = f"{', '.join(others)} {'needs' if len(others) == 1 else 'need'} all rows"
         if grouped.one_row:
-            return Upkeep("whole", f"it has no GROUP BY, and {needs}", f"without {', '.join(others)}", grouped)
+            return RefreshStrategy("whole", f"it has no GROUP BY, and {needs}", f"without {', '.join(others)}", grouped)
         if not grouped.located:
-            return Upkeep("whole", f"it groups by {', '.join(missing)}, which is not in its SELECT list",
+            return RefreshStrategy("whole", f"it groups by {', '.join(missing)}, which is not in its SELECT list",
                           "put it there, so that the rows of a group can be found", grouped)  # fmt: skip
         why = f"{needs} of a group{self._of_joins()}"
-        return Upkeep("groups", why, f"without {', '.join(others)} a run would not have to read the source", grouped)
+        return RefreshStrategy(
+            "groups", why, f"without {', '.join(others)} a run would not have to read the source", grouped
+        )
 
     def _over_groups(self, grouped: Grouped, groups: Sequence[tuple[int, int]]) -> Grouped:
         """The same with its outputs and its HAVING over the values of groups and calls.
@@ -187,7 +189,9 @@ class _Reading:
             having = self.words.exchanged(*self.clauses["having"], groups, self.calls, over)
         return replace(grouped, outputs=tuple(outputs), having=having)
 
-    def _again(self, grouped: Grouped, groups: Sequence[tuple[int, int]], listed: Sequence[tuple[int, int]]) -> str:
+    def _recomposed(
+        self, grouped: Grouped, groups: Sequence[tuple[int, int]], listed: Sequence[tuple[int, int]]
+    ) -> str:
         """The query put together again from its parts.
 
         In HAVING a name could be an output's or a column's: there columns have their tables' names before them.
@@ -221,8 +225,8 @@ class _Reading:
     def _of_joins(self) -> str:
         """What a change of a joined table touches, in words."""
         found = [
-            f"; a row that changes in {name} touches those with its {' and '.join(', '.join(t.columns) for t in ties)}"
-            for name, ties in self.tables.joins.items()
+            f"; a row that changes in {name} touches those with its {' and '.join(', '.join(t.columns) for t in keys)}"
+            for name, keys in self.tables.joins.items()
         ]
         return "".join(found)
 

@@ -164,9 +164,9 @@ def _say_report(result: Any) -> None:
 
 
 def _failure(airflow: LocalAirflow, dag: str, run_id: str, task: str, attempt: int) -> SluicegateError:
-    told = airflow.failure(dag, run_id, task, attempt)
+    reason = airflow.failure(dag, run_id, task, attempt)
     log = f"the log of the task is {_short(airflow.task_log(dag, run_id, task, attempt))}"
-    return SluicegateError(f"task {task} of DAG {dag} failed", cause="\n          ".join(told.splitlines()), hint=log)
+    return SluicegateError(f"task {task} of DAG {dag} failed", cause="\n          ".join(reason.splitlines()), hint=log)
 
 
 # --- what came of it -------------------------------------------------------------------------------------------------
@@ -220,17 +220,17 @@ def _next(pipeline: Pipeline, settings: Settings, given: str | None) -> None:
     one_more = f"{program} simulate {pipeline.name}"
     if given:  # that is somebody's own folder: nothing is made up in it
         one_more = f"cp ANOTHER.json {_short(Path(settings.landing) / 'recordings')}/"
-    ways = [
+    suggestions = [
         ("this Airflow with its web page, where it also runs by its schedule", "make ui"),
         ("one more file lands", one_more),
         ("through all tables without Airflow", f"{program} run {pipeline.name}{lake_here}{landing_here}"),
     ]
     if days := _first_days(pipeline, settings):
-        asked = f"SELECT * FROM {pipeline.name}.daily_patient_avg WHERE date BETWEEN {days} ORDER BY date, mrn"
-        ways.append(("a query by date", f'{program} sql "{asked}"{lake_here}'))
+        query = f"SELECT * FROM {pipeline.name}.daily_patient_avg WHERE date BETWEEN {days} ORDER BY date, mrn"
+        suggestions.append(("a query by date", f'{program} sql "{query}"{lake_here}'))
     say("what to try next")
-    for told, command in ways:
-        say(f"  # {told}\n  {command}")
+    for what, command in suggestions:
+        say(f"  # {what}\n  {command}")
 
 
 def _first_days(pipeline: Pipeline, settings: Settings) -> str:

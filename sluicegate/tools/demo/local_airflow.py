@@ -35,7 +35,7 @@ USER = "admin"
 PORT = 8080
 LOCKED_FOR = 60.0  # seconds that a process waits for others to have written to the database
 STARTS_WITHIN = 180.0  # seconds; some 8 on two cores that are free
-LOOKS_EVERY = 2.0  # seconds between two looks at whether the processes run
+POLL_SECONDS = 2.0  # seconds between two looks at whether the processes run
 
 
 class LocalAirflow:
@@ -143,7 +143,7 @@ class LocalAirflow:
         Airflow 3.3.2's scheduler ends if another process was writing to SQLite while it made a scheduled run: its retry
         asks for the run that was rolled back. Without it, runs stay queued for ever.
         """
-        while not self._stopping.wait(LOOKS_EVERY):
+        while not self._stopping.wait(POLL_SECONDS):
             for name, process in list(self._processes.items()):
                 if code := process.poll():  # after 0 it has done what it was started for
                     with self.log.open("a") as log:

@@ -16,7 +16,7 @@ from sluicegate.tools.migrate import python_source, sql_source
 from sluicegate.tools.migrate.mapping import Draft, draft
 from sluicegate.tools.migrate.model import Left, Source
 from sluicegate.tools.scaffold import staging_folder
-from sluicegate.tools.scaffold.naming import scalar, table_name, told
+from sluicegate.tools.scaffold.naming import in_comment, scalar, table_name
 from sluicegate.tools.scaffold.render import SCHEMA
 
 _OF_CELLS = {
@@ -52,10 +52,10 @@ class Imported:
         """How much of the source is there, in a line."""
         there, missing = len(self.made.imported), len(self.made.missing)
         flows = " and flows" if any(name.startswith("the ") for name in self.made.missing) else ""
-        told = f"imported {there:,} of {there + missing:,} declared tables{flows}"
-        told += f" ({missing:,} not imported, see above)" if missing else ""
+        text = f"imported {there:,} of {there + missing:,} declared tables{flows}"
+        text += f" ({missing:,} not imported, see above)" if missing else ""
         rules = len(self.made.rules_left)
-        return told + (f", {rules:,} rule{'' if rules == 1 else 's'} not imported" if rules else "")
+        return text + (f", {rules:,} rule{'' if rules == 1 else 's'} not imported" if rules else "")
 
     @property
     def whole(self) -> bool:
@@ -133,16 +133,16 @@ def _read(file: Path) -> Source:
 
 
 def _definition(name: str, source: str, made: Draft, left: list[Left]) -> str:
-    lines = [SCHEMA, f"# Made by `sluicegate import` of {told(source)}."]
-    lines += [f"# Not imported: {told(table, 160)} (line {line})" for table, line in made.missing.items()]
+    lines = [SCHEMA, f"# Made by `sluicegate import` of {in_comment(source)}."]
+    lines += [f"# Not imported: {in_comment(table, 160)} (line {line})" for table, line in made.missing.items()]
     lines += ["# Left of it, by its lines:"] if left else [] if made.missing else ["# All of it was taken over."]
-    lines += [f"# - {told(one.what, 160)}: {told(one.why, 160)} (line {one.line})" for one in left]
+    lines += [f"# - {in_comment(one.what, 160)}: {in_comment(one.why, 160)} (line {one.line})" for one in left]
     lines += [f"name: {name}"]
     for layer in ("bronze", "silver", "gold"):
         tables: dict[str, dict[str, Any]] = getattr(made, layer)
         lines += ["", f"{layer}:"] if tables else []
         for table, fields in tables.items():
-            lines += [f"  # {told(text, 110)}" for text in made.comments.get(table, [])]
+            lines += [f"  # {in_comment(text, 110)}" for text in made.comments.get(table, [])]
             lines += [f"  {table}:", *(f"    {field}: {_value(value)}" for field, value in fields.items())]
     return "\n".join([*lines, ""])
 
@@ -160,5 +160,5 @@ def _value(value: Any) -> str:
 
 def _query(table: str, query: str, made: Draft) -> str:
     text = "\n".join(line.rstrip() for line in query.strip().split("\n"))
-    heading = [f"-- {told(comment, 110)}" for comment in made.comments.get(table, [])]
+    heading = [f"-- {in_comment(comment, 110)}" for comment in made.comments.get(table, [])]
     return "\n".join([*heading, re.sub(r";\s*$", "", text), ""])

@@ -156,7 +156,7 @@ class _Mapping:
                 self.made.missing[address] = line
         self.made.missing |= self.source.unnamed
 
-    def _told(self, dataset: Dataset, *more: str) -> None:
+    def _comment(self, dataset: Dataset, *more: str) -> None:
         self.made.comments[dataset.name] = [*([dataset.comment] if dataset.comment else []), *more]
 
     # --- bronze ------------------------------------------------------------------------------------------------------
@@ -173,7 +173,7 @@ class _Mapping:
             self.made.bronze[dataset.name] = auto_loader.fields(
                 dataset.files, dataset.name, dataset.schema, self.source
             )
-            self._told(dataset)
+            self._comment(dataset)
             return
         landed = f"{dataset.name}_landed"
         while landed in self.found.names.values():
@@ -217,20 +217,20 @@ class _Mapping:
         except QuerySyntax as error:
             self.source.leave(dataset.query_line + error.line - 1, f"the query of {dataset.name}", error.message)
             return
-        told = ["It was a view: here it is a table."] if dataset.kind == "view" else []
+        remarks = ["It was a view: here it is a table."] if dataset.kind == "view" else []
         if dataset.name in self.gold:
             self._gold(dataset, text, streams, "its rows are not each made of one record")
             return
         joined = layers.shape(text)
         if joined and joined.joins and not streams:
-            told.append("A record makes one row here: one that meets several of a joined table stops the run.")
+            remarks.append("A record makes one row here: one that meets several of a joined table stops the run.")
         if not streams and (streamed := with_stream(text)) is not None:
             text, streams = streamed, True
         objections = Query.parse(text).stream_objections() if streams else []
         if objections or not streams:
             self._gold(dataset, str(dataset.query), streams, objections[0].message if objections else "")
             return
-        self._told(dataset, *told)
+        self._comment(dataset, *remarks)
         self._silver(dataset, {"sql": f"{dataset.name}.sql"})
         self.made.queries[dataset.name] = text
 
@@ -264,7 +264,7 @@ class _Mapping:
             )
         if dataset.schema:
             self.source.leave(dataset.line, f"the schema of {dataset.name}", "gold has the columns of its query")
-        self._told(dataset)
+        self._comment(dataset)
         self.made.gold[dataset.name] = {"sql": f"{dataset.name}.sql"}
         self.made.queries[dataset.name] = text
         self.views[dataset.name] = text
@@ -279,7 +279,7 @@ class _Mapping:
             self.source.leave(changes.line, f"changes into {changes.target}", "it has a query as well")
             self.source.unnamed[f"the flow of changes into {changes.target}"] = changes.line
             return
-        self._told(dataset)
+        self._comment(dataset)
         fields = dict(changes.fields)
         if "apply_as_deletes" in fields:
             fields["apply_as_deletes"] = casts.plain(str(fields["apply_as_deletes"]))
@@ -327,8 +327,8 @@ class _Mapping:
                     self.made.bronze[read] = {"path": f"${{landing}}/{read}", "format": "delta"}
                     self._tell_elsewhere(read, self.elsewhere[read], name, line)
                 else:
-                    told = self.declared.get(read, (read, 0))[0]
-                    self.source.leave(line, f"{told}, which {name} reads", "it was not imported")
+                    label = self.declared.get(read, (read, 0))[0]
+                    self.source.leave(line, f"{label}, which {name} reads", "it was not imported")
 
     def _tell_elsewhere(self, name: str, address: str, reader: str, line: int) -> None:
         self.made.comments[name] = [f"TODO: {address} is made elsewhere; write the path of that Delta table."]

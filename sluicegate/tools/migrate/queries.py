@@ -139,8 +139,8 @@ def _stream(tokens: Tokens, at: int, lines_before: int) -> tuple[Span, Files | N
 
 def _files(tokens: Tokens, at: int, lines_before: int) -> Files:
     close = tokens.closing(at + 1)
-    cuts = [i for i in tokens.top_level(at + 2, close) if tokens.is_type(i, TokenType.COMMA)]
-    items = list(zip([at + 2, *(cut + 1 for cut in cuts)], [*cuts, close], strict=True))
+    commas = [i for i in tokens.top_level(at + 2, close) if tokens.is_type(i, TokenType.COMMA)]
+    items = list(zip([at + 2, *(comma + 1 for comma in commas)], [*commas, close], strict=True))
     line = lines_before + tokens.line(at)
     parts = [tokens.compose([], first, end, compact=True) for first, end in items]
     if not parts or parts[0][:1] not in "'\"":

@@ -48,8 +48,8 @@ def read(text: str, file: str) -> Source:
             if len(tokens):
                 _Statement(tokens, line - 1, source).read()
         except (QuerySyntax, NotTaken, IndexError) as error:
-            told = getattr(error, "message", "") or "it ends where more is expected"
-            source.leave(line + getattr(error, "line", 1) - 1, _title(statement), told)
+            message = getattr(error, "message", "") or "it ends where more is expected"
+            source.leave(line + getattr(error, "line", 1) - 1, _title(statement), message)
     for name, at in _declared(text):
         source.declared.setdefault(name, at)
     return source
@@ -174,8 +174,8 @@ class _Statement:
 
     def _items(self, first: int, end: int) -> list[tuple[int, int]]:
         """What stands between commas."""
-        cuts = [i for i in self.tokens.top_level(first, end) if self.tokens.is_type(i, TokenType.COMMA)]
-        begins, ends = [first, *(cut + 1 for cut in cuts)], [*cuts, end]
+        commas = [i for i in self.tokens.top_level(first, end) if self.tokens.is_type(i, TokenType.COMMA)]
+        begins, ends = [first, *(comma + 1 for comma in commas)], [*commas, end]
         return [(begin, stop) for begin, stop in zip(begins, ends, strict=True) if begin < stop]
 
     def _names(self) -> list[str]:

@@ -45,8 +45,8 @@ class NewPipeline:
     def commands(self) -> list[str]:
         """The commands that come next, as a person types them."""
         copies = [] if self.landed else [self._copying(table) for table in self.tables]
-        asked = f"SELECT * FROM {self.name}.{self.gold} LIMIT 10"
-        return [*copies, f"sluicegate run {self.name}", f'sluicegate sql "{asked}"']
+        query = f"SELECT * FROM {self.name}.{self.gold} LIMIT 10"
+        return [*copies, f"sluicegate run {self.name}", f'sluicegate sql "{query}"']
 
     def _copying(self, table: NewTable) -> str:
         to = f"{self.landing[table.name]}/"
@@ -75,15 +75,15 @@ def _facts(table: NewTable) -> dict[str, Any]:
     return {
         "bronze": table.bronze,
         "silver": table.name,
-        "format": table.looks[0].format,
-        "options": table.looks[0].options,
+        "format": table.samples[0].format,
+        "options": table.samples[0].options,
         "files": [str(file) for file in table.files],
         "rows_looked_at": table.rows,
         "columns": columns,
         "left": table.left,
         "keys": table.guess.keys,
         "no_keys": [{"keys": [*names], "why": why} for names, why in table.guess.no_keys.items()],
-        "guessed": list(dict.fromkeys(text for one in table.looks for text in one.guessed)),
+        "guessed": list(dict.fromkeys(text for one in table.samples for text in one.guessed)),
         "sequence_by": table.guess.sequence_by,
         "event_time": table.guess.event_time,
         "pii": table.guess.pii,
@@ -128,8 +128,8 @@ def create(name: str, sources: Sequence[str], settings: Settings, land: bool, he
 
 def _demand_gold_name(new: NewPipeline) -> None:
     if any(new.gold in (table.name, table.bronze) for table in new.tables):
-        told = render.main_table(new.tables)
-        hint = f"give one of them another name: TABLE={told.files[0]}"
+        main = render.main_table(new.tables)
+        hint = f"give one of them another name: TABLE={main.files[0]}"
         raise UserError(f"two tables would have the name {new.gold}: that of a file, and the one in gold", hint=hint)
 
 

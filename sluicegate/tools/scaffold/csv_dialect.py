@@ -59,8 +59,8 @@ def read(text: str, whole: bool, most: int, header: bool | None = None) -> CsvTe
     wide = len(found[0]) if header else max(Counter(len(row) for row in found).items(), key=lambda one: one[1])[0]
     guessed, doubt = [], False
     if header is None:
-        header, doubt, told = csv_header.guess(found)
-        guessed.append(told)
+        header, doubt, remark = csv_header.guess(found)
+        guessed.append(remark)
     names = found[0] if header else [""] * max(wide, len(found[0]))
     columns = named(names)
     rows = [_filled(row, len(columns)) for row in found[header : most + header]]

@@ -12,10 +12,10 @@ from sluicegate.definition.fields import name_fault
 from sluicegate.errors import SourceError, UserError, Where
 from sluicegate.landing.file_names import UNFINISHED
 from sluicegate.tools.scaffold.naming import table_name
-from sluicegate.tools.scaffold.sniff import Look, look
+from sluicegate.tools.scaffold.sniff import FileSample, sniff
 from sluicegate.tools.scaffold.table import NewTable, make
 
-LOOKED = 100
+SAMPLED = 100
 """Most files of a folder that are looked at, of each ending."""
 
 
@@ -23,22 +23,22 @@ LOOKED = 100
 class _Group:
     """Files that are alike: of one format and shape, and of one folder unless a person puts them together."""
 
-    looks: list[Look] = field(default_factory=list)
+    samples: list[FileSample] = field(default_factory=list)
     others: list[Path] = field(default_factory=list)
 
     @property
     def files(self) -> list[Path]:
-        return [*(one.path for one in self.looks), *self.others]
+        return [*(one.path for one in self.samples), *self.others]
 
     @property
     def folder(self) -> Path:
-        return self.looks[0].path.parent
+        return self.samples[0].path.parent
 
-    def takes(self, one: Look) -> bool:
+    def takes(self, one: FileSample) -> bool:
         """Whether a file is like the first of the group."""
-        first = self.looks[0]
-        told_by = ("sep", "header") if one.format == "csv" else ("multiLine",)
-        if one.format != first.format or any(one.options.get(name) != first.options.get(name) for name in told_by):
+        first = self.samples[0]
+        options = ("sep", "header") if one.format == "csv" else ("multiLine",)
+        if one.format != first.format or any(one.options.get(name) != first.options.get(name) for name in options):
             return False
         mine, other = {*first.columns}, {*one.columns}
         return 2 * len(mine & other) >= len(mine | other)
@@ -65,14 +65,14 @@ def tables(sources: Sequence[str], header: bool | None = None) -> list[NewTable]
         files = list(dict.fromkeys(files))
         groups = _groups([files], header) if name else _groups(_by_place(files), header)
         if name and len(groups) > 1:
-            told = "; ".join(", ".join(file.name for file in group.files[:2]) for group in groups)
+            listed = "; ".join(", ".join(file.name for file in group.files[:2]) for group in groups)
             what = f"the files of {name} are of {len(groups)} shapes, and it is one table"
-            raise UserError(what, cause=told, hint="name the files of each table: TABLE=FILE")
+            raise UserError(what, cause=listed, hint="name the files of each table: TABLE=FILE")
         for group in groups:
             _options_of_all(group)
             alone = [other.folder for other in groups].count(group.folder) == 1
             of_folder = alone and any(group.folder.is_relative_to(folder) for folder in folders)
-            made.append(make(name or _name(group, of_folder=of_folder), group.looks, group.files))
+            made.append(make(name or _name(group, of_folder=of_folder), group.samples, group.files))
     _demand_names_that_differ(made)
     return made
 
@@ -111,25 +111,25 @@ def _groups(places: Iterable[list[Path]], header: bool | None) -> list[_Group]:
     groups: list[_Group] = []
     for files in places:
         own: list[_Group] = []
-        for one in _like_others([look(file, header) for file in files[:LOOKED]]):
+        for one in _like_others([sniff(file, header) for file in files[:SAMPLED]]):
             group = next((group for group in own if group.takes(one)), None)
             if group is None:
                 own.append(group := _Group())
-            group.looks.append(one)
-        if len(files) > LOOKED and len(own) > 1:
+            group.samples.append(one)
+        if len(files) > SAMPLED and len(own) > 1:
             folder = files[0].parent
-            what = f"{folder} has {len(files):,} files, and the first {LOOKED} of them are of {len(own)} shapes"
+            what = f"{folder} has {len(files):,} files, and the first {SAMPLED} of them are of {len(own)} shapes"
             raise UserError(what, where=Where(file=str(folder)), hint="put the files of each table into a folder")
-        own[0].others += files[LOOKED:]
+        own[0].others += files[SAMPLED:]
         groups += own
     return groups
 
 
-def _like_others(looks: list[Look]) -> list[Look]:
+def _like_others(samples: list[FileSample]) -> list[FileSample]:
     """Looks of files that lie together: where a header is in doubt, that of another file is one here too."""
-    known = [one.columns for one in looks if one.options.get("header") == "true"]
-    headed = [look(one.path, header=True) if one.doubt else one for one in looks]
-    return [other if other.columns in known else one for one, other in zip(looks, headed, strict=True)]
+    known = [one.columns for one in samples if one.options.get("header") == "true"]
+    headed = [sniff(one.path, header=True) if one.doubt else one for one in samples]
+    return [other if other.columns in known else one for one, other in zip(samples, headed, strict=True)]
 
 
 def _below(folder: Path) -> Iterator[Path]:
@@ -152,14 +152,14 @@ def _by_place(files: Sequence[Path]) -> list[list[Path]]:
 def _options_of_all(group: _Group) -> None:
     """Lets all looks of a group have the options that any of its files needs: one table reads them all."""
     options: dict[str, str] = {}
-    for one in group.looks:
+    for one in group.samples:
         other = one.options.get("encoding")
         if options.setdefault("encoding", other or "") != (other or ""):
             hint = "write them all in UTF-8"
-            raise SourceError(f"{one.path.name} is in another encoding than {group.looks[0].path.name}", hint=hint)
-    for one in group.looks:
+            raise SourceError(f"{one.path.name} is in another encoding than {group.samples[0].path.name}", hint=hint)
+    for one in group.samples:
         options |= one.options
-    for one in group.looks:
+    for one in group.samples:
         one.options.update({name: value for name, value in options.items() if value})
 
 

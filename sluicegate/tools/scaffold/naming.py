@@ -86,7 +86,7 @@ def scalar(text: str) -> str:
     return str(yaml.dump(text, default_style='"', allow_unicode=True, width=1 << 30)).strip()
 
 
-def told(text: str, most: int = 100) -> str:
+def in_comment(text: str, most: int = 100) -> str:
     """A text as it can stand in a comment, of one line and of no more than so many characters.
 
     A backslash at the end of a comment would make Spark take the next line into it.

@@ -22,7 +22,7 @@ from pyarrow import parquet
 from sluicegate.errors import SourceError
 from sluicegate.tools.scaffold import csv_dialect, sniff
 from sluicegate.tools.scaffold.column import Column
-from sluicegate.tools.scaffold.sniff import Look
+from sluicegate.tools.scaffold.sniff import FileSample
 
 MOST_ROWS = 5_000_000
 """Rows of a table beyond which no key is proved: each takes some bytes of memory and some microseconds."""
@@ -88,14 +88,14 @@ class _Candidate:
 
 
 def prove(
-    looks: Sequence[Look], files: Sequence[Path], columns: Sequence[Column], candidates: Sequence[Sequence[str]]
+    samples: Sequence[FileSample], files: Sequence[Path], columns: Sequence[Column], candidates: Sequence[Sequence[str]]
 ) -> list[Proof]:
     """Reads all files of a table, to see which of some columns name its rows.
 
     Values are compared as silver will have them, by their types: ``1`` and ``01`` are one BIGINT.
 
     Args:
-        looks: what the files show that were looked at.
+        samples: what the files show that were looked at.
         files: all files, also others.
         columns: the columns of the table.
         candidates: names of columns that may be keys.
@@ -105,26 +105,26 @@ def prove(
     """
     if not candidates:
         return []
-    first = _proofs(looks, files, columns, candidates[:1])
+    first = _proofs(samples, files, columns, candidates[:1])
     # The others cost as much again, and are needed but seldom.
-    return first if not first[0].why_not else first + _proofs(looks, files, columns, candidates[1:])
+    return first if not first[0].why_not else first + _proofs(samples, files, columns, candidates[1:])
 
 
 def _proofs(
-    looks: Sequence[Look], files: Sequence[Path], columns: Sequence[Column], candidates: Sequence[Sequence[str]]
+    samples: Sequence[FileSample], files: Sequence[Path], columns: Sequence[Column], candidates: Sequence[Sequence[str]]
 ) -> list[Proof]:
     if not candidates:
         return []
     needed = [n for n, column in enumerate(columns) if any(column.name in names for names in candidates)]
     fields = [_field(columns, n) for n in needed]
-    values = [_value(columns[n], typed=looks[0].format == "parquet") for n in needed]
+    values = [_value(columns[n], typed=samples[0].format == "parquet") for n in needed]
     names = [columns[n].name for n in needed]
     some = [_Candidate([*keys], [names.index(key) for key in keys]) for keys in candidates]
-    by_path = {one.path: one for one in looks}
+    by_path = {one.path: one for one in samples}
     rows, budget, types = 0, _Budget(), _ParquetTypes()
     try:
         for file in files:
-            for row in _rows(file, by_path.get(file, looks[0]), fields, budget, types):
+            for row in _rows(file, by_path.get(file, samples[0]), fields, budget, types):
                 rows += 1
                 if rows > MOST_ROWS:
                     raise _Unproved(f"there are more than {MOST_ROWS:,} rows")
@@ -173,7 +173,7 @@ class _ParquetTypes:
 
 
 def _rows(
-    file: Path, like: Look, fields: Sequence[tuple[str, int]], budget: _Budget, types: _ParquetTypes
+    file: Path, like: FileSample, fields: Sequence[tuple[str, int]], budget: _Budget, types: _ParquetTypes
 ) -> Iterator[list[Any]]:
     """All rows of a file, each with its values of some fields."""
     if like.format == "parquet":
@@ -197,7 +197,7 @@ def _counted(lines: Iterable[str], budget: _Budget) -> Iterator[str]:
         yield line
 
 
-def _of_csv(lines: Iterable[str], like: Look, fields: Sequence[tuple[str, int]]) -> Iterator[list[Any]]:
+def _of_csv(lines: Iterable[str], like: FileSample, fields: Sequence[tuple[str, int]]) -> Iterator[list[Any]]:
     rows = csv_dialect.records(_read_alike(lines, like.options), like.options)
     names = like.columns
     if like.options.get("header") == "true":

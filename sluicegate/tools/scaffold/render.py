@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from sluicegate.sql.identifiers import literal
 from sluicegate.tools.scaffold import suggest
 from sluicegate.tools.scaffold.column import Column
-from sluicegate.tools.scaffold.naming import ident, scalar, told
+from sluicegate.tools.scaffold.naming import ident, in_comment, scalar
 from sluicegate.tools.scaffold.table import NewTable, inner_numbers
 
 SCHEMA = "# yaml-language-server: $schema=../../docs/pipeline.schema.json"
@@ -72,15 +72,15 @@ def definition(pipeline: str, tables: Sequence[NewTable]) -> str:
 
 def _described(table: NewTable) -> str:
     count = len(table.files)
-    return f"{count} {table.looks[0].format} file{'s' if count > 1 else ''} of {table.name}"
+    return f"{count} {table.samples[0].format} file{'s' if count > 1 else ''} of {table.name}"
 
 
 def _bronze(pipeline: str, table: NewTable) -> Iterator[str]:
-    first = table.looks[0]
+    first = table.samples[0]
     yield f"  {table.bronze}:"
     yield f"    path: ${{landing}}/{pipeline}/{table.name}"
     yield f"    format: {first.format}"
-    for guessed in dict.fromkeys(text for one in table.looks for text in one.guessed):
+    for guessed in dict.fromkeys(text for one in table.samples for text in one.guessed):
         yield f"    # a guess: {guessed}"
     if first.options:
         inner = ", ".join(f"{name}: {_option(value)}" for name, value in first.options.items())
@@ -90,13 +90,13 @@ def _bronze(pipeline: str, table: NewTable) -> Iterator[str]:
         yield "    # Each value is kept as its text in the files. Silver gives it its type, and quarantines a"
         yield "    # record with a value that does not fit. A column that is named here is there from the first run on."
         yield f"    schemaHints: {scalar(', '.join(hints))}"
-    rescued = [told(column.field) for column in table.columns if table.rescued(column)]
+    rescued = [in_comment(column.field) for column in table.columns if table.rescued(column)]
     if rescued:
         yield "    # Delta has no columns with these names, so the fields are in _rescued_data, and silver finds them:"
         yield from (f"    # - {name}" for name in rescued)
     if table.left:
         yield "    # Left out of silver, for their names cannot be written in SQL or stand there more than twice:"
-        yield from (f"    # - {told(name)}" for name in table.left)
+        yield from (f"    # - {in_comment(name)}" for name in table.left)
 
 
 def _option(value: str) -> str:
@@ -111,7 +111,7 @@ def _hints(table: NewTable) -> list[str]:
         if column.found.kind != "NESTED":
             found.append(f"{ident(column.field)} STRING")
             continue
-        for path, kind in inner_numbers(column, table.looks).items():
+        for path, kind in inner_numbers(column, table.samples).items():
             found.append(f"{'.'.join(ident(name) for name in (column.field, *path))} {kind}")
     return found
 
@@ -121,7 +121,7 @@ def _silver(table: NewTable) -> Iterator[str]:
     yield f"  {table.name}:"
     yield f"    sql: {table.name}.sql"
     for names, why in guess.no_keys.items():
-        yield f"    # keys: [{told(', '.join(scalar(name) for name in names))}]  # {why}"
+        yield f"    # keys: [{in_comment(', '.join(scalar(name) for name in names))}]  # {why}"
     if guess.keys:
         by = "by name, and " if guess.by_name else ""
         yield f"    # a guess: {by}unique in all {guess.proved:,} rows of these files. Of records with the same"
@@ -199,7 +199,7 @@ def _expression(table: NewTable, column: Column) -> str:
     own = value == f"r.{ident(column.name)}"
     for word in column.found.nothing:
         value = f"nullif({value}, {literal(word)})"
-    if table.looks[0].format != "parquet":
+    if table.samples[0].format != "parquet":
         value = column.found.pattern.replace("{}", value, 1)
     return value if own and value == f"r.{ident(column.name)}" else f"{value} AS {ident(column.name)}"
 
@@ -216,7 +216,7 @@ def gold(table: NewTable) -> str:
         group = group if column.found.kind == "DATE" else f"date_trunc('DD', {group})"
         made, about = [f"{group} AS day"], "each day (UTC)"
     elif by := suggest.group_column(table.columns, guess):
-        group, about = ident(by.name), f"each {told(by.name)}"
+        group, about = ident(by.name), f"each {in_comment(by.name)}"
         made = [group]
     made.append("count(*) AS records")
     taken = {"day", "records", group.strip("`").lower()}

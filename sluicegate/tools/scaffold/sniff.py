@@ -34,7 +34,7 @@ class Number(str):
 
 
 @dataclass(frozen=True)
-class Look:
+class FileSample:
     """What the beginning of a file shows.
 
     Attributes:
@@ -58,7 +58,7 @@ class Look:
     doubt: bool = False
 
 
-def look(path: Path, header: bool | None = None) -> Look:
+def sniff(path: Path, header: bool | None = None) -> FileSample:
     """Looks at a file.
 
     Args:
@@ -86,8 +86,8 @@ def look(path: Path, header: bool | None = None) -> Look:
 
 
 def _fault(path: Path, what: str, hint: str, cause: Exception | None = None) -> SourceError:
-    told = f"{type(cause).__name__}: {cause}" if cause else ""
-    return SourceError(f"{path.name} {what}", where=Where(file=str(path)), cause=told, hint=hint)
+    detail = f"{type(cause).__name__}: {cause}" if cause else ""
+    return SourceError(f"{path.name} {what}", where=Where(file=str(path)), cause=detail, hint=hint)
 
 
 def _head(path: Path) -> tuple[bytes, bool]:
@@ -122,9 +122,9 @@ def _text(path: Path, head: bytes, whole: bool) -> tuple[str, str | None]:
     """The text of some bytes, and its encoding if that is not UTF-8."""
     if b"\0" in head:
         raise _fault(path, "is no text, and no Parquet", "files of CSV, JSON and Parquet are looked at")
-    for cut in range(1 if whole else 4):  # a character may be cut off at the end
+    for dropped in range(1 if whole else 4):  # a character may be cut off at the end
         try:
-            return head[: len(head) - cut].decode("utf-8-sig"), None
+            return head[: len(head) - dropped].decode("utf-8-sig"), None
         except UnicodeDecodeError:
             continue
     if any(0x80 <= byte < 0xA0 for byte in head):  # signs of Windows, which Spark has no reader for
@@ -135,7 +135,7 @@ def _text(path: Path, head: bytes, whole: bool) -> tuple[str, str | None]:
 # --- Parquet ---------------------------------------------------------------------------------------------------------
 
 
-def _parquet(path: Path) -> Look:
+def _parquet(path: Path) -> FileSample:
     import pyarrow as pa
     from pyarrow import parquet
 
@@ -147,7 +147,7 @@ def _parquet(path: Path) -> Look:
     except (pa.ArrowException, ValueError) as error:
         raise _fault(path, "cannot be read as Parquet", "land a whole file", error) from error
     types = {column.name: _spark_type(column.type) for column in schema}
-    return Look(path, "parquet", {}, list(schema.names), rows, types)
+    return FileSample(path, "parquet", {}, list(schema.names), rows, types)
 
 
 def _plain(batch: Any) -> Any:
@@ -171,7 +171,7 @@ def _spark_type(kind: Any) -> str:
 DECODER = json.JSONDecoder(parse_float=Number, parse_int=Number, parse_constant=Number)
 
 
-def _json(path: Path, text: str, whole: bool, encoding: str | None) -> Look:
+def _json(path: Path, text: str, whole: bool, encoding: str | None) -> FileSample:
     lines = text.lstrip()[0] == "{" and _is_value(text.lstrip().split("\n", 1)[0])
     records = list(_lines(path, text, whole) if lines else _documents(path, text, whole))
     odd = next((record for record in records if not isinstance(record, dict)), None)
@@ -184,7 +184,7 @@ def _json(path: Path, text: str, whole: bool, encoding: str | None) -> Look:
     if encoding:
         options["encoding"] = encoding
     rows = [[record.get(name) for name in columns] for record in records]
-    return Look(path, "json", options, columns, rows, guessed=_encoded(encoding))
+    return FileSample(path, "json", options, columns, rows, guessed=_encoded(encoding))
 
 
 def _encoded(encoding: str | None) -> list[str]:
@@ -244,7 +244,7 @@ def _broken(path: Path, line: int, error: Exception) -> SourceError:
 # --- CSV -------------------------------------------------------------------------------------------------------------
 
 
-def _csv(path: Path, text: str, whole: bool, encoding: str | None, header: bool | None) -> Look:
+def _csv(path: Path, text: str, whole: bool, encoding: str | None, header: bool | None) -> FileSample:
     suffixes = [suffix.lower() for suffix in path.suffixes if suffix.lower() not in (".gz", ".bz2")]
     suffix = suffixes[-1] if suffixes else ""
     if suffix not in _TEXT or text.lstrip()[:1] == "<":
@@ -258,4 +258,4 @@ def _csv(path: Path, text: str, whole: bool, encoding: str | None, header: bool 
     if encoding:
         options["encoding"] = encoding
     guessed = [*table.guessed, *_encoded(encoding)]
-    return Look(path, "csv", options, table.columns, list(table.rows), guessed=guessed, doubt=table.doubt)
+    return FileSample(path, "csv", options, table.columns, list(table.rows), guessed=guessed, doubt=table.doubt)

@@ -14,7 +14,7 @@ from sluicegate.tools.scaffold.csv_dialect import numbered
 from sluicegate.tools.scaffold.infer_types import Found
 from sluicegate.tools.scaffold.naming import column_name, in_bronze, sayable
 from sluicegate.tools.scaffold.prove_keys import prove
-from sluicegate.tools.scaffold.sniff import ROWS, Look, Number
+from sluicegate.tools.scaffold.sniff import ROWS, FileSample, Number
 from sluicegate.tools.scaffold.suggest import Guess, candidates, guess
 
 
@@ -24,7 +24,7 @@ class NewTable:
 
     Attributes:
         name: its name in silver; that in bronze has ``_bronze`` behind it.
-        looks: what its files show.
+        samples: what its files show.
         files: all its files, also those that were not looked at.
         columns: its columns.
         left: fields that cannot be columns, as their names cannot be written down, or stand twice and more.
@@ -32,7 +32,7 @@ class NewTable:
     """
 
     name: str
-    looks: list[Look]
+    samples: list[FileSample]
     files: list[Path]
     columns: list[Column]
     left: list[str]
@@ -56,11 +56,11 @@ class NewTable:
         return first is not column
 
 
-def make(name: str, looks: list[Look], files: list[Path]) -> NewTable:
+def make(name: str, samples: list[FileSample], files: list[Path]) -> NewTable:
     """What is made of some files that are to be one table."""
-    each = max(50, ROWS // len(looks))
-    places = [{field: place for place, field in enumerate(numbered(one.columns))} for one in looks]
-    rows = [(where, row) for one, where in zip(looks, places, strict=True) for row in one.rows[:each]]
+    each = max(50, ROWS // len(samples))
+    places = [{field: place for place, field in enumerate(numbered(one.columns))} for one in samples]
+    rows = [(where, row) for one, where in zip(samples, places, strict=True) for row in one.rows[:each]]
     fields = dict.fromkeys(field for where in places for field in where)
     columns: list[Column] = []
     left = []
@@ -70,23 +70,23 @@ def make(name: str, looks: list[Look], files: list[Path]) -> NewTable:
             continue
         taken = {column.name.lower() for column in columns}
         values = [row[where[field, at]] if (field, at) in where else None for where, row in rows]
-        found = _found(looks, field, values)
+        found = _found(samples, field, values)
         columns.append(Column(field, column_name(field, number, taken), found, [_plain(found, v) for v in values]))
     if not columns:
         hint = "give its fields names of letters and digits"
         raise SourceError(
             f"{files[0].name} has no field that can be a column", where=Where(file=str(files[0])), hint=hint
         )
-    proofs = prove(looks, files, columns, candidates(name, columns, len(rows)))
-    return NewTable(name, looks, files, columns, left, guess(columns, len(rows), proofs))
+    proofs = prove(samples, files, columns, candidates(name, columns, len(rows)))
+    return NewTable(name, samples, files, columns, left, guess(columns, len(rows), proofs))
 
 
-def _found(looks: Sequence[Look], field: str, values: list[Any]) -> Found:
-    types = {one.types[field] for one in looks if field in one.types}
+def _found(samples: Sequence[FileSample], field: str, values: list[Any]) -> Found:
+    types = {one.types[field] for one in samples if field in one.types}
     if types:
         kind = types.pop() if len(types) == 1 else "OTHER"
         return Found(kind)  # type: ignore[arg-type]
-    commas = all(one.options.get("sep", ",") != "," for one in looks if one.format == "csv")
+    commas = all(one.options.get("sep", ",") != "," for one in samples if one.format == "csv")
     return infer_types.of_values(field, values, commas=commas)
 
 
@@ -99,10 +99,10 @@ def _plain(found: Found, value: Any) -> Any:
     return value if value is None or isinstance(value, bool) else str(value)
 
 
-def inner_numbers(column: Column, looks: Sequence[Look]) -> dict[tuple[str, ...], str]:
+def inner_numbers(column: Column, samples: Sequence[FileSample]) -> dict[tuple[str, ...], str]:
     """Types of the numbers inside of a nested column of JSON, by their paths below it; none where a name is odd."""
     paths: dict[tuple[str, ...], set[str]] = {}
-    for one in looks:
+    for one in samples:
         if column.field in one.columns and one.format == "json":
             at = one.columns.index(column.field)
             for row in one.rows:

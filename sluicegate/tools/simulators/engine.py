@@ -119,7 +119,7 @@ class Kind:
             bad = _some(records, faults.bad, lot)
             for n in bad:
                 records[n][self.number] = lot.choice(["n/a", None])
-        again = _some(records, faults.duplicates, lot)
+        duplicates = _some(records, faults.duplicates, lot)
         if faults.drift and self.drift:
             for record in records:
                 self.drift(record)
@@ -127,10 +127,10 @@ class Kind:
         if not self.array:
             for n in bad[::3]:
                 lines[n] = lines[n][: len(lines[n]) // 2]
-        lines += [lines[n] for n in again]
+        lines += [lines[n] for n in duplicates]
         text = "[\n" + ",\n".join(f"  {line}" for line in lines) + "\n]\n" if self.array else "\n".join(lines) + "\n"
-        told = {"late": len(late), "bad": len(bad), "duplicates": len(again)}
-        wrong = dict(facts.faults) | {name: count for name, count in told.items() if count}
+        injected = {"late": len(late), "bad": len(bad), "duplicates": len(duplicates)}
+        wrong = dict(facts.faults) | {name: count for name, count in injected.items() if count}
         return File(text, replace(facts, path=self.path(number), records=len(lines), faults=wrong))
 
 

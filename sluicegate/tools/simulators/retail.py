@@ -80,7 +80,7 @@ def files(home: Path, number: int, records: int, seed: int | None, faults: Fault
     _once(home / "stores" / "stores.csv", "store_id,city,region", STORES)
     _once(home / "suppliers" / "suppliers.csv", "supplier_id,name,country", SUPPLIERS)
     for kind, one, first in ((_PRODUCTS, _product, PRODUCTS), (_CUSTOMERS, _customer, CUSTOMERS)):
-        rows = [one(n, number, seed) for n in _told(first, number, seed, kind.folder)]
+        rows = [one(n, number, seed) for n in _numbers(first, number, seed, kind.folder)]
         yield kind.file(number, rows, Faults(), dice(seed), Landed("", len(rows)))
     makers: dict[Kind, Callable[[str, str, int, random.Random], Record]] = {
         _PURCHASES: _purchase, _MOVEMENTS: _movement, LEADING: _order
@@ -106,7 +106,7 @@ def _once(path: Path, header: str, rows: Iterable[tuple[str, ...]]) -> None:
         write(path, "\n".join([header, *map(",".join, rows)]) + "\n")
 
 
-def _told(first: int, number: int, seed: int | None, what: str) -> list[int]:
+def _numbers(first: int, number: int, seed: int | None, what: str) -> list[int]:
     """Which products or customers the file with a number tells of."""
     if number == 1:
         return list(range(1, first + 1))

@@ -37,7 +37,7 @@ ENDINGS = (".yaml", ".yml")
 AS_TEXT_ONLY = ("xml", "binaryFile")
 
 # Beside a silver table.
-BESIDE = ("_quarantine", "_set_aside", "_deidentified")
+SIDE_SUFFIXES = ("_quarantine", "_set_aside", "_deidentified")
 
 _Part = TypeVar("_Part", bound=Part)
 
@@ -90,7 +90,7 @@ def choose(cases: Sequence[Case], word: str | None = None, names: Sequence[str] 
 def tables(pipeline: Pipeline) -> dict[str, str]:
     """Every table that a case can expect something of, with the table that a run makes it with."""
     known = {name: name for layer in (pipeline.bronze, pipeline.silver, pipeline.gold) for name in layer}
-    known |= {f"{name}{end}": name for name in pipeline.silver for end in BESIDE[:2]}
+    known |= {f"{name}{end}": name for name in pipeline.silver for end in SIDE_SUFFIXES[:2]}
     return known | pipeline.deidentified_tables
 
 
@@ -214,11 +214,11 @@ class _Reader:
         if more is None:
             return None
         field = "rows" if more.rows is not None else "contains"
-        asked = getattr(more, field)
-        if asked is None and more.columns:
+        given = getattr(more, field)
+        if given is None and more.columns:
             self._add("not-allowed", (*path, "columns"), "columns are for rows as lists of values, and there are none")
-        rows = None if asked is None else self._complete(self._rows(asked, (*path, field), more.columns))
-        if asked is not None and rows is None:
+        rows = None if given is None else self._complete(self._rows(given, (*path, field), more.columns))
+        if given is not None and rows is None:
             return None
         return TableExpected(table, self._place(path), rows, field == "contains", more.count, more.tolerance)
 

@@ -65,22 +65,22 @@ def unmatched(expected: Sequence[Row], found: Sequence[Row], tolerance: float = 
     taken: dict[int, int] = {}
     for number in range(len(missing)):
         _assign(number, near, taken, set())
-    kept = set(taken.values())
+    matched = set(taken.values())
     return (
-        [row for number, row in enumerate(missing) if number not in kept],
+        [row for number, row in enumerate(missing) if number not in matched],
         [row for number, row in enumerate(unexpected) if number not in taken],
     )
 
 
 def _less(rows: Sequence[Row], others: Sequence[Row]) -> list[Row]:
     """The rows without as many of each as there are others."""
-    left, kept = Counter(others), []
+    left, rest = Counter(others), []
     for row in rows:
         if left[row]:
             left[row] -= 1
         else:
-            kept.append(row)
-    return kept
+            rest.append(row)
+    return rest
 
 
 def _assign(number: int, near: list[list[int]], taken: dict[int, int], seen: set[int]) -> bool:
@@ -125,7 +125,7 @@ def _nearest(wanted: Row, rows: list[Row], keys: Sequence[int]) -> Row | None:
 
 
 def compare(
-    told: TableDifference,
+    diff: TableDifference,
     expected: Sequence[Row],
     found: Sequence[Row],
     *,
@@ -136,7 +136,7 @@ def compare(
     """Compares rows and writes down how they differ.
 
     Args:
-        told: takes the difference.
+        diff: takes the difference.
         expected: the rows that are expected, in the columns that are looked at.
         found: the rows that the table has in these columns.
         keys: positions of the columns that name a row; may be none.
@@ -152,8 +152,8 @@ def compare(
     changed = pairs(missing, unexpected, keys)
     if partly:
         unexpected = []
-    told.counts = {"missing": len(missing), "unexpected": len(unexpected), "changed": len(changed)}
-    told.missing = [list(map(shown, row)) for row in missing[:SHOWN]]
-    told.unexpected = [list(map(shown, row)) for row in unexpected[:SHOWN]]
-    told.changed = [[list(map(shown, row)) for row in pair] for pair in changed[:SHOWN]]
+    diff.counts = {"missing": len(missing), "unexpected": len(unexpected), "changed": len(changed)}
+    diff.missing = [list(map(shown, row)) for row in missing[:SHOWN]]
+    diff.unexpected = [list(map(shown, row)) for row in unexpected[:SHOWN]]
+    diff.changed = [[list(map(shown, row)) for row in pair] for pair in changed[:SHOWN]]
     return False

@@ -117,7 +117,7 @@ class _Run:
             given.land(self.spark, self.pipeline, self.folder / "landing", step, number)
             result.errors += [f"in step {number}: {text}" if number > 1 else text for text in self._layers(step)]
             if not result.errors:
-                found = [self._look(one, number) for one in step.expect]
+                found = [self._compared(one, number) for one in step.expect]
                 result.differences += [one for one in found if one]
             if result.errors or result.differences:
                 return
@@ -142,43 +142,43 @@ class _Run:
         if only:
             layer_job.Job(self.pipeline, self.at, layer, RUN_INFO, self.spark, only=only, tell=lambda _line: None).run()
 
-    def _look(self, asked: TableExpected, number: int) -> TableDifference | None:
+    def _compared(self, wanted: TableExpected, number: int) -> TableDifference | None:
         """Compares one table with what is expected of it."""
-        table = lake_tables.delta_table(self._uri(asked.table))
-        told = TableDifference(asked.table, number, asked.place.line)
-        rows = asked.rows
+        table = lake_tables.delta_table(self._uri(wanted.table))
+        diff = TableDifference(wanted.table, number, wanted.place.line)
+        rows = wanted.rows
         if table is None:
-            return self._without_table(asked, told)
-        told.found = lake_tables.rows(table)
+            return self._without_table(wanted, diff)
+        diff.found = lake_tables.rows(table)
         right = True
         if rows is not None and rows.columns:
-            expected, found = _both(rows, table, asked.place)
-            told.columns, told.expected = list(rows.columns), len(expected)
-            keys = [rows.columns.index(key) for key in self._keys(asked.table) if key in rows.columns]
-            complete = keys if len(keys) == len(self._keys(asked.table)) else []
-            right = compare(told, expected, found, keys=complete, tolerance=asked.tolerance, partly=asked.partly)
-        elif rows is not None and not asked.partly and told.found:
-            told.expected, right = 0, False
-            told.columns = _own(table)
-            compare(told, [], _found(table, told.columns))
-        if asked.count is not None and asked.count != told.found:
-            told.expected, right = asked.count, False
-            told.note = f"{asked.count:,} rows are expected, and there are {told.found:,}"
-        return None if right else told
+            expected, found = _both(rows, table, wanted.place)
+            diff.columns, diff.expected = list(rows.columns), len(expected)
+            keys = [rows.columns.index(key) for key in self._keys(wanted.table) if key in rows.columns]
+            complete = keys if len(keys) == len(self._keys(wanted.table)) else []
+            right = compare(diff, expected, found, keys=complete, tolerance=wanted.tolerance, partly=wanted.partly)
+        elif rows is not None and not wanted.partly and diff.found:
+            diff.expected, right = 0, False
+            diff.columns = _own(table)
+            compare(diff, [], _found(table, diff.columns))
+        if wanted.count is not None and wanted.count != diff.found:
+            diff.expected, right = wanted.count, False
+            diff.note = f"{wanted.count:,} rows are expected, and there are {diff.found:,}"
+        return None if right else diff
 
-    def _without_table(self, asked: TableExpected, told: TableDifference) -> TableDifference | None:
+    def _without_table(self, wanted: TableExpected, diff: TableDifference) -> TableDifference | None:
         """A table that is not there yet has no rows."""
-        records = asked.rows.records if asked.rows else ()
-        if not records and not asked.count:
+        records = wanted.rows.records if wanted.rows else ()
+        if not records and not wanted.count:
             return None
-        why = self._waits(asked.table)
-        told.note = f"there is no table yet{f': {why}' if why else ''}"
-        told.expected = len(records) or asked.count
-        if asked.rows:
-            told.columns = list(asked.rows.columns)
-            told.missing = [[shown(record[column]) for column in told.columns] for record in records][:SHOWN]
-            told.counts = {"missing": len(records), "unexpected": 0, "changed": 0}
-        return told
+        why = self._waits(wanted.table)
+        diff.note = f"there is no table yet{f': {why}' if why else ''}"
+        diff.expected = len(records) or wanted.count
+        if wanted.rows:
+            diff.columns = list(wanted.rows.columns)
+            diff.missing = [[shown(record[column]) for column in diff.columns] for record in records][:SHOWN]
+            diff.counts = {"missing": len(records), "unexpected": 0, "changed": 0}
+        return diff
 
     def _keys(self, name: str) -> list[str]:
         """The columns that name a row of a table; none where nobody says so."""

@@ -24,13 +24,13 @@ def console(width: int | None = None) -> Console:
     return Console(width=width, highlight=False, markup=False, emoji=False)
 
 
-def show(result: CaseResult, to: Console, *, kept: bool = False) -> None:
+def show(result: CaseResult, to: Console, *, keep: bool = False) -> None:
     """Shows a result.
 
     Args:
         result: what became of a case.
         to: where.
-        kept: whether the case's folder stays, so that people are to know where it is.
+        keep: whether the case's folder stays, so that people are to know where it is.
     """
     file = PurePath(result.file).name
     word, style = ("ok", "green") if result.state == OK else (result.state.upper(), "bold red")
@@ -44,46 +44,46 @@ def show(result: CaseResult, to: Console, *, kept: bool = False) -> None:
         to.print(f"    {result.file}:{result.line}\n    " + error.replace("\n", "\n    "), soft_wrap=True)
     for difference in result.differences:
         _show_difference(result, difference, to)
-    if kept:
+    if keep:
         to.print(f"    kept in {result.folder}", soft_wrap=True)
 
 
-def _show_difference(result: CaseResult, told: TableDifference, to: Console) -> None:
+def _show_difference(result: CaseResult, diff: TableDifference, to: Console) -> None:
     words = {"changed": "differ", "missing": "are missing", "unexpected": "are unexpected"}
     one = {"changed": "differs", "missing": "is missing", "unexpected": "is unexpected"}
     counted = [
         f"{count:,} {'row' if count == 1 else 'rows'} {(one if count == 1 else words)[kind]}"
         for kind in words
-        if (count := told.counts.get(kind, 0))
+        if (count := diff.counts.get(kind, 0))
     ]
-    what = "; ".join([*counted, *([told.note] if told.note else [])])
-    step = f" after step {told.step}" if told.step > 1 else ""
-    to.print(Text.assemble("    ", (told.table, "bold"), f"{step}: {what}"), soft_wrap=True)
-    to.print(f"    {result.file}:{told.line}", style="dim", soft_wrap=True)
-    if told.missing or told.unexpected or told.changed:
-        to.print(Padding(_rows(told), (0, 0, 0, 6), expand=False))
-    left = sum(told.counts.values()) - len(told.missing) - len(told.unexpected) - len(told.changed)
+    what = "; ".join([*counted, *([diff.note] if diff.note else [])])
+    step = f" after step {diff.step}" if diff.step > 1 else ""
+    to.print(Text.assemble("    ", (diff.table, "bold"), f"{step}: {what}"), soft_wrap=True)
+    to.print(f"    {result.file}:{diff.line}", style="dim", soft_wrap=True)
+    if diff.missing or diff.unexpected or diff.changed:
+        to.print(Padding(_rows(diff), (0, 0, 0, 6), expand=False))
+    left = sum(diff.counts.values()) - len(diff.missing) - len(diff.unexpected) - len(diff.changed)
     if left:
         to.print(f"      and {left:,} more")
 
 
-def _rows(told: TableDifference) -> Table:
+def _rows(diff: TableDifference) -> Table:
     table = Table(box=None, pad_edge=False, header_style="bold")
     table.add_column("")
-    for column in told.columns:
+    for column in diff.columns:
         table.add_column(column, overflow="fold")
-    for expected, found in told.changed:
-        table.add_row(CHANGED, *_marked(expected, found))
-    for mark, rows in ((MISSING, told.missing), (UNEXPECTED, told.unexpected)):
+    for expected, found in diff.changed:
+        table.add_row(CHANGED, *_highlighted(expected, found))
+    for sign, rows in ((MISSING, diff.missing), (UNEXPECTED, diff.unexpected)):
         for row in rows:
-            table.add_row(mark, *[Text(value) for value in row], style=_STYLES[mark])
-    if told.changed:
+            table.add_row(sign, *[Text(value) for value in row], style=_STYLES[sign])
+    if diff.changed:
         table.caption = f"expected{OTHER}found"
         table.caption_justify = "left"
     return table
 
 
-def _marked(expected: Iterable[str], found: Iterable[str]) -> list[Text]:
+def _highlighted(expected: Iterable[str], found: Iterable[str]) -> list[Text]:
     cells = []
     for wanted, value in zip(expected, found, strict=True):
         if wanted == value:

@@ -112,10 +112,10 @@ def test_blank_lines_are_no_records(spark: SparkSession, tmp_path: Path) -> None
         (tmp_path / name).write_text(content)
     look = JsonFiles(spark, "things", {}, {})
     plain, odd = str(tmp_path / "plain"), str(tmp_path / "odd")
-    assert [group.way for group in look.lines([plain])] == ["native"]
+    assert [group.mode for group in look.lines([plain])] == ["native"]
     assert look.all_flat([plain])
     [native, lines] = look.lines([plain, odd])
-    assert (native.paths, lines.paths, lines.way) == ([plain], [odd], "lines")
+    assert (native.paths, lines.paths, lines.mode) == ([plain], [odd], "lines")
     assert len(look.texts(lines).collect()) == len(look.variants(lines, "v").collect()) == 3
     assert spark.read.schema("a STRING").json(plain).count() == 2
 

@@ -302,7 +302,7 @@ def test_a_ledger_that_puts_its_files_together_gives_each_of_them_once(
     bronze = tables.delta_table(workspace.uri("things"))
     assert [commit.rows_written for commit in log.commits(bronze)] == [1] * 12
     assert workspace.run(spark, "bronze")["things"].state == "idle"
-    assert {row["state"] for row in file_status.fates(workspace.lake, "things").to_pylist()} == {"ingested"}
+    assert {row["state"] for row in file_status.statuses(workspace.lake, "things").to_pylist()} == {"ingested"}
     # The change feed of a RESTORE has all rows of the files that were put together since.
     undone = {entry["path"] for entry in entries if entry["chunk"] == max(entry["chunk"] for entry in entries)}
     ledger.restore(max(entry["chunk"] for entry in entries) - 1)

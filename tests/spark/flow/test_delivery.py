@@ -29,14 +29,14 @@ WAY = Flow("silver", "s", "/things", "/s")
 
 def one_more(patch: pytest.MonkeyPatch) -> None:
     """The source has a row that Spark does not deliver, and nothing but the number of rows tells of it."""
-    told = delivery.told
+    told = delivery.expected_rows
 
-    def of(uri: str, since: int, until: int, *, feed: bool) -> delivery.Told:
+    def of(uri: str, since: int, until: int, *, feed: bool) -> delivery.ExpectedRows:
         found = told(uri, since, until, feed=feed)
         rows = {version: (count or 0) + (version == until) for version, count in found.rows.items()}
         return replace(found, rows=rows)
 
-    patch.setattr(delivery, "told", of)
+    patch.setattr(delivery, "expected_rows", of)
 
 
 def refuses(world: World, why: str) -> None:
@@ -95,7 +95,7 @@ def test_what_came_after_the_marks_were_read_is_the_next_runs(
 
 def test_rows_are_counted_in_the_job_that_reads_them(spark: SparkSession) -> None:
     def given(rows: int | None) -> delivery.Delivery:
-        return delivery.Delivery(spark.range(10), WAY, delivery.Told({1: 4, 2: rows}, {1: 1, 2: 1}))
+        return delivery.Delivery(spark.range(10), WAY, delivery.ExpectedRows({1: 4, 2: rows}, {1: 1, 2: 1}))
 
     def jobs(work: Callable[[], Any]) -> int:
         spark.sparkContext.setJobGroup(group := uuid.uuid4().hex, "a test")

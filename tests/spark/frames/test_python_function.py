@@ -12,7 +12,7 @@ import pytest
 from sluicegate.definition.python_function import GOLD_PARAMETERS, PythonTransform
 from sluicegate.errors import SchemaMismatch, TransformError
 from sluicegate.frames import python_function
-from sluicegate.silver.declared_columns import conform
+from sluicegate.silver.declared_columns import cast_to_declared
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -164,7 +164,7 @@ def one(spark: SparkSession, expression: str) -> DataFrame:
 def test_a_value_fits_its_type_or_says_so(
     spark: SparkSession, expression: str, kind: str, value: Any, lost: bool
 ) -> None:
-    made, flags = conform(one(spark, expression), {"v": kind}, None, "addNewColumns", "t")
+    made, flags = cast_to_declared(one(spark, expression), {"v": kind}, None, "addNewColumns", "t")
     row = made.collect()[0]
     found = tuple(row["v"]) if isinstance(value, tuple) else row["v"]
     assert found == value
@@ -174,7 +174,7 @@ def test_a_value_fits_its_type_or_says_so(
 
 
 def test_a_type_that_is_right_already_is_left_alone(spark: SparkSession) -> None:
-    made, flags = conform(one(spark, "named_struct('a', 1)"), {"V": "STRUCT<a: INT>"}, None, "none", "t")
+    made, flags = cast_to_declared(one(spark, "named_struct('a', 1)"), {"V": "STRUCT<a: INT>"}, None, "none", "t")
     assert (made.columns, flags) == (["V", "_chunk", "_pos"], {})
 
 
@@ -183,7 +183,7 @@ def test_a_type_that_is_right_already_is_left_alone(spark: SparkSession) -> None
 )
 def test_a_type_that_nothing_can_become(spark: SparkSession, expression: str, kind: str) -> None:
     with pytest.raises(SchemaMismatch, match="cannot be cast to that") as caught:
-        conform(one(spark, expression), {"v": kind}, None, "none", "t")
+        cast_to_declared(one(spark, expression), {"v": kind}, None, "none", "t")
     assert caught.value.where.table == "t"
     assert caught.value.hint
 
@@ -205,7 +205,7 @@ def test_which_columns_there_are(
     spark: SparkSession, declared: dict[str, str] | None, known: list[str] | None, evolution: str, columns: list[str]
 ) -> None:
     frame = spark.sql("SELECT 1 AS b, 2L AS _chunk, 'x' AS A, true AS _cast_0, 3 AS c")
-    made, flags = conform(frame, declared, known, evolution, "t")
+    made, flags = cast_to_declared(frame, declared, known, evolution, "t")
     assert made.columns == [*columns, "_chunk", "_cast_0"]
     assert flags == {}
 
@@ -214,18 +214,18 @@ def test_new_columns_that_may_not_be(spark: SparkSession) -> None:
     frame = spark.sql("SELECT 1 AS a, 2 AS b, 1L AS _chunk")
     for declared, known in (({"a": "INT"}, ["a", "b"]), (None, ["a"])):
         with pytest.raises(SchemaMismatch, match="makes a new column, b"):
-            conform(frame, declared, known, "failOnNewColumns", "t")
+            cast_to_declared(frame, declared, known, "failOnNewColumns", "t")
 
 
 def test_a_declared_column_that_is_not_made(spark: SparkSession) -> None:
     with pytest.raises(SchemaMismatch, match="declares a column heartrate") as caught:
-        conform(spark.sql("SELECT 1 AS heart_rate"), {"heartrate": "INT"}, None, "addNewColumns", "t")
+        cast_to_declared(spark.sql("SELECT 1 AS heart_rate"), {"heartrate": "INT"}, None, "addNewColumns", "t")
     assert caught.value.hint == "did you mean heart_rate?"
 
 
 def test_flags_are_numbered_with_their_texts(spark: SparkSession) -> None:
     frame = spark.sql("SELECT '1' AS a, 2 AS b, 'x' AS c, 1L AS _chunk")
-    made, flags = conform(frame, {"c": "DATE", "b": "INT", "a": "INT"}, None, "none", "t")
+    made, flags = cast_to_declared(frame, {"c": "DATE", "b": "INT", "a": "INT"}, None, "none", "t")
     assert made.columns == ["c", "b", "a", "_chunk", "_conform_0", "_conform_1"]
     assert flags == {"_conform_0": "c as DATE", "_conform_1": "a as INT"}
     assert [tuple(row) for row in made.collect()] == [(None, 2, 1, 1, True, False)]

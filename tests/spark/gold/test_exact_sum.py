@@ -14,7 +14,7 @@ from pyspark.sql import functions as F
 
 from sluicegate.gold.partial_aggregates import SIGN, Partials
 from sluicegate.spark.session import configured
-from sluicegate.sql.refresh.strategy import upkeep
+from sluicegate.sql.refresh.strategy import refresh_strategy
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -52,10 +52,10 @@ def test_variances_are_exact_and_can_be_taken_back(spark: SparkSession) -> None:
     noise = [(g, value) for g in GROUPS for value in (3.7e11, -1e-200, 1e180)]
     there, gone = (spark.createDataFrame(some, "g STRING, x DOUBLE") for some in (rows, noise))
     query = "SELECT g, var_pop(x) AS v, std(x) AS s, variance(x) AS k FROM t GROUP BY g"
-    grouped = upkeep(query, {"t": ["g", "x"]}).grouped
+    grouped = refresh_strategy(query, {"t": ["g", "x"]}).grouped
     assert grouped is not None
     partials = Partials.of(grouped, there)
-    assert partials.kept == []  # what goes is taken back, and no row is read again
+    assert partials.stored_calls == []  # what goes is taken back, and no row is read again
 
     def made(frame: DataFrame) -> dict[str, tuple[float | None, ...]]:
         found = partials.values(partials.fresh(partials.of_rows(frame))).collect()
@@ -72,7 +72,7 @@ def test_no_digit_of_a_small_decimal_is_lost_in_either_mode(spark: SparkSession,
     terms = [Decimal(text) for text in ("0.0000001", "-0.0000000123", "12.5", "0", "3E-10")]
     with configured(spark, {"spark.sql.ansi.enabled": ansi}):
         there = spark.createDataFrame([("a", term) for term in terms], "g STRING, d DECIMAL(20, 10)")
-        grouped = upkeep("SELECT g, sum(d) AS s, avg(d) AS a FROM t GROUP BY g", {"t": ["g", "d"]}).grouped
+        grouped = refresh_strategy("SELECT g, sum(d) AS s, avg(d) AS a FROM t GROUP BY g", {"t": ["g", "d"]}).grouped
         assert grouped is not None
         partials = Partials.of(grouped, there)
         change = partials.of_rows(there.withColumn(SIGN, F.lit(1)))

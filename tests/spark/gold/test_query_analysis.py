@@ -16,7 +16,7 @@ from sluicegate.sql.query import Query
 from sluicegate.sql.refresh import strategy
 from sluicegate.sql.refresh.expressions import Expressions
 from sluicegate.sql.refresh.joins import ROWS, view
-from sluicegate.sql.refresh.strategy import Upkeep, upkeep
+from sluicegate.sql.refresh.strategy import RefreshStrategy, refresh_strategy
 from tests.spark.gold.test_layer import sample
 from tests.support.gold_world import COLUMNS, NAMES, GoldWorld, kept
 
@@ -44,7 +44,7 @@ def tables(spark: SparkSession) -> dict[str, list[str]]:
 
 def disproved(spark: SparkSession, query: str, tables: dict[str, list[str]]) -> bool:
     """Whether Spark says that the parts of a query are not the query."""
-    grouped = upkeep(query, tables).grouped
+    grouped = refresh_strategy(query, tables).grouped
     assert grouped is not None
     return bool(query_analysis.disproved(spark, Query.parse(query), grouped))
 
@@ -53,15 +53,15 @@ def test_parts_that_are_another_query_are_found_out(
     spark: SparkSession, tables: dict[str, list[str]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert not disproved(spark, STAR, tables)
-    grouped = upkeep(STAR, tables).grouped
+    grouped = refresh_strategy(STAR, tables).grouped
     assert grouped is not None
     for right, wrong in (
         ("(u.g) AS", "(t.g) AS"), ("sum(t.x)", "sum(t.k)"), ("WHERE n > 0", "WHERE n >= 0"), ("n > 0", "n > 0D"),
         ("GROUP BY (t.g), (u.g)", "GROUP BY (u.g), (t.g)"), ("HAVING (sum(t.x))", "HAVING (avg(t.x))"),
         ("t.k = u.weight", "t.n = u.weight"), (" JOIN ", " LEFT JOIN "),
     ):  # fmt: skip
-        assert right in grouped.again
-        other = replace(grouped, again=grouped.again.replace(right, wrong))
+        assert right in grouped.recomposed
+        other = replace(grouped, recomposed=grouped.recomposed.replace(right, wrong))
         assert query_analysis.disproved(spark, Query.parse(STAR), other), wrong
     [(call, _), *_] = grouped.sums
     other = replace(grouped, calls=(replace(call, arguments=("t.k",)),))
@@ -83,18 +83,18 @@ def test_a_wrong_cut_never_makes_wrong_rows(
     world.add([sample(i) for i in range(1, 40)])
     world.name([("a", "Ann", 1.0), ("b", "Bob", 2.0)])
 
-    def planned() -> Upkeep:
-        found = flow_flows.flows(world.pipeline, world.at, "gold")["star"].upkeep
+    def planned() -> RefreshStrategy:
+        found = flow_flows.flows(world.pipeline, world.at, "gold")["star"].refresh_strategy
         assert found is not None
         return found
 
-    assert (planned().way, planned().expected) == ("partial", True)
+    assert (planned().kind, planned().expected) == ("partial", True)
     world.run()
     assert world.rows("star") == world.expected("star")
     said = world.commits("star")[0]
     assert said["strategy"] == "whole"
     assert "Spark does not find" in said["because"]
-    assert (planned().way, planned().why, planned().expected) == ("whole", said["because"], False)
+    assert (planned().kind, planned().why, planned().expected) == ("whole", said["because"], False)
 
 
 @pytest.mark.parametrize(

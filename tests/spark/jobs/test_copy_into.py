@@ -177,7 +177,7 @@ def test_what_can_no_longer_be_done_does_not_stop_others(copies: Copies) -> None
     copies.copy()
     copies.land("b.json", '{"id": 2, "newer": 1}')
     how = CopyOptions(merge_schema=False)
-    look = landing_copy.Copy(str(copies.archive), how=how).look
+    look = landing_copy.Copy(str(copies.archive), how=how).discover
     intake.enter("things", copies.workspace.definition.bronze["things"], copies.workspace.lake, look)
     copies.workspace.land("things/c.json", '{"id": 3}')
     report = copies.workspace.run(copies.spark, "bronze")["things"]

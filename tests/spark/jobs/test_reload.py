@@ -40,7 +40,9 @@ def again(
     spark: SparkSession, workspace: Workspace, what: reread.Reload | reread.Reset, name: str = "things"
 ) -> TableReport:
     """What ``spark_jobs/reload.py`` and ``jobs/reload.py`` do."""
-    job = Job(workspace.definition, workspace.lake, "bronze", {"run_id": "test"}, spark, only=name, look=what.look)
+    job = Job(
+        workspace.definition, workspace.lake, "bronze", {"run_id": "test"}, spark, only=name, finder=what.discover
+    )
     return job.run().tables[0]
 
 
@@ -98,13 +100,13 @@ def test_which_files_are_reloaded(three: Workspace) -> None:
     (three.folder / "landing/things/d/3.json").unlink()
     for named in ("d/3.json", "nothing.json"):
         with pytest.raises(LandingMissing, match=named):
-            reread.Reload(files=(named,)).look("things", table, three.lake)
+            reread.Reload(files=(named,)).discover("things", table, three.lake)
     by_pattern = reread.Reload(pattern="*3.json")
-    assert by_pattern.look("things", table, three.lake).new.num_rows == 0
+    assert by_pattern.discover("things", table, three.lake).new.num_rows == 0
     assert [path.rsplit("/", 1)[-1] for path in by_pattern.missing("things", table, three.lake)] == ["3.json"]
     three.land("things/d/1.json", "{}", age=0)
     with pytest.raises(UserError, match="still be being written"):
-        reread.Reload(files=("d/1.json",)).look("things", table, three.lake)
+        reread.Reload(files=("d/1.json",)).discover("things", table, three.lake)
 
 
 def test_a_reset_starts_the_columns_anew(spark: SparkSession, three: Workspace) -> None:
@@ -227,7 +229,7 @@ def test_a_reset_of_copied_files(spark: SparkSession, three: Workspace) -> None:
 
     away = three.folder / "away"
     shutil.copytree(three.folder / "landing/things/d", away)
-    Job(three.definition, three.lake, "bronze", {}, spark, only="things", look=Copy(str(away)).look).run()
+    Job(three.definition, three.lake, "bronze", {}, spark, only="things", finder=Copy(str(away)).discover).run()
     assert ids(three) == [1, 1, 2, 2, 3, 3]
     again(spark, three, reread.Reset())
     assert ids(three) == [1, 1, 2, 2, 3, 3]

@@ -74,7 +74,7 @@ def test_a_file_out_of_reach_is_tried_again(
     """Rights or a network, not its content, kept it from being read: it need not change to be read later."""
     define(workspace, "format: json, schemaHints: id BIGINT")
     workspace.land("things/a.json.gz", b"?", age=90)
-    monkeypatch.setattr(unreadable_files, "_out_of_reach", lambda _path: True)
+    monkeypatch.setattr(unreadable_files, "_unreachable", lambda _path: True)
     assert len(workspace.run(spark, "bronze")["things"].failed) == 1
     found = discovery.discover("things", workspace.definition.bronze["things"], workspace.lake)
     assert found.new["action"].to_pylist() == ["replace"]

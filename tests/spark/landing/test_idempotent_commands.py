@@ -55,7 +55,9 @@ def commands(spark: SparkSession, workspace: Workspace) -> dict[str, Callable[[]
     """What the jobs of the commands do, under the lock."""
 
     def again(name: str, what: reread.Reload | reread.Reset) -> Callable[[], Any]:
-        return lambda: Job(workspace.definition, workspace.lake, "bronze", {}, spark, only=name, look=what.look).run()
+        return lambda: Job(
+            workspace.definition, workspace.lake, "bronze", {}, spark, only=name, finder=what.discover
+        ).run()
 
     copy = landing_copy.Copy(f"{workspace.folder}/landing/copied", force=True, how=CopyOptions(merge_schema=True))
     return {

@@ -47,7 +47,7 @@ def land_more(workspace: Workspace, spark: SparkSession, count: int = 3) -> None
 
 
 def allow_at_once(spark: SparkSession, workspace: Workspace) -> None:
-    for table in optimize_vacuum.look(workspace.definition, workspace.lake):
+    for table in optimize_vacuum.maintainable(workspace.definition, workspace.lake):
         if table.of_spark:
             keeps = "('delta.deletedFileRetentionDuration' = 'interval 0 hours')"
             spark.sql(f"ALTER TABLE delta.`{table.uri}` SET TBLPROPERTIES {keeps}")
@@ -57,9 +57,12 @@ def allow_at_once(spark: SparkSession, workspace: Workspace) -> None:
 def done(workspace: Workspace, spark: SparkSession) -> dict[str, dict[str, Any]]:
     """Maintains the tables, and tells by table what was before and is now."""
     subject = (workspace.definition, workspace.lake)
-    before = optimize_vacuum.look(*subject, AT_ONCE)
+    before = optimize_vacuum.maintainable(*subject, AT_ONCE)
     maintain.run(*subject, {"run_id": "test"}, lambda: spark, AT_ONCE, lambda _line: None)
-    return {fact["table"]: fact for fact in optimize_vacuum.compared(before, optimize_vacuum.look(*subject, AT_ONCE))}
+    return {
+        fact["table"]: fact
+        for fact in optimize_vacuum.compared(before, optimize_vacuum.maintainable(*subject, AT_ONCE))
+    }
 
 
 def states(workspace: Workspace) -> set[str]:
@@ -157,4 +160,4 @@ def test_where_nothing_is_due_spark_is_not_started(spark: SparkSession, heartbea
 
 
 def look(workspace: Workspace) -> list[optimize_vacuum.Table]:
-    return optimize_vacuum.look(workspace.definition, workspace.lake)
+    return optimize_vacuum.maintainable(workspace.definition, workspace.lake)

@@ -23,7 +23,7 @@ def run(spark: SparkSession, workspace: Workspace, **wish: Any) -> dict[str, Any
     asked = Request.of(workspace.definition, **wish)
     done = {}
     for layer in LAYERS:
-        ran = Job.asked(workspace.definition, workspace.lake, layer, {"run_id": "test"}, asked, spark).run()
+        ran = Job.of_request(workspace.definition, workspace.lake, layer, {"run_id": "test"}, asked, spark).run()
         done |= {table.table: table for table in ran.tables}
     return done
 

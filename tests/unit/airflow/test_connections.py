@@ -120,14 +120,14 @@ def test_the_triggerer_finds_them_and_keeps_them_from_other_waits(landed: Settin
     places = {name: str(value) for name, value in vars(landed).items()}
     trigger = LandedFilesTrigger(pipeline="heart_rate", places=places, tables=[], every=0.01)
     seen: list[bool] = []
-    look = trigger._look
+    look = trigger._find
 
     def watched(said: dict[str, str]) -> Any:
         found = look(said)
         seen.append(any(server.secret in value for value in os.environ.values() if "conn_type" not in value))
         return found
 
-    trigger._look = watched  # type: ignore[method-assign]
+    trigger._find = watched  # type: ignore[method-assign]
     event = asyncio.run(anext(trigger.run()))
     assert event.payload == {"found": {"files": 2, "bytes": 17}}
     assert seen == [False]

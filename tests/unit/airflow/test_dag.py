@@ -259,7 +259,7 @@ def test_the_triggerer_is_not_held_up_by_a_look(workspace: Workspace, monkeypatc
         assert go_on.wait(60)
         return {"files": 1, "bytes": 1}, "a look at a very large folder"
 
-    monkeypatch.setattr(trigger, "_look", slow)
+    monkeypatch.setattr(trigger, "_find", slow)
 
     async def other_work_goes_on() -> Any:
         first = asyncio.ensure_future(anext(trigger.run()))

@@ -53,11 +53,11 @@ def a_machine(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def command_of(workspace: Workspace, job: SluicegateJob, kind: str = "scheduled", form: Any = None, **run: Any) -> Any:
     """What a task would start in a run, its templates rendered by Airflow in the context that Airflow gives it."""
-    from sluicegate.airflow.run_request import asked
+    from sluicegate.airflow.run_request import request_of
 
     context = context_of(job, kind, form, **run)
     job.render_template_fields(context)
-    job.prepare(asked(workspace.definition, context))
+    job.prepare(request_of(workspace.definition, context))
     return job._get_hook()._build_spark_submit_command(job.application)
 
 

@@ -13,7 +13,7 @@ import pyarrow as pa
 import pytest
 from pydantic import ValidationError
 
-from sluicegate.bronze.file_sizes import BLOCK, GROWTH, Bounds, look, too_large
+from sluicegate.bronze.file_sizes import BLOCK, GROWTH, Bounds, measure, too_large
 from sluicegate.definition.bronze import LARGEST_RECORD, BronzeTable
 
 pytestmark = pytest.mark.unit
@@ -43,20 +43,20 @@ def test_a_line_may_have_as_many_bytes_as_the_definition_says(
     tmp_path: Path, suffix: str, length: int, fits: bool
 ) -> None:
     for data in (b"x" * length, b"a\n" + b"x" * length + b"\nb\n", b"x" * length + b"\r\nb", b"b\r" + b"x" * length):
-        assert (look(land(tmp_path, suffix, data), *LINES) is None) == fits, data
+        assert (measure(land(tmp_path, suffix, data), *LINES) is None) == fits, data
 
 
 @pytest.mark.parametrize("suffix", PACKERS)
 @pytest.mark.parametrize(("length", "fits"), [(99, True), (100, True), (101, False)])
 def test_a_file_may_have_as_many_bytes_unpacked(tmp_path: Path, suffix: str, length: int, fits: bool) -> None:
-    why = look(land(tmp_path, suffix, b"x\n" * (length // 2) + b"x" * (length % 2)), *LINES)
+    why = measure(land(tmp_path, suffix, b"x\n" * (length // 2) + b"x" * (length % 2)), *LINES)
     assert (why is None) == fits
     assert fits or "maxFileBytes" in (why or "")
 
 
 @pytest.mark.parametrize(("length", "fits"), [(9, True), (10, True), (11, False)])
 def test_a_file_that_is_read_as_one_is_a_record(tmp_path: Path, length: int, fits: bool) -> None:
-    why = look(land(tmp_path, ".gz", b"x\n" * (length // 2) + b"x" * (length % 2)), *WHOLE)
+    why = measure(land(tmp_path, ".gz", b"x\n" * (length // 2) + b"x" * (length % 2)), *WHOLE)
     assert (why is None) == fits
     assert fits or "maxRecordBytes" in (why or "")
 
@@ -66,13 +66,13 @@ def test_a_line_goes_on_from_block_to_block(tmp_path: Path) -> None:
     for begun in (1, BLOCK - 1, BLOCK, BLOCK + 1):
         for length, fits in ((2 * BLOCK - 1, True), (2 * BLOCK, True), (2 * BLOCK + 1, False)):
             data = b"y" * (begun - 1) + b"\n" + b"x" * length + b"\nz"
-            assert (look(land(tmp_path, ".gz", data), *bounds) is None) == fits, (begun, length)
+            assert (measure(land(tmp_path, ".gz", data), *bounds) is None) == fits, (begun, length)
 
 
 def test_what_ends_a_line_is_as_the_definition_says(tmp_path: Path) -> None:
     path = land(tmp_path, "", b"12345;12345;1234")
-    assert look(path, *LINES) is not None
-    assert look(path, *LINES._replace(separator=";")) is None
+    assert measure(path, *LINES) is not None
+    assert measure(path, *LINES._replace(separator=";")) is None
 
 
 @pytest.mark.parametrize("suffix", [".gz", ".bz2", ".deflate", ".zst"])
@@ -81,7 +81,7 @@ def test_a_bomb_does_not_get_into_memory(tmp_path: Path, suffix: str) -> None:
     for bounds in (WHOLE, LINES):
         bounds = bounds._replace(record=40 << 20, file=1 << 40)
         tracemalloc.start()
-        assert look(path, *bounds) is not None
+        assert measure(path, *bounds) is not None
         peak = tracemalloc.get_traced_memory()[1]
         tracemalloc.stop()
         assert peak < 16 << 20
@@ -90,8 +90,8 @@ def test_a_bomb_does_not_get_into_memory(tmp_path: Path, suffix: str) -> None:
 def test_what_cannot_be_unpacked_is_for_the_reader_to_tell(tmp_path: Path) -> None:
     cut = tmp_path / "a.json.gz"
     cut.write_bytes(gzip.compress(b"x" * 99)[:-9])
-    assert look(str(cut), *LINES) is None
-    assert look(str(tmp_path / "gone.json"), *LINES) is None
+    assert measure(str(cut), *LINES) is None
+    assert measure(str(tmp_path / "gone.json"), *LINES) is None
 
 
 def test_most_sizes_in_a_listing_say_enough() -> None:

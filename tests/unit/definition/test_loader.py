@@ -1212,7 +1212,7 @@ class TestGoldPython:
         pipeline = folder.load(self.gold("python: transforms.py:totals\n    reads: [raw]"))
         table = pipeline.gold["made"]
         assert (table.reads, table.is_python, table.ordering.keys) == (["raw"], True, ())
-        assert table.upkeep().way == "whole"
+        assert table.refresh_strategy().kind == "whole"
         flow = flows.flows(pipeline, layout.Lake("/lake", "shop"), "gold")["made"]
         assert (flow.source, flow.inputs) == ("/lake/shop/bronze/raw", {})
 

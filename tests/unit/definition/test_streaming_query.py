@@ -104,8 +104,8 @@ def test_the_plan_says_which_mode_and_a_definition_with_another_is_another(tmp_p
         settings = Settings.of(str(tmp_path / "lake"), str(tmp_path / "landing"), tmp_path)
         flow = flows.flows(pipeline, plan.layout.Lake(settings.lake, "p"), "gold")["of_t"]
         seen.add(flow.fingerprint)
-        way = pipeline.gold["of_t"].upkeep()
-        assert flow.added is (way.way == "stream") is ("mode" in fields)
+        way = pipeline.gold["of_t"].refresh_strategy()
+        assert flow.added is (way.kind == "stream") is ("mode" in fields)
         assert ("mode" not in fields) or f"mode {pipeline.gold['of_t'].mode}" in way.why
     assert len(seen) == 4
 

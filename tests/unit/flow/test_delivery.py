@@ -58,8 +58,8 @@ class Table:
         self.log(version).write_text("\n".join(map(json.dumps, actions)) + "\n")
         return version
 
-    def told(self, since: int = 0, *, feed: bool = True) -> delivery.Told:
-        return delivery.told(self.uri, since, self.delta.version(), feed=feed)
+    def told(self, since: int = 0, *, feed: bool = True) -> delivery.ExpectedRows:
+        return delivery.expected_rows(self.uri, since, self.delta.version(), feed=feed)
 
     def fed(self, since: int = 0) -> Counter[int]:
         """Rows of each version as delta-rs's own change feed has them."""
@@ -123,12 +123,12 @@ def test_a_merge_that_changed_nothing_gives_nothing(table: Table) -> None:
     file = {"path": "x", "dataChange": True, "stats": '{"numRecords": 5}'}
     info = {"operation": "MERGE", "operationMetrics": metrics}
     version = table.commit({"commitInfo": info}, {"add": file}, {"remove": {"path": "y", "dataChange": True}})
-    assert delivery.told(table.uri, version - 1, version, feed=True).rows == {version: 0}
+    assert delivery.expected_rows(table.uri, version - 1, version, feed=True).rows == {version: 0}
     for name in metrics:
         table.edit(version, lambda kind, what, name=name: what.update(operationMetrics=metrics | {name: "1"})  # type: ignore[misc]
                    if kind == "commitInfo" else unstated("", None))  # fmt: skip
         table.edit(version, lambda kind, what: what.update(stats='{"numRecords": 3}') if kind == "remove" else None)
-        assert delivery.told(table.uri, version - 1, version, feed=True).rows == {version: 8}
+        assert delivery.expected_rows(table.uri, version - 1, version, feed=True).rows == {version: 8}
 
 
 def test_deletion_vectors_count(table: Table) -> None:
@@ -138,7 +138,7 @@ def test_deletion_vectors_count(table: Table) -> None:
 
     def told(*actions: dict[str, Any], operation: str = "DELETE") -> int | None:
         version = table.commit({"commitInfo": {"operation": operation}}, *actions)
-        return delivery.told(table.uri, version - 1, version, feed=True).count
+        return delivery.expected_rows(table.uri, version - 1, version, feed=True).count
 
     assert told({"add": file("a", 2)}) == 7
     assert told({"remove": file("a", 2)}) == 7
@@ -155,7 +155,7 @@ def test_files_of_another_table_and_with_odd_names_are_found(table: Table, tmp_p
     quoted = str(odd).replace("%", "%25").replace(" ", "%20")
     file = {"dataChange": True}
     version = table.commit({"add": {"path": f"file://{quoted}", **file}}, {"add": {"path": quoted, **file}})
-    assert delivery.told(table.uri, version - 1, version, feed=False).count == 6
+    assert delivery.expected_rows(table.uri, version - 1, version, feed=False).count == 6
 
 
 @pytest.mark.parametrize("gone", ["_delta_log", "a file that only it counts"])
@@ -166,7 +166,7 @@ def test_history_that_is_gone_is_told_as_such(table: Table, gone: str) -> None:
     [path] = [add["path"] for add in adds if add]
     (table.log(1) if gone == "_delta_log" else Path(table.uri) / path).unlink()
     with pytest.raises(RuntimeError, match=delivery.GONE):
-        delivery.told(table.uri, 0, 1, feed=True)
+        delivery.expected_rows(table.uri, 0, 1, feed=True)
     assert delivery.GONE in flow_loop.GAP
 
 
@@ -228,7 +228,7 @@ def test_what_was_committed_since_the_marks_were_read_is_the_next_runs(table: Ta
         table.add(rows)
     given = pa.table(table.delta.load_cdf(1).read_all())
     assert Counter(given["_commit_version"].to_pylist()) == {1: 1, 2: 2, 3: 4, 4: 8}
-    loop = flow_loop._Loop(None, Flow("silver", "s", table.uri, "", signed=signed), list, {}, None, None)  # type: ignore[arg-type]
+    loop = flow_loop._Loop(None, Flow("silver", "s", table.uri, "", row_deltas=signed), list, {}, None, None)  # type: ignore[arg-type]
     for until, count in ((1, 1), (2, 3), (3, 7), (4, 15)):
         taken: Any = loop._of_feed(Feed(duckdb.from_arrow(given)), Progress("incremental", 0, until))  # type: ignore[arg-type]
         assert len(taken.rows) == count

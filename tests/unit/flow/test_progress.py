@@ -19,7 +19,7 @@ from sluicegate.flow.progress import progress
 from sluicegate.flow.report import TableReport
 from sluicegate.lake import log, offsets
 from sluicegate.silver import reprocess
-from sluicegate.silver.evaluate import Judge
+from sluicegate.silver.evaluate import RowEvaluator
 from tests.conftest import Workspace
 
 pytestmark = pytest.mark.unit
@@ -79,9 +79,9 @@ def test_what_came_after_the_mark_is_taken(tmp_path: Path) -> None:
     for _ in range(3):
         history.add()
     now = history.run()
-    assert (now.kind, now.since, now.until, now.again) == ("incremental", 0, 3, False)
+    assert (now.kind, now.since, now.until, now.reprocesses) == ("incremental", 0, 3, False)
     assert history.now().kind == "idle"
-    assert history.now().anew().kind == "whole"
+    assert history.now().full_refresh().kind == "whole"
 
 
 @pytest.mark.parametrize(
@@ -101,11 +101,11 @@ def test_rows_that_went_or_were_replaced(tmp_path: Path) -> None:
     DeltaTable(history.source).delete("id = 1")
     why = "source was changed by DELETE in version 2"
     assert (history.now().kind, history.now().why) == ("whole", why)
-    assert (history.now(signed=True).kind, history.now(signed=True).why) == ("incremental", "")
+    assert (history.now(row_deltas=True).kind, history.now(row_deltas=True).why) == ("incremental", "")
     known = history.now(by_record=True)
-    assert (known.kind, known.why, known.revised, known.again) == ("incremental", why, True, True)
+    assert (known.kind, known.why, known.revised, known.reprocesses) == ("incremental", why, True, True)
     history.add(mode="overwrite")
-    for about in ({}, {"signed": True}, {"by_record": True}):
+    for about in ({}, {"row_deltas": True}, {"by_record": True}):
         assert history.now(**about).kind == "whole"
 
 
@@ -153,12 +153,12 @@ def test_a_lookup_that_changed_is_followed_or_read_whole(tmp_path: Path, followe
     as_of_run = history.now(followed=frozenset(), as_of_run=frozenset({"l"}))
     assert as_of_run.kind == "idle"
     retried = history.now(followed=frozenset(), as_of_run=frozenset({"l"}), retries=True)
-    assert (retried.kind, retried.retry, retried.again) == ("incremental", True, True)
+    assert (retried.kind, retried.retry, retried.reprocesses) == ("incremental", True, True)
 
 
 def test_a_run_that_was_stopped_in_the_middle_is_made_up_for(tmp_path: Path) -> None:
     beside = str(tmp_path / "target_quarantine")
-    history = made(tmp_path, by_record=True, beside=(beside,))
+    history = made(tmp_path, by_record=True, side_tables=(beside,))
     history.run(beside, op="x", step="enter", mode="incremental")
     stopped = history.now()
     assert (stopped.kind, stopped.repair) == ("incremental", True)
@@ -184,8 +184,8 @@ def test_records_are_not_applied_again_to_a_table_that_another_run_changed(
     now, frame = history.now(), Delivery(None, history.way)  # type: ignore[arg-type]  # no row of it is looked at
     report = TableReport("target", "silver")
     batch = flow_batch.Batch(frame, 0, False, True, now, history.way, report, {})
-    judge = Judge(batch, "patients", workspace.definition.silver["patients"])
-    work = reprocess._Again(judge, workspace.lake)
+    judge = RowEvaluator(batch, "patients", workspace.definition.silver["patients"])
+    work = reprocess._Reprocessing(judge, workspace.lake)
     for _ in range(commits):
         history.add(history.target)
     if not commits:

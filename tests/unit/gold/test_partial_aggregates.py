@@ -17,7 +17,7 @@ from pyspark.sql.types import DoubleType, StringType
 
 from sluicegate.gold import exact_sum, partial_aggregates
 from sluicegate.gold.partial_aggregates import NotPartial, Partials, _value_of
-from sluicegate.sql.refresh.strategy import upkeep
+from sluicegate.sql.refresh.strategy import refresh_strategy
 
 pytestmark = pytest.mark.unit
 
@@ -40,7 +40,7 @@ def test_a_variance_is_made_where_this_package_is_not(monkeypatch: pytest.Monkey
 
     monkeypatch.setattr(F, "udf", udf)
     monkeypatch.setattr(F, "col", str)
-    grouped = upkeep("SELECT g, count(*) AS n, var_pop(x) AS v FROM t GROUP BY g").grouped
+    grouped = refresh_strategy("SELECT g, count(*) AS n, var_pop(x) AS v FROM t GROUP BY g").grouped
     assert grouped is not None
     asked = Partials(grouped, {"_group_0": StringType(), "_argument_1": DoubleType()})
     asked._made(asked.calls[1])
@@ -55,7 +55,7 @@ def test_a_variance_is_made_where_this_package_is_not(monkeypatch: pytest.Monkey
 
 
 def test_an_argument_is_asked_for_only_where_the_filter_is_true() -> None:
-    grouped = upkeep(
+    grouped = refresh_strategy(
         "SELECT g, count(CAST(x AS INT)) FILTER (WHERE c) AS n, count_if(x) AS i FROM t GROUP BY g"
     ).grouped
     assert grouped is not None
@@ -81,7 +81,7 @@ class Unread:
 def test_no_query_has_so_many_functions_that_their_places_are_those_of_squares(beyond: int) -> None:
     """The places of number n are from n times ``PLACES`` on, and those of squares from a million on."""
     count = exact_sum.FUNCTIONS - 1 + beyond
-    grouped = upkeep(f"SELECT g, {', '.join(f'sum(x{n})' for n in range(count))} FROM t GROUP BY g").grouped
+    grouped = refresh_strategy(f"SELECT g, {', '.join(f'sum(x{n})' for n in range(count))} FROM t GROUP BY g").grouped
     assert grouped is not None
     with pytest.raises(NotPartial if beyond > 0 else Looked):
         Partials.of(grouped, Unread())  # type: ignore[arg-type]
@@ -141,14 +141,14 @@ def test_rows_of_a_group_are_read_again_if_an_extreme_may_have_gone(
     monkeypatch: pytest.MonkeyPatch, sign: int, held: Any, came: Any, gone: Any, best: Any, lost: bool
 ) -> None:
     """The same for the greatest, with all signs turned."""
-    grouped = upkeep(f"SELECT g, {'min' if sign > 0 else 'max'}(x) AS e FROM t GROUP BY g").grouped
+    grouped = refresh_strategy(f"SELECT g, {'min' if sign > 0 else 'max'}(x) AS e FROM t GROUP BY g").grouped
     assert grouped is not None
     asked = Partials(grouped, {"_group_0": StringType(), "_argument_0": DoubleType()})
     row = {"_held_0": held, "_came_0": came, "_gone_0": gone}
     monkeypatch.setattr(
         partial_aggregates, "F", functions_on({name: one if one is None else sign * one for name, one in row.items()})
     )
-    [call] = asked.kept
+    [call] = asked.stored_calls
     found: Any = asked._held(call)
     assert found.value == (best if best is None else sign * best)
     answer: Any = asked._lost(call)

@@ -88,9 +88,9 @@ def test_a_run_is_seen_while_it_lives_and_not_after(at: Lake) -> None:
         assert (seen.id, seen.state, seen.batches, seen.rows, seen.pid) == (stream.id, "running", 3, 4_000, os.getpid())
         assert streams.listed(at.root, "heart_rate") == [seen]
         assert streams.listed(at.root, "other") == []
-        assert not known.stop_asked()
+        assert not known.stop_requested()
         assert streams.stop(at.root, seen) == "stops after its current batch"
-        assert known.stop_asked()
+        assert known.stop_requested()
         assert [one.state for one in streams.listed(at.root)] == ["stopping"]
     assert streams.listed(at.root) == []
     assert list(Path(at.streams).iterdir()) == []
@@ -109,7 +109,7 @@ def test_a_run_whose_file_is_taken_away_stops_and_does_not_write_it_again(at: La
     stream = Stream("heart_rate", streams.new_id(), "4s")
     with Registration(at, stream, beat=0.05) as known:
         streams.forget(at, stream.id)
-        assert known.stop_asked()
+        assert known.stop_requested()
         known.tell(batches=1)
         time.sleep(0.2)
         assert streams.listed(at.root) == []

@@ -66,7 +66,7 @@ def _meet(barrier: threading.Barrier) -> None:
 
 
 def test_looks_are_many_at_a_time_and_their_answers_in_order(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(concurrent, "LOOKS", 3)
+    monkeypatch.setattr(concurrent, "CONCURRENT_CALLS", 3)
     three = threading.Barrier(3)  # none gets past it alone
 
     def look(number: int) -> int:

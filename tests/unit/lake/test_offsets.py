@@ -29,11 +29,11 @@ class History:
     def table(self) -> DeltaTable:
         return DeltaTable(self.uri)
 
-    def state(self) -> tuple[offsets.Lineage, offsets.Reach]:
+    def state(self) -> tuple[offsets.Lineage, offsets.CommittedOffset]:
         if not self.held:
-            return offsets.Lineage((), None, False), offsets.Reach(APP, None)
+            return offsets.Lineage((), None, False), offsets.CommittedOffset(APP, None)
         line = offsets.lineage(self.table)
-        return line, offsets.reach(self.table, APP, line)
+        return line, offsets.committed_offset(self.table, APP, line)
 
     def commit(self, chunk: int, line: offsets.Lineage, app: str, seen: int, rows: bool = True) -> None:
         ours = {"chunk": chunk, "seen": seen, "restores": line.facts()}
@@ -54,7 +54,7 @@ class History:
 
     def run(self, upto: int | None = None) -> None:
         line, reached = self.state()
-        for chunk in range((reached.mark or 0) + 1, self.chunks + 1 if upto is None else upto + 1):
+        for chunk in range((reached.offset or 0) + 1, self.chunks + 1 if upto is None else upto + 1):
             self.commit(chunk, line, reached.app_id, len(self.held) - 1)
 
     def restore(self, version: int) -> None:
@@ -89,16 +89,16 @@ def test_every_history_ends_whole(tmp_path: Path, seed: int) -> None:
                 history.held.append(history.held[-1])
             case "race" if len(history.held) > 1:  # a RESTORE between a run's look at the table and its commit
                 line, reached = history.state()
-                if (reached.mark or 0) < history.chunks:
+                if (reached.offset or 0) < history.chunks:
                     seen = len(history.held) - 1
                     history.restore(luck.randrange(seen) if seen else 0)
-                    history.commit((reached.mark or 0) + 1, line, reached.app_id, seen)
+                    history.commit((reached.offset or 0) + 1, line, reached.app_id, seen)
         line, reached = history.state()
         stands = [v for v in range(len(history.held)) if line.stands(v)]
         told = {c.version: (c.ours or {}).get("chunk") for c in log.commits(history.table)}
         by_commits = {told[v] for v in stands if told.get(v) is not None}
         assert by_commits == set(history.held[-1])
-        assert reached.mark is None or set(range(1, reached.mark + 1)) <= set(history.held[-1])
+        assert reached.offset is None or set(range(1, reached.offset + 1)) <= set(history.held[-1])
     history.run()
     assert sorted(history.held[-1]) == list(range(1, history.chunks + 1))
     rows = tables.dataset(history.table).to_table(["_chunk"])["_chunk"].to_pylist()
@@ -116,11 +116,11 @@ def test_a_log_that_tells_of_no_commit_of_ours(tmp_path: Path) -> None:
         history.held.append(history.held[-1])
     history.forget(len(history.held) - 1)
     line, reached = history.state()
-    assert (line.ours, reached.mark) == (None, 4)
+    assert (line.ours, reached.offset) == (None, 4)
     history.chunks = 6
     history.run()
     assert sorted(tables.dataset(history.table).to_table()["_chunk"].to_pylist()) == [1, 2, 3, 4, 5, 6]
-    assert history.state()[1].mark == 6
+    assert history.state()[1].offset == 6
 
 
 def test_a_restored_version_that_is_gone(tmp_path: Path) -> None:
@@ -130,7 +130,7 @@ def test_a_restored_version_that_is_gone(tmp_path: Path) -> None:
     history.run()
     history.restore(1)
     history.forget(4)
-    assert history.state()[1].mark == 2
+    assert history.state()[1].offset == 2
     history.run()
     assert sorted(tables.dataset(history.table).to_table()["_chunk"].to_pylist()) == [1, 2, 3, 4]
 
@@ -147,8 +147,8 @@ def test_a_restore_of_which_the_log_tells_nothing_any_more_is_made_up_for(tmp_pa
     history.forget(len(history.held) - 1)
     line, reached = history.state()
     assert [restore.to for restore in line.restores] == [None]
-    assert (line.ours, line.news, reached.mark) == (None, True, 2)
+    assert (line.ours, line.news, reached.offset) == (None, True, 2)
     assert reached.app_id != APP
     history.run()
     assert sorted(tables.dataset(history.table).to_table()["_chunk"].to_pylist()) == [1, 2, 3, 4]
-    assert history.state()[1].mark == 4
+    assert history.state()[1].offset == 4

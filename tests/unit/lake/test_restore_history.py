@@ -99,7 +99,7 @@ def test_a_restore_by_time_brings_back_a_version(tmp_path: Path, to: int) -> Non
     assert (newest.operation, newest.restored_to) == ("RESTORE", None)
     found, reached = history.state()
     assert found.restores == (Restore(to, 3),)
-    assert reached.mark == to + 1
+    assert reached.offset == to + 1
 
 
 def test_rows_of_another_ledger_are_not_read_again_after_a_restore(tmp_path: Path) -> None:
@@ -112,9 +112,9 @@ def test_rows_of_another_ledger_are_not_read_again_after_a_restore(tmp_path: Pat
         history.commit(chunk, line, reached.app_id, chunk - 2)
     history.restore(1)
     other = "sluicegate.bronze.things@another"
-    assert offsets.reach(history.table, other, offsets.lineage(history.table)).mark is None
+    assert offsets.committed_offset(history.table, other, offsets.lineage(history.table)).offset is None
     history.restore(0)
-    assert offsets.reach(history.table, other, offsets.lineage(history.table)).mark == -1
+    assert offsets.committed_offset(history.table, other, offsets.lineage(history.table)).offset == -1
 
 
 def test_a_table_whose_rows_were_all_deleted_keeps_its_mark(tmp_path: Path) -> None:
@@ -128,7 +128,7 @@ def test_a_table_whose_rows_were_all_deleted_keeps_its_mark(tmp_path: Path) -> N
     history.restore(2)
     found, reached = history.state()
     assert found.restores == (Restore(2, 4),)
-    assert reached.mark == 2
+    assert reached.offset == 2
 
 
 def test_the_newest_chunk_behind_another(tmp_path: Path) -> None:

@@ -82,7 +82,7 @@ class Place:
         return number
 
     def states(self) -> list[tuple[str, str]]:
-        fates = file_status.fates(self.at, NAME).to_pylist()
+        fates = file_status.statuses(self.at, NAME).to_pylist()
         return [(fate["path"].rsplit("/", 1)[-1], fate["state"]) for fate in fates]
 
 

@@ -61,7 +61,7 @@ def test_a_folder_that_is_reached_by_a_link_is_the_same(place: Place, tmp_path: 
     later = datetime.now(UTC) + timedelta(days=31)
     assert clean_source.clean(NAME, table, place.at, later).removed == 1  # the others wait to be read
     assert (tmp_path / "away/sub/b.json").read_text() == "b"
-    again = Reset().look(NAME, place.table, place.at).new  # of b.json, what was moved away
+    again = Reset().discover(NAME, place.table, place.at).new  # of b.json, what was moved away
     assert sorted(again["path"].to_pylist()) == [f"{known}/{name}" for name in ("a.json", "c.json", "sub/b.json")]
 
 
@@ -74,7 +74,7 @@ def test_a_ledger_of_before_knows_its_folder_by_the_paths(tmp_path: Path) -> Non
     landing_ledger._append(ledger, found.new, {})
     (tmp_path / "sub").mkdir()
     (tmp_path / "sub/mounted").symlink_to(place.folder)
-    assert folders.told(ledger) == ()
+    assert folders.recorded_folders(ledger) == ()
     copied = pa.table({**found.new.to_pydict(), "path": ["/data/elsewhere/x.json"]}, schema=found.new.schema)
     for others in ([], [copied]):  # the newest entry may be of a copy from somewhere else
         for files in others:
@@ -87,7 +87,7 @@ def test_a_ledger_of_before_knows_its_folder_by_the_paths(tmp_path: Path) -> Non
     here(place, tmp_path / "sub/mounted")
     place.land("b.json", seconds=1)
     place.enter()
-    assert folders.told(place.ledger()) == (str(tmp_path / "landing"),)
+    assert folders.recorded_folders(place.ledger()) == (str(tmp_path / "landing"),)
 
 
 def move(place: Place, tmp_path: Path, name: str = "moved") -> None:
@@ -130,7 +130,7 @@ def test_files_that_follow_a_moved_folder_later_are_known(place: Place, tmp_path
         assert told(place.enter().moved) == [(name.rsplit("/", 1)[-1], "moved")]
         place.land(f"of-{name[0]}.json", seconds=5)
         assert told(place.enter().new) == [(f"of-{name[0]}.json", "read")]
-    assert folders.told(place.ledger()) == (str(place.folder), str(former))
+    assert folders.recorded_folders(place.ledger()) == (str(place.folder), str(former))
 
 
 def test_what_waited_in_a_folder_that_was_moved_is_read(place: Place, tmp_path: Path) -> None:
@@ -193,7 +193,7 @@ def test_what_waits_is_read_in_one_of_two_folders(place: Place, tmp_path: Path, 
 
 def test_commits_of_others_do_not_make_a_ledger_forget_its_folders(place: Place, tmp_path: Path) -> None:
     place.ledger().optimize.compact()
-    assert folders.told(place.ledger()) == (str(place.folder),)
+    assert folders.recorded_folders(place.ledger()) == (str(place.folder),)
     move(place, tmp_path)
     assert place.enter().new.num_rows == 0
 
@@ -256,7 +256,7 @@ def test_a_reset_after_a_move_reads_each_file_once(place: Place, tmp_path: Path)
     place.enter()
     place.take()
     (place.folder / "sub/b.json").unlink()
-    found: Any = Reset(drop_missing=True).look(NAME, place.table, place.at).new
+    found: Any = Reset(drop_missing=True).discover(NAME, place.table, place.at).new
     assert told(found) == [("a.json", "reset"), ("b.json", "drop")]
     # By the names that they have now; with those of before, their rows would be told to stay.
     assert found["path"].to_pylist() == [f"{place.folder}/a.json", f"{place.folder}/sub/b.json"]

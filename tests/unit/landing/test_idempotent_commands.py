@@ -41,7 +41,7 @@ def forced(workspace: Workspace, **which: Any) -> landing_copy.Copy:
 
 
 def enter(workspace: Workspace, copy: landing_copy.Copy) -> None:
-    intake.enter("things", workspace.definition.bronze["things"], workspace.lake, copy.look)
+    intake.enter("things", workspace.definition.bronze["things"], workspace.lake, copy.discover)
 
 
 def end(workspace: Workspace, copy: landing_copy.Copy) -> None:
@@ -148,7 +148,7 @@ def test_the_command_starts_its_job_for_what_a_killed_one_left(
     monkeypatch.setattr(run_submit, "submit", submit)
     folder = str(archive.folder / "landing/archive")
     enter(archive, forced(archive) if force else landing_copy.Copy(folder))
-    assert not (forced(archive) if force else landing_copy.Copy(folder)).look(
+    assert not (forced(archive) if force else landing_copy.Copy(folder)).discover(
         "things", archive.definition.bronze["things"], archive.lake
     ).new.num_rows  # fmt: skip
     places = archive.settings.arguments

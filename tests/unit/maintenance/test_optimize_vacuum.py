@@ -66,7 +66,7 @@ def age(folder: str, by: timedelta = LONG_AGO) -> None:
 
 
 def events(workspace: Workspace) -> optimize_vacuum.Table:
-    (found,) = optimize_vacuum.look(workspace.definition, workspace.lake)
+    (found,) = optimize_vacuum.maintainable(workspace.definition, workspace.lake)
     return found
 
 

@@ -178,7 +178,7 @@ def test_changes_that_cannot_be_read_are_bounded_too(world: World) -> None:
 
 
 @pytest.mark.parametrize(("beyond", "groups"), [(-1, 4), (0, 4), (1, 16)])
-def test_groups_are_counted_of_no_more_bytes_than_are_LOOKED_AT(
+def test_groups_are_counted_of_no_more_than_BYTES_COUNTED(
     world: World, monkeypatch: pytest.MonkeyPatch, beyond: int, groups: int
 ) -> None:
     world.define(KEPT, "incremental")
@@ -186,7 +186,7 @@ def test_groups_are_counted_of_no_more_bytes_than_are_LOOKED_AT(
     change(world)
     changed = commit_stats.between(world.silver, 0, DeltaTable(world.silver).version())
     assert changed is not None
-    monkeypatch.setattr(estimate, "LOOKED_AT", changed.changed - beyond)
+    monkeypatch.setattr(estimate, "BYTES_COUNTED", changed.changed - beyond)
     found = world.foreseen()["g"]
     assert (found.groups, found.exact, found.reads) == (groups, groups == 4, changed.changed)
 

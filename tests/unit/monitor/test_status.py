@@ -206,12 +206,12 @@ def test_reloading_a_file_mends_that_nothing_is_known_of_it(workspace: Workspace
     mend = f"sluicegate reload heart_rate {name} --files {first}"
     unknown = Finding("wrong", name, f"nothing is known of what became of {first}", mend)
     assert verify.findings(workspace.definition, workspace.settings) == [unknown]
-    assert intake.enter(name, of_files, workspace.lake, reread.Reload((first,)).look).new.num_rows == 1
+    assert intake.enter(name, of_files, workspace.lake, reread.Reload((first,)).discover).new.num_rows == 1
     DeltaTable(workspace.uri(name)).delete(f"source_file = '{first}'")
     committed(workspace, name, first)
     file_status.copy(workspace.lake, name)
     assert verify.findings(workspace.definition, workspace.settings) == []
-    states = [(row["path"], row["state"]) for row in file_status.fates(workspace.lake, name).to_pylist()]
+    states = [(row["path"], row["state"]) for row in file_status.statuses(workspace.lake, name).to_pylist()]
     assert states == [(first, "replaced"), (path, "ingested"), (first, "ingested")]
 
 
@@ -232,7 +232,7 @@ def test_what_mends_a_file_of_a_former_landing_folder_is_told_by_its_name_now(wo
     DeltaTable(workspace.uri(name)).delete()
     found = verify.findings(workspace.definition, workspace.settings)
     assert [one.mend for one in found] == [f"sluicegate reload heart_rate {name} --files {folder}/a.json"]
-    again = reread.Reload((f"{folder}/a.json",)).look(name, of_files, workspace.lake).new
+    again = reread.Reload((f"{folder}/a.json",)).discover(name, of_files, workspace.lake).new
     assert again.select(["path", "action"]).to_pylist() == [{"path": f"{folder}/a.json", "action": "replace"}]
 
 

@@ -61,8 +61,8 @@ CROSSED: dict[str, str] = {
     "flow.delivery.AT_ONCE": "tests/unit/flow/test_delivery.py::test_many_commits_are_counted_whole",
     "silver.layer.MANY_ROWS": "tests/spark/silver/test_layer.py::"
     "test_a_table_is_the_same_whether_its_keys_are_looked_for_nearby_or_everywhere",
-    "monitor.estimate.LOOKED_AT": "tests/unit/monitor/test_estimate.py::"
-    "test_groups_are_counted_of_no_more_bytes_than_are_LOOKED_AT",
+    "monitor.estimate.BYTES_COUNTED": "tests/unit/monitor/test_estimate.py::"
+    "test_groups_are_counted_of_no_more_than_BYTES_COUNTED",
     "frames.record_ids.SENT": "tests/spark/silver/test_layer.py::"
     "test_records_find_the_same_rows_whether_they_are_SENT_to_the_tasks_or_shuffled",
     "tools.migrate.create.LARGEST": "tests/unit/tools/test_migrate.py::"
@@ -76,8 +76,8 @@ CROSSED: dict[str, str] = {
     "test_there_are_no_more_than_so_many_RANGES",
     "pii_key.SHORTEST": "tests/unit/test_pii_key.py::test_a_key_has_at_least_as_many_bytes_as_the_SHORTEST",
     "flow.report.SHOWN": "tests/unit/airflow/test_run_note.py::test_so_many_files_are_SHOWN_and_all_are_counted",
-    "tools.scaffold.group_files.LOOKED": "tests/unit/tools/test_scaffold.py::"
-    "test_files_of_several_shapes_are_told_apart_if_all_are_LOOKED_at",
+    "tools.scaffold.group_files.SAMPLED": "tests/unit/tools/test_scaffold.py::"
+    "test_files_of_several_shapes_are_told_apart_if_all_are_SAMPLED",
     "tools.scaffold.suggest.FEWEST": "tests/unit/tools/test_scaffold.py::"
     "test_values_that_differ_in_FEWEST_rows_make_a_key_and_in_fewer_if_their_name_says_so",
     "tools.scaffold.sniff.BYTES": "tests/unit/tools/test_scaffold.py::"
@@ -119,10 +119,10 @@ EXEMPT = {
     "airflow.operators.check_request.ANSWER_WITHIN": TIME,
     "airflow.dag.ENDS_WITHIN": "given to Airflow as it is, which ends a try that takes longer",
     "tools.demo.local_airflow.LOCKED_FOR": TIME,
-    "tools.demo.local_airflow.LOOKS_EVERY": TIME,
+    "tools.demo.local_airflow.POLL_SECONDS": TIME,
     "tools.demo.local_airflow.PORT": "a port",
     "tools.demo.local_airflow.STARTS_WITHIN": TIME,
-    "airflow.operators.submit.LOOK_AGAIN_AFTER": TIME,
+    "airflow.operators.submit.RESCHEDULE_AFTER": TIME,
     "airflow.sensors.sqs.LONG_POLL": TIME,
     "airflow.sensors.trigger.AT_LEAST_EVERY": TIME,
     "cli.import_.PARTIAL": "an exit code",
@@ -133,7 +133,7 @@ EXEMPT = {
     "storage.aws.RETRY_SECONDS": TIME,
     "tools.testing.given.APART": TIME,
     "flow.stream_checkpoint.BASE": "a word of Delta's own",
-    "jobs.continuous.LOOK": TIME,
+    "jobs.continuous.POLL_SECONDS": TIME,
     "run.continuous.SHORTEST": TIME,
     "tools.demo.demo.SHOWN": LOOKS,
     "gold.exact_sum.COUNT": SHAPE,
@@ -147,7 +147,7 @@ EXEMPT = {
     "processes.GRACE": TIME,
     "run.pipeline.LONGEST_WAIT": TIME,
     "tools.scaffold.render._WIDTH": LOOKS,
-    "storage.concurrent.LOOKS": "how many at a time; the results come in their order",
+    "storage.concurrent.CONCURRENT_CALLS": "how many at a time; the results come in their order",
     "tools.simulators.engine.DAY": SAMPLE,
     "tools.simulators.engine._DIGITS": SAMPLE,
     "tools.simulators.heart_rate.EVERY": SAMPLE,

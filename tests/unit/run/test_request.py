@@ -77,7 +77,7 @@ def test_at_most_so_many_files_are_entered_the_oldest_first(heartbeats: Workspac
     from sluicegate.landing import discovery, intake
 
     recordings = heartbeats.definition.bronze["recordings_bronze"]
-    look = Request.of(heartbeats.definition, max_files=2).look
+    look = Request.of(heartbeats.definition, max_files=2).finder
     assert look is not None
     entered = intake.enter("recordings_bronze", recordings, heartbeats.lake, look).new
     assert [path.rpartition("/")[2] for path in entered["path"].to_pylist()] == ["a.json", "b.json"]

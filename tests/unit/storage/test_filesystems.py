@@ -198,9 +198,9 @@ def test_a_time_that_python_has_no_word_for_stops_nothing(
     monkeypatch.setattr(filesystems.Walk, "files", lambda _: iter([(str(path), 2, seconds * 1_000_000)]))
     of_files = BronzeTable(path=str(path.parent), format="json", settleSeconds=0)
     assert intake.enter("b", of_files, at).new.num_rows == 1
-    assert [entry["state"] for entry in file_status.fates(at, "b").to_pylist()] == ["waiting"]
+    assert [entry["state"] for entry in file_status.statuses(at, "b").to_pylist()] == ["waiting"]
     seen = filesystems._moment(seconds * 1_000_000)
-    assert file_status.fates(at, "b")["modification_time"].to_pylist() == [seen]  # cleanSource compares the two
+    assert file_status.statuses(at, "b")["modification_time"].to_pylist() == [seen]  # cleanSource compares the two
     assert not intake.enter("b", of_files, at).new.num_rows
 
 
@@ -289,14 +289,14 @@ def test_named_files_are_copied_whatever_they_are_called(store: Store, at: layou
     for name in ("a.tmp", "x/b.json~", "c.json", "_d.json", "x/_e/f.json"):
         store.put(name)
     any_table = table(store, pathGlobFilter="*.csv")
-    chosen = Copy(store.folder, files=("a.tmp", "x/b.json~", "x/_e/f.json")).look(NAME, any_table, at)
+    chosen = Copy(store.folder, files=("a.tmp", "x/b.json~", "x/_e/f.json")).discover(NAME, any_table, at)
     assert names(store, chosen.new) == ["a.tmp", "x/_e/f.json", "x/b.json~"]
-    assert names(store, Copy(f"{store.folder}/a.tmp").look(NAME, any_table, at).new) == ["a.tmp"]
-    assert names(store, Copy(store.folder, pattern="*").look(NAME, table(store), at).new) == ["c.json"]
+    assert names(store, Copy(f"{store.folder}/a.tmp").discover(NAME, any_table, at).new) == ["a.tmp"]
+    assert names(store, Copy(store.folder, pattern="*").discover(NAME, table(store), at).new) == ["c.json"]
     with pytest.raises(LandingMissing, match=r"there is no z\.json"):
-        Copy(store.folder, files=("c.json", "z.json")).look(NAME, any_table, at)
+        Copy(store.folder, files=("c.json", "z.json")).discover(NAME, any_table, at)
     with pytest.raises(SourceError, match=r"_d\.json cannot be copied"):  # Spark would give no rows, and no error
-        Copy(store.folder, files=("c.json", "_d.json")).look(NAME, any_table, at)
+        Copy(store.folder, files=("c.json", "_d.json")).discover(NAME, any_table, at)
 
 
 # --- S3 alone --------------------------------------------------------------------------------------------------------

@@ -144,14 +144,14 @@ def test_a_name_tells_what_a_number_is(name: str, value: str, kind: str) -> None
     ],
 )
 def test_how_a_csv_text_is_written(tmp_path: Path, text: str, options: dict[str, str], names: list[str]) -> None:
-    found = sniff.look(Path(write(tmp_path, "x.csv", text)))
+    found = sniff.sniff(Path(write(tmp_path, "x.csv", text)))
     assert (found.options, found.columns) == (options, names)
 
 
 @pytest.mark.parametrize("separator", [";", "\t", "|"])
 def test_decimal_commas_in_each_row_separate_nothing(tmp_path: Path, separator: str) -> None:
     rows = "".join(f"{n},5{separator}{n},25\n" for n in range(30))
-    found = sniff.look(Path(write(tmp_path, "x.csv", f"lat{separator}lon\n{rows}")))
+    found = sniff.sniff(Path(write(tmp_path, "x.csv", f"lat{separator}lon\n{rows}")))
     assert (found.options.get("sep"), len(found.columns), found.rows[-1]) == (separator, 2, ["29,5", "29,25"])
 
 
@@ -173,7 +173,7 @@ def test_a_header_in_doubt_is_a_row_and_told(tmp_path: Path, monkeypatch: pytest
     told = "there is no header, and the first line is a row (in doubt, see --header and --no-header)"
     assert f"  {told} (a guess)\n" in done.output
     assert f"# a guess: {told}\n" in (tmp_path / "pipelines/people/pipeline.yaml").read_text()
-    assert len(sniff.look(tmp_path / "people.csv").rows) == 3
+    assert len(sniff.sniff(tmp_path / "people.csv").rows) == 3
 
 
 @pytest.mark.parametrize(
@@ -182,7 +182,7 @@ def test_a_header_in_doubt_is_a_row_and_told(tmp_path: Path, monkeypatch: pytest
      ("a,b\n1,2\n", False), ("name,city\n", True), ("name,city\nAnn,Rome\n", False), ("x y,z\nAnn,Rome\n", True)],
 )  # fmt: skip
 def test_when_a_header_is_in_doubt(tmp_path: Path, text: str, doubt: bool) -> None:
-    found = sniff.look(Path(write(tmp_path, "t.csv", text)))
+    found = sniff.sniff(Path(write(tmp_path, "t.csv", text)))
     assert (found.doubt, "in doubt" in " ".join(found.guessed)) == (doubt, doubt)
 
 
@@ -191,7 +191,7 @@ def test_a_header_in_doubt_is_one_where_another_file_has_the_same(tmp_path: Path
     write(tmp_path, "in/a2.csv", "What is it?,How many?\nbird,few\n")
     write(tmp_path, "in/a3.csv", "What is it?,How many?\n")
     [table] = new(tmp_path, str(tmp_path / "in")).tables
-    assert ([one.options["header"] for one in table.looks], table.rows) == (["true"] * 3, 2)
+    assert ([one.options["header"] for one in table.samples], table.rows) == (["true"] * 3, 2)
 
 
 def test_a_person_knows_better_whether_there_is_a_header(tmp_path: Path) -> None:
@@ -211,7 +211,7 @@ def test_a_person_knows_better_whether_there_is_a_header(tmp_path: Path) -> None
     ],
 )
 def test_how_a_json_text_is_written(tmp_path: Path, text: str, options: dict[str, str]) -> None:
-    found = sniff.look(Path(write(tmp_path, "x.json", text)))
+    found = sniff.sniff(Path(write(tmp_path, "x.json", text)))
     assert (found.options, found.columns) == (options, ["a"])
 
 
@@ -221,7 +221,7 @@ def test_only_the_beginning_of_a_large_file_is_read(tmp_path: Path) -> None:
     lines = write(tmp_path, "lines.json", f"{record}\n" * 8000 + "this is not JSON\n")
     table = write(tmp_path, "table.csv", "id,text\n" + f'1,"{"y" * 1000}"\n' * 8000 + '2,"open')
     for file in (array, lines, table):
-        found = sniff.look(Path(file))
+        found = sniff.sniff(Path(file))
         assert 900 <= len(found.rows) <= sniff.ROWS
         assert all(len(row) == 2 for row in found.rows)
 
@@ -237,7 +237,7 @@ def test_no_more_than_so_many_ROWS_of_a_file_are_looked_at(
     monkeypatch.setattr(sniff, "ROWS", 5)
     rows = [{"id": n, "n": n % 2} for n in range(sniff.ROWS + beyond)]
     file = Path(write(tmp_path, f"t.{ending}", WRITERS[ending](rows)))
-    found = sniff.look(file, header=HEADED.get(ending))
+    found = sniff.sniff(file, header=HEADED.get(ending))
     assert [str(row[0]).lstrip("k") for row in found.rows] == [str(row["id"]) for row in rows[: sniff.ROWS]]
 
 
@@ -251,16 +251,16 @@ def test_a_fault_behind_the_ROWS_that_are_looked_at_is_not_met(
     array = write(tmp_path, "array.json", f"[{', '.join([*good, 'oh'])}]")
     for file in map(Path, (lines, array)):
         if beyond >= 0:
-            assert len(sniff.look(file).rows) == sniff.ROWS
+            assert len(sniff.sniff(file).rows) == sniff.ROWS
         else:
             with pytest.raises(SourceError, match="is not JSON"):
-                sniff.look(file)
+                sniff.sniff(file)
 
 
 def test_parquet_of_small_row_groups_is_looked_at_as_far(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sniff, "ROWS", 5)
     parquet.write_table(pa.table({"id": list(range(8))}), tmp_path / "t.parquet", row_group_size=2)
-    assert sniff.look(tmp_path / "t.parquet").rows == [[n] for n in range(5)]
+    assert sniff.sniff(tmp_path / "t.parquet").rows == [[n] for n in range(5)]
 
 
 @pytest.mark.parametrize("beyond", [-1, 0, 1])
@@ -277,7 +277,7 @@ def test_a_file_of_no_more_than_so_many_BYTES_is_looked_at_to_its_end(
     }[ending].encode()
     monkeypatch.setattr(sniff, "BYTES", len(text) - beyond)
     content = gzip.compress(text) if packed else text
-    found = sniff.look(Path(write(tmp_path, f"t.{ending}{'.gz' * packed}", content)), header=HEADED.get(ending))
+    found = sniff.sniff(Path(write(tmp_path, f"t.{ending}{'.gz' * packed}", content)), header=HEADED.get(ending))
     assert "encoding" not in found.options
     # The end of an array may be cut off, but its last element is whole.
     words = ["one", "two"] if beyond > 0 and ending != "json" else ["one", "two", "drü"]
@@ -317,7 +317,7 @@ def test_what_is_guessed_of_orders(tmp_path: Path) -> None:
     assert "# a guess: by name, and unique in all 40 rows of these files" in text
     assert made.gold == "orders_by_day"
     loaded = definition.load("mine", at(tmp_path))
-    assert loaded.gold[made.gold].upkeep().way == "partial"
+    assert loaded.gold[made.gold].refresh_strategy().kind == "partial"
     assert loaded.silver["orders"].expectations["quantity_not_negative"].action == "keep"
 
 
@@ -391,7 +391,7 @@ WRITERS: dict[str, Any] = {
 def test_a_key_is_proved_by_the_last_row_of_the_last_file(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, ending: str, last: int, others: int
 ) -> None:
-    monkeypatch.setattr("sluicegate.tools.scaffold.group_files.LOOKED", 1)
+    monkeypatch.setattr("sluicegate.tools.scaffold.group_files.SAMPLED", 1)
     monkeypatch.setattr("sluicegate.tools.scaffold.sniff.ROWS", 20)
     rows = [{"id": n, "n": n % 2} for n in range(50)]
     for number in range(last):
@@ -612,7 +612,7 @@ def test_a_table_is_named_for_its_files(text: str, name: str) -> None:
 
 @given(st.text())
 def test_a_text_in_a_comment_stays_in_its_line(text: str) -> None:
-    told = naming.told(text)
+    told = naming.in_comment(text)
     assert len(told.splitlines()) <= 1
     assert "\\" not in told
     assert len(told) <= 100
@@ -648,28 +648,28 @@ def test_a_table_can_be_named_and_have_files_of_several_folders(tmp_path: Path) 
 
 
 def test_of_many_files_the_first_are_looked_at(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("sluicegate.tools.scaffold.group_files.LOOKED", 3)
+    monkeypatch.setattr("sluicegate.tools.scaffold.group_files.SAMPLED", 3)
     for number in range(9):
         write(tmp_path, f"in/f{number}.csv", ORDERS if number < 5 else "not looked at")
     made = new(tmp_path, str(tmp_path / "in"), land=True)
-    assert (len(made.tables[0].looks), len(made.tables[0].files), len(made.landed)) == (3, 9, 9)
+    assert (len(made.tables[0].samples), len(made.tables[0].files), len(made.landed)) == (3, 9, 9)
     write(tmp_path, "in/f0.csv", "other,shape\n1,2\n")
     with pytest.raises(UserError, match="the first 3 of them are of 2 shapes"):
         new(tmp_path, str(tmp_path / "in"), name="other")
 
 
 @pytest.mark.parametrize("beyond", [-1, 0, 1])
-def test_files_of_several_shapes_are_told_apart_if_all_are_LOOKED_at(
+def test_files_of_several_shapes_are_told_apart_if_all_are_SAMPLED(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, beyond: int
 ) -> None:
-    monkeypatch.setattr(group_files, "LOOKED", 4)
-    count = group_files.LOOKED + beyond
+    monkeypatch.setattr(group_files, "SAMPLED", 4)
+    count = group_files.SAMPLED + beyond
     for number in range(count):
         write(tmp_path, f"alike/f{number}.csv", ORDERS)
         name, text = ("orders", ORDERS) if number < 2 else ("words", "a,b\n1,2\n")
         write(tmp_path, f"in/{name}_{number}.csv", text)
     [alike] = new(tmp_path, str(tmp_path / "alike"), name="alike").tables
-    assert (len(alike.looks), len(alike.files)) == (min(count, group_files.LOOKED), count)
+    assert (len(alike.samples), len(alike.files)) == (min(count, group_files.SAMPLED), count)
     if beyond <= 0:
         made = new(tmp_path, str(tmp_path / "in"))
         assert [len(table.files) for table in made.tables] == [2, count - 2]

@@ -412,7 +412,7 @@ def test_a_difference_is_shown_row_by_row_with_its_line() -> None:
     assert not compare(told, expected, found, keys=[0])
     result = CaseResult("late", "/x/tests/a.yaml", 3, "what it shows", FAILED, 1.25, "/tmp/kept", [told])
     text = io.StringIO()
-    show(result, Console(file=text, width=100), kept=True)
+    show(result, Console(file=text, width=100), keep=True)
     lines = [" ".join(line.split()) for line in text.getvalue().splitlines()]
     assert lines[:4] == [
         "FAILED a.yaml: late 1.2 s",

@@ -63,13 +63,13 @@ def arrivals(workspace: Workspace, enough: int, *steps: Any, every: float = 0.05
     assert path.endswith(".FileArrivalTrigger")
     arguments["places"] |= {"landing": "s3://landing"}
     trigger = triggers.FileArrivalTrigger(**arguments | {"every": every})
-    looks, look = [0], trigger._look
+    looks, look = [0], trigger._find
 
     def counted(said: Any) -> Any:
         looks[0] += 1
         return look(said)
 
-    trigger._look = counted  # type: ignore[method-assign]
+    trigger._find = counted  # type: ignore[method-assign]
 
     async def watch() -> list[Any]:
         events: list[Any] = []

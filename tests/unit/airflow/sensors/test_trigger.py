@@ -47,14 +47,14 @@ def trigger_of(workspace: Workspace) -> Any:
 def told(workspace: Workspace, *steps: Callable[[], Any]) -> list[list[dict[str, Any]]]:
     """What the trigger tells of at first, and after each step, which comes between two of its looks."""
     trigger, apart, looks = trigger_of(workspace), Lock(), [0]
-    look = trigger._look
+    look = trigger._find
 
     def counted(said: Any) -> Any:
         with apart:
             looks[0] += 1
             return look(said)
 
-    trigger._look = counted
+    trigger._find = counted
 
     async def watch() -> list[list[dict[str, Any]]]:
         events: list[list[dict[str, Any]]] = []

@@ -7,7 +7,7 @@ from pyspark.sql.types import DoubleType, LongType, StringType
 
 from sluicegate.gold.partial_aggregates import Partials
 from sluicegate.sql.refresh.group_by import outputs_sql
-from sluicegate.sql.refresh.strategy import upkeep
+from sluicegate.sql.refresh.strategy import refresh_strategy
 
 pytestmark = pytest.mark.unit
 
@@ -46,8 +46,8 @@ pytestmark = pytest.mark.unit
     ],
 )
 def test_counts_sums_and_extremes_are_kept(query: str, groups: tuple[str, ...], keys: dict[int, str]) -> None:
-    found = upkeep(query)
-    assert (found.way, found.grouped and found.grouped.groups, found.grouped and found.grouped.keys) == (
+    found = refresh_strategy(query)
+    assert (found.kind, found.grouped and found.grouped.groups, found.grouped and found.grouped.keys) == (
         "partial", groups, keys,
     )  # fmt: skip
 
@@ -74,8 +74,8 @@ def test_counts_sums_and_extremes_are_kept(query: str, groups: tuple[str, ...], 
     ],
 )
 def test_others_need_the_rows_of_a_group(query: str, why: str) -> None:
-    found = upkeep(query, {"t": ["g", "x", "y"]})
-    assert found.way == "groups"
+    found = refresh_strategy(query, {"t": ["g", "x", "y"]})
+    assert found.kind == "groups"
     assert why in found.why
 
 
@@ -113,17 +113,17 @@ def test_others_need_the_rows_of_a_group(query: str, why: str) -> None:
     ],
 )
 def test_what_is_not_known_to_be_safe_is_made_again_whole(query: str, why: str) -> None:
-    found = upkeep(query)
-    assert found.way == "whole"
+    found = refresh_strategy(query)
+    assert found.kind == "whole"
     assert why in found.why
 
 
 def test_a_join_is_followed_by_its_equality() -> None:
-    found = upkeep(
+    found = refresh_strategy(
         "SELECT r.g, name, count(p.g) AS n FROM a.t AS r /* who */ LEFT JOIN p USING (g)\n"
         "JOIN main.v ON v.h = lower(r.h) AND v.x > 0 WHERE r.x > 1 GROUP BY g, p.name"
     )
-    assert found.way == "partial"
+    assert found.kind == "partial"
     assert found.why.endswith("; a row that changes in p touches those with its g; a row that changes in main.v "
                               "touches those with its h")  # fmt: skip
     grouped = found.grouped
@@ -136,14 +136,14 @@ def test_a_join_is_followed_by_its_equality() -> None:
     assert [tie.columns for tie in grouped.joins["main.v"]] == [("h",)]
     # Of a row that finds no other p.g is NULL, and g is not.
     query = "SELECT p.g, count(*) AS n FROM t LEFT JOIN p USING (g) GROUP BY g"
-    other = upkeep(query, {"t": ["g"], "p": ["g"]}).grouped
+    other = refresh_strategy(query, {"t": ["g"], "p": ["g"]}).grouped
     assert other is not None
     assert other.keys == {}
 
 
 def test_a_name_in_group_by_is_a_columns_first() -> None:
     query = "SELECT upper(g) AS g, count(*) AS n FROM t GROUP BY g"
-    known, unknown = (upkeep(query, {"t": columns}).grouped for columns in (["g", "x"], ["x"]))
+    known, unknown = (refresh_strategy(query, {"t": columns}).grouped for columns in (["g", "x"], ["x"]))
     assert known is not None
     assert unknown is not None
     assert (known.groups, known.keys) == (("g",), {})
@@ -154,7 +154,7 @@ def test_expressions_are_cut_out_as_they_are_written() -> None:
     query = (
         "SELECT r.g || '-' || date(r.at) AS k, r.g, round(avg(x)  /*why*/, 2) AS a FROM t r GROUP BY r.g, date(r.at) "
     )
-    grouped = upkeep(query + "HAVING avg(x) > 1 AND r.g <> 'g'").grouped
+    grouped = refresh_strategy(query + "HAVING avg(x) > 1 AND r.g <> 'g'").grouped
     assert grouped is not None
     assert outputs_sql(grouped, "v") == (
         "SELECT `k`, `g`, `a` FROM (SELECT _group_0 || '-' || _group_1 AS `k`, _group_0 AS `g`, "
@@ -178,7 +178,7 @@ def test_expressions_are_cut_out_as_they_are_written() -> None:
     ],
 )
 def test_a_group_is_found_only_where_it_is_one(item: str, by: str, over: str) -> None:
-    grouped = upkeep(f"SELECT {item} AS z FROM t GROUP BY {by}").grouped
+    grouped = refresh_strategy(f"SELECT {item} AS z FROM t GROUP BY {by}").grouped
     assert grouped is not None
     assert grouped.outputs == ((over, "z"),)
 
@@ -190,8 +190,8 @@ def test_columns_of_one_name_of_two_tables_are_two() -> None:
     )
     sales = ["store_id", "customer_id", "x", "day"]
     for schemas in (None, {"sales": sales, "stores": ["id", "name"], "customers": ["id", "name"]}):
-        found = upkeep(query, schemas)
-        assert found.way == "partial"
+        found = refresh_strategy(query, schemas)
+        assert found.kind == "partial"
         assert found.grouped is not None
         assert found.grouped.keys == {0: "store", 1: "customer"}
         assert [text for text, _ in found.grouped.outputs] == ["_group_0", "_group_1", "_value_0", "_value_1"]
@@ -199,9 +199,11 @@ def test_columns_of_one_name_of_two_tables_are_two() -> None:
 
 def test_a_name_that_no_table_has_is_an_output_before_it() -> None:
     query = "SELECT n DIV 10 AS n, sum(x) AS s, s + n AS z FROM t GROUP BY n DIV 10 HAVING s > 1"
-    taken = upkeep(query, {"t": ["n", "x"]})  # here n is the column, which is not grouped by
-    assert taken.way == "groups"
-    free = upkeep(query.replace("DIV 10 AS n", "DIV 10 AS m").replace("s + n", "s + m"), {"t": ["n", "x"]}).grouped
+    taken = refresh_strategy(query, {"t": ["n", "x"]})  # here n is the column, which is not grouped by
+    assert taken.kind == "groups"
+    free = refresh_strategy(
+        query.replace("DIV 10 AS n", "DIV 10 AS m").replace("s + n", "s + m"), {"t": ["n", "x"]}
+    ).grouped
     assert free is not None
     assert free.outputs[2] == ("(_value_0) + (_group_0)", "z")
     assert free.having == "(_value_0) > 1"
@@ -209,13 +211,13 @@ def test_a_name_that_no_table_has_is_an_output_before_it() -> None:
 
 def test_one_row_is_that_of_a_query_without_group_by() -> None:
     queries = "SELECT count(*) AS n FROM t", "SELECT count(*) AS n FROM t GROUP BY TRUE"
-    found = [upkeep(query).grouped for query in queries]
+    found = [refresh_strategy(query).grouped for query in queries]
     assert [(one.one_row, one.groups) for one in found if one] == [(True, ("TRUE",)), (False, ("TRUE",))]
 
 
 def test_calls_are_one_only_if_all_of_them_is_the_same() -> None:
     query = "SELECT sum(x) AS a, sum(T.X) AS b, sum(x) FILTER (WHERE g) AS c, sum(x) FILTER (WHERE y) AS d FROM t"
-    grouped = upkeep(query, {"t": ["x", "g", "y"]}).grouped
+    grouped = refresh_strategy(query, {"t": ["x", "g", "y"]}).grouped
     assert grouped is not None
     assert [call.number for call in grouped.calls] == [0, 0, 1, 2]
 
@@ -225,9 +227,9 @@ def test_a_query_is_put_together_again_from_the_parts_that_are_used() -> None:
         "SELECT upper(g) AS u, g, mean(x) FILTER (WHERE y > 0) AS a, a + 1 AS b FROM t WHERE x <> 0 "
         "GROUP BY ALL HAVING count(*) > max(y) AND a > 0 ORDER BY a"
     )
-    grouped = upkeep(query, {"t": ["g", "x", "y"]}).grouped
+    grouped = refresh_strategy(query, {"t": ["g", "x", "y"]}).grouped
     assert grouped is not None
-    assert grouped.again == (
+    assert grouped.recomposed == (
         "SELECT (upper(g)) AS `u`, (g), (avg(x) FILTER (WHERE y > 0)) AS `a`, a + 1 AS `b` "
         "FROM _sluicegate_rows AS `t` WHERE x <> 0 GROUP BY (upper(g)), (g) "
         "HAVING (count(*)) > (max(`t`.`y`)) AND a > 0 ORDER BY a"
@@ -244,7 +246,7 @@ def test_outputs_of_sums_that_spark_rounds_are_known() -> None:
     }
 
     def rounded(query: str) -> set[str]:
-        grouped = upkeep(query).grouped
+        grouped = refresh_strategy(query).grouped
         assert grouped is not None
         return Partials(grouped, dict(types)).rounded_outputs
 
