@@ -7,20 +7,12 @@ from typing import Annotated, Any
 
 import typer
 
-from sluicegate.cli.options import (
-    JsonOption,
-    LakeOption,
-    LandingOption,
-    MasterOption,
-    PipelineName,
-    PipelinesOption,
-    load_pipeline,
-    show_json,
-    show_table,
-)
+from sluicegate import api
+from sluicegate.cli.options import JsonOption, PipelineName, show_json, show_table, with_settings
 from sluicegate.settings import Settings
 
 
+@with_settings("lake", "landing", "pipelines", "master")
 def copy_into(
     pipeline: PipelineName,
     table: Annotated[str, typer.Argument(help="Name of a bronze table.")],
@@ -40,18 +32,15 @@ def copy_into(
         list[str] | None, typer.Option("--option", help="Option of Spark's reader, as header=true; repeatable.")
     ] = None,
     merge_schema: Annotated[
-        bool | None,
-        typer.Option("--merge-schema/--no-merge-schema", help="New columns come in, or are an error."),
+        bool | None, typer.Option("--merge-schema/--no-merge-schema", help="New columns come in, or are an error.")
     ] = None,
     modified_after: Annotated[str | None, typer.Option(help="Only files modified after this time (UTC).")] = None,
     modified_before: Annotated[str | None, typer.Option(help="Only files modified before this time (UTC).")] = None,
     validate: Annotated[
         int | None, typer.Option("--validate", min=0, help="Write nothing; show so many records as they would be.")
     ] = None,
-    lake: LakeOption = None,
-    landing: LandingOption = None,
-    pipelines: PipelinesOption = None,
-    master: MasterOption = None,
+    *,
+    settings: Settings,
     as_json: JsonOption = False,
 ) -> None:
     """Copy chosen files into a bronze table, each of them once; what has been copied is left out.
@@ -65,8 +54,7 @@ def copy_into(
     from sluicegate.landing.copy_options import CopyOptions
     from sluicegate.run import submit
 
-    settings = Settings.of(lake, landing, pipelines, master)
-    definition = load_pipeline(pipeline, settings)
+    definition = api.load(pipeline, settings)
     source = source if "://" in source else str(Path(source).absolute())
     how = CopyOptions(select, landing_copy.names(columns), format_, landing_copy.options(option or []), merge_schema)
     after, before = (landing_copy.moment(text) if text else None for text in (modified_after, modified_before))

@@ -6,27 +6,19 @@ from typing import Annotated
 
 import typer
 
-from sluicegate.cli.options import (
-    JsonOption,
-    LakeOption,
-    LandingOption,
-    PipelineName,
-    PipelinesOption,
-    load_pipeline,
-    show_json,
-    show_table,
-)
+from sluicegate import api
+from sluicegate.cli.options import JsonOption, PipelineName, show_json, show_table, with_settings
 from sluicegate.settings import Settings
 
 
+@with_settings("lake", "landing", "pipelines")
 def files(
     pipeline: PipelineName,
     table: Annotated[str, typer.Argument(help="Name of a bronze table.")],
     states: Annotated[list[str] | None, typer.Option("--state", help="Only files in this state; repeatable.")] = None,
     newest: Annotated[int | None, typer.Option("--newest", min=1, help="Only so many files, the last ones.")] = None,
-    lake: LakeOption = None,
-    landing: LandingOption = None,
-    pipelines: PipelinesOption = None,
+    *,
+    settings: Settings,
     as_json: JsonOption = False,
 ) -> None:
     """Show the ledger: each landed file, its chunk, when it was ingested, and how many rows it gave.
@@ -38,8 +30,7 @@ def files(
     from sluicegate.definition.pipeline import bronze_table
     from sluicegate.monitor import status as of
 
-    settings = Settings.of(lake, landing, pipelines)
-    definition = load_pipeline(pipeline, settings)
+    definition = api.load(pipeline, settings)
     of_files = bronze_table(definition, table).of_files
     entries = of.files(table, definition, settings, states or (), newest)
     if as_json:
@@ -52,12 +43,12 @@ def files(
     print(f"\n{len(entries):,} {'files' if of_files else 'runs'}")
 
 
+@with_settings("lake", "landing", "pipelines")
 def schema(
     pipeline: PipelineName,
     table: Annotated[str, typer.Argument(help="Name of a bronze table.")],
-    lake: LakeOption = None,
-    landing: LandingOption = None,
-    pipelines: PipelinesOption = None,
+    *,
+    settings: Settings,
     as_json: JsonOption = False,
 ) -> None:
     """Show the columns that a bronze table has had over time, and the version and time of each change.
@@ -68,8 +59,7 @@ def schema(
     from sluicegate.lake.layout import Lake
     from sluicegate.schema import history
 
-    settings = Settings.of(lake, landing, pipelines)
-    definition = load_pipeline(pipeline, settings)
+    definition = api.load(pipeline, settings)
     bronze_table(definition, table)
     found = history.versions(Lake(settings.lake, definition.name), table)
     if as_json:

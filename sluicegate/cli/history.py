@@ -6,15 +6,8 @@ from typing import Annotated, Any
 
 import typer
 
-from sluicegate.cli.options import (
-    JsonOption,
-    LakeOption,
-    PipelineName,
-    PipelinesOption,
-    load_pipeline,
-    show_json,
-    show_table,
-)
+from sluicegate import api
+from sluicegate.cli.options import JsonOption, PipelineName, show_json, show_table, with_settings
 from sluicegate.console import human_bytes
 from sluicegate.settings import Settings
 
@@ -22,12 +15,13 @@ _NUMBERS = ["version", "read", "written", "quarantined", "dropped", "duplicates"
 _OF_GOLD = ["groups", "bytes written", "per byte changed"]
 
 
+@with_settings("lake", "pipelines")
 def history(
     pipeline: PipelineName,
     table: Annotated[str | None, typer.Argument(help="Name of a table; all of the pipeline without.")] = None,
     newest: Annotated[int, typer.Option("--newest", min=1, help="Only so many commits, the last ones.")] = 20,
-    lake: LakeOption = None,
-    pipelines: PipelinesOption = None,
+    *,
+    settings: Settings,
     as_json: JsonOption = False,
 ) -> None:
     """Show the event log: for each commit of a run its rows, and of gold the groups and bytes too.
@@ -37,8 +31,7 @@ def history(
     from sluicegate.lake.layout import Lake
     from sluicegate.monitor import event_log
 
-    settings = Settings.of(lake, None, pipelines)
-    definition = load_pipeline(pipeline, settings)
+    definition = api.load(pipeline, settings)
     event_log.demand_table(definition, table)
     found = event_log.newest(Lake(settings.lake, definition.name), table, newest)
     if as_json:

@@ -4,16 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from sluicegate.cli.options import (
-    JsonOption,
-    LakeOption,
-    LandingOption,
-    PipelineName,
-    PipelinesOption,
-    load_pipeline,
-    show_json,
-    show_table,
-)
+from sluicegate import api
+from sluicegate.cli.options import JsonOption, PipelineName, show_json, show_table, with_settings
 from sluicegate.settings import Settings
 
 if TYPE_CHECKING:
@@ -23,13 +15,8 @@ if TYPE_CHECKING:
     from sluicegate.sql.refresh.strategy import Upkeep
 
 
-def plan(
-    pipeline: PipelineName,
-    lake: LakeOption = None,
-    landing: LandingOption = None,
-    pipelines: PipelinesOption = None,
-    as_json: JsonOption = False,
-) -> None:
+@with_settings("lake", "landing", "pipelines")
+def plan(pipeline: PipelineName, *, settings: Settings, as_json: JsonOption = False) -> None:
     """Check the definition, and tell what each table reads and what a run would do. Nothing is written.
 
     Example: sluicegate plan heart_rate
@@ -37,8 +24,7 @@ def plan(
     from sluicegate.monitor.estimate import foresee
     from sluicegate.monitor.plan import pending
 
-    settings = Settings.of(lake, landing, pipelines)
-    definition = load_pipeline(pipeline, settings)
+    definition = api.load(pipeline, settings)
     waiting = pending(definition, settings)
     touches = foresee(definition, waiting)
     facts = [_planned(definition, waiting, work, touches.get(work.table)) for work in waiting.tables]

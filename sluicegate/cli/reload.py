@@ -8,20 +8,13 @@ from typing import Annotated
 
 import typer
 
-from sluicegate.cli.options import (
-    JsonOption,
-    LakeOption,
-    LandingOption,
-    MasterOption,
-    PipelineName,
-    PipelinesOption,
-    load_pipeline,
-    show_json,
-)
+from sluicegate import api
+from sluicegate.cli.options import JsonOption, PipelineName, show_json, with_settings
 from sluicegate.errors import UserError
 from sluicegate.settings import Settings
 
 
+@with_settings("lake", "landing", "pipelines", "master")
 def reload(
     pipeline: PipelineName,
     table: Annotated[str, typer.Argument(help="Name of a bronze table.")],
@@ -29,10 +22,8 @@ def reload(
         list[str] | None, typer.Option("--files", help="A file below the landing folder; repeatable.")
     ] = None,
     pattern: Annotated[str | None, typer.Option("--pattern", help="Pattern that names below it must match.")] = None,
-    lake: LakeOption = None,
-    landing: LandingOption = None,
-    pipelines: PipelinesOption = None,
-    master: MasterOption = None,
+    *,
+    settings: Settings,
     as_json: JsonOption = False,
 ) -> None:
     """Read chosen files again; their rows replace those that they gave before, in one commit a chunk.
@@ -43,8 +34,7 @@ def reload(
     from sluicegate.lake.layout import Lake
     from sluicegate.landing import reread
 
-    settings = Settings.of(lake, landing, pipelines, master)
-    definition = load_pipeline(pipeline, settings)
+    definition = api.load(pipeline, settings)
     chosen = reread.chosen(files, pattern)
     subject = (table, bronze_table(definition, table), Lake(settings.lake, definition.name))
     found = chosen.look(*subject)
@@ -58,6 +48,7 @@ def reload(
     _read_again("reload", pipeline, settings, chosen.arguments(table), as_json)
 
 
+@with_settings("lake", "landing", "pipelines", "master")
 def reset(
     pipeline: PipelineName,
     table: Annotated[str, typer.Argument(help="Name of a bronze table.")],
@@ -65,10 +56,8 @@ def reset(
         bool, typer.Option("--drop-missing", help="Give up the rows of files that cannot be read again.")
     ] = False,
     yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
-    lake: LakeOption = None,
-    landing: LandingOption = None,
-    pipelines: PipelinesOption = None,
-    master: MasterOption = None,
+    *,
+    settings: Settings,
     as_json: JsonOption = False,
 ) -> None:
     """Make a bronze table anew, columns and all, from its files, in one commit. It shows what it will do, and asks.
@@ -79,8 +68,7 @@ def reset(
     from sluicegate.lake.layout import Lake
     from sluicegate.landing import reread
 
-    settings = Settings.of(lake, landing, pipelines, master)
-    definition = load_pipeline(pipeline, settings)
+    definition = api.load(pipeline, settings)
     before = reread.preview(table, bronze_table(definition, table), Lake(settings.lake, definition.name))
     for line in before.sentences(drop_missing):
         print(line, file=sys.stderr if as_json else sys.stdout)
@@ -92,6 +80,7 @@ def reset(
     _read_again("reset", pipeline, settings, reread.Reset(drop_missing).arguments(table), as_json)
 
 
+@with_settings("lake", "landing", "pipelines", "master")
 def replay(
     pipeline: PipelineName,
     table: Annotated[str, typer.Argument(help="Name of a silver table.")],
@@ -101,10 +90,8 @@ def replay(
     dropped: Annotated[bool, typer.Option("--dropped", help="Those that rules dropped, too.")] = False,
     everything: Annotated[bool, typer.Option("--everything", help="All records, not just the quarantine's.")] = False,
     validate: Annotated[bool, typer.Option("--validate", help="Write nothing, and tell what would change.")] = False,
-    lake: LakeOption = None,
-    landing: LandingOption = None,
-    pipelines: PipelinesOption = None,
-    master: MasterOption = None,
+    *,
+    settings: Settings,
     as_json: JsonOption = False,
 ) -> None:
     """Judge quarantined records again, by today's rules, transform and lookups; gold follows.
@@ -116,8 +103,7 @@ def replay(
     from sluicegate.run import pipeline as run_pipeline
     from sluicegate.run import submit
 
-    settings = Settings.of(lake, landing, pipelines, master)
-    definition = load_pipeline(pipeline, settings)
+    definition = api.load(pipeline, settings)
     chosen = Replay(table, tuple(rule or ()), dropped, everything, validate)
     of.demand(definition, chosen)
     tell = (lambda _line: None) if as_json else (lambda line: print(line, flush=True))
