@@ -30,9 +30,6 @@ if TYPE_CHECKING:
 Arguments = ParamSpec("Arguments")
 Given = TypeVar("Given")
 
-# What a verification without Spark says of a gold table.
-NOT_RUN_AGAIN = "its query was not run again"
-
 
 def _silent(_line: str) -> None:
     """Takes a line for people, and leaves it."""
@@ -167,7 +164,9 @@ def verify(
     found = monitor_verify.findings(pipeline, settings) + backlog.findings(pipeline, settings)
     names = gold_verify.provable(pipeline, Lake(settings.lake, pipeline.name))
     if not spark:
-        return found + [Finding("unproved", name, NOT_RUN_AGAIN) for name in names]
+        return found + [
+            Finding("unproved", name, "its query was not run again", reason="without-spark") for name in names
+        ]
     if not names:
         return found + gold_verify.unprovable(pipeline)
 

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import sys
 from dataclasses import asdict, replace
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from sluicegate import api
-from sluicegate.cli.options import JsonOption, PipelineName, show_json, show_table, with_settings
+from sluicegate.cli.options import JsonOption, PipelineName, printer, show_json, show_table, with_settings
 from sluicegate.errors import UserError
 from sluicegate.settings import Settings
 
@@ -78,13 +77,16 @@ def _share(sample: str) -> float:
 
 def _verified(definition: Pipeline, share: float | None) -> list[Finding]:
     """What a verification finds; ``share`` is the percentage of gold that is compared, None for nothing of it."""
+    if share is not None:  # what the job says is no part of what is shown here, with or without JSON
+        return api.verify(definition, percent=share, tell=printer(as_json=True))
+    return [_in_words(one) for one in api.verify(definition, spark=False)]
 
-    if share is not None:
-        return api.verify(definition, percent=share, tell=lambda line: print(line, file=sys.stderr, flush=True))
-    found = api.verify(definition, spark=False)
-    return [
-        replace(one, what=f"{one.what}, as --no-spark says") if one.what == api.NOT_RUN_AGAIN else one for one in found
-    ]
+
+def _in_words(found: Finding) -> Finding:
+    """A finding whose reason is part of its sentence, by the option that is it."""
+    if found.reason == "without-spark":
+        return replace(found, what=f"{found.what}, as --no-spark says", reason="")
+    return found
 
 
 def _told(found: list[Finding], *, gold: bool) -> list[str]:
