@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
 from sluicegate import api
-from sluicegate.cli.options import JsonOption, PipelineName, show_json, show_table, with_settings
+from sluicegate.cli.options import JsonOption, PipelineName, printer, show_json, show_table, with_settings
 from sluicegate.settings import Settings
 
 
@@ -47,30 +46,23 @@ def copy_into(
 
     Example: sluicegate copy-into heart_rate recordings_bronze /mnt/archive --pattern '2024-*.json'
     """
-    from sluicegate.definition import pipeline as definition_pipeline
     from sluicegate.jobs import copy_into as of
-    from sluicegate.lake.layout import Lake
     from sluicegate.landing import copy as landing_copy
-    from sluicegate.landing.copy_options import CopyOptions
-    from sluicegate.run import submit
 
     definition = api.load(pipeline, settings)
-    source = source if "://" in source else str(Path(source).absolute())
-    how = CopyOptions(select, landing_copy.names(columns), format_, landing_copy.options(option or []), merge_schema)
+    names, reader = landing_copy.names(columns), landing_copy.options(option or [])
     after, before = (landing_copy.moment(text) if text else None for text in (modified_after, modified_before))
-    copy = landing_copy.Copy(source, tuple(files or ()), pattern, force, after, before, how)
-    at = Lake(settings.lake, definition.name)
-    found = copy.look(table, definition_pipeline.bronze_table(definition, table), at)
-    work = found.new.num_rows or (validate is None and copy.unfinished(table, at))
+    reports = api.copy_into(
+        definition, table, source, files=files or (), pattern=pattern, force=force, modified_after=after,
+        modified_before=before, select=select, columns=names, format=format_, options=reader,
+        merge_schema=merge_schema, validate=validate, tell=printer(as_json, quiet=True),
+    )  # fmt: skip
     facts: dict[str, Any] = dict.fromkeys(of.RESULT, 0)
-    if work:
-        tell = (lambda _line: None) if as_json else (lambda line: print(line, flush=True))
-        extra = copy.arguments(table, validate)
-        done = submit.submit("copy_into", pipeline, settings, {"run_id": "command line"}, tell, extra).tables[0]
-        facts = done.as_dict() if validate is not None else of.result(done)
+    for report in reports:
+        facts = of.result(report.tables[0]) if validate is None else report.tables[0].as_dict()
     if as_json:
         show_json(facts)
-    elif not work:
+    elif not reports:
         print("nothing to copy: the ledger knows every such file; Spark was not started")
     elif validate is None:
         show_table(list(facts), [list(facts.values())], right=list(facts))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -27,12 +27,10 @@ def files(
 
     Example: sluicegate files heart_rate recordings_bronze --state failed
     """
-    from sluicegate.definition.pipeline import bronze_table
-    from sluicegate.monitor import status as of
-
     definition = api.load(pipeline, settings)
-    of_files = bronze_table(definition, table).of_files
-    entries = of.files(table, definition, settings, states or (), newest)
+    ledger = api.files(definition, table, states=states or (), newest=newest)
+    of_files = definition.bronze[table].of_files
+    entries = ledger.to_pylist() if of_files else [_of_versions(entry) for entry in ledger.to_pylist()]
     if as_json:
         show_json(entries)
         return
@@ -41,6 +39,12 @@ def files(
     columns += ["place"] if any(entry.get("place") for entry in entries) else []
     show_table(columns, [[entry.get(c) for c in columns] for entry in entries], right=numbers)
     print(f"\n{len(entries):,} {'files' if of_files else 'runs'}")
+
+
+def _of_versions(entry: dict[str, Any]) -> dict[str, Any]:
+    """What there is to say of a run's versions of a Delta table, and of those that wait: they are no files."""
+    known = ["chunk", "state"] if entry["state"] == "waiting" else ["chunk", "rows", "version", "ingested", "state"]
+    return {column: entry[column] for column in ["path", *known]}
 
 
 @with_settings("lake", "landing", "pipelines")

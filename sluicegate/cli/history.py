@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Annotated, Any
 
 import typer
@@ -28,12 +29,8 @@ def history(
 
     Example: sluicegate history heart_rate daily_patient_avg
     """
-    from sluicegate.lake.layout import Lake
-    from sluicegate.monitor import event_log
-
-    definition = api.load(pipeline, settings)
-    event_log.demand_table(definition, table)
-    found = event_log.newest(Lake(settings.lake, definition.name), table, newest)
+    rows = api.history(api.load(pipeline, settings), table, newest=newest).to_pylist()
+    found = [event | {"details": json.loads(event["details"])} for event in rows]
     if as_json:
         show_json(found)
         return
