@@ -181,7 +181,7 @@ def files(pipeline: Pipeline, table: str, *, states: Sequence[str] = (), newest:
     from sluicegate.monitor import status as monitor_status
 
     _demand_some(newest)
-    return monitor_status.files_table(table, pipeline, pipeline.settings, states, newest)
+    return monitor_status.files(table, pipeline, pipeline.settings, states, newest)
 
 
 @in_our_words
