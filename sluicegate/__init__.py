@@ -18,7 +18,21 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from sluicegate.api import files, history, load, plan, run, spark_session, sql, status, verify
+    from sluicegate.api import (
+        copy_into,
+        files,
+        history,
+        load,
+        plan,
+        reload,
+        replay,
+        reset,
+        run,
+        spark_session,
+        sql,
+        status,
+        verify,
+    )
     from sluicegate.definition.pipeline import Pipeline
     from sluicegate.errors import (
         AccountingError,
@@ -82,10 +96,14 @@ __all__ = [
     "TransformError",
     "UserError",
     "__version__",
+    "copy_into",
     "files",
     "history",
     "load",
     "plan",
+    "reload",
+    "replay",
+    "reset",
     "run",
     "spark_session",
     "sql",

@@ -2,31 +2,23 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
-from sluicegate.cli.options import (
-    JsonOption,
-    LakeOption,
-    LandingOption,
-    PipelineName,
-    PipelinesOption,
-    load_pipeline,
-    show_json,
-    show_table,
-)
+from sluicegate import api
+from sluicegate.cli.options import JsonOption, PipelineName, show_json, show_table, with_settings
 from sluicegate.settings import Settings
 
 
+@with_settings("lake", "landing", "pipelines")
 def files(
     pipeline: PipelineName,
     table: Annotated[str, typer.Argument(help="Name of a bronze table.")],
     states: Annotated[list[str] | None, typer.Option("--state", help="Only files in this state; repeatable.")] = None,
     newest: Annotated[int | None, typer.Option("--newest", min=1, help="Only so many files, the last ones.")] = None,
-    lake: LakeOption = None,
-    landing: LandingOption = None,
-    pipelines: PipelinesOption = None,
+    *,
+    settings: Settings,
     as_json: JsonOption = False,
 ) -> None:
     """Show the ledger: each landed file, its chunk, when it was ingested, and how many rows it gave.
@@ -35,13 +27,10 @@ def files(
 
     Example: sluicegate files heart_rate recordings_bronze --state failed
     """
-    from sluicegate.definition.pipeline import bronze_table
-    from sluicegate.monitor import status as of
-
-    settings = Settings.of(lake, landing, pipelines)
-    definition = load_pipeline(pipeline, settings)
-    of_files = bronze_table(definition, table).of_files
-    entries = of.files(table, definition, settings, states or (), newest)
+    definition = api.load(pipeline, settings)
+    ledger = api.files(definition, table, states=states or (), newest=newest)
+    of_files = definition.bronze[table].of_files
+    entries = ledger.to_pylist() if of_files else [_of_versions(entry) for entry in ledger.to_pylist()]
     if as_json:
         show_json(entries)
         return
@@ -52,12 +41,18 @@ def files(
     print(f"\n{len(entries):,} {'files' if of_files else 'runs'}")
 
 
+def _of_versions(entry: dict[str, Any]) -> dict[str, Any]:
+    """What there is to say of a run's versions of a Delta table, and of those that wait: they are no files."""
+    known = ["chunk", "state"] if entry["state"] == "waiting" else ["chunk", "rows", "version", "ingested", "state"]
+    return {column: entry[column] for column in ["path", *known]}
+
+
+@with_settings("lake", "landing", "pipelines")
 def schema(
     pipeline: PipelineName,
     table: Annotated[str, typer.Argument(help="Name of a bronze table.")],
-    lake: LakeOption = None,
-    landing: LandingOption = None,
-    pipelines: PipelinesOption = None,
+    *,
+    settings: Settings,
     as_json: JsonOption = False,
 ) -> None:
     """Show the columns that a bronze table has had over time, and the version and time of each change.
@@ -68,8 +63,7 @@ def schema(
     from sluicegate.lake.layout import Lake
     from sluicegate.schema import history
 
-    settings = Settings.of(lake, landing, pipelines)
-    definition = load_pipeline(pipeline, settings)
+    definition = api.load(pipeline, settings)
     bronze_table(definition, table)
     found = history.versions(Lake(settings.lake, definition.name), table)
     if as_json:

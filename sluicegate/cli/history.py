@@ -2,19 +2,13 @@
 
 from __future__ import annotations
 
+import json
 from typing import Annotated, Any
 
 import typer
 
-from sluicegate.cli.options import (
-    JsonOption,
-    LakeOption,
-    PipelineName,
-    PipelinesOption,
-    load_pipeline,
-    show_json,
-    show_table,
-)
+from sluicegate import api
+from sluicegate.cli.options import JsonOption, PipelineName, show_json, show_table, with_settings
 from sluicegate.console import human_bytes
 from sluicegate.settings import Settings
 
@@ -22,25 +16,21 @@ _NUMBERS = ["version", "read", "written", "quarantined", "dropped", "duplicates"
 _OF_GOLD = ["groups", "bytes written", "per byte changed"]
 
 
+@with_settings("lake", "pipelines")
 def history(
     pipeline: PipelineName,
     table: Annotated[str | None, typer.Argument(help="Name of a table; all of the pipeline without.")] = None,
     newest: Annotated[int, typer.Option("--newest", min=1, help="Only so many commits, the last ones.")] = 20,
-    lake: LakeOption = None,
-    pipelines: PipelinesOption = None,
+    *,
+    settings: Settings,
     as_json: JsonOption = False,
 ) -> None:
     """Show the event log: for each commit of a run its rows, and of gold the groups and bytes too.
 
     Example: sluicegate history heart_rate daily_patient_avg
     """
-    from sluicegate.lake.layout import Lake
-    from sluicegate.monitor import event_log
-
-    settings = Settings.of(lake, None, pipelines)
-    definition = load_pipeline(pipeline, settings)
-    event_log.demand_table(definition, table)
-    found = event_log.newest(Lake(settings.lake, definition.name), table, newest)
+    rows = api.history(api.load(pipeline, settings), table, newest=newest).to_pylist()
+    found = [event | {"details": json.loads(event["details"])} for event in rows]
     if as_json:
         show_json(found)
         return

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from sluicegate.cli.options import JsonOption, LandingOption, PipelinesOption, show_json
+from sluicegate.cli.options import JsonOption, show_json, with_settings
 from sluicegate.settings import Settings
 
 if TYPE_CHECKING:
@@ -17,6 +17,7 @@ PARTIAL = 3
 """Exit code of an import that left something out."""
 
 
+@with_settings("landing", "pipelines")
 def import_(
     source: Annotated[Path, typer.Argument(metavar="SOURCE", help="A .sql or .py file that declares tables.")],
     name: Annotated[
@@ -25,8 +26,8 @@ def import_(
     strict: Annotated[
         bool, typer.Option("--strict", help="Exit with 3 if anything of the source was left, be it a property.")
     ] = False,
-    landing: LandingOption = None,
-    pipelines: PipelinesOption = None,
+    *,
+    settings: Settings,
     as_json: JsonOption = False,
 ) -> None:
     """Make a definition of a source of Delta Live Tables, SQL or Python, and say what of it is left.
@@ -37,7 +38,7 @@ def import_(
     """
     from sluicegate.tools.migrate.create import create
 
-    made = create(source, name, Settings.of(None, landing, pipelines))
+    made = create(source, name, settings)
     if as_json:
         show_json(made.facts())
         _exit(made, strict)

@@ -6,18 +6,18 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from sluicegate.cli.options import JsonOption, LandingOption, PipelinesOption, show_json, show_table
+from sluicegate.cli.options import JsonOption, show_json, show_table, with_settings
 from sluicegate.settings import Settings
 
 if TYPE_CHECKING:
     from sluicegate.tools.scaffold.create import NewPipeline
 
 
+@with_settings("landing", "pipelines")
 def new(
     name: Annotated[str, typer.Argument(metavar="NAME", help="Name of the pipeline and of its folder.")],
     sources: Annotated[
-        list[str],
-        typer.Option("--from", help="A file or a folder of CSV, JSON or Parquet, or TABLE=FILE; repeatable."),
+        list[str], typer.Option("--from", help="A file or a folder of CSV, JSON or Parquet, or TABLE=FILE; repeatable.")
     ],
     more: Annotated[list[str] | None, typer.Argument(metavar="[FILE]...", help="More files or folders.")] = None,
     land: Annotated[bool, typer.Option("--land", help="Copy the files to where the new pipeline reads them.")] = False,
@@ -25,8 +25,8 @@ def new(
         bool | None,
         typer.Option("--header/--no-header", help="Whether CSV files have a header, if the guess is wrong."),
     ] = None,
-    landing: LandingOption = None,
-    pipelines: PipelinesOption = None,
+    *,
+    settings: Settings,
     as_json: JsonOption = False,
 ) -> None:
     """Write a pipeline for files of your own: look at their first rows, and guess types, keys and a first gold table.
@@ -35,7 +35,7 @@ def new(
     """
     from sluicegate.tools.scaffold.create import create
 
-    made = create(name, [*sources, *(more or ())], Settings.of(None, landing, pipelines), land, header)
+    made = create(name, [*sources, *(more or ())], settings, land, header)
     if as_json:
         show_json(made.facts())
     else:

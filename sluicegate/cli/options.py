@@ -2,41 +2,75 @@
 
 from __future__ import annotations
 
+import inspect
 import json
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime
-from typing import TYPE_CHECKING, Annotated, Any
+from functools import wraps
+from typing import Annotated, Any, Literal
 
 import typer
 
-if TYPE_CHECKING:
-    from sluicegate.definition import Pipeline
-    from sluicegate.settings import Settings
+from sluicegate.settings import Settings
+
+Place = Literal["lake", "landing", "pipelines", "master"]
+"""A field of ``Settings`` that a command line can say."""
 
 PipelineName = Annotated[str, typer.Argument(metavar="PIPELINE", help="Name of the pipeline's folder.")]
-LakeOption = Annotated[
-    str | None, typer.Option("--lake", help="Root of the tables, path or URI. [env: SLUICEGATE_LAKE; default: ./lake]")
-]
-LandingOption = Annotated[
-    str | None,
-    typer.Option("--landing", help="Folder that files land in. [env: SLUICEGATE_LANDING; default: ./landing]"),
-]
-PipelinesOption = Annotated[
-    str | None,
-    typer.Option("--pipelines", help="Folder of definitions. [env: SLUICEGATE_PIPELINES; default: ./pipelines]"),
-]
-MasterOption = Annotated[
-    str | None, typer.Option("--master", help="Spark master. [env: SLUICEGATE_MASTER; default: local[*]]")
-]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON for programs.")]
+PLACES: dict[Place, Any] = {
+    "lake": typer.Option("--lake", help="Root of the tables, path or URI. [env: SLUICEGATE_LAKE; default: ./lake]"),
+    "landing": typer.Option(
+        "--landing", help="Folder that files land in. [env: SLUICEGATE_LANDING; default: ./landing]"
+    ),
+    "pipelines": typer.Option(
+        "--pipelines", help="Folder of definitions. [env: SLUICEGATE_PIPELINES; default: ./pipelines]"
+    ),
+    "master": typer.Option("--master", help="Spark master. [env: SLUICEGATE_MASTER; default: local[*]]"),
+}
 
 
-def load_pipeline(name: str, settings: Settings) -> Pipeline:
-    """The definition that a command speaks of."""
-    from sluicegate.definition import load
+def with_settings(*places: Place) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """Gives a command the options of some places, and hands it one ``Settings`` of what they say.
 
-    return load(name, settings)
+    The options stand in the help where the parameter ``settings`` stands among the command's own, in the order given
+    here. A place without an option is the environment's.
+    """
+
+    def decorate(command: Callable[..., None]) -> Callable[..., None]:
+        @wraps(command)
+        def with_options(**values: Any) -> None:
+            said = {place: values.pop(place) for place in places}
+            command(settings=Settings.of(**said), **values)
+
+        # Typer reads types from the signature, and could not resolve their names in this module.
+        parameters = _expanded(inspect.signature(command, eval_str=True).parameters, places)
+        with_options.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+        with_options.__annotations__ = {one.name: one.annotation for one in parameters} | {"return": None}
+        return with_options
+
+    return decorate
+
+
+def _expanded(own: Mapping[str, inspect.Parameter], places: Sequence[Place]) -> list[inspect.Parameter]:
+    """The parameters of a command, with those of the places instead of ``settings``."""
+    options = [
+        inspect.Parameter(place, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=_annotation(place))
+        for place in places
+    ]
+    return [one for name, parameter in own.items() for one in (options if name == "settings" else [parameter])]
+
+
+def _annotation(place: Place) -> Any:
+    return Annotated[str | None, PLACES[place]]
+
+
+def printer(as_json: bool, *, quiet: bool = False) -> Callable[[str], None]:
+    """What prints the lines of a job as they come: to stderr where stdout is for JSON, or there nowhere (``quiet``)."""
+    if as_json and quiet:
+        return lambda _line: None
+    return lambda line: print(line, file=sys.stderr if as_json else sys.stdout, flush=True)
 
 
 def show_json(facts: Any) -> None:

@@ -4,44 +4,26 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from sluicegate.cli.options import (
-    JsonOption,
-    LakeOption,
-    LandingOption,
-    PipelineName,
-    PipelinesOption,
-    load_pipeline,
-    show_json,
-    show_table,
-)
+from sluicegate import api
+from sluicegate.cli.options import JsonOption, PipelineName, show_json, show_table, with_settings
 from sluicegate.settings import Settings
 
 if TYPE_CHECKING:
     from sluicegate.definition import Pipeline, SilverTable
-    from sluicegate.monitor.estimate import Touched
-    from sluicegate.monitor.plan import Pending, TableWork
+    from sluicegate.monitor.estimate import Plan
+    from sluicegate.monitor.plan import TableWork
     from sluicegate.sql.refresh.strategy import RefreshStrategy
 
 
-def plan(
-    pipeline: PipelineName,
-    lake: LakeOption = None,
-    landing: LandingOption = None,
-    pipelines: PipelinesOption = None,
-    as_json: JsonOption = False,
-) -> None:
+@with_settings("lake", "landing", "pipelines")
+def plan(pipeline: PipelineName, *, settings: Settings, as_json: JsonOption = False) -> None:
     """Check the definition, and tell what each table reads and what a run would do. Nothing is written.
 
     Example: sluicegate plan heart_rate
     """
-    from sluicegate.monitor.estimate import foresee
-    from sluicegate.monitor.plan import pending
-
-    settings = Settings.of(lake, landing, pipelines)
-    definition = load_pipeline(pipeline, settings)
-    waiting = pending(definition, settings)
-    touches = foresee(definition, waiting)
-    facts = [_planned(definition, waiting, work, touches.get(work.table)) for work in waiting.tables]
+    definition = api.load(pipeline, settings)
+    waiting = api.plan(definition)
+    facts = [_planned(definition, waiting, work) for work in waiting.tables]
     if as_json:
         show_json(
             {"pipeline": definition.name, "schedule": definition.schedule, "nothing": waiting.nothing, "tables": facts}
@@ -54,7 +36,7 @@ def plan(
     print(f"\n{waiting.sentence()}")
 
 
-def _planned(definition: Pipeline, waiting: Pending, work: TableWork, touched: Touched | None) -> dict[str, Any]:
+def _planned(definition: Pipeline, waiting: Plan, work: TableWork) -> dict[str, Any]:
     from sluicegate.console import files
     from sluicegate.definition import LAYERS
 
@@ -74,6 +56,7 @@ def _planned(definition: Pipeline, waiting: Pending, work: TableWork, touched: T
         would = f"wait: {now.why}" if now.kind == "blocked" else "do nothing"
     reads, how = _described(definition, work.layer, work.table, work.flow.refresh_strategy)
     planned = {"layer": work.layer, "table": work.table, "reads": reads, "how": how, "a run would": would}
+    touched = waiting.touched.get(work.table)
     if touched is None:
         return planned
     return planned | {"a run would": f"{would}; {touched}", "touches": touched.facts()}

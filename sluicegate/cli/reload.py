@@ -3,25 +3,21 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from sluicegate.cli.options import (
-    JsonOption,
-    LakeOption,
-    LandingOption,
-    MasterOption,
-    PipelineName,
-    PipelinesOption,
-    load_pipeline,
-    show_json,
-)
+from sluicegate import api
+from sluicegate.cli.options import JsonOption, PipelineName, printer, show_json, with_settings
 from sluicegate.errors import UserError
 from sluicegate.settings import Settings
 
+if TYPE_CHECKING:
+    from sluicegate.api.chosen import ReloadPreview
+    from sluicegate.landing.reread import Preview
 
+
+@with_settings("lake", "landing", "pipelines", "master")
 def reload(
     pipeline: PipelineName,
     table: Annotated[str, typer.Argument(help="Name of a bronze table.")],
@@ -29,35 +25,30 @@ def reload(
         list[str] | None, typer.Option("--files", help="A file below the landing folder; repeatable.")
     ] = None,
     pattern: Annotated[str | None, typer.Option("--pattern", help="Pattern that names below it must match.")] = None,
-    lake: LakeOption = None,
-    landing: LandingOption = None,
-    pipelines: PipelinesOption = None,
-    master: MasterOption = None,
+    *,
+    settings: Settings,
     as_json: JsonOption = False,
 ) -> None:
     """Read chosen files again; their rows replace those that they gave before, in one commit a chunk.
 
     Example: sluicegate reload heart_rate recordings_bronze --pattern '2024-05-*.json'
     """
-    from sluicegate.definition.pipeline import bronze_table
-    from sluicegate.lake.layout import Lake
-    from sluicegate.landing import reread
 
-    settings = Settings.of(lake, landing, pipelines, master)
-    definition = load_pipeline(pipeline, settings)
-    chosen = reread.chosen(files, pattern)
-    subject = (table, bronze_table(definition, table), Lake(settings.lake, definition.name))
-    found = chosen.discover(*subject)
-    missing = chosen.missing(*subject)
-    if missing:
-        gone = f"{len(missing):,} matching files cannot be read again, and their rows stay: {', '.join(missing[:5])}"
-        print(gone, file=sys.stderr)
-    if not found.new.num_rows:
+    def confirm(preview: ReloadPreview) -> bool:
+        for line in preview.sentences():
+            print(line, file=sys.stderr)
+        return True
+
+    definition = api.load(pipeline, settings)
+    tell = printer(as_json, quiet=True)
+    reports = api.reload(definition, table, files=files or (), pattern=pattern, confirm=confirm, tell=tell)
+    if not reports:
         show_json({"files": 0}) if as_json else print("no file matches; Spark was not started")
-        return
-    _reread("reload", pipeline, settings, chosen.arguments(table), as_json)
+    elif as_json:
+        show_json(reports[0].tables[0].as_dict())
 
 
+@with_settings("lake", "landing", "pipelines", "master")
 def reset(
     pipeline: PipelineName,
     table: Annotated[str, typer.Argument(help="Name of a bronze table.")],
@@ -65,33 +56,32 @@ def reset(
         bool, typer.Option("--drop-missing", help="Give up the rows of files that cannot be read again.")
     ] = False,
     yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
-    lake: LakeOption = None,
-    landing: LandingOption = None,
-    pipelines: PipelinesOption = None,
-    master: MasterOption = None,
+    *,
+    settings: Settings,
     as_json: JsonOption = False,
 ) -> None:
     """Make a bronze table anew, columns and all, from its files, in one commit. It shows what it will do, and asks.
 
     Example: sluicegate reset heart_rate recordings_bronze
     """
-    from sluicegate.definition.pipeline import bronze_table
-    from sluicegate.lake.layout import Lake
-    from sluicegate.landing import reread
 
-    settings = Settings.of(lake, landing, pipelines, master)
-    definition = load_pipeline(pipeline, settings)
-    before = reread.preview(table, bronze_table(definition, table), Lake(settings.lake, definition.name))
-    for line in before.sentences(drop_missing):
-        print(line, file=sys.stderr if as_json else sys.stdout)
-    if not yes:
-        if not sys.stdin.isatty():
+    def confirm(preview: Preview) -> bool:
+        for line in preview.sentences(drop_missing):
+            print(line, file=sys.stderr if as_json else sys.stdout)
+        if not yes and not sys.stdin.isatty():
             raise UserError("a reset asks first, and there is no terminal", hint="add --yes")
-        if not typer.confirm(f"make {table} anew?", err=as_json):
-            raise typer.Exit(2)
-    _reread("reset", pipeline, settings, reread.Reset(drop_missing).arguments(table), as_json)
+        return yes or typer.confirm(f"make {table} anew?", err=as_json)
+
+    definition = api.load(pipeline, settings)
+    tell = printer(as_json, quiet=True)
+    reports = api.reset(definition, table, drop_missing=drop_missing, confirm=confirm, tell=tell)
+    if not reports:
+        raise typer.Exit(2)
+    if as_json:
+        show_json(reports[0].tables[0].as_dict())
 
 
+@with_settings("lake", "landing", "pipelines", "master")
 def replay(
     pipeline: PipelineName,
     table: Annotated[str, typer.Argument(help="Name of a silver table.")],
@@ -101,36 +91,17 @@ def replay(
     dropped: Annotated[bool, typer.Option("--dropped", help="Those that rules dropped, too.")] = False,
     everything: Annotated[bool, typer.Option("--everything", help="All records, not just the quarantine's.")] = False,
     validate: Annotated[bool, typer.Option("--validate", help="Write nothing, and tell what would change.")] = False,
-    lake: LakeOption = None,
-    landing: LandingOption = None,
-    pipelines: PipelinesOption = None,
-    master: MasterOption = None,
+    *,
+    settings: Settings,
     as_json: JsonOption = False,
 ) -> None:
     """Judge quarantined records again, by today's rules, transform and lookups; gold follows.
 
     Example: sluicegate replay heart_rate recordings_enriched --rule valid_heartrate
     """
-    from sluicegate.flow.selection import Replay
-    from sluicegate.jobs import replay as of
-    from sluicegate.run import pipeline as run_pipeline
-    from sluicegate.run import submit
-
-    settings = Settings.of(lake, landing, pipelines, master)
-    definition = load_pipeline(pipeline, settings)
-    chosen = Replay(table, tuple(rule or ()), dropped, everything, validate)
-    of.demand(definition, chosen)
-    tell = (lambda _line: None) if as_json else (lambda line: print(line, flush=True))
-    reports = [submit.submit("replay", pipeline, settings, submit.RUN_INFO, tell, chosen.arguments())]
-    reports += [] if validate else run_pipeline.follow(definition, settings, tell)
+    reports = api.replay(
+        api.load(pipeline, settings), table, rules=rule or (), dropped=dropped, everything=everything,
+        validate=validate, tell=printer(as_json, quiet=True),
+    )  # fmt: skip
     if as_json:
         show_json([report.as_dict() for report in reports])
-
-
-def _reread(action: str, pipeline: str, settings: Settings, extra: Sequence[str], as_json: bool) -> None:
-    from sluicegate.run import submit
-
-    tell = (lambda _line: None) if as_json else (lambda line: print(line, flush=True))
-    done = submit.submit(action, pipeline, settings, {"run_id": "command line"}, tell, extra).tables[0]
-    if as_json:
-        show_json(done.as_dict())

@@ -2,23 +2,13 @@
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Callable
 from typing import TYPE_CHECKING, Annotated, cast
 
 import typer
 
+from sluicegate import api
 from sluicegate.cli import streams
-from sluicegate.cli.options import (
-    JsonOption,
-    LakeOption,
-    LandingOption,
-    MasterOption,
-    PipelineName,
-    PipelinesOption,
-    load_pipeline,
-    show_json,
-)
+from sluicegate.cli.options import JsonOption, PipelineName, printer, show_json, with_settings
 from sluicegate.errors import UserError
 from sluicegate.settings import Settings
 
@@ -26,12 +16,12 @@ if TYPE_CHECKING:
     from sluicegate.definition import Layer
 
 
+@with_settings("lake", "landing", "pipelines", "master")
 def run(
     pipeline: PipelineName,
     layer: Annotated[str | None, typer.Option("--layer", help="Only this layer: bronze, silver or gold.")] = None,
     since: Annotated[
-        str | None,
-        typer.Option("--from", help="Make again the interval that begins at this event time (UTC)."),
+        str | None, typer.Option("--from", help="Make again the interval that begins at this event time (UTC).")
     ] = None,
     until: Annotated[str | None, typer.Option("--to", help="End of the interval, which does not belong to it.")] = None,
     continuous: Annotated[bool, typer.Option("--continuous", help="Go on until Ctrl-C, in one Spark.")] = False,
@@ -44,33 +34,26 @@ def run(
             "--full-refresh", help="Make these tables again whole, as a,b, and what follows them; not files'."
         ),
     ] = None,
-    lake: LakeOption = None,
-    landing: LandingOption = None,
-    pipelines: PipelinesOption = None,
-    master: MasterOption = None,
+    *,
+    settings: Settings,
     as_json: JsonOption = False,
 ) -> None:
     """Take what has landed through bronze, silver and gold: the spark-submit jobs in order, without Airflow.
 
     Example: sluicegate run heart_rate --from 2024-03-01 --to 2024-03-02
     """
-    from sluicegate import api
     from sluicegate.run.request import Request
 
-    settings = Settings.of(lake, landing, pipelines, master)
     if continuous and not (since or until or full_refresh):
         return streams.run_continuously(pipeline, settings, layer, every, as_json)
     if continuous or every:
         raise UserError("--continuous goes with --every, and not with an interval or a full refresh")
-    tell: Callable[[str], None] = (
-        (lambda line: print(line, file=sys.stderr, flush=True)) if as_json else (lambda line: print(line, flush=True))
-    )
-    definition = load_pipeline(pipeline, settings)
+    definition = api.load(pipeline, settings)
     mode = "full-refresh" if full_refresh else "interval" if since or until else "incremental"
     tables = [name.strip() for name in (full_refresh or "").split(",") if name.strip()]
     request = Request.of(definition, mode, since, until, tables)
     refreshed = request.tables if mode == "full-refresh" else None
     only = cast("Layer | None", layer)  # whether there is such a layer is asked there
-    reports = api.run(definition, layer=only, interval=request.interval, full_refresh=refreshed, tell=tell)
+    reports = api.run(definition, layer=only, interval=request.interval, full_refresh=refreshed, tell=printer(as_json))
     if as_json:
         show_json([report.as_dict() for report in reports])

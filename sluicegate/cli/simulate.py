@@ -6,10 +6,11 @@ from typing import Annotated
 
 import typer
 
-from sluicegate.cli.options import LandingOption
+from sluicegate.cli.options import with_settings
 from sluicegate.settings import Settings
 
 
+@with_settings("landing")
 def simulate(
     pipeline: Annotated[
         str, typer.Argument(metavar="PIPELINE", help="Pipeline of this project that the files are for.")
@@ -30,7 +31,8 @@ def simulate(
         float,
         typer.Option("--late", min=0, max=1, help="Share of records that are old, or of something not known yet."),
     ] = 0.0,
-    landing: LandingOption = None,
+    *,
+    settings: Settings,
 ) -> None:
     """Land sample files for one of the pipelines of this project, with faults on request.
 
@@ -38,7 +40,7 @@ def simulate(
     """
     from sluicegate.tools import simulators
 
-    where = Settings.of(None, landing).landing
+    where = settings.landing
     faults = simulators.Faults(drift, duplicates, bad, late)
     landed = (
         simulators.continuously(where, every, records, seed, pipeline, faults)

@@ -7,20 +7,16 @@ from typing import Annotated
 
 import typer
 
-from sluicegate.cli.options import (
-    JsonOption,
-    LakeOption,
-    PipelinesOption,
-    show_json,
-    show_table,
-)
+from sluicegate import api
+from sluicegate.cli.options import JsonOption, show_json, show_table, with_settings
 from sluicegate.settings import Settings
 
 
+@with_settings("lake", "pipelines")
 def sql(
     query: Annotated[str, typer.Argument(help="One SELECT in Spark's SQL over pipeline.table or database.table.")],
-    lake: LakeOption = None,
-    pipelines: PipelinesOption = None,
+    *,
+    settings: Settings,
     limit: Annotated[int, typer.Option("--limit", min=1, help="Show at most so many rows.")] = 100,
     as_json: JsonOption = False,
 ) -> None:
@@ -28,10 +24,8 @@ def sql(
 
     Example: sluicegate sql "SELECT * FROM heart_rate.daily_patient_avg ORDER BY date LIMIT 5"
     """
-    from sluicegate import api
     from sluicegate.tools.sqlshell import shell
 
-    settings = Settings.of(lake, None, pipelines)
     known, wrong = api.readable_definitions(settings)
     for name, error in wrong.items():
         print(f"warning: the tables of {name} are not known here: {error.message}", file=sys.stderr)

@@ -2,23 +2,13 @@
 
 from __future__ import annotations
 
-import sys
 from dataclasses import asdict, replace
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from sluicegate.cli.options import (
-    JsonOption,
-    LakeOption,
-    LandingOption,
-    MasterOption,
-    PipelineName,
-    PipelinesOption,
-    load_pipeline,
-    show_json,
-    show_table,
-)
+from sluicegate import api
+from sluicegate.cli.options import JsonOption, PipelineName, printer, show_json, show_table, with_settings
 from sluicegate.errors import UserError
 from sluicegate.settings import Settings
 
@@ -27,6 +17,7 @@ if TYPE_CHECKING:
     from sluicegate.flow.finding import Finding
 
 
+@with_settings("lake", "landing", "pipelines", "master")
 def status(
     pipeline: PipelineName,
     verify: Annotated[
@@ -41,10 +32,8 @@ def status(
     no_spark: Annotated[
         bool, typer.Option("--no-spark", help="With --verify: leave out gold's queries, which need Spark.")
     ] = False,
-    lake: LakeOption = None,
-    landing: LandingOption = None,
-    pipelines: PipelinesOption = None,
-    master: MasterOption = None,
+    *,
+    settings: Settings,
     as_json: JsonOption = False,
 ) -> None:
     """Show rows, version, freshness and quarantine of each table, and the files that wait.
@@ -53,10 +42,8 @@ def status(
 
     Example: sluicegate status heart_rate --verify
     """
-    from sluicegate import api
 
-    settings = Settings.of(lake, landing, pipelines, master)
-    definition = load_pipeline(pipeline, settings)
+    definition = api.load(pipeline, settings)
     share = _share(sample)
     now = api.status(definition)
     found = _verified(definition, None if no_spark else share) if verify else []
@@ -90,12 +77,16 @@ def _share(sample: str) -> float:
 
 def _verified(definition: Pipeline, share: float | None) -> list[Finding]:
     """What a verification finds; ``share`` is the percentage of gold that is compared, None for nothing of it."""
-    from sluicegate import api
+    if share is not None:  # what the job says is no part of what is shown here, with or without JSON
+        return api.verify(definition, percent=share, tell=printer(as_json=True))
+    return [_in_words(one) for one in api.verify(definition, spark=False)]
 
-    if share is not None:
-        return api.verify(definition, percent=share, tell=lambda line: print(line, file=sys.stderr, flush=True))
-    found = api.verify(definition, spark=False)
-    return [replace(one, what=f"{one.what}, as --no-spark says") if one.what == api.NOT_RERUN else one for one in found]
+
+def _in_words(found: Finding) -> Finding:
+    """A finding whose reason is part of its sentence, by the option that is it."""
+    if found.reason == "without-spark":
+        return replace(found, what=f"{found.what}, as --no-spark says", reason="")
+    return found
 
 
 def _finding_lines(found: list[Finding], *, gold: bool) -> list[str]:

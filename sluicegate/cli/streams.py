@@ -9,7 +9,8 @@ from typing import Annotated
 
 import typer
 
-from sluicegate.cli.options import JsonOption, LakeOption, load_pipeline, show_json, show_table
+from sluicegate import api
+from sluicegate.cli.options import JsonOption, show_json, show_table, with_settings
 from sluicegate.errors import PipelineMissing, UserError
 from sluicegate.flow import report
 from sluicegate.settings import Settings
@@ -21,7 +22,7 @@ def run_continuously(pipeline: str, settings: Settings, layer: str | None, every
     """What ``sluicegate run --continuous`` does: until it is stopped, one line for each batch."""
     from sluicegate.run import continuous
 
-    continuous.start(load_pipeline(pipeline, settings), settings, layer, every or EVERY, _teller(as_json))
+    continuous.start(api.load(pipeline, settings), settings, layer, every or EVERY, _teller(as_json))
 
 
 def _teller(as_json: bool) -> Callable[[str], None]:
@@ -35,11 +36,13 @@ def _teller(as_json: bool) -> Callable[[str], None]:
     return tell
 
 
+@with_settings("lake")
 def streams(
     pipeline: Annotated[str | None, typer.Argument(metavar="PIPELINE", help="Only those of this pipeline.")] = None,
     stop: Annotated[list[str] | None, typer.Option("--stop", metavar="ID", help="Stop this one; repeatable.")] = None,
     stop_all: Annotated[bool, typer.Option("--stop-all", help="Stop all of them.")] = False,
-    lake: LakeOption = None,
+    *,
+    settings: Settings,
     as_json: JsonOption = False,
 ) -> None:
     """List the continuous runs of the lake, or let them stop after their current batch. No JVM.
@@ -55,7 +58,7 @@ def streams(
         raise PipelineMissing(f"{pipeline!r} is no name of a pipeline")
     if stop and stop_all:
         raise UserError("--stop and --stop-all say two things", hint="give one of them")
-    root = Settings.of(lake).lake
+    root = settings.lake
     if stop or stop_all:
         known = of.listed(root, pipeline) if stop_all else [of.chosen(root, pipeline, one) for one in stop or ()]
         stopped = [{"pipeline": one.pipeline, "id": one.id, "done": of.stop(root, one)} for one in known]

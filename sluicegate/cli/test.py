@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from sluicegate.cli.options import JsonOption, PipelineName, PipelinesOption, load_pipeline, show_json
+from sluicegate import api
+from sluicegate.cli.options import JsonOption, PipelineName, show_json, with_settings
 from sluicegate.errors import CaseError, CasesFailed, SluicegateError
 from sluicegate.flow import report
 from sluicegate.settings import Settings
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     from sluicegate.tools.testing.run import CaseResult
 
 
+@with_settings("pipelines")
 def run_cases(
     pipeline: PipelineName,
     word: Annotated[
@@ -31,7 +33,8 @@ def run_cases(
     ] = None,
     case: Annotated[list[str] | None, typer.Option("--case", help="Only the case of this name; repeatable.")] = None,
     keep: Annotated[bool, typer.Option("--keep", help="Keep each case's lake and landing, and say where.")] = False,
-    pipelines: PipelinesOption = None,
+    *,
+    settings: Settings,
     as_json: JsonOption = False,
 ) -> None:
     """Run the cases in the pipeline's folder tests/: given rows through all layers, and what tables must have then.
@@ -43,14 +46,13 @@ def run_cases(
     """
     from sluicegate.tools.testing.case_files import choose, load
 
-    settings = Settings.of(None, None, pipelines, _local())
-    chosen = choose(load(load_pipeline(pipeline, settings)), word, case or ())
+    chosen = choose(load(api.load(pipeline, settings)), word, case or ())
     folder = Path(tempfile.mkdtemp(prefix="sluicegate-test-"))
     results = _Results(len(chosen), as_json=as_json, keep=keep)
     extra = ["--folder", str(folder)]
     extra += [f"--matching={word}"] if word else []
     extra += [f"--case={name}" for name in case or ()]
-    own = Settings.of(str(folder / "lake"), str(folder / "landing"), settings.pipelines, settings.master)
+    own = Settings.of(str(folder / "lake"), str(folder / "landing"), settings.pipelines, _local())
     ended: SluicegateError | None = None
     try:
         _submit(pipeline, own, results.take, extra)

@@ -6,6 +6,7 @@ from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
 Kind = Literal["wrong", "behind", "unproved"]
+Reason = Literal["", "without-spark"]
 
 
 @dataclass(frozen=True)
@@ -18,19 +19,22 @@ class Finding:
         table: name of the table.
         what: a sentence without its subject, which is the table.
         mend: the command to run; empty if there is none.
+        reason: ``without-spark``: it is unproved only as the verification was to start no Spark; empty for all others,
+            whose sentence says why.
     """
 
     kind: Kind
     table: str
     what: str
     mend: str = ""
+    reason: Reason = ""
 
     def __str__(self) -> str:
         return f"{self.table}: {self.what}"
 
     def as_dict(self) -> dict[str, Any]:
-        """For programs."""
-        return asdict(self)
+        """For programs; ``reason`` only where there is one."""
+        return {name: value for name, value in asdict(self).items() if value or name != "reason"}
 
     def lines(self) -> list[str]:
         """For people."""

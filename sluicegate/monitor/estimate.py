@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -17,11 +17,12 @@ from sluicegate.flow import thresholds
 from sluicegate.flow.model import Flow, Progress, name_of
 from sluicegate.lake import commit_stats
 from sluicegate.lake import tables as lake_tables
+from sluicegate.monitor.plan import Pending, pending
 from sluicegate.sql.tokens import QuerySyntax, parsed
 
 if TYPE_CHECKING:
     from sluicegate.definition import GoldTable, Pipeline
-    from sluicegate.monitor.plan import Pending
+    from sluicegate.settings import Settings
     from sluicegate.sql.refresh.group_by import Grouped
     from sluicegate.sql.refresh.strategy import RefreshStrategy
 
@@ -69,6 +70,28 @@ class Touched:
             count = f"{self.groups:,} {'group' if self.groups == 1 else 'groups'}"
             parts.append(f"touches {'' if self.exact else 'at most '}{count}")
         return ", ".join(parts)
+
+
+@dataclass(frozen=True)
+class Plan(Pending):
+    """What a run would do: what waits, and what it would read and touch for gold.
+
+    Attributes:
+        touched: the estimates of ``foresee``, by the names of gold tables.
+    """
+
+    touched: Mapping[str, Touched] = field(default_factory=dict)
+
+
+def plan(pipeline: Pipeline, settings: Settings) -> Plan:
+    """What waits for a pipeline, with an estimate for each gold table that is behind.
+
+    Raises:
+        LandingMissing: a landing folder, or the Delta table that a bronze table reads, does not exist.
+        NotADeltaTable: there are files, but no table, where a table should be.
+    """
+    waiting = pending(pipeline, settings)
+    return Plan(waiting.tables, foresee(pipeline, waiting))
 
 
 def foresee(pipeline: Pipeline, waiting: Pending) -> dict[str, Touched]:

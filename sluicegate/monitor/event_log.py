@@ -69,11 +69,6 @@ def demand_table(pipeline: Pipeline, table: str | None) -> None:
         raise UserError(f"{pipeline.name} has no table {table}", hint=f"its tables are {', '.join(names)}")
 
 
-def newest(at: layout.Lake, table: str | None, count: int) -> list[dict[str, Any]]:
-    """The last events, each with the columns of ``EVENTS`` and its details as they were said; see ``newest_rows``."""
-    return [event | {"details": json.loads(event["details"])} for event in newest_rows(at, table, count).to_pylist()]
-
-
 def newest_rows(at: layout.Lake, table: str | None, count: int) -> pa.Table:
     """The last events, oldest first (schema ``EVENTS``).
 

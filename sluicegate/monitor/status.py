@@ -94,7 +94,7 @@ def verify(pipeline: Pipeline, settings: Settings, limit: int | None = None) -> 
 
 def files(
     name: str, pipeline: Pipeline, settings: Settings, states: Sequence[str] = (), newest: int | None = None
-) -> list[dict[str, Any]]:
+) -> pa.Table:
     """The ledger of a bronze table with what became of each file, and the files that wait, oldest first.
 
     Each entry has path, size, modification_time, chunk, discovered, rows, corrupt, rescued, error, version and ingested
@@ -115,15 +115,6 @@ def files(
         UserError: there is no such state.
         LandingMissing: the landing folder does not exist, or cannot be listed.
     """
-    if _demand(name, pipeline, states).of_files:
-        return _of_files(name, pipeline, settings, states, newest).to_pylist()  # type: ignore[no-any-return]
-    return _of_delta(name, pipeline, settings, states, newest)
-
-
-def files_table(
-    name: str, pipeline: Pipeline, settings: Settings, states: Sequence[str] = (), newest: int | None = None
-) -> pa.Table:
-    """What ``files`` tells, as a table of Arrow."""
     if _demand(name, pipeline, states).of_files:
         return _of_files(name, pipeline, settings, states, newest)
     return pa.Table.from_pylist(_of_delta(name, pipeline, settings, states, newest), file_status.STATUSES)

@@ -6,18 +6,59 @@ Each says it in words of its own, and there are no types to go by. No value of a
 from __future__ import annotations
 
 import re
+from dataclasses import dataclass
 
 from sluicegate.errors import SluicegateError, StoreRefused, StoreUnreachable, Where
 
-# The words of Arrow, delta-rs, Hadoop and Amazon's SDK, in this order of meaning.
-GONE = ("NO_SUCH_BUCKET", "NoSuchBucket", "UnknownStoreException")
-DENIED = ("ACCESS_DENIED", "AccessDenied", "InvalidAccessKeyId", "SignatureDoesNotMatch", "ExpiredToken",
-          "NoAuthWithAWSException", "lacked the necessary privileges", "INVALID_ACCESS_KEY_ID",
-          "SIGNATURE_DOES_NOT_MATCH", "Status Code: 403", "instance metadata service")  # fmt: skip
-OVERTAKEN = ("RemoteFileChangedException",)
-FAILING = ("NETWORK_CONNECTION", "INTERNAL_FAILURE", "SLOW_DOWN", "SERVICE_UNAVAILABLE", "AWSStatus500Exception",
-           "AWSServiceThrottledException", "AWSServiceIOException", "AWSClientIOException", "max_retries",
-           "ConnectException", "SdkClientException", "ApiCallTimeout", "error sending request")  # fmt: skip
+
+@dataclass(frozen=True)
+class Refusal:
+    """One thing that a store says no by.
+
+    Attributes:
+        signs: words of Arrow, delta-rs, Hadoop and Amazon's SDK, any of which means it.
+        error: the error of ours that it becomes.
+        message: what happened.
+        hint: what to do.
+    """
+
+    signs: tuple[str, ...]
+    error: type[SluicegateError]
+    message: str
+    hint: str
+
+
+# In the order in which they are looked for: an error may have signs of several.
+REFUSALS = (
+    Refusal(
+        ("NO_SUCH_BUCKET", "NoSuchBucket", "UnknownStoreException"),
+        StoreRefused,
+        "there is no such bucket",
+        "look at --landing and --lake, or make the bucket",
+    ),
+    Refusal(
+        ("ACCESS_DENIED", "AccessDenied", "InvalidAccessKeyId", "SignatureDoesNotMatch", "ExpiredToken",
+         "NoAuthWithAWSException", "lacked the necessary privileges", "INVALID_ACCESS_KEY_ID",
+         "SIGNATURE_DOES_NOT_MATCH", "Status Code: 403", "instance metadata service"),
+        StoreRefused,
+        "the object store refuses access",
+        "look at AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or the connection, and at what they are allowed",
+    ),
+    Refusal(
+        ("RemoteFileChangedException",),
+        SluicegateError,
+        "another run committed first, so this one stopped",
+        "nothing is lost: a new run goes on where the last commit ended",
+    ),
+    Refusal(
+        ("NETWORK_CONNECTION", "INTERNAL_FAILURE", "SLOW_DOWN", "SERVICE_UNAVAILABLE", "AWSStatus500Exception",
+         "AWSServiceThrottledException", "AWSServiceIOException", "AWSClientIOException", "max_retries",
+         "ConnectException", "SdkClientException", "ApiCallTimeout", "error sending request"),
+        StoreUnreachable,
+        "the object store does not answer, or fails",
+        "look at AWS_ENDPOINT_URL and the network; a new run goes on where the last commit ended",
+    ),
+)  # fmt: skip
 
 OF_S3 = re.compile(r"\bS3\b|\bAWS|s3a?://|amazon|Error performing [A-Z]+ https?://")
 COLOURS = re.compile(r"\x1b\[\d*m")
@@ -36,38 +77,16 @@ def readable(error: BaseException, *, private: bool = False) -> SluicegateError 
     text = COLOURS.sub("", str(error))
     if not OF_S3.search(text):
         return None
+    refusal = next((one for one in REFUSALS if any(sign in text for sign in one.signs)), None)
+    if refusal is None:
+        return None
     where = Where(file=None if private else next(iter(ADDRESS.findall(text)), None))
     cause = "" if private else _cause(text)
-    if any(sign in text for sign in GONE):
-        return StoreRefused(
-            "there is no such bucket", where=where, cause=cause, hint="look at --landing and --lake, or make the bucket"
-        )
-    if any(sign in text for sign in DENIED):
-        return StoreRefused(
-            "the object store refuses access",
-            where=where,
-            cause=cause,
-            hint="look at AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or the connection, and at what they are allowed",
-        )
-    if any(sign in text for sign in OVERTAKEN):
-        return SluicegateError(
-            "another run committed first, so this one stopped",
-            where=where,
-            cause=cause,
-            hint="nothing is lost: a new run goes on where the last commit ended",
-        )
-    if any(sign in text for sign in FAILING):
-        return StoreUnreachable(
-            "the object store does not answer, or fails",
-            where=where,
-            cause=cause,
-            hint="look at AWS_ENDPOINT_URL and the network; a new run goes on where the last commit ended",
-        )
-    return None
+    return refusal.error(refusal.message, where=where, cause=cause, hint=refusal.hint)
 
 
 def _cause(text: str) -> str:
     """The line that says it, without Java's stack."""
-    signs = GONE + DENIED + OVERTAKEN + FAILING
+    signs = [sign for refusal in REFUSALS for sign in refusal.signs]
     lines = [line.strip(" ↳\t") for line in text.splitlines() if not line.startswith("\tat ")]
     return next((line for line in lines if any(sign in line for sign in signs)), lines[0])[:300]

@@ -18,7 +18,8 @@ import pytest
 
 import sluicegate as sg
 from sluicegate import api, errors
-from sluicegate.flow.report import ERROR, RunReport, error_of
+from sluicegate.flow.report import ERROR, RunReport, TableReport, error_of
+from sluicegate.landing import intake
 from sluicegate.monitor import event_log
 from sluicegate.run import pipeline as run_pipeline
 from sluicegate.run import submit
@@ -56,7 +57,8 @@ def fresh(code: str) -> str:
 
 
 def test_every_name_is_there_and_no_other() -> None:
-    functions = {"files", "history", "load", "plan", "run", "spark_session", "sql", "status", "verify"}
+    functions = {"copy_into", "files", "history", "load", "plan", "reload", "replay", "reset", "run", "spark_session",
+                 "sql", "status", "verify"}  # fmt: skip
     assert set(sg.__all__) == functions | {"Interval", "Pipeline", "Settings", "__version__"} | set(kinds())
     assert sg.__all__ == sorted(sg.__all__)
     assert set(sg.__all__) <= set(dir(sg))
@@ -150,6 +152,14 @@ def test_what_is_read_is_of_the_settings_that_it_was_loaded_with(
         (lambda p: sg.history(p, newest=-1), "UserError", "newest=-1"),
         (lambda p: sg.verify(p, percent=0), "UserError", "no part of a table"),
         (lambda p: sg.run(p, layer="silvr"), "PipelineMissing", "there is no layer silvr"),
+        (lambda p: sg.copy_into(p, "recordings_brnze", "x"), "PipelineMissing", "has no bronze table"),
+        (lambda p: sg.copy_into(p, "recordings_bronze", "nowhere"), "LandingMissing", "nowhere does not exist"),
+        (lambda p: sg.copy_into(p, "recordings_bronze", p.settings.landing, format="docx"), "UserError", "docx"),
+        (lambda p: sg.reload(p, "recordings_bronze"), "UserError", "which files"),
+        (lambda p: sg.reload(p, "recordings_bronze", pattern="*"), "UserError", "has not read any file yet"),
+        (lambda p: sg.reset(p, "recordings_bronze"), "UserError", "has not read any file yet"),
+        (lambda p: sg.replay(p, "recordings_bronze"), "UserError", "is a bronze table"),
+        (lambda p: sg.replay(p, "recordings_enriched", rules=["valid"]), "UserError", "has no rule valid"),
         (lambda p: sg.run(p, full_refresh=["recordings_bronze"]), "UserError", "is made of files"),
         (lambda _: sg.Interval("2025-03-03", "2025-03-04"), "UserError", "from one datetime to another"),
     ],
@@ -197,6 +207,97 @@ def test_a_run_is_asked_for_as_the_command_asks(beats: Workspace, monkeypatch: p
     assert (asked[0][0], asked[0][2]) == (
         "gold", ["--mode=full-refresh", "--tables=device_counts"]
     )  # fmt: skip
+
+
+@pytest.fixture
+def jobs(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, list[str]]]:
+    """The jobs that are submitted, each with its arguments; none of them is run."""
+    submitted: list[tuple[str, list[str]]] = []
+
+    def submit_(job: str, name: str, _settings: sg.Settings, _facts: Any, tell: Any, extra: Any = ()) -> RunReport:
+        submitted.append((job, list(extra)))
+        tell(f"{job} says something")
+        return RunReport(name, job, [TableReport("recordings_bronze", "bronze", read=3)])
+
+    monkeypatch.setattr(submit, "submit", submit_)
+    return submitted
+
+
+def entered(beats: Workspace) -> list[str]:
+    """The landed recordings, on record as read in the first ledger batch; the last of them is gone."""
+    pipeline = sg.load("heart_rate", beats.settings)
+    intake.enter("recordings_bronze", pipeline.bronze["recordings_bronze"], beats.lake)
+    paths: list[str] = sg.files(pipeline, "recordings_bronze")["path"].to_pylist()
+    Path(paths[-1]).unlink()
+    return paths
+
+
+def test_a_copy_is_a_job_where_there_is_something_to_copy(beats: Workspace, jobs: Any, monkeypatch: Any) -> None:
+    pipeline, landing = sg.load("heart_rate", beats.settings), f"{beats.settings.landing}/recordings"
+    lines: list[str] = []
+    monkeypatch.chdir(beats.settings.landing)
+    [report] = sg.copy_into(pipeline, "recordings_bronze", "recordings", pattern="*1.json", tell=lines.append)
+    assert (report.tables[0].read, lines) == (3, ["copy_into says something"])
+    assert jobs == [("copy_into", ["--table=recordings_bronze", f"--source={landing}", "--pattern=*1.json"])]
+    jobs.clear()
+    assert sg.copy_into(pipeline, "recordings_bronze", landing, modified_before=datetime(2001, 1, 1)) == []
+    assert jobs == []
+    sg.copy_into(
+        pipeline, "recordings_bronze", Path(landing), files=["recordings-000001.json"], force=True, validate=2,
+        modified_after=datetime(2001, 1, 1), select="SELECT * FROM source", options={"multiLine": "true"},
+        merge_schema=False,
+    )  # fmt: skip
+    how = {"select": "SELECT * FROM source", "options": {"multiLine": "true"}, "merge_schema": False}
+    assert jobs[0][1] == [
+        "--table=recordings_bronze", f"--source={landing}", "--force", "--files=recordings-000001.json",
+        "--modified-after=2001-01-01T00:00:00+00:00", f"--how={json.dumps(how)}", "--validate=2",
+    ]  # fmt: skip
+
+
+def test_a_reload_says_which_files_it_cannot_read(beats: Workspace, jobs: Any) -> None:
+    *there, gone = entered(beats)
+    pipeline = sg.load("heart_rate", beats.settings)
+    seen: list[Any] = []
+    [report] = sg.reload(pipeline, "recordings_bronze", pattern="*.json")
+    assert jobs == [("reload", ["--table=recordings_bronze", "--pattern=*.json"])]
+    assert report.notes == [f"1 matching files cannot be read again, and their rows stay: {gone}"]
+    assert sg.reload(pipeline, "recordings_bronze", pattern="*.json", confirm=lambda one: seen.append(one)) == []
+    assert (seen[0].files, seen[0].missing) == (there, [gone])
+    assert sg.reload(pipeline, "recordings_bronze", pattern="*3.json", confirm=lambda one: not seen.append(one)) == []
+    assert (seen[1].files, seen[1].missing) == ([], [gone])
+    assert len(jobs) == 1
+    with pytest.raises(sg.LandingMissing, match="cannot be read again"):
+        sg.reload(pipeline, "recordings_bronze", files=[gone])
+
+
+def test_a_reset_does_nothing_unless_it_is_confirmed(beats: Workspace, jobs: Any) -> None:
+    *there, gone = entered(beats)
+    pipeline = sg.load("heart_rate", beats.settings)
+    seen: list[Any] = []
+    assert sg.reset(pipeline, "recordings_bronze", drop_missing=True, confirm=lambda one: seen.append(one)) == []
+    assert (seen[0].files, seen[0].missing, jobs) == (len(there), [gone], [])
+    [report] = sg.reset(pipeline, "recordings_bronze", drop_missing=True, confirm=lambda one: one.files == len(there))
+    assert report.layer == "reset"
+    sg.reset(pipeline, "recordings_bronze")
+    assert jobs == [
+        ("reset", ["--table=recordings_bronze", "--drop-missing"]), ("reset", ["--table=recordings_bronze"])
+    ]  # fmt: skip
+
+
+def test_gold_follows_a_replay_that_is_written(beats: Workspace, jobs: Any) -> None:
+    pipeline = sg.load("heart_rate", beats.settings)
+    more: Any = {"rules": ["valid_heartrate"], "dropped": True}
+    assert [one.layer for one in sg.replay(pipeline, "recordings_enriched", **more, validate=True)] == ["replay"]
+    assert jobs == [
+        ("replay", ["--table=recordings_enriched", "--rule=valid_heartrate", "--dropped", "--validate"])
+    ]  # fmt: skip
+    lines: list[str] = []
+    records(beats, "recordings_bronze", [1])
+    taken_in(beats, "recordings_enriched", [1])  # gold is behind
+    assert [one.layer for one in sg.replay(pipeline, "recordings_enriched", everything=True, tell=lines.append)] == [
+        "replay", "gold"
+    ]  # fmt: skip
+    assert lines == ["replay says something", "gold says something"]
 
 
 @pytest.mark.parametrize("name", sorted(kinds()))

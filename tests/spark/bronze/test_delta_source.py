@@ -87,7 +87,7 @@ def test_rows_that_come_are_added(source: Source) -> None:
     assert len({row[:2] for row in rows}) == 24
     assert {row[2] for row in rows} == {str(source.path)}
     assert len({row[3] for row in rows if row[3]}) == 2
-    entries = status.files("things", source.workspace.definition, source.workspace.settings)
+    entries = status.files("things", source.workspace.definition, source.workspace.settings).to_pylist()
     assert [(entry["chunk"], entry["rows"], entry["state"]) for entry in entries] == [
         (0, 20, "ingested"),
         (5, 4, "ingested"),

@@ -104,7 +104,7 @@ def test_columns_come_and_go_in_one_run_and_over_runs(spark: SparkSession, works
     assert status.verify(workspace.definition, workspace.settings) == []
     told = {
         entry["path"].rsplit("/", 1)[-1]: entry["rows"]
-        for entry in status.files("things", workspace.definition, workspace.settings)
+        for entry in status.files("things", workspace.definition, workspace.settings).to_pylist()
     }
     assert told == {"a.csv": 2, "b.csv": 1, "c.csv": 2, "only a header.csv": 0}
 
@@ -134,7 +134,9 @@ def test_any_file_name(spark: SparkSession, workspace: Workspace) -> None:
     assert report.files == len(names)
     assert sorted(id for (id,) in workspace.rows("things", "id")) == list(range(len(names)))
     assert status.verify(workspace.definition, workspace.settings) == []
-    assert {entry["rows"] for entry in status.files("things", workspace.definition, workspace.settings)} == {1}
+    assert {
+        entry["rows"] for entry in status.files("things", workspace.definition, workspace.settings).to_pylist()
+    } == {1}
     chunks = dict(workspace.rows("things", "id", "_chunk"))
     assert [chunks[number] for number in range(len(names))] == [1, 1, 1, 1, 2, 2, 2, 2, 3, 3, 3]
 
@@ -163,7 +165,7 @@ def test_a_changed_file_is_reported_and_not_read_twice(spark: SparkSession, work
     assert (report.state, report.changed_files) == ("idle", 1)
     assert any("changed after being read" in line for line in report.remarks())
     assert workspace.rows("things", "id") == [(1,)]
-    states = [entry["state"] for entry in status.files("things", workspace.definition, workspace.settings)]
+    states = [entry["state"] for entry in status.files("things", workspace.definition, workspace.settings).to_pylist()]
     assert states == ["ingested", "changed"]
 
 

@@ -153,7 +153,11 @@ def test_an_error_in_an_expression_fails_its_file_alone(copies: Copies) -> None:
     copies.land("a.json", '{"a": "2024-05-01"}', age=90)
     copies.land("b.json", '{"a": "never"}', age=80)
     assert copies.select("SELECT to_date(a) AS day FROM source") == numbers(1, 1)
-    [failed] = [e for e in status.files("things", copies.workspace.definition, copies.workspace.settings) if e["error"]]
+    [failed] = [
+        e
+        for e in status.files("things", copies.workspace.definition, copies.workspace.settings).to_pylist()
+        if e["error"]
+    ]
     assert failed["path"].endswith("b.json")
     assert "CANNOT_PARSE" in failed["error"] or "CAST_INVALID_INPUT" in failed["error"]
     assert copies.select("SELECT try_to_date(a) AS day FROM source") == numbers(1)

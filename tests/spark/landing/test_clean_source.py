@@ -74,7 +74,7 @@ def test_only_files_whose_rows_are_committed_go(spark: SparkSession, workspace: 
     assert dict(states(workspace)) == {
         "a.json": "archived", "b c%.json": "archived", "bad.json.gz": "failed", "young.json": "settling",
     }  # fmt: skip
-    entry = status.files("things", workspace.definition, workspace.settings)[0]
+    entry = status.files("things", workspace.definition, workspace.settings).to_pylist()[0]
     assert (entry["place"], entry["archived"].date()) == (
         str(workspace.folder / "away/a.json"),
         datetime.now(UTC).date(),

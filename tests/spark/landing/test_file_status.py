@@ -38,7 +38,7 @@ def ids(workspace: Workspace) -> list[Any]:
 
 
 def states(workspace: Workspace) -> list[tuple[str, str]]:
-    entries = status.files("things", workspace.definition, workspace.settings)
+    entries = status.files("things", workspace.definition, workspace.settings).to_pylist()
     return [(entry["path"].rsplit("/", 1)[-1], entry["state"]) for entry in entries]
 
 
@@ -163,7 +163,7 @@ def test_a_changed_file_replaces_its_rows_and_silver_follows(spark: SparkSession
     (heartbeats.folder / "landing/recordings/c.json").unlink()  # what has been read may go
     reports = heartbeats.run(spark)
     assert reports["recordings_bronze"].read == 2
-    entries = status.files("recordings_bronze", heartbeats.definition, heartbeats.settings)
+    entries = status.files("recordings_bronze", heartbeats.definition, heartbeats.settings).to_pylist()
     assert Counter(entry["state"] for entry in entries) == {"ingested": 4, "replaced": 1}
     assert reports["recordings_enriched"].state == "again"
     rates = Counter(heartbeats.rows("recordings_enriched", "device_id", "heartrate"))

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from typer.testing import CliRunner
 
+from sluicegate import api
 from sluicegate.cli import app
 from sluicegate.errors import NotVerified
 from sluicegate.flow.finding import Finding
@@ -155,6 +156,17 @@ def test_what_the_job_finds_in_gold_is_told_with_the_rest(proved: Workspace, mon
     ]  # fmt: skip
     assert "Spark says something" not in done.stdout
     assert (asked[0], asked[3][-2:]) == ("verify", ["--gold", "--sample=10"])
+
+
+def test_without_spark_gold_is_unproved_for_a_reason_and_not_by_its_words(proved: Workspace) -> None:
+    taken_in(proved, "daily_patient_avg", [])
+    [found] = [one for one in api.verify(proved.definition, spark=False) if one.kind == "unproved"]
+    assert (found.table, found.reason) == ("daily_patient_avg", "without-spark")
+    assert "spark" not in found.what
+    assert found.as_dict()["reason"] == "without-spark"
+    shown = json.loads(command(proved, "--verify", "--no-spark", "--json").stdout)["findings"]
+    assert [set(one) for one in shown] == [{"kind", "table", "what", "mend"}] * len(shown)
+    assert found.what + ", as --no-spark says" in [one["what"] for one in shown]
 
 
 def test_all_that_is_wrong_is_in_the_error() -> None:

@@ -294,7 +294,7 @@ def test_a_sample_is_a_percentage(things: Workspace, text: str, percent: float |
 
 def test_files_are_told_by_what_became_of_them(workspace: Workspace) -> None:
     def told(*states: str, newest: int | None = None) -> list[tuple[str, str]]:
-        found = status.files("recordings_bronze", workspace.definition, workspace.settings, states, newest)
+        found = status.files("recordings_bronze", workspace.definition, workspace.settings, states, newest).to_pylist()
         return [(Path(one["path"]).name, one["state"]) for one in found]
 
     assert told() == []

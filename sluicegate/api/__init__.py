@@ -8,12 +8,15 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Sequence
-from functools import wraps
-from typing import TYPE_CHECKING, ParamSpec, TypeVar
+from typing import TYPE_CHECKING
 
+from sluicegate.api._boundary import in_our_words, silent
+from sluicegate.api.chosen import copy_into, reload, replay, reset
 from sluicegate.errors import QueryError, UserError
 from sluicegate.settings import Settings
-from sluicegate.storage import store_errors
+
+__all__ = ["copy_into", "files", "history", "load", "plan", "readable_definitions", "reload", "replay", "reset", "run",
+           "spark_session", "sql", "status", "verify"]  # fmt: skip
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -24,37 +27,11 @@ if TYPE_CHECKING:
     from sluicegate.flow.finding import Finding
     from sluicegate.flow.report import RunReport
     from sluicegate.flow.selection import Interval
-    from sluicegate.monitor.plan import Pending
+    from sluicegate.monitor.estimate import Plan
     from sluicegate.monitor.status import Status
 
-Arguments = ParamSpec("Arguments")
-Given = TypeVar("Given")
 
-# What a verification without Spark says of a gold table.
-NOT_RERUN = "its query was not run again"
-
-
-def _silent(_line: str) -> None:
-    """Takes a line for people, and leaves it."""
-
-
-def _in_our_words(function: Callable[Arguments, Given]) -> Callable[Arguments, Given]:
-    """Raises what an object store refuses as an error of ours, as the command line does."""
-
-    @wraps(function)
-    def wrapped(*args: Arguments.args, **kwargs: Arguments.kwargs) -> Given:
-        try:
-            return function(*args, **kwargs)
-        except Exception as raised:
-            of_store = store_errors.readable(raised)
-            if of_store is None:
-                raise
-            raise of_store from raised
-
-    return wrapped
-
-
-@_in_our_words
+@in_our_words
 def load(name: str, settings: Settings | None = None) -> Pipeline:
     """Reads and checks the definition of a pipeline, which remembers the settings that it was read with.
 
@@ -71,27 +48,30 @@ def load(name: str, settings: Settings | None = None) -> Pipeline:
     return definition.load(name, settings or Settings.of())
 
 
-@_in_our_words
-def plan(pipeline: Pipeline) -> Pending:
-    """What a run would do, table by table, as ``sluicegate plan`` tells. Nothing is written and no JVM started.
+@in_our_words
+def plan(pipeline: Pipeline) -> Plan:
+    """What a run would do, table by table, as ``sluicegate plan`` shows. Nothing is written and no JVM started.
+
+    Returns:
+        What waits for each table; ``touched`` estimates what a run would read and touch for gold that is behind.
 
     Raises:
         LandingMissing: a landing folder, or the Delta table that a bronze table reads, does not exist.
         NotADeltaTable: there are files, but no table, where a table should be.
     """
-    from sluicegate.monitor.plan import pending
+    from sluicegate.monitor import estimate
 
-    return pending(pipeline, pipeline.settings)
+    return estimate.plan(pipeline, pipeline.settings)
 
 
-@_in_our_words
+@in_our_words
 def run(
     pipeline: Pipeline,
     *,
     layer: Layer | None = None,
     interval: Interval | None = None,
     full_refresh: Sequence[str] | None = None,
-    tell: Callable[[str], None] = _silent,
+    tell: Callable[[str], None] = silent,
 ) -> list[RunReport]:
     """Takes what has landed through bronze, silver and gold, as ``sluicegate run``: a spark-submit for each layer.
 
@@ -121,7 +101,7 @@ def run(
     return run_pipeline.run(pipeline, pipeline.settings, layer, tell, request.interval)
 
 
-@_in_our_words
+@in_our_words
 def status(pipeline: Pipeline) -> Status:
     """Rows, version, freshness and quarantine of each table, and what waits, as ``sluicegate status``. No JVM.
 
@@ -134,9 +114,9 @@ def status(pipeline: Pipeline) -> Status:
     return monitor_status.status(pipeline, pipeline.settings)
 
 
-@_in_our_words
+@in_our_words
 def verify(
-    pipeline: Pipeline, *, percent: float = 100, spark: bool = True, tell: Callable[[str], None] = _silent
+    pipeline: Pipeline, *, percent: float = 100, spark: bool = True, tell: Callable[[str], None] = silent
 ) -> list[Finding]:
     """Proves that each file and record is in one place, and gold what its queries give: ``status --verify``.
 
@@ -167,7 +147,9 @@ def verify(
     found = monitor_verify.findings(pipeline, settings) + backlog.findings(pipeline, settings)
     names = gold_verify.provable(pipeline, Lake(settings.lake, pipeline.name))
     if not spark:
-        return found + [Finding("unproved", name, NOT_RERUN) for name in names]
+        return found + [
+            Finding("unproved", name, "its query was not run again", reason="without-spark") for name in names
+        ]
     if not names:
         return found + gold_verify.unprovable(pipeline)
 
@@ -181,7 +163,7 @@ def verify(
     return found
 
 
-@_in_our_words
+@in_our_words
 def files(pipeline: Pipeline, table: str, *, states: Sequence[str] = (), newest: int | None = None) -> pa.Table:
     """The ledger of a bronze table, a row for each landed file with its ``state``, as ``sluicegate files``. No JVM.
 
@@ -199,10 +181,10 @@ def files(pipeline: Pipeline, table: str, *, states: Sequence[str] = (), newest:
     from sluicegate.monitor import status as monitor_status
 
     _demand_some(newest)
-    return monitor_status.files_table(table, pipeline, pipeline.settings, states, newest)
+    return monitor_status.files(table, pipeline, pipeline.settings, states, newest)
 
 
-@_in_our_words
+@in_our_words
 def history(pipeline: Pipeline, table: str | None = None, *, newest: int = 20) -> pa.Table:
     """The event log, a row for each commit of a run, oldest first, as ``sluicegate history``. No JVM.
 
@@ -225,7 +207,7 @@ def history(pipeline: Pipeline, table: str | None = None, *, newest: int = 20) -
     return event_log.newest_rows(Lake(pipeline.settings.lake, pipeline.name), table, newest)
 
 
-@_in_our_words
+@in_our_words
 def sql(query: str, settings: Settings | None = None) -> pa.Table:
     """The rows of one SELECT in Spark's SQL over ``pipeline.table``, as ``sluicegate sql``. No JVM.
 

@@ -1,0 +1,238 @@
+"""Runs over files or records that somebody chooses: COPY INTO, reload, reset and replay.
+
+Each is one spark-submit, and none where nothing was chosen that is there; a replay has gold follow in a second one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from sluicegate.api._boundary import in_our_words, silent
+
+if TYPE_CHECKING:
+    from sluicegate.definition import Pipeline
+    from sluicegate.flow.report import RunReport
+    from sluicegate.landing.reread import Preview
+
+
+@dataclass(frozen=True)
+class ReloadPreview:
+    """What a reload would read.
+
+    Attributes:
+        files: paths of the files that would be read.
+        missing: paths of files in the ledger that match and cannot be read; their rows stay.
+    """
+
+    files: list[str]
+    missing: list[str]
+
+    def sentences(self) -> list[str]:
+        """Sentence about the files that cannot be read; none if all can."""
+        if not self.missing:
+            return []
+        shown = ", ".join(self.missing[:5])
+        return [f"{len(self.missing):,} matching files cannot be read again, and their rows stay: {shown}"]
+
+
+@in_our_words
+def copy_into(
+    pipeline: Pipeline,
+    table: str,
+    source: str | Path,
+    *,
+    files: Sequence[str] = (),
+    pattern: str | None = None,
+    force: bool = False,
+    modified_after: datetime | None = None,
+    modified_before: datetime | None = None,
+    select: str | None = None,
+    columns: Sequence[str] = (),
+    format: str | None = None,
+    options: Mapping[str, str] | None = None,
+    merge_schema: bool | None = None,
+    validate: int | None = None,
+    tell: Callable[[str], None] = silent,
+) -> list[RunReport]:
+    """Copies chosen files into a bronze table, each of them once, as ``sluicegate copy-into``.
+
+    Args:
+        pipeline: the definition.
+        table: name of a bronze table.
+        source: folder or file to copy, path or URI.
+        files: names below the folder; none means all.
+        pattern: pattern that names below the folder must match.
+        force: whether files that the ledger has are copied once more.
+        modified_after: only files modified after this time; without a zone it is UTC.
+        modified_before: only files modified before it.
+        select: SELECT over the fields of the files, FROM source; None for all fields.
+        columns: names of the columns in order.
+        format: format of the files; None for the table's.
+        options: options of Spark's reader.
+        merge_schema: whether new columns come in, or are an error; None for what the definition says.
+        validate: writes nothing, and shows so many records to ``tell``; None to copy.
+        tell: takes each line that the job says to people.
+
+    Returns:
+        The report of the job, whose one table has ``read`` and ``failed``; none when there was nothing to copy.
+
+    Raises:
+        PipelineMissing: there is no such bronze table.
+        LandingMissing: there is no such folder, or no such file in it.
+        UserError: the files cannot be read in this manner; nothing was entered into the ledger.
+        SluicegateError: the job failed, with the type of its error.
+    """
+    from sluicegate.definition.pipeline import bronze_table
+    from sluicegate.lake.layout import Lake
+    from sluicegate.landing.copy import Copy
+    from sluicegate.landing.copy_options import CopyOptions
+    from sluicegate.run import submit
+
+    folder = str(source) if "://" in str(source) else str(Path(source).absolute())
+    how = CopyOptions(select, tuple(columns), format, dict(options or {}), merge_schema)
+    copy = Copy(folder, tuple(files), pattern, force, _utc(modified_after), _utc(modified_before), how)
+    at = Lake(pipeline.settings.lake, pipeline.name)
+    new = copy.discover(table, bronze_table(pipeline, table), at).new.num_rows
+    if not (new or (validate is None and copy.unfinished(table, at))):
+        return []
+    arguments = copy.arguments(table, validate)
+    return [submit.submit("copy_into", pipeline.name, pipeline.settings, submit.RUN_INFO, tell, arguments)]
+
+
+@in_our_words
+def reload(
+    pipeline: Pipeline,
+    table: str,
+    *,
+    files: Sequence[str] = (),
+    pattern: str | None = None,
+    confirm: Callable[[ReloadPreview], bool] | None = None,
+    tell: Callable[[str], None] = silent,
+) -> list[RunReport]:
+    """Reads chosen files once more, and replaces the rows that they gave before, as ``sluicegate reload``.
+
+    Args:
+        pipeline: the definition.
+        table: name of a bronze table.
+        files: names below the landing folder, or paths as the ledger has them.
+        pattern: pattern that names below the landing folder must match.
+        confirm: gets what would be read before anything is written; where it returns False, nothing is done.
+        tell: takes each line that the job says to people.
+
+    Returns:
+        The report of the job, with a note on files that match and cannot be read; none when no file could be read.
+
+    Raises:
+        PipelineMissing: there is no such bronze table.
+        LandingMissing: the landing folder does not exist, or one of ``files`` is neither there nor archived.
+        UserError: neither files nor a pattern, the table has not read any file yet, or a file is still settling.
+        SluicegateError: the job failed, with the type of its error.
+    """
+    from sluicegate.definition.pipeline import bronze_table
+    from sluicegate.lake.layout import Lake
+    from sluicegate.landing import reread
+    from sluicegate.run import submit
+
+    chosen = reread.chosen(files, pattern)
+    subject = (table, bronze_table(pipeline, table), Lake(pipeline.settings.lake, pipeline.name))
+    preview = ReloadPreview(chosen.discover(*subject).new["path"].to_pylist(), chosen.missing(*subject))
+    agreed = confirm is None or confirm(preview)
+    if not (agreed and preview.files):
+        return []
+    arguments = chosen.arguments(table)
+    done = submit.submit("reload", pipeline.name, pipeline.settings, submit.RUN_INFO, tell, arguments)
+    done.notes += preview.sentences()
+    return [done]
+
+
+@in_our_words
+def reset(
+    pipeline: Pipeline,
+    table: str,
+    *,
+    drop_missing: bool = False,
+    confirm: Callable[[Preview], bool] | None = None,
+    tell: Callable[[str], None] = silent,
+) -> list[RunReport]:
+    """Makes a bronze table from all of its files, columns and all, in one commit, as ``sluicegate reset --yes``.
+
+    Args:
+        pipeline: the definition.
+        table: name of a bronze table.
+        drop_missing: whether the rows of files that cannot be read any more are given up; else they stay.
+        confirm: gets what would be done before anything is written; where it returns False, nothing is done.
+        tell: takes each line that the job says to people.
+
+    Returns:
+        The report of the job; none where ``confirm`` said no.
+
+    Raises:
+        PipelineMissing: there is no such bronze table.
+        LandingMissing: the landing folder does not exist.
+        UserError: the table has not read any file yet, or a file is still settling.
+        SluicegateError: the job failed, with the type of its error.
+    """
+    from sluicegate.definition.pipeline import bronze_table
+    from sluicegate.lake.layout import Lake
+    from sluicegate.landing import reread
+    from sluicegate.run import submit
+
+    at = Lake(pipeline.settings.lake, pipeline.name)
+    preview = reread.preview(table, bronze_table(pipeline, table), at)
+    if confirm is not None and not confirm(preview):
+        return []
+    arguments = reread.Reset(drop_missing).arguments(table)
+    return [submit.submit("reset", pipeline.name, pipeline.settings, submit.RUN_INFO, tell, arguments)]
+
+
+@in_our_words
+def replay(
+    pipeline: Pipeline,
+    table: str,
+    *,
+    rules: Sequence[str] = (),
+    dropped: bool = False,
+    everything: bool = False,
+    validate: bool = False,
+    tell: Callable[[str], None] = silent,
+) -> list[RunReport]:
+    """Evaluates quarantined records by today's rules, transform and lookups, as ``sluicegate replay``; gold follows.
+
+    Args:
+        pipeline: the definition.
+        table: name of a silver table.
+        rules: only records that broke one of these; none means whichever.
+        dropped: those that rules dropped, too.
+        everything: all records of the table's source.
+        validate: writes nothing, and counts what would change.
+        tell: takes each line that the jobs say to people.
+
+    Returns:
+        The report of the replay, and that of gold if silver changed.
+
+    Raises:
+        PipelineMissing: there is no such table.
+        UserError: it is no silver table, or has no such rule.
+        SluicegateError: a job failed, with the type of its error.
+    """
+    from sluicegate.flow.selection import Replay
+    from sluicegate.jobs import replay as job
+    from sluicegate.run import pipeline as run_pipeline
+    from sluicegate.run import submit
+
+    chosen = Replay(table, tuple(rules), dropped, everything, validate)
+    job.demand(pipeline, chosen)
+    settings = pipeline.settings
+    reports = [submit.submit("replay", pipeline.name, settings, submit.RUN_INFO, tell, chosen.arguments())]
+    return reports if validate else reports + run_pipeline.follow(pipeline, settings, tell)
+
+
+def _utc(time: datetime | None) -> datetime | None:
+    """The time in UTC, which it is in where it has no zone."""
+    if time is None:
+        return None
+    return time.astimezone(UTC) if time.tzinfo else time.replace(tzinfo=UTC)
