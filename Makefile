@@ -68,8 +68,9 @@ fmt: setup ## put the code into its format and mend what the linter can
 	@$(RUN) -m ruff check --fix --exit-zero --quiet
 	@$(RUN) -m ruff format
 
-docs: setup ## write docs/reference.md and docs/pipeline.schema.json again, from the program's own objects
+docs: setup ## write docs/reference.md, docs/pipeline.schema.json and docs/pictures/*.svg again, from the program's own objects
 	@$(RUN) -m scripts.reference
+	@$(RUN) -m scripts.diagrams
 
 bench: setup ## measure this against the same job done the notebook way (ARGS="--input DIR --runs N")
 	@$(RUN) bench/medallion.py $(ARGS)
