@@ -5,24 +5,23 @@ from __future__ import annotations
 import argparse
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
-from functools import partial
 from threading import Lock
 from typing import TYPE_CHECKING, Any
 
 from sluicegate import console
 from sluicegate.console import say
-from sluicegate.flow import flows, loop
+from sluicegate.flow import flows
 from sluicegate.flow.model import Flow
 from sluicegate.flow.progress import progress
 from sluicegate.flow.report import RunReport, TableReport
 from sluicegate.jobs.base import guarded, parser, subject
 from sluicegate.jobs.parallel import side_by_side
+from sluicegate.jobs.table_step import step_of
 from sluicegate.lake import layout
 from sluicegate.lake.lock import pipeline_lock
-from sluicegate.landing import clean_source, discovery, file_status, intake
+from sluicegate.landing import discovery
 from sluicegate.monitor import event_log
 from sluicegate.run.request import MODES, Request
-from sluicegate.schema import history
 from sluicegate.spark import s3_commits, session
 from sluicegate.storage import aws
 
@@ -30,7 +29,6 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from sluicegate.definition import Layer, Pipeline
-    from sluicegate.flow.batch import Batch
     from sluicegate.flow.selection import Choice
 
 
@@ -157,43 +155,18 @@ class Job:
             raise
 
     def _table(self, name: str, way: Flow) -> None:
-        found: discovery.Discovery | None = None
-        files = self.layer == "bronze" and self.pipeline.bronze[name].of_files
-        if files:
-            file_status.copy(self.at, name)  # of a run that was killed before it could: discovery asks what failed
-            found = intake.enter(name, self.pipeline.bronze[name], self.at, self._look)
-        now = progress(way)
+        step = step_of(self.layer, way, self.pipeline, self.at, self._look)
+        step.prepare()
+        now = progress(way, step.opened)
         choice = self._choice if self._choice and self._choice.of(name, self.pipeline) else None
-        anew = self._anew and not files and now.kind != "blocked"
-        try:
-            if now.work or anew or (choice is not None and now.kind == "idle"):
-                done = self._run(name, way, choice, anew=anew)
-            else:
-                done = TableReport(name, self.layer, state=now.kind, why=now.why)
-        finally:
-            if files:  # also when a later chunk failed: the earlier ones are in the table
-                taken = file_status.copy(self.at, name)
-        if self.layer == "bronze" and now.work:
-            history.keep(self.at, name)
-        if files and done.state == "written":
-            done.read = done.written = taken.rows
-            done.corrupt, done.rescued, done.failed = taken.corrupt, taken.rescued, taken.failed
-        if found is not None:
-            done.changed_files, done.moved_files = found.changed.num_rows, found.moved.num_rows
-            done.refused = dict(found.refused)
+        anew = self._anew and step.refreshes and now.kind != "blocked"
+        if now.work or anew or (choice is not None and now.kind == "idle"):
+            done = step.fill(self._session(), self.facts, choice, full_refresh=anew)
+        else:
+            done = TableReport(name, self.layer, state=now.kind, why=now.why)
+        step.complete(done)
         self.done.tables.append(done)
-        remarks = done.remarks()
-        if self.layer == "bronze":
-            table = self.pipeline.bronze[name]
-            remarks += clean_source.clean(name, table, self.at).remarks(name, table)
-        self._tell("\n".join([done.line(), *remarks]))
-
-    def _run(self, name: str, way: Flow, choice: Choice | None, *, anew: bool) -> TableReport:
-        if self.layer == "gold" and self.pipeline.gold[name].mode:
-            from sluicegate.gold import streaming
-
-            return streaming.run(self._session(), way, self.pipeline.gold[name], self.at, self.facts, anew=anew)
-        return loop.run(self._session(), way, self._apply(name), self.facts, choice, anew=anew)
+        self._tell("\n".join([done.line(), *done.remarks(), *step.remarks()]))
 
     def _session(self) -> SparkSession:
         """A session of one table's own: settings and views of one do not meet those of another."""
@@ -203,26 +176,3 @@ class Job:
                 self._spark = session.open_session(name, self.at, private=bool(self.pipeline.pii))
                 console.say_where(self._spark.sparkContext)
         return self._spark.newSession()
-
-    def _apply(self, name: str) -> Callable[[Batch], None]:
-        """What the layer does with one batch of this table; imported here, since an idle job needs no Spark."""
-        if self.layer == "bronze" and not self.pipeline.bronze[name].of_files:
-            from sluicegate.bronze import delta_source
-
-            return partial(delta_source.apply, name=name, table=self.pipeline.bronze[name])
-        if self.layer == "bronze":
-            from sluicegate.bronze import layer as bronze_layer
-
-            return partial(bronze_layer.apply, name=name, table=self.pipeline.bronze[name], at=self.at)
-        if name in self.pipeline.deidentified_tables:
-            from sluicegate.silver import deidentified
-
-            of = self.pipeline.silver[self.pipeline.deidentified_tables[name]]
-            return partial(deidentified.apply, name=name, table=of, at=self.at)
-        if self.layer == "silver":
-            from sluicegate.silver import layer as silver_layer
-
-            return partial(silver_layer.apply, name=name, table=self.pipeline.silver[name], at=self.at)
-        from sluicegate.gold import layer as gold_layer
-
-        return partial(gold_layer.apply, name=name, table=self.pipeline.gold[name], at=self.at)

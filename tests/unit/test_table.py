@@ -16,6 +16,7 @@ from deltalake import CommitProperties, DeltaTable, Transaction, write_deltalake
 from sluicegate.errors import NotADeltaTable
 from sluicegate.flow import flows
 from sluicegate.flow.progress import progress
+from sluicegate.jobs.layer import Job
 from sluicegate.lake import layout, log, tables
 from sluicegate.lake.table import Table, Tables
 from sluicegate.landing import file_status, intake
@@ -184,6 +185,31 @@ def test_what_waits_is_told_with_each_table_opened_once(idle: Workspace, opens: 
     backlog.waiting(idle.definition, idle.settings)
     assert {uri for uri in opens if uri not in {*map(idle.lake.outcome, idle.definition.bronze)}} == {*opens}
     assert max(opens.values()) == 1
+
+
+@pytest.mark.parametrize("layer", layout.LAYERS)
+def test_an_idle_job_opens_no_table_more_often_than_it_has_reason(
+    idle: Workspace, opens: Counter[str], layer: Any
+) -> None:
+    """Once for the event log of the whole job, once for each step that the table is the target or a source of.
+
+    How gold is refreshed is decided from its columns before the first of its tables is filled: once more.
+    """
+    done = Job(idle.definition, idle.lake, layer, {"run_id": "test"}, tell=lambda _: None).run()
+    assert {table.state for table in done.tables} == {"idle"}
+    reasons: Counter[str] = Counter([idle.lake.events])
+    for of in layout.LAYERS:
+        reasons.update(idle.lake.table(of, name) for name in idle.definition.names(of))
+    for name, flow in flows.flows(idle.definition, idle.lake, layer).items():
+        reasons.update([flow.source, flow.target, *flow.inputs.values(), *flow.beside])
+        if layer == "bronze":
+            reasons.update([idle.lake.outcome(name)])
+    if layer == "gold":
+        reasons.update({uri for flow in flows.flows(idle.definition, idle.lake, "gold").values()
+                        for uri in (flow.source, flow.target, *flow.inputs.values())})  # fmt: skip
+    opens.clear()
+    Job(idle.definition, idle.lake, layer, {"run_id": "test"}, tell=lambda _: None).run()
+    assert {uri: (count, reasons[uri]) for uri, count in opens.items() if count > reasons[uri]} == {}
 
 
 def test_a_table_is_never_ahead_of_its_source_in_a_look(idle: Workspace, monkeypatch: pytest.MonkeyPatch) -> None:
