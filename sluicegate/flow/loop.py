@@ -207,8 +207,8 @@ class _Loop:
         given = Delivery(rows, self.flow, told)
         # What others write of their rows need not be so, and is not there in every commit.
         counted = whole and not self.flow.foreign
-        read = self.opened[self.flow.source].rows if counted else given.read  # pinned to ``until`` by ``run``
-        self.apply(Batch(given, read, whole, again, now, self.flow, self.report, self.facts, choice))
+        read = self.opened.rows_at(self.flow.source, now.until) if counted else given.read
+        self.apply(Batch(given, read, whole, again, now, self.flow, self.report, self.facts, choice, self.opened))
 
 
 def _demand_all(checkpoint: Path, batch_id: int, flow: Flow, now: Progress) -> tuple[Told, int]:

@@ -82,6 +82,11 @@ class Tables:
     def __getitem__(self, uri: str) -> Table:
         return self._handles.setdefault(uri, Table(uri))
 
+    def rows_at(self, uri: str, version: int) -> int:
+        """Number of rows of a table as of a version; it is only opened for that if its handle has another one."""
+        table = self[uri]
+        return table.rows if table.version == version else tables.rows(tables.delta_table(uri, version))
+
     def refresh(self, *uris: str) -> None:
         """Forgets what was read of the tables at some addresses, or of all tables if none is named."""
         for uri in uris or tuple(self._handles):

@@ -258,3 +258,12 @@ def test_a_handle_of_the_ledger_has_what_was_entered_by_it(heartbeats: Workspace
     assert (before.version if before else None, ledger.version) == (1, 2)
     assert ledger.last_commit_of_ours is not None
     assert ledger.last_commit_of_ours.version == 2
+
+
+def test_rows_of_a_version_are_counted_by_the_handle_if_it_has_it(uri: str, opens: Counter[str]) -> None:
+    opened = Tables()
+    assert (opened.rows_at(uri, 2), opens[uri]) == (3, 1)
+    assert (opened.rows_at(uri, 0), opens[uri]) == (1, 2)
+    add(uri, 3)
+    assert (opened.rows_at(uri, 2), opened.rows_at(uri, 3), opens[uri]) == (3, 4, 3)
+    assert opened.rows_at(f"{uri}x", 0) == 0
