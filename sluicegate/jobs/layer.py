@@ -134,6 +134,7 @@ class Job:
         self._tell(f"{self.pipeline.name} {self.layer}")
         if aws.on_s3(self.at.root) and not s3_commits.is_proven(self.at.locks):
             self._session()  # refuses a store that is not safe, before anything is written to it
+        # By handles of their own: the step of each table reads anew what those before it have committed.
         ways = flows.flows(self.pipeline, self.at, self.layer)
         ways = {name: way for name, way in ways.items() if self._only is None or name in self._only}
         failed = side_by_side(flows.needs(ways), lambda name: self._told(name, ways[name]), SIDE_BY_SIDE)

@@ -74,7 +74,10 @@ class Table:
 
 
 class Tables:
-    """The handles of one step, one for each address. For one thread; a step that waits for others takes new ones."""
+    """The handles of one step, one for each address; not for several threads at a time.
+
+    What waits for other tables to be filled (the next table of a job) is a step of its own, with new handles.
+    """
 
     def __init__(self) -> None:
         self._handles: dict[str, Table] = {}
