@@ -11,7 +11,7 @@ from __future__ import annotations
 import tempfile
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -112,7 +112,7 @@ class _Loop:
     facts: Mapping[str, Any]
     report: TableReport
     choice: Choice | None
-    opened: Tables
+    opened: Tables = field(default_factory=Tables)
 
     def bring_up(self, now: Progress) -> Progress:
         """Takes in the changes, or makes the target again if that is to be or they cannot be had; what was done."""
