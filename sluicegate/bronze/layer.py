@@ -77,8 +77,8 @@ def apply(batch: Batch, name: str, table: BronzeTable, at: layout.Lake) -> None:
     """
     newest = _newest_redone(batch)
     pending = list(_chunks(batch))
-    copies = of_chunks(tables.delta_table(batch.flow.source), [number for number, _ in pending])
-    places = reread_rows.Places(at, name, folders.home(at, name, table.path).folder)
+    copies = of_chunks(batch.opened[batch.flow.source].delta, [number for number, _ in pending])
+    places = reread_rows.Places(at, name, folders.home(at, name, table.path, batch.opened).folder)
     reread_by = {entry["path"]: number for number, entries in pending for entry in entries if entry["action"] in REREAD}
     # What a reset is about to read or drop need not be read before: most often that is what cannot be.
     pending = [(n, [entry for entry in entries if reread_by.get(entry["path"], n) <= n]) for n, entries in pending]
@@ -319,7 +319,7 @@ class _Chunk:
 
     def _former(self, paths: set[str]) -> reread_rows.Former | None:
         """The rows that some files gave when they were read before."""
-        return reread_rows.Former.of(tables.delta_table(self.batch.flow.source), paths, self.number)
+        return reread_rows.Former.of(self.batch.opened[self.batch.flow.source].delta, paths, self.number)
 
     def _replaced(self, former: reread_rows.Former | None) -> str:
         """Which rows of the table give way to this chunk's, as a condition; empty if there are none."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from sluicegate.errors import SluicegateError, Where
@@ -13,6 +13,7 @@ from sluicegate.flow.delivery import Delivery
 from sluicegate.flow.model import Flow, Progress
 from sluicegate.flow.report import TableReport
 from sluicegate.lake import log, offsets, tables
+from sluicegate.lake.table import Tables
 from sluicegate.schema.columns import ENGINE_COLUMNS
 from sluicegate.spark.session import configured
 from sluicegate.spark.spark_errors import readable
@@ -37,6 +38,7 @@ class Batch:
         report: for the layer to fill in.
         facts: who runs this, for the commit's metadata.
         choice: records that a person chose to apply again; None without.
+        opened: the handles that the marks were read by: those of source and inputs have the versions of the batch.
     """
 
     delivery: Delivery
@@ -48,6 +50,7 @@ class Batch:
     report: TableReport
     facts: Mapping[str, Any]
     choice: Choice | None = None
+    opened: Tables = field(default_factory=Tables)
 
     @property
     def rows(self) -> DataFrame:
@@ -82,7 +85,7 @@ class Batch:
 
     def of_everything(self) -> Batch:
         """The same batch over all rows of the source, to replace the target."""
-        count = tables.rows(tables.delta_table(self.flow.source, self.progress.until))
+        count = self.opened.rows_at(self.flow.source, self.progress.until)
         everything = Delivery(self.records(), self.flow)
         return replace(self, delivery=everything, read=count, whole=True, reprocesses=False)
 
@@ -132,6 +135,7 @@ class Batch:
         Raises:
             SluicegateError: it was restored since the marks were read, so that they say more than its rows.
         """
+        # Opened anew on purpose: whether somebody has restored it since can only be seen in what it is now.
         target = tables.delta_table(self.flow.target)
         if target is None:
             return -1

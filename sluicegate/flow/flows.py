@@ -6,12 +6,13 @@ import hashlib
 import json
 from collections.abc import Mapping
 from dataclasses import replace
+from graphlib import TopologicalSorter
 from typing import TYPE_CHECKING
 
 from sluicegate import pii_key
 from sluicegate.flow.model import Flow
 from sluicegate.lake import layout, log
-from sluicegate.lake import tables as lake_tables
+from sluicegate.lake.table import Tables
 from sluicegate.schema import columns
 from sluicegate.sql.refresh.strategy import READING
 
@@ -20,10 +21,36 @@ if TYPE_CHECKING:
     from sluicegate.sql.refresh.strategy import RefreshStrategy
 
 
-def flows(pipeline: Pipeline, at: layout.Lake, layer: str) -> dict[str, Flow]:
-    """The flows of a layer by table, in the order in which they run."""
-    private = bool(pipeline.pii)
-    return {name: replace(flow, private=private) for name, flow in _flows(pipeline, at, layer).items()}
+def flows(pipeline: Pipeline, at: layout.Lake, layer: str, opened: Tables | None = None) -> dict[str, Flow]:
+    """The flows of a layer by table, in the order in which they run.
+
+    Args:
+        pipeline: the definition.
+        at: the lake.
+        layer: bronze, silver or gold.
+        opened: the handles of the step that this is a part of; how gold is refreshed depends on what tables have now.
+    """
+    private, found = bool(pipeline.pii), _flows(pipeline, at, layer, opened or Tables())
+    return {name: replace(flow, private=private) for name, flow in found.items()}
+
+
+def all_opened(pipeline: Pipeline, at: layout.Lake) -> Tables:
+    """Handles for a look at a whole pipeline, its tables opened already, each before those that it is made of.
+
+    A run may commit to them meanwhile. In this order a table is at most behind its source, and never ahead of it, as
+    only one is whose source was put back to an older state.
+    """
+    opened, address = Tables(), _addresses(pipeline, at)
+    reads = {name: list(table.reads) for of in (pipeline.silver, pipeline.gold) for name, table in of.items()}
+    reads |= {copy: [of] for copy, of in pipeline.deidentified_tables.items()}
+    address |= {copy: at.table("silver", copy) for copy in pipeline.deidentified_tables}
+    for name in reversed([*TopologicalSorter(reads).static_order()]):
+        opened[address[name]].open()
+    return opened
+
+
+def _addresses(pipeline: Pipeline, at: layout.Lake) -> dict[str, str]:
+    return {name: at.table(of, name) for of in layout.LAYERS for name in getattr(pipeline, of)}
 
 
 def needs(by_name: Mapping[str, Flow]) -> dict[str, list[str]]:
@@ -34,12 +61,12 @@ def needs(by_name: Mapping[str, Flow]) -> dict[str, list[str]]:
     }
 
 
-def _flows(pipeline: Pipeline, at: layout.Lake, layer: str) -> dict[str, Flow]:
-    address = {name: at.table(of, name) for of in layout.LAYERS for name in getattr(pipeline, of)}
+def _flows(pipeline: Pipeline, at: layout.Lake, layer: str, opened: Tables) -> dict[str, Flow]:
+    address = _addresses(pipeline, at)
     if layer == "bronze":
         return {name: _bronze_flow(name, table, at) for name, table in pipeline.bronze.items()}
     if layer == "gold":
-        return {name: _gold_flow(name, table, at, address) for name, table in pipeline.gold.items()}
+        return {name: _gold_flow(name, table, at, address, opened) for name, table in pipeline.gold.items()}
     found = {}
     for name in pipeline.silver_order():
         found[name] = _silver_flow(name, pipeline.silver[name], at, address)
@@ -78,11 +105,12 @@ def _bronze_flow(name: str, table: BronzeTable, at: layout.Lake) -> Flow:
     return Flow("bronze", name, at.ledger(name), at.table("bronze", name), rebuildable=False)
 
 
-def _gold_flow(name: str, table: GoldTable, at: layout.Lake, address: Mapping[str, str]) -> Flow:
+def _gold_flow(name: str, table: GoldTable, at: layout.Lake, address: Mapping[str, str], opened: Tables) -> Flow:
     """It follows the first table that it reads, and those that are joined to its rows."""
     source, *others = table.reads
+    last = opened[at.table("gold", name)].last_commit_of_ours  # the target before its sources, as in ``progress``
     # Their columns count if all tables are there: what a name means depends on them.
-    known = {name: lake_tables.delta_table(address[name]) for name in table.reads}
+    known = {name: opened[address[name]].delta for name in table.reads}
     schemas = {name: [f.name for f in one.schema().fields if f.name not in columns.ENGINE_COLUMNS]
                for name, one in known.items() if one is not None}  # fmt: skip
     found = table.refresh_strategy(schemas if len(schemas) == len(known) else None)
@@ -96,12 +124,11 @@ def _gold_flow(name: str, table: GoldTable, at: layout.Lake, address: Mapping[st
         added=found.kind == "stream",
         refresh_strategy=found,
     )  # fmt: skip
-    return replace(flow, refresh_strategy=_decided(flow, found))
+    return replace(flow, refresh_strategy=_decided(flow, found, last))
 
 
-def _decided(flow: Flow, found: RefreshStrategy) -> RefreshStrategy:
+def _decided(flow: Flow, found: RefreshStrategy, last: log.Commit | None) -> RefreshStrategy:
     """How the table is kept up to date: as its last run found it with Spark's help, else as the query's text tells."""
-    last = log.last_commit_of_ours(lake_tables.delta_table(flow.target))
     said = last.ours if last is not None and last.ours is not None else {}
     if said.get("fingerprint") != flow.fingerprint or "strategy" not in said:
         return replace(found, expected=found.grouped is not None and found.kind in ("partial", "groups"))

@@ -11,7 +11,7 @@ from __future__ import annotations
 import tempfile
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -24,7 +24,7 @@ from sluicegate.flow.model import Flow, Progress, name_of
 from sluicegate.flow.progress import progress
 from sluicegate.flow.report import TableReport
 from sluicegate.flow.stream_checkpoint import covered
-from sluicegate.lake import tables
+from sluicegate.lake.table import Tables
 from sluicegate.schema import columns
 
 if TYPE_CHECKING:
@@ -47,6 +47,7 @@ def run(
     choice: Choice | None = None,
     *,
     full_refresh: bool = False,
+    opened: Tables | None = None,
 ) -> TableReport:
     """Brings a flow's target up to its source, by a stream over the changes or by a rebuild.
 
@@ -57,13 +58,18 @@ def run(
         facts: who runs this, for every commit.
         choice: records that are to be applied again in the same batch.
         full_refresh: whether to make the target again whole, even if nothing calls for it.
+        opened: the handles of the step that this is a part of; afterwards that of the target has what was committed.
 
     Raises:
         SluicegateError: whatever ``apply`` raises, with its class (Spark would lose it).
         QueryError: Spark refuses the query.
         UserError: a choice is only to be validated, and there is no table yet to compare with.
     """
-    now = progress(flow)
+    opened = opened or Tables()
+    # Read once more on purpose: a minute may have passed since, in which the session was started, and what others have
+    # committed by now (a RESTORE of the target above all) is what this batch has to begin at.
+    opened.refresh()
+    now = progress(flow, opened)
     if choice is not None and now.kind == "idle":
         now = replace(now, kind="incremental")
     now = now.full_refresh() if full_refresh else now
@@ -77,17 +83,16 @@ def run(
     report = TableReport(flow.table, flow.layer, state=now.kind, why=now.why)
     if not now.work:
         return report
-    started = time.monotonic()
-    loop = _Loop(session, flow, apply, facts, report, choice)
-    if now.kind == "incremental" and (gap := loop.follow(now)):
-        now = replace(now, kind="whole", why=gap)
-    if now.kind == "whole":
-        loop.rebuild(now)
+    started, target = time.monotonic(), opened[flow.target]
+    loop = _Loop(session, flow, apply, facts, report, choice, opened)
+    try:
+        now = loop.bring_up(now)
+    finally:
+        target.refresh()  # on purpose: what was committed is reported, of bronze also what was before a failure
     report.state = _state(now, choice)
     report.why = now.why
     report.seconds = time.monotonic() - started
-    target = tables.delta_table(flow.target)
-    report.version, report.total = (target.version() if target else None), tables.rows(target)
+    report.version, report.total = (None if target.delta is None else target.version), target.rows
     return report
 
 
@@ -107,6 +112,15 @@ class _Loop:
     facts: Mapping[str, Any]
     report: TableReport
     choice: Choice | None
+    opened: Tables = field(default_factory=Tables)
+
+    def bring_up(self, now: Progress) -> Progress:
+        """Takes in the changes, or makes the target again if that is to be or they cannot be had; what was done."""
+        if now.kind == "incremental" and (gap := self.follow(now)):
+            now = replace(now, kind="whole", why=gap)
+        if now.kind == "whole":
+            self.rebuild(now)
+        return now
 
     def follow(self, now: Progress) -> str:
         """Applies the changes after the mark, and what else is to be applied again, in one batch.
@@ -193,8 +207,8 @@ class _Loop:
         given = Delivery(rows, self.flow, expected)
         # What others write of their rows need not be so, and is not there in every commit.
         counted = whole and not self.flow.foreign
-        read = tables.rows(tables.delta_table(self.flow.source, now.until)) if counted else given.read
-        self.apply(Batch(given, read, whole, reprocesses, now, self.flow, self.report, self.facts, choice))
+        read = self.opened.rows_at(self.flow.source, now.until) if counted else given.read
+        self.apply(Batch(given, read, whole, reprocesses, now, self.flow, self.report, self.facts, choice, self.opened))
 
 
 def _demand_all(checkpoint: Path, batch_id: int, flow: Flow, now: Progress) -> tuple[ExpectedRows, int]:

@@ -254,7 +254,7 @@ class Refresh:
         """Rows of all tables that the query reads."""
         now, flow = self.batch.progress, self.batch.flow
         read = [(flow.source, now.until), *((flow.inputs[name], now.versions[name]) for name in flow.inputs)]
-        return sum(lake_tables.rows(lake_tables.delta_table(*table)) for table in read)
+        return sum(self.batch.opened.rows_at(*table) for table in read)
 
     @cached_property
     def _news(self) -> Changes:

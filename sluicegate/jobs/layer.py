@@ -5,24 +5,23 @@ from __future__ import annotations
 import argparse
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
-from functools import partial
 from threading import Lock
 from typing import TYPE_CHECKING, Any
 
 from sluicegate import console
 from sluicegate.console import say
-from sluicegate.flow import flows, loop
+from sluicegate.flow import flows
 from sluicegate.flow.model import Flow
 from sluicegate.flow.progress import progress
 from sluicegate.flow.report import RunReport, TableReport
 from sluicegate.jobs.base import guarded, parser, subject
 from sluicegate.jobs.parallel import side_by_side
+from sluicegate.jobs.table_step import step_of
 from sluicegate.lake import layout
 from sluicegate.lake.lock import pipeline_lock
-from sluicegate.landing import clean_source, discovery, file_status, intake
+from sluicegate.landing import discovery
 from sluicegate.monitor import event_log
 from sluicegate.run.request import MODES, Request
-from sluicegate.schema import history
 from sluicegate.spark import s3_commits, session
 from sluicegate.storage import aws
 
@@ -30,7 +29,6 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from sluicegate.definition import Layer, Pipeline
-    from sluicegate.flow.batch import Batch
     from sluicegate.flow.selection import Choice
 
 
@@ -153,6 +151,7 @@ class Job:
         self._tell(f"{self.pipeline.name} {self.layer}")
         if aws.on_s3(self.at.root) and not s3_commits.is_proven(self.at.locks):
             self._session()  # refuses a store that is not safe, before anything is written to it
+        # By handles of their own: the step of each table reads anew what those before it have committed.
         chosen = flows.flows(self.pipeline, self.at, self.layer)
         chosen = {name: flow for name, flow in chosen.items() if self._only is None or name in self._only}
         failed = side_by_side(flows.needs(chosen), lambda name: self._reported(name, chosen[name]), SIDE_BY_SIDE)
@@ -174,45 +173,18 @@ class Job:
             raise
 
     def _table(self, name: str, flow: Flow) -> None:
-        found: discovery.Discovery | None = None
-        files = self.layer == "bronze" and self.pipeline.bronze[name].of_files
-        if files:
-            file_status.copy(self.at, name)  # of a run that was killed before it could: discovery asks what failed
-            found = intake.enter(name, self.pipeline.bronze[name], self.at, self._finder)
-        now = progress(flow)
+        step = step_of(self.layer, flow, self.pipeline, self.at, self._finder)
+        step.prepare()
+        now = progress(flow, step.opened)
         choice = self._choice if self._choice and self._choice.of(name, self.pipeline) else None
-        full_refresh = self._full_refresh and not files and now.kind != "blocked"
-        try:
-            if now.work or full_refresh or (choice is not None and now.kind == "idle"):
-                done = self._run(name, flow, choice, full_refresh=full_refresh)
-            else:
-                done = TableReport(name, self.layer, state=now.kind, why=now.why)
-        finally:
-            if files:  # also when a later chunk failed: the earlier ones are in the table
-                taken = file_status.copy(self.at, name)
-        if self.layer == "bronze" and now.work:
-            history.keep(self.at, name)
-        if files and done.state == "written":
-            done.read = done.written = taken.rows
-            done.corrupt, done.rescued, done.failed = taken.corrupt, taken.rescued, taken.failed
-        if found is not None:
-            done.changed_files, done.moved_files = found.changed.num_rows, found.moved.num_rows
-            done.refused = dict(found.refused)
+        full_refresh = self._full_refresh and step.refreshes and now.kind != "blocked"
+        if now.work or full_refresh or (choice is not None and now.kind == "idle"):
+            done = step.fill(self._session(), self.facts, choice, full_refresh=full_refresh)
+        else:
+            done = TableReport(name, self.layer, state=now.kind, why=now.why)
+        step.complete(done)
         self.done.tables.append(done)
-        remarks = done.remarks()
-        if self.layer == "bronze":
-            table = self.pipeline.bronze[name]
-            remarks += clean_source.clean(name, table, self.at).remarks(name, table)
-        self._tell("\n".join([done.line(), *remarks]))
-
-    def _run(self, name: str, flow: Flow, choice: Choice | None, *, full_refresh: bool) -> TableReport:
-        if self.layer == "gold" and self.pipeline.gold[name].mode:
-            from sluicegate.gold import streaming
-
-            return streaming.run(
-                self._session(), flow, self.pipeline.gold[name], self.at, self.facts, full_refresh=full_refresh
-            )
-        return loop.run(self._session(), flow, self._apply(name), self.facts, choice, full_refresh=full_refresh)
+        self._tell("\n".join([done.line(), *done.remarks(), *step.remarks()]))
 
     def _session(self) -> SparkSession:
         """A session of one table's own: settings and views of one do not meet those of another."""
@@ -222,26 +194,3 @@ class Job:
                 self._spark = session.open_session(name, self.at, private=bool(self.pipeline.pii))
                 console.say_where(self._spark.sparkContext)
         return self._spark.newSession()
-
-    def _apply(self, name: str) -> Callable[[Batch], None]:
-        """What the layer does with one batch of this table; imported here, since an idle job needs no Spark."""
-        if self.layer == "bronze" and not self.pipeline.bronze[name].of_files:
-            from sluicegate.bronze import delta_source
-
-            return partial(delta_source.apply, name=name, table=self.pipeline.bronze[name])
-        if self.layer == "bronze":
-            from sluicegate.bronze import layer as bronze_layer
-
-            return partial(bronze_layer.apply, name=name, table=self.pipeline.bronze[name], at=self.at)
-        if name in self.pipeline.deidentified_tables:
-            from sluicegate.silver import deidentified
-
-            of = self.pipeline.silver[self.pipeline.deidentified_tables[name]]
-            return partial(deidentified.apply, name=name, table=of, at=self.at)
-        if self.layer == "silver":
-            from sluicegate.silver import layer as silver_layer
-
-            return partial(silver_layer.apply, name=name, table=self.pipeline.silver[name], at=self.at)
-        from sluicegate.gold import layer as gold_layer
-
-        return partial(gold_layer.apply, name=name, table=self.pipeline.gold[name], at=self.at)

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from itertools import islice
 from typing import Any
 
 from deltalake import DeltaTable
@@ -41,22 +42,59 @@ class Commit:
 
 
 def commits(table: DeltaTable, limit: int | None = None) -> Iterator[Commit]:
-    """The commits that the table's log still holds, newest first."""
-    for entry in table.history(limit):
-        metrics = entry.get("operationMetrics") or {}
-        parameters = entry.get("operationParameters") or {}
-        restored = parameters.get("version") if entry.get("operation") == "RESTORE" else None
-        counted = metrics.get("numOutputRows", metrics.get("num_added_rows"))
-        yield Commit(
-            version=int(entry["version"]),
-            timestamp=int(entry.get("timestamp") or 0),
-            operation=str(entry.get("operation")),
-            ours=_ours(entry.get("userMetadata")),
-            rows_written=None if counted is None else int(counted),
-            overwrites=str(parameters.get("mode", "Append")) == "Overwrite",
-            partly=str(parameters.get("predicate") or "[]") not in ("[]", "true"),
-            restored_to=None if restored is None else int(restored),
-        )
+    """Yields the commits up to the version that the table was opened at, newest first, as far as its log holds them.
+
+    Args:
+        table: the table.
+        limit: how many of them at most; None for all.
+    """
+    for number, entry in enumerate(_history(table, limit)):
+        yield _commit(table.version() - number, entry)
+
+
+def _history(table: DeltaTable, limit: int | None) -> Iterable[Mapping[str, Any]]:
+    """The commitInfo of each commit, newest first, of no commit after the version that the table was opened at.
+
+    delta-rs gives the newest commits that the log has by now, and counts their versions down from the one that the
+    table was opened at (1.6.6): once another commit has come, each would pass for one before it, a RESTORE as well.
+    """
+    found = table.history(limit)
+    # Looked for behind the reading: if it is not there now, it was not among what was read.
+    if not _has_commit(table.table_uri, table.version() + 1):
+        return found[:limit]
+    return islice(_infos(table.table_uri, table.version()), limit)
+
+
+def _has_commit(uri: str, version: int) -> bool:
+    fs, folder = filesystems.opened(uri)
+    return bool(fs.exists(f"{folder}/_delta_log/{version:020d}.json"))
+
+
+def _infos(uri: str, newest: int) -> Iterator[Mapping[str, Any]]:
+    """The commitInfo of a version and of those before it, read from the log's own files."""
+    for version in range(newest, -1, -1):
+        try:
+            said = list(actions(uri, version, added=False))
+        except FileNotFoundError:  # older ones were cleaned away
+            return
+        yield next((action["commitInfo"] for action in said if "commitInfo" in action), {})
+
+
+def _commit(version: int, entry: Mapping[str, Any]) -> Commit:
+    metrics = entry.get("operationMetrics") or {}
+    parameters = entry.get("operationParameters") or {}
+    restored = parameters.get("version") if entry.get("operation") == "RESTORE" else None
+    counted = metrics.get("numOutputRows", metrics.get("num_added_rows"))
+    return Commit(
+        version=version,
+        timestamp=int(entry.get("timestamp") or 0),
+        operation=str(entry.get("operation")),
+        ours=_ours(entry.get("userMetadata")),
+        rows_written=None if counted is None else int(counted),
+        overwrites=str(parameters.get("mode", "Append")) == "Overwrite",
+        partly=str(parameters.get("predicate") or "[]") not in ("[]", "true"),
+        restored_to=None if restored is None else int(restored),
+    )
 
 
 def actions(uri: str, version: int, *, added: bool = True) -> Iterator[dict[str, Any]]:

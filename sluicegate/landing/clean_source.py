@@ -25,7 +25,7 @@ import pyarrow.compute as pc
 from sluicegate import _faults
 from sluicegate.console import files
 from sluicegate.lake import layout
-from sluicegate.lake import tables as lake_tables
+from sluicegate.lake.table import Tables
 from sluicegate.landing import archive, file_status, folders, ledger_index
 from sluicegate.landing import ledger as landing_ledger
 from sluicegate.storage import filesystems
@@ -60,7 +60,9 @@ class Cleaned:
         return lines + [f"         {path} could not be taken away: {why}" for path, why in list(self.left.items())[:5]]
 
 
-def clean(name: str, table: BronzeTable, at: layout.Lake, now: datetime | None = None) -> Cleaned:
+def clean(
+    name: str, table: BronzeTable, at: layout.Lake, now: datetime | None = None, opened: Tables | None = None
+) -> Cleaned:
     """Takes away the files of a bronze table whose time has come. For the holder of the pipeline's lock. No Spark.
 
     Args:
@@ -68,12 +70,16 @@ def clean(name: str, table: BronzeTable, at: layout.Lake, now: datetime | None =
         table: its definition.
         at: the lake.
         now: the time (UTC; the clock's by default).
+        opened: the handles of the step that this is a part of.
     """
     done = Cleaned()
-    found = due(name, table, at, now)
+    opened = opened or Tables()
+    found = due(name, table, at, now, opened)
+    if not found.num_rows:
+        return done
     waiting = found.select(filesystems.FILES.names).to_pylist()
     chunks = found["chunk"].to_pylist()
-    folder = folders.home(at, name, table.path).folder
+    folder = folders.home(at, name, table.path, opened).folder
     taken = archive.Places(at, name)
     for start in range(0, len(waiting), BATCH):
         moved = [
@@ -97,18 +103,21 @@ def _before_the_young(name: str, table: BronzeTable, at: layout.Lake, now: datet
     return pc.min(young).as_py() - 1 if len(young) else 2**62
 
 
-def due(name: str, table: BronzeTable, at: layout.Lake, now: datetime | None = None) -> pa.Table:
+def due(
+    name: str, table: BronzeTable, at: layout.Lake, now: datetime | None = None, opened: Tables | None = None
+) -> pa.Table:
     """The files whose rows were committed long enough ago, and that were not taken away yet (``FILES`` and chunk).
 
     Chunks of which nothing is left to be done are not looked at again: see ``landing.archive.done``.
     """
-    ledger = lake_tables.delta_table(at.ledger(name)) if table.cleanSource != "OFF" else None
+    opened = opened or Tables()
+    ledger = opened[at.ledger(name)].delta if table.cleanSource != "OFF" else None
     if ledger is None:
         return DUE.empty_table()
-    folder = folders.home(at, name, table.path).folder
+    folder = folders.home(at, name, table.path, opened).folder
     since = archive.done(at, name, ledger, folder)
     whole = pc.field("error").is_null() & (pc.field("ingested") <= _until(table, now)) & (pc.field("chunk") > since)
-    read = file_status.read(at, name, ["path", "chunk"], whole)
+    read = file_status.read(at, name, ["path", "chunk"], whole, opened)
     if not read.num_rows:
         return DUE.empty_table()
     entries = ledger_index.entries(ledger, *ledger_index.below(folder), after=since)

@@ -17,7 +17,8 @@ import pyarrow.compute as pc
 from deltalake import DeltaTable
 
 from sluicegate.errors import LandingMissing, StoreUnreachable, Where
-from sluicegate.lake import layout, tables
+from sluicegate.lake import layout
+from sluicegate.lake.table import Tables
 from sluicegate.landing import archive, file_status, idempotent_commands, ledger_index
 from sluicegate.landing import folders as landing_folders
 from sluicegate.landing import ledger as landing_ledger
@@ -112,7 +113,9 @@ def below(
         ) from error
 
 
-def discover(name: str, table: BronzeTable, at: layout.Lake, now: datetime | None = None) -> Discovery:
+def discover(
+    name: str, table: BronzeTable, at: layout.Lake, now: datetime | None = None, opened: Tables | None = None
+) -> Discovery:
     """Looks at the landing folder and takes away what the ledger knows; writes nothing.
 
     Hidden names (beginning with ``.`` or ``_``) and names of unfinished files are left out, as Spark and Hadoop do.
@@ -124,12 +127,14 @@ def discover(name: str, table: BronzeTable, at: layout.Lake, now: datetime | Non
         at: the lake that has its ledger, if there is one yet.
         now: the time that files must be ``settleSeconds`` older than (UTC; the clock's by default). A file whose time
             is further ahead than that has it from another clock, and counts as settled: it would wait for ever.
+        opened: the handles of the step that this is a part of.
 
     Raises:
         LandingMissing: the folder does not exist, or cannot be listed.
     """
-    ledger = tables.delta_table(at.ledger(name))
-    place = landing_folders.home(at, name, table.path)
+    opened = opened or Tables()
+    ledger = opened[at.ledger(name)].delta
+    place = landing_folders.home(at, name, table.path, opened)
     folder = place.folder
     landed, refused = _landed(name, table, place, lambda: ledger is not None and _has_of(ledger, folder))
     admitted = partial(_admitted, table=table, folder=folder)
@@ -159,7 +164,7 @@ def discover(name: str, table: BronzeTable, at: layout.Lake, now: datetime | Non
         others = archive.among(at, name, ledger, former)
         new = pa.concat_tables([new, _among(changed, others["path"].to_pylist())])
         changed = _without(changed, others)
-    failed = file_status.failed(at, name, table.fingerprint)
+    failed = file_status.failed(at, name, table.fingerprint, opened)
     moved = landing_folders.adopted(at, name, ledger, place, new, failed)
     new = _without(new, moved) if moved.num_rows else new
     # A file that could not be read is read when it is repaired, or when what kept us from it may have gone.

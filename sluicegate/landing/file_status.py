@@ -15,6 +15,7 @@ from deltalake.exceptions import DeltaError
 
 from sluicegate.lake import compaction, layout, offsets, tables
 from sluicegate.lake import log as lake_log
+from sluicegate.lake.table import Tables
 from sluicegate.landing import archive
 
 TIME = pa.timestamp("us", "UTC")
@@ -52,15 +53,21 @@ class Taken:
     failed: dict[str, str]
 
 
-def copy(at: layout.Lake, name: str) -> Taken:
+def copy(at: layout.Lake, name: str, opened: Tables | None = None) -> Taken:
     """Appends to ``_ledger/{name}_outcome`` what became of the files of chunks that bronze committed since.
 
     The counts are taken from the committed rows themselves, so they cannot differ from what is in the table.
+
+    Args:
+        at: the lake.
+        name: the bronze table.
+        opened: the handles of the step that this is a part of.
     """
-    bronze, ledger = tables.delta_table(at.table("bronze", name)), tables.delta_table(at.ledger(name))
+    opened = opened or Tables()
+    bronze, ledger = opened[at.table("bronze", name)].delta, opened[at.ledger(name)].delta
     if bronze is None or ledger is None:
         return Taken(0, 0, 0, {})
-    commits = _chunk_commits(bronze, ledger, name, _last_recorded(at, name, bronze))
+    commits = _chunk_commits(bronze, ledger, name, _last_recorded(at, name, bronze, opened))
     sums = dict(NOTHING)
     failed: dict[str, str] = {}
     for some in _some_at_a_time(commits):
@@ -70,6 +77,7 @@ def copy(at: layout.Lake, name: str) -> Taken:
         failed |= {row["path"]: row["error"] for row in rows if row["error"]}
     if commits:
         _compact(at.outcome(name))
+        opened.refresh(at.outcome(name))
     return Taken(**sums, failed=failed)
 
 
@@ -113,7 +121,9 @@ def _compact(uri: str) -> None:
             log.vacuum(retention_hours=1, dry_run=False, enforce_retention_duration=False)
 
 
-def read(at: layout.Lake, name: str, columns: list[str] | None = None, where: Any = None) -> pa.Table:
+def read(
+    at: layout.Lake, name: str, columns: list[str] | None = None, where: Any = None, opened: Tables | None = None
+) -> pa.Table:
     """What became of the files that bronze table ``name`` has taken in (schema ``OUTCOME``), in no order.
 
     Args:
@@ -121,9 +131,11 @@ def read(at: layout.Lake, name: str, columns: list[str] | None = None, where: An
         name: the bronze table.
         columns: these columns alone. A million files have a million paths: ask for what is needed.
         where: these rows alone (an expression of pyarrow), by which files of the log may be left unopened.
+        opened: the handles of the step that this is a part of.
     """
-    bronze, log = tables.delta_table(at.table("bronze", name)), tables.delta_table(at.outcome(name))
-    ledger = tables.delta_table(at.ledger(name))
+    opened = opened or Tables()
+    bronze, log = opened[at.table("bronze", name)].delta, opened[at.outcome(name)].delta
+    ledger = opened[at.ledger(name)].delta
     if bronze is None or log is None or ledger is None:
         return OUTCOME.empty_table().select(columns or OUTCOME.names)
     # Of a table that was deleted and made anew, the former one's files are another story.
@@ -137,9 +149,9 @@ def read(at: layout.Lake, name: str, columns: list[str] | None = None, where: An
     return (standing if where is None else standing.filter(where)).select(columns or OUTCOME.names)
 
 
-def _last_recorded(at: layout.Lake, name: str, bronze: DeltaTable) -> int:
+def _last_recorded(at: layout.Lake, name: str, bronze: DeltaTable, opened: Tables) -> int:
     """The last version of bronze whose files' outcome is on record; -1 if there is none."""
-    log = tables.delta_table(at.outcome(name))
+    log = opened[at.outcome(name)].delta
     if log is None:
         return -1
     files = tables.statistics(log, "min.table_id", "max.table_id", "max.version")
@@ -148,7 +160,7 @@ def _last_recorded(at: layout.Lake, name: str, bronze: DeltaTable) -> int:
         mine = files.filter(pc.equal(files["min.table_id"], tables.table_id(bronze)))
         return int(pc.max(mine["max.version"]).as_py() or 0) if mine.num_rows else -1
     # Else rows of a former table under this name are in the same file.
-    newest = pc.max(read(at, name, ["version"])["version"]).as_py()
+    newest = pc.max(read(at, name, ["version"], opened=opened)["version"]).as_py()
     return -1 if newest is None else int(newest)
 
 
@@ -159,7 +171,7 @@ def _trouble(commit: lake_log.Commit, path: str) -> dict[str, Any]:
     return {"error": error, "retry": retry, "definition": ours.get("definition")}
 
 
-def failed(at: layout.Lake, name: str, definition: str) -> dict[str, bool]:
+def failed(at: layout.Lake, name: str, definition: str, opened: Tables | None = None) -> dict[str, bool]:
     """Paths of the files whose last reading failed, and whether to try them again though they have not changed.
 
     That is so if something kept them from being read that may be gone, and if the definition has been corrected since.
@@ -168,33 +180,36 @@ def failed(at: layout.Lake, name: str, definition: str) -> dict[str, bool]:
         at: the lake.
         name: the bronze table.
         definition: the fingerprint of its definition now.
+        opened: the handles of the step that this is a part of.
     """
-    log = tables.delta_table(at.outcome(name))
+    opened = opened or Tables()
+    log = opened[at.outcome(name)].delta
     if log is None:
         return {}
     files = tables.statistics(log, "null_count.error", "num_records")
     if pc.all(pc.fill_null(pc.equal(*files.columns), False)).as_py():
         return {}
     columns = ["path", "chunk", "error", "retry", "definition"]
-    wrong = read(at, name, columns, pc.field("error").is_valid())
+    wrong = read(at, name, columns, pc.field("error").is_valid(), opened)
     if not wrong.num_rows:
         return {}
     since = (pc.field("chunk") >= pc.min(wrong["chunk"])) & pc.field("path").isin(wrong["path"].unique().to_pylist())
-    last = {row["path"]: row for row in read(at, name, columns, since).sort_by("chunk").to_pylist()}
+    last = {row["path"]: row for row in read(at, name, columns, since, opened).sort_by("chunk").to_pylist()}
     return {path: bool(row["retry"]) or row["definition"] != definition for path, row in last.items() if row["error"]}
 
 
-def behind(at: layout.Lake, name: str) -> bool:
+def behind(at: layout.Lake, name: str, opened: Tables | None = None) -> bool:
     """Whether bronze has committed chunks that the outcome does not tell of: a run was killed between the two."""
-    return bool(untold(at, name))
+    return bool(untold(at, name, opened))
 
 
-def untold(at: layout.Lake, name: str) -> set[int]:
+def untold(at: layout.Lake, name: str, opened: Tables | None = None) -> set[int]:
     """The chunks that bronze has committed and the outcome does not tell of yet; the next run makes up for it."""
-    bronze, ledger = tables.delta_table(at.table("bronze", name)), tables.delta_table(at.ledger(name))
+    opened = opened or Tables()
+    bronze, ledger = opened[at.table("bronze", name)].delta, opened[at.ledger(name)].delta
     if bronze is None or ledger is None:
         return set()
-    return {*_chunk_commits(bronze, ledger, name, _last_recorded(at, name, bronze))}
+    return {*_chunk_commits(bronze, ledger, name, _last_recorded(at, name, bronze, opened))}
 
 
 def statuses(at: layout.Lake, name: str) -> pa.Table:

@@ -17,6 +17,7 @@ import pyarrow.compute as pc
 from deltalake import DeltaTable
 
 from sluicegate.lake import layout, log, tables
+from sluicegate.lake.table import Tables
 from sluicegate.landing import file_status, ledger_index
 from sluicegate.landing.moved_files import MOVED
 from sluicegate.storage import filesystems
@@ -65,10 +66,10 @@ def relative(files: pa.Table, folder: str) -> pa.ChunkedArray:
     return pc.utf8_ltrim(pc.utf8_slice_codeunits(files["path"], len(folder)), "/")
 
 
-def home(at: layout.Lake, name: str, address: str) -> Home:
+def home(at: layout.Lake, name: str, address: str, opened: Tables | None = None) -> Home:
     """The landing folder of a bronze table with this address, as the table's ledger knows it."""
     folder, only = folder_of(address)
-    ledger = tables.delta_table(at.ledger(name))
+    ledger = (opened or Tables())[at.ledger(name)].delta
     folders = () if ledger is None else recorded_folders(ledger) or tuple(_spelled(ledger, folder))
     folder = next((known for known in folders if filesystems.is_same(known, folder)), folder)
     return Home(folder, only, tuple(one for one in folders if one != folder))

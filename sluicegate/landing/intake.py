@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
 from deltalake.exceptions import CommitFailedError
 
-from sluicegate.lake import compaction, layout, tables
+from sluicegate.lake import compaction, layout
+from sluicegate.lake.table import Tables
 from sluicegate.landing import folders as landing_folders
 from sluicegate.landing import ledger as landing_ledger
 from sluicegate.landing.discovery import Discovery, FileFinder, discover
@@ -21,7 +23,9 @@ if TYPE_CHECKING:
 ATTEMPTS = 20
 
 
-def enter(name: str, table: BronzeTable, at: layout.Lake, finder: FileFinder | None = None) -> Discovery:
+def enter(
+    name: str, table: BronzeTable, at: layout.Lake, finder: FileFinder | None = None, opened: Tables | None = None
+) -> Discovery:
     """Enters all newly landed files into the ledger, a commit a chunk, and returns what was found.
 
     Args:
@@ -29,6 +33,7 @@ def enter(name: str, table: BronzeTable, at: layout.Lake, finder: FileFinder | N
         table: its definition.
         at: the lake that has its ledger.
         finder: how to find the files; by default ``discover``.
+        opened: the handles of the step that this is a part of; that of the ledger then has what was entered.
 
     Each commit is a compare-and-set on the version that the look was made at: of two runs at once one wins, and the
     other looks again, so no file is entered twice (delta-rs would let two appends both succeed). Before it the ledger's
@@ -39,16 +44,21 @@ def enter(name: str, table: BronzeTable, at: layout.Lake, finder: FileFinder | N
         CommitFailedError: others were faster ``ATTEMPTS`` times in a row.
     """
     uri = at.ledger(name)
+    opened = opened or Tables()
+    finder = finder or partial(discover, opened=opened)
     for attempt in range(ATTEMPTS):
-        ledger = tables.delta_table(uri)  # before the look: of what it does not have yet, the commit would fail
-        found = (finder or discover)(name, table, at)
+        if attempt:  # on purpose: another run has committed, and what it did is what the next look has to go by
+            opened.refresh()
+        ledger = opened[uri].delta  # before the look: of what it does not have yet, the commit would fail
+        found = finder(name, table, at)
         first = ledger is None and not table.includeExistingFiles
         if not found.new.num_rows and not found.moved.num_rows and not first:
             return found
         try:
             if ledger is None:
                 ledger = landing_ledger._create(uri, _baseline(name, table, at), found.folders)
-                found = found if table.includeExistingFiles else (finder or discover)(name, table, at)
+                opened.refresh(uri)  # on purpose: it is there now, and what it has from the start is not new
+                found = found if table.includeExistingFiles else finder(name, table, at)
             folders = found.folders or landing_folders.recorded_folders(ledger)
             compaction.put_together(ledger, "chunk", facts={landing_folders.KEY: folders} if folders else {})
             if found.moved.num_rows:
@@ -56,6 +66,7 @@ def enter(name: str, table: BronzeTable, at: layout.Lake, finder: FileFinder | N
             limits = (found.new.num_rows, None) if found.whole else (table.maxFilesPerTrigger, table.maxBytesPerTrigger)
             for chunk in landing_ledger.chunks(found.new, *limits):
                 landing_ledger._append(ledger, chunk, found.how, found.command, folders)
+            opened.refresh(uri)  # on purpose: the next reader of the handle is to see what was entered
             return found
         except CommitFailedError:
             if attempt == ATTEMPTS - 1:

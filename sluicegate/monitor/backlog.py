@@ -19,6 +19,7 @@ from sluicegate.flow.finding import Finding
 from sluicegate.flow.model import Flow, Progress, name_of
 from sluicegate.flow.progress import progress
 from sluicegate.lake import layout, log, tables
+from sluicegate.lake.table import Table, Tables
 from sluicegate.landing import discovery, moved_files
 from sluicegate.landing import ledger as landing_ledger
 
@@ -66,12 +67,12 @@ class Waiting:
 def waiting(pipeline: Pipeline, settings: Settings) -> list[Waiting]:
     """The tables that are behind what they are made of; what has landed and is not in the ledger is not among it."""
     at = layout.Lake(settings.lake, pipeline.name)
-    found = []
+    found, opened = [], flows.all_opened(pipeline, at)
     for layer in layout.LAYERS:
-        for flow in flows.flows(pipeline, at, layer).values():
-            now = progress(flow)
-            if now.waits or (now.kind == "blocked" and tables.rows(tables.delta_table(flow.source))):
-                found.append(Waiting(flow, now, _what(flow, now, at)))
+        for flow in flows.flows(pipeline, at, layer, opened).values():
+            now = progress(flow, opened)
+            if now.waits or (now.kind == "blocked" and opened[flow.source].rows):
+                found.append(Waiting(flow, now, _what(flow, now, opened)))
     return found
 
 
@@ -119,34 +120,33 @@ def unread(pipeline: Pipeline, settings: Settings, began: datetime) -> dict[str,
     return found
 
 
-def _what(flow: Flow, now: Progress, at: layout.Lake) -> str:
+def _what(flow: Flow, now: Progress, opened: Tables) -> str:
+    source, name = opened[flow.source], name_of(flow.source)
     if flow.layer == "bronze" and not flow.foreign:
-        count = _entered(flow.table, max(now.since, 0), at)
+        count = _entered(source, max(now.since, 0))
         return f"{files(count)} of its ledger {'waits' if count == 1 else 'wait'}"
-    target, source = tables.delta_table(flow.target), name_of(flow.source)
-    count = _records(flow, now) if now.since < now.until or target is None else 0
-    rows = f"{count:,} {'row' if count == 1 else 'rows'} of {source} {'waits' if count == 1 else 'wait'}"
+    first = opened[flow.target].delta is None
+    count = _records(source, now, first=first) if now.since < now.until or first else 0
+    rows = f"{count:,} {'row' if count == 1 else 'rows'} of {name} {'waits' if count == 1 else 'wait'}"
     why = f" ({now.why})" if now.why else ""
-    if target is None:
+    if first:
         return f"it does not exist, and {rows}{why}"
-    return rows + why if count else f"it is behind {source}{why}"
+    return rows + why if count else f"it is behind {name}{why}"
 
 
-def _records(flow: Flow, now: Progress) -> int:
+def _records(source: Table, now: Progress, *, first: bool) -> int:
     """Rows of the source that the target has not taken in, as the source's log counts what was written."""
-    source = tables.delta_table(flow.source)
-    if source is None or now.since < 0 or tables.delta_table(flow.target) is None:
-        return tables.rows(source)
-    found = log.commits(source, source.version() - now.since)
+    if source.delta is None or now.since < 0 or first:
+        return source.rows
+    found = log.commits(source.delta, source.version - now.since)
     return sum(commit.rows_written or 0 for commit in found if commit.version > now.since)
 
 
-def _entered(name: str, offset: int, at: layout.Lake) -> int:
+def _entered(ledger: Table, offset: int) -> int:
     """Files of chunks that bronze has not passed."""
-    ledger = tables.delta_table(at.ledger(name))
-    if ledger is None:
+    if ledger.delta is None:
         return 0
-    entries = tables.above(ledger, "chunk", offset).to_table(["action"])
+    entries = tables.above(ledger.delta, "chunk", offset).to_table(["action"])
     return int(
         pc.sum(pc.invert(pc.is_in(entries["action"], pa.array([landing_ledger.SKIP, moved_files.MOVED])))).as_py() or 0
     )

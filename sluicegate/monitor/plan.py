@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from sluicegate.console import files as files_
 from sluicegate.console import human_bytes
-from sluicegate.flow.flows import flows
+from sluicegate.flow.flows import all_opened, flows
 from sluicegate.flow.model import Flow, Progress
 from sluicegate.flow.progress import progress
 from sluicegate.lake import layout
@@ -161,20 +161,19 @@ def pending(pipeline: Pipeline, settings: Settings) -> Pending:
         NotADeltaTable: there are files, but no table, where a table should be.
     """
     at = layout.Lake(settings.lake, pipeline.name)
-    found = Pending()
+    found, opened = Pending(), all_opened(pipeline, at)
     for layer in layout.LAYERS:
-        for name, flow in flows(pipeline, at, layer).items():
-            now = progress(flow)
+        for name, flow in flows(pipeline, at, layer, opened).items():
+            now = progress(flow, opened)
             if flow.foreign:
                 found.tables.append(TableWork(flow, now, versions=now.until - now.since if now.work else 0))
             elif layer == "bronze":
                 table = pipeline.bronze[name]
-                seen = discovery.discover(name, table, at)
+                seen = discovery.discover(name, table, at, opened=opened)
                 counts = (seen.new.num_rows, seen.bytes, seen.settling.num_rows, seen.changed.num_rows)
-                failed = _left(file_status.failed(at, name, table.fingerprint), seen.new)
-                found.tables.append(
-                    TableWork(flow, now, *counts, len(seen.refused), failed, file_status.behind(at, name))
-                )
+                failed = _left(file_status.failed(at, name, table.fingerprint, opened), seen.new)
+                behind = file_status.behind(at, name, opened)
+                found.tables.append(TableWork(flow, now, *counts, len(seen.refused), failed, behind))
             else:
                 found.tables.append(TableWork(flow, now))
     return found

@@ -17,6 +17,7 @@ from deltalake.exceptions import DeltaError
 
 from sluicegate.lake import layout, tables
 from sluicegate.lake import log as lake_log
+from sluicegate.lake.table import Tables
 
 SCHEMAS = pa.schema(
     [
@@ -29,9 +30,15 @@ SCHEMAS = pa.schema(
 _DDL = {"long": "BIGINT", "integer": "INT", "short": "SMALLINT", "byte": "TINYINT"}
 
 
-def keep(at: layout.Lake, name: str) -> None:
-    """Appends the versions of a bronze table whose columns are not those of the version before."""
-    table = tables.delta_table(at.table("bronze", name))
+def keep(at: layout.Lake, name: str, opened: Tables | None = None) -> None:
+    """Appends the versions of a bronze table whose columns are not those of the version before.
+
+    Args:
+        at: the lake.
+        name: the bronze table.
+        opened: the handles of the step that this is a part of.
+    """
+    table = (opened or Tables())[at.table("bronze", name)].delta
     if table is None:
         return
     last = next(iter(_recorded(at, name, table)[-1:]), None)

@@ -13,6 +13,7 @@ from deltalake import DeltaTable
 from sluicegate import _faults
 from sluicegate.errors import LandingMissing, NotADeltaTable, SchemaMismatch
 from sluicegate.flow import loop, model, source_changes
+from sluicegate.lake.table import Tables
 from sluicegate.monitor import plan, status
 from tests.conftest import Workspace
 
@@ -191,16 +192,21 @@ def test_a_commit_while_it_is_read(source: Source, monkeypatch: pytest.MonkeyPat
         looks: list[model.Progress] = []
 
         def progress(
-            way: model.Flow, told: Any = loop.progress, change: str = change, looks: list[model.Progress] = looks
+            way: model.Flow,
+            opened: Tables,
+            told: Any = loop.progress,
+            change: str = change,
+            looks: list[model.Progress] = looks,
         ) -> model.Progress:
-            looks.append(told(way))
-            if len(looks) == 2:  # the job looks if there is work, and the run for what it is to do
+            looks.append(told(way, opened))
+            if len(looks) == 1:  # the run has looked for what it is to do
                 source.sql(*change.split("; "))
             return looks[-1]
 
         with monkeypatch.context() as patch:
             patch.setattr(loop, "progress", progress)
             reports = [source.run()]
+        assert looks
         reports.append(source.run())
         assert source.same(), [report.why for report in reports]
     assert source.verified()

@@ -12,6 +12,7 @@ import pytest
 from sluicegate.errors import AccountingError
 from sluicegate.flow import delivery, loop, source_changes
 from sluicegate.flow.model import Flow, Progress
+from sluicegate.lake.table import Tables
 from tests.conftest import Workspace
 from tests.support.delivery_world import WORLDS, Streaming, World
 
@@ -79,8 +80,8 @@ def test_what_came_after_the_marks_were_read_is_the_next_runs(
     world.grow(1)
     looks: list[Progress] = []
 
-    def progress(way: Flow, told: Any = loop.progress) -> Progress:
-        looks.append(told(way))
+    def progress(way: Flow, opened: Tables, told: Any = loop.progress) -> Progress:
+        looks.append(told(way, opened))
         if len(looks) == 1:
             world.grow(1)
         return looks[-1]

@@ -307,10 +307,10 @@ def test_a_kill_before_the_outcome_is_on_record(
     workspace.land("things/a.json.gz", b"?", age=90)
     workspace.land("things/b.json", '{"id": 1}', age=80)
 
-    def copy(at: layout.Lake, name: str, done: Any = file_status.copy) -> file_status.Taken:
+    def copy(at: layout.Lake, name: str, opened: Any, done: Any = file_status.copy) -> file_status.Taken:
         if tables.delta_table(workspace.uri("things")) is not None:
             raise Killed
-        return done(at, name)  # type: ignore[no-any-return]
+        return done(at, name, opened)  # type: ignore[no-any-return]
 
     monkeypatch.setattr(file_status, "copy", copy)
     with pytest.raises(Killed):

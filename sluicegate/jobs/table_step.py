@@ -1,0 +1,207 @@
+"""The steps by which a job fills one table, with what differs by layer: a strategy for each kind of table."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from functools import partial
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from sluicegate.flow import loop
+from sluicegate.lake import layout
+from sluicegate.lake.table import Tables
+from sluicegate.landing import clean_source, discovery, file_status, intake
+from sluicegate.schema import history
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from sluicegate.definition import BronzeTable, Pipeline
+    from sluicegate.flow.batch import Batch
+    from sluicegate.flow.model import Flow
+    from sluicegate.flow.report import TableReport
+    from sluicegate.flow.selection import Choice
+
+
+@dataclass
+class TableStep:
+    """One table of a job. Its methods are called in the order in which they stand here.
+
+    Attributes:
+        name: the table.
+        flow: what fills it.
+        pipeline: the definition.
+        at: the lake.
+        finder: how to find files that have landed; None for the usual one.
+        opened: the handles that the whole step reads by, each opened once unless it says ``refresh``.
+        refreshes: whether a full refresh makes the table again from its source. One of files cannot, as files may be
+            gone: there they are entered once more instead.
+    """
+
+    name: str
+    flow: Flow
+    pipeline: Pipeline
+    at: layout.Lake
+    finder: discovery.FileFinder | None = None
+    opened: Tables = field(default_factory=Tables)
+    refreshes: ClassVar[bool] = True
+
+    def prepare(self) -> None:
+        """Does what has to be done before it is read how far the table has come."""
+
+    def fill(
+        self, session: SparkSession, facts: Mapping[str, Any], choice: Choice | None, *, full_refresh: bool
+    ) -> TableReport:
+        """Brings the table up to its source; only called if there is work.
+
+        Args:
+            session: a session of the table's own.
+            facts: who runs this, for every commit.
+            choice: records to be reprocessed in the same batch.
+            full_refresh: whether to make the table again whole, even if nothing calls for it.
+        """
+        return loop.run(session, self.flow, self.apply(), facts, choice, full_refresh=full_refresh, opened=self.opened)
+
+    def apply(self) -> Callable[[Batch], None]:
+        """What the layer does with one batch; imported when it is called, since an idle job needs no Spark."""
+        raise NotImplementedError
+
+    def complete(self, report: TableReport) -> None:
+        """Enters into the report what the step knows besides the batch."""
+
+    def remarks(self) -> list[str]:
+        """Does what comes after the report is made, and tells of it in lines for people."""
+        return []
+
+
+@dataclass
+class _Bronze(TableStep):
+    @property
+    def table(self) -> BronzeTable:
+        """Its definition."""
+        return self.pipeline.bronze[self.name]
+
+    def fill(
+        self, session: SparkSession, facts: Mapping[str, Any], choice: Choice | None, *, full_refresh: bool
+    ) -> TableReport:
+        """As in any layer, and then records the columns that the table has now."""
+        report = super().fill(session, facts, choice, full_refresh=full_refresh)
+        history.keep(self.at, self.name, self.opened)
+        return report
+
+
+@dataclass
+class BronzeOfFiles(_Bronze):
+    """A bronze table of landed files: they are entered into its ledger first, and their status is recorded last."""
+
+    refreshes: ClassVar[bool] = False
+    found: discovery.Discovery = field(init=False)
+    loaded: file_status.Taken | None = field(default=None, init=False)
+
+    def prepare(self) -> None:
+        """Records what a run did that was killed before it could, since discovery asks what failed; enters files."""
+        file_status.copy(self.at, self.name, self.opened)
+        self.found = intake.enter(self.name, self.table, self.at, self.finder, self.opened)
+
+    def fill(
+        self, session: SparkSession, facts: Mapping[str, Any], choice: Choice | None, *, full_refresh: bool
+    ) -> TableReport:
+        """As in bronze, and records the status of the files: also when a later ledger batch failed, of those before."""
+        try:
+            return super().fill(session, facts, choice, full_refresh=full_refresh)
+        finally:
+            self.loaded = file_status.copy(self.at, self.name, self.opened)
+
+    def apply(self) -> Callable[[Batch], None]:
+        """Reads the files of each new ledger batch into one commit."""
+        from sluicegate.bronze import layer
+
+        return partial(layer.apply, name=self.name, table=self.table, at=self.at)
+
+    def complete(self, report: TableReport) -> None:
+        """Counts rows by the status of the files, and what was passed over in landing."""
+        if self.loaded is not None and report.state == "written":
+            report.read = report.written = self.loaded.rows
+            report.corrupt, report.rescued, report.failed = (
+                self.loaded.corrupt, self.loaded.rescued, self.loaded.failed
+            )  # fmt: skip
+        report.changed_files, report.moved_files = self.found.changed.num_rows, self.found.moved.num_rows
+        report.refused = dict(self.found.refused)
+
+    def remarks(self) -> list[str]:
+        """Takes away files whose rows are committed, as ``cleanSource`` says."""
+        return clean_source.clean(self.name, self.table, self.at, opened=self.opened).remarks(self.name, self.table)
+
+
+@dataclass
+class BronzeOfDelta(_Bronze):
+    """A bronze table that follows a Delta table of other programs: no ledger, no files."""
+
+    def apply(self) -> Callable[[Batch], None]:
+        """Adds the rows that the source gained, or replaces all."""
+        from sluicegate.bronze import delta_source
+
+        return partial(delta_source.apply, name=self.name, table=self.table)
+
+
+@dataclass
+class Silver(TableStep):
+    """A silver table."""
+
+    def apply(self) -> Callable[[Batch], None]:
+        """Evaluates records, and writes each to the table, its quarantine or the set-aside."""
+        from sluicegate.silver import layer
+
+        return partial(layer.apply, name=self.name, table=self.pipeline.silver[self.name], at=self.at)
+
+
+@dataclass
+class Deidentified(TableStep):
+    """The de-identified copy of a silver table."""
+
+    def apply(self) -> Callable[[Batch], None]:
+        """Takes over what became of the silver table's rows."""
+        from sluicegate.silver import deidentified
+
+        source = self.pipeline.silver[self.pipeline.deidentified_tables[self.name]]
+        return partial(deidentified.apply, name=self.name, table=source, at=self.at)
+
+
+@dataclass
+class Gold(TableStep):
+    """A gold table that is refreshed by what has changed."""
+
+    def apply(self) -> Callable[[Batch], None]:
+        """Refreshes the table by its refresh strategy."""
+        from sluicegate.gold import layer
+
+        return partial(layer.apply, name=self.name, table=self.pipeline.gold[self.name], at=self.at)
+
+
+@dataclass
+class StreamingGold(TableStep):
+    """A gold table with a ``mode``: a streaming aggregation, whose loop is Spark's own."""
+
+    def fill(
+        self, session: SparkSession, facts: Mapping[str, Any], choice: Choice | None, *, full_refresh: bool
+    ) -> TableReport:
+        """Goes on with the stream's checkpoint, or begins it anew."""
+        from sluicegate.gold import streaming
+
+        table = self.pipeline.gold[self.name]
+        return streaming.run(session, self.flow, table, self.at, facts, full_refresh=full_refresh)
+
+
+def step_of(
+    layer: str, flow: Flow, pipeline: Pipeline, at: layout.Lake, finder: discovery.FileFinder | None = None
+) -> TableStep:
+    """The step of a table, by its layer and its kind."""
+    return _kind(layer, flow.table, pipeline)(flow.table, flow, pipeline, at, finder)
+
+
+def _kind(layer: str, name: str, pipeline: Pipeline) -> type[TableStep]:
+    if layer == "bronze":
+        return BronzeOfFiles if pipeline.bronze[name].of_files else BronzeOfDelta
+    if layer == "silver":
+        return Deidentified if name in pipeline.deidentified_tables else Silver
+    return StreamingGold if pipeline.gold[name].mode else Gold
