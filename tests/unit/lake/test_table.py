@@ -200,7 +200,7 @@ def test_an_idle_job_opens_no_table_more_often_than_it_has_reason(
     for of in layout.LAYERS:
         reasons.update(idle.lake.table(of, name) for name in idle.definition.names(of))
     for name, flow in flows.flows(idle.definition, idle.lake, layer).items():
-        reasons.update([flow.source, flow.target, *flow.inputs.values(), *.side_tables])
+        reasons.update([flow.source, flow.target, *flow.inputs.values(), *flow.side_tables])
         if layer == "bronze":
             reasons.update([idle.lake.outcome(name)])
     if layer == "gold":
