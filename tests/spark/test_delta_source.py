@@ -48,9 +48,8 @@ class Source:
         self.spark.sql(f"CREATE TABLE {self.name} USING delta {properties} AS {query}")
 
     def sql(self, *statements: str) -> None:
-        session = self.spark.newSession()  # Delta leaves settings in the session that renames a column
         for statement in statements:
-            session.sql(statement.replace("SOURCE", self.name))
+            self.spark.sql(statement.replace("SOURCE", self.name))
 
     def run(self) -> Any:
         return self.workspace.run(self.spark, "bronze")["things"]
