@@ -1,7 +1,7 @@
 """Draws docs/pictures/layers.svg and way-of-a-file.svg for docs/architecture.md: ``make docs``.
 
 The packages, their order and what each is for are read from the contract in pyproject.toml and from the docstrings of
-the packages, so the first picture cannot show a package that is not there. The second is the table ``WAY``. The same
+the packages, so the first picture cannot show a package that is not there. The second is the table ``STEPS``. The same
 source gives the same bytes; ``--check`` writes nothing and exits 1 if a file is not as it would be drawn.
 """
 
@@ -20,7 +20,7 @@ from xml.sax.saxutils import escape
 ROOT = Path(__file__).resolve().parent.parent
 PACKAGE = ROOT / "sluicegate"
 PICTURES = ROOT / "docs" / "pictures"
-LAYERS, WAY_OF_A_FILE = PICTURES / "layers.svg", PICTURES / "way-of-a-file.svg"
+LAYERS, STEPS_OF_A_FILE = PICTURES / "layers.svg", PICTURES / "way-of-a-file.svg"
 
 # Names by which notebooks import two things; they are no floor of the house.
 DOORS = frozenset({"session", "simulators"})
@@ -73,7 +73,7 @@ class Step:
     leaves: tuple[str, ...] = ()
 
 
-WAY = (
+STEPS = (
     Step("", "A file lands in the landing folder."),
     Step("monitor.plan.pending", "Sees what waits, by ledgers and offsets. Without work no JVM is started."),
     Step(
@@ -100,7 +100,7 @@ WAY = (
     ),
     Step(
         "silver.layer.apply",
-        "Evaluates each record (silver.evaluate.Judge), and accounts for all of them (silver.reconcile.Account).",
+        "Evaluates each record (silver.evaluate.RowEvaluator), and counts them (silver.reconcile.Reconciliation).",
         ("silver/{table}_quarantine", "_state/{table}_set_aside", "silver/{table}"),
     ),
     Step(
@@ -138,7 +138,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def outdated() -> dict[Path, str]:
     """The pictures that are not as the source gives them, each as it would be."""
-    drawn = {LAYERS: layers(), WAY_OF_A_FILE: way()}
+    drawn = {LAYERS: layers(), STEPS_OF_A_FILE: steps_picture()}
     return {file: text for file, text in drawn.items() if not file.is_file() or file.read_text() != text}
 
 
@@ -198,11 +198,11 @@ def _floor(parts: list[str], name: str, y: int) -> int:
 LEFT, RIGHT = 560, 280
 
 
-def way() -> str:
+def steps_picture() -> str:
     """The picture of a landed file's way to a gold row, and back to what a run prints."""
     parts: list[str] = []
     y = EDGE
-    for number, step in enumerate(WAY):
+    for number, step in enumerate(STEPS):
         said = textwrap.wrap(step.does, 78)
         height = max(LINE * (len(said) + bool(step.code)), 23 * len(step.leaves) - 6) + 16
         if number:

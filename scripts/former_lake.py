@@ -126,7 +126,7 @@ def lines(*records: Mapping[str, Any]) -> bytes:
 
 
 # A record of a file that is cut off in the middle of its gzip.
-CUT_OFF = gzip.compress(lines(*(reading(3, 1, n, 60.0 + n / 7) for n in range(40))), mtime=0)[:-30]
+TRUNCATED = gzip.compress(lines(*(reading(3, 1, n, 60.0 + n / 7) for n in range(40))), mtime=0)[:-30]
 
 # Of each run, what lands before it, in the order of modification times. A file that comes again is another one.
 STEPS: Sequence[Mapping[str, bytes]] = (
@@ -135,7 +135,7 @@ STEPS: Sequence[Mapping[str, bytes]] = (
         "alarms/before.csv": b"device_id,level\n1,3\n",
         "readings/a.json": lines(*(reading(1, 1, n, 60.5 + n) for n in range(6)), reading(2, 2, 0, 0.0)),
         "readings/b.json": lines(*(reading(2, 2, 30 * n, 71.1 + n / 10) for n in range(5)), reading(0, 1, 9, 50.0)),
-        "readings/broken.json.gz": CUT_OFF,
+        "readings/broken.json.gz": TRUNCATED,
     },
     {
         "readings/a.json": lines(*(reading(1, 1, n, 61.5 + n) for n in range(5))),

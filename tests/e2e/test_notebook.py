@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.conftest import ROOT
-from tests.notebooks import run_all
+from tests.support.notebooks import run_all
 
 pytestmark = pytest.mark.e2e
 

@@ -140,7 +140,7 @@ def test_a_lake_of_the_version_before_the_move_is_read_and_continued(
     first = sg.sql("SELECT count(*) AS n FROM former.readings VERSION AS OF 0", former.settings)
     assert first.to_pylist() == [{"n": 11}]
     assert findings(spark, former) == []
-    before, told = versions(former), event_log.newest(former.lake, None, 1000)
+    before, told = versions(former), event_log.newest_rows(former.lake, None, 1000).to_pylist()
 
     def refuse(*_: object, **__: object) -> None:
         raise AssertionError("a session was opened for nothing")
@@ -178,6 +178,6 @@ def test_a_lake_of_the_version_before_the_move_is_read_and_continued(
     assert {row[0] for row in former.rows("readings", "name", "mrn") if row[1] == 2} == {"Beau"}
     assert ways(former) == CHANGED
     assert_right(spark, former)
-    events = event_log.newest(former.lake, None, 1000)
+    events = event_log.newest_rows(former.lake, None, 1000).to_pylist()
     assert events[: len(told)] == told
     assert len({(event["table_id"], event["version"]) for event in events}) == len(events) > len(told)

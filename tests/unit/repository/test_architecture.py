@@ -29,8 +29,8 @@ def missing(page: str) -> Iterator[str]:
     """What a page names in backticks as a module, a test, or something in a module, and is not there."""
     for name in named(page):
         tier, _, file = name.partition("/")
-        if tier in TIERS and file.startswith("test_"):
-            if len([*(ROOT / "tests" / tier).rglob(file)]) != 1:
+        if tier in TIERS and Path(file).name.startswith("test_"):
+            if not (ROOT / "tests" / tier / file).is_file():
                 yield name
         elif PATH.fullmatch(name):
             if not any((folder / name).exists() for folder in (ROOT, ROOT / "sluicegate")):
@@ -42,15 +42,17 @@ def missing(page: str) -> Iterator[str]:
 def is_defined(parts: list[str]) -> bool:
     """Whether ``package.module.name``, or ``package.module.Class.name``, is defined in that module."""
     for cut in range(len(parts) - 1, 0, -1):
-        file = ROOT.joinpath("sluicegate", *parts[:cut]).with_suffix(".py")
-        if file.is_file():
+        folder = ROOT.joinpath("sluicegate", *parts[:cut])
+        file = next((one for one in (folder.with_suffix(".py"), folder / "__init__.py") if one.is_file()), None)
+        if file is not None:
             body: list[ast.stmt] = ast.parse(file.read_text()).body
             for name in parts[cut:]:
                 found = [node for node in body if getattr(node, "name", "") == name]
                 if not found:
-                    return False
+                    break
                 body = getattr(found[0], "body", [])
-            return True
+            else:
+                return True
     return False
 
 
@@ -62,9 +64,9 @@ def test_a_picture_that_is_out_of_date_is_told_and_drawn_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (tmp_path / "layers.svg").write_text(diagrams.layers())
-    (tmp_path / "way.svg").write_text(diagrams.way().replace("lands", "falls"))
+    (tmp_path / "way.svg").write_text(diagrams.steps_picture().replace("lands", "falls"))
     monkeypatch.setattr(diagrams, "LAYERS", tmp_path / "layers.svg")
-    monkeypatch.setattr(diagrams, "WAY_OF_A_FILE", tmp_path / "way.svg")
+    monkeypatch.setattr(diagrams, "STEPS_OF_A_FILE", tmp_path / "way.svg")
     assert diagrams.main(["--check"]) == 1
     told = capsys.readouterr().err
     assert "way.svg" in told
@@ -82,8 +84,8 @@ def test_the_first_picture_has_the_packages_that_there_are() -> None:
 
 
 def test_the_second_picture_goes_by_functions_that_there_are() -> None:
-    steps = [step.code for step in diagrams.WAY if step.code]
-    besides = [name for step in diagrams.WAY for name in re.findall(r"[a-z_]+\.[a-z_]+\.[A-Za-z_]+", step.does)]
+    steps = [step.code for step in diagrams.STEPS if step.code]
+    besides = [name for step in diagrams.STEPS for name in re.findall(r"[a-z_]+\.[a-z_]+\.[A-Za-z_]+", step.does)]
     assert len(steps) > 10
     assert [name for name in steps + besides if not is_defined(name.split("."))] == []
     assert [name for name in steps if f"`{name}`" not in PAGE] == []
