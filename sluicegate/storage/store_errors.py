@@ -1,6 +1,6 @@
-"""Errors of an object store as sentences, whoever met them: Arrow, delta-rs, or Spark's S3A.
+"""Translation of object-store errors of Arrow, delta-rs and Spark's S3A into our own.
 
-Each says it in words of its own, and there are no types to go by. No value of a row is among them.
+They have no common types, so their texts are matched. No value of a row is passed on.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ import re
 
 from sluicegate.errors import SluicegateError, StoreRefused, StoreUnreachable, Where
 
-# The words of Arrow, delta-rs, Hadoop and Amazon's SDK, in this order of meaning.
+# Signs in the texts of Arrow, delta-rs, Hadoop and Amazon's SDK, matched in this order.
 GONE = ("NO_SUCH_BUCKET", "NoSuchBucket", "UnknownStoreException")
 DENIED = ("ACCESS_DENIED", "AccessDenied", "InvalidAccessKeyId", "SignatureDoesNotMatch", "ExpiredToken",
           "NoAuthWithAWSException", "lacked the necessary privileges", "INVALID_ACCESS_KEY_ID",
@@ -25,11 +25,11 @@ ADDRESS = re.compile(r"s3a?://[^\s'\"`:;,]+")
 
 
 def readable(error: BaseException, *, private: bool = False) -> SluicegateError | None:
-    """What an error of a store is for people; None if it is none.
+    """Translate a store's error; None if it is not one.
 
     Args:
-        error: what was raised.
-        private: whether nothing may be passed on that can be a value of a row.
+        error: the error.
+        private: whether to pass on no text that may hold a value of a row.
     """
     if isinstance(error, SluicegateError):
         return None
@@ -67,7 +67,7 @@ def readable(error: BaseException, *, private: bool = False) -> SluicegateError 
 
 
 def _cause(text: str) -> str:
-    """The line that says it, without Java's stack."""
+    """First line of the text with one of the signs, without Java's stack trace, at most 300 characters."""
     signs = GONE + DENIED + OVERTAKEN + FAILING
     lines = [line.strip(" ↳\t") for line in text.splitlines() if not line.startswith("\tat ")]
     return next((line for line in lines if any(sign in line for sign in signs)), lines[0])[:300]
