@@ -155,9 +155,7 @@ def _known_at(
     read = pc.is_in(paths, value_set=statuses["path"].combine_chunks())
     read = pc.or_(read, pc.is_in(was["action"], value_set=pa.array(["skip", MOVED])))
     waits = pc.and_(alike, pc.invert(read))
-    if pc.any(
-        waits
-    ).as_py():  # a waiting file is read from the former folder if it is still there, else from here
+    if pc.any(waits).as_py():  # a waiting file is read from the former folder if it is still there, else from here
         read = pc.or_(read, pc.is_in(paths, value_set=_at(former)))
     selected = pc.and_(pc.and_(alike, read), pc.invert(pc.is_in(paths, value_set=empty)))
     entered = pa.table({"path": files["path"], "size": was["size"], "modification_time": was["modification_time"]})
