@@ -175,8 +175,8 @@ def _rule_names(path: Path, table: SilverTable) -> Iterator[Finding]:
     first: dict[str, str] = {}
     for place, rule, expectation in table.rules:
         if expectation.unique and table.changes is not None:
-            message = "unique does not go with apply_changes, whose rules judge records before they become rows"
-            yield Finding("unique", (*path, place, rule), message, "judge a silver table that reads this one")
+            message = "unique does not go with apply_changes, whose rules are about records before they become rows"
+            yield Finding("unique", (*path, place, rule), message, "put it on a silver table that reads this one")
         if rule in first:
             yield Finding("duplicate-name", (*path, place, rule), f"there is a rule {rule} in {first[rule]} already")
         first.setdefault(rule, place)

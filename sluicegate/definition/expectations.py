@@ -49,10 +49,10 @@ class Expectation(Part):
             kinds = "expect, expect_or_drop, expect_or_quarantine or expect_or_fail"
             raise wrong("one-of", f"an expectation has exactly one of {kinds}, and this {found}")
         if self.retry and self.expect_or_quarantine is None:
-            raise wrong("retry", "only quarantined rows can be judged again: retry goes with expect_or_quarantine")
+            raise wrong("retry", "only quarantined rows can be reprocessed: retry goes with expect_or_quarantine")
         if self.unique and self.action == "drop":
             # It must be restored when the row that it duplicates goes.
-            raise wrong("unique", "a row that is not unique cannot be dropped", "expect_or_quarantine keeps it beside")
+            raise wrong("unique", "a row that is not unique cannot be dropped", "write expect_or_quarantine instead")
         return self
 
     def _conditions(self) -> list[tuple[str, str | None]]:

@@ -94,5 +94,5 @@ def _key(tree: exp.Select, expression: exp.Expr, columns: set[str]) -> str:
         if bare and name.lower() == bare and bare not in columns:
             return name
     text = expression.sql("spark")
-    raise Unkeyed(f"mode update finds a group's row by what it groups by, and {text} is not in its SELECT list",
+    raise Unkeyed(f"mode update needs each GROUP BY expression as an output, and {text} is not in its SELECT list",
                   "put it there")  # fmt: skip

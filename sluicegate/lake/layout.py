@@ -29,7 +29,7 @@ class Lake:
             LakeUnsupported: the path has one of the characters ``#?%[]^|\\`` in it.
         """
         if is_local(self.root) and (odd := set(self.root) & set("#?%[]^|\\")):
-            cause = f"delta-rs, which reads and writes tables beside Spark, cannot work below {' '.join(sorted(odd))}"
+            cause = f"delta-rs, which opens tables beside Spark, cannot open a path with {' '.join(sorted(odd))}"
             raise LakeUnsupported(f"no lake can be at {self.root}", cause=cause, hint="choose another with --lake")
 
     def _at(self, *parts: str) -> str:

@@ -104,7 +104,7 @@ def _unsafe(place: str, cause: str) -> LakeUnsupported:
     return LakeUnsupported(
         f"a file lock at {place} may not keep out writers on other machines",
         where=Where(file=place),
-        cause=f"{cause}; without a lock, of two commits at once one is lost",
+        cause=f"{cause}; without a lock one of two concurrent commits is lost",
         hint="put the lake on a local disk, on a mount with locks or on S3; or set "
         f"{mounts.VOUCHED}=1 if no other machine, and no host of this one, ever writes to it",
     )
@@ -120,7 +120,7 @@ def _leased(address: str, lake: Lake, owner: str, wait: float) -> lease.Claim:
         claims.append(claim)
         return None
 
-    _waited(tried, address, lake, wait, f"it is freed {lease.LASTS:g} s after that run died, if it did")
+    _waited(tried, address, lake, wait, f"if that run has died, its lock expires within {lease.LASTS:g} s")
     return claims[0]
 
 

@@ -176,7 +176,7 @@ def options(texts: Sequence[str]) -> dict[str, str]:
         if not (name and equals):
             raise UserError(f"{text} is not an option", hint="write it as name=value, header=true for instance")
         if name.lower() in {known.lower() for known in found}:
-            raise UserError(f"the option {name} stands twice")
+            raise UserError(f"the option {name} is given twice")
         found[name] = value
     return found
 

@@ -189,7 +189,7 @@ def _fields(node: exp.Expr, alias: str) -> tuple[str, ...]:
             parts = parts[1:]
         if parts[0] == "_metadata":
             if len(parts) != 2 or parts[1] not in ABOUT:
-                raise QuerySyntax(f"of a file, _metadata has {', '.join(sorted(ABOUT))}", 1)
+                raise QuerySyntax(f"_metadata has only {', '.join(sorted(ABOUT))}", 1)
         elif not column.is_star:
             found[parts[0]] = None
     return tuple(found)

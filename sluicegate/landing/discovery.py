@@ -108,7 +108,7 @@ def below(
             f"the landing folder {folder} cannot be listed",
             where=Where(table=name, file=getattr(error, "filename", None) or folder),
             cause=str(error),
-            hint="the cause says what stands in the way: rights, credentials, an address or the network",
+            hint="check the folder's permissions, the credentials, the address and the network",
         ) from error
 
 

@@ -212,5 +212,5 @@ class Schema:
                     f"{self.table}.{column} is {self.known[column].simpleString()}, "
                     f"and the definition says {wanted.simpleString()}",
                     where=Where(table=self.table),
-                    hint="write the type that it has and CAST it in silver, or make the table anew: `sluicegate reset`",
+                    hint="declare the type that it has and CAST it in silver, or reload all files: `sluicegate reset`",
                 )

@@ -157,7 +157,7 @@ def _by_ivy(jars: Sequence[Jar], java: str, spark: Path | None, target: Path) ->
     done = subprocess.run(command, cwd=target, capture_output=True, text=True, check=False)
     if lacking := [jar.file for jar in jars if not (target / jar.file).is_file()]:
         raise JavaMissing(
-            f"{' and '.join(lacking[:3])} could not be had from Maven Central",
+            f"{' and '.join(lacking[:3])} could not be downloaded from Maven Central",
             cause="Ivy's last words:\n" + "\n".join((done.stdout + done.stderr).strip().splitlines()[-15:]),
             hint="check the network, or set SLUICEGATE_MAVEN to a Maven repository that can be reached from here"
             f" (https_proxy and SSL_CERT_FILE are honoured for it), and run `{SET_UP}` again",
@@ -172,7 +172,7 @@ def _from_mirror(jar: Jar, mirror: str, target: Path) -> None:
             shutil.copyfileobj(source, copy)
     except (OSError, urllib.error.URLError) as error:
         raise JavaMissing(
-            f"{jar.file} could not be had from {mirror}/{jar.path} ({error})",
+            f"{jar.file} could not be downloaded from {mirror}/{jar.path} ({error})",
             hint=f"check the network and SLUICEGATE_MAVEN, and run `{SET_UP}` again",
         ) from None
 

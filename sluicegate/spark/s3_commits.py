@@ -83,7 +83,7 @@ def demand_atomic(session: SparkSession, folder: str) -> None:
     if _created(fs, probe) and _created(fs, probe):
         fs.delete(probe, False)
         raise LakeUnsupported(
-            f"the store of {folder} overwrites objects that it is asked to create only where there are none",
+            f"the store of {folder} has no conditional writes: it overwrites objects that exist",
             where=Where(file=folder),
             cause="it ignores If-None-Match, so two writers could each believe that a commit is theirs",
             hint="keep the lake on a store that honours conditional writes (Amazon S3 does), or on a local disk",

@@ -111,7 +111,7 @@ def untold(tokens: Tokens, casts: Sequence[Cast], first: int, end: int) -> list[
         if kind in ("ARRAY", "MAP", "STRUCT"):
             what = f"a CAST to {kind} hides which of its values did not cast: cast its values one by one"
         elif any((at := _arrow(group, cast)) and not _is_followed(group, cast, at) for group in _around(groups, cast)):
-            what = "what does not cast in this lambda cannot be seen"
+            what = "a CAST that fails in this lambda cannot be detected: CAST in transform(…)"
         if what:
             message = f"{what}, or write TRY_CAST if NULL is right for it"
             found.append(QuerySyntax(message, tokens.line(cast.index)))

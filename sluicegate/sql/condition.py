@@ -95,7 +95,7 @@ _BOOLEAN = (exp.Predicate, exp.Connector, exp.Dot)
 
 def _fault(node: exp.Expr) -> str:
     if isinstance(node, exp.Query):
-        return "a condition looks at one row and has no subquery: join in the query, and judge the joined column"
+        return "a condition looks at one row and has no subquery: join in the query, and test the joined column"
     if isinstance(node, exp.Window) or query_shape.aggregate(node):
         return "a condition looks at one row: it has no aggregate and no window function"
     if isinstance(node, (exp.UDTF, exp.Explode)):
