@@ -1,8 +1,8 @@
 """Committed offsets of flows, and the RESTORE history of a table, from its log.
 
 RESTORE brings back a table's rows, but not its transaction ids: from then on its offsets are ahead of its rows. So the
-app id of a flow whose target is not fully refreshed then has the *restore epoch*, the version of the last RESTORE in
-the target's log; in a new epoch the flow resumes from the offset as of the restored version. Our commits carry the
+app id of a flow that cannot fully refresh its target has the *restore epoch*, the version of the last RESTORE in the
+target's log; in a new epoch the flow resumes from the offset as of the restored version. Our commits record the
 restores that they know of, since Delta's history is cleaned after 30 days.
 https://docs.delta.io/latest/delta-utility.html#restore-a-delta-table-to-an-earlier-state
 """

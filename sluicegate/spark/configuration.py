@@ -36,7 +36,7 @@ def spark_conf(settings: Settings, *, archive: bool = True, long_lived: bool = F
         "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
         "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
         "spark.sql.session.timeZone": "UTC",
-        # Spark's default, INT96, is deprecated, has no statistics, and not every reader gets early dates right.
+        # Spark's old default, INT96, is deprecated, has no statistics, and not every reader gets early dates right.
         "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
         # Delta rebuilds a table's state with this many tasks; the default, 50, costs seconds on small tables.
         "spark.databricks.delta.snapshotPartitions": "1",

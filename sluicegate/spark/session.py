@@ -67,7 +67,7 @@ def open_session(name: str, at: Lake | None = None, *, private: bool = False) ->
 
 
 def session_inside(name: str) -> SparkSession:
-    """Open a session in this process with the settings of a long-lived job, for tests, benches and notebooks.
+    """Open a session in this process with the settings of a long-lived job, for tests and benches.
 
     Args:
         name: Spark's application name.

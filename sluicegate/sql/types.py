@@ -188,7 +188,7 @@ def hinted(kind: DataType | None, path: tuple[str, ...], hint: DataType) -> Data
 
 
 def wider(known: DataType, found: DataType) -> DataType:
-    """The wider of two types if Delta can widen a column to it, else ``known``.
+    """The wider of two types if Delta widens a column to it by schema evolution, else ``known``.
 
     https://docs.delta.io/latest/delta-type-widening.html
     """

@@ -205,7 +205,7 @@ class Expressions:
         return self._parsed[text]
 
     def names(self, start: int, end: int) -> list[str]:
-        """Normalise tokens for comparison: without case, quotes of names and table qualifiers."""
+        """Normalise tokens for comparison: columns as resolved, other words in lower case."""
         found: list[str] = []
         index = start
         while index < end:
