@@ -1,8 +1,7 @@
-"""Named points at which a test can stop a run as hard as a machine can: SIGKILL to the whole job, nothing cleaned up.
+"""Fault-injection points for recovery tests: SIGKILL to the whole job, nothing cleaned up.
 
-A point costs a dictionary look-up when no fault is asked for. ``SLUICEGATE_FAULT=silver.before_commit`` kills the
-job there. SQLite's and FoundationDB's test suites place such points in the shipped code for the same reason: what is
-tested is then what runs.
+``SLUICEGATE_FAULT=silver.before_commit`` kills the job there; otherwise a point costs a dictionary look-up. SQLite and
+FoundationDB have such points in the shipped code for the same reason: what is tested is then what runs.
 """
 
 from __future__ import annotations
@@ -30,10 +29,10 @@ POINTS = (
 
 
 def point(name: str) -> None:
-    """Kills the process group of this job (the JVM too) if ``SLUICEGATE_FAULT`` names this point.
+    """Kill the process group of this job (the JVM too) if ``SLUICEGATE_FAULT`` names this point.
 
     Raises:
-        ValueError: ``name`` is not among ``POINTS``; tests go through that list to reach every point.
+        ValueError: ``name`` is not among ``POINTS``, the list that tests use to reach every point.
     """
     if name not in POINTS:
         raise ValueError(f"{name} is not a fault point")

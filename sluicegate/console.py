@@ -1,4 +1,4 @@
-"""Lines for people."""
+"""Console output: lines for people, counts of files and sizes in words."""
 
 from __future__ import annotations
 
@@ -9,19 +9,19 @@ if TYPE_CHECKING:
     from pyspark import SparkContext
 
 
-# Where Spark shows the job, as far as it does: by these lines a task in Airflow links there.
+# Beginnings of the lines from which a task in Airflow links to Spark's UI and event log.
 PAGE = "Spark's page:"
 LOGGED = "in Spark's event log:"
 
 
 def say(line: str) -> None:
-    """Prints one line for people, at once (job output is followed live)."""
-    sys.stdout.write(f"{line}\n")  # in one piece: tables are filled side by side
+    """Print one line and flush it: job output is followed live."""
+    sys.stdout.write(f"{line}\n")  # one write: tables run concurrently
     sys.stdout.flush()
 
 
 def say_where(context: SparkContext) -> None:
-    """Says where Spark shows this job: its page and its event log, whichever is on. By default neither is."""
+    """Print the address of Spark's UI and the id in its event log, whichever is on; by default both are off."""
     if context.uiWebUrl:
         say(f"{PAGE} {context.uiWebUrl}")
     if context.getConf().get("spark.eventLog.enabled") == "true":
@@ -29,12 +29,12 @@ def say_where(context: SparkContext) -> None:
 
 
 def files(count: int) -> str:
-    """A number of files in words."""
+    """Format a number of files."""
     return "1 file" if count == 1 else f"{count:,} files"
 
 
 def human_bytes(size: float) -> str:
-    """A size in bytes with the unit that leaves one to three digits before the point."""
+    """Format a size in bytes with a decimal unit, up to TB."""
     for unit in ("B", "kB", "MB", "GB"):
         if size < 1000:
             return f"{size:.0f} {unit}" if unit == "B" else f"{size:.1f} {unit}"

@@ -1,4 +1,4 @@
-"""Every error that Sluicegate raises on purpose, with its exit code.
+"""Error hierarchy, with codes and exit codes.
 
 ::
 
@@ -37,7 +37,7 @@ from typing import Any
 
 @dataclass(frozen=True)
 class Where:
-    """The place an error points at; every field may be unknown.
+    """Place of an error; every field may be unknown.
 
     Attributes:
         table: name of the table, as in the definition.
@@ -57,12 +57,12 @@ class Where:
 
 
 class SluicegateError(Exception):
-    """What happened, where, why, and what to do.
+    """Base of all our errors: what happened, where, why, and what to do.
 
     Args:
         message: one sentence that says what happened.
         where: the place it happened at.
-        cause: why, in the words of whatever refused (may be empty).
+        cause: why, in the words of the system that failed (may be empty).
         hint: what the reader can do about it (may be empty).
     """
 
@@ -77,7 +77,7 @@ class SluicegateError(Exception):
         self.hint = hint
 
     def as_dict(self) -> dict[str, Any]:
-        """The error as it stands in a job's last line and in ``--json`` output."""
+        """The error as in a job's last line and in ``--json`` output."""
         return {
             "code": self.code,
             "exit_code": self.exit_code,
@@ -88,7 +88,7 @@ class SluicegateError(Exception):
         }
 
     def for_people(self) -> str:
-        """The error as a person reads it on a terminal: a sentence, the place, the cause, the way out."""
+        """Text for a terminal: message, place, cause and help."""
         lines = [f"error[{self.code}]: {self.message}"]
         if place := str(self.where):
             lines.append(f"  --> {place}")
@@ -157,20 +157,20 @@ class DefinitionError(UserError):
 
 
 class CaseError(DefinitionError):
-    """Raised with the mistakes in the cases that test a pipeline: in their files, or a column that no table has."""
+    """Raised with all mistakes in a pipeline's test cases: in their files, or a column that no table has."""
 
     code = "SG216"
     subject = "the cases of {} have"
 
 
 class PipelineMissing(UserError):
-    """Raised when a pipeline, layer or table is named that the definitions do not have."""
+    """Raised when a named pipeline, layer or table is not in the definitions."""
 
     code = "SG202"
 
 
 class LandingMissing(UserError):
-    """Raised when the folder that a bronze table reads does not exist."""
+    """Raised when a landing folder, or a named file in it, does not exist or cannot be listed."""
 
     code = "SG203"
 
@@ -194,58 +194,58 @@ class QueryError(UserError):
 
 
 class SourceError(UserError):
-    """Raised when landed files cannot be read in the way that the definition says."""
+    """Raised when landed files cannot be read as the definition says."""
 
     code = "SG207"
 
 
 class SchemaMismatch(UserError):
-    """Raised when files or a transform have columns, or the definition gives types, that a table may not take."""
+    """Raised when columns of files or of a transform, or types of the definition, do not fit a table."""
 
     code = "SG210"
 
 
 class TransformError(UserError):
-    """Raised when a Python transform cannot be loaded, raises, or returns no DataFrame that keeps the identities."""
+    """Raised when a Python transform cannot be loaded, raises, or returns no DataFrame with the record ids."""
 
     code = "SG211"
 
 
 class ChangesError(UserError):
-    """Raised when ``apply_changes`` names columns that the records do not have, or they have columns that it makes."""
+    """Raised when ``apply_changes`` names columns that records lack, or records have columns that it adds."""
 
     code = "SG212"
 
 
 class PiiKeyMissing(UserError):
-    """Raised when personal data is to have pseudonyms, and there is no key for them or one too short to be safe."""
+    """Raised when personal data needs pseudonyms, and the key is missing or too short to be safe."""
 
     code = "SG213"
 
 
 class StoreRefused(UserError):
-    """Raised when an object store refuses what it is asked for: keys that are missing or wrong, or no such bucket."""
+    """Raised when an object store refuses a request: missing or wrong credentials, or no such bucket."""
 
     code = "SG214"
 
 
 class FanOut(UserError):
-    """Raised when a silver transform makes several rows of one record, most often by a lookup with doubled keys."""
+    """Raised when a silver transform gives several rows for one record, mostly by a lookup with duplicate keys."""
 
     code = "SG208"
 
 
 class LakeUnsupported(UserError):
-    """Raised when the lake lies where this version cannot keep two writers apart, or below a name it cannot work in.
+    """Raised when writers cannot be kept apart on the lake's store, or its path has characters we cannot handle.
 
-    Also where this user may not take its lock.
+    Also when this user may not take its lock.
     """
 
     code = "SG209"
 
 
 class CatalogConflict(UserError):
-    """Raised when a name in the catalog stands for another table than the pipeline's."""
+    """Raised when a name in the catalog belongs to a table that is not the pipeline's."""
 
     code = "SG215"
 
@@ -258,46 +258,46 @@ class ExpectationFailed(SluicegateError):
 
 
 class CasesFailed(SluicegateError):
-    """Raised when tables are not what the cases that test a pipeline expect."""
+    """Raised when tables differ from what a pipeline's test cases expect."""
 
     code = "SG301"
     exit_code = 3
 
 
 class NotVerified(SluicegateError):
-    """Raised when a verification finds tables that are not what they should be."""
+    """Raised when a verification finds rows that are lost, doubled or other."""
 
     code = "SG302"
     exit_code = 3
 
 
 class AccountingError(SluicegateError):
-    """Raised when the records read are not the records written, quarantined, dropped and set aside."""
+    """Raised when reconciliation fails: read != written + quarantined + dropped + duplicates."""
 
     code = "SG400"
 
 
 class LakeLocked(SluicegateError):
-    """Raised when another run holds the lock of the pipeline for longer than we wait."""
+    """Raised when another run holds the pipeline's lock for longer than we wait, or took over our lease."""
 
     code = "SG401"
 
 
 class JobFailed(SluicegateError):
-    """Raised when a spark-submit job ended without saying why."""
+    """Raised when a spark-submit job ended without a report."""
 
     code = "SG402"
 
 
 class StoreUnreachable(SluicegateError):
-    """Raised when an object store does not answer, or goes on failing, for longer than it is asked again."""
+    """Raised when an object store does not answer, or fails, until retries are exhausted."""
 
     code = "SG403"
 
 
 def of_code(code: str) -> type[SluicegateError]:
-    """The type of error that has a code; ``SluicegateError`` itself if none has, as with that of a later version."""
+    """Error type of a code; ``SluicegateError`` for an unknown code, such as a later release's."""
     kinds = [SluicegateError]
-    for kind in kinds:  # which grows
+    for kind in kinds:  # grows while it is iterated
         kinds += kind.__subclasses__()
     return next((kind for kind in kinds if kind.code == code), SluicegateError)

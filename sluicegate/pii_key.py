@@ -1,4 +1,4 @@
-"""The key of pseudonyms, read from the environment and written nowhere, and its fingerprint."""
+"""Pseudonymisation key, read from the environment and written nowhere, and its fingerprint."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ from sluicegate.errors import PiiKeyMissing
 
 VARIABLE = "SLUICEGATE_PII_KEY"
 
-# In bytes. NIST SP 800-107 (5.3.4) asks for as much entropy as the strength wanted: 128 bits here.
+# In bytes. NIST SP 800-107 (5.3.4) asks for as much entropy as the desired strength: 128 bits here.
 SHORTEST = 16
 
-# What is hashed to tell one key from another.
+# Message whose HMAC tells one key from another.
 _FINGERPRINTED = b"sluicegate key fingerprint"
 
 
 def key() -> bytes:
-    """The secret of all pseudonyms, as the bytes of ``SLUICEGATE_PII_KEY``.
+    """Secret key of all pseudonyms: the bytes of ``SLUICEGATE_PII_KEY``.
 
     Raises:
         PiiKeyMissing: it is not set, or has fewer than 16 bytes.
@@ -41,6 +41,6 @@ def _key() -> bytes:
 
 
 def fingerprint() -> str:
-    """Eight hex digits that tell one key from another; empty where there is no usable key, which is no error here."""
+    """Eight hex digits that identify the key; empty, and no error, if there is no usable key."""
     found = _key()
     return hmac.digest(found, _FINGERPRINTED, "sha256").hex()[:8] if len(found) >= SHORTEST else ""

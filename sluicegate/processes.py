@@ -1,4 +1,4 @@
-"""Processes: which one this is, which are gone for certain, and how a job and the command that runs it end together."""
+"""Processes: identity and liveness, and termination of a job together with the command that runs it."""
 
 from __future__ import annotations
 
@@ -13,20 +13,20 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import FrameType
 
-# Seconds in which a job may end by itself once it was told to, before it is killed.
+# Seconds between the signal to a job and SIGKILL.
 GRACE = 20.0
 
-# What ends a command where nothing says otherwise. SIGINT is KeyboardInterrupt already.
+# Signals that end a command by default. SIGINT is KeyboardInterrupt already.
 ENDS = (signal.SIGTERM, signal.SIGHUP)
 
 PARENT = "SLUICEGATE_PARENT"
-"""The variable in which a job is told of the process that runs it."""
+"""Variable that passes the parent process to a job."""
 
 
 def world() -> str:
-    """The machine since its start and the process numbers that are seen here; empty where that cannot be told.
+    """Boot id and PID namespace, within which a pid is unique; empty if they cannot be read.
 
-    Containers may have a host's name, and the numbers of its processes, without being it.
+    Host name and pid are not enough: containers may share a host's name and have the same pids.
     """
     try:
         boot = Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
@@ -36,12 +36,12 @@ def world() -> str:
 
 
 def is_gone(where: str, pid: int) -> bool:
-    """Whether a process is gone for certain: one of another world, or of an unknown one, cannot be seen from here."""
+    """Whether a process is known to be gone: one of another or an unknown namespace cannot be seen from here."""
     return bool(where) and where == world() and not is_there(pid)
 
 
 def is_there(pid: int) -> bool:
-    """Whether there is a process of this number here."""
+    """Whether a process with this pid exists in our namespace."""
     try:
         os.kill(pid, 0)
     except ProcessLookupError:
@@ -52,10 +52,10 @@ def is_there(pid: int) -> bool:
 
 
 class Stopped(SystemExit):
-    """Raised in the main thread when this process is told to end.
+    """Raised in the main thread by SIGTERM or SIGHUP.
 
     Args:
-        number: of the signal.
+        number: number of the signal.
     """
 
     def __init__(self, number: int) -> None:
@@ -65,10 +65,10 @@ class Stopped(SystemExit):
 
 @contextmanager
 def ended_with_us(job: subprocess.Popen[str]) -> Iterator[None]:
-    """Within it, what ends this process ends a job first: its whole process group, which is waited for.
+    """End a job's process group, and wait for it, if an error or a signal ends the block.
 
-    A job that its parent leaves behind would go on, and hold the lock. Where somebody else looks after a signal, or it
-    is ignored (``nohup``), it is left alone.
+    An orphaned job would go on and hold the lock. Signals that have another handler or are ignored (``nohup``) are
+    left alone.
     """
     former = {}
     if threading.current_thread() is threading.main_thread():
@@ -95,12 +95,12 @@ def _stop(number: int, _frame: FrameType | None) -> None:
 
 
 def _end(job: subprocess.Popen[str], number: int) -> None:
-    """Sends a signal to a job's group, waits for its end, and kills what is left; at once if told twice."""
+    """Signal a job's process group, wait for it, and kill what is left; at once if interrupted while waiting."""
     try:
         with suppress(ProcessLookupError):
             os.killpg(job.pid, number)
         with suppress(subprocess.TimeoutExpired, ValueError):
-            job.communicate(timeout=GRACE)  # until all that write to its output are gone, Python and JVM
+            job.communicate(timeout=GRACE)  # until all writers of its output are gone, Python and JVM
     finally:
         with suppress(ProcessLookupError):
             os.killpg(job.pid, signal.SIGKILL)
@@ -108,9 +108,9 @@ def _end(job: subprocess.Popen[str], number: int) -> None:
 
 
 def end_with_parent() -> None:
-    """Ends this job's process group once the process that runs it is gone, however it went (SIGKILL too).
+    """End this job's process group once its parent process is gone, also by SIGKILL.
 
-    Nothing is looked for where no parent was named: Airflow and people start jobs by spark-submit itself.
+    Without ``SLUICEGATE_PARENT`` nothing is watched: Airflow and people run spark-submit directly.
     """
     named = os.environ.pop(PARENT, "")
     where, _, number = named.rpartition(" ")
@@ -136,5 +136,5 @@ def _end_group() -> None:
 
 
 def named_parent() -> dict[str, str]:
-    """What tells a job of this process, by its environment."""
+    """Environment that passes this process to a job as its parent."""
     return {PARENT: f"{world()} {os.getpid()}"} if world() else {}

@@ -1,4 +1,4 @@
-"""Where a run finds its things: the lake, the landing, the definitions, the Spark master."""
+"""Settings of a run: lake, landing, definitions and Spark master."""
 
 from __future__ import annotations
 
@@ -8,8 +8,7 @@ from pathlib import Path
 
 PACKAGE = Path(__file__).resolve().parent
 
-# What a job needs besides the package (spark_jobs/, the samples of the warm-up) lies beside it in a checkout; a wheel
-# carries it inside.
+# Parent of spark_jobs/ and the warm-up's samples: beside the package in a checkout, inside it in a wheel.
 HOME = PACKAGE if (PACKAGE / "spark_jobs").is_dir() else PACKAGE.parent
 
 
@@ -37,7 +36,7 @@ class Settings:
         pipelines: str | Path | None = None,
         master: str | None = None,
     ) -> Settings:
-        """What was given, else ``SLUICEGATE_*`` of the environment, else a folder below the current one."""
+        """Settings from the arguments, else from ``SLUICEGATE_*`` variables, else from defaults (``lake`` …)."""
         return cls(
             lake=_place(lake or os.environ.get("SLUICEGATE_LAKE") or "lake"),
             landing=_place(landing or os.environ.get("SLUICEGATE_LANDING") or "landing"),
@@ -47,12 +46,12 @@ class Settings:
 
     @property
     def arguments(self) -> dict[str, str]:
-        """The arguments of ``of`` that give the same: for another process, as texts."""
+        """Arguments of ``of`` that give the same settings, as texts, for another process."""
         return {name: str(value) for name, value in vars(self).items()}
 
 
 def _place(place: str) -> str:
-    """A URI as Spark has it, a path made absolute: spark-submit and Airflow run in other folders than the person."""
+    """Normalise a URI (``s3a://``), make a path absolute: spark-submit and Airflow run in other folders."""
     if place.startswith("s3://"):
         place = place.replace("s3://", "s3a://", 1)
     return place.rstrip("/") if "://" in place else os.path.abspath(Path(place).expanduser())

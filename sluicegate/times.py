@@ -1,11 +1,11 @@
-"""Times as texts: spans as Spark writes intervals (``10 minutes``, ``1 hour 30 minutes``, short ``4s``), and now."""
+"""Interval literals (``10 minutes``, ``1 hour 30 minutes``, short ``4s``), and the current time as text."""
 
 from __future__ import annotations
 
 import re
 from datetime import UTC, datetime, timedelta
 
-# Words of https://spark.apache.org/docs/latest/sql-ref-literals.html#interval-literal, and the short ones people type.
+# Units of https://spark.apache.org/docs/latest/sql-ref-literals.html#interval-literal, and common abbreviations.
 _UNITS = {
     "milliseconds": ("millisecond", "milliseconds", "ms"),
     "seconds": ("second", "seconds", "sec", "secs", "s"),
@@ -19,13 +19,13 @@ _PART = re.compile(r"\s*(\d{1,6}(?:\.\d{1,6})?)\s*([a-z]+)")
 
 
 def time_span(text: str) -> timedelta:
-    """The length of a time span.
+    """Parse an interval literal.
 
     Args:
-        text: numbers, each with its unit; ``interval`` may stand before them. Seconds may have a fraction.
+        text: numbers, each with its unit, optionally after ``interval``. Seconds may have a fraction.
 
     Raises:
-        ValueError: it is not one; months and years, which differ in length, are none either.
+        ValueError: it is not an interval; months and years are refused, since they differ in length.
     """
     rest = re.sub(r"^\s*interval\b", "", text.lower()).rstrip()
     length, parts = timedelta(), 0
@@ -42,5 +42,5 @@ def time_span(text: str) -> timedelta:
 
 
 def utc_now() -> str:
-    """This moment as ISO 8601, in UTC, to the second."""
+    """Current time as ISO 8601, in UTC, to the second."""
     return datetime.now(UTC).isoformat(timespec="seconds")

@@ -1,7 +1,7 @@
-"""pipeline.yaml as typed models, every mistake in it reported at once. No Spark and no Airflow.
+"""pipeline.yaml as typed models, with every mistake reported at once. No Spark and no Airflow.
 
-What other packages need is here by name, and imported only when it is asked for: to read the time of a verification, or
-the fingerprint of a key, takes neither pydantic's models nor a parser of SQL.
+The public names are imported lazily: neither the time of a verification nor the fingerprint of a key needs pydantic's
+models or the SQL parser.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ _HOMES = {
 
 
 def __getattr__(name: str) -> Any:
-    """Imports the module that a name of ``__all__`` is defined in (PEP 562)."""
+    """Import a name of ``__all__`` from its module on first use (PEP 562)."""
     for module, given in _HOMES.items():
         if name in given:
             value = getattr(import_module(f"{__name__}.{module}"), name)

@@ -1,4 +1,4 @@
-"""What ``apply_changes`` and ``apply_changes_from_snapshot`` can say; the names and meanings are those of AUTO CDC.
+"""Models of ``apply_changes`` and ``apply_changes_from_snapshot``, with the names and meanings of AUTO CDC.
 
 https://docs.databricks.com/aws/en/ldp/developer/ldp-python-ref-apply-changes and, for snapshots,
 https://docs.databricks.com/aws/en/ldp/developer/ldp-python-ref-apply-changes-from-snapshot
@@ -16,7 +16,7 @@ from sluicegate.definition.fields import Names, Part, SqlCondition, wrong
 from sluicegate.sql.condition import Condition
 
 START_AT, END_AT = "__START_AT", "__END_AT"
-"""Columns of a table of type 2: the sequence that a version begins with, and the one that it ends before."""
+"""Columns of an SCD type 2 table: sequence at which a version begins, and the one before which it ends."""
 
 SomeNames = Annotated[Names, Field(min_length=1)]
 _SCD_TYPES = {"1": 1, "2": 2}
@@ -31,7 +31,7 @@ def _not_both(one: str, other: str) -> JsonDict:
 
 
 def _for_type_2(field: str) -> JsonDict:
-    """For editors: a field that is given needs ``stored_as_scd_type`` 2."""
+    """JSON schema for editors: a field needs ``stored_as_scd_type`` 2."""
     type_2: JsonDict = {"required": ["stored_as_scd_type"], "properties": {"stored_as_scd_type": {"enum": [2, "2"]}}}
     return {"anyOf": [{"properties": {field: {"type": "null"}}}, type_2]}
 
@@ -42,7 +42,7 @@ _HISTORY: list[JsonValue] = [_not_both(*TRACKED), *[_for_type_2(field) for field
 
 
 class _Changes(Part):
-    """What both ways have in common."""
+    """Common fields of both models."""
 
     keys: SomeNames
     sequence_by: str
@@ -52,16 +52,16 @@ class _Changes(Part):
 
     @property
     def history(self) -> bool:
-        """Whether the table has a row for each version of a key, and so ``__START_AT`` and ``__END_AT``."""
+        """Whether it is SCD type 2: a row for each version of a key, with ``__START_AT`` and ``__END_AT``."""
         return self.stored_as_scd_type == 2
 
     @property
     def latest_only(self) -> bool:
-        """Whether a record can be held against its key's row alone, without the records before it."""
+        """Whether a record needs to be compared only with its key's row, without the records before it."""
         return False
 
     def selected(self, columns: Sequence[str]) -> list[str]:
-        """Those of the source's columns that the table has, in the source's order."""
+        """Source columns that the table has, in the source's order."""
         return list(columns)
 
     @model_validator(mode="after")
@@ -74,18 +74,18 @@ class _Changes(Part):
 
 
 class ApplyChanges(_Changes):
-    """How records that say "this is now so" become rows: ``create_auto_cdc_flow`` of Databricks.
+    """Change data capture (CDC): ``create_auto_cdc_flow`` of Databricks.
 
-    Of ``column_list`` and ``except_column_list`` one may be given, and of the two that begin with ``track_history``;
+    ``column_list`` and ``except_column_list`` exclude each other, and so do the two that begin with ``track_history``;
     the latter go with type 2 only.
 
     Attributes:
-        keys: columns that say what a record is about.
+        keys: columns of the key that a record is about.
         sequence_by: column that orders the records of a key; of equal ones the record that arrived last counts.
         stored_as_scd_type: 1, the latest row of each key is kept; 2, each version, from `__START_AT` to `__END_AT`.
         apply_as_deletes: condition over the source's columns that makes a record a delete; NULL is no delete.
-        ignore_null_updates: NULL in a record leaves the value as it was, in fields of structs too.
-        column_list: the columns of the table; all of the source's if not given.
+        ignore_null_updates: NULL in a record keeps the existing value, also in fields of structs.
+        column_list: columns of the table; all of the source's if not given.
         except_column_list: columns of the source that the table does not have.
         track_history_column_list: columns whose changes begin a version; all if not given.
         track_history_except_column_list: columns whose changes begin none: a version shows their newest values.
@@ -100,23 +100,23 @@ class ApplyChanges(_Changes):
 
     @property
     def latest_only(self) -> bool:
-        """Whether a record can be held against its key's row alone, without the records before it."""
+        """Whether a record needs to be compared only with its key's row, without the records before it."""
         return not (self.history or self.apply_as_deletes or self.ignore_null_updates)
 
     @property
     def deletes(self) -> str | None:
-        """The condition of deletes as it is judged: a value that does not cast makes it NULL, which is no delete."""
+        """Delete condition with TRY_CAST: a value that does not cast makes it NULL, which is no delete."""
         return None if self.apply_as_deletes is None else Condition.parse(self.apply_as_deletes).tried
 
     @property
     def delete_columns(self) -> list[str]:
-        """The source's columns that ``apply_as_deletes`` looks at."""
+        """Source columns that ``apply_as_deletes`` refers to."""
         return [] if self.apply_as_deletes is None else Condition.parse(self.apply_as_deletes).columns
 
     def selected(self, columns: Sequence[str]) -> list[str]:
-        """Those of the source's columns that the table has, in the source's order.
+        """Source columns that the table has, in the source's order.
 
-        As everywhere in Spark, the case of letters does not matter. A listed column that is not there is left out.
+        As in Spark, case does not matter. A listed column that does not exist is left out.
         """
         if self.column_list is not None:
             wanted = {name.lower() for name in self.column_list}
@@ -136,14 +136,14 @@ class ApplyChanges(_Changes):
 
 
 class ApplyChangesFromSnapshot(_Changes):
-    """How snapshots of all rows become rows: ``create_auto_cdc_from_snapshot_flow`` of Databricks.
+    """CDC from snapshots of all rows: ``create_auto_cdc_from_snapshot_flow`` of Databricks.
 
-    The records with one value of ``sequence_by`` are one snapshot. A key that the next snapshot does not have was
-    deleted by then. Of the two fields that begin with ``track_history`` one may be given, with type 2 only.
+    The records with one value of ``sequence_by`` are one snapshot. A key that the next snapshot does not have counts as
+    deleted. The two fields that begin with ``track_history`` exclude each other and go with type 2 only.
 
     Attributes:
-        keys: columns that name a row of a snapshot.
-        sequence_by: column that says which snapshot a record is of, and orders the snapshots.
+        keys: columns that identify a row of a snapshot.
+        sequence_by: column that identifies a record's snapshot, and orders the snapshots.
         stored_as_scd_type: 1, the latest snapshot is kept; 2, each version, from `__START_AT` to `__END_AT`.
         track_history_column_list: columns whose changes begin a version; all but ``sequence_by`` if not given.
         track_history_except_column_list: columns whose changes begin none: a version shows their newest values.

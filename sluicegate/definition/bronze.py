@@ -1,4 +1,4 @@
-"""The type of a bronze table's definition; see definition/pipeline.py for the others."""
+"""Model of a bronze table's definition; see definition/pipeline.py for the others."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from sluicegate.definition.fields import (
 from sluicegate.definition.reader_options import Format
 from sluicegate.sql import ddl
 
-# What a table whose source is a Delta table says of it.
+# Fields of a table whose source is a Delta table.
 _OF_DELTA = {"path", "format", "schemaEvolutionMode"}
 
 _FOR_EDITORS: JsonDict = {
@@ -33,7 +33,7 @@ _FOR_EDITORS: JsonDict = {
     "then": {"propertyNames": {"enum": [*sorted(_OF_DELTA)]}},
 }
 
-# Java has no longer array.
+# Maximum length of a Java array.
 LARGEST_RECORD = (2 << 30) - 1
 
 # As Auto Loader has it.
@@ -41,7 +41,7 @@ DELETE_AT_LEAST = timedelta(days=7)
 
 
 def _off(value: Any) -> Any:
-    """YAML takes OFF for false."""
+    """Read ``OFF``, which YAML parses as false."""
     return "OFF" if value is False else value
 
 
@@ -64,34 +64,34 @@ class BronzeTable(Part):
             a column, ``lines.element.price DOUBLE`` one inside of an array.
         inferColumnTypes: whether new columns of JSON, CSV and XML files get the types that their values have; they are
             text otherwise.
-        schemaEvolutionMode: what becomes of a field that is no column yet. ``addNewColumns``, the default without a
-            schema: it becomes one. ``addNewColumnsWithTypeWidening``: so it does, and a column whose values have a
-            wider type now gets that type. ``rescue``, ``none`` (the default with a schema): its values are rescued.
+        schemaEvolutionMode: treatment of a new field. ``addNewColumns``, the default without a schema: it becomes a
+            column. ``addNewColumnsWithTypeWidening``: so it does, and a column whose values have a wider type now is
+            widened to it. ``rescue``, ``none`` (the default with a schema): its values are rescued.
             ``failOnNewColumns``: nothing is read until the definition names it.
         singleVariantColumn: the one column that has each record of JSON, CSV or XML files as a VARIANT; the files need
             no schema then, and reading takes longer.
-        rescuedDataColumn: ``none``, for JSON lines only, does without rescued data: a record with a value that does
-            not fit is a corrupt one, and with ``schemaEvolutionMode`` rescue or none a field that is no column is left
-            out, as Spark does. That is faster.
+        rescuedDataColumn: ``none``, for JSON lines only, turns rescued data off, which is faster: a record with a value
+            that does not fit is a corrupt one, and with ``schemaEvolutionMode`` rescue or none a field that is no
+            column is left out, as in Spark.
         readerCaseSensitive: whether a column's name in another case is another name, whose values are rescued.
         partitionColumns: columns to take from ``name=value`` folders in the paths of files.
         pathGlobFilter: pattern that the names of files must match.
-        modifiedAfter: only files modified after this time (UTC, as 2024-05-01 or 2024-05-01T12:00:00) are looked at.
-        modifiedBefore: only files modified before this time are looked at.
+        modifiedAfter: only files modified after this time (UTC, as 2024-05-01 or 2024-05-01T12:00:00) are read.
+        modifiedBefore: only files modified before this time are read.
         includeExistingFiles: whether files that were there before the table's first run are read.
         allowOverwrites: whether a file that changed is read again, its rows replacing those that it gave before.
-        maxFilesPerTrigger: most files that one commit takes in.
-        maxBytesPerTrigger: most bytes that one commit takes in, as 4096 or ``512m``, but for a single larger file.
-        maxRecordBytes: most bytes that may be held in memory as one: a line, or a whole file of multi-line JSON, of
-            ``wholetext`` or of ``binaryFile``; as 4096 or ``512m``. A file with more fails, and the others go in.
-        maxFileBytes: most bytes of a file, unpacked if it is packed; a file with more fails, and the others go in.
+        maxFilesPerTrigger: maximum number of files of a ledger batch, which is one commit.
+        maxBytesPerTrigger: maximum bytes of a ledger batch, as 4096 or ``512m``; the file that passes it is included.
+        maxRecordBytes: maximum bytes of a record in memory: a line, or a whole file of multi-line JSON, of
+            ``wholetext`` or of ``binaryFile``; as 4096 or ``512m``. A file with more fails, the others are ingested.
+        maxFileBytes: maximum bytes of a file, decompressed; a file with more fails, the others are ingested.
         settleSeconds: files that changed in the last so many seconds are left for the next run.
-        cleanSource: what becomes of a file once its rows are committed and the retention has passed: ``OFF``, it stays;
-            ``MOVE``, it goes to ``cleanSourceMoveDestination``; ``DELETE``.
-        cleanSourceRetentionDuration: time from the commit until then, as ``30 days`` or ``12 hours``; at least 7 days
-            for ``DELETE``.
-        cleanSourceMoveDestination: folder for read files, absolute or a URI, outside of every folder that files land
-            in; files keep their paths below it, and none is written over.
+        cleanSource: treatment of a file once its rows are committed and the retention has passed: ``OFF``, it stays;
+            ``MOVE``, it is moved to ``cleanSourceMoveDestination``; ``DELETE``.
+        cleanSourceRetentionDuration: retention after the commit, as ``30 days`` or ``12 hours``; at least 7 days for
+            ``DELETE``.
+        cleanSourceMoveDestination: archive folder, absolute or a URI, outside of every landing folder; files keep
+            their paths below it, and none is overwritten.
     """
 
     path: Location
@@ -194,22 +194,22 @@ class BronzeTable(Part):
 
     @property
     def of_files(self) -> bool:
-        """Whether it is filled from files that land; else from another Delta table."""
+        """Whether its source is landed files; else another Delta table."""
         return self.format != "delta"
 
     @property
     def adds_columns(self) -> bool:
-        """Whether a field that is no column yet becomes one."""
+        """Whether a new field becomes a column."""
         return str(self.schemaEvolutionMode).startswith("addNewColumns")
 
     @property
     def widens(self) -> bool:
-        """Whether a column gets the wider type that its values have now."""
+        """Whether columns are widened to the type of their values."""
         return self.schemaEvolutionMode == "addNewColumnsWithTypeWidening"
 
     @property
     def rescues(self) -> bool:
-        """Whether what does not fit the columns is kept in ``_rescued_data``."""
+        """Whether values that do not fit the columns go to ``_rescued_data``."""
         return self.rescuedDataColumn != "none"
 
     @property
@@ -218,7 +218,7 @@ class BronzeTable(Part):
 
     @property
     def fingerprint(self) -> str:
-        """Of all that says how files are read: a file that failed is tried again when it changes."""
+        """Hash of all fields that decide how files are read: failed files are retried when it changes."""
         others = {"path", "cleanSource", "cleanSourceRetentionDuration", "cleanSourceMoveDestination"}
         return hashlib.sha256(self.model_dump_json(exclude=others).encode()).hexdigest()[:16]
 
@@ -229,7 +229,7 @@ class BronzeTable(Part):
 
     @property
     def inner_hints(self) -> dict[tuple[str, ...], str]:
-        """Type of each hinted field inside of a column, as written, by its path."""
+        """Type of each hinted nested field, as written, by its path."""
         return {path: kind for path, kind in self._hints.items() if len(path) > 1}
 
     @property

@@ -1,4 +1,4 @@
-"""What only the whole of a definition shows: tables that do not exist, columns that no query makes, rings."""
+"""Cross-table checks of a definition: unknown tables and columns, overlapping folders, cycles."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ from sluicegate.sql.types import REFUSED, REFUSED_IN_WORDS
 
 Changes = ApplyChanges | ApplyChangesFromSnapshot
 
-# Fields that are lists of names: a mistake in one has a place of its own.
+# Fields that are lists of names: a mistake is located at its item.
 _LISTS = ("keys", "pii", "column_list", "except_column_list", *TRACKED)
 
-# What the engine adds to each bronze table, beside the columns of its files.
+# Columns that the engine adds to each bronze table and that queries may read.
 _BRONZE_COLUMNS = ("_file_modification_time", "receipt_time", "source_file", "_rescued_data", "_corrupt_record")
 
 
 @dataclass(frozen=True)
 class Finding:
-    """A mistake at a place of the document, or at a line of the query that stands there (``sql_line``, from 1)."""
+    """A mistake at a path of the document, or at a line of the query there (``sql_line``, from 1)."""
 
     code: str
     path: Path
@@ -39,13 +39,13 @@ class Finding:
 
 @dataclass
 class Tables:
-    """The tables that are right in themselves, and the names of all, right or not.
+    """Valid tables of a definition, and the names of all.
 
     Attributes:
         bronze: bronze tables by name.
         silver: silver tables by name.
         gold: gold tables by name.
-        layers: layer of each name of the document, so that a table with a mistake is not called unknown as well.
+        layers: layer of each table of the document, so that one with a mistake is not reported as unknown, too.
     """
 
     bronze: dict[str, BronzeTable] = field(default_factory=dict)
@@ -54,7 +54,7 @@ class Tables:
     layers: dict[str, Layer] = field(default_factory=dict)
 
     def columns(self, name: str, seen: tuple[str, ...] = ()) -> list[str] | None:
-        """The columns of a table as far as they are known without its data; None if they are not."""
+        """Columns of a table if they are known without its data; else None."""
         if name in self.bronze:
             declared = self.bronze[name].declared
             return None if declared is None else [*declared, *_BRONZE_COLUMNS]
@@ -69,12 +69,12 @@ class Tables:
         named = {column.lower() for column in table.declared}
         others = [column for column in made or () if column.lower() not in named]
         if table.schemaEvolutionMode != "addNewColumns":
-            # What the engine makes is no column of the definition, so a declared schema does not leave it out.
+            # Engine columns are not part of the definition, so a declared schema keeps them.
             others = [column for column in others if column.lower() in RESERVED]
         return [*table.declared, *others]
 
     def made(self, table: SilverTable, seen: tuple[str, ...] = ()) -> list[str] | None:
-        """The columns that a silver table's transform makes; None if they are not known without its data."""
+        """Output columns of a silver table's transform; None if they are not known without its data."""
         if table.is_python:
             return None
         if table.from_ and table.changes:
@@ -85,7 +85,7 @@ class Tables:
 
 
 def findings(tables: Tables) -> Iterator[Finding]:
-    """All mistakes that the tables make together."""
+    """All mistakes across the tables."""
     for name, bronze in tables.bronze.items():
         yield from _options(("bronze", name, "options"), bronze)
         yield from _cleaning(name, bronze, tables.bronze)
@@ -102,13 +102,13 @@ def _options(path: Path, table: BronzeTable) -> Iterator[Finding]:
         if problem := reader_options.problem(table.format, name, value):
             yield Finding(problem.code, (*path, name), problem.message, problem.hint)
         elif name.lower() in first:
-            # Spark takes them for one option, and which value wins is chance.
+            # To Spark they are one option, and which value wins is undefined.
             yield Finding("duplicate-key", (*path, name), f"{name} and {first[name.lower()]} are the same option")
         first.setdefault(name.lower(), name)
 
 
 def _cleaning(name: str, table: BronzeTable, others: Mapping[str, BronzeTable]) -> Iterator[Finding]:
-    """Files that one table takes away must not be another's to read, before or after."""
+    """Files that one table moves or deletes must not be read by another, before or after."""
     if table.cleanSource == "OFF":
         return
     for other, there in others.items():
@@ -141,7 +141,7 @@ def _silver(tables: Tables, name: str, table: SilverTable) -> Iterator[Finding]:
 
 
 def _lookups(tables: Tables, path: Path, table: SilverTable) -> Iterator[Finding]:
-    """The tables under ``lookups`` must be read, but not streamed; of Python that is said there and nowhere else."""
+    """Tables under ``lookups`` must be read, but not streamed; a Python transform reads exactly these."""
     others = [read for read in table.reads if read != table.stream]
     for lookup in table.lookups:
         place = (*path, "lookups", lookup)
@@ -155,7 +155,7 @@ def _lookups(tables: Tables, path: Path, table: SilverTable) -> Iterator[Finding
 
 
 def _declared(tables: Tables, name: str, table: SilverTable) -> Iterator[Finding]:
-    """Each declared column is made; with ``failOnNewColumns`` no other is."""
+    """The transform must give each declared column, and with ``failOnNewColumns`` no other."""
     made, declared = tables.made(table, (name,)), table.declared
     if made is None or declared is None:
         return
@@ -175,8 +175,8 @@ def _rule_names(path: Path, table: SilverTable) -> Iterator[Finding]:
     first: dict[str, str] = {}
     for place, rule, expectation in table.rules:
         if expectation.unique and table.changes is not None:
-            message = "unique does not go with apply_changes, whose rules judge records before they become rows"
-            yield Finding("unique", (*path, place, rule), message, "judge a silver table that reads this one")
+            message = "unique does not go with apply_changes, whose rules are about records before they become rows"
+            yield Finding("unique", (*path, place, rule), message, "put it on a silver table that reads this one")
         if rule in first:
             yield Finding("duplicate-name", (*path, place, rule), f"there is a rule {rule} in {first[rule]} already")
         first.setdefault(rule, place)
@@ -232,7 +232,7 @@ def _delta_names(path: Path, query: Query) -> Iterator[Finding]:
 def _output_names(path: Path, query: Query) -> Iterator[Finding]:
     yield from _delta_names(path, query)
     for output in query.outputs or []:
-        # When and where a record came in may be told on, and not made up: the quarantine tells it, too.
+        # Provenance may be passed through, but not computed: the quarantine has it, too.
         provenance = output in ("receipt_time", "source_file") and query.hands_on(output)
         if output.startswith("_") or (output.lower() in RESERVED and not provenance):
             message = f"{output} is a name of the engine's own, as are all that begin with _: give it another, AS name"
@@ -240,7 +240,7 @@ def _output_names(path: Path, query: Query) -> Iterator[Finding]:
 
 
 def _columns(tables: Tables, name: str, table: SilverTable) -> Iterator[Finding]:
-    """The columns that a table's fields name must be columns of it, where those are known."""
+    """Columns named by a table's fields must exist, as far as its columns are known."""
     path: Path = ("silver", name)
     known = tables.columns(name)
     if known is None:
@@ -251,7 +251,7 @@ def _columns(tables: Tables, name: str, table: SilverTable) -> Iterator[Finding]
         ("pii",): table.pii,
         ("deidentified",): list(table.deidentified or {}),
     }
-    # The winner among duplicates may also be told by a column of the record that the query leaves out.
+    # sequence_by may also be a column of the record that the query does not select.
     record = tables.columns(table.stream) if table.sequence_by not in known else known
     if table.sequence_by and record is not None:
         fields["sequence_by",] = [] if table.sequence_by in record else [table.sequence_by]
@@ -260,12 +260,12 @@ def _columns(tables: Tables, name: str, table: SilverTable) -> Iterator[Finding]
         yield from _expected(path, name, table, known)
     elif (source := tables.columns(table.stream)) is not None:
         yield from _changes(name, table, table.changes, source)
-        # Rules judge the records, before they become rows: of all columns of the source, and of no others.
+        # Expectations are evaluated on records, before they become rows, so on the source's columns.
         yield from _expected(path, table.stream, table, source)
 
 
 def _unknown(name: str, path: Path, fields: Mapping[Path, list[str]], known: list[str]) -> Iterator[Finding]:
-    """The names in ``fields``, by their places below ``path``, that are no columns of the table ``name``."""
+    """Names in ``fields``, by their paths below ``path``, that are not columns of table ``name``."""
     for at, names in fields.items():
         for number, column in enumerate(names):
             if column not in known:
@@ -275,7 +275,7 @@ def _unknown(name: str, path: Path, fields: Mapping[Path, list[str]], known: lis
 
 
 def _changes(name: str, table: SilverTable, changes: Changes, source: list[str]) -> Iterator[Finding]:
-    """Columns of the source that ``apply_changes`` names and that are not there, or that the table makes itself."""
+    """Source columns of ``apply_changes`` that do not exist, or that the table adds itself."""
     path: Path = ("silver", name, "apply_changes" if table.apply_changes else "apply_changes_from_snapshot")
     fields: dict[Path, list[str]] = {
         ("keys",): changes.keys,
@@ -299,7 +299,7 @@ def _changes(name: str, table: SilverTable, changes: Changes, source: list[str])
 
 
 def _expected(path: Path, of: str, table: SilverTable, known: list[str]) -> Iterator[Finding]:
-    """The columns that rules look at must be columns of the table that they judge."""
+    """Columns of expectations must exist in the table that they are evaluated on."""
     lower = {column.lower() for column in known}
     for place, rule, expectation in table.rules:
         for column in expectation.columns:
@@ -313,7 +313,7 @@ def _instead(column: str, known: list[str]) -> str:
 
 
 def _rings(silver: Mapping[str, SilverTable]) -> Iterator[Finding]:
-    """Silver tables that wait for each other, each ring once."""
+    """Cycles of silver tables, each reported once."""
     reported: set[frozenset[str]] = set()
     for name in silver:
         ring = _ring(silver, name)
@@ -325,7 +325,7 @@ def _rings(silver: Mapping[str, SilverTable]) -> Iterator[Finding]:
 
 
 def _ring(silver: Mapping[str, SilverTable], start: str) -> list[str]:
-    """The shortest way from a table back to itself; empty if there is none."""
+    """Shortest cycle through a table; empty if there is none."""
     paths = [[start]]
     seen: set[str] = set()
     while paths:

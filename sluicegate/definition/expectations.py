@@ -1,4 +1,4 @@
-"""The rules of a silver table's definition: one by one under ``expectations``, or several with one fate."""
+"""Models of expectations: one by one under ``expectations``, or several with one action (``expect_all…``)."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ EXPECT_ALL = {
     "expect_all_or_quarantine": "expect_or_quarantine",
     "expect_all_or_fail": "expect_or_fail",
 }
-"""The fields that give several rules one fate, with the field of one rule that means the same."""
+"""Fields for several conditions with one action, and the field of a single expectation with that action."""
 
 
 class Expectation(Part):
-    """A condition that rows of a silver table should meet, and what happens to those that do not.
+    """A condition on rows of a silver table, with the action for rows that break it.
 
     It has exactly one of the four fields that begin with ``expect``; ``retry`` goes with ``expect_or_quarantine`` only.
 
@@ -30,7 +30,7 @@ class Expectation(Part):
         expect_or_drop: the condition; they are dropped.
         expect_or_quarantine: the condition; they go to the quarantine table.
         expect_or_fail: the condition; they fail the run.
-        retry: quarantined rows are judged again when a lookup changes.
+        retry: quarantined rows are reprocessed when a lookup changes.
     """
 
     expect: SqlCondition | None = None
@@ -49,10 +49,10 @@ class Expectation(Part):
             kinds = "expect, expect_or_drop, expect_or_quarantine or expect_or_fail"
             raise wrong("one-of", f"an expectation has exactly one of {kinds}, and this {found}")
         if self.retry and self.expect_or_quarantine is None:
-            raise wrong("retry", "only quarantined rows can be judged again: retry goes with expect_or_quarantine")
+            raise wrong("retry", "only quarantined rows can be reprocessed: retry goes with expect_or_quarantine")
         if self.unique and self.action == "drop":
-            # It must be found again when the row goes that it is a double of.
-            raise wrong("unique", "a row that is not unique cannot be dropped", "expect_or_quarantine keeps it beside")
+            # It must be restored when the row that it duplicates goes.
+            raise wrong("unique", "a row that is not unique cannot be dropped", "write expect_or_quarantine instead")
         return self
 
     def _conditions(self) -> list[tuple[str, str | None]]:
@@ -60,7 +60,7 @@ class Expectation(Part):
 
     @property
     def action(self) -> Literal["keep", "drop", "quarantine", "fail"]:
-        """What happens to a row that breaks it."""
+        """Action for a row that breaks it."""
         if self.expect_or_drop is not None:
             return "drop"
         if self.expect_or_quarantine is not None:
@@ -69,22 +69,22 @@ class Expectation(Part):
 
     @property
     def text(self) -> str:
-        """The condition as it is written."""
+        """The condition as written."""
         return next(text for _, text in self._conditions() if text is not None)
 
     @property
     def condition(self) -> str:
-        """The condition as it is judged: a value that does not cast makes it NULL, and stops nothing."""
+        """The condition with TRY_CAST: a value that does not cast makes it NULL instead of failing the batch."""
         return Condition.parse(self.text).tried
 
     @property
     def unique(self) -> tuple[str, ...]:
-        """The columns whose values no two rows may share; none for a condition of one row."""
+        """Columns of ``unique(…)``; none for a condition on one row."""
         return Condition.parse(self.text).unique
 
     @property
     def columns(self) -> list[str]:
-        """The columns that it looks at."""
+        """Columns that it refers to."""
         return Condition.parse(self.text).columns
 
 

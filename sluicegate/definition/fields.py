@@ -1,4 +1,4 @@
-"""The kinds of text and number that the fields of a definition hold, each with its check."""
+"""Field types of a definition, with their validators."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ RESERVED = (
     "_chunk", "_pos", "_rescued_data", "_corrupt_record", "receipt_time", "source_file", "_file_modification_time",
     "_sequence",
 )  # fmt: skip
-"""Columns that the engine makes; no column of a definition may have such a name."""
+"""Engine columns; no column of a definition may have such a name."""
 
 _NAME = re.compile(r"[a-z][a-z0-9_]*")
 IDENTIFIER = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
@@ -36,19 +36,19 @@ _UNITS = {"": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30, "t": 1 << 40}
 
 
 class Part(BaseModel):
-    """What all parts have in common: they do not change, have no other fields, and take no text for a number."""
+    """Base of all models: immutable, without unknown fields, strict about types."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
 
 
 def wrong(code: str, message: str, hint: str = "") -> PydanticCustomError:
-    """A mistake as pydantic carries it: a stable code, a sentence, and what to write instead."""
-    # pydantic puts context into braces of the message; what people wrote may have braces of its own.
+    """Make a pydantic error with a stable code, a sentence, and a hint what to write instead."""
+    # pydantic formats the message with its context; users' text may have braces of its own.
     return PydanticCustomError(code, "{message}", {"message": message, "hint": hint})
 
 
 def nearest(name: str, known: Any) -> str:
-    """``did you mean …?`` with the nearest of the known names, or the empty text."""
+    """Suggest the nearest known name as ``did you mean …?``; empty if none is near."""
     near = difflib.get_close_matches(name, list(known), 1, 0.6) or difflib.get_close_matches(
         name.lower(), [other for other in known if other == other.lower()], 1, 0.6
     )
@@ -56,14 +56,14 @@ def nearest(name: str, known: Any) -> str:
 
 
 def name_fault(name: str) -> str:
-    """What is wrong with the name of a pipeline or a table, or the empty text."""
+    """Fault in the name of a pipeline or a table, as a sentence; empty if there is none."""
     if not _NAME.fullmatch(name):
         return f"{name} is not a name: small letters, digits and _ are allowed, with a letter first"
     return ""
 
 
 def _as_text(value: Any) -> Any:
-    """YAML reads true and 10 as what they are; Spark takes the texts of them."""
+    """Convert YAML's booleans and numbers to the texts that Spark's options take."""
     if isinstance(value, bool):
         return "true" if value else "false"
     return str(value) if isinstance(value, (int, float)) else value
@@ -127,7 +127,7 @@ def _distinct(names: list[str]) -> list[str]:
 
 
 def _bytes(value: Any) -> Any:
-    """``512m`` and the like, as Auto Loader takes them."""
+    """Parse sizes such as ``512m``, as in Auto Loader."""
     if not isinstance(value, str):
         return value
     match = re.fullmatch(r"(\d+)\s*([kmgt]?)i?b?", value.strip().lower())
@@ -137,7 +137,7 @@ def _bytes(value: Any) -> Any:
 
 
 def _duration(value: Any) -> Any:
-    """``30 days`` and the like."""
+    """Parse time spans such as ``30 days``."""
     try:
         return time_span(str(value))
     except ValueError:
@@ -146,14 +146,14 @@ def _duration(value: Any) -> Any:
 
 
 def cron(schedule: str) -> str:
-    """A cron expression as it is, if it is one with five fields."""
+    """Check that a text is a cron expression with five fields, and return it."""
     if preset := _PRESETS.get(schedule.strip()):
         raise wrong("schedule", f"{schedule} is not a cron expression", f'write "{preset}"')
     count = len(schedule.split())
     if count != 5:
         what = f"{schedule} has {count} fields: minute, hour, day, month and day of the week are five"
         raise wrong("schedule", what, 'as in "*/15 * * * *", every quarter of an hour')
-    # croniter takes R for a minute by chance, which would be another one for each process that asks.
+    # croniter accepts R for a random minute, which would differ between processes.
     if not croniter.is_valid(schedule) or re.search(r"\b[rR]\b", schedule):
         what = f"{schedule} is not a cron expression"
         raise wrong("schedule", what, 'minute hour day month weekday, as in "30 6 * * mon-fri"')
@@ -161,7 +161,7 @@ def cron(schedule: str) -> str:
 
 
 def _moment(value: Any) -> Any:
-    """A time in UTC from what YAML made of it: a text, a date or a time."""
+    """Parse a time, UTC by default, from a text, date or time of YAML."""
     try:
         if isinstance(value, str):
             value = datetime.fromisoformat(value)

@@ -1,4 +1,4 @@
-"""The type of a gold table's definition."""
+"""Model of a gold table's definition."""
 
 from __future__ import annotations
 
@@ -18,18 +18,18 @@ from sluicegate.sql.refresh.strategy import RefreshStrategy, refresh_strategy
 
 
 class GoldTable(MadeTable, streaming.Streamed):
-    """A table that is computed from silver: by a query, or by a Python function with the tables that it ``reads``.
+    """A table computed from silver: by a query, or by a Python function with the tables that it ``reads``.
 
     Attributes:
         sql: the query, as the name of a file in the pipeline's folder or as text.
         python: a function in a file of the pipeline's folder, ``file.py:function``. It is called with the tables under
             ``reads``, DataFrames by name, and returns the table's rows: all of them, whenever one of these changed.
         reads_: ``reads`` of the definition: the tables that ``python`` is called with.
-        refresh: ``auto``: from what changed where that can be done; ``incremental``: only so, it is a mistake where it
-            cannot be done; ``full``: made again whole whenever silver changes.
+        refresh: ``auto``: from what changed, if that is possible; ``incremental``: the same, but it is a mistake if it
+            is impossible; ``full``: full recompute whenever silver changes.
         mode: makes it a classic streaming aggregation, with an output mode of Structured Streaming: ``complete``: all
-            groups in each batch; ``update``: those that rows came for; ``append``: each once, when its time is over.
-        withWatermark: a column of times of the table that is read, and how far behind the newest of them rows may be.
+            groups in each batch; ``update``: groups with new rows; ``append``: each once, when the watermark passes it.
+        withWatermark: event-time column of the table that is read, and the delay allowed for late rows.
     """
 
     reads_: Names = Field([], alias="reads")
@@ -60,7 +60,7 @@ class GoldTable(MadeTable, streaming.Streamed):
         return self
 
     def refresh_strategy(self, schemas: Mapping[str, Sequence[str]] | None = None) -> RefreshStrategy:
-        """How it is kept up to date, as far as its text tells; see ``sql.refresh.strategy.refresh_strategy``."""
+        """Refresh strategy, as expected from its text; see ``sql.refresh.strategy.refresh_strategy``."""
         if self.mode:
             return RefreshStrategy("stream", streaming.behaviour(self.mode))
         if self.is_python:
@@ -74,19 +74,19 @@ class GoldTable(MadeTable, streaming.Streamed):
 
     @property
     def query(self) -> Query:
-        """The query of a table that has ``sql``."""
+        """Query of a table with ``sql``."""
         if self._query is None:
             raise LookupError("a gold table gets its query when its definition is loaded, if it has one")
         return self._query
 
     @property
     def reads(self) -> list[str]:
-        """All tables that are read; the first is the one whose changes are followed."""
+        """All tables read; the first is the one whose changes are followed."""
         return self._query.tables if self._query else self.reads_
 
     @property
     def fingerprint(self) -> str:
-        """SHA-256 of what makes its rows; comments and white space of a query do not change it."""
+        """SHA-256 of its query or function; comments and white space of a query do not change it."""
         if self._transform is None:
             return self.query.fingerprint
         return hashlib.sha256(
@@ -95,5 +95,5 @@ class GoldTable(MadeTable, streaming.Streamed):
 
     @property
     def ordering(self) -> Ordering:
-        """The order of its rows that its query asks for; none for a function."""
+        """Order of its rows by the query's ORDER BY; none for a function."""
         return self._query.ordering if self._query else Ordering()

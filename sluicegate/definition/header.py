@@ -1,4 +1,4 @@
-"""What a definition says about a pipeline as a whole: its name, when it runs, and who answers for it."""
+"""Models of a definition's pipeline-level fields: name, schedule, trigger, owner, database."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from sluicegate.definition.verify import Verify as Verify
 
 
 class Database(Part):
-    """The database that a catalog shows the tables in.
+    """Database of the tables in the catalog.
 
     Attributes:
         name: its name in the catalog.
-        comment: what it holds.
+        comment: its description.
         properties: its properties, such as ``contains_pii``.
     """
 
@@ -35,7 +35,7 @@ class Database(Part):
 
 
 class Header(Part):
-    """What a definition says about the pipeline as a whole; see ``Pipeline``."""
+    """Pipeline-level fields; see ``Pipeline``."""
 
     name: str
     description: str = ""

@@ -1,4 +1,4 @@
-"""pipeline.yaml as types, and every mistake a person can make in it, all at once. No Spark and no Airflow."""
+"""Loader of pipeline.yaml: find, parse and resolve it, and report all its mistakes at once. No Spark, no Airflow."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from sluicegate.sql.tokens import QuerySyntax
 
 FILE = "pipeline.yaml"
 
-# Fields of which a part can be right, and those by which a table is made; of a table with mistakes these are kept.
+# Fields kept of a table with mistakes: valid entries of the former, and the latter, which give its rows.
 _BY_NAME = ("expectations", *EXPECT_ALL, "options", "lookups")
 _SOURCES = ("path", "format", "options", "sql", "python", "from")
 _MODELS: dict[Layer, type[BronzeTable] | type[SilverTable] | type[GoldTable]] = {
@@ -42,16 +42,16 @@ _MODELS: dict[Layer, type[BronzeTable] | type[SilverTable] | type[GoldTable]] = 
 
 
 def names(pipelines: Path) -> list[str]:
-    """Names of the folders that have a definition, sorted; none if there is no such folder."""
+    """Sorted names of the pipelines in a folder; none if there is no such folder."""
     return sorted(found.parent.name for found in pipelines.glob(f"*/{FILE}"))
 
 
 def load(name: str, settings: Settings) -> Pipeline:
-    """Reads the definition of a pipeline.
+    """Load the definition of a pipeline.
 
     Args:
-        name: name of the pipeline, which is that of its folder.
-        settings: where the definitions are, and what ``${landing}`` and ``${lake}`` mean.
+        name: name of the pipeline and of its folder.
+        settings: folder of the definitions, and values of ``${landing}`` and ``${lake}``.
 
     Raises:
         PipelineMissing: there is no such pipeline.
@@ -65,7 +65,7 @@ def load(name: str, settings: Settings) -> Pipeline:
 
 
 def load_file(path: Path, settings: Settings) -> Pipeline:
-    """Reads a definition from its file; see ``load``.
+    """Load a definition from its file; see ``load``.
 
     Raises:
         PipelineMissing: there is no such file.
@@ -77,7 +77,7 @@ def load_file(path: Path, settings: Settings) -> Pipeline:
 
 
 class _Loader:
-    """Reads one definition, and gathers what is wrong with it on the way."""
+    """Loader of one definition, which collects its mistakes."""
 
     def __init__(self, path: Path, settings: Settings, expected: str | None = None) -> None:
         self.path = path
@@ -89,7 +89,7 @@ class _Loader:
         self.document = yaml.Document()
 
     def load(self) -> Pipeline:
-        """The pipeline, if nothing at all is wrong with it."""
+        """Load the pipeline; raises ``DefinitionError`` with all mistakes, if there are any."""
         self.document = yaml.read(self._text(self.path, ()) or "")
         for fault in self.document.faults:
             self._add(fault.code, fault.path, fault.message, fault.hint, line=fault.line)
@@ -163,7 +163,7 @@ class _Loader:
                 tables.gold[name] = model
 
     def _part(self, model: type[Part], fields: Any, path: yaml.Path) -> Part | None:
-        """A part of the definition; of one with mistakes what is right in it, so that the rest is checked as well."""
+        """Validate a part of the definition; of an invalid one keep what is valid, for the cross-table checks."""
         try:
             return model.model_validate(fields, context=self.variables)
         except ValidationError as error:
@@ -190,7 +190,7 @@ class _Loader:
             return None
 
     def _resolve(self, model: SilverTable | GoldTable, path: yaml.Path) -> bool:
-        """Reads the query or the transform of a table; False if there is no reading it."""
+        """Parse the query or find the transform of a table; False if that fails."""
         if model.python is not None:
             return self._find_transform(model, model.python, (*path, "python"))
         if model.sql is None:
@@ -259,11 +259,11 @@ class _Loader:
         self._add_sql(finding.code, finding.path, finding.message, finding.hint, finding.sql_line, file)
 
     def _add_sql(self, code: str, path: yaml.Path, message: str, hint: str, line: int, file: str | None) -> None:
-        """A mistake in a query, which stands in a file of its own or in the definition."""
+        """Add a mistake in a query, which is in a file of its own or in pipeline.yaml."""
         if file is not None:
             self.mistakes.append(Mistake(code, _dotted(path), message, file, line, hint))
             return
-        # A text in | style keeps its lines; one in another style does not, so its first line must do.
+        # Only a text in | style keeps its lines; in other styles the field's line must do.
         first = self.document.texts.get(path)
         self._add(code, path, message, hint, line=first + line - 1 if first else None)
 

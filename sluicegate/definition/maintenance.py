@@ -1,4 +1,4 @@
-"""When the tables of a pipeline are maintained, and for how long readers may look back."""
+"""Model of maintenance: schedule and retention."""
 
 from __future__ import annotations
 
@@ -9,20 +9,20 @@ from pydantic import field_validator
 from sluicegate.definition.fields import Part, cron, wrong
 from sluicegate.times import time_span
 
-# Delta's own: who reads a table, or follows its changes, may be behind for so long.
+# Delta's default: readers and followers of a table's changes may be behind for so long.
 RETENTION = timedelta(days=7)
 
-# After that Delta no longer knows of a version (``delta.logRetentionDuration``).
+# After that Delta no longer has a version in its log (``delta.logRetentionDuration``).
 LONGEST = timedelta(days=30)
 
 
 class Maintenance(Part):
-    """Small files are put together, and files that no version of the last days needs are deleted.
+    """Schedule and retention of OPTIMIZE and VACUUM.
 
     Attributes:
         schedule: cron expression with five fields, in UTC; without it `sluicegate maintain` does it by hand.
-        retention: for how long files stay that a table no longer needs, 7 to 30 days: so long, other readers of the
-            tables can go on with an old version or follow its changes.
+        retention: for how long files that a table no longer needs are kept, 7 to 30 days: other readers can use an
+            old version, or follow its changes, for so long.
     """
 
     schedule: str | None = None

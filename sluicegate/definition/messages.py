@@ -1,4 +1,4 @@
-"""pydantic's errors in our words: a stable code, a sentence, the nearest right name."""
+"""Translation of pydantic's errors: a stable code, a sentence, the nearest right name."""
 
 from __future__ import annotations
 
@@ -47,14 +47,14 @@ _INNER: dict[str, type[Part]] = {
 
 
 def in_our_words(error: ValidationError, model: type[Part]) -> Iterator[tuple[str, Path, str, str]]:
-    """Each mistake as its code, its place below the validated part, a sentence and a hint.
+    """Yield code, path below the validated part, sentence and hint of each mistake.
 
     Args:
-        error: what pydantic raised.
+        error: pydantic's error.
         model: the class of the part that was validated.
     """
     for one in error.errors(include_url=False):
-        # pydantic adds steps of its own to a place, such as [key] for the name in a dict.
+        # pydantic adds steps of its own to a path, such as [key] for the name in a dict.
         path = tuple(step for step in one["loc"] if step != "[key]")
         code, message, hint = _words(one, path, model)
         yield code, path, message, hint
@@ -90,7 +90,7 @@ def _not_allowed(field: str, given: Any, expected: str) -> tuple[str, str, str]:
 
 
 def _fields(path: Path, model: type[Part]) -> list[str]:
-    """Names of the fields where an unknown one stands."""
+    """Names of the fields that are allowed next to an unknown one."""
     for step in reversed(path[:-1]):
         if step in _INNER:
             model = _INNER[str(step)]

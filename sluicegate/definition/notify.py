@@ -1,4 +1,4 @@
-"""Who is told when a run of a pipeline ends: notifiers of Airflow, named in the definition."""
+"""Model of notifications: Airflow notifiers, called when a run of a pipeline ends."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ _SECRET = re.compile(r"pass(word|wd|phrase)|secret|token|api_?key|credential", r
 
 
 class Notify(Part):
-    """A notifier of Airflow that is called when a run ends.
+    """An Airflow notifier that is called when a run ends.
 
     Attributes:
-        when: ``failure``: a run of the pipeline failed; ``success``: one came to its end.
+        when: ``failure``: a run of the pipeline failed; ``success``: one succeeded.
         notifier: the class, as ``airflow.providers.smtp.notifications.smtp.SmtpNotifier``.
-        arguments: what the class takes, such as a connection's id and whom to tell. Secrets stand in the connection.
+        arguments: arguments of the class, such as a connection's id and recipients. Secrets belong in the connection.
     """
 
     when: Literal["failure", "success"] = "failure"

@@ -1,10 +1,10 @@
-"""The types of a definition: one class for each kind of thing that pipeline.yaml can hold.
+"""Model of a pipeline, and the models of its parts under one roof.
 
-Each checks what can be seen in it alone; definition/checks.py has what only the whole shows. Messages are made with
-``wrong``, so that they reach people with a stable code and a hint, in our words and not in pydantic's.
+Each model checks itself; definition/checks.py has the cross-table checks. Messages are made with ``wrong``, which gives
+them a stable code and a hint, in our words and not in pydantic's.
 
-``docs/reference.md`` and ``docs/pipeline.schema.json`` take what the docstrings here say of each part and field.
-What editors should know of fields that exclude each other stands in ``json_schema_extra``, beside the check itself.
+``docs/reference.md`` and ``docs/pipeline.schema.json`` are generated from the docstrings of the models and their
+attributes. ``json_schema_extra`` tells editors which fields exclude each other, beside the check itself.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from sluicegate.settings import Settings
 
 
 class Pipeline(Header):
-    """A pipeline: files that land, and the tables that are made of them.
+    """A pipeline: landed files, and the tables made from them.
 
     Its name and those of its tables are small letters, digits and ``_``, with a letter first. No two tables have one
     name, be it in different layers, and none ends in ``_quarantine`` or ``_deidentified``.
@@ -39,19 +39,19 @@ class Pipeline(Header):
         name: its name, also that of its folder.
         description: what it is for.
         schedule: cron expression with five fields, in UTC; without it runs start by hand, or by the trigger, only.
-        queueUrl: address of an SQS queue that the landing's store tells of new objects: with ``trigger``, its messages
-            start runs then, and landing is listed every ten minutes only.
-        trigger: ``file_arrival``: in Airflow a run also starts when files have landed; those of the schedule then take
-            what no run was started for, and wait for nothing.
+        queueUrl: URL of an SQS queue with the event notifications of the landing bucket: with ``trigger``, its messages
+            start runs, and landing is listed only every ten minutes.
+        trigger: ``file_arrival``: in Airflow a run also starts when files have landed; scheduled runs then take in what
+            no run was started for, and wait for nothing.
         owner: who answers for it.
-        tags: words to find it by.
-        notify: who is told when a run in Airflow fails, or succeeds.
-        maintenance: when small files are put together and old ones deleted, and how old.
-        verify: when the tables are proved to be what they should be, and how much of gold.
-        database: where a catalog shows its tables.
+        tags: its tags in Airflow.
+        notify: notifiers for failed or successful runs in Airflow.
+        maintenance: schedule and retention of OPTIMIZE and VACUUM.
+        verify: schedule of verification, and the share of gold that it compares.
+        database: database of its tables in the catalog.
         bronze: tables of files as they came.
-        silver: tables of judged records.
-        gold: tables computed from them.
+        silver: tables of evaluated records.
+        gold: tables computed from silver.
     """
 
     bronze: dict[str, BronzeTable] = {}
@@ -67,28 +67,28 @@ class Pipeline(Header):
 
     @property
     def settings(self) -> Settings:
-        """What it was read with: the lake, the landing and the master that it speaks of."""
+        """Settings with which it was loaded: lake, landing and master."""
         return self._settings
 
     @property
     def deidentified_tables(self) -> dict[str, str]:
-        """The de-identified tables, each with the name of the silver table that it is of."""
+        """Names of the de-identified tables, each with its silver table."""
         return {f"{name}{DEIDENTIFIED}": name for name, table in self.silver.items() if table.deidentified}
 
     @property
     def pii(self) -> frozenset[str]:
-        """Names, in small letters, of all columns that are marked as personal data."""
+        """Lower-case names of all columns that are marked as personal data."""
         return frozenset(column.lower() for table in self.silver.values() for column in table.pii)
 
     def names(self, layer: Layer) -> list[str]:
-        """All tables of a layer that a run fills, a de-identified one right behind the one that it is of."""
+        """Tables of a layer that a run writes, each de-identified one right after its silver table."""
         names: list[str] = []
         for name in getattr(self, layer):
             names += [name, *(copy for copy, of in self.deidentified_tables.items() if of == name)]
         return names
 
     def table(self, name: str) -> tuple[Layer, BronzeTable | SilverTable | GoldTable]:
-        """The layer and the definition of a table.
+        """Layer and definition of a table.
 
         Raises:
             PipelineMissing: it has no such table.
@@ -101,7 +101,7 @@ class Pipeline(Header):
         raise PipelineMissing(f"the pipeline {self.name} has no table {name}", hint=hint)
 
     def silver_order(self) -> list[str]:
-        """The silver tables, each behind those that it reads; in the order of the definition where that is free."""
+        """Silver tables in topological order: each after those that it reads, else as in the definition."""
         order: list[str] = []
         while len(order) < len(self.silver):
             order.append(
@@ -115,7 +115,7 @@ class Pipeline(Header):
 
 
 def bronze_table(pipeline: Pipeline, name: str) -> BronzeTable:
-    """A table of the pipeline that files can be copied into.
+    """Definition of a bronze table.
 
     Raises:
         PipelineMissing: it has no such bronze table.

@@ -1,7 +1,7 @@
-"""A Python transform that a definition names: found and checked by its syntax, and never run.
+"""Python transform of a definition: found and checked by its syntax, without running it.
 
 Definitions are read every few seconds by processes that must not run users' code, such as Airflow's DAG processor. So
-all that is said here is said of the file's text; ``transforms`` runs it, in the job.
+only the file's text is analysed here; the job runs it.
 """
 
 from __future__ import annotations
@@ -17,22 +17,22 @@ from pathlib import Path
 from sluicegate.definition.fields import nearest
 
 PARAMETERS = ("batch", "tables")
-"""What a transform of silver is called with, by position; its own names for them are free."""
+"""Positional arguments of a silver transform; its parameters may have any names."""
 
 GOLD_PARAMETERS = ("tables",)
-"""What a function that makes a gold table is called with."""
+"""Positional arguments of a function that makes a gold table."""
 
 _REFERENCE = re.compile(r"(?P<file>.+\.py):(?P<function>[^\W\d]\w*)")
 
 
 class NoTransform(Exception):
-    """Raised for a reference that leads to no function that could transform a batch.
+    """Raised for a reference without a usable function.
 
     Args:
         code: stable code of the kind of mistake.
         message: one sentence that says what is wrong.
         hint: what to write instead (may be empty).
-        file: the Python file, where the mistake is in it.
+        file: the Python file, if the mistake is in it.
         line: its line there, counted from 1.
     """
 
@@ -51,7 +51,7 @@ class PythonTransform:
         file: path of the file.
         function: name of the function, which stands at the top level of the file.
         line: line that its definition begins on, counted from 1.
-        source: the file as it is.
+        source: the file's bytes.
     """
 
     file: Path
@@ -61,17 +61,17 @@ class PythonTransform:
 
     @property
     def fingerprint(self) -> str:
-        """SHA-256 of the file's text: anything in it may change what the function does. Line ends do not matter."""
+        """SHA-256 of the whole file, which may affect the function in any part; line ends do not matter."""
         return hashlib.sha256(self.source.replace(b"\r\n", b"\n")).hexdigest()
 
     @classmethod
     def find(cls, folder: Path, reference: str, parameters: Sequence[str] = PARAMETERS) -> PythonTransform:
-        """Finds the function that ``file.py:function`` names.
+        """Find the function of a reference ``file.py:function``.
 
         Args:
-            folder: the pipeline's folder, which the file must lie in.
+            folder: the pipeline's folder, which must contain the file.
             reference: the file's path below it, a colon, and the name of the function.
-            parameters: what the function is to be called with.
+            parameters: the positional arguments of its calls.
 
         Raises:
             NoTransform: it names no such function.
@@ -87,7 +87,7 @@ class PythonTransform:
 
 
 def _inside(folder: Path, name: str) -> Path:
-    """The path of a file that lies in the folder, whatever links lead there."""
+    """Path of a file in the folder; refuses paths and links that lead out of it."""
     file = folder / name
     outside = Path(name).is_absolute() or ".." in Path(name).parts or "\\" in name
     if outside or not file.resolve().is_relative_to(folder.resolve()):
@@ -109,7 +109,7 @@ def _read(file: Path, name: str) -> bytes:
 def _parsed(source: bytes, file: Path) -> ast.Module:
     try:
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # of a doubtful escape, say: it is told when the file is run
+            warnings.simplefilter("ignore")  # such as of an invalid escape: running the file shows them
             return ast.parse(source, str(file))
     except SyntaxError as error:
         what = f"this is not Python: {error.msg}"
@@ -119,7 +119,7 @@ def _parsed(source: bytes, file: Path) -> ast.Module:
 
 
 def _function(module: ast.Module, name: str, file: Path, parameters: Sequence[str]) -> ast.FunctionDef:
-    """The last function of that name, which is the one that stands when the file has been run."""
+    """The last function of that name, which is the one bound after the file has run."""
     functions = [node for node in module.body if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef))]
     found = next((node for node in reversed(functions) if node.name == name), None)
     if found is None:
@@ -136,7 +136,7 @@ def _function(module: ast.Module, name: str, file: Path, parameters: Sequence[st
 
 
 def _takes(arguments: ast.arguments, count: int) -> bool:
-    """Whether a call with so many positional arguments fits the function's parameters."""
+    """Whether the function can be called with ``count`` positional arguments."""
     positional = len(arguments.posonlyargs) + len(arguments.args)
     needed = positional - len(arguments.defaults)
     keywords_needed = any(default is None for default in arguments.kw_defaults)

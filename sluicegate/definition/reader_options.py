@@ -1,4 +1,4 @@
-"""The options of Spark's readers: which a definition may set, and why not the others.
+"""Spark reader options that a definition may set, and reasons why others are refused.
 
 The names are those of JSONOptions, CSVOptions, XmlOptions, AvroOptions and FileSourceOptions of Spark 4.2.
 https://spark.apache.org/docs/latest/sql-data-sources-json.html
@@ -85,7 +85,7 @@ _REFUSED = {
 
 
 class Problem(NamedTuple):
-    """What is wrong with an option: a stable code, a sentence, and what to write instead (may be empty)."""
+    """A fault in an option: a stable code, a sentence, and what to write instead (may be empty)."""
 
     code: str
     message: str
@@ -93,11 +93,11 @@ class Problem(NamedTuple):
 
 
 def problem(format_: Format, name: str, value: str) -> Problem | None:
-    """What is wrong with an option, or None.
+    """Check an option; None if it is right.
 
     Args:
         format_: format of the files.
-        name: name of the option, in any case, as Spark takes it.
+        name: name of the option, case-insensitive as in Spark.
         value: its value as a text.
     """
     lower = name.lower().removeprefix(_PREFIX)

@@ -1,4 +1,4 @@
-"""The type of a silver table's definition."""
+"""Model of a silver table's definition."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ Treatment = Literal["hmac", "mask", "drop"]
 
 
 class SilverTable(MadeTable):
-    """A table of typed, judged and joined records.
+    """A table of typed, evaluated and joined records.
 
     It has either ``sql``, or ``from`` with ``python``, ``apply_changes`` or ``apply_changes_from_snapshot``; with the
-    last two, keys and sequence_by stand in them and not beside them. A rule has a name of its own, in whichever field
-    it stands.
+    last two, keys and sequence_by belong in them and not beside them. Names of expectations are unique across all
+    fields.
 
     Attributes:
         sql: the query, as the name of a file in the pipeline's folder or as text.
@@ -33,28 +33,28 @@ class SilverTable(MadeTable):
             It is called with the batch of records, a DataFrame, and the tables of ``lookups`` by name, and returns a
             DataFrame that keeps ``_chunk`` and ``_pos``.
         from_: ``from`` of the definition: the table that ``python`` or ``apply_changes`` reads record by record.
-        lookups: for each other table that is read, what a change of it does. ``follow``, the default: rows made with it
-            follow. ``as_of_run``: rows keep what it was when they were made, as in a stream-static join of Spark. With
-            ``python`` all tables that it may read stand here.
-        apply_changes: how its records become rows, where each tells a change.
-        apply_changes_from_snapshot: how its records become rows, where they are snapshots of all rows.
-        keys: columns that name a row; of several records with the same keys one wins.
+        lookups: for each other table that is read, the effect of its changes. ``follow``, the default: affected rows
+            are updated. ``as_of_run``: rows keep the lookup's values of their run, as in a stream-static join of Spark.
+            With ``python`` all tables that it may read are listed here.
+        apply_changes: for records that are changes (CDC): how they are applied.
+        apply_changes_from_snapshot: for records that are snapshots of all rows: how they are applied.
+        keys: columns that identify a row; of several records with the same keys one wins.
         sequence_by: column by which the latest of them wins.
-        event_time: column that says when it happened.
+        event_time: event-time column.
         schema_: ``schema`` of the definition: columns with their types, as DDL, which the table has first and in this
             order. A value that does not fit its type, or would lose digits by it, is quarantined.
-        schemaEvolutionMode: what becomes of a column that the transform makes and that is new: not in ``schema``, or
-            without a schema not in the table so far. ``addNewColumns``: it is added. ``none``: it is left out.
+        schemaEvolutionMode: treatment of a new column of the transform: one that is not in ``schema``, or without a
+            schema not in the table so far. ``addNewColumns``: it is added. ``none``: it is left out.
             ``failOnNewColumns``: nothing is written until the definition names it.
-        expectations_: ``expectations`` of the definition: the rules by name, each with its fate.
+        expectations_: ``expectations`` of the definition: conditions by name, each with its action.
         expect_all: conditions by name; rows that break them are kept and counted.
         expect_all_or_drop: conditions by name; rows that break one are dropped.
         expect_all_or_quarantine: conditions by name; rows that break one go to the quarantine table.
         expect_all_or_fail: conditions by name; rows that break one fail the run.
-        pii: columns with personal data; where one is marked, no value is shown in what the pipeline's jobs say.
-        deidentified: what becomes of columns in the table's de-identified copy, which is kept where this is given:
-            ``hmac`` makes pseudonyms of them, ``mask`` hides them, ``drop`` leaves them out. Each column of ``pii`` is
-            to be named; columns that are not named are taken as they are.
+        pii: columns with personal data; if there are any, the pipeline's jobs show no values in their output.
+        deidentified: makes a de-identified copy of the table, with a treatment by column: ``hmac`` pseudonymises it,
+            ``mask`` hides it, ``drop`` leaves it out. Each column of ``pii`` must be named; columns that are not named
+            are copied as they are.
     """
 
     from_: str | None = Field(None, alias="from")
@@ -78,17 +78,17 @@ class SilverTable(MadeTable):
 
     @property
     def query(self) -> Query | None:
-        """The query; None for a table without ``sql``."""
+        """Query of the table; None without ``sql``."""
         return self._query
 
     @property
     def changes(self) -> ApplyChanges | ApplyChangesFromSnapshot | None:
-        """How records become rows where they tell of changes or are snapshots; None for other tables."""
+        """Its ``apply_changes`` or ``apply_changes_from_snapshot``; None for other tables."""
         return self.apply_changes or self.apply_changes_from_snapshot
 
     @property
     def fingerprint(self) -> str:
-        """SHA-256 of all that decides what a record becomes; comments and white space of a query do not."""
+        """SHA-256 of all that decides a record's row; comments and white space of a query do not change it."""
         parts = [self.model_dump_json(exclude={"sql", "python", "pii", "deidentified"}, by_alias=True)]
         parts += [self._query.fingerprint] if self._query else []
         parts += [self._transform.fingerprint] if self._transform else []
@@ -101,13 +101,13 @@ class SilverTable(MadeTable):
 
     @property
     def reads(self) -> list[str]:
-        """All tables that are read, the streamed one first."""
+        """All tables read, the streamed one first."""
         if self._query:
             return self._query.tables
         return [*([self.from_] if self.from_ else []), *(self.lookups if self.is_python else [])]
 
     def lookup_mode(self, name: str) -> LookupMode:
-        """What a change of a table that is read, but not streamed, does to rows that were made with it."""
+        """Effect of a lookup's changes on rows made with it."""
         return self.lookups.get(name, "follow")
 
     @property
@@ -117,7 +117,7 @@ class SilverTable(MadeTable):
 
     @property
     def rules(self) -> Iterator[tuple[str, str, Expectation]]:
-        """Each rule with the field that it stands in and its name, in the order of the fields."""
+        """Field, name and expectation of each rule, in the order of the fields."""
         yield from (("expectations", name, rule) for name, rule in self.expectations_.items())
         for field, kind in EXPECT_ALL.items():
             for name, condition in getattr(self, field).items():
@@ -125,7 +125,7 @@ class SilverTable(MadeTable):
 
     @cached_property
     def expectations(self) -> dict[str, Expectation]:
-        """All rules by name, in whichever field they stand."""
+        """All expectations by name, of all fields."""
         return {name: rule for _, name, rule in self.rules}
 
     @field_validator("schema_")

@@ -1,4 +1,4 @@
-"""The fields of a gold table that make it a classic streaming aggregation."""
+"""Fields of a gold table that make it a classic streaming aggregation."""
 
 from __future__ import annotations
 
@@ -18,19 +18,19 @@ _BEHAVIOUR: dict[Mode, str] = {
 
 
 def behaviour(mode: Mode) -> str:
-    """What a mode does, as a part of a sentence."""
+    """Description of a mode, as a part of a sentence."""
     return _BEHAVIOUR[mode]
 
 
 class Streamed(Part):
-    """What a gold table has of a streaming aggregation; see ``GoldTable``."""
+    """Streaming fields of a gold table; see ``GoldTable``."""
 
     mode: Mode | None = None
     withWatermark: dict[str, Duration] = {}
 
     @property
     def of_stream(self) -> list[str]:
-        """What of it, besides the query, computes a streaming aggregation; nothing if it is none."""
+        """Mode and watermark, which with the query determine a streaming aggregation; empty if it is none."""
         times = [f"{column} {delay.total_seconds()}" for column, delay in self.withWatermark.items()]
         return [self.mode, *times] if self.mode else []
 

@@ -1,4 +1,4 @@
-"""What a query must be like to be a streaming aggregation, as far as its text tells; Spark has the last word."""
+"""Checks of a streaming aggregation's query, from its text; Spark has the last word."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ if TYPE_CHECKING:
     from sluicegate.definition.gold import GoldTable
     from sluicegate.sql.query import Query
 
-# What would take a row away, or is of several groups: a group's row is then not what the group's newest batch says.
+# Clauses that remove rows or combine groups: the newest batch of a group would not give its row.
 _WITHOUT = {"having": "a HAVING", "distinct": "a DISTINCT", "limit": "a LIMIT", "offset": "an OFFSET",
             "order": "an ORDER BY", "qualify": "a QUALIFY", "with_": "a WITH", "joins": "a join",
             "laterals": "a LATERAL VIEW"}  # fmt: skip
 
 
 class Unkeyed(ValueError):
-    """Raised when a query cannot be kept by the mode that is asked for.
+    """Raised when a query cannot have the requested mode.
 
     Attributes:
         message: why.
@@ -34,7 +34,7 @@ class Unkeyed(ValueError):
 
 
 def objections(table: GoldTable) -> Iterator[Unkeyed]:
-    """Why a gold table's query cannot be kept by its mode, without looking at the table that it reads."""
+    """Objections to a gold table's query under its mode, without the schema of the table that it reads."""
     if len(table.query.tables) != 1 or _readings(table.query) != 1:
         yield Unkeyed(f"mode {table.mode} reads one table, once, as a stream", "join in a silver table")
         return
@@ -51,14 +51,14 @@ def _readings(query: Query) -> int:
 
 
 def keys(query: Query, columns: Sequence[str] = ()) -> list[str]:
-    """The outputs by which the group of a row is known, as mode ``update`` needs them.
+    """Output columns that identify a row's group, which mode ``update`` needs.
 
     Args:
         query: the query.
-        columns: the columns of the table that it reads, where they are known: a name in GROUP BY is a column's first.
+        columns: columns of the table that it reads, if they are known: a name in GROUP BY is a column first.
 
     Raises:
-        Unkeyed: it is no plain GROUP BY, or what it groups by is not among its outputs.
+        Unkeyed: it is not a plain GROUP BY, or a grouping expression is not among its outputs.
     """
     tree = parsed(query.text)
     if not isinstance(tree, exp.Select) or query_shape.has_subqueries(tree):
@@ -73,7 +73,7 @@ def keys(query: Query, columns: Sequence[str] = ()) -> list[str]:
 
 
 def _key(tree: exp.Select, expression: exp.Expr, columns: set[str]) -> str:
-    """The output that is the expression of a GROUP BY."""
+    """Output that is a grouping expression."""
     outputs = [(str(output.alias_or_name), output.unalias()) for output in tree.expressions]
     table = tree.args["from_"].this.alias_or_name.lower()
 
@@ -94,5 +94,5 @@ def _key(tree: exp.Select, expression: exp.Expr, columns: set[str]) -> str:
         if bare and name.lower() == bare and bare not in columns:
             return name
     text = expression.sql("spark")
-    raise Unkeyed(f"mode update finds a group's row by what it groups by, and {text} is not in its SELECT list",
+    raise Unkeyed(f"mode update needs each GROUP BY expression as an output, and {text} is not in its SELECT list",
                   "put it there")  # fmt: skip

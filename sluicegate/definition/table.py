@@ -1,4 +1,4 @@
-"""What the types of silver and gold tables have in common."""
+"""Base model of silver and gold tables, and the layers."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from sluicegate.sql.query import Query
 Layer = Literal["bronze", "silver", "gold"]
 LAYERS: tuple[Layer, ...] = ("bronze", "silver", "gold")
 
-# What the de-identified table beside a silver table is called.
+# Suffix of the de-identified copy of a silver table.
 DEIDENTIFIED = "_deidentified"
 
 
 class MadeTable(Part):
-    """A table that a query makes, ``sql`` being its file or its text, or a function, which ``python`` names."""
+    """A table made by a query (``sql``: its file or its text), by a Python function (``python``), or by CDC."""
 
     sql: str | None = None
     python: str | None = None
@@ -29,12 +29,12 @@ class MadeTable(Part):
 
     @property
     def transform(self) -> PythonTransform | None:
-        """The Python function that makes its rows; None for a table without one."""
+        """Python function that makes its rows; None for a table without one."""
         return self._transform
 
     @property
     def is_python(self) -> bool:
-        """Whether code of the user makes its rows, and not a query or the engine's own rules."""
+        """Whether a Python function of the user makes its rows."""
         return self.python is not None
 
     @property
@@ -43,7 +43,7 @@ class MadeTable(Part):
         return self._sql_file
 
     def _resolve(self, query: Query | None, sql_file: str | None) -> None:
-        """Takes the query that the definition's loader has read."""
+        """Set the query, parsed by the loader."""
         self._query, self._sql_file = query, sql_file
 
 
@@ -52,6 +52,6 @@ _DEFINED_BY = {"sql": ("sql",), "python": ("from", "python"), "apply_changes": (
 
 
 def _only(*names: str) -> JsonDict:
-    """For editors: of the fields that say where rows come from these are there, and no others."""
+    """JSON schema for editors: of the fields that define the rows exactly these are set."""
     others = {field for part in _DEFINED_BY.values() for field in part if field not in names}
     return {"required": list(names), "properties": {name: {"type": "null"} for name in sorted(others)}}

@@ -1,4 +1,4 @@
-"""When the tables of a pipeline are proved to be what they should be."""
+"""Model of verification: schedule and sample."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from sluicegate.definition.fields import Part, Text, cron, wrong
 
 
 class Verify(Part):
-    """Files, records and gold's queries are proved anew, as `sluicegate status --verify` does.
+    """Schedule of `sluicegate status --verify`, which proves files, records and gold's queries.
 
     Attributes:
-        schedule: cron expression with five fields, in UTC; without it the DAG is there to be triggered by hand.
-        sample: how much of the rows of gold is compared, as 10%.
+        schedule: cron expression with five fields, in UTC; without it the DAG must be triggered by hand.
+        sample: share of gold's rows that is compared, as 10%.
     """
 
     schedule: str | None = None
@@ -34,15 +34,15 @@ class Verify(Part):
 
     @property
     def percent(self) -> float:
-        """How much of the rows of gold is compared."""
+        """Share of gold's rows that is compared, in percent."""
         return percent_of(self.sample)
 
 
 def percent_of(text: str) -> float:
-    """A percentage, with the sign or without: more than 0 and at most 100.
+    """Parse a percentage, with or without the sign: more than 0 and at most 100.
 
     Raises:
-        ValueError: it is none.
+        ValueError: it is not one.
     """
     percent = float(text.strip().removesuffix("%"))
     if not 0 < percent <= 100:

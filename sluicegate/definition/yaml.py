@@ -1,4 +1,4 @@
-"""YAML as plain data that remembers its lines, with everything refused that is more than data."""
+"""YAML as plain data with line numbers; everything that is more than data is refused."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ Path = tuple[str | int, ...]
 """Keys and list positions from the top of the document down to a value."""
 
 _SCALARS = {f"tag:yaml.org,2002:{kind}" for kind in ("null", "bool", "int", "float", "str")}
-# YAML 1.1 reads 2024-01-01 as a date and 1:30 as a number of base 60; for us both are the text that was written.
+# YAML 1.1 parses 2024-01-01 as a date and 1:30 as a sexagesimal number; we take both as text.
 _TEXTS = {"tag:yaml.org,2002:timestamp", "tag:yaml.org,2002:value"}
 _LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
@@ -29,13 +29,13 @@ class Fault:
 
 @dataclass
 class Document:
-    """A document.
+    """A parsed document.
 
     Attributes:
         data: its values: dict, list, str, int, float, bool or None.
-        faults: what is not plain data in it; such values are left out of ``data``.
+        faults: values that are not plain data; they are left out of ``data``.
         lines: line of each key (or item of a list), counted from 1.
-        texts: line that the first line of a text in ``|`` style stands on, for texts in that style only.
+        texts: line of the first line of each text in ``|`` style.
     """
 
     data: Any = None
@@ -44,14 +44,14 @@ class Document:
     texts: dict[Path, int] = field(default_factory=dict)
 
     def line(self, path: Path) -> int:
-        """Line of a value, or of the nearest thing around it that the document has."""
+        """Line of a value, or of its nearest parent in the document."""
         while path and path not in self.lines:
             path = path[:-1]
         return self.lines.get(path, 1)
 
 
 def read(text: str) -> Document:
-    """Reads a document; what is wrong with it is in its ``faults``."""
+    """Parse a document; errors are in its ``faults``."""
     document = Document()
     try:
         loader = _LOADER(text)
@@ -82,7 +82,7 @@ def _advice(problem: str) -> str:
 
 
 class _Builder:
-    """Makes values of nodes; a node that is in the making is not made again, so that an alias cannot run in a ring."""
+    """Builder of values from nodes; it refuses aliases of a node within itself, and more than 10,000 nodes."""
 
     def __init__(self, document: Document, loader: Any) -> None:
         self.document = document

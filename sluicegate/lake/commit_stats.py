@@ -1,4 +1,4 @@
-"""How much commits changed and wrote, by what a table's log says of its files: no data is read."""
+"""Rows and bytes that commits changed and wrote, from the Delta log: no data is read."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from sluicegate.lake import log, tables
 
 @dataclass(frozen=True)
 class Volume:
-    """What some commits did to a table.
+    """Rows and bytes changed by some commits of a table.
 
     Attributes:
-        inserted: rows that came.
-        updated: rows that became other ones.
-        deleted: rows that went.
-        changed: bytes of the files that the change data feed of these commits is read from.
+        inserted: inserted rows.
+        updated: updated rows.
+        deleted: deleted rows.
+        changed: bytes of the files from which the change data feed of these commits is read.
         written: bytes of the files that they wrote.
     """
 
@@ -30,16 +30,16 @@ class Volume:
 
     @property
     def rows(self) -> int:
-        """Rows that came, became others or went."""
+        """Inserted, updated and deleted rows together."""
         return self.inserted + self.updated + self.deleted
 
     def __add__(self, other: Volume) -> Volume:
-        """What both did."""
+        """Sum of both."""
         return Volume(*(getattr(self, name) + getattr(other, name) for name in self.__dataclass_fields__))
 
 
 def between(uri: str, since: int, until: int) -> Volume | None:
-    """What the commits after version ``since``, up to ``until``, did; None if the log no longer tells."""
+    """Volume of the commits after version ``since``, up to ``until``; None if the log no longer has them."""
     found = Volume()
     for version in range(since + 1, until + 1):
         commit = of_commit(uri, version)
@@ -50,7 +50,7 @@ def between(uri: str, since: int, until: int) -> Volume | None:
 
 
 def of_commit(uri: str, version: int) -> Volume | None:
-    """What one commit did; None if the log no longer tells."""
+    """Volume of one commit; None if the log no longer has it."""
     try:
         actions = list(log.actions(uri, version))
     except FileNotFoundError:
@@ -63,7 +63,7 @@ def of_commit(uri: str, version: int) -> Volume | None:
 
 
 def size(uri: str, version: int | None = None) -> int:
-    """Bytes of a table's data files; 0 where there is no table."""
+    """Bytes of a table's data files; 0 if there is no table."""
     table = tables.delta_table(uri, version)
     return 0 if table is None else sum(tables.statistics(table, "size_bytes")["size_bytes"].to_pylist())
 
@@ -73,7 +73,7 @@ def _of(actions: list[dict[str, Any]], kind: str) -> Iterator[dict[str, Any]]:
 
 
 def _rows(info: Mapping[str, Any], added: list[dict[str, Any]], removed: list[dict[str, Any]]) -> tuple[int, int, int]:
-    """Rows that came, changed and went: files of a commit that changes some rows hold others as well."""
+    """Inserted, updated and deleted rows, by metrics if there are any: rewritten files also hold unchanged rows."""
     metrics = info.get("operationMetrics") or {}
     # Spark writes numDeletedRows, delta-rs num_deleted_rows.
     counts = {name.replace("_", "").lower(): max(int(value), 0) for name, value in metrics.items() if _is_whole(value)}

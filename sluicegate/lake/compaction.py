@@ -1,10 +1,10 @@
-"""The small files of a table of our own put together: no row changes, and not all of them are written anew.
+"""Compaction of our own small tables: no row changes, and most rows are not rewritten each time.
 
-The newest files are put into one, with those before them as long as these hold no more rows than the newer ones: so
-the files of a table of n commits are some log n, and each row is written anew so many times, not once a commit. It is
-not delta-rs's OPTIMIZE: of two at once both succeed, and every row is doubled (1.6.6). This is one commit that adds a
-file and removes others (``dataChange`` is false for all: a stream of changes passes over it), and it is compare-and-set
-on the version in which the files were looked at.
+The newest files are merged into one, with each older file that holds no more rows than the newer ones together: a
+table of n commits has some log n files, and each row is rewritten so many times. delta-rs's OPTIMIZE is not used: two
+concurrent ones both succeed, and every row is doubled (1.6.6). This is one commit that adds a file and removes others
+(``dataChange`` is false for all, so streams and change feed skip it), by compare-and-set on the version whose files
+were read.
 """
 
 from __future__ import annotations
@@ -22,24 +22,24 @@ from deltalake.transaction import AddAction, RemoveAction
 
 from sluicegate.lake import log, tables
 
-# Rows of a file that are read or left out together.
+# Rows of a row group: the unit that a reader can skip.
 ROW_GROUP = 16_384
 
 
 def put_together(table: DeltaTable, column: str, texts: tuple[str, ...] = (), facts: Mapping[str, Any] = {}) -> bool:
-    """Puts the newest files of a table together, once there are ``MANY_FILES``; ``table`` is loaded at the result.
+    """Compact the newest files of a table, once there are ``MANY_FILES``; ``table`` is loaded at the result.
 
     Args:
-        table: a table that nobody partitions or deletes single rows from.
-        column: whole numbers that grow from commit to commit; rows come to lie by them, the newest first.
-        texts: columns of short texts of which the log is to tell the least and the greatest.
-        facts: what the commit is to say.
+        table: a table without partitions or deletion vectors.
+        column: integer column that grows from commit to commit; rows are sorted by it, newest first.
+        texts: columns of short texts that get min/max statistics.
+        facts: our commit metadata.
 
     Returns:
-        whether there is a commit more.
+        whether a commit was made.
 
     Raises:
-        CommitFailedError: another commit came first.
+        CommitFailedError: another commit won the compare-and-set.
     """
     filesystem = tables.filesystem(table)
     if filesystem is None or not tables.is_plain(table):
@@ -50,7 +50,7 @@ def put_together(table: DeltaTable, column: str, texts: tuple[str, ...] = (), fa
     taken = _newest(files.sort_by([(f"max.{column}", "descending")]))
     rows = tables.files_of(table, taken["path"].to_pylist()).to_table().sort_by([(column, "descending")])
     if rows.num_rows != pc.sum(taken["num_records"]).as_py():
-        return False  # what the log says of them is not so: leave them as they are
+        return False  # the statistics in the log are wrong: leave the files alone
     added = _written(rows, column, texts, filesystem)
     now = time.time_ns() // 1_000_000
     removed = [RemoveAction(file["path"], False, now, file["size_bytes"]) for file in taken.to_pylist()]
@@ -64,12 +64,12 @@ def put_together(table: DeltaTable, column: str, texts: tuple[str, ...] = (), fa
     )
     table.load_as_version(version)
     if len(removed) > 10 * tables.MANY_FILES:
-        table.create_checkpoint()  # or whoever opens the table next reads of all those files
+        table.create_checkpoint()  # else the next reader replays the removal of all those files
     return True
 
 
 def _newest(files: pa.Table) -> pa.Table:
-    """The first of some files, each of which has no more rows than those before it."""
+    """Files to merge: the first two, then each that has no more rows than all before it together."""
     rows = number = 0
     for count in files["num_records"].to_pylist():
         if number >= 2 and count > rows:
@@ -79,7 +79,7 @@ def _newest(files: pa.Table) -> pa.Table:
 
 
 def _written(rows: pa.Table, column: str, texts: tuple[str, ...], filesystem: Any) -> AddAction:
-    """A new file with these rows, which no version has yet."""
+    """Write a data file with these rows and return its ``add`` action; no version refers to it yet."""
     import pyarrow.parquet as pq
 
     name = f"part-{uuid4()}-c000.zstd.parquet"

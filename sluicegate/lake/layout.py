@@ -1,4 +1,4 @@
-"""The layout of the lake: where each table of a pipeline is, and what a place on the local disk is called."""
+"""Layout of the lake: addresses of a pipeline's tables, and local paths and URIs."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ LAYERS = ("bronze", "silver", "gold")
 
 @dataclass(frozen=True)
 class Lake:
-    """The addresses of one pipeline's tables.
+    """Addresses of one pipeline's tables.
 
     Attributes:
         root: path or URI of the lake.
@@ -23,13 +23,13 @@ class Lake:
     pipeline: str
 
     def __post_init__(self) -> None:
-        """Refuses a root that Spark and delta-rs would take for two different places, or that delta-rs stops at.
+        """Refuse a root that Spark and delta-rs would resolve differently, or that delta-rs cannot open.
 
         Raises:
             LakeUnsupported: the path has one of the characters ``#?%[]^|\\`` in it.
         """
         if is_local(self.root) and (odd := set(self.root) & set("#?%[]^|\\")):
-            cause = f"delta-rs, which reads and writes tables beside Spark, cannot work below {' '.join(sorted(odd))}"
+            cause = f"delta-rs, which opens tables beside Spark, cannot open a path with {' '.join(sorted(odd))}"
             raise LakeUnsupported(f"no lake can be at {self.root}", cause=cause, hint="choose another with --lake")
 
     def _at(self, *parts: str) -> str:
@@ -40,7 +40,7 @@ class Lake:
         return self._at(layer, name)
 
     def quarantine(self, name: str) -> str:
-        """Rows of silver table ``name`` that broke a rule, beside the table."""
+        """Quarantine of silver table ``name``."""
         return self._at("silver", f"{name}_quarantine")
 
     def set_aside(self, name: str) -> str:
@@ -48,47 +48,47 @@ class Lake:
         return self._at("_state", f"{name}_set_aside")
 
     def groups(self, name: str) -> str:
-        """What is kept of each group of gold table ``name``, so that its rows need not be read again."""
+        """Aggregate state of gold table ``name``, one row per group."""
         return self._at("_state", f"{name}_groups")
 
     def checkpoint(self, name: str) -> str:
-        """Spark's state of gold table ``name``, where it is a streaming aggregation."""
+        """Spark's checkpoint of gold table ``name``, if it is a streaming aggregation."""
         return self._at("_state", f"{name}_checkpoint")
 
     def ledger(self, name: str) -> str:
-        """The landed files of bronze table ``name``."""
+        """Ledger of bronze table ``name``."""
         return self._at("_ledger", name)
 
     def outcome(self, name: str) -> str:
-        """What became of each landed file of bronze table ``name``."""
+        """File status of each landed file of bronze table ``name``."""
         return self._at("_ledger", f"{name}_outcome")
 
     def schemas(self, name: str) -> str:
-        """The columns that bronze table ``name`` has had over time."""
+        """Schema history of bronze table ``name``."""
         return self._at("_schemas", name)
 
     def archive(self, name: str) -> str:
-        """Which files of bronze table ``name`` were taken away from landing, and to where."""
+        """Archive log of bronze table ``name``: files moved or deleted from landing."""
         return self._at("_ledger", f"{name}_archive")
 
     @property
     def registered(self) -> str:
-        """A file that says which tables the catalog was told of."""
+        """File that lists the tables registered in the catalog."""
         return self._at("_state", "_catalog.json")
 
     @property
     def databases(self) -> str:
-        """The folder that a database of the catalog has for tables of people's own; ours lie elsewhere."""
+        """Folder of the catalog's databases, for tables that users create; ours lie elsewhere."""
         return "/".join((self.root.rstrip("/"), "_databases"))
 
     @property
     def events(self) -> str:
-        """The event log: one row for each commit that a run made."""
+        """Event log: one row for each commit of a run."""
         return self._at("_events")
 
     @property
     def streams(self) -> str:
-        """The folder in which continuous runs say that they are there."""
+        """Folder in which continuous runs are registered."""
         return self._at("_streams")
 
     @property
@@ -102,17 +102,17 @@ class Lake:
 
 
 def is_local(uri: str) -> bool:
-    """Whether a path or URI lies on this machine's file systems."""
+    """Whether a path or URI is on a file system of this machine."""
     return urlparse(uri).scheme in ("", "file")
 
 
 def local_path(uri: str) -> str:
-    """The path of a local path or ``file:`` URI."""
+    """Path of a local path or ``file:`` URI."""
     return unquote(urlparse(uri).path) if uri.startswith("file:") else uri
 
 
 def canonical(source_file: str) -> str:
-    """The ledger's path of a file that Spark's ``_metadata.file_path`` names (``file:///a%20b`` is ``/a b``)."""
+    """Convert Spark's ``_metadata.file_path`` to the ledger's path (``file:///a%20b`` is ``/a b``)."""
     if source_file.startswith("file:"):
         return "/" + unquote(source_file[len("file:") :]).lstrip("/")
     return unquote(source_file)

@@ -1,9 +1,9 @@
-"""Locks on an object store: a lease, which its holder renews as long as it lives, and which ends by itself.
+"""Leases: locks on an object store, which their holder renews while it lives and which expire by themselves.
 
 A lease is a Delta table without rows, whose commits say who holds it until when. Each is a compare-and-set on the
-version before it (delta-rs puts it with ``If-None-Match``), as all that is in the lake: so it needs no client and no
-credentials of its own. Clocks count only to tell when a lease is over. If they are wrong a lease is taken
-too early; the marks keep the tables right all the same (see flow/loop.py), and the one who lost it is stopped.
+version before it (delta-rs puts it with ``If-None-Match``), like all else in the lake: so it needs no client and no
+credentials of its own. Clocks only decide when a lease expires. If they are wrong a lease is taken too early; the
+offsets keep the tables right all the same (see flow/loop.py), and the run that lost it is stopped.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from sluicegate.lake import log, tables
 from sluicegate.storage import aws, filesystems
 from sluicegate.times import utc_now
 
-# Seconds that a lease lasts without being renewed, and after which it is renewed.
+# Seconds until a lease expires without renewal, and between renewals.
 LASTS = 60.0
 RENEWED_AFTER = 15.0
 
@@ -39,22 +39,22 @@ KEY = "lease"
 # Stops the main thread's work. Not SIGINT, which a shell lets its background jobs ignore.
 STOPS = signal.SIGUSR1
 
-# Renewals are commits; their log is cut short often.
+# Each renewal is a commit: checkpoint often and keep the log short.
 SETTINGS = {"delta.checkpointInterval": "10", "delta.logRetentionDuration": "interval 1 hours"}
 
 
 @dataclass(frozen=True)
 class Claim:
-    """What a commit of a lease says.
+    """Holder and expiry of a lease, as a commit has them.
 
     Attributes:
-        owner: what the holder calls itself; empty once it has let go.
-        until: when the lease is over, seconds since 1970 UTC.
-        host: the machine that the holder runs on.
-        pid: number of its process there.
+        owner: name of the holder; empty once it has released the lease.
+        until: when the lease expires, seconds since 1970 UTC.
+        host: machine of the holder.
+        pid: its process id there.
         since: when it began (UTC, ISO 8601).
-        token: tells this holder from all others.
-        world: where the number means this process (see ``processes.world``); empty where that is not known.
+        token: unique to this holder.
+        world: namespace in which the pid is valid (see ``processes.world``); empty if unknown.
     """
 
     owner: str
@@ -67,7 +67,7 @@ class Claim:
 
     @property
     def stands(self) -> bool:
-        """Whether somebody holds it: not if its time is over, or its process is gone for certain."""
+        """Whether the lease is held: not released, not expired, and its process not known to be gone."""
         return bool(self.owner) and time.time() < self.until and not processes.is_gone(self.world, self.pid)
 
     def __str__(self) -> str:
@@ -75,14 +75,14 @@ class Claim:
 
 
 def holder(address: str) -> str | None:
-    """Who holds a lease at this moment; None if nobody does."""
+    """Current holder of a lease; None if it is free."""
     table = tables.delta_table(address)
     claim = None if table is None else _last(table)
     return str(claim) if claim and claim.stands else None
 
 
 def taken(address: str, owner: str) -> Claim | str:
-    """Takes a lease if nobody holds it; gives the claim, or in words who does."""
+    """Take a lease if it is free; return the claim, or else a text that names the holder."""
     while True:
         table = tables.delta_table(address)
         if table is None:
@@ -98,16 +98,16 @@ def taken(address: str, owner: str) -> Claim | str:
 
 @contextmanager
 def held(address: str, claim: Claim, *, stops: bool) -> Iterator[None]:
-    """Within it a lease that was taken is renewed; afterwards it is free.
+    """Context manager that renews a lease and releases it at the end.
 
     Args:
-        address: of the lease.
-        claim: what ``taken`` gave.
-        stops: whether work in the main thread is stopped once somebody else has it. Any other thread cannot be: its
-            commits are refused by their marks.
+        address: address of the lease.
+        claim: the claim that ``taken`` returned.
+        stops: whether work in the main thread is interrupted once somebody else has the lease. Other threads cannot
+            be interrupted: their commits fail on their offsets.
 
     Raises:
-        LakeLocked: it was lost, since it could not be renewed in time, and work was stopped.
+        LakeLocked: it could not be renewed in time, was lost, and work was stopped.
     """
     stops = stops and threading.current_thread() is threading.main_thread()
     keeper = _Keeper(address, claim, stops)
@@ -131,7 +131,7 @@ def held(address: str, claim: Claim, *, stops: bool) -> Iterator[None]:
 
 
 def _interrupted(_number: int, frame: FrameType | None) -> None:
-    """Does what Ctrl-C does, which ends Spark's jobs, too; also where that is ignored, as in a shell's background."""
+    """Signal handler that acts as Ctrl-C, which also cancels Spark jobs; works where SIGINT itself is ignored."""
     usual = signal.getsignal(signal.SIGINT)
     if callable(usual):
         usual(signal.SIGINT, frame)
@@ -139,7 +139,7 @@ def _interrupted(_number: int, frame: FrameType | None) -> None:
 
 
 class _Keeper(threading.Thread):
-    """Renews a lease, and stops the main thread's work once somebody else has it."""
+    """Thread that renews a lease, and interrupts the main thread once somebody else has it."""
 
     def __init__(self, address: str, claim: Claim, stops: bool) -> None:
         super().__init__(name="lease", daemon=True)
@@ -150,19 +150,19 @@ class _Keeper(threading.Thread):
     def run(self) -> None:
         with aws.given(self._given):
             while self.lost is None and not self._over.wait(RENEWED_AFTER):
-                # A store out of reach for a moment is asked again; nobody else takes the lease before it is over.
+                # After a failure of the store the next renewal tries again; nobody takes the lease before it expires.
                 with suppress(OSError, DeltaError):
                     self._put(time.time() + LASTS)
         if self.lost and self._stops and not self._over.is_set():
             signal.pthread_kill(threading.main_thread().ident or 0, STOPS)
 
     def end(self) -> None:
-        """Lets go of the lease."""
+        """Stop renewing, and release the lease."""
         self._over.set()
         self.join()
         if self.lost is None:
             self._claim = replace(self._claim, owner="")
-            with suppress(OSError, DeltaError):  # it ends by itself
+            with suppress(OSError, DeltaError):  # it expires by itself
                 self._put(time.time())
 
     def _put(self, until: float) -> None:
@@ -176,18 +176,18 @@ class _Keeper(threading.Thread):
 
 
 def _last(table: DeltaTable) -> Claim | None:
-    """What the newest commit says; None right after the table was made."""
+    """Claim of the newest commit; None right after the table was created."""
     said = next(
         action["commitInfo"] for action in log.actions(table.table_uri, table.version()) if "commitInfo" in action
     )
     if KEY not in said:
         return None
-    known = {part.name for part in fields(Claim)}  # another version of ours may say more
+    known = {part.name for part in fields(Claim)}  # another release may write more fields
     return Claim(**{name: value for name, value in json.loads(said[KEY]).items() if name in known})
 
 
 def _committed(table: DeltaTable, claim: Claim) -> bool:
-    """Commits as exactly the version after the one that the table is loaded at; False if another was faster."""
+    """Commit a claim by compare-and-set on the loaded version; False if another commit won."""
     try:
         table.create_write_transaction(
             [], mode="append", schema=table.schema(),
@@ -196,7 +196,7 @@ def _committed(table: DeltaTable, claim: Claim) -> bool:
             ),
         )  # fmt: skip
     except CommitFailedError:
-        # An answer may have been lost, and the request that was sent again have met its own commit.
+        # The response may have been lost, so that the retried request met our own commit.
         now = tables.delta_table(table.table_uri)
         last = _last(now) if now else None
         return last is not None and last.token == claim.token

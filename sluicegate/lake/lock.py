@@ -1,4 +1,4 @@
-"""One writer for each pipeline: the lock that saves work. What keeps tables right are the marks (see flow/loop.py)."""
+"""Lock of a pipeline: one writer at a time. It saves work; what keeps tables right are offsets (see flow/loop.py)."""
 
 from __future__ import annotations
 
@@ -26,19 +26,19 @@ FREED = "the lock is freed with its process"
 
 @contextmanager
 def pipeline_lock(lake: Lake, owner: str, wait: float = 600.0) -> Iterator[None]:
-    """Holds the pipeline's lock.
+    """Hold the pipeline's lock.
 
-    On local disk it is ``flock``, which the system frees when its process dies, so it never has to expire; on S3 a
+    On local disk it is ``flock``, which the system releases when the process dies, so it need not expire; on S3 a
     lease (see lake/lease.py).
 
     Args:
         lake: the pipeline's lake.
-        owner: what the holder calls itself in messages to those who wait.
+        owner: name of the holder, shown to those who wait.
         wait: seconds to wait for another holder.
 
     Raises:
         LakeLocked: somebody else held the lock all that time, or took over a lease that was not renewed.
-        LakeUnsupported: the lake is on a store or a mount on which this version cannot keep writers apart.
+        LakeUnsupported: this version has no safe lock on the lake's store or mount.
     """
     address = lake.lock("pipeline")
     if aws.on_s3(lake.root):
@@ -55,12 +55,12 @@ def pipeline_lock(lake: Lake, owner: str, wait: float = 600.0) -> Iterator[None]
 
 @contextmanager
 def turn(lake: Lake, owner: str) -> Iterator[str | None]:
-    """Holds the turn to run a job, for those that would rather come back than wait in a JVM for the lock.
+    """Hold the turn to start a job, for callers that would rather come back later than wait for the lock in a JVM.
 
-    The job itself takes the lock, some seconds later; of two that only looked at the lock both would start.
+    The job itself takes the lock some seconds later; if callers only checked the lock, two of them would both start.
 
     Yields:
-        None if it is ours; else who has it, or has the lock, and then there is nothing to hold.
+        None if the turn is ours; else who has the turn or the lock, and then nothing is held.
     """
     address = lake.lock("turn")
     if aws.on_s3(lake.root):
@@ -71,7 +71,7 @@ def turn(lake: Lake, owner: str) -> Iterator[str | None]:
         with lease.held(address, claim, stops=False):
             yield lease.holder(lake.lock("pipeline"))
         return
-    if not is_local(lake.root):  # the job says what is wrong with that
+    if not is_local(lake.root):  # the job reports the error
         yield None
         return
     with _file(address) as file:
@@ -94,7 +94,7 @@ def _demand_local(lake: Lake) -> None:
 
 
 def _demand_that_it_keeps_out(address: str) -> None:
-    """Tries the lock out, which we hold: some mounts grant it to everybody."""
+    """Check that our lock excludes a second one: some mounts grant it to everybody."""
     with _file(address) as other:
         if _locked(other) and not mounts.vouched():
             raise _unsafe(address, "a lock that is held was granted a second time")
@@ -104,7 +104,7 @@ def _unsafe(place: str, cause: str) -> LakeUnsupported:
     return LakeUnsupported(
         f"a file lock at {place} may not keep out writers on other machines",
         where=Where(file=place),
-        cause=f"{cause}; without a lock, of two commits at once one is lost",
+        cause=f"{cause}; without a lock one of two concurrent commits is lost",
         hint="put the lake on a local disk, on a mount with locks or on S3; or set "
         f"{mounts.VOUCHED}=1 if no other machine, and no host of this one, ever writes to it",
     )
@@ -120,15 +120,15 @@ def _leased(address: str, lake: Lake, owner: str, wait: float) -> lease.Claim:
         claims.append(claim)
         return None
 
-    _waited(tried, address, lake, wait, f"it is freed {lease.LASTS:g} s after that run died, if it did")
+    _waited(tried, address, lake, wait, f"if that run has died, its lock expires within {lease.LASTS:g} s")
     return claims[0]
 
 
 def _waited(tried: Callable[[], str | None], address: str, lake: Lake, wait: float, freed: str) -> None:
-    """Tries until it is had, and says once who has it.
+    """Poll until the lock is taken, and report its holder once.
 
     Raises:
-        LakeLocked: it was not to be had in time.
+        LakeLocked: it was not free in time.
     """
     deadline = time.monotonic() + wait
     reported = False
@@ -146,10 +146,10 @@ def _waited(tried: Callable[[], str | None], address: str, lake: Lake, wait: flo
 
 
 def _file(address: str) -> IO[str]:
-    """The file of a lock, which whoever holds it must be able to write.
+    """Open the file of a lock for writing.
 
     Raises:
-        LakeUnsupported: this user must not.
+        LakeUnsupported: this user may not write it.
     """
     path = Path(local_path(address))
     try:
@@ -181,7 +181,7 @@ def _locked(file: IO[str], how: int = fcntl.LOCK_EX) -> bool:
 
 
 def _held_by(lake: Lake) -> str | None:
-    """Who holds the pipeline's lock file at this moment; None if nobody does."""
+    """Current holder of the pipeline's lock file; None if it is free."""
     path = Path(local_path(lake.lock("pipeline")))
     if not path.exists():
         return None
@@ -194,7 +194,7 @@ def _held_by(lake: Lake) -> str | None:
 
 
 def _sign(file: IO[str], owner: str) -> None:
-    """Writes into a lock who holds it."""
+    """Write the holder into the lock file."""
     file.seek(0)
     file.truncate()
     json.dump({"owner": owner, "host": socket.gethostname(), "pid": os.getpid(), "since": utc_now()}, file)

@@ -1,4 +1,4 @@
-"""What the log of a Delta table says: its commits, their actions, and what we wrote into them."""
+"""Delta log of a table: commits, their actions, and our commit metadata."""
 
 from __future__ import annotations
 
@@ -12,23 +12,23 @@ from deltalake import DeltaTable
 
 from sluicegate.storage import filesystems
 
-# The key under which our facts stand in a commit's userMetadata: other writers have metadata of their own.
+# Key of our facts in a commit's userMetadata: other writers have metadata of their own.
 METADATA = "sluicegate"
 
 
 @dataclass(frozen=True)
 class Commit:
-    """One commit of a table, with what we wrote into it.
+    """One commit of a table, with our metadata.
 
     Attributes:
         version: the table's version that the commit made.
         timestamp: commit time, milliseconds since 1970 UTC.
-        operation: Delta's word for it: WRITE, MERGE, RESTORE…
-        ours: our facts from userMetadata; None where another program wrote the commit.
-        rows_written: rows that the commit wrote, where Delta counted them.
-        overwrites: whether it replaced rows instead of adding some.
-        partly: whether it replaced only those that a condition named.
-        restored_to: the version that a RESTORE brought back, where it was asked for by version.
+        operation: Delta's name for it: WRITE, MERGE, RESTORE…
+        ours: our facts from userMetadata; None if another program wrote the commit.
+        rows_written: rows that the commit wrote, if Delta counted them.
+        overwrites: whether it was an overwrite.
+        partly: whether the overwrite had a predicate (``replaceWhere``).
+        restored_to: target version of a RESTORE by version.
     """
 
     version: int
@@ -98,12 +98,12 @@ def _commit(version: int, entry: Mapping[str, Any]) -> Commit:
 
 
 def actions(uri: str, version: int, *, added: bool = True) -> Iterator[dict[str, Any]]:
-    """What a commit says, as Delta's protocol has it.
+    """Actions of a commit, as in Delta's protocol.
 
     Args:
         uri: the table.
         version: the version that the commit made.
-        added: whether to tell of the files that it added, too.
+        added: whether to include ``add`` actions.
 
     Raises:
         FileNotFoundError: the log no longer has it.
@@ -123,10 +123,10 @@ def _ours(user_metadata: str | None) -> dict[str, Any] | None:
 
 
 def last_commit_of_ours(table: DeltaTable | None) -> Commit | None:
-    """The newest commit that a run of ours made; None when there is none in the log any more."""
+    """Newest commit made by one of our runs; None if the log has none any more."""
     if table is None:
         return None
-    # Nearly always the newest commit of all; the whole log is read only when others write the table as well.
+    # Nearly always the newest commit; the whole log is read only if others write the table as well.
     for limit in (5, None):
         for commit in commits(table, limit):
             if commit.ours is not None:

@@ -1,9 +1,9 @@
-"""Whether a file lock on a mounted folder keeps out writers on other machines, too.
+"""Detection of mounts whose file locks do not keep out writers on other machines.
 
-Delta's log store for files (``LocalLogStore``) looks whether a commit is there and then renames a file to it, by which
-POSIX overwrites the commit of another; no log store and no file system in the jars of Spark and Delta puts a local file
-only where there is none. So between two drivers there is the file lock alone, and some mounts keep locks to themselves:
-each machine has its own, both are granted, and of two commits one is lost in silence.
+Delta's log store for files (``LocalLogStore``) checks whether a commit exists and then renames a file to it, and a
+POSIX rename overwrites the other's commit; nothing in the jars of Spark and Delta has put-if-absent for local files. So
+only the file lock separates two drivers, and some mounts keep locks local: both machines are granted one, and one of
+two commits is lost in silence.
 """
 
 from __future__ import annotations
@@ -13,19 +13,18 @@ import re
 from pathlib import Path
 
 VOUCHED = "SLUICEGATE_ONLY_WRITER"
-"""The variable by which a person says that no other machine, and no host of this VM, writes to the lake meanwhile."""
+"""Variable by which a user asserts that no other machine, and no host of this VM, writes to the lake."""
 
-# Folders of a host in its VM, and what else has locks that its other users do not see.
+# Shared folders of a VM's host, and other file systems whose locks other clients do not see.
 OF_THIS_MACHINE = {"9p", "virtiofs", "vboxsf", "prl_fs", "vmhgfs", "fakeowner", "drvfs", "beegfs", "afs", "ncpfs"}
 
-# File systems in user space that pass locks on to their servers, or have none but this machine's disks; of all others
-# that is not known.
+# FUSE file systems that pass locks to their servers, or have only this machine's disks; others are doubted.
 PASSED_ON = {
     "fuse.glusterfs", "fuse.ceph", "fuse.ceph-fuse", "fuse.juicefs", "fuse.mfs",
     "fuse.fuse-overlayfs", "fuse.mergerfs", "fuse.gocryptfs", "fuse.encfs",
 }  # fmt: skip
 
-# Options by which others keep locks to this machine.
+# Mount options that make locks local, by file system.
 LOCAL_LOCKS = {
     "nfs": {"nolock", "local_lock=all", "local_lock=flock"},
     "nfs4": {"nolock", "local_lock=all", "local_lock=flock"},
@@ -38,17 +37,16 @@ LOCAL_LOCKS = {
 
 
 def vouched() -> bool:
-    """Whether a person says that nobody else writes."""
+    """Whether the user asserts that nobody else writes."""
     return os.environ.get(VOUCHED, "").lower() in ("1", "true", "yes")
 
 
 def doubt(path: str, mounts: str | None = None) -> str:
-    """Why other machines may not see a file lock in a folder; empty where nothing speaks for that.
+    """Reason why other machines may not see a file lock in a folder; empty if there is none.
 
     Args:
-        path: of the folder, which need not be there yet.
-        mounts: the mounts as ``/proc/self/mountinfo`` has them; by default those of this process. Systems without it
-            are not asked.
+        path: the folder, which need not exist yet.
+        mounts: text of ``/proc/self/mountinfo``; by default that of this process. Without one nothing is checked.
     """
     if mounts is None:
         try:
@@ -63,15 +61,15 @@ def doubt(path: str, mounts: str | None = None) -> str:
 
 
 def _mount(path: str, mounts: str) -> tuple[str, set[str]]:
-    """Type and options of the mount that a path lies on, found as the kernel does: from the root, mount by mount.
+    """Type and options of the mount of a path, resolved as the kernel does: from the root, mount by mount.
 
-    Of those on one mount the first on the way is entered, so that one in a folder that another covers is not met.
+    Of the mounts on one mount the one nearest to the root is entered, so that a mount hidden by it is not.
     """
     on: dict[str, list[tuple[str, str, str]]] = {}
     lines = [line.split(" ", 5) for line in mounts.splitlines()]
     known = {line[0] for line in lines}
     for own, parent, _, _, place, rest in lines:
-        first = parent not in known or parent == own  # what that one is on, this process does not see
+        first = parent not in known or parent == own  # its parent is invisible to this process
         on.setdefault("" if first else parent, []).append((_unescaped(place), own, rest))
     at, found = "", ("", set[str]())
     while inside := [one for one in on.pop(at, []) if f"{path}/".startswith(one[0].rstrip("/") + "/")]:

@@ -1,9 +1,9 @@
-"""What a table's log says of its past: how far a flow has come, and which commits a RESTORE has undone.
+"""Committed offsets of flows, and the RESTORE history of a table, from its log.
 
-RESTORE brings back a table's rows, but not its transaction ids: from then on its marks say more than its rows. So the
-app id of a flow that cannot simply make its target again carries the *restore epoch*, the version of the last RESTORE
-in the target's log; in a new epoch the flow goes on from the mark as of the version that was restored. Our own commits
-carry the restores that they know of, since Delta forgets its history after 30 days.
+RESTORE brings back a table's rows, but not its transaction ids: from then on its offsets are ahead of its rows. So the
+app id of a flow that cannot fully refresh its target has the *restore epoch*, the version of the last RESTORE in the
+target's log; in a new epoch the flow resumes from the offset as of the restored version. Our commits record the
+restores that they know of, since Delta's history is cleaned after 30 days.
 https://docs.delta.io/latest/delta-utility.html#restore-a-delta-table-to-an-earlier-state
 """
 
@@ -25,8 +25,8 @@ class Restore:
     """One RESTORE of a table.
 
     Attributes:
-        to: the version that was restored; None if the log does not tell any more.
-        at: the version that the RESTORE made: the epoch that it began.
+        to: the version that was restored; None if it is no longer known.
+        at: the version that the RESTORE made: its restore epoch.
     """
 
     to: int | None
@@ -35,12 +35,12 @@ class Restore:
 
 @dataclass(frozen=True)
 class Lineage:
-    """The past of a table as far as it still counts.
+    """RESTORE history of a table.
 
     Attributes:
-        restores: all of them, oldest first.
-        ours: the newest commit that a run of ours made; None when there is none in the log any more.
-        news: whether there was a RESTORE that this commit does not know of.
+        restores: all restores, oldest first.
+        ours: newest commit made by one of our runs; None if the log has none any more.
+        news: whether there was a RESTORE that this commit does not record.
     """
 
     restores: tuple[Restore, ...]
@@ -48,11 +48,11 @@ class Lineage:
     news: bool
 
     def facts(self) -> list[list[int | None]]:
-        """The restores as a commit of ours carries them."""
+        """Restores as our commit metadata has them."""
         return [[restore.to, restore.at] for restore in self.restores]
 
     def stands(self, version: int) -> bool:
-        """Whether what the commit of this version did has not been undone."""
+        """Whether no RESTORE has undone the commit of this version."""
         upto: int | None = None
         for restore in reversed(self.restores):
             if restore.to is None or (upto is not None and restore.at > upto):
@@ -63,12 +63,12 @@ class Lineage:
         return True
 
     def last(self, version: int) -> Restore | None:
-        """The newest RESTORE as of a version; None if there had been none."""
+        """Newest RESTORE as of a version; None if there was none."""
         return next((restore for restore in reversed(self.restores) if restore.at <= version), None)
 
 
 def lineage(table: DeltaTable) -> Lineage:
-    """Reads a table's past: nearly always no more than its newest commits, some milliseconds."""
+    """Read the RESTORE history of a table: nearly always from its newest commits alone, in some milliseconds."""
     for limit in (5, None):
         found: list[Restore] = []
         ours: log.Commit | None = None
@@ -81,29 +81,29 @@ def lineage(table: DeltaTable) -> Lineage:
                 to = _restored(table, commit) if commit.restored_to is None else commit.restored_to
                 found.append(Restore(to, oldest))
             elif ours is None and commit.ours is not None:
-                # The commit knows the restores before it, but not one that came while it was being made.
+                # The commit records the restores before it, but not one that came while it was being made.
                 ours, seen = commit, int(commit.ours.get("seen", oldest - 1))
         if ours is not None and oldest <= seen + 1:
             break
     recorded = [Restore(to, at) for to, at in ((ours.ours or {}).get("restores") or [])] if ours else []
     if ours is None and oldest > 0:
-        # Nobody knows any more which restores there were: from here on a new epoch counts.
+        # The log no longer shows which restores there were: a new epoch begins here.
         found.append(Restore(None, table.version()))
     return Lineage(tuple(sorted({*recorded, *found}, key=lambda restore: restore.at)), ours, bool(found))
 
 
 def _restored(table: DeltaTable, commit: log.Commit) -> int | None:
-    """The version that a RESTORE by time brought back: the one with the very files. The time is not told with its zone.
+    """Version that a RESTORE by timestamp brought back, by its set of files: the logged timestamp has no time zone.
 
     Returns:
-        None if no version that is left has these files.
+        None if no remaining version has these files.
     """
     files = _files(table.table_uri, commit.version)
     for version in range(commit.version - 1, -1, -1):
         try:
             if _files(table.table_uri, version) == files:
                 return version
-        except DeltaError:  # older ones are not there either
+        except DeltaError:  # older versions are gone, too
             return None
     return None
 
@@ -114,11 +114,11 @@ def _files(uri: str, version: int) -> set[str]:
 
 @dataclass(frozen=True)
 class CommittedOffset:
-    """How far a flow into a table has come.
+    """Offset of a flow, as committed in its target.
 
     Attributes:
-        app_id: under which its next commits keep the mark.
-        offset: the version of the source that the target has taken in; None before the first.
+        app_id: ``txnAppId`` of its next commits.
+        offset: source version up to which the target has taken in its source; None before the first.
     """
 
     app_id: str
@@ -126,17 +126,17 @@ class CommittedOffset:
 
 
 def app_id(layer: str, name: str, source: DeltaTable) -> str:
-    """Names a flow; a source that was deleted and made again has another id, and is not mistaken for the former."""
+    """``txnAppId`` of a flow; it has the source's table id, so a source that is re-created starts a new flow."""
     return f"sluicegate.{layer}.{name}@{tables.table_id(source)}"
 
 
 def committed_offset(table: DeltaTable | None, app: str, line: Lineage | None) -> CommittedOffset:
-    """The mark of a flow whose target may have been restored.
+    """Committed offset of a flow whose target may have been restored.
 
     Args:
-        table: the target; None if it is not there yet.
+        table: the target; None if it does not exist yet.
         app: the flow's ``app_id``.
-        line: the target's past; None if restores do not matter, since the target is made again from its source.
+        line: the target's RESTORE history; None if restores do not matter, since they lead to a full refresh.
     """
     if table is None or line is None or not line.restores:
         return CommittedOffset(app, tables.txn_version(table, app))
@@ -148,7 +148,7 @@ def _of_epoch(app: str, restore: Restore | None) -> str:
 
 
 def _as_of(table: DeltaTable, app: str, line: Lineage) -> int | None:
-    """The mark that belongs to the rows of a table: as of the version that was restored, if nothing came since."""
+    """Offset that matches the rows of a table: as of the restored version, if nothing was committed since."""
     while True:
         restore = line.last(table.version())
         offset = tables.txn_version(table, _of_epoch(app, restore))
@@ -160,13 +160,13 @@ def _as_of(table: DeltaTable, app: str, line: Lineage) -> int | None:
                 continue
         except DeltaError:
             pass
-        # Each chunk is one commit, in order: of those behind the newest with rows, the table has no row.
+        # Each ledger batch is one commit, in order: the table has no rows of batches after the newest with rows.
         newest = newest_chunk(table)
         return -1 if newest is None else newest
 
 
 def newest_chunk(table: DeltaTable, after: int = -1) -> int | None:
-    """The greatest ``_chunk`` after one among a bronze table's rows; None without such rows."""
+    """Greatest ``_chunk`` above ``after`` among a bronze table's rows; None without such rows."""
     if "_chunk" not in {field.name for field in table.schema().fields}:
         return None
     newest: int | None = pc.max(
@@ -176,9 +176,9 @@ def newest_chunk(table: DeltaTable, after: int = -1) -> int | None:
 
 
 def standing(rows: list[dict[str, Any]], line: Lineage, offset: int | None) -> Iterator[dict[str, Any]]:
-    """Of records about chunks, with ``chunk`` and ``version`` of the commit, those that no RESTORE has undone."""
+    """Rows about ledger batches (``chunk``, and ``version`` of the commit) that no RESTORE has undone."""
     newest: dict[int, int] = {}
     surviving = [row for row in rows if row["chunk"] <= (offset or 0) and line.stands(row["version"])]
-    for row in surviving:  # where the log does not tell which versions were undone, what was told last counts
+    for row in surviving:  # if it is unknown which versions were undone, the newest row counts
         newest[row["chunk"]] = max(newest.get(row["chunk"], -1), row["version"])
     return (row for row in surviving if row["version"] == newest[row["chunk"]])

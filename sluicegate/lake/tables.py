@@ -1,4 +1,4 @@
-"""The layout of the lake, and what a table says of itself, read by delta-rs in milliseconds and without a JVM."""
+"""Delta tables through delta-rs, in milliseconds and without a JVM: open, read, write, statistics."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from sluicegate.errors import NotADeltaTable, Where
 from sluicegate.lake.layout import is_local, local_path
 from sluicegate.storage import aws, filesystems
 
-# So many data files of a small table are put into one: opening them costs more than what is in them.
+# Small tables with this many data files are compacted: opening the files costs more than reading them.
 MANY_FILES = 32
 
 
 def delta_table(uri: str, version: int | None = None) -> DeltaTable | None:
-    """The Delta table at ``uri``; None where there is nothing yet.
+    """Open the Delta table at ``uri``; None if there is nothing yet.
 
     Raises:
         NotADeltaTable: there are files at ``uri``, but no Delta log among them.
@@ -41,7 +41,7 @@ def delta_table(uri: str, version: int | None = None) -> DeltaTable | None:
 
 
 def table_at(uri: str, version: int | None = None) -> DeltaTable:
-    """The Delta table at ``uri``, as delta-rs opens it on any store.
+    """Open the Delta table at ``uri``, on any store.
 
     Raises:
         TableNotFoundError: there is none.
@@ -51,34 +51,34 @@ def table_at(uri: str, version: int | None = None) -> DeltaTable:
 
 
 def write(target: DeltaTable | str, rows: Any, **how: Any) -> None:
-    """Writes rows into a table, or a new one at an address, on any store; ``how`` is as ``write_deltalake`` has it."""
+    """Write rows to a table, or to a new one at an address, on any store; ``how``: arguments of ``write_deltalake``."""
     options = filesystems.options(target) if isinstance(target, str) else None
     write_deltalake(target, rows, storage_options=options, **how)
 
 
 def txn_version(table: DeltaTable | None, app_id: str) -> int | None:
-    """How far the flow ``app_id`` has come, as written in its target's own log; None before its first commit."""
+    """``txnVersion`` of ``app_id`` in the table's log; None before its first commit."""
     return None if table is None else table.transaction_version(app_id)
 
 
 def table_id(table: DeltaTable) -> str:
-    """The id that Delta gave the table when it was made; a table that was replaced has another."""
+    """Delta's table id; a table that was replaced has another."""
     return str(table.metadata().id)
 
 
 def dataset(table: DeltaTable) -> Any:
-    """The table as a pyarrow dataset, which reads only the columns and files that are asked for.
+    """The table as a pyarrow dataset, with column pruning and data skipping.
 
-    Files on local disk and S3 are read by Arrow itself. Through delta-rs, as by default, Arrow's reader threads call
-    back into Python, and a process that ends before they have come to rest is sometimes aborted ("terminate called").
+    Files on local disk and S3 are read by Arrow itself. Through delta-rs, the default, Arrow's reader threads call
+    back into Python, and a process that exits while they still run is sometimes aborted ("terminate called").
     """
     return table.to_pyarrow_dataset(filesystem=filesystem(table), parquet_read_options=_read_options())
 
 
 def above(table: DeltaTable, column: str, value: int) -> Any:
-    """The rows whose ``column`` is greater, as a pyarrow dataset, without opening files that have none of them.
+    """Rows with ``column`` above ``value``, as a pyarrow dataset of the files that can have any.
 
-    For tables of thousands of files: to describe them all to Arrow takes longer than to read a few. The files with the
+    For tables of thousands of files: describing them all to Arrow takes longer than reading a few. The files with the
     greatest values come first.
     """
     import pyarrow.dataset as ds
@@ -101,9 +101,9 @@ def files_of(table: DeltaTable, paths: list[str]) -> Any:
 
 
 def where(found: Any, condition: Any, columns: list[str] | None = None) -> pa.Table:
-    """The rows of a pyarrow dataset that meet a condition.
+    """Rows of a pyarrow dataset that meet a condition.
 
-    Files that delta-rs has rewritten (a DELETE of somebody's, say) hold texts of a type that Arrow cannot compare yet.
+    Files rewritten by delta-rs (by a user's DELETE, say) have a string type that Arrow cannot compare yet.
     """
     try:
         return found.to_table(columns, filter=condition)
@@ -113,14 +113,14 @@ def where(found: Any, condition: Any, columns: list[str] | None = None) -> pa.Ta
 
 
 def is_plain(table: DeltaTable) -> bool:
-    """Whether the data files alone say what the rows are: no deletions, renamed columns or partitions beside them."""
+    """Whether the data files alone give the rows: no deletion vectors, column mapping or partitions."""
     protocol = table.protocol()
     unsupported = {"deletionVectors", "columnMapping"} & set(protocol.reader_features or ())
     return protocol.min_reader_version != 2 and not unsupported and not table.metadata().partition_columns
 
 
 def filesystem(table: DeltaTable) -> Any:
-    """The folder of a table as Arrow opens it; None where it cannot."""
+    """Arrow file system of a table's folder; None if Arrow has none for its store."""
     from pyarrow import fs
 
     uri = table.table_uri
@@ -137,12 +137,12 @@ def _read_options() -> Any:
 
 
 def statistics(table: DeltaTable, *columns: str) -> pa.Table:
-    """What the table's log says of each of its data files.
+    """Statistics of each data file, from the table's log.
 
     Args:
         table: the table.
         columns: ``path``, ``num_records``, or ``min.x``, ``max.x`` and ``null_count.x`` of a column ``x``. Texts are
-            cut at 64 characters there. What the writer of a file has not counted is null.
+            truncated to 64 characters. A statistic that the writer of a file did not collect is null.
     """
     described = pa.table(table.get_add_actions(flatten=True))
     there = set(described.column_names)
@@ -150,5 +150,5 @@ def statistics(table: DeltaTable, *columns: str) -> pa.Table:
 
 
 def rows(table: DeltaTable | None) -> int:
-    """Rows of a table by its files' statistics (tables of ours have no deletion vectors), without reading data."""
+    """Row count of a table from file statistics (our tables have no deletion vectors); no data is read."""
     return 0 if table is None else int(table.count())

@@ -1,1 +1,1 @@
-"""What has landed: discovery, the ledger and the status of each file. No Spark."""
+"""Landed files: discovery, ledger and file status. No Spark."""

@@ -1,4 +1,4 @@
-"""The record of landed files that were taken away once their rows were committed (clean_source.py). No Spark."""
+"""Archive log: landed files moved or deleted after their rows were committed (clean_source.py). No Spark."""
 
 from __future__ import annotations
 
@@ -21,34 +21,34 @@ ARCHIVE = pa.schema(
     ]
 )  # fmt: skip
 
-# What a file is known by.
+# Identity of a landed file.
 KEYS = ["path", "size", "modification_time"]
 ARCHIVE_KEYS = pa.schema([ARCHIVE.field(key) for key in KEYS])
 
-# What the record says of a file that is gone though it was neither moved nor deleted by us.
+# `mode` of a file that is gone though we neither moved nor deleted it.
 GONE = "GONE"
 
 Facts = tuple[str, int, datetime]
-"""Path, size and modification time: what a file is known by."""
+"""Identity of a landed file: path, size and modification time."""
 
 
 def facts_of(row: Mapping[str, Any]) -> Facts:
-    """What a file is known by."""
+    """Identity of a file: path, size and modification time."""
     return row["path"], row["size"], row["modification_time"]
 
 
 def table(at: layout.Lake, name: str, ledger: DeltaTable) -> pa.Table:
-    """The files of bronze table ``name`` that were taken away (schema ``ARCHIVE``)."""
+    """Archived files of bronze table ``name`` (schema ``ARCHIVE``)."""
     log = tables.delta_table(at.archive(name))
-    # Of a ledger that was deleted and made anew, the former one's files are another story.
+    # After the ledger is deleted and re-created, rows of the former ledger do not count.
     mine = pc.field("ledger_id") == tables.table_id(ledger)
     return ARCHIVE.empty_table() if log is None else tables.where(tables.dataset(log), mine)
 
 
 def among(at: layout.Lake, name: str, ledger: DeltaTable, files: pa.Table) -> pa.Table:
-    """The rows of some files that were taken away, by what they were known by; ``files`` has the columns of ``FILES``.
+    """Archive rows of ``files`` (columns of ``FILES``), matched by path, size and modification time.
 
-    Of a million that were taken away, those of other times are not read.
+    The range of modification times is pushed down, so that few of a million archived rows are read.
     """
     log = tables.delta_table(at.archive(name))
     if log is None or not files.num_rows:
@@ -63,7 +63,7 @@ def among(at: layout.Lake, name: str, ledger: DeltaTable, files: pa.Table) -> pa
 
 
 def of(at: layout.Lake, name: str, entries: list[Facts]) -> dict[Facts, dict[str, Any]]:
-    """The rows of those of some files that were taken away."""
+    """Archive rows of those of ``entries`` that were archived, by identity."""
     ledger = tables.delta_table(at.ledger(name))
     if ledger is None:
         return {}
@@ -72,13 +72,13 @@ def of(at: layout.Lake, name: str, entries: list[Facts]) -> dict[Facts, dict[str
 
 
 def by_facts(at: layout.Lake, name: str) -> dict[Facts, dict[str, Any]]:
-    """The same files, by what they were known by."""
+    """Archived files of a bronze table, by identity."""
     ledger = tables.delta_table(at.ledger(name))
     return {} if ledger is None else {facts_of(row): row for row in table(at, name, ledger).to_pylist()}
 
 
 class Places:
-    """The addresses that files were moved to, asked for one by one: a million of them are not read for a few."""
+    """Set of archive addresses in use; each lookup is a filtered read, so a million of them are never loaded."""
 
     def __init__(self, at: layout.Lake, name: str) -> None:
         self._log, self._new = tables.delta_table(at.archive(name)), set[str]()
@@ -90,12 +90,12 @@ class Places:
         return bool(found.num_rows)
 
     def add(self, place: str | None) -> None:
-        """One more."""
+        """Add an address; ``None`` is ignored."""
         self._new |= {place} if place else set()
 
 
 def done(at: layout.Lake, name: str, ledger: DeltaTable, folder: str) -> int:
-    """The last chunk of which, as of all before it, no file of a landing folder is left to be taken away; else -1."""
+    """Ledger batch up to which a landing folder is cleaned, from the archive log's ``txnVersion``; -1 before any."""
     upto = tables.txn_version(tables.delta_table(at.archive(name)), _app_id(ledger, folder))
     return -1 if upto is None else upto
 
@@ -105,13 +105,13 @@ def _app_id(ledger: DeltaTable, folder: str) -> str:
 
 
 def note(at: layout.Lake, name: str, moved: list[dict[str, Any]], upto: tuple[str, int] | None = None) -> None:
-    """Appends files that were taken away, with ``mode`` and ``place``.
+    """Append moved or deleted files, with ``mode`` and ``place``, to the archive log.
 
     Args:
         at: the lake.
         name: the bronze table.
         moved: the files.
-        upto: of which landing folder nothing is left to be done up to which chunk, where that is known by now.
+        upto: landing folder and the ledger batch up to which it is cleaned, if known.
     """
     ledger = tables.delta_table(at.ledger(name))
     if moved and ledger is not None:

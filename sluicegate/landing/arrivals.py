@@ -1,6 +1,6 @@
-"""Which entries of the ledger speak of one and the same file, where several have landed under one name.
+"""Arrivals: generations of a file name that is used again for other content.
 
-An entry that says *read* begins an arrival; entries that say *replace* or *reset* renew it, and *drop* ends it. So when
+A ledger entry with action *read* begins an arrival; *replace* and *reset* renew it, and *drop* ends it. So when
 ``export.csv`` lands each day and is moved away once it is read, reading today's again does not touch yesterday's rows.
 """
 
@@ -15,11 +15,10 @@ from sluicegate.landing import ledger as landing_ledger
 
 
 def begun(ledger: DeltaTable, paths: set[str], chunk: int) -> dict[str, int]:
-    """Where the last arrival of each path begins, among entries before a chunk.
+    """Ledger batch in which the last arrival of each path began, among entries before ``chunk``.
 
     Returns:
-        the chunk of the entry that began it, for those paths that had another arrival before; of the others all rows
-        are of their one arrival.
+        batch by path, for paths with more than one arrival; all rows of the others belong to their only one.
     """
     wanted = pa.array(sorted(paths), pa.string())
     reading = (pc.field("action") == landing_ledger.READ) & (pc.field("chunk") < chunk) & pc.field("path").isin(wanted)

@@ -1,9 +1,9 @@
-"""What becomes of landed files once their rows are committed: they stay, are moved to an archive, or are deleted.
+"""``cleanSource``: keep, archive or delete landed files once their rows are committed.
 
-The counterpart of Auto Loader's ``cloudFiles.cleanSource``, with its meaning: only after the commit, only once the
-retention has passed since then, and by the definition as it is now. A file is taken away only while it is the very one
-that was read, by size and modification time, looked at again right before. What was done is appended to
-``_ledger/{table}_archive``; of a run that was killed before it could, the next one finds the traces.
+Auto Loader's ``cloudFiles.cleanSource``, with its meaning: only after the commit, only once the retention has passed
+since then, and by the current definition. A file is removed only if its size and modification time, checked right
+before, are those that were read. Removals are appended to ``_ledger/{table}_archive``; if a run is killed before
+that, the next one recognises what it had moved.
 https://docs.databricks.com/aws/en/ingestion/cloud-object-storage/auto-loader/options
 """
 
@@ -33,7 +33,7 @@ from sluicegate.storage import filesystems
 if TYPE_CHECKING:
     from sluicegate.definition import BronzeTable
 
-# Files whose removal one commit of the archive tells of.
+# Removed files recorded by one commit of the archive log.
 BATCH = 500
 
 DUE = pa.schema([*filesystems.FILES, ("chunk", pa.int64())])
@@ -41,18 +41,18 @@ DUE = pa.schema([*filesystems.FILES, ("chunk", pa.int64())])
 
 @dataclass
 class Cleaned:
-    """What one look did.
+    """Result of one cleaning.
 
     Attributes:
         removed: number of files moved or deleted.
-        left: files that should have gone and could not, with the reason.
+        left: files that could not be removed, with the reason.
     """
 
     removed: int = 0
     left: dict[str, str] = field(default_factory=dict)
 
     def remarks(self, name: str, table: BronzeTable) -> list[str]:
-        """What a person should know of it."""
+        """Report lines: the number of removed files, and up to five that could not be removed."""
         where = f"moved to {table.cleanSourceMoveDestination}" if table.cleanSource == "MOVE" else "deleted"
         lines = (
             [f"         {files(self.removed)} of {name} {where}, their rows being committed"] if self.removed else []
@@ -93,12 +93,12 @@ def clean(
 
 
 def _until(table: BronzeTable, now: datetime | None) -> pa.Scalar:
-    """Whose rows were committed until then may go."""
+    """Latest commit time at which a file's retention has passed."""
     return pa.scalar((now or datetime.now(UTC)) - table.cleanSourceRetentionDuration, archive.TIME)
 
 
 def _before_the_young(name: str, table: BronzeTable, at: layout.Lake, now: datetime | None) -> int:
-    """The last chunk before those whose files' time has not come yet."""
+    """Last ledger batch before the first one with files still under retention."""
     young = file_status.read(at, name, ["chunk"], pc.field("ingested") > _until(table, now))["chunk"]
     return pc.min(young).as_py() - 1 if len(young) else 2**62
 
@@ -108,7 +108,7 @@ def due(
 ) -> pa.Table:
     """The files whose rows were committed long enough ago, and that were not taken away yet (``FILES`` and chunk).
 
-    Chunks of which nothing is left to be done are not looked at again: see ``landing.archive.done``.
+    Batches that are cleaned already are not read again: see ``landing.archive.done``.
     """
     opened = opened or Tables()
     ledger = opened[at.ledger(name)].delta if table.cleanSource != "OFF" else None
@@ -121,7 +121,7 @@ def due(
     if not read.num_rows:
         return DUE.empty_table()
     entries = ledger_index.entries(ledger, *ledger_index.below(folder), after=since)
-    # Of the entries of a path, which come newest first, only the last one can be of the file that is there.
+    # Entries come newest first; only the newest entry of a path can describe the file that is there now.
     paths = entries["path"].unique()
     last = entries.take(pc.index_in(paths, value_set=entries["path"]))
     last = last.filter(
@@ -136,13 +136,13 @@ def due(
 def _take_away(
     table: BronzeTable, folder: str, file: dict[str, Any], taken: archive.Places, done: Cleaned
 ) -> dict[str, Any] | None:
-    """Moves or deletes a file, and returns what is to be noted of it; None if it stays."""
+    """Move or delete a file and return its archive row; None if it stays."""
     path = file["path"]
     relative = path[len(folder) :].lstrip("/")
     try:
         found = filesystems.file(path)
         if found is not None and found != (file["size"], file["modification_time"]):
-            return None  # another file by now; a look at landing tells what becomes of it
+            return None  # another file by now; the next discovery decides about it
         if table.cleanSource == "DELETE":
             place, mode = None, "DELETE"
             if found is not None:
@@ -167,13 +167,13 @@ class _Changed(Exception):
 
 
 def _move(file: Mapping[str, Any], wanted: str, taken: Container[str]) -> str | None:
-    """Moves a file, never over another one, and returns its new address; None if there is none to move.
+    """Move a file, never over another one, and return its new address; None if it is gone.
 
-    A kill may leave the file at both places, or at the new one only: such a file is known by its content or, where
-    nothing is left to compare it with, by its size and, on local disk, its modification time.
+    A kill may leave the file at both addresses or only at the new one. It is then recognised by its content or, if
+    the original is gone, by its size and, on local disk, its modification time.
     """
     path, number = file["path"], 0
-    gone = filesystems.file(path) is None  # looked at first: what another run has moved is then seen at its place
+    gone = filesystems.file(path) is None  # checked first: if another run has moved it, the target exists by now
     while True:
         place = _numbered(wanted, number)
         number += 1
@@ -214,7 +214,7 @@ def _remove(file: Mapping[str, Any]) -> None:
 
 
 def _copy(path: str, place: str) -> None:
-    """Puts a file's content at another place as a whole or not at all; a local one keeps its modification time."""
+    """Copy a file atomically to another address; a local copy keeps its modification time."""
     if layout.is_local(path) and layout.is_local(place):
         target = Path(layout.local_path(place))
         made = [folder for folder in target.parents if not folder.exists()]
@@ -226,9 +226,9 @@ def _copy(path: str, place: str) -> None:
         except FileExistsError:
             raise
         except OSError:  # another disk, or one without links
-            # Its own name may be as long as names can be, and other tables may have files of that name.
+            # A hash: the file's own name may have the maximum length, and other tables may have files of that name.
             half = target.with_name(f".{hashlib.sha256(path.encode()).hexdigest()[:16]}.part")
-            half.unlink(missing_ok=True)  # of a run that was killed; it may be the archived file's second name
+            half.unlink(missing_ok=True)  # left by a killed run; may be a hard link to the archived file
             shutil.copy2(path, half)
             _settle(half)
             _name(half, target)
@@ -248,7 +248,7 @@ def _copy(path: str, place: str) -> None:
 
 
 def _name(half: Path, target: Path) -> None:
-    """Gives a file its name, never over another file; a disk without links can only be looked at before."""
+    """Give a file its final name, never over another file; without hard links this is check-then-rename, a race."""
     try:
         os.link(half, target)
     except FileExistsError:
@@ -261,7 +261,7 @@ def _name(half: Path, target: Path) -> None:
 
 
 def _settle(path: Path) -> None:
-    """Has the disk keep a file's content, or a folder's names, before what it was made from is removed."""
+    """Fsync a file or a folder, before the original is removed."""
     opened = os.open(path, os.O_RDONLY)
     try:
         os.fsync(opened)
@@ -270,7 +270,7 @@ def _settle(path: Path) -> None:
 
 
 def _whole(file: Mapping[str, Any], place: str) -> bool:
-    """Whether the copy is of the file as it was read. If the file is gone by now, the copy is all that is left."""
+    """Whether the copy has the content that was read. If the original is gone by now, the copy is all that is left."""
     facts = (file["size"], file["modification_time"])
     if layout.is_local(place) and layout.is_local(file["path"]):
         return filesystems.file(place) == facts
@@ -295,13 +295,13 @@ def _digest(path: str) -> bytes:
 def sweep(
     tables: Mapping[str, BronzeTable], at: layout.Lake, holding: Callable[[], Any], tell: Callable[[str], None]
 ) -> None:
-    """Cleans all tables of a pipeline, taking its lock only if there is something to do.
+    """Clean all bronze tables of a pipeline, taking its lock only if files are due.
 
     Args:
         tables: the bronze tables.
         at: the lake.
         holding: makes the lock, a context manager.
-        tell: takes each line for people.
+        tell: receives each report line.
     """
     waiting = {name: table for name, table in tables.items() if due(name, table, at).num_rows}
     if waiting:

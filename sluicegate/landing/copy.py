@@ -1,4 +1,4 @@
-"""Which files a COPY INTO takes, and what was said of it."""
+"""COPY INTO: selection of its files, and its command-line arguments."""
 
 from __future__ import annotations
 
@@ -25,22 +25,22 @@ if TYPE_CHECKING:
     from sluicegate.definition import BronzeTable
 
 
-# As Spark has it (HadoopFSUtils.shouldFilterOutPathName), also for files that it is told to read.
+# Spark's own filter (HadoopFSUtils.shouldFilterOutPathName), which also hides files named explicitly.
 HIDDEN = re.compile(r"(^|/)(\.[^/]*|_[^=/]*|[^/]*\._COPYING_)$")
 
 
 @dataclass(frozen=True)
 class Copy:
-    """Which files to copy.
+    """A COPY INTO: source, file filters and reader options.
 
     Attributes:
         source: folder or file, path or URI.
         files: names below the folder; none means all.
         pattern: pattern that names below the folder must match.
-        force: whether files that the ledger knows are read again, their rows coming once more.
+        force: whether files already in the ledger are read again, so that their rows are appended once more.
         modified_after: only files modified after this time.
         modified_before: only files modified before this time.
-        how: how they are read where not as the definition says.
+        how: reader options that override the definition.
     """
 
     source: str
@@ -52,11 +52,11 @@ class Copy:
     how: CopyOptions = field(default_factory=CopyOptions)
 
     def discover(self, name: str, table: BronzeTable, at: layout.Lake) -> discovery.Discovery:
-        """Finds the files that are to be entered into the ledger (a ``landing.discovery.FileFinder``).
+        """Find the files to enter into the ledger (a ``landing.discovery.FileFinder``).
 
         Raises:
             LandingMissing: there is no such folder, or no such file in it.
-            UserError: the files cannot be read in the way that the copy says.
+            UserError: the files cannot be read with the options of the copy.
         """
         effective = self.how.table(name, table)
         refused: dict[str, str] = {}
@@ -77,9 +77,9 @@ class Copy:
         return discovery.Discovery(landing_ledger.in_order(entered), nothing, nothing, how, refused=refused)
 
     def _forced(self, name: str, chosen: pa.Table, at: layout.Lake, how: Mapping[str, Any]) -> discovery.Discovery:
-        """All files in one chunk, so that there is nothing between none and all of them, but for what a try entered.
+        """All files in one ledger batch, all or nothing, without those that an unfinished attempt entered.
 
-        Of files that the ledger knows it cannot be seen whether they have been entered for this copy: it says so.
+        The ledger alone does not show which copy entered a file, so the batch records the command.
         """
         command = idempotent_commands.begun(at, name, self.name)
         new = landing_ledger.in_order(
@@ -90,12 +90,12 @@ class Copy:
 
     @property
     def name(self) -> str:
-        """What tells this copy from another one; the same for the same words."""
+        """Identity of the command: a hash of its arguments."""
         said = [[key, value] for key, value in vars(self).items() if key != "how"]
         return idempotent_commands.name_of({"copy": said, "how": replace(self.how, fields=None).facts})
 
     def unfinished(self, name: str, at: layout.Lake) -> bool:
-        """Whether it has work though no file is new: some wait to be read, or a try of it, forced, did not end."""
+        """Whether there is work without new files: entered files wait, or a forced attempt did not finish."""
         return idempotent_commands.waits(at, name) or (
             self.force and bool(idempotent_commands.begun(at, name, self.name).chunks)
         )
@@ -113,16 +113,16 @@ class Copy:
         return arguments if validate is None else [*arguments, f"--validate={validate}"]
 
     def chosen(self, name: str, table: BronzeTable, refused: dict[str, str] | None = None) -> pa.Table:
-        """All files that the copy speaks of, known or not (schema ``storage.filesystems.FILES``).
+        """All files that the copy selects, in the ledger or not (schema ``storage.filesystems.FILES``).
 
         Args:
             name: the bronze table.
             table: its definition.
-            refused: gets what is passed over, and why.
+            refused: receives the paths that are passed over, and why.
 
         Raises:
             LandingMissing: there is no such folder, or no such file in it.
-            SourceError: a file is named that Spark does not read.
+            SourceError: a named file is hidden to Spark.
         """
         folder, only = folders.folder_of(self.source)
         wanted = only or self.files
@@ -144,7 +144,7 @@ class Copy:
                 cause="Spark takes files for empty whose names begin with . or _ or end in ._COPYING_",
                 hint="give it another name",
             )
-        # Who names a file wants it, also one that looks temporary.
+        # A file that is named explicitly is taken even if its name looks temporary.
         keep = (
             pc.is_in(names, value_set=pa.array(wanted, pa.string()))
             if wanted
@@ -160,15 +160,15 @@ class Copy:
 
 
 def names(text: str | None) -> tuple[str, ...]:
-    """Names of columns as ``a,b``."""
+    """Parse a comma-separated list of column names, ``a,b``."""
     return tuple(name.strip() for name in text.split(",")) if text else ()
 
 
 def options(texts: Sequence[str]) -> dict[str, str]:
-    """Options of Spark's reader, each as ``name=value``.
+    """Parse Spark reader options, each ``name=value``.
 
     Raises:
-        UserError: one is not, or stands twice.
+        UserError: one is not, or is given twice.
     """
     found: dict[str, str] = {}
     for text in texts:
@@ -176,16 +176,16 @@ def options(texts: Sequence[str]) -> dict[str, str]:
         if not (name and equals):
             raise UserError(f"{text} is not an option", hint="write it as name=value, header=true for instance")
         if name.lower() in {known.lower() for known in found}:
-            raise UserError(f"the option {name} stands twice")
+            raise UserError(f"the option {name} is given twice")
         found[name] = value
     return found
 
 
 def moment(text: str) -> datetime:
-    """A time as ``2024-05-01`` or ``2024-05-01T12:00:00``, in UTC where it has no zone of its own.
+    """Parse a time, ``2024-05-01`` or ``2024-05-01T12:00:00``, in UTC unless it has a zone.
 
     Raises:
-        UserError: it is none.
+        UserError: it is not a time.
     """
     try:
         time = datetime.fromisoformat(text)

@@ -1,7 +1,7 @@
-"""How the files of a copy are read where it is not as the table's definition says.
+"""COPY INTO options: overrides of the table's definition for the files of one copy.
 
-It is decided when the files are entered into the ledger, and kept in that commit: a copy that is killed goes on in any
-later run, and that run must read its files as the copy said.
+They are recorded in the ledger commit that enters the files: a later run that resumes a killed copy must read its
+files with the copy's options.
 """
 
 from __future__ import annotations
@@ -25,21 +25,21 @@ if TYPE_CHECKING:
 FORMATS: list[reader_options.Format] = [form for form in get_args(reader_options.Format) if form != "delta"]
 
 KEY = "copy"
-"""Under which it stands among our facts in a commit of the ledger."""
+"""Key of the options in our commit metadata of the ledger."""
 
 
 @dataclass(frozen=True)
 class CopyOptions:
-    """What a copy says of how its files are read.
+    """Reader options, SELECT and column names of a copy.
 
     Attributes:
         select: a SELECT over the files' fields (see copy_select.py); None: all fields, as they are called.
-        columns: names of the columns in order; empty: their own.
+        columns: names of the columns in order; empty: the files' own names.
         format: format of the files; None: that of the definition.
-        options: options of Spark's reader, over those of the definition; with another format instead of them.
-        merge_schema: whether new columns come into the table or are an error; None: as the definition says.
-        fields: the fields that the files of a copy with a SELECT have, as JSON of Spark's, so that those of one chunk
-            are read as those of another. Not said by people: the copy looks before it is on record.
+        options: Spark reader options, merged over those of the definition; with another format they replace them.
+        merge_schema: whether new columns are added to the table or are an error; None: as the definition says.
+        fields: schema of the files of a copy with a SELECT, as Spark's JSON, so that all ledger batches are read
+            alike. Not a user option: the copy infers it before it is entered.
     """
 
     select: str | None = None
@@ -51,31 +51,31 @@ class CopyOptions:
 
     @property
     def facts(self) -> dict[str, Any]:
-        """What differs from the definition, as the ledger keeps it; empty if nothing does."""
+        """Overrides as recorded in the ledger's commit; empty if there are none."""
         return {key: value for key, value in asdict(self).items() if value not in (None, (), {})}
 
     @classmethod
     def of(cls, facts: Mapping[str, Any]) -> CopyOptions:
-        """What ``facts`` gave."""
+        """Options from recorded ``facts``."""
         return cls(**{**facts, "columns": tuple(facts.get("columns", ()))})
 
     def settled(self, effective: BronzeTable) -> CopyOptions:
-        """The same with format and options as they are now, whatever becomes of the definition."""
+        """Copy with format and options pinned, so that later changes of the definition do not matter."""
         if self.format is None and not self.options:
             return self
         return replace(self, format=effective.format, options=effective.options)
 
     @property
     def selects(self) -> bool:
-        """Whether columns are made of the fields by the copy's own words."""
+        """Whether the copy has a SELECT or column names of its own."""
         return self.select is not None or bool(self.columns)
 
     @property
     def query(self) -> Select:
-        """The SELECT; of all fields where there is none.
+        """The parsed SELECT; ``SELECT *`` if there is none.
 
         Raises:
-            QueryError: it is not one that a copy takes.
+            QueryError: a copy does not accept this SELECT.
         """
         try:
             return Select.parse(self.select or f"SELECT * FROM {SOURCE}")
@@ -87,10 +87,10 @@ class CopyOptions:
             ) from None
 
     def table(self, name: str, table: BronzeTable) -> BronzeTable:
-        """The definition as it holds for this copy.
+        """The table's definition with the overrides of this copy.
 
         Raises:
-            UserError: format, options, columns or SELECT are not ones that a copy takes.
+            UserError: a copy does not accept the format, options, columns or SELECT.
         """
         if not table.of_files:
             raise UserError(
@@ -121,7 +121,7 @@ class CopyOptions:
         return effective
 
     def _format(self, name: str, table: BronzeTable) -> dict[str, Any]:
-        """The fields of the definition that the copy changes."""
+        """Definition fields that the copy overrides."""
         changed: dict[str, Any] = {}
         if self.merge_schema is not None:
             changed["schemaEvolutionMode"] = "addNewColumns" if self.merge_schema else "failOnNewColumns"
@@ -143,12 +143,12 @@ class CopyOptions:
             said = error.errors()[0].get("ctx", {}).get("message") or error.errors()[0]["msg"]
             raise UserError(str(said), where=Where(table=name)) from None
         changed |= {"format": form, "options": options}
-        # Which files are the table's own is said of its own format.
+        # The definition's pathGlobFilter is about files of the definition's format.
         return changed if form == table.format else {**changed, "pathGlobFilter": None}
 
 
 def of_chunks(ledger: DeltaTable | None, chunks: Iterable[int]) -> dict[int, CopyOptions]:
-    """What was said of how to read the files of some chunks of a ledger; chunks of which nothing was are left out."""
+    """COPY INTO options recorded per ledger batch; batches without options are left out."""
     wanted = set(chunks)
     if ledger is None or not wanted:
         return {}

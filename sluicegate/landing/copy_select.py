@@ -1,7 +1,7 @@
-"""The SELECT of a COPY INTO: expressions over the fields of the copied files. Here it is checked; no Spark.
+"""Parser and checks of a COPY INTO's SELECT: expressions over the fields of the copied files. No Spark.
 
-``SELECT CAST(a AS INT) AS id, upper(b) AS b, _metadata.file_name AS file FROM source``. What runs is the user's own
-text, expression by expression; anything but expressions over one record is refused, since bronze keeps each record.
+``SELECT CAST(a AS INT) AS id, upper(b) AS b, _metadata.file_name AS file FROM source``. Spark runs the user's own
+text, expression by expression; only expressions over one record are accepted, since bronze keeps every record.
 https://docs.databricks.com/aws/en/sql/language-manual/delta-copy-into
 """
 
@@ -22,12 +22,12 @@ from sluicegate.sql.tokens import QuerySyntax, Tokens, parsed
 from sluicegate.sql.types import REFUSED
 
 SOURCE = "source"
-"""What the FROM of a copy names: the files."""
+"""Table name that the FROM of a copy uses for the files."""
 
 ABOUT = {"file_path", "file_name", "file_modification_time"}
-"""What ``_metadata`` tells of a record's file."""
+"""Fields of ``_metadata`` that a copy may use."""
 
-# Functions that make several rows of one, or run a program's code.
+# Functions that generate rows or run arbitrary code.
 _REFUSED = {
     "explode", "explode_outer", "posexplode", "posexplode_outer", "inline", "inline_outer", "stack", "json_tuple",
     "variant_explode", "variant_explode_outer", "java_method", "reflect", "try_reflect",
@@ -39,10 +39,10 @@ class Output:
     """One expression of the SELECT list.
 
     Attributes:
-        name: of the column that it makes; empty if it has none; of a star ``*``.
+        name: name of its column; empty if it has none; ``*`` for a star.
         text: the expression for Spark, with TRY_CAST for CAST.
-        fields: fields of the files that it looks at.
-        failures: for each of its casts an expression that is true where a value was given and did not cast.
+        fields: fields of the files that it refers to.
+        failures: for each of its casts, an expression that is true for a value that is not null and does not cast.
     """
 
     name: str
@@ -52,7 +52,7 @@ class Output:
 
     @property
     def star(self) -> bool:
-        """Whether it stands for all fields of the files."""
+        """Whether it is ``*``, all fields of the files."""
         return self.name == "*"
 
 
@@ -61,7 +61,7 @@ class Select:
     """A copy's SELECT.
 
     Attributes:
-        alias: what its expressions call the files.
+        alias: table alias by which its expressions qualify fields.
         outputs: its expressions in order.
     """
 
@@ -70,7 +70,7 @@ class Select:
 
     @classmethod
     def parse(cls, text: str) -> Select:
-        """Reads a text.
+        """Parse and check the text of a SELECT.
 
         Raises:
             QuerySyntax: it is not ``SELECT expressions FROM source`` with expressions over one record's fields.
@@ -97,14 +97,14 @@ class Select:
         return cls(alias, tuple(outputs))
 
     def names(self, columns: Sequence[str], fields: Sequence[str]) -> list[str]:
-        """Names of the columns that it makes of files with these fields.
+        """Output column names for files with these fields.
 
         Args:
-            columns: names given to them in order; none: their own.
+            columns: names to give them, in order; none: their own.
             fields: fields of the files.
 
         Raises:
-            QuerySyntax: a column has no name, two have one, or there is another number of them than of ``columns``.
+            QuerySyntax: a column has no name, two have the same, or ``columns`` has another number of names.
         """
         own = [name for o in self.outputs for name in (fields if o.star else [o.name])]
         if columns and len(columns) != len(own):
@@ -116,7 +116,7 @@ class Select:
 
 
 def names_fault(names: Sequence[str]) -> str:
-    """What is wrong with the names of a copy's columns; empty if nothing."""
+    """First fault in a copy's column names, as a sentence; empty if there is none."""
     lower = [name.lower() for name in names]
     for name in names:
         if not name:
@@ -131,7 +131,7 @@ def names_fault(names: Sequence[str]) -> str:
 
 
 def _alias(query: Query, tree: exp.Select) -> str:
-    """What the query calls the files.
+    """Table alias of the files in the query.
 
     Raises:
         QuerySyntax: it is more than ``SELECT … FROM source``.
@@ -171,16 +171,16 @@ def _fault(node: exp.Expr) -> str:
 
 
 def _pieces(tokens: Tokens, first: int, end: int) -> list[tuple[int, int]]:
-    """Where each expression of the SELECT list begins and ends."""
+    """Token range of each expression of the SELECT list."""
     commas = [index for index in tokens.top_level(first, end) if tokens.is_type(index, TokenType.COMMA)]
     return list(zip([first, *(comma + 1 for comma in commas)], [*commas, end], strict=True))
 
 
 def _fields(node: exp.Expr, alias: str) -> tuple[str, ...]:
-    """Fields of the files that an expression looks at.
+    """Fields of the files that an expression refers to.
 
     Raises:
-        QuerySyntax: it asks ``_metadata`` for what is not known of a file.
+        QuerySyntax: it refers to a field that ``_metadata`` does not have.
     """
     found: dict[str, None] = {}
     for column in node.find_all(exp.Column, bfs=False):
@@ -189,7 +189,7 @@ def _fields(node: exp.Expr, alias: str) -> tuple[str, ...]:
             parts = parts[1:]
         if parts[0] == "_metadata":
             if len(parts) != 2 or parts[1] not in ABOUT:
-                raise QuerySyntax(f"of a file, _metadata has {', '.join(sorted(ABOUT))}", 1)
+                raise QuerySyntax(f"_metadata has only {', '.join(sorted(ABOUT))}", 1)
         elif not column.is_star:
             found[parts[0]] = None
     return tuple(found)

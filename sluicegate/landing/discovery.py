@@ -1,7 +1,7 @@
-"""What has landed and settled, and the ledger that remembers it. No Spark: Airflow's sensor calls this too.
+"""Discovery: list landing and leave out the files of the ledger. No Spark: Airflow's sensor calls this too.
 
-The ledger is a Delta table of immutable facts, one row a file, one commit a *chunk* (the files of one micro-batch).
-A chunk's number is the version of the commit that entered it, so chunks have an order that nobody can dispute.
+The ledger is an append-only Delta table, one row per file, one commit per *ledger batch*. A batch's number (column
+``chunk``) is the version of the commit that entered it, so batches are totally ordered.
 """
 
 from __future__ import annotations
@@ -33,25 +33,25 @@ if TYPE_CHECKING:
 
 
 FileFinder = Callable[[str, "BronzeTable", layout.Lake], "Discovery"]
-"""A way to find files for a table's ledger; ``discover`` is the usual one."""
+"""Strategy that finds files for a table's ledger; ``discover`` is the default."""
 
 
 @dataclass(frozen=True)
 class Discovery:
-    """What a look at a landing folder found.
+    """Files found in a landing folder, compared with the ledger.
 
     Attributes:
         new: files to enter into the ledger, oldest first (schema ``FILES`` and ``action``).
-        settling: files younger than the settle time; a later look takes them.
-        changed: files that were read before and have another size or time now, where ``allowOverwrites`` does not
-            say to read them again; they are reported.
-        how: how they are to be read where not as the definition says (``CopyOptions.facts``), for the ledger's commits.
-        whole: whether ``new`` is to be one chunk, however many files it has.
-        command: what enters them, where its repetition must know what it has entered already.
-        refused: what was passed over, and why: folders (ending in ``/``) and files that cannot be looked at, and links
-            that lead out of the landing folder.
-        moved: entries for files that were known below a former landing folder, and are not read.
-        folders: the landing folders that there were, the newest first; empty if none was looked at.
+        settling: files younger than the settle time; a later discovery takes them.
+        changed: files in the ledger with another size or time now, not read again without ``allowOverwrites``; they
+            are reported.
+        how: reader options that override the definition (``CopyOptions.facts``), for the ledger's commits.
+        whole: whether ``new`` is one ledger batch, however many files it has.
+        command: the command that enters them, if a repetition must know what it has already entered.
+        refused: paths passed over, and why: unreadable folders (ending in ``/``) and files, and links that lead out of
+            the landing folder.
+        moved: entries for files already in the ledger below a former landing folder; they are not read.
+        folders: the current and former landing folders, newest first; empty if none was listed.
     """
 
     new: pa.Table
@@ -66,7 +66,7 @@ class Discovery:
 
     @property
     def bytes(self) -> int:
-        """Bytes that wait to be read."""
+        """Total size of the new files, in bytes."""
         return pc.sum(self.new["size"]).as_py() or 0
 
 
@@ -82,9 +82,9 @@ def below(
     Args:
         name: the bronze table, for messages.
         folder: path or URI.
-        emptied: whether files of a folder that is not there have been read; asked only of stores without folders.
-        admits: which names are asked for (see ``storage.filesystems.files``).
-        left: gets what is passed over, and why.
+        emptied: whether the ledger has files of a folder that is not there; called only for stores without folders.
+        admits: predicate on names (see ``storage.filesystems.files``).
+        left: receives the paths that are passed over, and why.
 
     Raises:
         LandingMissing: the folder does not exist, or cannot be listed.
@@ -109,7 +109,7 @@ def below(
             f"the landing folder {folder} cannot be listed",
             where=Where(table=name, file=getattr(error, "filename", None) or folder),
             cause=str(error),
-            hint="the cause says what stands in the way: rights, credentials, an address or the network",
+            hint="check the folder's permissions, the credentials, the address and the network",
         ) from error
 
 
@@ -156,10 +156,10 @@ def discover(
             nothing,
             **details,
         )
-    # Names are looked at last: of very many files that landed some time, nearly all are known.
+    # Names are filtered last: of a large landing folder, nearly all files are in the ledger.
     new, changed, former = ledger_index.compare(ledger, settled)
     new, changed = admitted(new), admitted(changed)
-    # What has landed where a file was taken away is another file, not that one changed.
+    # A file that lands under the name of an archived one is a new arrival, not a changed file.
     if not table.allowOverwrites and changed.num_rows:
         others = archive.among(at, name, ledger, former)
         new = pa.concat_tables([new, _among(changed, others["path"].to_pylist())])
@@ -167,7 +167,7 @@ def discover(
     failed = file_status.failed(at, name, table.fingerprint, opened)
     moved = landing_folders.adopted(at, name, ledger, place, new, failed)
     new = _without(new, moved) if moved.num_rows else new
-    # A file that could not be read is read when it is repaired, or when what kept us from it may have gone.
+    # A failed file is read again when it has changed, or when the cause may be gone.
     reread = changed if table.allowOverwrites else _among(changed, failed)
     left = _without(changed, reread)
     retried = _without(admitted(_among(settled, [path for path, retry in failed.items() if retry])), reread)
@@ -180,7 +180,7 @@ def discover(
 
 
 def listing(name: str, table: BronzeTable, at: layout.Lake) -> pa.Table:
-    """All files of the landing folder that the definition lets in (schema ``FILES``).
+    """All files of the landing folder that the definition admits (schema ``FILES``).
 
     Raises:
         LandingMissing: the folder does not exist, or cannot be listed.
@@ -192,7 +192,7 @@ def listing(name: str, table: BronzeTable, at: layout.Lake) -> pa.Table:
 def _landed(
     name: str, table: BronzeTable, place: landing_folders.Home, emptied: Callable[[], bool]
 ) -> tuple[pa.Table, dict[str, str]]:
-    """The files of a landing folder, and what in it was passed over though it may have been for the table."""
+    """Files of a landing folder, and the unreadable paths in it that the table might have taken."""
     left: dict[str, str] = {}
     admits = admitting(table.pathGlobFilter, place.only)
     files = below(name, place.folder, emptied, admits, left)
@@ -208,7 +208,7 @@ def _concerns(path: str, place: landing_folders.Home, admits: Admits) -> bool:
 
 
 def by_age(files: pa.Table, table: BronzeTable, now: datetime | None = None) -> tuple[pa.Table, pa.Table]:
-    """The files that have settled, and those that are too young."""
+    """Split files into settled ones and ones younger than the settle time."""
     clock, settle = now or datetime.now(UTC), timedelta(seconds=table.settleSeconds)
     young = pc.and_(
         pc.greater(files["modification_time"], clock - settle),
@@ -220,7 +220,7 @@ def by_age(files: pa.Table, table: BronzeTable, now: datetime | None = None) -> 
 
 
 def _admitted(files: pa.Table, table: BronzeTable, folder: str) -> pa.Table:
-    """The files that are whole by their names, and that the definition lets in."""
+    """Files with finished names that the definition's glob and time filters admit."""
     names = relative(files, folder)
     files = files.filter(pc.and_(finished(names), matching(names, table.pathGlobFilter)))
     if table.modifiedAfter:

@@ -1,4 +1,4 @@
-"""Names of landed files: which are of files that somebody is still writing, and which a definition lets in."""
+"""File-name filters of landing: unfinished files, and the definition's ``pathGlobFilter``."""
 
 from __future__ import annotations
 
@@ -11,21 +11,21 @@ import pyarrow.compute as pc
 
 from sluicegate.storage.local_files import Admits
 
-# Names that programs give to what they have not finished writing.
+# Names that programs give to files that they are still writing.
 TEMPORARY = ("*.tmp", "*.temp", "*.part", "*.partial", "*.crdownload", "*.filepart", "*.swp", "*~", "*._COPYING_")
 UNFINISHED = "(^|/)[._]|(" + "|".join(re.escape(pattern[1:]) for pattern in TEMPORARY) + r")\z"
 
-# The same for Python, which has another word for the end of a text.
+# The same for Python's `re`, which spells the end of the text \Z.
 UNFINISHED_NAME = re.compile(UNFINISHED.replace(r"\z", r"\Z"))
 
 
 def finished(names: pa.ChunkedArray) -> pa.ChunkedArray:
-    """Which files are whole, by their names below the folder: neither hidden nor temporary."""
+    """Mask of names below the folder that are neither hidden nor temporary."""
     return pc.invert(pc.match_substring_regex(names, UNFINISHED))
 
 
 def matching(names: pa.ChunkedArray, glob: str | None) -> pa.ChunkedArray:
-    """Which files, by their names below the folder, have a last part that matches the pattern; all without one."""
+    """Mask of names below the folder whose last part matches the glob; all if there is none."""
     if glob is None:
         return pc.is_valid(names)
     matches = re.compile(fnmatch.translate(glob)).match
@@ -34,7 +34,7 @@ def matching(names: pa.ChunkedArray, glob: str | None) -> pa.ChunkedArray:
 
 
 def admitting(glob: str | None, only: Sequence[str] = ()) -> Admits:
-    """Which names below a folder the definition lets in, one by one; ``_admitted`` says it of very many at once."""
+    """Predicate on one name below a folder: finished, and admitted by the glob; ``_admitted`` filters whole tables."""
     matches = re.compile(fnmatch.translate(glob or "*")).match
 
     def admits(name: str) -> bool:

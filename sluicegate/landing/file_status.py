@@ -1,4 +1,4 @@
-"""What became of each landed file, copied from bronze's own log to where it is kept for good (monitor/event_log.py)."""
+"""File status of each landed file, copied for good from bronze's log to ``_ledger/{table}_outcome``."""
 
 from __future__ import annotations
 
@@ -31,19 +31,19 @@ STATUSES = pa.schema([("path", pa.string()), ("size", pa.int64()), ("modificatio
                    ("chunk", pa.int64()), ("discovered", TIME), *(OUTCOME.field(c) for c in BECAME),
                    ("state", pa.string()), ("archived", TIME), ("place", pa.string())])  # fmt: skip
 
-# Files whose outcome is made out at a time.
+# Files whose status is computed at a time.
 AT_ONCE = 50_000
 NOTHING = {"rows": 0, "corrupt": 0, "rescued": 0}
 
 
 @dataclass(frozen=True)
 class Taken:
-    """What the files of some chunks gave.
+    """Row counts and failed files of some ledger batches.
 
     Attributes:
         rows: records.
-        corrupt: records among them that are kept as text.
-        rescued: records among them that have values in ``_rescued_data``.
+        corrupt: corrupt records among them.
+        rescued: records among them with ``_rescued_data``.
         failed: files that could not be read, and why.
     """
 
@@ -82,7 +82,7 @@ def copy(at: layout.Lake, name: str, opened: Tables | None = None) -> Taken:
 
 
 def _some_at_a_time(commits: dict[int, lake_log.Commit]) -> Iterator[list[int]]:
-    """The chunks in order, in parts that have no more files than fit into memory. A kill between two loses nothing."""
+    """Ledger batches in order, in parts of some ``AT_ONCE`` files to bound memory; a kill between two loses nothing."""
     part: list[int] = []
     files = 0
     for chunk in sorted(commits):
@@ -96,7 +96,7 @@ def _some_at_a_time(commits: dict[int, lake_log.Commit]) -> Iterator[list[int]]:
 
 
 def _rows(bronze: DeltaTable, ledger: DeltaTable, commits: dict[int, lake_log.Commit]) -> list[dict[str, Any]]:
-    """What became of the files of some chunks (schema ``OUTCOME``)."""
+    """Status rows of the files of some ledger batches (schema ``OUTCOME``)."""
     first, last = min(commits), max(commits)
     counted = _count(bronze, first, last)
     entries = tables.above(ledger, "chunk", first - 1)
@@ -114,9 +114,9 @@ def _rows(bronze: DeltaTable, ledger: DeltaTable, commits: dict[int, lake_log.Co
 
 
 def _compact(uri: str) -> None:
-    """Puts the many small files of the log together, row for row."""
+    """Compact the small files of the status log, and vacuum it."""
     log = tables.table_at(uri)
-    with suppress(DeltaError):  # another run wrote at this moment: the next one does it
+    with suppress(DeltaError):  # a concurrent run wrote: the next run compacts
         if compaction.put_together(log, "chunk", ("table_id",)):
             log.vacuum(retention_hours=1, dry_run=False, enforce_retention_duration=False)
 
@@ -138,7 +138,7 @@ def read(
     ledger = opened[at.ledger(name)].delta
     if bronze is None or log is None or ledger is None:
         return OUTCOME.empty_table().select(columns or OUTCOME.names)
-    # Of a table that was deleted and made anew, the former one's files are another story.
+    # After bronze is deleted and re-created, rows of the former table do not count.
     mine = pc.field("table_id") == tables.table_id(bronze)
     past = offsets.lineage(bronze)
     if not past.restores:
@@ -165,7 +165,7 @@ def _last_recorded(at: layout.Lake, name: str, bronze: DeltaTable, opened: Table
 
 
 def _trouble(commit: lake_log.Commit, path: str) -> dict[str, Any]:
-    """Why a file failed (as bronze wrote it into its commit), and whether to try again what has not changed."""
+    """Error of a file as bronze's commit has it, whether to retry the unchanged file, and the definition it had."""
     ours = commit.ours or {}
     error, retry = (ours.get("failed") or {}).get(path, (None, None))
     return {"error": error, "retry": retry, "definition": ours.get("definition")}
@@ -174,7 +174,7 @@ def _trouble(commit: lake_log.Commit, path: str) -> dict[str, Any]:
 def failed(at: layout.Lake, name: str, definition: str, opened: Tables | None = None) -> dict[str, bool]:
     """Paths of the files whose last reading failed, and whether to try them again though they have not changed.
 
-    That is so if something kept them from being read that may be gone, and if the definition has been corrected since.
+    They are retried if the cause may be gone, or if the definition has changed since.
 
     Args:
         at: the lake.
@@ -213,13 +213,12 @@ def untold(at: layout.Lake, name: str, opened: Tables | None = None) -> set[int]
 
 
 def statuses(at: layout.Lake, name: str) -> pa.Table:
-    """The whole ledger of a bronze table, each entry with what became of it, in the order of reading.
+    """All ledger entries of a bronze table with their file status, in the order of reading.
 
-    To the columns of ledger and outcome comes ``state``: ``waiting``; ``ingested``; ``failed`` (see ``error``);
-    ``skipped`` (it was there before the table was, and ``includeExistingFiles`` is false); ``replaced`` (its rows gave
-    way to those of a later reading, or were dropped); ``dropped`` (by a reset, as the file was gone); ``archived``: its
-    rows are in the table, and the file was taken away, at ``archived`` and to ``place``; ``moved``: it was read from a
-    former landing folder, where its rows stand.
+    Column ``state`` is ``waiting``; ``ingested``; ``failed`` (see ``error``); ``skipped`` (there before the table, and
+    ``includeExistingFiles`` is false); ``replaced`` (a later read replaced its rows, or they were dropped); ``dropped``
+    (by a reset, as the file was gone); ``archived`` (its rows are in the table; the file was removed at ``archived``,
+    to ``place``); or ``moved`` (read from a former landing folder: its rows are under that path).
     """
     ledger = tables.delta_table(at.ledger(name))
     if ledger is None:
@@ -228,7 +227,7 @@ def statuses(at: layout.Lake, name: str) -> pa.Table:
     order = [(column, "ascending") for column in ("chunk", "modification_time", "path")]
     entries = entries.sort_by(order)
     became = read(at, name, ["path", "chunk", *BECAME]).sort_by([("version", "descending")])
-    # One row for each file of a chunk, the first of equal ones, whatever was copied twice.
+    # One status per file and batch, the newest if a killed run's status was copied twice.
     row = pc.index_in(_identity(entries, "chunk"), value_set=_identity(became, "chunk"))
     for column in BECAME:
         entries = entries.append_column(column, pc.take(became[column], row))
@@ -240,13 +239,13 @@ def statuses(at: layout.Lake, name: str) -> pa.Table:
 
 
 def _identity(files: pa.Table, *columns: str) -> pa.ChunkedArray:
-    """A text for each file that has its path and the values of some columns of numbers or times."""
+    """Text key per file: its path and some number or time columns."""
     texts = [files[column].cast(pa.int64()).cast(pa.string()) for column in columns]
     return pc.binary_join_element_wise(*texts, files["path"], "/")
 
 
 def _renamed(entries: pa.Table) -> pa.Table:
-    """The entries with the paths by which the rows of files are known that came again after their folder was moved."""
+    """Entries, with the path that their rows have for files that were read again after their folder was moved."""
     from sluicegate.landing import moved_files
 
     moved = entries.filter(pc.equal(entries["action"], moved_files.MOVED))["path"]
@@ -264,14 +263,14 @@ def _with_states(entries: pa.Table, renamed: pa.Table) -> pa.Table:
     skipped, dropped = pc.equal(entries["action"], "skip"), pc.equal(entries["action"], "drop")
     waiting = pc.is_null(entries["version"])
     read = pc.and_(pc.invert(pc.or_(pc.or_(pc.or_(skipped, moved), waiting), dropped)), pc.is_null(entries["error"]))
-    # Of a damaged file that failed, the whole records are in the table all the same.
+    # A damaged file counts as failed, yet its intact records are in the table.
     gave = pc.or_(read, pc.fill_null(pc.greater(entries["rows"], 0), False))
     renamed = renamed.append_column("arrival", _arrivals(renamed))
     renews = pc.is_in(entries["action"], value_set=pa.array(["replace", "reset", "drop"]))
     ends = pc.and_(renews, pc.or_(gave, pc.and_(dropped, pc.invert(waiting))))
     new = renamed.filter(ends).sort_by([("chunk", "descending")])
     heir = pc.take(new["chunk"], pc.index_in(_identity(renamed, "arrival"), value_set=_identity(new, "arrival")))
-    # Where a row of the outcome is lost, what came later tells that it does not wait: chunks are read in their order.
+    # If a status row is missing, a later batch's shows that the file does not wait: batches are read in order.
     renewed = pc.fill_null(pc.greater(heir, entries["chunk"]), False)
     replaced = pc.and_(pc.or_(gave, waiting), renewed)
     waiting = pc.and_(waiting, pc.invert(replaced))
@@ -281,13 +280,13 @@ def _with_states(entries: pa.Table, renamed: pa.Table) -> pa.Table:
 
 
 def _arrivals(entries: pa.Table) -> pa.Array:
-    """Which of the files that landed under its name an entry speaks of, counted from 0 (see landing/arrivals.py)."""
+    """Number of the arrival that each entry belongs to, counted from 0 per path (see landing/arrivals.py)."""
     read = entries.filter(pc.equal(entries["action"], "read")).group_by("path").aggregate([([], "count_all")])
     several = read.filter(pc.greater(read["count_all"], 1))["path"]
     counted = [0] * entries.num_rows
     begun: dict[str, int] = {}
     rows = pc.indices_nonzero(pc.is_in(entries["path"], value_set=several)).to_pylist()
-    for row in rows:  # in the order of their chunks
+    for row in rows:  # in the order of their batches
         path = entries["path"][row].as_py()
         begun[path] = begun.get(path, -1) + (entries["action"][row].as_py() == "read")
         counted[row] = begun[path]
@@ -295,7 +294,7 @@ def _arrivals(entries: pa.Table) -> pa.Array:
 
 
 def _with_archive(entries: pa.Table, away: pa.Table) -> pa.Table:
-    """The entries with when and to where their files were taken away, which is a state of its own."""
+    """Entries with ``archived`` and ``place``, and state ``archived`` for ingested files that were removed."""
     away = away.sort_by([("archived", "descending")])
     facts = ("size", "modification_time")
     row = pc.index_in(_identity(entries, *facts), value_set=_identity(away, *facts))
@@ -309,7 +308,7 @@ def _with_archive(entries: pa.Table, away: pa.Table) -> pa.Table:
 
 
 def manifests(bronze: DeltaTable, ledger: DeltaTable, name: str) -> dict[tuple[int, str], int]:
-    """How many records files themselves say that they have, by chunk and path, as far as bronze's log tells it."""
+    """Manifests: record counts by ledger batch and path, as far as bronze's log goes back."""
     found: dict[tuple[int, str], int] = {}
     for chunk, commit in _chunk_commits(bronze, ledger, name, -1).items():
         said = (commit.ours or {}).get("manifest") or {}
@@ -318,7 +317,7 @@ def manifests(bronze: DeltaTable, ledger: DeltaTable, name: str) -> dict[tuple[i
 
 
 def _chunk_commits(bronze: DeltaTable, ledger: DeltaTable, name: str, recorded: int) -> dict[int, lake_log.Commit]:
-    """The commit of each chunk in versions of bronze after ``recorded``, but for what a RESTORE has undone."""
+    """Bronze's commit of each ledger batch, in versions after ``recorded``, without those that a RESTORE undid."""
     behind = bronze.version() - recorded
     if behind <= 0:
         return {}
@@ -334,7 +333,7 @@ def _chunk_commits(bronze: DeltaTable, ledger: DeltaTable, name: str, recorded: 
 
 
 def rows_of(bronze: DeltaTable, chunk: int) -> dict[str, int]:
-    """How many rows of a chunk each file gave."""
+    """Row count per file of a ledger batch."""
     return {path: group["rows"] for (_, path), group in _count(bronze, chunk, chunk).items()}
 
 

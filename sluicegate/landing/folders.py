@@ -1,9 +1,9 @@
-"""The folders that a ledger's files lie in: its landing folder in another spelling, and where it was before.
+"""Landing folder of a ledger: its canonical spelling, and the former folders it was moved from.
 
-A file is known by its path, and a path is only one way to say where a file is. So the landing folder is spelled as the
-ledger's paths begin, if that names the same place: ``s3a://`` for ``s3://``, a link to the folder for the folder. If it
-has become another place, a file with the name below it, the size and the time of one that was known before is that
-file. Each commit of a discovery tells which landing folders there were.
+The ledger identifies a file by its path, and one place has several spellings. So the landing folder is spelled as the
+ledger's paths begin, if that is the same place: ``s3a://`` for ``s3://``, a link to the folder for the folder. If the
+folder was moved, a file with the relative name, size and time of a file in the ledger is that file. Each commit that
+enters files records the current and former landing folders.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from sluicegate.landing.moved_files import MOVED
 from sluicegate.storage import filesystems
 from sluicegate.storage.filesystems import FILES
 
-# Under which a commit of the ledger tells of the landing folders that there were, the newest first.
+# Key of the landing folders, newest first, in our commit metadata of the ledger.
 KEY = "folders"
 
 ENTERED = pa.schema([*FILES, pa.field("action", pa.string(), nullable=False)])
@@ -31,12 +31,12 @@ ENTERED = pa.schema([*FILES, pa.field("action", pa.string(), nullable=False)])
 
 @dataclass(frozen=True)
 class Home:
-    """A landing folder, as the ledger knows it.
+    """A landing folder, spelled as in the ledger.
 
     Attributes:
-        folder: as the paths of its files begin.
-        only: the files that are asked for, if the address is that of a file; empty for all.
-        former: the landing folders before it, the newest first.
+        folder: prefix of its files' paths.
+        only: the file, if the address is that of a single file; empty for all.
+        former: the landing folders before it, newest first.
     """
 
     folder: str
@@ -45,16 +45,16 @@ class Home:
 
     @property
     def folders(self) -> tuple[str, ...]:
-        """All of them, the newest first."""
+        """Current and former folders, newest first."""
         return self.folder, *self.former
 
 
 def folder_of(address: str) -> tuple[str, tuple[str, ...]]:
-    """A folder as the paths of its files begin, and the one file in it if the address is that of a file."""
+    """Split an address into the folder, spelled as a prefix of its files' paths, and the file if it is a single one."""
     try:
         fs, root = filesystems.opened(address)
     except (OSError, ValueError, ImportError):
-        return address, ()  # what is wrong with it is said when it is listed
+        return address, ()  # listing it will report the error
     if fs.isfile(root):
         above, _, file = root.rpartition("/")
         return filesystems.uri(fs, above), (file,)
@@ -62,7 +62,7 @@ def folder_of(address: str) -> tuple[str, tuple[str, ...]]:
 
 
 def relative(files: pa.Table, folder: str) -> pa.ChunkedArray:
-    """The names of files below their folder."""
+    """File names relative to their folder."""
     return pc.utf8_ltrim(pc.utf8_slice_codeunits(files["path"], len(folder)), "/")
 
 
@@ -76,16 +76,16 @@ def home(at: layout.Lake, name: str, address: str, opened: Tables | None = None)
 
 
 def recorded_folders(ledger: DeltaTable) -> tuple[str, ...]:
-    """The landing folders that a ledger tells of; empty if it does not: those of before were made without."""
-    newest = log.last_commit_of_ours(ledger)  # each one carries it on; not those of other programs
+    """Landing folders recorded in the ledger, newest first; empty for a ledger of an older release."""
+    newest = log.last_commit_of_ours(ledger)  # each of our commits repeats them; other programs' do not
     return tuple((newest.ours or {}).get(KEY, ())) if newest is not None else ()
 
 
 def _spelled(ledger: DeltaTable, folder: str) -> Iterator[str]:
-    """A folder as paths of a ledger begin that does not tell; nothing if none is in the folder."""
+    """Spelling of a folder in the paths of a ledger without recorded folders; nothing if no path is in it."""
     start = f"{folder.rstrip('/')}/"
     newest = tables.above(ledger, "chunk", ledger.version() - 1).head(1, columns=["path"])["path"].to_pylist()
-    if newest and newest[0].startswith(start):  # nearly always: not all paths need be looked at
+    if newest and newest[0].startswith(start):  # nearly always, and saves reading all paths
         yield folder
         return
     paths = ledger_index.entries(ledger, "", "\U0010ffff")["path"]
@@ -105,18 +105,18 @@ def _spelled(ledger: DeltaTable, folder: str) -> Iterator[str]:
 def adopted(
     at: layout.Lake, name: str, ledger: DeltaTable, place: Home, files: pa.Table, failed: Collection[str]
 ) -> pa.Table:
-    """Entries for those of some unknown files that were known below a former landing folder (schema ``ENTERED``).
+    """Entries for new files that the ledger has below a former landing folder (schema ``ENTERED``).
 
-    A file is known there if it has the same name below the folder, the same size and the same time: it was moved, or
-    copied with its time. With another time it may be another file, and is read: its rows then stand twice if it was a
-    copy, where they would be missing for ever if it was not.
+    It is the same file if name below the folder, size and modification time agree: it was moved, or copied with its
+    time. With another time it is read: if it was a copy its rows are duplicated, but if it was another file they would
+    otherwise be lost.
 
     Args:
         at: the lake.
         name: the bronze table.
         ledger: its ledger.
         place: the landing folder.
-        files: files below it that the ledger does not know.
+        files: files below it that are not in the ledger.
         failed: paths of files that could not be read.
     """
     found = [ENTERED.empty_table()]
@@ -129,7 +129,7 @@ def adopted(
 
 
 def _nested(one: str, other: str) -> bool:
-    """Whether a folder lies in the other, so that their files are known by their own paths."""
+    """Whether one folder lies in the other, so that the ledger has their files under their own paths."""
     one, other = f"{one.rstrip('/')}/", f"{other.rstrip('/')}/"
     return one.startswith(other) or other.startswith(one)
 
@@ -151,14 +151,12 @@ def _known_at(
     if not len(candidates):
         return ENTERED.empty_table()
     statuses = file_status.read(at, name, ["path", "rows"], pc.field("path").isin(candidates))
-    # Of one that could not be read at all there is nothing that a second reading would double.
+    # A file that failed without giving a row can be read here: nothing would be duplicated.
     empty = pa.array(sorted({*failed} - {*statuses.filter(pc.field("rows") > 0)["path"].to_pylist()}), pa.string())
     read = pc.is_in(paths, value_set=statuses["path"].combine_chunks())
     read = pc.or_(read, pc.is_in(was["action"], value_set=pa.array(["skip", MOVED])))
     waits = pc.and_(alike, pc.invert(read))
-    if pc.any(
-        waits
-    ).as_py():  # one that still waits is read there if it is there, and here if nobody will find it there
+    if pc.any(waits).as_py():  # a waiting file is read from the former folder if it is still there, else from here
         read = pc.or_(read, pc.is_in(paths, value_set=_at(former)))
     selected = pc.and_(pc.and_(alike, read), pc.invert(pc.is_in(paths, value_set=empty)))
     entered = pa.table({"path": files["path"], "size": was["size"], "modification_time": was["modification_time"]})
@@ -167,7 +165,7 @@ def _known_at(
 
 
 def _at(folder: str) -> pa.Array:
-    """The paths of the files that are in a former landing folder; none if it is gone or out of reach."""
+    """Paths of the files in a former landing folder; none if it is gone or cannot be listed."""
     try:
         return filesystems.files(folder)["path"].combine_chunks()
     except (OSError, ValueError, ImportError):

@@ -1,9 +1,9 @@
-"""A command that enters its files once, however often it is repeated before it has ended.
+"""Idempotent commands: a command enters its files once, however often it is repeated before it has ended.
 
-A forced copy brings the rows of files once more, so its second try must know the first, which may have been killed at
-any instant: the ledger's commit carries Delta's transaction id, named after what the command says, and so does a commit
-of ``_ledger/{table}_outcome`` once the command has ended. Where the first is newer than the second, the command has
-begun and not ended, and what it entered is not entered again.
+A forced copy appends rows once more, so a second attempt must know what the first, killed at any instant, has entered.
+The ledger's commit has a ``txnAppId`` derived from the command, and so has a commit of ``_ledger/{table}_outcome`` once
+the command has ended. If the first is newer than the second, the command has begun and not ended, and what it entered
+is not entered again.
 """
 
 from __future__ import annotations
@@ -22,38 +22,38 @@ from sluicegate.lake import layout, log, offsets, tables
 from sluicegate.storage.filesystems import FILES
 
 KEY = "command"
-"""Under which the chunks of earlier tries stand among our facts in a commit of the ledger."""
+"""Key of the ledger batches of earlier attempts in our commit metadata of the ledger."""
 
 
 @dataclass(frozen=True)
 class Command:
-    """A command and how far it came before.
+    """A command and its unfinished attempts.
 
     Attributes:
-        name: the same for the same command, and another for any other.
-        chunks: what tries of it have entered that did not end.
+        name: hash of the command's arguments.
+        chunks: ledger batches entered by attempts that did not end.
     """
 
     name: str
     chunks: tuple[int, ...] = ()
 
     def facts(self) -> dict[str, Any]:
-        """What the ledger's commit is to say, for a later try."""
+        """Commit metadata by which a later attempt finds the earlier ones."""
         return {"name": self.name, "chunks": list(self.chunks)}
 
     def transaction(self, ledger: DeltaTable, chunk: int) -> Transaction:
-        """What marks a commit of the ledger as one of this command."""
+        """Delta transaction that marks a ledger commit as this command's."""
         return Transaction(_app_id(self.name, ledger), chunk)
 
 
 def name_of(said: Mapping[str, Any]) -> str:
-    """The name of a command that says this."""
+    """Name of a command: a hash of its arguments."""
     text = json.dumps(said, sort_keys=True, default=str)
     return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
 def begun(at: layout.Lake, table: str, name: str) -> Command:
-    """A command with what its tries have entered that did not end."""
+    """The command with the ledger batches of its unfinished attempts."""
     ledger, outcome = tables.delta_table(at.ledger(table)), tables.delta_table(at.outcome(table))
     if ledger is None:
         return Command(name)
@@ -65,7 +65,7 @@ def begun(at: layout.Lake, table: str, name: str) -> Command:
 
 
 def ended(at: layout.Lake, table: str, name: str) -> None:
-    """Notes that a command has ended: from now on the same one is another."""
+    """Record that a command has ended: a repetition is a new command."""
     ledger, outcome = tables.delta_table(at.ledger(table)), tables.delta_table(at.outcome(table))
     if ledger is None or outcome is None or (last := tables.txn_version(ledger, _app_id(name, ledger))) is None:
         return
@@ -74,7 +74,7 @@ def ended(at: layout.Lake, table: str, name: str) -> None:
 
 
 def without_entered(files: pa.Table, command: Command, at: layout.Lake, table: str) -> pa.Table:
-    """Files but for those that the command has entered: as they are now, or where they still wait to be read."""
+    """Files without those that the command has entered, if they are unchanged or still wait to be read."""
     ledger = tables.delta_table(at.ledger(table))
     if ledger is None or not command.chunks:
         return files
@@ -85,7 +85,7 @@ def without_entered(files: pa.Table, command: Command, at: layout.Lake, table: s
 
 
 def waits(at: layout.Lake, table: str) -> bool:
-    """Whether files of the ledger wait to be read: a command was killed before it came to that."""
+    """Whether ledger batches wait to be read: a command was killed before it read them."""
     ledger = tables.delta_table(at.ledger(table))
     return ledger is not None and ledger.version() > max(_taken_in(at, table, ledger), 0)
 
@@ -95,7 +95,7 @@ def _app_id(name: str, ledger: DeltaTable) -> str:
 
 
 def _earlier(ledger: DeltaTable, chunk: int) -> list[int]:
-    """The chunks that the commit of a chunk names as those of earlier tries."""
+    """Ledger batches of earlier attempts, as recorded in the commit of a batch."""
     for action in log.actions(ledger.table_uri, chunk, added=False):
         if said := action.get("commitInfo", {}).get("userMetadata"):
             return [int(number) for number in json.loads(said)[log.METADATA][KEY]["chunks"]]
@@ -103,7 +103,7 @@ def _earlier(ledger: DeltaTable, chunk: int) -> list[int]:
 
 
 def _taken_in(at: layout.Lake, table: str, ledger: DeltaTable) -> int:
-    """The last chunk that bronze has taken in; -1 before the first."""
+    """Offset of bronze in the ledger: its last committed batch; -1 before the first."""
     bronze = tables.delta_table(at.table("bronze", table))
     if bronze is None:
         return -1

@@ -1,4 +1,4 @@
-"""Enters what was found in landing into the ledger."""
+"""Entry of discovered files into the ledger, by compare-and-set."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from sluicegate.definition import BronzeTable
 
 
-# Another run may enter files between our look at the ledger and our commit; each time we look again.
+# Another run may enter files between our discovery and our commit; each time we discover again.
 ATTEMPTS = 20
 
 
@@ -35,13 +35,13 @@ def enter(
         finder: how to find the files; by default ``discover``.
         opened: the handles of the step that this is a part of; that of the ledger then has what was entered.
 
-    Each commit is a compare-and-set on the version that the look was made at: of two runs at once one wins, and the
-    other looks again, so no file is entered twice (delta-rs would let two appends both succeed). Before it the ledger's
-    small files are put together, once they are many, so that there are not as many as there have been chunks.
+    Each commit is a compare-and-set on the version that discovery read: of two concurrent runs one wins and the other
+    discovers again, so no file is entered twice (delta-rs would let both appends succeed). Before it the ledger is
+    compacted once it has many small files; else there would be one for every batch there has been.
 
     Raises:
         LandingMissing: the folder does not exist.
-        CommitFailedError: others were faster ``ATTEMPTS`` times in a row.
+        CommitFailedError: other runs won the compare-and-set ``ATTEMPTS`` times in a row.
     """
     uri = at.ledger(name)
     opened = opened or Tables()
@@ -75,7 +75,7 @@ def enter(
 
 
 def _baseline(name: str, table: BronzeTable, at: layout.Lake) -> pa.Table:
-    """The files that a new ledger has from the start, because they are not to be read."""
+    """SKIP entries of a new ledger: the files there before it, unless ``includeExistingFiles`` reads them."""
     found = (
         landing_ledger.to(landing_ledger.SKIP, FILES.empty_table())
         if table.includeExistingFiles

@@ -1,4 +1,4 @@
-"""The ledger: each file that was ever entered, in chunks, by compare-and-set."""
+"""Ledger: every file that was ever entered, in ledger batches, by compare-and-set."""
 
 from __future__ import annotations
 
@@ -27,38 +27,38 @@ LEDGER = pa.schema(
     ]
 )
 
-# What bronze is to do with a file of the ledger: READ it, REPLACE the rows that it gave before, or SKIP it. In a chunk
-# with RESET or DROP the table is made anew: RESET files are read again, and of DROP files the rows go. MOVED is one
-# that was known below a former landing folder (see landing/folders.py).
+# Actions: bronze must READ the file, REPLACE the rows that it gave before, or SKIP it. A batch with RESET or DROP
+# replaces the whole table: RESET files are read again, and rows of DROP files are given up. MOVED is a file that the
+# ledger has below a former landing folder (see landing/folders.py).
 READ, REPLACE, SKIP, RESET, DROP = "read", "replace", "skip", "reset", "drop"
 
-# Entries whose files are not to be opened.
+# Actions whose files are not opened.
 UNREAD = (SKIP, DROP, MOVED)
 
 
 def to(action: str, files: pa.Table) -> pa.Table:
-    """Files with what bronze is to do with them."""
+    """Files with column ``action``."""
     return files.append_column(LEDGER.field("action"), pa.repeat(pa.scalar(action), files.num_rows))
 
 
 def in_order(files: pa.Table) -> pa.Table:
-    """Files in the order in which they are read."""
+    """Sort files into reading order: by modification time, then path."""
     return files.sort_by([("modification_time", "ascending"), ("path", "ascending")])
 
 
 def _create(ledger_uri: str, files: pa.Table, folders: Sequence[str] = ()) -> DeltaTable:
-    """A new ledger, in one commit with the files that it has from the start.
+    """Create a ledger with its first files, in one commit.
 
     Raises:
-        CommitFailedError: another run made it at the same moment. (With retries, or with ``mode="ignore"``, the slower
-            one would put a second metadata commit on top, and the table would have another id from then on.)
+        CommitFailedError: a concurrent run created it. (With retries, or with ``mode="ignore"``, the slower one would
+            commit the metadata a second time, and the table would have another id from then on.)
     """
     try:
         tables.write(
             ledger_uri,
             files,
             mode="error",
-            # The ledger is read as a stream of changes, and its history is never cleaned away: chunks are its versions.
+            # The ledger is read by change feed, and its log is never cleaned: batch numbers are its versions.
             configuration={"delta.enableChangeDataFeed": "true", "delta.logRetentionDuration": "interval 36500 days"},
             commit_properties=CommitProperties(
                 max_commit_retries=0, custom_metadata=_said({landing_folders.KEY: folders})
@@ -70,9 +70,9 @@ def _create(ledger_uri: str, files: pa.Table, folders: Sequence[str] = ()) -> De
 
 
 def chunks(files: pa.Table, max_files: int, max_bytes: int | None) -> list[pa.Table]:
-    """Cuts files into chunks of at most ``max_files`` files and some ``max_bytes`` bytes.
+    """Split files into ledger batches of at most ``max_files`` files and some ``max_bytes`` bytes.
 
-    A chunk has at least one file; as in Auto Loader, ``max_bytes`` is soft: the file that passes it still belongs.
+    A batch has at least one file; as in Auto Loader, ``max_bytes`` is soft: the file that passes it is included.
     """
     batches, start, weight = [], 0, 0
     for index, size in enumerate(files["size"].to_pylist()):
@@ -92,16 +92,16 @@ def _append(
     command: idempotent_commands.Command | None = None,
     folders: Sequence[str] = (),
 ) -> None:
-    """Enters a chunk, as exactly the version after the one that the ledger is loaded at.
+    """Append a ledger batch by compare-and-set, as exactly the version after the one that is loaded.
 
     Raises:
-        CommitFailedError: another run has made that version.
+        CommitFailedError: another run has committed that version.
     """
     number = ledger.version() + 1
     _faults.point("ledger.before_commit")
     said_of = {"copy": how, idempotent_commands.KEY: command.facts() if command else None, landing_folders.KEY: folders}
     transactions = [command.transaction(ledger, number)] if command else None
-    # With retries the chunk would be given another version.
+    # A retry would give the batch another version.
     properties = CommitProperties(max_commit_retries=0, custom_metadata=_said(said_of), app_transactions=transactions)
     tables.write(ledger, _stamped(files, number), mode="append", commit_properties=properties)
     _faults.point("ledger.after_commit")
@@ -111,13 +111,13 @@ def _append(
 
 
 def _said(facts: Mapping[str, Any]) -> dict[str, str] | None:
-    """What a commit of the ledger is to tell, without what there is nothing of."""
+    """Our commit metadata for the ledger, without empty facts."""
     there = {key: said for key, said in facts.items() if said}
     return {"userMetadata": json.dumps({log.METADATA: there})} if there else None
 
 
 def _stamped(files: pa.Table, chunk: int) -> pa.Table:
-    """Files as rows of the ledger."""
+    """Files as ledger rows, with batch number and time of discovery."""
     constants = {
         "chunk": pa.scalar(chunk, pa.int64()),
         "discovered": pa.scalar(datetime.now(UTC), LEDGER.field("discovered").type),

@@ -1,4 +1,4 @@
-"""Which of the files that lie in landing the ledger knows."""
+"""Lookup of landed files in the ledger."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ from deltalake import DeltaTable
 from sluicegate.lake import tables
 from sluicegate.storage.filesystems import FILES
 
-# Files that are compared at a time.
+# Files looked up at a time.
 AT_ONCE = 125_000
 
 COLUMNS = [*FILES.names, "action", "chunk"]
 
 
 def compare(ledger: DeltaTable, files: pa.Table) -> tuple[pa.Table, pa.Table, pa.Table]:
-    """The files that the ledger does not know, those that it knows otherwise (in size or time), and how it knows these.
+    """Split files into new and changed (in size or time), and return the former entries of the changed ones.
 
-    Of the entries of a path the newest counts: an older version of a file may come back. One whose rows were dropped is
-    not known any more: it is read if it lands again. All have the schema ``FILES``.
+    The newest entry of a path counts: an older version of a file may come back. A file whose rows were dropped is new
+    if it lands again. Files of the ledger that are unchanged are left out. All three have the schema ``FILES``.
     """
     new, changed, former = [], [], []
     for part in _parts(files):
@@ -31,7 +31,7 @@ def compare(ledger: DeltaTable, files: pa.Table) -> tuple[pa.Table, pa.Table, pa
         entry = pc.index_in(part["path"], value_set=last["path"])  # the first of equal ones
         unknown = pc.or_(pc.is_null(entry), pc.fill_null(pc.equal(pc.take(last["action"], entry), "drop"), False))
         same = [pc.equal(part[column], pc.take(last[column], entry)) for column in ("size", "modification_time")]
-        other = pc.and_(pc.invert(pc.and_(*same)), pc.invert(unknown))  # null, and left out, where there is no entry
+        other = pc.and_(pc.invert(pc.and_(*same)), pc.invert(unknown))  # null, so filtered out, without an entry
         new.append(part.filter(unknown))
         changed.append(part.filter(other))
         former.append(last.take(entry.filter(other)).select(FILES.names))
@@ -39,7 +39,7 @@ def compare(ledger: DeltaTable, files: pa.Table) -> tuple[pa.Table, pa.Table, pa
 
 
 def _parts(files: pa.Table) -> Iterator[pa.Table]:
-    """The files in parts by ranges of their paths: to look up paths takes several times the memory that they do."""
+    """Split files by path range: a lookup takes several times the memory of the paths."""
     if files.num_rows <= AT_ONCE:
         yield files
         return
@@ -51,19 +51,19 @@ def _parts(files: pa.Table) -> Iterator[pa.Table]:
 
 
 def below(folder: str) -> tuple[str, str]:
-    """The first and the last path that a file in a folder, or in one below it, can have."""
+    """Range of paths that files in or below a folder can have."""
     start = folder.rstrip("/")
-    return f"{start}/", f"{start}0"  # 0 is the letter behind /
+    return f"{start}/", f"{start}0"  # 0 is the character after /
 
 
 def entries(ledger: DeltaTable, first: str | None, last: str | None, after: int = -1) -> pa.Table:
-    """The ledger's entries of paths from ``first`` to ``last``, the newest first (``FILES``, action and chunk).
+    """Ledger entries with paths from ``first`` to ``last``, newest first (``FILES``, action and batch).
 
     Args:
         ledger: the ledger.
-        first: the first of the paths, in their order.
-        last: the last of them; if there is none, there are no entries.
-        after: only of the chunks after this one.
+        first: first path of the range.
+        last: last path of the range; without bounds there are no entries.
+        after: only batches after this one.
     """
     if first is None or last is None:
         return pa.schema([*FILES, ("action", pa.string()), ("chunk", pa.int64())]).empty_table()
@@ -72,7 +72,7 @@ def entries(ledger: DeltaTable, first: str | None, last: str | None, after: int 
 
 
 def _in_order(found: pa.Table) -> pa.Table:
-    """The newest first. They mostly lie so, and to sort a million paths takes as much memory again as they do."""
+    """Sort entries newest first, unless they are already: sorting a million paths doubles their memory."""
     chunk = found["chunk"].combine_chunks()
     if pc.all(pc.less_equal(chunk[1:], chunk[:-1]), min_count=0).as_py():
         return found

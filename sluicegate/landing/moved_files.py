@@ -1,4 +1,4 @@
-"""Files of a landing folder that was moved: what they were called before, and are called now."""
+"""Former paths of files whose landing folder was moved."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from deltalake import DeltaTable
 from sluicegate.lake import tables
 from sluicegate.storage.filesystems import FILES
 
-# Of an entry: the file was known below a former landing folder. Size and time are those that it had, and its rows stay.
+# Action of an entry whose file the ledger has below a former landing folder, with that size and time; its rows stay.
 MOVED = "moved"
 
 
 def aliases(ledger: DeltaTable | pa.Table, paths: Collection[str]) -> dict[str, str]:
-    """Of files that were known below a former landing folder, the path by which their rows may be known.
+    """Former path, which their rows may have, of files that were moved with their landing folder.
 
     Args:
         ledger: the ledger, or all of its entries.
@@ -50,6 +50,6 @@ def _facts(ledger: DeltaTable | pa.Table, where: pc.Expression) -> pa.Table:
 
 
 def _common(one: str, other: str) -> int:
-    """How many of the last parts of two paths are the same."""
+    """Number of equal trailing components of two paths."""
     pairs = zip(reversed(one.split("/")), reversed(other.split("/")), strict=False)
     return sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], pairs))

@@ -1,4 +1,4 @@
-"""Which files are read again, and as what they are entered: some (a reload), or all (a reset).
+"""Selection of files to read again: some of them (a reload) or all (a reset), with their ledger actions.
 
 Both are entries of the ledger like any other; see jobs/reload.py.
 """
@@ -30,10 +30,10 @@ Entry = dict[str, Any]
 
 @dataclass(frozen=True)
 class Reload:
-    """Which files to read again.
+    """A reload: the files to read again.
 
     Attributes:
-        files: their names below the landing folder, or their paths as the ledger has them; none means all that match.
+        files: their names below the landing folder, or their paths as in the ledger; none means all that match.
         pattern: pattern that names below the landing folder must match.
     """
 
@@ -41,7 +41,7 @@ class Reload:
     pattern: str | None = None
 
     def discover(self, name: str, table: BronzeTable, at: layout.Lake) -> discovery.Discovery:
-        """Finds the files that are to be entered into the ledger (a ``landing.discovery.FileFinder``).
+        """Find the files to enter into the ledger (a ``landing.discovery.FileFinder``).
 
         Raises:
             LandingMissing: the folder does not exist, or one of the files is neither there nor archived.
@@ -92,13 +92,13 @@ class Reset:
     """A full refresh of one bronze table.
 
     Attributes:
-        drop_missing: whether the rows of files that cannot be read again are given up; else they stay.
+        drop_missing: whether rows of files that cannot be read again are deleted; else they stay.
     """
 
     drop_missing: bool = False
 
     def discover(self, name: str, table: BronzeTable, at: layout.Lake) -> discovery.Discovery:
-        """Finds the files that are to be entered into the ledger, as one chunk (a ``landing.discovery.FileFinder``).
+        """Find the files to enter into the ledger, as one ledger batch (a ``landing.discovery.FileFinder``).
 
         Raises:
             LandingMissing: the folder does not exist.
@@ -125,7 +125,7 @@ class Preview:
         files: files that would be read again.
         bytes: their size.
         archived: how many of them would be read from where ``cleanSource`` moved them.
-        missing: files that cannot be read again: gone, or not let in by the definition any more.
+        missing: files that cannot be read again: gone, or no longer admitted by the definition.
         missing_rows: rows that these gave.
     """
 
@@ -141,7 +141,7 @@ class Preview:
         return asdict(self)
 
     def sentences(self, drop_missing: bool) -> list[str]:
-        """For a person who is to decide."""
+        """Lines for the person who decides."""
         are, their = ("is", "its") if self.files == 1 else ("are", "their")
         lines = [f"{files(self.files)} {are} read again, and {their} rows replace {self.rows:,} rows in one commit"]
         if self.archived:
@@ -182,7 +182,7 @@ class _TableFiles:
     table: BronzeTable
     folder: str
     landed: dict[str, Entry]
-    ledger: dict[str, Entry]  # of each path the last entry
+    ledger: dict[str, Entry]  # last entry of each path
     archived: dict[archive.Facts, Entry]
 
     @classmethod
@@ -202,7 +202,7 @@ class _TableFiles:
             {entry["path"]: entry for entry in entries},
             archive.by_facts(at, name),
         )
-        # Of a file whose folder was moved, the name that it has now counts.
+        # A moved file counts under its current path.
         moved = {path for path, entry in known.ledger.items() if entry["action"] == moved_files.MOVED}
         former = {*moved_files.aliases(ledger, moved).values(), *(path for path in moved if not known.is_below(path))}
         return replace(known, ledger={path: entry for path, entry in known.ledger.items() if path not in former})
@@ -230,13 +230,13 @@ class _TableFiles:
         return None if found is None else {"path": path, "size": found[0], "modification_time": found[1]}
 
     def all_now(self, paths: Sequence[str]) -> dict[str, Entry | None]:
-        """As ``now``, of many: what is not in landing is looked for many at a time."""
+        """``now`` for many paths; files that are not in landing are looked up concurrently."""
         away = [path for path in paths if path not in self.landed]
         found = dict(zip(away, each(self.now, away), strict=True))
         return {path: found[path] if path in found else self.landed[path] for path in paths}
 
     def action(self, file: Entry) -> str:
-        """Whether reading it gives new rows, or takes the place of those that it gave."""
+        """Ledger action: READ if it gives new rows, REPLACE if it replaces those that it gave."""
         last = self.ledger.get(file["path"])
         if last is None or last["action"] in (landing_ledger.SKIP, landing_ledger.DROP):
             return landing_ledger.READ
@@ -244,7 +244,7 @@ class _TableFiles:
         return landing_ledger.READ if other and not self.table.allowOverwrites else landing_ledger.REPLACE
 
     def sorted_out(self) -> tuple[list[Entry], list[Entry]]:
-        """The files that a reset reads, and the entries of those that it cannot."""
+        """Files that a reset reads, and the entries of files that cannot be read again."""
         there, missing = [], []
         skipped = {path for path, last in self.ledger.items() if last["action"] == landing_ledger.SKIP}
         for path, file in self.all_now([path for path in self.paths if path not in skipped]).items():
@@ -254,7 +254,7 @@ class _TableFiles:
             elif last is not None:
                 missing.append(last)
         settled, young = discovery.by_age(_table(there), self.table)
-        # One that was never read is left to the next run.
+        # A young file that was never read is left to the next run.
         self.demand_settled([file for file in young.to_pylist() if file["path"] in self.ledger])
         ripe = set(settled["path"].to_pylist())
         return [file for file in there if file["path"] in ripe], missing
@@ -292,7 +292,7 @@ def _discovery(entered: Sequence[pa.Table], *, whole: bool = False) -> discovery
 
 
 def chosen(names: Sequence[str] | None, pattern: str | None) -> Reload:
-    """The files of a reload, of which some must be named: all of them are a reset.
+    """Reload of the named files; at least one name or a pattern is required, since all files are a reset.
 
     Raises:
         UserError: neither names nor a pattern.

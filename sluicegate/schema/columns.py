@@ -1,4 +1,4 @@
-"""Columns with a meaning of their own: those by which a row is known, and those that bronze adds."""
+"""Technical columns: row identity, provenance, and the change feed's."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 from sluicegate.sql.types import UNNAMED
 
-# Columns by which we know a row; a query over whole tables does not see them.
+# Columns of the engine; a query over whole tables does not see them.
 ENGINE_COLUMNS = ("_chunk", "_pos", "_sequence")
 
 # Columns that Delta's change data feed adds.
@@ -19,7 +19,7 @@ RECORD = "_record"
 
 CORRUPT, RESCUED = "_corrupt_record", "_rescued_data"
 
-# Every bronze table ends with these columns, which are ours.
+# Columns that bronze adds after those of the data.
 PROVENANCE = (RESCUED, CORRUPT, "receipt_time", "source_file", "_file_modification_time", "_chunk", "_pos")
 
 # Names that a data column cannot have: ours, and those of Spark's files and Delta's change feed.
@@ -27,5 +27,5 @@ RESERVED = frozenset({*PROVENANCE, UNNAMED, "_metadata", "_change_type", "_commi
 
 
 def data_columns(columns: Iterable[str]) -> list[str]:
-    """The columns of a bronze table that came with the data."""
+    """Columns of a bronze table without ``PROVENANCE``."""
     return [column for column in columns if column not in PROVENANCE]

@@ -1,8 +1,8 @@
-"""Which column each field of some files becomes: declared, hinted, known, new, or rescued.
+"""Schema inference and evolution: the column of each field of the files (declared, hinted, known, new, or rescued).
 
-Text formats are read as text and cast afterwards, so that a value that does not fit is kept (in ``_rescued_data``)
-where a typed read would make NULL of it. A field that cannot be a column is kept there too, with its own name. Columns
-and their meanings are Auto Loader's: https://docs.databricks.com/aws/en/ingestion/cloud-object-storage/auto-loader/schema
+Text formats are read as text and cast afterwards, so that a value that does not fit goes to ``_rescued_data``; a typed
+read would make it NULL. A field that cannot be a column goes there too, under its own name. Columns and their meanings
+are Auto Loader's: https://docs.databricks.com/aws/en/ingestion/cloud-object-storage/auto-loader/schema
 """
 
 from __future__ import annotations
@@ -34,22 +34,22 @@ if TYPE_CHECKING:
     from sluicegate.definition import BronzeTable
 
 
-# Formats whose files say which types their values have.
+# Formats whose files have typed values.
 SELF_DESCRIBING = ("parquet", "orc", "avro", "binaryFile", "delta")
 
 
 @dataclass(frozen=True)
 class Column:
-    """What becomes of one field of the files.
+    """Mapping of one field of the files to a column.
 
     Attributes:
-        field: its name in the files.
-        read: the type that it is read with.
-        name: the column that it becomes; None: all its values are rescued.
+        field: name in the files.
+        read: type with which it is read.
+        name: its column; None: all its values are rescued.
         type: type of that column.
         conversion: ``native``: as it is read; ``cast``: its text is cast; ``json``: its text is parsed as JSON, and
-            rescued as well; ``exact_json``: rescued only where it does not fit; ``convert``: a value that has a type is
-            cast; ``reshape``: a nested value is put into another nested type.
+            also rescued; ``exact_json``: rescued only if it does not fit; ``convert``: a typed value is cast;
+            ``reshape``: a nested value is converted to another nested type.
     """
 
     field: str
@@ -61,12 +61,12 @@ class Column:
 
 @dataclass(frozen=True)
 class Schema:
-    """What is known of a bronze table's columns before some files are read.
+    """Columns of a bronze table: definition, existing types, and those chosen while files are read.
 
     Attributes:
         table: the table's name, for messages.
         definition: its definition.
-        known: type of each data column that the table has so far.
+        known: type of each existing data column.
         first: whether no record has been committed yet.
     """
 
@@ -77,7 +77,7 @@ class Schema:
 
     @cached_property
     def chosen(self) -> dict[str, DataType]:
-        """Types given to new columns, so that files with other types of their own follow the first."""
+        """Types chosen for new columns, so that later files with other types follow the first."""
         return {}
 
     @cached_property
@@ -90,7 +90,7 @@ class Schema:
 
     @cached_property
     def wanted(self) -> dict[str, DataType]:
-        """Type of each column that is there from the first file on, whether or not a record has it."""
+        """Type of each column that exists from the first file on, whether or not a record has it."""
         found = dict(self.named)
         for path, kind in self._inner.items():
             found[path[0]] = hinted(found.get(path[0]), path[1:], kind)
@@ -98,22 +98,22 @@ class Schema:
 
     @cached_property
     def _inner(self) -> dict[tuple[str, ...], DataType]:
-        """Type of each hinted field inside of a column, by its path."""
+        """Type of each hinted nested field, by its path."""
         from pyspark.sql.types import DataType
 
         return {p: without_lengths(DataType.fromDDL(text)) for p, text in self.definition.inner_hints.items()}
 
     @cached_property
     def settled(self) -> dict[str, str]:
-        """The columns that are there already or are to be, new ones included: names by names in small letters."""
+        """Names of existing, declared and new columns, by lower-case name."""
         return {name.lower(): name for name in (*self.wanted, *self.known)}
 
     def columns(self, fields: Sequence[StructField]) -> list[Column]:
-        """What becomes of the fields that occur in some files; of two with one name the later is rescued.
+        """Map the fields of some files to columns; of two with one name the later is rescued.
 
         Raises:
-            SchemaMismatch: the table has a column with another type than the definition gives it, or there is a new
-                field and the definition says failOnNewColumns.
+            SchemaMismatch: a column has another type than the definition gives it, or there is a new field and the
+                definition says failOnNewColumns.
         """
         self._demand_one_type()
         exact = {field.name for field in fields}
@@ -129,24 +129,24 @@ class Schema:
         return self._converted(field, name) if self.definition.format in SELF_DESCRIBING else self._typed(field, name)
 
     def _shown(self, field: StructField) -> DataType:
-        """The type that a field shows: that of its values, or text without inferColumnTypes."""
+        """Inferred type of a field: that of its values, or text without inferColumnTypes."""
         typed = self.definition.inferColumnTypes or self.definition.format in SELF_DESCRIBING
         return field.dataType if typed else as_text(field.dataType)
 
     def _name(self, field: str, exact: set[str]) -> str | None:
-        """The column that a field belongs to; None if there is none for it."""
+        """Column of a field; None if its values are rescued."""
         lower = field.lower()
         name = self.settled.get(lower)
         if lower in RESERVED or (name is None and not self._may_be_new(field)):
             return None
         if name is None:
             name = self.settled[lower] = field
-        # As in Auto Loader a name in another case is another name, which a table cannot have.
+        # As in Auto Loader, a name in another case is another column, and a table cannot have both.
         other_case = name != field and (self.definition.readerCaseSensitive or name in exact)
         return None if other_case else name
 
     def _may_be_new(self, field: str) -> bool:
-        # Without a schema of its own a table takes its first columns from its first files in every mode.
+        # Without a declared schema a table takes its first columns from its first files, in every mode.
         mode = self.definition.schemaEvolutionMode
         first = self.definition.declared is None and self.first
         if mode == "failOnNewColumns" and not first:
@@ -174,7 +174,7 @@ class Schema:
         return Column(field.name, text, name, target, "exact_json" if holds(target, shown) else "json")
 
     def _target(self, name: str, shown: DataType) -> DataType:
-        """The type that a column has or is to have, now that the files show values of some type."""
+        """Existing or new type of a column, widened or merged with the inferred type as the definition allows."""
         from pyspark.sql.types import NullType, StringType
 
         target = self.known.get(name) or self.named.get(name) or self.chosen.get(name)
@@ -195,7 +195,7 @@ class Schema:
         return kind
 
     def _converted(self, field: StructField, name: str) -> Column:
-        """A column of files whose values have types of their own."""
+        """Column of a field with typed values."""
         from pyspark.sql.types import AtomicType
 
         target = self._target(name, field.dataType)
@@ -212,5 +212,5 @@ class Schema:
                     f"{self.table}.{column} is {self.known[column].simpleString()}, "
                     f"and the definition says {wanted.simpleString()}",
                     where=Where(table=self.table),
-                    hint="write the type that it has and CAST it in silver, or make the table anew: `sluicegate reset`",
+                    hint="declare the type that it has and CAST it in silver, or reload all files: `sluicegate reset`",
                 )

@@ -1,7 +1,7 @@
-"""The columns that a bronze table has had over time, kept in ``_schemas/{table}``. No Spark.
+"""Schema history of bronze tables, in ``_schemas/{table}``. No Spark.
 
-The counterpart of Auto Loader's schema location. What is kept there tells people; what counts is the table's own
-schema. It is read from the table's log, so a run that was killed before it could keep it loses nothing.
+The counterpart of Auto Loader's schema location, but for people only: the engine uses the table's own schema. It is
+derived from the table's log, so a run that is killed before it records a version loses nothing.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ SCHEMAS = pa.schema(
     ]
 )  # fmt: skip
 
-# Names of types as Delta's log has them, where Spark's DDL has others.
+# Type names of Delta's log that differ from Spark's DDL.
 _DDL = {"long": "BIGINT", "integer": "INT", "short": "SMALLINT", "byte": "TINYINT"}
 
 
@@ -49,10 +49,10 @@ def keep(at: layout.Lake, name: str, opened: Tables | None = None) -> None:
 
 
 def versions(at: layout.Lake, name: str) -> list[dict[str, Any]]:
-    """The versions of a bronze table's columns, oldest first.
+    """Schema versions of a bronze table, oldest first.
 
-    Each has ``version`` (of the table, where they came), ``since`` (commit time), ``columns`` (name to type, as in DDL)
-    and ``changes`` in words.
+    Each has ``version`` (the first table version with it), ``since`` (commit time), ``columns`` (name to type, as in
+    DDL) and ``changes`` in words.
     """
     table = tables.delta_table(at.table("bronze", name))
     if table is None:
@@ -67,17 +67,17 @@ def _recorded(at: layout.Lake, name: str, table: DeltaTable) -> list[dict[str, A
     log = tables.delta_table(at.schemas(name))
     if log is None:
         return []
-    # Of a table that was deleted and made anew, the former one's columns are another story.
+    # After bronze is deleted and re-created, rows of the former table do not count.
     mine = tables.dataset(log).to_table(filter=pc.field("table_id") == tables.table_id(table))
     rows: list[dict[str, Any]] = mine.drop_columns("table_id").sort_by("version").to_pylist()
     return rows
 
 
 def _changes(table: DeltaTable, last: dict[str, Any] | None) -> list[dict[str, Any]]:
-    """The versions after the last one that is kept with other columns than the version before."""
+    """Versions after the last recorded one that changed the columns."""
     latest = json.loads(last["columns"]) if last else None
     later: list[tuple[lake_log.Commit, dict[str, str]]] = []
-    # From the newest back to where the columns were those that are kept: most versions have the same ones.
+    # From the newest back to the first with the recorded columns: most versions have the same.
     for commit in lake_log.commits(table, table.version() - (last["version"] if last else -1)):
         try:
             columns = _columns(tables.table_at(table.table_uri, version=commit.version))
@@ -103,7 +103,7 @@ def _columns(table: DeltaTable) -> dict[str, str]:
 
 
 def ddl(kind: Any) -> str:
-    """A type of Delta's log as Spark's DDL has it."""
+    """Convert a type of Delta's log to Spark's DDL."""
     if isinstance(kind, str):
         return _DDL.get(kind, kind.upper())
     match kind["type"]:

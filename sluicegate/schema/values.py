@@ -1,4 +1,4 @@
-"""What is made of each value that is read: a column's, or rescued data."""
+"""Conversion of values: cast to the column's type, or rescue what does not fit."""
 
 from __future__ import annotations
 
@@ -15,33 +15,33 @@ if TYPE_CHECKING:
     from sluicegate.schema.evolution import Column
 
 
-# The reader option that says how the texts of a type look.
+# Reader option with the text format of a type.
 FORMATS = {"timestamp": "timestampformat", "timestamp_ntz": "timestampntzformat", "date": "dateformat"}
 
-# Times in JSON as exact as they are in a table; by default Spark cuts them to milliseconds.
+# JSON times as exact as in a table; Spark's default truncates them to milliseconds.
 MICROSECONDS = {
     "timestampFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSSSSXXX",
     "timestampNTZFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSSSS",
 }
 
-# A time with no more letters has no more than six digits of a second.
+# A time of at most this many characters has at most six fractional digits.
 _SHORT = 21
 
 # A whole number without an exponent, and a number that is not zero.
 _WHOLE, _NOT_ZERO = r"^\s*[+-]?[0-9]+([.]0*)?\s*$", r"^[^eE]*[1-9]"
 
-# Where a text goes that does not fit.
+# Corrupt-record column of from_json, for texts that do not fit.
 MISFIT = "_sluicegate_misfit"
 
 
 @dataclass(frozen=True)
 class Value:
-    """A field's value as it is read, and what is made of it.
+    """A field's value as it is read, and its conversion.
 
     Attributes:
-        column: what becomes of the field.
-        raw: the value.
-        options: the reader's options by their names in small letters.
+        column: mapping of the field to a column.
+        raw: the value as it is read.
+        options: reader options by lower-case name.
     """
 
     column: Column
@@ -50,7 +50,7 @@ class Value:
 
     @property
     def typed(self) -> Expression:
-        """The value as the column's type; NULL where it does not fit, or would become one that was never said."""
+        """The value as the column's type; NULL if it does not fit, or if the cast would invent a value."""
         from pyspark.sql import functions as F
 
         match self.column.conversion:
@@ -61,7 +61,7 @@ class Value:
             case "reshape":
                 return self._parsed(F.to_json(F.struct(self.raw.alias("v")), MICROSECONDS))["v"]
             case "json" | "exact_json":
-                # In an object of its own, since not every type is one that from_json takes by itself.
+                # Wrapped in an object, since from_json does not take every type at the top level.
                 return self._parsed(self._wrapped)["v"]
         if self._pattern is not None:
             return F.try_to_timestamp(self.raw, F.lit(self._pattern)).try_cast(self.column.type)
@@ -72,10 +72,10 @@ class Value:
         return self.options.get(FORMATS.get(self.column.type.typeName(), ""))
 
     def _said(self, value: Expression) -> Expression:
-        """What the cast makes of the text, without what it would make up.
+        """Result of the cast, or NULL if Spark would invent a value.
 
-        A time of day alone would become one of today, a number that is too great infinity, and of a text with another
-        zone than UTC a TIMESTAMP_NTZ would be its local time, as if the zone did not stand there.
+        A time of day alone would become one of today, a number that is too great infinity, and a TIMESTAMP_NTZ from a
+        text with another zone than UTC its local time, as if there were no zone.
         """
         from pyspark.sql import functions as F
         from pyspark.sql.types import DoubleType, FloatType, TimestampNTZType, TimestampType
@@ -92,7 +92,7 @@ class Value:
 
     @property
     def lost(self) -> Expression | None:
-        """When the column does not have all of the value; None if it always has."""
+        """Condition that the column loses a part of the value; None if it never does."""
         from pyspark.sql import functions as F
 
         there = self.raw.isNotNull()
@@ -112,10 +112,10 @@ class Value:
 
     @property
     def _truncated(self) -> Expression:
-        """Whether the cast has left out a part of the value: digits of a number or of a second, or the time of a day.
+        """Whether the cast truncated the value: digits of a number or of a second, or the time of a day.
 
-        Behind its point a FLOAT or DOUBLE has as many digits as it holds: what it rounds there was measured. A whole
-        number that it does not hold is another one, perhaps somebody else's.
+        Rounding of the fraction of a FLOAT or DOUBLE is accepted: it was measured. An integer that it cannot represent
+        becomes another integer, perhaps somebody else's id.
         """
         from pyspark.sql import functions as F
         from pyspark.sql.types import DateType, DecimalType, DoubleType, FloatType, TimestampNTZType, TimestampType
@@ -137,7 +137,7 @@ class Value:
         return F.lit(False)
 
     def _digits_behind(self, scale: int) -> Expression:
-        """Whether a number has digits behind so many decimal places."""
+        """Whether a number has non-zero digits beyond ``scale`` decimal places."""
         from pyspark.sql import functions as F
         from pyspark.sql.types import DecimalType
 
@@ -153,7 +153,7 @@ class Value:
         return F.concat(F.lit('{"v":'), self.raw, F.lit("}"))
 
     def _parsed(self, text: Expression) -> Expression:
-        """The field ``v`` of a JSON text as the column's type, and the text where it does not fit."""
+        """Parse a JSON text: field ``v`` as the column's type, and the text in ``MISFIT`` if it does not fit."""
         from pyspark.sql import functions as F
         from pyspark.sql.types import StringType, StructField, StructType
 
@@ -162,7 +162,7 @@ class Value:
 
 
 def rescued(values: Sequence[Value], about: Expression) -> Expression:
-    """JSON of the values that did not fit, and of the file that they are in; NULL when all did."""
+    """``_rescued_data``: JSON of the values that do not fit, with their file's path; NULL if all fit."""
     from pyspark.sql import functions as F
 
     lost = [(value, fails) for value in values if (fails := value.lost) is not None]
@@ -175,10 +175,10 @@ def rescued(values: Sequence[Value], about: Expression) -> Expression:
 
 
 def from_path(name: str, about: Expression) -> Expression:
-    """The value of a ``name=value`` folder in the path of a record's file; NULL where there is none."""
+    """Hive partition value: ``name=value`` in the path of a record's file; NULL if there is none."""
     from pyspark.sql import functions as F
 
-    # Spark gives the path as a URI, and Hive's way of writing folders escapes what it does not like once more.
+    # Spark gives the path as a URI, and Hive's folder names are percent-encoded once more.
     found = F.regexp_extract(about["file_path"], f"/{name}=([^/]*)/", 1)
     for _ in range(2):
         found = F.coalesce(F.try_url_decode(F.replace(found, F.lit("+"), F.lit("%2B"))), found)
@@ -186,10 +186,10 @@ def from_path(name: str, about: Expression) -> Expression:
 
 
 def exact_digits(columns: Sequence[Column]) -> bool:
-    """Whether a number's own digits matter: not where every value becomes a number, a time or a boolean anyway.
+    """Whether the exact digits of numbers matter: not if every column is a number, a time or a boolean.
 
-    Spark fetches the digits of each number from the start of its document, which makes the reading of one large
-    multi-line array quadratic (20 times slower at 1 MB). A double's shortest text casts to the very same double.
+    Spark fetches the digits of each number from the start of its document, which makes reading one large multi-line
+    array quadratic (20 times slower at 1 MB). A double's shortest text casts to the very same double.
     """
     from pyspark.sql.types import AtomicType, DecimalType, StringType
 

@@ -1,4 +1,4 @@
-"""The JVM's class-data archive, by which Spark starts faster: where it is, and what it was made for."""
+"""Class-data archive (CDS) of the JVM, with which Spark starts faster: its path, and the check that it fits."""
 
 from __future__ import annotations
 
@@ -9,26 +9,26 @@ from pathlib import Path
 
 from sluicegate.spark import cluster, jars, java
 
-# A JVM of ours lives for seconds: the first compiler alone more than halves its CPU time. That compiler's code cache
-# defaults to 48 MB, which Spark fills in 40 s and then runs interpreted, so it is given the size of the full one.
-# Room for new objects and for classes from the start saves a second and more of collecting.
+# Our JVMs live for seconds: C1 alone more than halves their CPU time. Its code cache defaults to 48 MB, which Spark
+# fills in 40 s and then runs interpreted, so it gets the size of the tiered one. A large young generation and metaspace
+# from the start save a second and more of garbage collection.
 SHORT_LIVED_JVM = (
     "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-XX:ReservedCodeCacheSize=240m",
     "-XX:NewSize=400m", "-XX:MetaspaceSize=256m",
 )  # fmt: skip
 
-# Folders that Spark puts on the class path when they are set. The JVM takes a class-data archive only for the class
-# path that it was made with, and refuses one with a folder in it that has files.
+# Folders that Spark puts on the class path if they are set. The JVM uses a class-data archive only with the class path
+# that it was made for, and refuses a class path with a non-empty folder.
 CLASS_PATH_FOLDERS = ("SPARK_CONF_DIR", "HADOOP_CONF_DIR", "YARN_CONF_DIR")
 
 
 def archive_file() -> Path:
-    """Where set-up puts the JVM's class-data archive."""
+    """Path of the class-data archive that set-up makes."""
     return jars.folder() / "spark.jsa"
 
 
 def usable_archive() -> tuple[Path | None, str]:
-    """The class-data archive if it was made by this very Java for these very jars, else None and the reason."""
+    """The class-data archive if it was made by this Java for these jars and options; else None and the reason."""
     archive = archive_file()
     for variable in CLASS_PATH_FOLDERS:
         named = os.environ.get(variable, str(conf_folder())) != str(conf_folder())
@@ -46,12 +46,12 @@ def usable_archive() -> tuple[Path | None, str]:
 
 
 def conf_folder() -> Path:
-    """The empty folder of settings that Spark is given: ours are on its command line."""
+    """Empty folder that Spark gets as SPARK_CONF_DIR: our settings are on its command line."""
     return jars.folder() / "conf"
 
 
 def _archive_key() -> dict[str, str]:
-    """What an archive depends on: the JVM checks the class path by name, size and time, and so do we, beforehand."""
+    """Facts that an archive depends on: like the JVM, we check the class path by name, size and time."""
     paths = [*jars.found(), *sorted((java.spark_home() / "jars").glob("*.jar"))]
     facts = "\n".join(f"{path} {(stat := path.stat()).st_size} {int(stat.st_mtime)}" for path in paths)
     program = java.java()

@@ -1,8 +1,8 @@
-"""Spark on other machines: what jobs need there besides, and whose word counts.
+"""Settings for a remote Spark master, and precedence of the user's ``spark-defaults.conf``.
 
-A driver of ours always runs where spark-submit does (client mode): the job's report and its errors come through its
-output, and the pipeline's lock is freed with its process. What sizes a cluster is said in Spark's own way, by a
-``spark-defaults.conf`` in the folder that ``SPARK_CONF_DIR`` names.
+The driver always runs where spark-submit does (client mode): the job's report and errors come through its output, and
+the pipeline's lock is released with its process. A cluster is sized in Spark's own way, by a ``spark-defaults.conf``
+in ``SPARK_CONF_DIR``.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from pathlib import Path
 
 DEFAULTS = "spark-defaults.conf"
 
-# Without these, or with others, a job would not work or would give other tables.
+# Settings that users cannot override: a job would fail or give other tables.
 OURS = {
     "spark.driver.extraClassPath", "spark.driver.extraJavaOptions", "spark.executor.extraJavaOptions", "spark.jars",
     "spark.sql.extensions", "spark.sql.catalog.spark_catalog", "spark.sql.session.timeZone",
@@ -23,35 +23,34 @@ OURS = {
 
 
 def conf(jars: Sequence[Path]) -> dict[str, str]:
-    """What a job says to a cluster besides.
+    """Additional settings of a job on a cluster.
 
     Args:
-        jars: those that Spark needs besides its own.
+        jars: jars that Spark needs besides its own.
     """
     return {
-        # Executors fetch them from the driver at their start, so that no machine of the cluster has to have them.
+        # Executors fetch them from the driver when they start: the cluster need not have them installed.
         "spark.jars": ",".join(map(str, jars)),
         "spark.executor.extraJavaOptions": "-Duser.timezone=UTC",
-        # So that who names another Python for executors (spark.pyspark.python) does not change the driver's.
+        # A user's spark.pyspark.python for the executors must not change the driver's Python.
         "spark.pyspark.driver.python": sys.executable,
-        # Adaptive execution begins with many parts and puts small ones together. The number of those where it is off
-        # (few rows, see frames/record_ids.py) is that of local runs: each of 200 would be a task, sent to another
-        # machine.
+        # Adaptive execution starts with many partitions and coalesces small ones. Without it (few rows, see
+        # frames/record_ids.py) the number is that of local runs: each of 200 would be a task sent to another machine.
         "spark.sql.adaptive.coalescePartitions.initialPartitionNum": "200",
     }
 
 
 def defaults() -> Path | None:
-    """The ``spark-defaults.conf`` of ``SPARK_CONF_DIR``, if there is one."""
+    """Path of ``spark-defaults.conf`` in ``SPARK_CONF_DIR``, if there is one."""
     folder = os.environ.get("SPARK_CONF_DIR")
     file = Path(folder or "") / DEFAULTS
     return file if folder and file.is_file() else None
 
 
 def properties_file() -> Path | None:
-    """That file where it is all there is in its folder.
+    """Path of ``spark-defaults.conf`` if it is the only file in its folder.
 
-    Then Spark is told of the file alone. The folder would be on the class path, and the driver could not start by a
+    Then it is passed as ``--properties-file``: the folder would be on the class path, and the driver could not use a
     class-data archive.
     """
     file = defaults()
@@ -59,14 +58,14 @@ def properties_file() -> Path | None:
 
 
 def conf_folder() -> str:
-    """``SPARK_CONF_DIR``, where Spark has to be given the folder itself; empty else."""
+    """``SPARK_CONF_DIR`` if Spark needs the folder itself; else empty."""
     return "" if properties_file() else os.environ.get("SPARK_CONF_DIR", "")
 
 
 def own_settings() -> set[str]:
-    """Names of the settings that ``defaults`` has, and that win over ours.
+    """Names of the user's settings that override ours, without ``OURS``.
 
-    Spark itself lets its command line win, where ours are.
+    Spark would let its command line win, which has ours; so these are left out there.
     """
     file = defaults()
     lines = file.read_text().splitlines() if file else []

@@ -1,4 +1,4 @@
-"""Everything that Spark is told at its start."""
+"""Spark configuration of our jobs."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from sluicegate.settings import PACKAGE, Settings
 from sluicegate.spark import class_archive, cluster, jars, s3_commits
 from sluicegate.storage import aws
 
-# What lives for minutes or hours wants its code compiled well.
+# Jobs that run for minutes or hours, for which the optimising compiler (C2) pays.
 LONG_LIVED = {"continuous"}
 OF_SHORT_LIVES = {"-XX:TieredStopAtLevel=1"}
 
@@ -17,12 +17,12 @@ CHECKPOINT_FILES = "org.apache.spark.sql.execution.streaming.checkpointing.FileS
 
 
 def spark_conf(settings: Settings, *, archive: bool = True, long_lived: bool = False) -> dict[str, str]:
-    """Everything a job needs on spark-submit's command line (a running session is too late for JVM options).
+    """Settings of a job for spark-submit's command line (a running session is too late for JVM options).
 
     Args:
-        settings: their master decides what is for this machine alone and what for a cluster.
-        archive: whether the driver is to use the class-data archive.
-        long_lived: whether the job goes on for hours.
+        settings: their master decides between local and cluster settings.
+        archive: whether the driver uses the class-data archive.
+        long_lived: whether the job runs for hours.
     """
     local = settings.master.startswith("local")
     on_s3 = aws.on_s3(settings.lake) or aws.on_s3(settings.landing)
@@ -43,14 +43,14 @@ def spark_conf(settings: Settings, *, archive: bool = True, long_lived: bool = F
         # Adaptive execution coalesces what it can, but every shuffle starts with as many tasks as this.
         "spark.sql.shuffle.partitions": "4",
         "spark.sql.adaptive.enabled": "true",
-        # Delta refuses to read a version that is older than a table's retention, also where all of its files are there:
-        # what a lookup was before it changed, after a week of rest. See maintenance/ for what keeps the files.
+        # Delta refuses time travel beyond a table's retention even if all files are there; after a week without runs we
+        # read what a lookup was before it changed. See maintenance/ for what keeps the files.
         "spark.databricks.delta.vacuum.enforceTimeTravelWithinDeletedFileRetentionDuration": "false",
-        # One pipeline's batch has more generated classes than the 100 that Spark keeps: each would be compiled anew.
+        # One pipeline's batch generates more classes than the 100 that Spark caches: each would be compiled again.
         "spark.sql.codegen.cache.maxEntries": "2000",
         "spark.ui.showConsoleProgress": "false",
         "spark.sql.debug.maxToStringFields": "200",
-        # All tables of ours can be followed by others, and by our own next layer.
+        # Our next layer, and others, read our tables by change data feed.
         "spark.databricks.delta.properties.defaults.enableChangeDataFeed": "true",
         # Every Delta reader opens plain files; deletion vectors are a choice to make with the readers in mind.
         "spark.databricks.delta.properties.defaults.enableDeletionVectors": "false",
@@ -63,7 +63,7 @@ def spark_conf(settings: Settings, *, archive: bool = True, long_lived: bool = F
             "spark.driver.host": "127.0.0.1",
             "spark.driver.bindAddress": "127.0.0.1",
             "spark.sql.streaming.numRecentProgressUpdates": "1",
-            # The default one runs the program `readlink` several times for each small file that it writes.
+            # The default manager runs the program `readlink` several times for each small file that it writes.
             "spark.sql.streaming.checkpointFileManagerClass": CHECKPOINT_FILES,
         }
     else:
@@ -83,6 +83,6 @@ def _jvm_options(*, archived: bool) -> list[str]:
         if archive is not None:
             options += [f"-XX:SharedArchiveFile={archive}", "-Xshare:auto", "-Xlog:cds=off", "-Xlog:cds+dynamic=off"]
         else:
-            # Not among what a command shows, which may be JSON for programs.
+            # To stderr: stdout may be JSON for programs.
             print(f"starting Spark without its class-data archive, some seconds slower: {reason}", file=sys.stderr)
     return options

@@ -1,4 +1,4 @@
-"""Work on single files by Spark's executors, so that the driver opens none of many and holds none in memory."""
+"""Work on single files by Spark's executors, so that the driver does not open many files."""
 
 from __future__ import annotations
 
@@ -10,29 +10,29 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-# Files for which no job is started: the start of executors' Python costs more than a look at so few from here.
+# Up to this many files no job is started: starting Python on executors costs more than opening them here.
 FEW = 16
 
-# Files that are opened from here at the same time.
+# Files that are opened here concurrently.
 AT_ONCE = 16
 
-# Tasks of a job at most.
+# Maximum number of tasks of a job.
 TASKS = 1000
 
 
 def each(
     session: SparkSession, work: Callable[..., Any], paths: Sequence[str], *given: Any, few: int = FEW
 ) -> dict[str, Any]:
-    """What a function of this package gives of each of some files.
+    """Map a function of this package over files, by path.
 
-    Executors that have not this package leave it to threads here.
+    If executors do not have this package installed, threads of the driver do the work.
 
     Args:
         session: the Spark session.
-        work: takes a path and ``given``, and gives what JSON can say.
+        work: takes a path and ``given``; its result must be JSON-serialisable.
         paths: the files.
-        given: what JSON can say.
-        few: so many files are looked at from here.
+        given: JSON-serialisable arguments.
+        few: up to this many files are opened here, without a job.
     """
     done: dict[str, Any] = {}
     if len(paths) > few:
@@ -52,13 +52,13 @@ def _there(session: SparkSession, module: str, name: str, paths: Sequence[str], 
         import json
 
         try:
-            importlib.import_module("sluicegate.storage.filesystems")  # by which fsspec knows S3
+            importlib.import_module("sluicegate.storage.filesystems")  # registers S3 with fsspec
             work = getattr(importlib.import_module(module), name)
         except ImportError:
             return None
         return json.dumps(work(path, *given))
 
-    # A function of a function is sent as it is, and need not be found there by its name.
+    # A nested function is pickled by value, so executors need not import this module for it.
     result_of = F.udf(done, "string", useArrow=False)
     frame = session.createDataFrame([(path,) for path in paths], "path string")
     rows = frame.repartition(min(len(paths), TASKS)).select("path", result_of("path").alias("told")).collect()

@@ -1,8 +1,8 @@
-"""The jars that Spark needs besides its own: which, where, and how they are had. Needs the standard library only.
+"""Pinned jars that Spark needs besides its own: lock files, folder and download. Needs the standard library only.
 
-``jars.lock`` pins them, ``jars-s3.lock`` those that ``s3a://`` needs besides, and ``jars-catalog.lock`` what opens a
-catalog; all travel with the package. In a checkout ``make setup`` (``S3=1``) fetches them, elsewhere
-``sluicegate jars`` (``--s3``, ``--catalog``).
+``jars.lock`` pins them, ``jars-s3.lock`` those for ``s3a://``, and ``jars-catalog.lock`` those for a catalog; all are
+part of the package. In a checkout ``make setup`` (``S3=1``) fetches them, elsewhere ``sluicegate jars`` (``--s3``,
+``--catalog``).
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ LOCK = PACKAGE / "spark" / "jars.lock"
 S3_LOCK = PACKAGE / "spark" / "jars-s3.lock"
 CATALOG_LOCK = PACKAGE / "spark" / "jars-catalog.lock"
 
-# What brings the jars, and what makes Spark start fast.
+# Command that fetches the jars and makes the class-data archive.
 SET_UP = "sluicegate jars" if HOME == PACKAGE else "make setup"
 SET_UP_S3 = "sluicegate jars --s3" if HOME == PACKAGE else "make setup S3=1"
 
@@ -38,7 +38,7 @@ class Jar:
     Attributes:
         coordinate: group, artifact and version, with colons between them.
         file: the file's name.
-        sha256: the sum that its content must have, in hexadecimal.
+        sha256: SHA-256 of its content, in hexadecimal.
     """
 
     coordinate: str
@@ -47,24 +47,24 @@ class Jar:
 
     @property
     def path(self) -> str:
-        """Where every Maven repository has it, below its root."""
+        """Path below the root of a Maven repository."""
         group, artifact, version = self.coordinate.split(":")
         return f"{group.replace('.', '/')}/{artifact}/{version}/{self.file}"
 
 
 def read(lock: Path = LOCK) -> list[Jar]:
-    """The jars of a ``jars.lock``: a coordinate, a file name and a SHA-256 a line."""
+    """Read a lock file: a coordinate, a file name and a SHA-256 per line."""
     lines = lock.read_text().splitlines()
     return [Jar(*line.split()) for line in lines if line.strip() and not line.startswith("#")]
 
 
 def pinned() -> list[Jar]:
-    """All jars that are pinned, also those that few need."""
+    """All pinned jars, those for S3 and for a catalog included."""
     return [jar for lock in (LOCK, S3_LOCK, CATALOG_LOCK) for jar in read(lock)]
 
 
 def folder() -> Path:
-    """Where jobs look for the jars: ``SLUICEGATE_JARS``, else ``.jars`` in the checkout or the installed package."""
+    """Folder of the jars: ``SLUICEGATE_JARS``, else ``.jars`` in the checkout or the installed package."""
     return Path(os.environ.get("SLUICEGATE_JARS") or HOME / ".jars")
 
 
@@ -72,10 +72,10 @@ def found(*, s3: bool = False) -> list[Path]:
     """All jars of the folder, in a fixed order.
 
     Args:
-        s3: whether those for ``s3a://`` have to be among them.
+        s3: whether those for ``s3a://`` are required.
 
     Raises:
-        JavaMissing: those that are pinned are not among them. (Their sums were checked when they were fetched.)
+        JavaMissing: a pinned jar is not among them. (Their checksums were verified when they were fetched.)
     """
     there = sorted(folder().glob("*.jar"))
     names = {file.name for file in there}
@@ -94,26 +94,26 @@ def found(*, s3: bool = False) -> list[Path]:
 
 
 def missing(jars: Sequence[Jar], folder: Path) -> list[Jar]:
-    """Those of the jars that are not in a folder with their right content."""
+    """Jars that are not in a folder, or have another checksum there."""
     return [jar for jar in jars if not (folder / jar.file).is_file() or _sha256(folder / jar.file) != jar.sha256]
 
 
 def fetch(jars: Sequence[Jar], folder: Path, java: str, spark: Path | None) -> list[Jar]:
-    """Brings the jars that are missing into a folder; each appears there whole and checked, or not at all.
+    """Fetch the missing jars into a folder; each appears there complete and verified, or not at all.
 
-    They come from the Maven repository that SLUICEGATE_MAVEN names, else from Maven Central.
+    They come from the Maven repository in SLUICEGATE_MAVEN, else from Maven Central.
 
     Args:
-        jars: all that should be there.
-        folder: is made if need be.
+        jars: all required jars.
+        folder: is created if need be.
         java: the program.
-        spark: the installed ``pyspark``, which brings Ivy; None if there is none.
+        spark: the installed ``pyspark``, which ships Ivy; None if there is none.
 
     Returns:
-        those that were fetched.
+        the fetched jars.
 
     Raises:
-        JavaMissing: a jar cannot be had, or what came is not what the lock pins.
+        JavaMissing: a jar cannot be downloaded, or has another checksum than the lock file.
     """
     folder.mkdir(parents=True, exist_ok=True)
     mirror = os.environ.get("SLUICEGATE_MAVEN", "").rstrip("/")
@@ -139,7 +139,7 @@ def fetch(jars: Sequence[Jar], folder: Path, java: str, spark: Path | None) -> l
 
 
 def _by_ivy(jars: Sequence[Jar], java: str, spark: Path | None, target: Path) -> None:
-    """Takes jars from Maven Central with Ivy, the client that PySpark brings for ``spark-submit --packages``."""
+    """Fetch jars from Maven Central with Ivy, which PySpark ships for ``spark-submit --packages``."""
     ivy = next(spark.glob("jars/ivy-*.jar"), None) if spark else None
     if ivy is None:
         raise JavaMissing(
@@ -157,7 +157,7 @@ def _by_ivy(jars: Sequence[Jar], java: str, spark: Path | None, target: Path) ->
     done = subprocess.run(command, cwd=target, capture_output=True, text=True, check=False)
     if lacking := [jar.file for jar in jars if not (target / jar.file).is_file()]:
         raise JavaMissing(
-            f"{' and '.join(lacking[:3])} could not be had from Maven Central",
+            f"{' and '.join(lacking[:3])} could not be downloaded from Maven Central",
             cause="Ivy's last words:\n" + "\n".join((done.stdout + done.stderr).strip().splitlines()[-15:]),
             hint="check the network, or set SLUICEGATE_MAVEN to a Maven repository that can be reached from here"
             f" (https_proxy and SSL_CERT_FILE are honoured for it), and run `{SET_UP}` again",
@@ -172,7 +172,7 @@ def _from_mirror(jar: Jar, mirror: str, target: Path) -> None:
             shutil.copyfileobj(source, copy)
     except (OSError, urllib.error.URLError) as error:
         raise JavaMissing(
-            f"{jar.file} could not be had from {mirror}/{jar.path} ({error})",
+            f"{jar.file} could not be downloaded from {mirror}/{jar.path} ({error})",
             hint=f"check the network and SLUICEGATE_MAVEN, and run `{SET_UP}` again",
         ) from None
 

@@ -1,4 +1,4 @@
-"""The Java and the Spark that jobs run on."""
+"""Java and Spark that jobs run on."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def java_version(program: str) -> str:
 
 
 def spark_home() -> Path:
-    """The Spark that the ``pyspark`` package of this Python brings.
+    """Spark's home: the ``pyspark`` package of this Python.
 
     Raises:
         JavaMissing: pyspark is not installed.

@@ -1,31 +1,31 @@
-"""The Hive metastore that is the catalog: a PostgreSQL database which each Spark that wants it opens by itself."""
+"""Hive metastore of the catalog: a PostgreSQL database that each Spark opens itself."""
 
 from __future__ import annotations
 
 import os
 
-# The environment names the JDBC address of its database; there is no catalog where that is not set.
+# JDBC address of its database; without it there is no catalog.
 ADDRESS = "SLUICEGATE_METASTORE"
 USER = "SLUICEGATE_METASTORE_USER"
 PASSWORD = "SLUICEGATE_METASTORE_PASSWORD"  # noqa: S105 (the variable's name)
 
 
 def address() -> str:
-    """The JDBC address of the metastore's database; empty where there is no catalog."""
+    """JDBC address of the metastore's database; empty if there is no catalog."""
     return os.environ.get(ADDRESS, "")
 
 
 def conf() -> dict[str, str]:
-    """What a Spark needs to open the metastore that the environment names.
+    """Spark settings that open the metastore of the environment.
 
-    No value of it is secret: Hadoop puts the variables' values in the place of their names.
+    No value is secret: Hadoop substitutes the variables.
     """
     known = {
         "javax.jdo.option.ConnectionURL": f"${{env.{ADDRESS}}}",
         "javax.jdo.option.ConnectionDriverName": "org.postgresql.Driver",
         "javax.jdo.option.ConnectionUserName": f"${{env.{USER}}}",
         "javax.jdo.option.ConnectionPassword": f"${{env.{PASSWORD}}}",
-        # The first one that opens it makes its tables; Spark brings no scripts for that.
+        # The first Spark that opens it creates its tables; Spark ships no scripts for that.
         "datanucleus.schema.autoCreateAll": "true",
         "hive.metastore.schema.verification": "false",
     }

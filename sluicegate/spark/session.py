@@ -1,4 +1,4 @@
-"""Sessions of Spark. ``pyspark`` is imported only where one is opened."""
+"""Spark sessions. ``pyspark`` is imported only when one is opened."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 @contextmanager
 def configured(session: SparkSession, settings: Mapping[str, str]) -> Iterator[None]:
-    """Within it, a session has other settings."""
+    """Override settings of a session within the block."""
     former = {name: session.conf.get(name, None) for name in settings}
     for name, value in settings.items():
         session.conf.set(name, value)
@@ -36,23 +36,23 @@ def configured(session: SparkSession, settings: Mapping[str, str]) -> Iterator[N
 
 
 def open_session(name: str, at: Lake | None = None, *, private: bool = False) -> SparkSession:
-    """The session of a job started by spark-submit, whose command line or defaults bring the settings.
+    """Open the session of a job started by spark-submit, whose command line or defaults have the settings.
 
     Args:
-        name: what Spark is to call the job.
-        at: the lake that it writes to.
-        private: whether values of rows may be personal data, so that Spark's own log must not quote them.
+        name: Spark's application name.
+        at: the lake that the job writes to.
+        private: whether rows may have personal data, so that Spark's own log must not quote values.
 
     Raises:
-        JavaMissing: they do not: Delta's jars cannot be added to a JVM that already runs.
-        LakeUnsupported: on the store of the lake another driver could overwrite a commit of this one.
+        JavaMissing: Delta is not configured, and its jars cannot be added to a running JVM.
+        LakeUnsupported: on the lake's store another driver could overwrite our commits.
     """
     from pyspark.sql import SparkSession
 
     session = SparkSession.builder.appName(name).getOrCreate()
     if private:
         _hide_texts(session)
-    # Both print a whole stack for an error that we turn into a sentence.
+    # These print a stack trace for each error that we turn into a sentence.
     for chatter in ("SQLQueryContextLogger", "DataFrameQueryContextLogger", "py4j.clientserver"):
         logging.getLogger(chatter).setLevel(logging.CRITICAL)
     if "delta" not in (session.conf.get("spark.sql.extensions", "") or ""):
@@ -67,10 +67,10 @@ def open_session(name: str, at: Lake | None = None, *, private: bool = False) ->
 
 
 def session_inside(name: str) -> SparkSession:
-    """A session of Spark inside this process, with the settings of a job that goes on for hours: for tests and benches.
+    """Open a session in this process with the settings of a long-lived job, for tests and benches.
 
     Args:
-        name: what Spark is to call it.
+        name: Spark's application name.
     """
     from pyspark.sql import SparkSession
 
@@ -83,10 +83,10 @@ def session_inside(name: str) -> SparkSession:
 
 
 def _hide_texts(session: SparkSession) -> None:
-    """Lets Spark's log say when, how badly and where something was wrong, but not in which words.
+    """Hide message texts in Spark's log; time, level and logger stay.
 
-    They quote values: a task that fails tells its whole error, and not in one place. ``log4j2.properties`` puts what
-    this property says in the place of a message.
+    The texts quote values: a failed task logs its whole error, in several places. ``log4j2.properties`` prints this
+    property in place of the message.
     """
     jvm = session._jvm
     if jvm is None:  # Spark Connect has no JVM here, and no log of it either

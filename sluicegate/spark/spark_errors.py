@@ -1,7 +1,7 @@
-"""Spark's errors as sentences: what happened, to which table or file, and what to do.
+"""Translation of Spark's errors into our own: what happened, to which table or file, and what to do.
 
-Spark's messages quote values of rows. Where these may be personal data (``private``), nothing of a message is passed on
-but what cannot come from a row: the name of its condition, and the place in the user's own query.
+Spark's messages quote values of rows. If these may be personal data (``private``), only what cannot come from a row is
+passed on: the name of the error condition, and the fragment of the user's query.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import re
 from sluicegate.errors import QueryError, SluicegateError, SourceError, Where
 from sluicegate.storage import store_errors
 
-# How Spark says that a file cannot be read.
+# Error conditions of unreadable files.
 UNREADABLE = (
     "FAILED_READ_FILE",
     "CANNOT_READ_FILE",
@@ -21,11 +21,11 @@ UNREADABLE = (
     "InvalidInputException",
 )
 
-# How Spark says, in the middle of a batch, that a value does not fit an expression.
+# Error conditions of a value that does not fit an expression, raised while a batch runs.
 MISFITS = ("CAST_INVALID_INPUT", "CAST_OVERFLOW", "CANNOT_PARSE_TIMESTAMP", "DIVIDE_BY_ZERO", "ARITHMETIC_OVERFLOW",
            "INVALID_ARRAY_INDEX", "NUMERIC_VALUE_OUT_OF_RANGE")  # fmt: skip
 
-# Java's exceptions about bytes, files and ways: their words are of these and never of values.
+# Java exceptions about bytes, files and the network: their messages never quote values.
 OF_BYTES = {"EOFException", "FileNotFoundException", "NoSuchFileException", "ZipException", "IOException",
             "AccessControlException", "AccessDeniedException", "SocketTimeoutException", "UnknownHostException",
             "FileFormatException", "InvalidAvroMagicException"}  # fmt: skip
@@ -43,18 +43,18 @@ CAUSED_BY = re.compile(r"^Caused by: (?:[\w.$]+\.)?([\w$]+(?:: .*)?)$", re.MULTI
 
 
 def readable(error: BaseException, layer: str, table: str, *, private: bool = False) -> BaseException:
-    """An error of ours or an interrupt as it is; Spark's about files or the user's query as a sentence; else as it is.
+    """Translate Spark's errors about files, stores or the user's query; others, ours and interrupts are returned as is.
 
     Args:
-        error: what was raised.
-        layer: of the table.
-        table: the table that was being filled.
-        private: whether nothing may be passed on that can be a value of a row; then every error is one of ours.
+        error: the error.
+        layer: layer of the table.
+        table: the table that was being written.
+        private: whether to pass on no text that may hold a value of a row; then every error becomes one of ours.
     """
     from pyspark.errors import AnalysisException, ParseException
 
     if isinstance(error, SluicegateError) or not isinstance(error, Exception):
-        return error  # an interrupt is no failure of the table's
+        return error  # an interrupt is not a failure of the table
     if (of_store := store_errors.readable(error, private=private)) is not None:
         return of_store
     cause = message(error)
@@ -90,7 +90,7 @@ def _misfit(cause: str) -> str:
 
 
 def unquoted(error: BaseException) -> str:
-    """What an error says besides values of rows: its conditions by name, and the part of the query that it is about."""
+    """Text of an error without values of rows: names of its conditions, and fragments of the query."""
     from pyspark.errors import PySparkException
     from pyspark.errors.exceptions.base import QueryContextType
 
@@ -101,19 +101,19 @@ def unquoted(error: BaseException) -> str:
             places = [c.fragment() for c in one.getQueryContext() if c.contextType() == QueryContextType.SQL]
             said += [f"[{condition}]" for condition in [one.getCondition()] if condition]
             said += [f"in {place}" for place in places if place]
-        one = getattr(one, "_cause", None)  # of Spark's own exceptions: what the JVM says was behind it
+        one = getattr(one, "_cause", None)  # Spark's exceptions: the JVM's cause
     if not said:
         said = [f"[{sign}]" for sign in MISFITS if sign in str(error)] or [type(error).__name__]
     return f"{' '.join(dict.fromkeys(said))}; {NOT_SHOWN}"
 
 
 def message(error: BaseException) -> str:
-    """What Spark says of an error, without its stack and its plan."""
+    """Spark's message of an error, without stack trace and plan."""
     return str(error).split("\n\nJVM stacktrace")[0].split(";\n")[0].split("\n==")[0].strip()
 
 
 def file_trouble(error: BaseException) -> bool:
-    """Whether Spark, or our own look at a header, could not read a file."""
+    """Whether Spark, or our own reading of a header, could not read a file."""
     return isinstance(error, SourceError) or any(sign in str(error) for sign in UNREADABLE)
 
 

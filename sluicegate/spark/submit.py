@@ -1,4 +1,4 @@
-"""The spark-submit command and its environment; the class-data archive is made by one.
+"""spark-submit command and environment of jobs, and creation of the class-data archive.
 
 Building a command needs no Spark.
 """
@@ -22,7 +22,7 @@ ROOT = PACKAGE.parent
 
 
 def make_archive() -> None:
-    """Runs a small stream into Delta tables and lets the JVM write the classes that it loaded into an archive.
+    """Run a warm-up job that streams into Delta tables, and dump its loaded classes into the class-data archive.
 
     Source: JEP 350, dynamic class-data sharing archives (``-XX:ArchiveClassesAtExit``).
     """
@@ -46,7 +46,7 @@ def make_archive() -> None:
 
 
 def job_conf(layer: str, settings: Settings) -> dict[str, str]:
-    """The settings of a job: those of all, and what a job of its kind needs besides."""
+    """Spark settings of a job: the common ones, and the metastore's for ``catalog``."""
     conf = configuration.spark_conf(settings, long_lived=layer in configuration.LONG_LIVED)
     return conf | metastore.conf() if layer == "catalog" else conf
 
@@ -61,12 +61,12 @@ def _spark_submit(master: str, conf: dict[str, str]) -> list[str]:
 
 
 def job_file(layer: str) -> Path:
-    """The script in ``spark_jobs/`` that runs a layer."""
+    """Script in ``spark_jobs/`` that runs a layer."""
     return HOME / "spark_jobs" / f"{layer}.py"
 
 
 def job_arguments(pipeline: str, settings: Settings, extra: Sequence[str] = ()) -> list[str]:
-    """The arguments that every job takes."""
+    """Arguments that every job takes."""
     return [
         "--pipeline", pipeline, "--lake", settings.lake, "--landing", settings.landing,
         "--pipelines", str(settings.pipelines), *extra,
@@ -74,7 +74,7 @@ def job_arguments(pipeline: str, settings: Settings, extra: Sequence[str] = ()) 
 
 
 def submit_command(layer: str, pipeline: str, settings: Settings, extra: Sequence[str] = ()) -> list[str]:
-    """The spark-submit command that runs one layer of a pipeline.
+    """Build the spark-submit command that runs one layer of a pipeline.
 
     Raises:
         JavaMissing: no Java 17 or newer, no pyspark, or no jars.
@@ -87,7 +87,7 @@ def submit_command(layer: str, pipeline: str, settings: Settings, extra: Sequenc
 
 
 def submit_env() -> dict[str, str]:
-    """The environment of a job: this process's, and which Spark and Python it is to use."""
+    """Environment of a job: this process's, with the Spark and Python to use."""
     return {
         **os.environ,
         "SPARK_HOME": str(java.spark_home()),
@@ -99,13 +99,13 @@ def submit_env() -> dict[str, str]:
 
 
 def write_defaults(folder: Path | None = None, master: str = "local[*]") -> None:
-    """Writes the settings down, so that a plain ``spark-submit`` or ``spark-sql`` has them.
+    """Write ``spark-defaults.conf``, so that a plain ``spark-submit`` or ``spark-sql`` has our settings.
 
-    All but the class-data archive: the folder that they lie in is on that class path.
+    Without the class-data archive: the file's folder is on the class path, so the archive would not fit.
 
     Args:
-        folder: where to; by default where this Python's Spark looks for them.
-        master: what they are for: a cluster, or this machine.
+        folder: target folder; by default that of this Python's Spark.
+        master: master that the settings are for: a cluster, or this machine.
     """
     conf = configuration.spark_conf(Settings.of(master=master), archive=False) | {
         "spark.pyspark.python": sys.executable

@@ -1,8 +1,8 @@
-"""Casts that do not kill a batch: ``CAST`` becomes ``TRY_CAST``, and a hidden column tells what did not cast.
+"""Rewriting of ``CAST`` to ``TRY_CAST``, with a hidden flag column for each cast that fails.
 
-Under ANSI rules one text that is no number stops a whole batch with ``CAST_INVALID_INPUT``. ``TRY_CAST`` gives NULL
-instead; a NULL that comes of a value is a mistake in the data that must be seen, so each cast in the outermost SELECT
-list gets a column that is true exactly when the cast was reached, was given a value, and made none of it.
+Under ANSI rules one text that is not a number fails a whole batch with ``CAST_INVALID_INPUT``. ``TRY_CAST`` gives NULL
+instead; a NULL made from a value is a data error that must not be lost, so each cast in the outermost SELECT list gets
+a column that is true exactly when the cast was evaluated, its value was not NULL, and its result is.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ from sluicegate.sql.tokens import QuerySyntax, Span, Tokens
 
 _Text = Callable[[int, int], str]
 
-# Spark's other spellings of a cast, which fail in the same way. `string(x)` and `binary(x)` cannot.
+# Spark's function spellings of a cast, which fail in the same way. `string(x)` and `binary(x)` cannot fail.
 CAST_FUNCTIONS = {"BOOLEAN", "TINYINT", "SMALLINT", "INT", "BIGINT", "FLOAT", "DOUBLE", "DATE", "TIMESTAMP", "DECIMAL"}
-# Functions that take a lambda over the elements of an array or the entries of a map: how to look at each of them.
+# Functions that take a lambda over the elements of an array or the entries of a map.
 _EACH_ELEMENT = {"TRANSFORM", "FILTER", "EXISTS", "FORALL"}
 _EACH_ENTRY = {"TRANSFORM_VALUES", "TRANSFORM_KEYS", "MAP_FILTER"}
-# Functions whose later arguments are looked at only if the former ones are all NULL.
+# Functions whose later arguments are evaluated only if the former ones are all NULL.
 _FIRST_NOT_NULL = {"COALESCE", "NVL", "IFNULL"}
 
 
@@ -36,7 +36,7 @@ class Cast:
 
 @dataclass
 class _Group:
-    """A pair of parentheses, or CASE … END, with what divides it: commas, or WHEN, THEN and ELSE."""
+    """A pair of parentheses, or CASE … END, with its separators: commas, or WHEN, THEN and ELSE."""
 
     open: int
     head: str
@@ -45,12 +45,12 @@ class _Group:
     arrows: list[int] = field(default_factory=list)
 
     def part(self, index: int) -> int:
-        """How many of the cuts stand before a token."""
+        """Number of separators before a token: the part that it is in."""
         return sum(boundary < index for boundary in self.boundaries)
 
 
 def find(tokens: Tokens) -> list[Cast]:
-    """All casts of a text in the order of their ``CAST``, nested ones included."""
+    """All casts of a text in order, nested ones included."""
     found = []
     for index in range(len(tokens)):
         if tokens.word(index) == "CAST" and tokens.is_type(index + 1, TokenType.L_PAREN):
@@ -63,7 +63,7 @@ def find(tokens: Tokens) -> list[Cast]:
 
 
 def refused(tokens: Tokens) -> list[QuerySyntax]:
-    """Casts in spellings that cannot be followed, each with what to write instead."""
+    """Objections to unsupported spellings of casts, each with the one to use."""
     found = []
     for index in range(len(tokens)):
         word = tokens.word(index)
@@ -76,7 +76,7 @@ def refused(tokens: Tokens) -> list[QuerySyntax]:
 
 
 def is_call(tokens: Tokens, index: int) -> bool:
-    """Whether a type's name is called as a function; ``DECIMAL(10, 2)`` has but numbers in its parentheses."""
+    """Whether a type's name is called as a function; ``DECIMAL(10, 2)`` has only numbers in its parentheses."""
     if not tokens.is_type(index + 1, TokenType.L_PAREN):
         return False
     inner = range(index + 2, tokens.closing(index + 1))
@@ -84,14 +84,14 @@ def is_call(tokens: Tokens, index: int) -> bool:
 
 
 def tried(casts: Sequence[Cast]) -> list[Span]:
-    """The spans that make ``TRY_CAST`` of each ``CAST``."""
+    """Spans that replace each ``CAST`` by ``TRY_CAST``."""
     return [Span(cast.index, cast.index, "TRY_CAST") for cast in casts]
 
 
 def watched(tokens: Tokens, casts: Sequence[Cast], first: int, end: int) -> list[Cast]:
-    """The casts of the SELECT list ``[first, end)`` whose failure a column of that list can tell.
+    """Casts of the SELECT list ``[first, end)`` whose failure a flag column of that list can report.
 
-    Left out are those in a subquery: what they cast is not known outside.
+    Casts in a subquery are left out: their values are out of scope.
     """
     groups = _groups(tokens, first, end)
     return [
@@ -102,7 +102,7 @@ def watched(tokens: Tokens, casts: Sequence[Cast], first: int, end: int) -> list
 
 
 def untold(tokens: Tokens, casts: Sequence[Cast], first: int, end: int) -> list[QuerySyntax]:
-    """Those of the watched casts that make NULL inside of a value, where no column can tell it."""
+    """Objections to casts that give NULL inside of a value, where no flag column can report it."""
     found = []
     groups = _groups(tokens, first, end)
     for cast in casts:
@@ -111,7 +111,7 @@ def untold(tokens: Tokens, casts: Sequence[Cast], first: int, end: int) -> list[
         if kind in ("ARRAY", "MAP", "STRUCT"):
             what = f"a CAST to {kind} hides which of its values did not cast: cast its values one by one"
         elif any((at := _arrow(group, cast)) and not _is_followed(group, cast, at) for group in _around(groups, cast)):
-            what = "what does not cast in this lambda cannot be seen"
+            what = "a CAST that fails in this lambda cannot be detected: CAST in transform(…)"
         if what:
             message = f"{what}, or write TRY_CAST if NULL is right for it"
             found.append(QuerySyntax(message, tokens.line(cast.index)))
@@ -119,12 +119,12 @@ def untold(tokens: Tokens, casts: Sequence[Cast], first: int, end: int) -> list[
 
 
 def failure(tokens: Tokens, cast: Cast, spans: Sequence[Span], first: int, end: int) -> str:
-    """A boolean expression: the cast is reached, its value is not NULL, and what it makes of it is.
+    """Boolean expression of a failed cast: it is evaluated, its value is not NULL, and its result is.
 
     Args:
         tokens: the query.
-        cast: one that ``watched`` gave.
-        spans: what is exchanged in the query, as the cast's value stands in the rewritten text.
+        cast: one of ``watched``.
+        spans: replacements in the query, which apply to the cast's value too.
         first: first token of the SELECT list.
         end: the token after it.
     """
@@ -134,7 +134,7 @@ def failure(tokens: Tokens, cast: Cast, spans: Sequence[Span], first: int, end: 
 
     value, kind = text(cast.index + 2, cast.as_), text(cast.as_ + 1, cast.close)
     failed = f"(({value}) IS NOT NULL AND TRY_CAST(({value}) AS {kind}) IS NULL)"
-    # From the inside out: a cast in a branch that is not taken has not failed, whatever its value.
+    # From the inside out: a cast in a branch that is not taken has not failed.
     for group in _around(_groups(tokens, first, end), cast):
         failed = _guarded(tokens, group, cast, failed, text)
     return failed
@@ -150,18 +150,18 @@ def _is_subquery(tokens: Tokens, group: _Group) -> bool:
 
 
 def _arrow(group: _Group, cast: Cast) -> int:
-    """The arrow of the lambda in this group that a cast is in the body of; 0 if there is none."""
+    """Arrow of the lambda whose body has the cast; 0 if there is none in this group."""
     start = max((boundary for boundary in group.boundaries if boundary < cast.index), default=group.open)
     return next((arrow for arrow in group.arrows if start < arrow < cast.index), 0)
 
 
 def _is_followed(group: _Group, cast: Cast, arrow: int) -> bool:
-    """Whether the values that a lambda is called with are known: those of the function's first argument."""
+    """Whether the lambda's values are known: those of the function's first argument."""
     return group.head in _EACH_ELEMENT | _EACH_ENTRY and group.part(cast.index) == 1 and arrow > group.boundaries[0]
 
 
 def _groups(tokens: Tokens, first: int, end: int) -> list[_Group]:
-    """All groups in ``[first, end)`` with their dividers."""
+    """All groups in ``[first, end)`` with their separators."""
     done: list[_Group] = []
     stack: list[_Group] = []
     for index in range(first, end):
@@ -188,7 +188,7 @@ def _ends(tokens: Tokens, index: int, group: _Group) -> bool:
 
 
 def _guarded(tokens: Tokens, group: _Group, cast: Cast, failed: str, text: _Text) -> str:
-    """``failed``, made false where the group does not come to the part that the cast stands in."""
+    """``failed``, but false when the group does not evaluate the part with the cast."""
     part = group.part(cast.index)
     if group.head == "CASE":
         return _in_case(tokens, group, part, failed, text)
@@ -211,7 +211,7 @@ def _guarded(tokens: Tokens, group: _Group, cast: Cast, failed: str, text: _Text
 
 
 def _in_lambda(group: _Group, arrow: int, failed: str, text: _Text) -> str:
-    """Whether ``failed`` is true for any of the values that the lambda is called with."""
+    """Expression that ``failed`` is true for any value of the lambda."""
     values, names = text(group.open + 1, group.boundaries[0]), text(group.boundaries[0] + 1, arrow)
     if group.head in _EACH_ENTRY:
         each = f"map_values(transform_values({values}, {names} -> {failed}))"
@@ -221,9 +221,9 @@ def _in_lambda(group: _Group, arrow: int, failed: str, text: _Text) -> str:
 
 
 def _in_case(tokens: Tokens, group: _Group, part: int, failed: str, text: _Text) -> str:
-    """The same CASE with false for every branch but the cast's own.
+    """The CASE with ``failed`` in the cast's branch and false in all others.
 
-    A cast in a WHEN is reached if none of the conditions before it is true.
+    A cast in a WHEN is evaluated if no condition before it is true.
     """
     if part <= 1:
         return failed

@@ -1,4 +1,4 @@
-"""Where the clauses of a query stand among its tokens."""
+"""Token positions of a query's clauses."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from sluicegate.sql.tokens import QuerySyntax, Tokens
 
 
 def select_list(tokens: Tokens) -> tuple[int, int]:
-    """The outermost SELECT list: its first token, and the FROM behind it.
+    """Token range of the outermost SELECT list: its first token, and the FROM after it.
 
     Raises:
         QuerySyntax: there is no such list.
@@ -18,7 +18,7 @@ def select_list(tokens: Tokens) -> tuple[int, int]:
         word = tokens.word(index)
         if word == "SELECT" and first is None:
             first = index + 1
-        # `a IS DISTINCT FROM b` is the one FROM that a list may have outside of parentheses.
+        # `a IS DISTINCT FROM b` is the only other FROM outside of parentheses.
         elif word == "FROM" and first is not None and tokens.word(index - 1) != "DISTINCT":
             return first, index
         elif word == "FROM" and first is None:
@@ -27,7 +27,7 @@ def select_list(tokens: Tokens) -> tuple[int, int]:
 
 
 def from_end(tokens: Tokens) -> int:
-    """Where the FROM of the outermost SELECT ends: at its next clause, or with the text."""
+    """End of the outermost FROM clause: the next clause, or the end of the text."""
     _, from_ = select_list(tokens)
     ends = (TokenType.WHERE, TokenType.GROUP_BY, TokenType.HAVING, TokenType.ORDER_BY)
     found = (i for i in tokens.top_level(from_, len(tokens)) if tokens.is_type(i, *ends) and tokens.word(i))
@@ -35,7 +35,7 @@ def from_end(tokens: Tokens) -> int:
 
 
 def sample_end(tokens: Tokens, index: int) -> int:
-    """Last token of ``TABLESAMPLE (…) [REPEATABLE (…)]`` behind a token, or that token: Spark wants the alias there."""
+    """Last token of ``TABLESAMPLE (…) [REPEATABLE (…)]`` after a token, or that token: the alias follows it."""
     while tokens.word(index + 1) in ("TABLESAMPLE", "REPEATABLE") and tokens.is_type(index + 2, TokenType.L_PAREN):
         index = tokens.closing(index + 2)
     return index

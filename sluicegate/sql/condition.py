@@ -1,4 +1,4 @@
-"""A condition of an expectation: SQL that is true, false or NULL for one row."""
+"""Condition of an expectation: SQL that is true, false or NULL for one row."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ class Condition:
     """A boolean expression over the columns of one row.
 
     Attributes:
-        text: the expression as it is written, without comments around it.
-        columns: the columns that it looks at, each once, in order of appearance.
-        tried: the expression with ``TRY_CAST`` for ``CAST``: NULL instead of an error for what does not cast.
-        unique: the columns of ``unique(a, b)``, the one condition that looks at other rows as well; else none.
+        text: the expression as written, without comments around it.
+        columns: the columns that it refers to, each once, in order of appearance.
+        tried: the expression with ``TRY_CAST`` for ``CAST``: NULL instead of an error for a value that does not cast.
+        unique: the columns of ``unique(a, b)``, the only condition over several rows; else none.
     """
 
     text: str
@@ -29,7 +29,7 @@ class Condition:
 
     @classmethod
     def parse(cls, text: str) -> Condition:
-        """Reads a text.
+        """Parse a condition.
 
         Raises:
             QuerySyntax: it is not one expression over the columns of one row.
@@ -55,10 +55,10 @@ class Condition:
 
 
 def _unique(tokens: Tokens) -> tuple[str, ...]:
-    """The columns of ``unique(a, b)``; none for any other condition. It is ours, not Spark's, so its tokens are read.
+    """Columns of ``unique(a, b)``; none for any other condition. It is ours, not Spark's, so its tokens are parsed.
 
     Raises:
-        QuerySyntax: it takes something else, or is a part of a condition.
+        QuerySyntax: its arguments are not columns, or it is a part of a condition.
     """
     calls = [i for i in range(len(tokens)) if tokens.word(i) == "UNIQUE" and tokens.is_type(i + 1, TokenType.L_PAREN)]
     if not calls:
@@ -81,7 +81,7 @@ def _tree(tokens: Tokens) -> exp.Expr:
         select = parsed(f"SELECT ({text})")
     except QuerySyntax as error:
         raise QuerySyntax(f"{text} is not a condition that Spark reads: {error.message}", 1) from None
-    # Anything that closes the parenthesis itself, as in `a) OR (b`, is more than one expression.
+    # A text that closes our parenthesis, such as `a) OR (b`, is more than one expression.
     inner = select.expressions[0] if isinstance(select, exp.Select) and len(select.expressions) == 1 else None
     if not isinstance(inner, exp.Paren) or any(value and part != "expressions" for part, value in select.args.items()):
         raise QuerySyntax(f"{text} is not one condition", 1)
@@ -95,7 +95,7 @@ _BOOLEAN = (exp.Predicate, exp.Connector, exp.Dot)
 
 def _fault(node: exp.Expr) -> str:
     if isinstance(node, exp.Query):
-        return "a condition looks at one row and has no subquery: join in the query, and judge the joined column"
+        return "a condition looks at one row and has no subquery: join in the query, and test the joined column"
     if isinstance(node, exp.Window) or query_shape.aggregate(node):
         return "a condition looks at one row: it has no aggregate and no window function"
     if isinstance(node, (exp.UDTF, exp.Explode)):

@@ -1,4 +1,4 @@
-"""Column lists as Spark's DDL has them: ``device_id INT, readings ARRAY<STRUCT<at: TIMESTAMP, value: DOUBLE>>``."""
+"""Parser of Spark DDL column lists: ``device_id INT, readings ARRAY<STRUCT<at: TIMESTAMP, value: DOUBLE>>``."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _SIMPLE = {
     "BOOLEAN", "TINYINT", "BYTE", "SMALLINT", "SHORT", "INT", "INTEGER", "BIGINT", "LONG", "FLOAT", "REAL", "DOUBLE",
     "DATE", "TIMESTAMP", "TIMESTAMP_LTZ", "TIMESTAMP_NTZ", "STRING", "BINARY", "VARIANT",
 }  # fmt: skip
-# How many numbers may stand in the parentheses behind a type: none at all, or up to so many.
+# Minimum and maximum count of the numbers in parentheses after a type.
 _SIZED = {"DECIMAL": (0, 2), "DEC": (0, 2), "NUMERIC": (0, 2), "CHAR": (1, 1), "VARCHAR": (1, 1)}
 _NESTED = {"ARRAY", "MAP", "STRUCT"}
 TYPES = sorted(_SIMPLE | set(_SIZED) | _NESTED)
@@ -22,7 +22,7 @@ TYPES = sorted(_SIMPLE | set(_SIZED) | _NESTED)
 
 
 class TypeUnknown(QuerySyntax):
-    """Raised for a type that Spark does not have; ``nearest`` is the one that may be meant, or empty."""
+    """Raised for an unknown type; ``nearest`` is the closest known name, or empty."""
 
     def __init__(self, name: str, line: int) -> None:
         super().__init__(f"Spark has no type {name}", line)
@@ -30,7 +30,7 @@ class TypeUnknown(QuerySyntax):
 
 
 def columns(text: str) -> dict[str, str]:
-    """The columns of a list with their types as written.
+    """Parse a column list; types are kept as written.
 
     Raises:
         QuerySyntax: it is not a list of columns with types, or has a name twice.
@@ -39,16 +39,16 @@ def columns(text: str) -> dict[str, str]:
 
 
 def hints(text: str) -> dict[tuple[str, ...], str]:
-    """The types of columns and of fields inside of them, by their paths; in an array it is ``element`` that is hinted.
+    """Parse schema hints: types of columns and of nested fields, by path; ``element`` is the element of an array.
 
     Raises:
-        QuerySyntax: it is not a list of names with types, has a name twice, or a name that is inside of another.
+        QuerySyntax: it is not a list of names with types, has a name twice, or one that is nested in another.
     """
     return _Reader(Tokens(text)).hints()
 
 
 class _Reader:
-    """Reads the tokens of a list from left to right; each method leaves ``at`` behind what it has read."""
+    """Recursive-descent parser; each method leaves ``at`` after what it has consumed."""
 
     def __init__(self, tokens: Tokens) -> None:
         self.tokens = tokens

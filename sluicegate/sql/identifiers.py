@@ -1,13 +1,13 @@
-"""Names and texts as SQL writes them."""
+"""Quoting of SQL identifiers and literals."""
 
 from __future__ import annotations
 
 
 def quoted(name: str) -> str:
-    """A column's name as Spark takes it literally, whatever characters it has."""
+    """Quote a column's name for Spark, whatever characters it has."""
     return "`" + name.replace("`", "``") + "`"
 
 
 def literal(text: str) -> str:
-    """A text as a literal of Spark's SQL."""
+    """Quote a text as a string literal of Spark SQL."""
     return "'" + text.replace("\\", "\\\\").replace("'", "\\'") + "'"

@@ -1,8 +1,8 @@
-"""By which equality a query joins a lookup: what tells which records a changed row of the lookup touches.
+"""Equi-join keys between the streamed table and its lookups.
 
-Where a query joins a lookup as ``… JOIN patients AS p ON r.mrn = p.mrn`` (or ``USING (mrn)``), a changed row of the
-lookup can only matter to records with its key, before or after the change. Where no such equality is to be seen, every
-record may be touched, and the table is made again.
+If a query joins a lookup as ``… JOIN patients AS p ON r.mrn = p.mrn`` (or ``USING (mrn)``), a changed row of the lookup
+affects only records with its key, before or after the change. Without such an equality every record may be affected,
+and a change of the lookup leads to a full refresh.
 """
 
 from __future__ import annotations
@@ -14,18 +14,18 @@ from sqlglot import exp
 
 from sluicegate.sql.identifiers import quoted
 
-# What may stand on one side of the equality: Spark reads these as sqlglot writes them.
+# Expressions allowed on a side of the equality: Spark reads these as sqlglot writes them.
 _PLAIN = (exp.Column, exp.Identifier, exp.Cast, exp.TryCast, exp.DataType, exp.Lower, exp.Upper, exp.Trim)
 
 
 @dataclass(frozen=True)
 class JoinKey:
-    """How a lookup is tied to the records.
+    """Join key of a lookup.
 
     Attributes:
-        stream: what the query calls the records.
-        lookup: what it calls the lookup.
-        on: the equalities, as SQL over both names.
+        stream: alias of the streamed table in the query.
+        lookup: alias of the lookup.
+        on: the equalities, as SQL over both aliases.
         columns: the lookup's columns in them.
     """
 
@@ -36,15 +36,15 @@ class JoinKey:
 
 
 def join_keys(select: exp.Select, stream: str, names: Mapping[str, int]) -> dict[str, list[JoinKey]]:
-    """The ties of each lookup that has one wherever it is read.
+    """Join keys of each lookup that has one everywhere it is read.
 
     Args:
         select: the outermost SELECT.
-        stream: what it calls the stream.
+        stream: alias of the stream.
         names: the lookups, and how often the whole query reads each.
     """
     found: dict[str, list[JoinKey]] = {}
-    using: set[str] | None = None  # columns in the USING of all joins so far: certain to be the stream's own
+    using: set[str] | None = None  # columns in the USING of all joins so far: certainly the stream's
     for join in select.args.get("joins") or []:
         table, shared = join.this, {column.name.lower() for column in join.args.get("using") or []}
         own = shared if using is None else shared & using
@@ -83,7 +83,7 @@ def _equalities(on: exp.Expr) -> Iterator[tuple[exp.Expr, exp.Expr, str]]:
 
 
 def _of(side: exp.Expr, name: str) -> bool:
-    """Whether an expression is made of columns of one table alone, each called by its table's name."""
+    """Whether an expression has only columns of one table, each qualified by it."""
     columns = list(side.find_all(exp.Column))
     plain = all(isinstance(node, _PLAIN) for node in side.walk())
     return plain and bool(columns) and all(len(c.parts) > 1 and _same(c.parts[0].name, name) for c in columns)

@@ -1,7 +1,7 @@
-"""What is left of a query's ORDER BY once its rows stand in a table, which has no order of its own.
+"""ORDER BY of a query whose rows are stored in a table.
 
-``sluicegate sql`` shows the rows in it, and the table is clustered by it. What a name in ORDER BY means is as Spark has
-it: an output's name goes before a column of what is read.
+``sluicegate sql`` shows the rows in it, and the table is clustered by it. Names in ORDER BY are resolved as in Spark:
+an output's name before a column of the source.
 https://spark.apache.org/docs/latest/sql-ref-syntax-qry-select-orderby.html
 """
 
@@ -14,10 +14,10 @@ from sqlglot import exp
 
 from sluicegate.sql import query_shape
 
-# Parts of a SELECT whose rows are rows of the table that it reads, one for one.
+# Parts of a SELECT that give one row per row of the table.
 _ROW_FOR_ROW = {"expressions", "from_", "where", "limit", "offset"}
 
-# Functions that make one row of many, or many of one, or may do so.
+# Functions that may aggregate or generate rows.
 _NOT_ROW_FOR_ROW = (exp.AggFunc, exp.Window, exp.UDTF, exp.Explode, exp.Inline, exp.Anonymous)
 
 
@@ -38,18 +38,18 @@ class Key:
 
 @dataclass(frozen=True)
 class Ordering:
-    """The order of a query's rows.
+    """Order of a query's rows.
 
     Attributes:
-        keys: the columns that rows are ordered by, the first of them first.
-        lost: SQL of what rows with the same keys are ordered by, which is no output; empty if there is no such thing.
+        keys: the sort columns, most significant first.
+        lost: SQL of the first sort expression that is not an output, where the keys end; empty if all are.
     """
 
     keys: tuple[Key, ...] = ()
     lost: str = ""
 
     def among(self, columns: Sequence[str]) -> tuple[Key, ...]:
-        """The keys as far as a table has them, by the names that they have there."""
+        """Leading keys that a table has, under its column names."""
         names = {column.lower(): column for column in columns}
         found: list[Key] = []
         for key in self.keys:
@@ -60,7 +60,7 @@ class Ordering:
 
 
 def ordering(tree: exp.Query) -> Ordering:
-    """The order that a query's outermost ORDER BY gives."""
+    """Order given by a query's outermost ORDER BY."""
     while isinstance(tree, exp.Subquery) and not tree.args.get("order"):
         tree = tree.this
     order = tree.args.get("order")
@@ -78,21 +78,21 @@ def ordering(tree: exp.Query) -> Ordering:
 
 
 class _Outputs:
-    """The outputs of a query as its ORDER BY can mean them."""
+    """Outputs of a query, for name resolution in its ORDER BY."""
 
     def __init__(self, tree: exp.Query) -> None:
         select = query_shape.first_select(tree)
         self.all = query_shape.outputs(select)
         self.names = {name.lower(): name for name, _ in self.all if name}
         self.star = any(name is None for name, _ in self.all)
-        # Expressions over what is read can be said below a SELECT, but not below a UNION of several.
+        # Expressions over source columns are allowed after a SELECT, but not after a UNION.
         self.select = select if isinstance(tree, exp.Select) else None
         from_ = select.args.get("from_")
         alone = from_ is not None and not (select.args.get("joins") or select.args.get("laterals"))
         self.table = from_.this.alias_or_name.lower() if from_ is not None and alone else None
 
     def meant(self, term: exp.Expr) -> list[str]:
-        """The outputs that an expression of ORDER BY means; none if it is not one of them."""
+        """Outputs that a term of ORDER BY refers to; none if it is not an output."""
         node = term.unnest()
         if isinstance(node, exp.Var) and node.name.upper() == "ALL" and "all" not in self.names:
             return [] if self.star else [name for name, _ in self.all if name]
@@ -113,21 +113,21 @@ class _Outputs:
         return [upto[-1]] if upto[-1] and None not in upto else []
 
     def _same(self, node: exp.Expr) -> list[str]:
-        """The output that is made by this very expression."""
+        """Output with the same expression."""
         comparable = self._comparable(node)
         made = self.all if self.select is not None else []
         same = (name for name, output in made if name and self._comparable(output.unalias()) == comparable)
         return [name for name in [next(same, None)] if name]
 
     def _of_star(self, node: exp.Expr) -> list[str]:
-        """A qualified column that the star of the one table brings."""
+        """Qualified column that comes from the star of the only table."""
         if not (self.star and self.select is not None and isinstance(node, exp.Column)):
             return []
         own = len(node.parts) == 2 and node.table.lower() == self.table and node.name.lower() not in self.names
         return [node.name] if own else []
 
     def _shadowed(self, node: exp.Expr) -> bool:
-        """Whether a name in an expression is an output's that is not the column of this name."""
+        """Whether a bare name in an expression is an output that is another expression than that column."""
         bare = [column for column in node.find_all(exp.Column) if not column.table]
         outputs = {name.lower(): output.unalias() for name, output in self.all if name}
         return any(
@@ -141,7 +141,7 @@ class _Outputs:
 
 
 def is_row_for_row(tree: exp.Query) -> bool:
-    """Whether a query gives rows of the one table behind its FROM, and says nothing of their order."""
+    """Whether a query gives one row per row of its only table, without an ORDER BY."""
     if not isinstance(tree, exp.Select) or any(value and part not in _ROW_FOR_ROW for part, value in tree.args.items()):
         return False
     from_ = tree.args.get("from_")
@@ -153,7 +153,7 @@ def is_row_for_row(tree: exp.Query) -> bool:
 
 
 def order_by(tree: exp.Select, keys: Sequence[Key]) -> None:
-    """Orders a query that ``is_row_for_row`` by columns of its table, whether it shows them or not."""
+    """Add ORDER BY columns of the table, selected or not, to a query that ``is_row_for_row``."""
     alias = tree.args["from_"].this.alias_or_name
     ordered = [
         exp.Ordered(

@@ -1,6 +1,6 @@
-"""A query of a definition: what it reads, what it makes, and the user's own text with its tables exchanged.
+"""Query of a definition: tables read, output columns, and the user's text with its tables replaced by views.
 
-The tree of sqlglot answers the questions. What runs is the text as the user wrote it, changed at places only.
+sqlglot's tree is used for analysis only. Spark runs the user's own text, edited in place.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ from sluicegate.sql.tokens import QuerySyntax, Span, Tokens, line_at, parsed
 __all__ = ["IDENTITY", "Query", "QuerySyntax"]
 
 IDENTITY = ("_chunk", "_pos", "_record")
-"""Columns of the stream's view that say which record a row is made of."""
+"""Columns of the stream's view that identify the record of a row."""
 
 CAST_PREFIX = "_cast_"
 
 
 @dataclass(frozen=True)
 class _Table:
-    """A table that the text reads: its name, its tokens, and what the rest of the query calls it."""
+    """A table reference in the text: name, tokens and alias."""
 
     name: str
     first: int
@@ -43,7 +43,7 @@ class _Table:
 
     @property
     def own_name(self) -> str:
-        """The last part of the name, by which columns are qualified where there is no alias."""
+        """Last part of the name, which qualifies columns if there is no alias."""
         return self.name.rsplit(".", 1)[-1]
 
 
@@ -53,12 +53,12 @@ class Query:
 
     Attributes:
         text: the query as the user wrote it, without a closing semicolon and what follows it.
-        stream: the table in ``STREAM(…)``, if there is one, in lower case as all table names here.
-        stream_alias: what the query calls that table: its alias, else its own name.
-        lookups: the other tables, each once, in order of appearance; names of a WITH are none of them.
-        outputs: names of the columns it makes; None if a star is among them. A column without a name is ``""``.
-        casts: source texts of the casts whose failure ``with_identity`` tells, ``casts[n]`` for ``_cast_<n>``.
-        keeps_every_record: every record of the stream is certain to give at least one row.
+        stream: the table in ``STREAM(…)``, if any, in lower case as all table names here.
+        stream_alias: alias of that table, else its own name.
+        lookups: the other tables, each once, in order of appearance, without names of a WITH.
+        outputs: names of its columns; None if a star is among them. A column without a name is ``""``.
+        casts: texts of the casts whose failure ``with_identity`` flags, ``casts[n]`` for ``_cast_<n>``.
+        keeps_every_record: whether every record of the stream certainly gives at least one row.
     """
 
     text: str
@@ -76,10 +76,10 @@ class Query:
 
     @classmethod
     def parse(cls, text: str) -> Query:
-        """Reads a text.
+        """Parse a query.
 
         Raises:
-            QuerySyntax: it is not one SELECT, or has STREAM where it cannot be followed.
+            QuerySyntax: it is not one SELECT, or has STREAM in an unsupported place.
         """
         tokens = Tokens(text)
         _check_tokens(tokens)
@@ -112,12 +112,12 @@ class Query:
 
     @property
     def tables(self) -> list[str]:
-        """All tables that are read, the streamed one first."""
+        """All tables read, the streamed one first."""
         return ([self.stream] if self.stream else []) + [name for name in self.lookups if name != self.stream]
 
     @property
     def join_keys(self) -> dict[str, list[JoinKey]]:
-        """How the lookups are tied to the stream's records, of those that are tied wherever they are read."""
+        """Join keys of the lookups that have them everywhere they are read."""
         if self.stream is None:
             return {}
         often = Counter(table.name for table in self._read if not table.streamed)
@@ -125,37 +125,37 @@ class Query:
 
     @property
     def ordering(self) -> Ordering:
-        """The order that its outermost ORDER BY gives its rows."""
+        """Order given by its outermost ORDER BY."""
         return ordering(self._tree)
 
     @property
     def fingerprint(self) -> str:
-        """SHA-256 of the tokens as they are written: comments and white space do not matter, all else does."""
+        """SHA-256 of the tokens as written, without comments and white space."""
         raws = (self._tokens.raw(index) for index in range(len(self._tokens)))
         return hashlib.sha256("\0".join(raws).encode()).hexdigest()
 
     def line_of(self, table: str) -> int:
-        """Line on which a table is first read; 1 if it is not."""
+        """Line of the first reference to a table; 1 if there is none."""
         return next((self._tokens.line(one.first) for one in self._read if one.name == table), 1)
 
     def line_of_output(self, name: str) -> int:
-        """Line on which a column of ``outputs`` is made; 1 if there is no such column."""
+        """Line of an output column; 1 if there is no such column."""
         made = query_shape.outputs(query_shape.first_select(self._tree))
         return next((self._line_of_node(node) for column, node in made if column == name), 1)
 
     def hands_on(self, name: str) -> bool:
-        """Whether a column of ``outputs`` is one of a table, with its name and its values."""
+        """Whether an output column is a table's column, passed through under its name."""
         made = query_shape.outputs(query_shape.first_select(self._tree))
         node = next((node.unalias() for column, node in made if column == name), None)
         return isinstance(node, exp.Column) and node.name.lower() == name.lower()
 
     def with_views(self, views: Mapping[str, str], others: Sequence[Span] = (), join: str = "") -> str:
-        """The text with the view's name in the place of each table's; nothing else is changed.
+        """The text with each table replaced by its view; nothing else is changed.
 
         Args:
             views: name of the view, as SQL, for each of ``tables``.
-            others: what to exchange besides, none of it a table.
-            join: SQL of a join that is to stand at the end of its FROM.
+            others: further replacements, none of them a table.
+            join: SQL of a join to append to its FROM.
 
         Raises:
             KeyError: a table has no view.
@@ -167,7 +167,7 @@ class Query:
         return f"{self._tokens.compose(spans, 0, end)} {join} {self._tokens.compose(spans, end)}"
 
     def from_clause(self, views: Mapping[str, str]) -> str:
-        """What stands behind FROM, up to the next clause, over views.
+        """Text of the FROM clause over views, without the keyword.
 
         Args:
             views: name of the view, as SQL, for each of ``tables``.
@@ -178,24 +178,24 @@ class Query:
     def with_identity(self, views: Mapping[str, str], identity: Sequence[str] = IDENTITY) -> str:
         """The text over views, with ``TRY_CAST`` for ``CAST``, and hidden columns at the end of its SELECT list.
 
-        The hidden columns are those of ``identity`` (but for what a star brings already) and a boolean
-        ``_cast_<n>`` for each of ``casts``, true where a value was given and did not cast. Where that alone would make
-        its WHERE leave a record out, the record stays.
+        The hidden columns are those of ``identity`` (without those that a star selects) and a boolean ``_cast_<n>`` for
+        each of ``casts``, true for a value that is not NULL and does not cast. A record that WHERE would filter out
+        only because of a failed cast is kept.
 
         Args:
             views: name of the view, as SQL, for each of ``tables``; the stream's has the columns of ``identity``.
-            identity: columns that say which record a row is made of.
+            identity: columns that identify the record of a row.
 
         Raises:
             KeyError: a table has no view.
-            QuerySyntax: rows of this query cannot be told apart by record (see ``stream_objections``).
+            QuerySyntax: rows of this query cannot be attributed to records (see ``stream_objections``).
         """
         for objection in self.stream_objections():
             raise objection
         return self._with_identity(views, identity)
 
     def stream_objections(self) -> list[QuerySyntax]:
-        """Why this query cannot make a silver table, record by record; empty if it can."""
+        """Reasons why this query cannot define a silver table, record by record; empty if it can."""
         if self.stream is None:
             what = "no table is in STREAM(…): mark the one that is read record by record, FROM STREAM(table)"
             return [QuerySyntax(what, 1)]
@@ -208,12 +208,12 @@ class Query:
             what = f"{self.stream} is read record by record, and cannot be a lookup of the same query"
             found.append(QuerySyntax(what, next(self._tokens.line(t.first) for t in self._read if self._is_own(t))))
         if not found:
-            # A last look with other eyes: if the rewritten text is not the same query plus our columns, it is refused.
+            # Cross-check: the rewritten text must parse to the same query plus our columns.
             found = self._rewriting_objections()
         return found
 
     def table_objections(self) -> list[QuerySyntax]:
-        """Why this query cannot make a gold table; empty if it can."""
+        """Reasons why this query cannot define a gold table; empty if it can."""
         found = self._name_objections()
         if self.stream is not None:
             what = f"STREAM(…) is for silver: a gold query reads whole tables, write {self.stream}"
@@ -228,7 +228,7 @@ class Query:
         for table in self._read:
             view, last = views[table.name], table.last
             if table.alias is None:
-                # Columns may be qualified by the table's name, which the view does not have.
+                # Columns may be qualified by the table's name, so the view gets it as its alias.
                 last = sample_end(self._tokens, table.last)
                 sample = self._tokens.compose([], table.last + 1, last + 1)
                 view = " ".join(filter(None, [view, sample, "AS", _name(table.own_name)]))
@@ -286,7 +286,7 @@ class Query:
 
 
 def _check_tokens(tokens: Tokens) -> None:
-    """What can be said without a tree, and better than the parser says it.
+    """Token checks whose messages are better than the parser's.
 
     Raises:
         QuerySyntax: it is not one SELECT.
@@ -334,7 +334,7 @@ def _tree(tokens: Tokens) -> exp.Query:
 
 
 def _tables(tree: exp.Query, tokens: Tokens) -> list[_Table]:
-    """Every place where a table is read, in the order of the text."""
+    """All table references, in the order of the text."""
     found = []
     for node in tree.find_all(exp.Table):
         if node.find_ancestor(exp.Hint) or query_shape.is_from_with(node):
@@ -355,10 +355,10 @@ def _tables(tree: exp.Query, tokens: Tokens) -> list[_Table]:
 
 
 def _stream(tree: exp.Query, read: Sequence[_Table], tokens: Tokens) -> _Table | None:
-    """The table in STREAM.
+    """The table in STREAM, if any.
 
     Raises:
-        QuerySyntax: there are several, or it stands elsewhere than in the FROM of the outermost SELECT.
+        QuerySyntax: there are several, or it is not in the FROM of the outermost SELECT.
     """
     streams = [table for table in read if table.streamed]
     for call in tree.find_all(exp.Anonymous):
@@ -381,5 +381,5 @@ def _stream(tree: exp.Query, read: Sequence[_Table], tokens: Tokens) -> _Table |
 
 
 def _name(name: str) -> str:
-    """A name as SQL: with backticks where it needs them."""
+    """Quote a name if it needs backticks."""
     return name if re.fullmatch(r"[A-Za-z_]\w*", name) else quoted(name)

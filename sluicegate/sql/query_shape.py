@@ -1,4 +1,4 @@
-"""What the tree of a query says: its output columns, where its stream stands, and whether records can be followed."""
+"""Facts about a query's tree: output columns, placement of STREAM, and whether rows belong to single records."""
 
 from __future__ import annotations
 
@@ -6,23 +6,23 @@ from collections.abc import Iterator, Sequence
 
 from sqlglot import exp
 
-# Aggregates that sqlglot does not know for what they are.
+# Aggregates that sqlglot does not know as such.
 _AGGREGATES = {
     "mean", "std", "try_sum", "try_avg", "every", "some", "histogram_numeric", "count_min_sketch", "hll_sketch_agg",
     "hll_union_agg", "listagg", "string_agg", "bool_and", "bool_or", "percentile", "regr_count", "mode",
 }  # fmt: skip
 
-# Functions that make rows of one row, of those that sqlglot does not know for what they are.
+# Generators that sqlglot does not know as such.
 _GENERATORS = {"inline_outer", "stack", "variant_explode", "variant_explode_outer", "posexplode_outer"}
 
-# Parts of a SELECT that take no record away.
+# Parts of a SELECT that filter out no record.
 _KEEPING = {"expressions", "from_", "joins", "laterals", "with_", "hint", "order", "sort", "cluster", "distribute"}
 
 Objection = tuple[str, exp.Expr]
 
 
 def first_select(tree: exp.Query) -> exp.Select:
-    """The SELECT that gives the columns their names: the outermost, or the first branch of a UNION."""
+    """The SELECT that names the columns: the outermost, or the first branch of a UNION."""
     node: exp.Expr = tree
     while not isinstance(node, exp.Select):
         node = node.this
@@ -30,7 +30,7 @@ def first_select(tree: exp.Query) -> exp.Select:
 
 
 def outputs(select: exp.Select) -> list[tuple[str | None, exp.Expr]]:
-    """The columns of a SELECT list in order: None for a star, "" for an expression without a name."""
+    """Columns of a SELECT list in order: None for a star, "" for an expression without a name."""
     found: list[tuple[str | None, exp.Expr]] = []
     for expression in select.expressions:
         if isinstance(expression, exp.Aliases):
@@ -47,16 +47,16 @@ def outputs(select: exp.Select) -> list[tuple[str | None, exp.Expr]]:
 
 
 def has_subqueries(tree: exp.Query) -> bool:
-    """Whether a query is made of several."""
+    """Whether a query has others in it: subqueries, CTEs or branches of a UNION."""
     return any(node is not tree for node in tree.find_all(exp.Query))
 
 
 def comparable(node: exp.Expr, table: str | None) -> exp.Expr:
-    """An expression so that what is the same but for capitals, quotes and one table's name is equal.
+    """Normalise an expression for comparison: without case, quotes and one table's qualifier.
 
     Args:
         node: the expression.
-        table: what the query calls that table, in small letters; None if there is none whose name says nothing.
+        table: alias of that table in lower case; None to keep all qualifiers.
     """
     copy = node.copy().unnest()
     for column in copy.find_all(exp.Column):
@@ -69,12 +69,12 @@ def comparable(node: exp.Expr, table: str | None) -> exp.Expr:
 
 
 def output_names(select: exp.Select) -> list[str | None]:
-    """Names of the columns of a SELECT list, as ``outputs`` has them."""
+    """Column names of a SELECT list, as in ``outputs``."""
     return [name for name, _ in outputs(select)]
 
 
 def brought_by_stars(select: exp.Select, alias: str, columns: Sequence[str]) -> set[str]:
-    """Which of the stream's ``columns`` the stars of a SELECT list bring along."""
+    """Columns of the stream, among ``columns``, that stars of the SELECT list select."""
     brought: set[str] = set()
     for expression in select.expressions:
         star = expression.this if isinstance(expression, exp.Column) else expression
@@ -89,7 +89,7 @@ def brought_by_stars(select: exp.Select, alias: str, columns: Sequence[str]) -> 
 
 
 def unreadable(tree: exp.Query) -> Iterator[Objection]:
-    """What a definition's query may not hold, whichever layer it is for."""
+    """Objections to constructs that no layer's query may have."""
     for node in tree.walk():
         if isinstance(node, (exp.Placeholder, exp.Parameter)):
             yield "a query is data and has no parameters: write the value, or a function for a field of VARIANT", node
@@ -110,7 +110,7 @@ def is_stream(table: exp.Table) -> bool:
 
 
 def stream_parts(table: exp.Table) -> list[exp.Expr]:
-    """The identifiers of the name in ``STREAM(name)``; none if it is not a name."""
+    """Identifiers of the name in ``STREAM(name)``; none if it is not a name."""
     inner = table.this.expressions
     if len(inner) != 1 or not isinstance(inner[0], exp.Column) or inner[0].is_star:
         return []
@@ -118,7 +118,7 @@ def stream_parts(table: exp.Table) -> list[exp.Expr]:
 
 
 def is_from_with(table: exp.Table) -> bool:
-    """Whether a name means a query of a WITH that is in sight, and no table."""
+    """Whether a name refers to a CTE in scope, and not to a table."""
     if not isinstance(table.this, exp.Identifier) or table.args.get("db"):
         return False
     name, node = table.name.lower(), table.parent
@@ -131,9 +131,9 @@ def is_from_with(table: exp.Table) -> bool:
 
 
 def _in_sight(node: exp.Expr, child: exp.Expr) -> set[str]:
-    """Names of the WITH queries that ``child`` may read by way of ``node``."""
+    """Names of the CTEs that ``node`` brings into the scope of ``child``."""
     if isinstance(node, exp.With):
-        # A query of a WITH sees those before it, and itself if it is recursive.
+        # A CTE sees those before it, and itself if it is recursive.
         at = node.expressions.index(child)
         return {cte.alias.lower() for cte in node.expressions[: at + bool(node.args.get("recursive"))]}
     with_ = node.args.get("with_")
@@ -143,13 +143,13 @@ def _in_sight(node: exp.Expr, child: exp.Expr) -> set[str]:
 
 
 def is_outermost(tree: exp.Query, table: exp.Table) -> bool:
-    """Whether a table stands in the FROM of the outermost SELECT itself, joins included."""
+    """Whether a table is in the FROM of the outermost SELECT itself, joins included."""
     parent = table.parent
     return isinstance(tree, exp.Select) and isinstance(parent, (exp.From, exp.Join)) and parent.parent is tree
 
 
 def by_record(tree: exp.Select, stream: exp.Table) -> Iterator[Objection]:
-    """Why the rows of a query over a stream cannot be told apart by record."""
+    """Objections to constructs by which rows of a query over a stream do not belong to single records."""
     for part, name in (("group", "GROUP BY"), ("having", "HAVING"), ("distinct", "DISTINCT"), ("qualify", "QUALIFY"),
                        ("limit", "LIMIT"), ("offset", "OFFSET"), ("windows", "WINDOW")):  # fmt: skip
         if found := tree.args.get(part):
@@ -171,21 +171,21 @@ def by_record(tree: exp.Select, stream: exp.Table) -> Iterator[Objection]:
 
 
 def aggregate(node: exp.Expr) -> str:
-    """Name of the aggregate function that a node is, known to sqlglot or only to Spark; else the empty text."""
+    """Name of a node's aggregate function, known to sqlglot or only to Spark; else empty."""
     if isinstance(node, exp.AggFunc):
         return node.sql_name().upper()
     return node.name.upper() if isinstance(node, exp.Anonymous) and node.name.lower() in _AGGREGATES else ""
 
 
 def generator(node: exp.Expr) -> str:
-    """Name of the function that makes several rows of one, if a node is one; else the empty text."""
+    """Name of a node's generator function, which makes several rows of one; else empty."""
     if isinstance(node, exp.Anonymous):
         return node.name.upper() if node.name.lower() in _GENERATORS else ""
     return node.sql_name().upper() if isinstance(node, (exp.Explode, exp.Inline, exp.Stack)) else ""
 
 
 def _own_generators(select: exp.Select) -> Iterator[tuple[exp.Expr, str]]:
-    """The generators over a SELECT's own rows, without those in queries of its own."""
+    """Generators over a SELECT's own rows, without those in subqueries."""
     others = [*(select.args.get("laterals") or []), *(join.this for join in select.args.get("joins") or [])]
     nodes = [node for one in others for node in one.walk(prune=lambda found: isinstance(found, exp.Query))]
     for node in (*_own_nodes(select), *nodes):
@@ -194,7 +194,7 @@ def _own_generators(select: exp.Select) -> Iterator[tuple[exp.Expr, str]]:
 
 
 def _own_nodes(select: exp.Select) -> Iterator[exp.Expr]:
-    """The nodes of a SELECT's own expressions and WHERE, without those of the queries in it."""
+    """Nodes of a SELECT's own expressions and WHERE, without those of subqueries."""
     roots = [*select.expressions, *filter(None, [select.args.get("where")])]
     for root in roots:
         for node in root.walk(prune=lambda found: isinstance(found, exp.Query)):
@@ -203,7 +203,7 @@ def _own_nodes(select: exp.Select) -> Iterator[exp.Expr]:
 
 
 def _strange_rows(select: exp.Select, stream: exp.Table) -> Iterator[Objection]:
-    """Joins that make rows of no record at all, or hide the record that a row is made of."""
+    """Objections to joins that give rows without a record, or join by engine columns."""
     passed = stream.parent is select.args["from_"]
     for join in select.args.get("joins") or []:
         own = join is stream.parent
@@ -221,7 +221,7 @@ def _kind(join: exp.Join) -> str:
 
 
 def keeps_every_record(tree: exp.Query, stream: exp.Table | None) -> bool:
-    """Whether each record of the stream is certain to give a row: only what is known to keep them counts."""
+    """Whether each record of the stream certainly gives a row: only constructs known to keep records are allowed."""
     if not isinstance(tree, exp.Select) or stream is None or stream.args.get("sample") or stream.args.get("pivots"):
         return False
     if any(value and part not in _KEEPING for part, value in tree.args.items()):
@@ -241,6 +241,6 @@ def keeps_every_record(tree: exp.Query, stream: exp.Table | None) -> bool:
 
 
 def offset(node: exp.Expr) -> int | None:
-    """Where a node begins in the text, as near as sqlglot remembers: its first identifier or function name."""
+    """Offset of a node in the text, as far as sqlglot records it: that of its first identifier or function name."""
     starts = [part.meta["start"] for part in node.walk() if "start" in part.meta]
     return min(starts, default=None)

@@ -1,4 +1,4 @@
-"""What a column's name in a query means: which column of which of its tables, as Spark looks it up.
+"""Name resolution: the table and column that a name in a query refers to, as in Spark.
 
 https://spark.apache.org/docs/latest/sql-ref-name-resolution.html
 """
@@ -16,10 +16,10 @@ class Source:
     """A table of a FROM.
 
     Attributes:
-        alias: what the query calls it, in small letters.
-        columns: its columns, in small letters; None if they are not known.
-        using: those of them that a USING has joined: without the table's name they mean those of a table before it.
-        hidden: whether no other clause sees it: that of a semi or an anti join.
+        alias: its alias, in lower case.
+        columns: its columns, in lower case; None if they are not known.
+        using: columns joined by USING: unqualified, they refer to a table before it.
+        hidden: whether other clauses cannot see it: the table of a semi or an anti join.
     """
 
     alias: str
@@ -29,11 +29,11 @@ class Source:
 
 
 class Scope:
-    """The names that a FROM brings into sight.
+    """Scope of a FROM clause.
 
     Args:
         sources: its tables, in order.
-        tree: the query, for what its qualified names tell where columns are not known.
+        tree: the query, whose qualified names are evidence where columns are not known.
     """
 
     def __init__(self, sources: Sequence[Source], tree: exp.Expr) -> None:
@@ -43,19 +43,19 @@ class Scope:
                       for c in tree.find_all(exp.Column) if len(c.parts) > 1}  # fmt: skip
 
     def meaning(self, parts: Sequence[str]) -> tuple[str, ...] | None:
-        """A name as table, column and fields, so that what is the same is equal; None if no table has it.
+        """Resolve a name to table, column and fields; None if no table has it.
 
         Args:
-            parts: the parts of the name, in small letters.
+            parts: the parts of the name, in lower case.
         """
-        # Spark takes the first part for a table where it can, and else for a column whose field the next one is.
+        # Spark resolves the first part as a table if it can, and else as a column with fields.
         if len(parts) > 1 and self.is_table(parts[0]):
             return tuple(parts)
         found = self._tables(parts[0])
         return (found, *parts) if found is not None else None
 
     def is_table(self, name: str) -> bool:
-        """Whether the query calls one of its tables so."""
+        """Whether it is the alias of a table."""
         return any(source.alias == name.lower() for source in self.sources)
 
     def _tables(self, column: str) -> str | None:
@@ -71,6 +71,6 @@ class Scope:
 
 
 def columns_of(schemas: Mapping[str, Sequence[str]] | None, table: str) -> frozenset[str] | None:
-    """The columns of a table, in small letters, where they are known."""
+    """Columns of a table, in lower case; None if they are not known."""
     found = (schemas or {}).get(table)
     return None if found is None else frozenset(column.lower() for column in found)

@@ -1,7 +1,7 @@
-"""SQL as a row of tokens that remember where they stand, so that a text can be changed at places and nowhere else.
+"""SQL tokens with positions, so that a text can be edited in place.
 
-sqlglot's tree says what a query means; it forgets how it was written, and SQL that it writes anew is not always the
-same query. So the tree decides, and what Spark runs is the user's own text with spans of tokens exchanged.
+sqlglot's tree gives the meaning of a query but loses its text, and SQL generated from it is not always the same query.
+So the tree is used for analysis, and Spark runs the user's own text with spans of tokens replaced.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class QuerySyntax(ValueError):
 
 @dataclass(frozen=True)
 class Span:
-    """Tokens ``first`` to ``last`` (both included) that another text takes the place of."""
+    """Replacement of the tokens ``first`` to ``last`` (inclusive) by a text."""
 
     first: int
     last: int
@@ -46,7 +46,7 @@ class Span:
 
 
 class Tokens(Sequence[Token]):
-    """The tokens of a text, without white space, comments and trailing semicolons."""
+    """Tokens of a text, without white space, comments and trailing semicolons."""
 
     def __init__(self, text: str) -> None:
         self.text = text
@@ -59,20 +59,20 @@ class Tokens(Sequence[Token]):
         return self._items[index]
 
     def raw(self, index: int) -> str:
-        """The token as it is written, with its quotes."""
+        """The token as written, with its quotes."""
         token = self._items[index]
         return self.text[token.start : token.end + 1]
 
     def name(self, index: int) -> str:
-        """The token as a name, without the quotes that it may have."""
+        """The token as a name, unquoted."""
         raw = self.raw(index)
         return raw[1:-1].replace("``", "`") if self.is_type(index, TokenType.IDENTIFIER) else raw
 
     def word(self, index: int) -> str:
-        """The token in capitals if it is a bare word, else the empty text (also beyond either end)."""
+        """The token in upper case if it is a bare word, else empty (also out of range)."""
         if not 0 <= index < len(self._items) or self._items[index].token_type in _NOT_WORDS:
             return ""
-        # A word behind a dot is a field, whatever keyword it looks like.
+        # A word after a dot is a field, even if it looks like a keyword.
         if index and self._items[index - 1].token_type == TokenType.DOT:
             return ""
         return self.raw(index).upper()
@@ -82,7 +82,7 @@ class Tokens(Sequence[Token]):
         return 0 <= index < len(self._items) and self._items[index].token_type in types
 
     def line(self, index: int) -> int:
-        """Line that a token begins on, counted from 1; the last line if there is no such token."""
+        """Line of a token, counted from 1; the last line if there is no such token."""
         start = self._items[index].start if index < len(self._items) else len(self.text)
         return line_at(self.text, start)
 
@@ -111,7 +111,7 @@ class Tokens(Sequence[Token]):
         raise QuerySyntax("a parenthesis is opened here and never closed", self.line(opening))
 
     def top_level(self, first: int, end: int) -> Iterator[int]:
-        """Indices in ``[first, end)`` that stand in no parenthesis or bracket opened there."""
+        """Indices in ``[first, end)`` outside of parentheses and brackets opened there."""
         depth = 0
         for index in range(first, end):
             step = self._step(index)
@@ -120,19 +120,19 @@ class Tokens(Sequence[Token]):
             depth += step
 
     def compose(self, spans: Sequence[Span], first: int = 0, end: int | None = None, *, compact: bool = False) -> str:
-        """The text of the tokens ``[first, end)`` with each of ``spans`` exchanged.
+        """The text of the tokens ``[first, end)`` with ``spans`` replaced.
 
         Args:
-            spans: what to exchange; spans do not overlap. Those outside of ``[first, end)`` are left out.
+            spans: replacements, which do not overlap. Those outside of ``[first, end)`` are ignored.
             first: first token to take.
             end: token to stop before; all by default.
-            compact: a single space wherever there is white space or a comment, instead of what stands there.
+            compact: whether to replace white space and comments by single spaces.
 
-        What is exchanged may be a word where there was a parenthesis, as in ``STREAM(t)WHERE``: it gets a space then.
+        A replacement that would run into the next word, as in ``STREAM(t)WHERE``, gets a space after it.
         """
         end = len(self._items) if end is None else end
         starts = {span.first: span for span in spans}
-        # Comments above the first token are the author's words about the query: they stay with the whole of it.
+        # Comments before the first token stay with the whole query.
         parts = [self.text[: self._items[0].start]] if first == 0 and not compact else []
         index = first
         while index < end:
@@ -157,10 +157,10 @@ def line_at(text: str, offset: int) -> int:
 
 
 def parsed(text: str) -> exp.Expr:
-    """The tree of a text.
+    """Parse a text with sqlglot.
 
     Raises:
-        QuerySyntax: sqlglot cannot read it; the message is its own, without the names of its classes.
+        QuerySyntax: sqlglot cannot parse it; the message is sqlglot's, without class names.
     """
     try:
         return _parsed(text)
@@ -172,14 +172,14 @@ def parsed(text: str) -> exp.Expr:
         near = str(first.get("highlight") or "").strip()
         raise QuerySyntax(what + (f", near {near}" if near else ""), int(first.get("line") or 1)) from None
     except (SqlglotError, AssertionError, RecursionError):
-        # Broken hints, pipes in odd places, thousands of parentheses: the parser gives up in its own ways.
+        # Broken hints, misplaced pipes, thousands of parentheses: the parser fails with various errors.
         raise QuerySyntax("it cannot be followed", 1) from None
 
 
 def _parsed(text: str) -> exp.Expr:
     tokens = Spark().tokenize(text)
     for word, behind in pairwise(tokens):
-        # Spark's function of this name; a named window of a SELECT has its name there, and no parenthesis.
+        # Spark's function window(…); a WINDOW clause has a name there, and no parenthesis.
         if word.token_type == TokenType.WINDOW and behind.token_type == TokenType.L_PAREN:
             word.token_type = TokenType.VAR
     found = next(iter(Spark().parser().parse(tokens, text)), None)
@@ -195,7 +195,7 @@ def _read(text: str) -> list[Token]:
         raise QuerySyntax("a text, name or comment is opened and never closed", _open_line(error, text)) from None
     tokens: list[Token] = []
     for token in found:
-        # sqlglot makes three tokens of `1L` (1, ::, BIGINT) at one place; the text has one.
+        # sqlglot makes three tokens of `1L` (1, ::, BIGINT) at one offset; the text has one.
         if not tokens or token.start > tokens[-1].end:
             tokens.append(token)
     while tokens and tokens[-1].token_type == TokenType.SEMICOLON:
@@ -205,14 +205,14 @@ def _read(text: str) -> list[Token]:
 
 
 def _open_line(error: TokenError, text: str) -> int:
-    """Line of the quote that is never closed, which sqlglot gives as ``Missing ' from 2:7`` where it knows it."""
+    """Line of the unclosed quote or comment; sqlglot reports it as ``Missing ' from 2:7`` if it knows it."""
     quote = str(error.__cause__ or "").removeprefix("Missing ")[:1]
     opened = text.rfind(quote) if quote in ("'", '"', "`") else text.rfind("/*")
     return line_at(text, max(opened, 0))
 
 
 def _refuse_continued_comments(text: str, tokens: list[Token]) -> None:
-    """For Spark a backslash at the end of a ``--`` comment takes the next line into it; for sqlglot it does not."""
+    """Refuse a ``--`` comment that ends in a backslash: Spark continues it on the next line, sqlglot does not."""
     before = 0
     for token in tokens:
         gap = text[before : token.start]

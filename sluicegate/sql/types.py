@@ -1,6 +1,6 @@
-"""What can be said of two Spark types, and types made from others: nothing of a table or a definition is known here.
+"""Comparison, merging, widening and mapping of Spark data types, without tables or definitions.
 
-Spark is imported when it is needed, as in all that the command line may load without a session.
+PySpark is imported when it is needed, as the command line may load this module without a session.
 """
 
 from __future__ import annotations
@@ -11,17 +11,17 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from pyspark.sql.types import DataType, StructType
 
-# What a JSON field without a name is called while it is read.
+# Name of a nameless JSON field while it is read.
 UNNAMED = "_sluicegate_unnamed"
 
-# Characters that Delta refuses in a column's name (Parquet gave them a meaning of their own), and the one that it does
-# not double where it replaces rows of a table with a change data feed (INVALID_ATTRIBUTE_NAME_SYNTAX: packedData.…).
+# Characters that Delta refuses in column names (special in Parquet), and the backtick, which it does not escape when it
+# replaces rows of a table with a change data feed (INVALID_ATTRIBUTE_NAME_SYNTAX: packedData.…).
 REFUSED = frozenset(" ,;{}()\n\t=`")
 REFUSED_IN_WORDS = "no blank, nor any of ,;{}()=`"
 
 
 def merge(known: DataType, found: DataType) -> DataType:
-    """A type that holds what ``known`` holds and also the new fields of ``found``; where they conflict, ``known``."""
+    """Merge the new fields of ``found`` into ``known``; if types conflict, ``known`` wins."""
     from pyspark.sql.types import ArrayType, StructField, StructType
 
     if isinstance(known, ArrayType) and isinstance(found, ArrayType):
@@ -36,28 +36,28 @@ def merge(known: DataType, found: DataType) -> DataType:
 
 
 def columns_of(schema: StructType) -> list[tuple[str, str]]:
-    """The columns of a table with their types, without whether they can be NULL: equal where the tables are alike."""
+    """Columns of a table with their types, without nullability, for comparison."""
     return [(field.name, field.dataType.simpleString()) for field in schema]
 
 
 def holds(target: DataType, found: DataType) -> bool:
-    """Whether nothing of a value with the type ``found`` is lost when it is read as ``target``."""
+    """Whether every field of type ``found`` has a place when it is read as ``target``."""
     from pyspark.sql.types import AtomicType
 
     return _within(target, found, lambda target, found: isinstance(target, AtomicType))
 
 
 def fits(target: DataType, found: DataType) -> bool:
-    """Whether Spark's JSON reader gives all values of the type ``found`` as ``target``, just as their texts would cast.
+    """Whether Spark's JSON reader reads all values of type ``found`` as ``target``, with the result of a cast.
 
-    A record with a single value that it could not give would come in as a corrupt one.
+    A single value that it cannot read would make the whole record corrupt.
     """
     from pyspark.sql.types import BooleanType, DoubleType, LongType, StringType, VariantType
 
     def leaf(target: DataType, found: DataType) -> bool:
         if isinstance(target, (StringType, VariantType)):
             return True
-        if isinstance(target, DoubleType):  # a decimal is a whole number that is too great for 64 bits
+        if isinstance(target, DoubleType):  # a decimal is an integer that does not fit 64 bits
             return isinstance(found, (LongType, DoubleType))
         return isinstance(target, (LongType, BooleanType)) and target == found
 
@@ -65,7 +65,7 @@ def fits(target: DataType, found: DataType) -> bool:
 
 
 def _within(target: DataType, found: DataType, leaf: Callable[[DataType, DataType], bool]) -> bool:
-    """Whether a type has a place for all that is in another one; of two that are not nested alike ``leaf`` says so."""
+    """Whether ``target`` has a place for all of ``found``; ``leaf`` decides for types that are not nested alike."""
     from pyspark.sql.types import ArrayType, MapType, StructType
 
     if isinstance(target, StructType) and isinstance(found, StructType):
@@ -79,14 +79,14 @@ def _within(target: DataType, found: DataType, leaf: Callable[[DataType, DataTyp
 
 
 def is_small_whole(kind: DataType) -> bool:
-    """Whether it is a whole number with fewer bits than Spark's JSON reader gives one."""
+    """Whether it is an integer type below the 64 bits that Spark's JSON reader gives."""
     return kind.simpleString() in ("tinyint", "smallint", "int")
 
 
 def _mapped(
     kind: DataType, leaf: Callable[[DataType], DataType], name: Callable[[str], str] = lambda name: name
 ) -> DataType:
-    """A type with others in the place of the simple ones in it, and with other names of its fields."""
+    """Map the leaf types and field names of a type."""
     from pyspark.sql.types import ArrayType, MapType, StructField, StructType
 
     match kind:
@@ -100,26 +100,26 @@ def _mapped(
 
 
 def as_text(kind: DataType) -> DataType:
-    """A type with STRING in the place of all simple types in it; a VARIANT, which may be anything, stays."""
+    """Replace all leaf types by STRING; VARIANT stays."""
     from pyspark.sql.types import StringType, VariantType
 
     return _mapped(kind, lambda kind: kind if isinstance(kind, VariantType) else StringType())
 
 
 def without_lengths(kind: DataType) -> DataType:
-    """A type without the lengths of texts in it: a length is a rule, and rules are silver's."""
+    """Replace CHAR and VARCHAR by STRING: a length is a rule, and rules are silver's."""
     from pyspark.sql.types import CharType, StringType, VarcharType
 
     return _mapped(kind, lambda kind: StringType() if isinstance(kind, (CharType, VarcharType)) else kind)
 
 
 def unnamed(kind: DataType) -> DataType:
-    """A type as it is in the files: without the name that we gave to a field that has none."""
+    """Restore the empty name of nameless fields, as in the files."""
     return _mapped(kind, lambda kind: kind, lambda name: "" if name == UNNAMED else name)
 
 
 def once(kind: DataType) -> DataType:
-    """A type of JSON values with each field once, of a type for all its values, also where a key stood twice."""
+    """Merge duplicate fields of an inferred JSON type into one, of a type for all their values."""
     from pyspark.sql.types import ArrayType, StructField, StructType
 
     if isinstance(kind, ArrayType):
@@ -133,7 +133,7 @@ def once(kind: DataType) -> DataType:
 
 
 def _either(one: DataType, other: DataType) -> DataType:
-    """The type that Spark finds in JSON for values of two such types."""
+    """Common type of two types, as Spark's JSON inference has it."""
     from pyspark.sql.types import ArrayType, NullType, NumericType, StringType, StructType
 
     if one == other or isinstance(other, NullType):
@@ -152,7 +152,7 @@ def _either(one: DataType, other: DataType) -> DataType:
 
 
 def nameable(kind: DataType) -> bool:
-    """Whether Delta takes all the names in a type."""
+    """Whether Delta accepts all field names of a type."""
     from pyspark.sql.types import ArrayType, StructType
 
     if isinstance(kind, ArrayType):
@@ -165,7 +165,7 @@ def nameable(kind: DataType) -> bool:
 
 
 def hinted(kind: DataType | None, path: tuple[str, ...], hint: DataType) -> DataType:
-    """A type with that of a field inside of it as hinted; what has no fields, as it is then text, gives way to it."""
+    """Apply a hint to a nested field of a type; a type without fields is replaced."""
     from pyspark.sql.types import ArrayType, MapType, StructField, StructType
 
     if not path:
@@ -188,7 +188,7 @@ def hinted(kind: DataType | None, path: tuple[str, ...], hint: DataType) -> Data
 
 
 def wider(known: DataType, found: DataType) -> DataType:
-    """The wider of two types where Delta widens a column by itself to it, else the known one.
+    """The wider of two types if Delta widens a column to it by schema evolution, else ``known``.
 
     https://docs.delta.io/latest/delta-type-widening.html
     """
@@ -201,7 +201,7 @@ def wider(known: DataType, found: DataType) -> DataType:
 
 
 def agree(known: DataType, wanted: DataType) -> bool:
-    """Whether a column's type is the one that the definition gives it; a nested one may have other fields besides."""
+    """Whether a column's type agrees with the definition's; nested types may have additional fields."""
     from pyspark.sql.types import ArrayType, MapType, StructType
 
     if isinstance(known, StructType) and isinstance(wanted, StructType):
@@ -215,7 +215,7 @@ def agree(known: DataType, wanted: DataType) -> bool:
 
 
 def has_odd_parts(kind: DataType) -> bool:
-    """Whether a value is, or has in it, a map or a variant, which Spark does not compare."""
+    """Whether a type is or contains a map or a variant, which Spark does not compare."""
     from pyspark.sql.types import ArrayType, MapType, StructType, VariantType
 
     if isinstance(kind, ArrayType):

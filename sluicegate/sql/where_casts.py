@@ -1,9 +1,9 @@
-"""Casts in a WHERE: a record that one of them leaves out for a value that does not cast is let through, and told of.
+"""Casts in a WHERE: a record that is filtered out only because a cast failed is kept and flagged.
 
-A cast that fails gives NULL, and a WHERE that is NULL leaves its record out like one that is false. What the query
-never said of a record must not decide about it, so the parts of the WHERE that AND joins are looked at one by one: one
-that is NULL lets its record through where a cast in it failed, as does one in which the NULL is made something else
-(COALESCE, CASE, IS NULL). A part that is false without that leaves the record out, as the query says.
+A failed cast gives NULL, and a WHERE that is NULL filters out its record like one that is false, which is a loss that
+the query did not ask for. So the conjuncts of the WHERE are rewritten one by one: a conjunct that is NULL keeps its
+record if a cast in it failed; so does one that turns the NULL into something else (COALESCE, CASE, IS NULL). A conjunct
+that is false on its own filters out the record, as the query says.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from sluicegate.sql.tokens import QuerySyntax, Span, Tokens, parsed
 _ENDS = (TokenType.GROUP_BY, TokenType.HAVING, TokenType.ORDER_BY, TokenType.SORT_BY, TokenType.CLUSTER_BY,
          TokenType.DISTRIBUTE_BY)  # fmt: skip
 
-# What makes something else of a NULL.
+# Functions and operators that turn a NULL into something else.
 _HIDING = {"COALESCE", "NVL", "NVL2", "IFNULL", "IF", "IFF", "CASE", "ISNULL", "ISNOTNULL", "DECODE", "ZEROIFNULL",
            "EQUAL_NULL", "EXISTS", "FORALL", "FILTER", "TRANSFORM", "CONCAT_WS", "GREATEST", "LEAST", "ARRAY", "STRUCT",
            "NAMED_STRUCT", "MAP", "IS", "ISNAN", "NULLIF", "AGGREGATE", "REDUCE", "HASH", "XXHASH64", "FORMAT_STRING",
@@ -31,7 +31,7 @@ _HIDING = {"COALESCE", "NVL", "NVL2", "IFNULL", "IF", "IFF", "CASE", "ISNULL", "
 
 @dataclass(frozen=True)
 class Part:
-    """One of the conditions that AND joins: its tokens ``[first, end)``, and the casts in it whose failure is told."""
+    """A conjunct of the WHERE: its tokens ``[first, end)``, and the casts in it whose failure is flagged."""
 
     first: int
     end: int
@@ -39,9 +39,9 @@ class Part:
 
 
 def parts(tokens: Tokens, casts: Sequence[Cast], where: exp.Where | None) -> list[Part]:
-    """The parts of the outermost WHERE in which values are cast.
+    """Conjuncts of the outermost WHERE that have casts.
 
-    Left out are those with a subquery, which Spark takes in few places only, and casts inside of values.
+    Conjuncts with a subquery, which Spark allows in few places only, and casts inside of values are left out.
 
     Args:
         tokens: the query.
@@ -64,19 +64,19 @@ def parts(tokens: Tokens, casts: Sequence[Cast], where: exp.Where | None) -> lis
 
 
 def rewritten(tokens: Tokens, found: Sequence[Part], spans: Sequence[Span]) -> list[Span]:
-    """The spans of a query with those that let records through whose values do not cast.
+    """Spans of a query with rewritten conjuncts, which keep records whose casts failed.
 
     Args:
         tokens: the query.
-        found: the parts of its WHERE in which values are cast.
-        spans: what is exchanged besides.
+        found: conjuncts of its WHERE that have casts.
+        spans: other replacements.
     """
     outside = [span for span in spans if not any(part.first <= span.first < part.end for part in found)]
     return outside + [Span(part.first, part.end - 1, _let_through(tokens, part, spans)) for part in found]
 
 
 def failures(tokens: Tokens, part: Part, spans: Sequence[Span]) -> list[str]:
-    """For each cast of a part a boolean expression: it failed, and without that the record would not be here."""
+    """Boolean expression for each cast of a conjunct: it failed, and the conjunct alone would filter out the record."""
     text = tokens.compose(spans, part.first, part.end, compact=True)
     return [f"(({text}) IS NOT TRUE AND {_failure(tokens, part, cast, spans)})" for cast in part.casts]
 
@@ -98,7 +98,7 @@ def _hides(tokens: Tokens, part: Part) -> bool:
 
 
 def _split(tokens: Tokens, first: int, end: int, condition: exp.Expr) -> list[tuple[int, int]]:
-    """The parts that AND joins, in parentheses too, if sqlglot sees the same ones; else the whole."""
+    """Split a condition into conjuncts, parenthesised ones too, if sqlglot finds the same; else the whole."""
     while _is_in_parentheses(tokens, first, end):
         first, end = first + 1, end - 1
     edges, between, cases = [first], 0, 0

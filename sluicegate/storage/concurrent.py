@@ -1,4 +1,4 @@
-"""Many looks at a store at a time."""
+"""Concurrent calls to a store."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ from typing import TypeVar
 A = TypeVar("A")
 B = TypeVar("B")
 
-# Looks at a store at a time: at 20,000 objects, 40 ms each, one after another would take a quarter of an hour.
+# Concurrent calls: 20,000 objects, 40 ms each, would take a quarter of an hour one after another.
 CONCURRENT_CALLS = 32
 
 
 def each(function: Callable[[A], B], things: Iterable[A]) -> list[B]:
-    """What a look at each thing gives, in their order; many at a time, for stores that are far away.
+    """Map a function over things in order, with concurrent calls, for remote stores.
 
     Raises:
-        Exception: what the first look that failed raised.
+        Exception: the error of the first call that failed.
     """
     with ThreadPoolExecutor(CONCURRENT_CALLS) as pool:
         return list(pool.map(function, things))

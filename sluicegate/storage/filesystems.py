@@ -1,8 +1,8 @@
-"""The stores that files land on: local disk, S3, and whatever fsspec opens; how each is listed. No Spark.
+"""File systems and object stores: open and list local disk, S3, and whatever fsspec opens. No Spark.
 
 Local disk is walked with ``os.scandir`` (see storage/local_files.py) and S3 listed by Arrow, since a landing folder
-may hold a million files and fsspec makes a dictionary of each. S3 is Arrow's as well because fsspec's own, s3fs, pins
-its dependencies so tightly that beside others of AWS an ancient version is installed.
+may hold a million files and fsspec makes a dictionary of each. S3 is also opened by Arrow: fsspec's s3fs pins its
+dependencies so tightly that an ancient version is installed beside other AWS packages.
 """
 
 from __future__ import annotations
@@ -36,24 +36,23 @@ FILES = pa.schema(
     ]
 )
 
-# Files that are made into a column at a time: a whole landing folder as Python objects would fill the memory.
+# Files converted to Arrow at a time: a whole landing folder as Python objects would fill the memory.
 AT_ONCE = 50_000
 
-# How stores name the time of an object's last change. Not "created": an object may be written again.
+# Names of the modification time in fsspec's stores. Not "created": an object may be written again.
 CHANGED = ("mtime", "LastModified", "last_modified", "updated", "modified")
 
-# The first and the last time that Python has a word for, in microseconds since 1970. Disks have others: who takes
-# milliseconds for seconds sets one of the year 50000. In the ledger it would stop whatever reads that, for all files.
-# A day is left at both ends for time zones.
+# Range of Python's datetime, in microseconds since 1970, less a day at both ends for time zones. Disks have other
+# times: milliseconds taken for seconds give the year 50000. In the ledger such a time would fail every read of it.
 FIRST, LAST = -62_135_510_400_000_000, 253_402_214_400_000_000
 
-# Why a link is passed over on a store that does not tell where it leads.
+# Why a link is passed over on a store that does not show its target.
 LINK = "it is a link, and nobody can tell whether it leads out of the landing folder: land the file itself"
 
-# The end of the empty objects by which older Hadoop and EMR mark folders.
+# Suffix of the empty objects by which older Hadoop and EMR mark folders.
 FOLDER_MARKER = "_$folder$"
 
-# Arrow's options and the variables that stand for them, where it is not to look for them itself.
+# Arrow's credential options and their variables, for overrides; otherwise Arrow finds credentials itself.
 KEYS = {
     "access_key": "AWS_ACCESS_KEY_ID",
     "secret_key": "AWS_SECRET_ACCESS_KEY",
@@ -62,16 +61,16 @@ KEYS = {
 
 
 class S3(ArrowFSWrapper):  # type: ignore[misc]
-    """S3 for fsspec, by Arrow.
+    """Arrow's S3 file system for fsspec.
 
-    Credentials are found as every program of AWS finds them: in the environment (``AWS_ACCESS_KEY_ID`` …), in
-    ``~/.aws``, or from the machine's role. ``AWS_ENDPOINT_URL_S3`` or ``AWS_ENDPOINT_URL`` names another server than
-    Amazon's, and ``AWS_REGION`` or ``AWS_DEFAULT_REGION`` the region. What is ``given`` goes before the environment.
+    Credentials come from AWS's default chain: the environment (``AWS_ACCESS_KEY_ID`` …), ``~/.aws``, or the machine's
+    role. ``AWS_ENDPOINT_URL_S3`` or ``AWS_ENDPOINT_URL`` names another server than Amazon's, and ``AWS_REGION`` or
+    ``AWS_DEFAULT_REGION`` the region. Variables that are ``given`` override the environment.
     """
 
     protocol = "s3"
     root_marker = ""
-    cachable = False  # fsspec would keep the first one, with the credentials and the endpoint of then
+    cachable = False  # fsspec would reuse the first instance, with its old credentials and endpoint
 
     def __init__(self, bucket: str = "") -> None:
         options: dict[str, Any] = {"tls_ca_file_path": aws.said("AWS_CA_BUNDLE") or None}
@@ -88,7 +87,7 @@ class S3(ArrowFSWrapper):  # type: ignore[misc]
     def _strip_protocol(cls, path: Any) -> Any:
         if isinstance(path, list):
             return [cls._strip_protocol(one) for one in path]
-        # Only the scheme goes: in a key, # and ? and % are letters like any other.
+        # Only the scheme is removed: in a key, # and ? and % are ordinary characters.
         return str(path).split("://", 1)[-1].rstrip("/")
 
     @classmethod
@@ -97,7 +96,7 @@ class S3(ArrowFSWrapper):  # type: ignore[misc]
 
 
 class S3A(S3):
-    """The same under the scheme by which Spark knows it."""
+    """The same under Spark's scheme."""
 
     protocol = "s3a"
 
@@ -111,7 +110,7 @@ def _region_of(bucket: str) -> str:
 
 
 def options(address: str) -> dict[str, str] | None:
-    """What delta-rs has to be told of the store of a table; it looks for credentials where Arrow does.
+    """delta-rs storage options for an address; None unless it is on S3. Credentials are found as by Arrow.
 
     Its commits on S3 are PUTs with ``If-None-Match``, by its own default.
     """
@@ -126,58 +125,58 @@ def options(address: str) -> dict[str, str] | None:
     return config
 
 
-if importlib.util.find_spec("s3fs") is None:  # other code of this process may want its own
+if importlib.util.find_spec("s3fs") is None:  # with s3fs installed, other code of this process may rely on it
     for _scheme, _class in OURS.items():
         fsspec.register_implementation(_scheme, _class, clobber=True)
 
 
 def opened(address: str) -> tuple[Any, str]:
-    """The file system of a path or URI, and the path on it.
+    """File system of a path or URI, and the path on it.
 
     Raises:
-        OSError: the store is out of reach.
+        OSError: the store cannot be reached.
     """
     ours = OURS.get(address.partition("://")[0])
     if ours is None:
         fs, root = _named(address) if _has_colons(address) else fsspec.core.url_to_fs(address)
-        # As Spark will name the files, or they would not be known again.
+        # Normalised as Spark will name the files, so that ledger and `source_file` agree.
         return fs, os.path.normpath(root) if "file" in fs.protocol else root
     return ours(**ours._get_kwargs_from_urls(address)), ours._strip_protocol(address)
 
 
 def _has_colons(address: str) -> bool:
-    """Whether ``::`` is part of a name, and not what fsspec chains stores by (``zip://x.json::s3://bucket/y.zip``)."""
+    """Whether ``::`` is part of a name, and not fsspec's URL chaining (``zip://x.json::s3://bucket/y.zip``)."""
     scheme, _, rest = address.rpartition("://")
     return "::" in rest and "::" not in scheme
 
 
 def _named(address: str) -> tuple[Any, str]:
-    """The file system and the path of an address that is no chain, whatever stands in its names."""
+    """File system and path of an address that is not chained, though its names have ``::``."""
     scheme, there, _ = address.partition("://")
     of_store = fsspec.get_filesystem_class(scheme if there else "file")
     return of_store(**of_store._get_kwargs_from_urls(address)), of_store._strip_protocol(address)
 
 
 def reader(address: str, mode: str = "rb", compression: str | None = None, **text: str) -> Any:
-    """A file to read in a ``with``, as ``fsspec.open`` has it, but by its very name: that takes ``a::b`` for ``a``.
+    """Like ``fsspec.open``, for a ``with``, but takes names literally: fsspec opens ``a`` for ``a::b``.
 
     Args:
         address: path or URI.
         mode: ``rb`` or ``rt``.
-        compression: as fsspec names it; ``infer`` goes by the end of the name.
-        text: ``encoding`` and ``newline`` of a text.
+        compression: as fsspec names it; ``infer`` goes by the suffix.
+        text: ``encoding`` and ``newline`` of a text file.
     """
     fs, path = opened(address)
     return fsspec.core.OpenFile(fs, path, mode, fsspec.core.get_compression(path, compression), **text)
 
 
 def uri(fs: Any, path: str) -> str:
-    """A local file by its path, any other by its URI: what both Spark and fsspec open."""
+    """Address that both Spark and fsspec open: the path of a local file, the URI of any other."""
     return path if "file" in fs.protocol else str(fs.unstrip_protocol(path))
 
 
 def is_same(one: str, other: str) -> bool:
-    """Whether two addresses are of one folder: of S3 by both of its schemes, of the disk by links and mounts."""
+    """Whether two addresses name one folder: on S3 by either scheme, on disk also through links and mounts."""
     (scheme, there, one_of_s3), (other_scheme, _, other_of_s3) = one.partition("://"), other.partition("://")
     if one == other or (scheme in OURS and other_scheme in OURS and one_of_s3 == other_of_s3):
         return True
@@ -188,21 +187,20 @@ def is_same(one: str, other: str) -> bool:
 
 
 def has_folders(address: str) -> bool:
-    """Whether a folder can be there without a file in it; on S3 it goes with its last object."""
+    """Whether the store has empty folders; on S3 a folder vanishes with its last object."""
     return address.partition("://")[0] not in OURS
 
 
 def files(address: str, admits: Admits = lambda _: True, left: dict[str, str] | None = None) -> pa.Table:
-    """All files in a folder and the folders below it (schema ``FILES``); folders' markers are none.
+    """All files in a folder and the folders below it (schema ``FILES``), without folder markers.
 
-    What is no file (a pipe, a link to nothing) is left out, and what has a name on disk that is not UTF-8.
+    Non-files (a pipe, a dangling link) are left out, and so are local names that are not UTF-8.
 
     Args:
         address: the folder.
-        admits: which names below it are asked for, to know by which name a file goes that a link leads to. Files with
-            other names are there all the same.
-        left: gets what is passed over as it cannot be looked at or leads out of the folder, and why; the name of a
-            folder ends in ``/``.
+        admits: predicate on names below it, which decides the name of a file that has links. It filters no other file.
+        left: receives what is passed over because it cannot be read or leads out of the folder, and why; the name of
+            a folder ends in ``/``.
 
     Raises:
         FileNotFoundError: there is no such folder.
@@ -215,7 +213,7 @@ def files(address: str, admits: Admits = lambda _: True, left: dict[str, str] | 
     elif isinstance(fs, S3):
         found = _table(_on_s3(fs, root))
     else:
-        fs.invalidate_cache(root)  # a long-lived process, a sensor's, must not look at an old listing
+        fs.invalidate_cache(root)  # a long-lived process, such as a sensor, must not use a cached listing
         if not fs.isdir(root):
             raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), address)
         found = _table(_on(fs, root, passed))
@@ -225,16 +223,16 @@ def files(address: str, admits: Admits = lambda _: True, left: dict[str, str] | 
 
 
 def _on(fs: Any, root: str, left: dict[str, str]) -> Iterator[Entry]:
-    """The files of a store that fsspec opens."""
+    """Files of a store that fsspec opens."""
     if type(fs).find is not AbstractFileSystem.find and getattr(type(fs), "_find", None) is not AsyncFileSystem._find:
-        found = fs.find(root, detail=True).items()  # a store that lists all of it at once
+        found = fs.find(root, detail=True).items()  # the store has a recursive listing
     else:
         found = _walked(fs, root, left)
     return ((uri(fs, path), int(info["size"]), _changed(fs, path, info)) for path, info in found)
 
 
 def _walked(fs: Any, root: str, left: dict[str, str]) -> Iterator[tuple[str, dict[str, Any]]]:
-    """The files, folder by folder: fsspec's own walk leaves out in silence what it may not look into."""
+    """Files, folder by folder: fsspec's own walk silently skips folders that it may not read."""
     folders = [root]
     while folders:
         folder = folders.pop()
@@ -243,7 +241,7 @@ def _walked(fs: Any, root: str, left: dict[str, str]) -> Iterator[tuple[str, dic
         except (FileNotFoundError, PermissionError) as error:
             if folder == root:
                 raise
-            if isinstance(error, PermissionError):  # else it was moved away since its name was read
+            if isinstance(error, PermissionError):  # else it was moved after its name was listed
                 left[f"{uri(fs, folder)}/"] = error.strerror or str(error)
             continue
         for info in inside:
@@ -257,10 +255,10 @@ def _walked(fs: Any, root: str, left: dict[str, str]) -> Iterator[tuple[str, dic
 
 
 def file(address: str) -> tuple[int, datetime] | None:
-    """Size and modification time of one file, as ``files`` tells them; None if there is none.
+    """Size and modification time of one file, as in ``files``; None if there is none.
 
     Raises:
-        OSError: it cannot be looked at.
+        OSError: it cannot be read.
     """
     fs, path = opened(address)
     if "file" in fs.protocol:

@@ -1,9 +1,9 @@
-"""All files below a folder of the local disk: nothing that cannot be looked at stops it, and no link leads out of it.
+"""Recursive listing of a local folder: unreadable entries do not stop it, and links do not lead out of it.
 
-Whoever may land files may land links, too. One that leads out of the folder would let them read whatever this process
-may, so it is passed over. One that leads to another place in the folder is a second name of what lies there: its files
-are found by it only where the definition does not let them in under their own names (a hidden folder of files that are
-published by links), and each of them once, by the oldest link.
+Whoever may land files may land links, too. A link that leads out of the folder would let them read whatever this
+process may, so it is passed over. A link within the folder is a second name: its files are listed by it only if the
+definition does not admit them under their own names (a hidden folder of files that are published by links), and each
+of them once, by the oldest link.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from dataclasses import dataclass, field
 Entry = tuple[str, int, int]
 
 Admits = Callable[[str], bool]
-"""Whether a file with this name below the folder is one that is asked for."""
+"""Predicate on the name of a file below the folder."""
 
 OUTSIDE = "it is a link that leads out of the landing folder: land the file itself, or name its folder as the path"
 NOTHING = "it is a link to nothing"
@@ -28,7 +28,7 @@ NO_TEXT = "its name is not UTF-8, so Spark cannot open it: give it another name"
 
 
 def leads_out(path: str, root: str) -> bool:
-    """Whether a path below a folder is by now one of another place: what was a file when it was found may be a link."""
+    """Whether a path below a folder now resolves outside of it: a listed file may have become a link."""
     return not _lies_in(os.path.realpath(path), os.path.realpath(root))
 
 
@@ -46,12 +46,12 @@ def _lies_in(target: str, home: str) -> bool:
 
 @dataclass
 class Walk:
-    """One look at a folder.
+    """One recursive listing of a folder.
 
     Attributes:
         root: the folder.
-        admits: which names are asked for.
-        left: gets what is passed over, and why; a folder's name ends in ``/``.
+        admits: predicate on names below it.
+        left: receives what is passed over, and why; a folder's name ends in ``/``.
     """
 
     root: str
@@ -59,7 +59,7 @@ class Walk:
     left: dict[str, str] = field(default_factory=dict)
 
     def files(self) -> Iterator[Entry]:
-        """The files.
+        """List the files.
 
         Raises:
             FileNotFoundError: there is no such folder.
@@ -71,13 +71,13 @@ class Walk:
         yield from self._linked()
 
     def _below(self, top: str, named: str) -> Iterator[tuple[str, os.stat_result]]:
-        """The files of a folder and those below it, links left aside; ``named`` is how it is called."""
+        """Files in and below a folder, without links; ``named`` is the path by which they are reported."""
         folders = [top]
         while folders:
             folder = folders.pop()
             for entry in self._inside(folder):
                 if not _is_text(entry.name):
-                    # What would stand for it in the ledger may be the very name of another file.
+                    # Its replacement in UTF-8 could be the name of another file.
                     of_folder = "/" if entry.is_dir(follow_symlinks=False) else ""
                     self.left[named + entry.path[len(top) :] + of_folder] = NO_TEXT
                     continue
@@ -87,7 +87,7 @@ class Walk:
                         continue
                     about = entry.stat(follow_symlinks=False)
                 except FileNotFoundError:
-                    continue  # moved away a moment ago
+                    continue  # moved since it was listed
                 except OSError as error:
                     self.left[named + entry.path[len(top) :]] = error.strerror or str(error)
                     continue
@@ -104,7 +104,7 @@ class Walk:
                 yield from entries
         except FileNotFoundError:
             if folder == self.root:
-                raise  # any other was moved away since its name was read
+                raise  # any other was moved since it was listed
         except NotADirectoryError as error:
             if folder == self.root:
                 raise FileNotFoundError(errno.ENOENT, "it is not a folder", folder) from error
@@ -114,7 +114,7 @@ class Walk:
             self.left[f"{folder}/"] = error.strerror or str(error)
 
     def _linked(self) -> Iterator[Entry]:
-        """The files that links lead to, and that are not asked for under their own names."""
+        """Files reached by links that are not admitted under their own names."""
         home = os.path.realpath(self.root)
         taken: set[str] = set()
         self._links = deque(sorted(self._links, key=self._by_age))
@@ -145,7 +145,7 @@ class Walk:
         return not self.admits(own.lstrip("/")) and self.admits(name[len(self.root) :].lstrip("/"))
 
     def _by_age(self, link: str) -> tuple[bool, int, str]:
-        """Hidden links last; a younger one does not take a file's name from it."""
+        """Sort key: hidden links last, then the oldest first, so that a younger link does not rename a file."""
         hidden = any(part.startswith((".", "_")) for part in link[len(self.root) :].split("/"))
         try:
             return hidden, os.lstat(link).st_mtime_ns, link

@@ -1,6 +1,6 @@
-"""Errors of an object store as sentences, whoever met them: Arrow, delta-rs, or Spark's S3A.
+"""Translation of object-store errors of Arrow, delta-rs and Spark's S3A into our own.
 
-Each says it in words of its own, and there are no types to go by. No value of a row is among them.
+They have no common types, so their texts are matched. No value of a row is passed on.
 """
 
 from __future__ import annotations
@@ -66,11 +66,11 @@ ADDRESS = re.compile(r"s3a?://[^\s'\"`:;,]+")
 
 
 def readable(error: BaseException, *, private: bool = False) -> SluicegateError | None:
-    """What an error of a store is for people; None if it is none.
+    """Translate a store's error; None if it is not one.
 
     Args:
-        error: what was raised.
-        private: whether nothing may be passed on that can be a value of a row.
+        error: the error.
+        private: whether to pass on no text that may hold a value of a row.
     """
     if isinstance(error, SluicegateError):
         return None

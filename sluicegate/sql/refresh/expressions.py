@@ -1,4 +1,4 @@
-"""Expressions of a query as the user wrote them: cutting them out, and telling which of them are the same."""
+"""Expressions of a query as the user wrote them: extraction, comparison and replacement."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from sluicegate.sql.refresh.group_by import Call
     from sluicegate.sql.scopes import Scope
 
-# Stands for a part of an expression, to see what the rest of it makes of that part.
+# Placeholder for a part of an expression, to see how the rest parses around it.
 _PART = "_sluicegate_part"
 
 _WORDS = {
@@ -26,7 +26,7 @@ _WORDS = {
     "OVER", "AS", "LIKE", "RLIKE", "ILIKE", "DISTINCT", "ALL", "INTERVAL", "CASE", "EXISTS", "FROM", "GROUP", "ORDER",
     "WITHIN", "IS", "END", "USING", "VALUES", "ESCAPE", "TO", "FOR",
 }  # fmt: skip
-"""Words of the language that a parenthesis may stand behind, and that call nothing."""
+"""Keywords that may come before a parenthesis and are not function calls."""
 
 
 @dataclass(frozen=True)
@@ -35,8 +35,8 @@ class Name:
 
     Attributes:
         last: its last token.
-        parts: its parts, in small letters.
-        meaning: the table, the column and its fields (see sql/scopes.py); None if no table of the FROM has it.
+        parts: its parts, in lower case.
+        meaning: table, column and fields (see sql/scopes.py); None if no table of the FROM has it.
     """
 
     last: int
@@ -46,12 +46,12 @@ class Name:
 
 @dataclass(frozen=True)
 class Expressions:
-    """The tokens of a query.
+    """Tokens, tree and scope of a query.
 
     Attributes:
-        tokens: all of them.
-        tree: what they mean.
-        scope: what names mean in it.
+        tokens: its tokens.
+        tree: its tree.
+        scope: resolution of its names.
     """
 
     tokens: Tokens
@@ -61,7 +61,7 @@ class Expressions:
 
     @cached_property
     def columns(self) -> Mapping[int, Name]:
-        """The names of columns, by their first tokens."""
+        """Column names, by their first tokens."""
         at = {token.start: index for index, token in enumerate(self.tokens)}
         found = {}
         for column in self.tree.find_all(exp.Column):
@@ -72,18 +72,18 @@ class Expressions:
         return found
 
     def parts(self, first: int, end: int) -> list[tuple[int, int]]:
-        """What stands between the commas of a list."""
+        """Split a comma-separated list."""
         commas = [i for i in self.tokens.top_level(first, end) if self.tokens.is_type(i, TokenType.COMMA)]
         return list(zip([first, *(comma + 1 for comma in commas)], [*commas, end], strict=True))
 
     def inside(self, start: int, end: int) -> tuple[int, int]:
-        """An expression without the parentheses around all of it."""
+        """Strip the parentheses around a whole expression."""
         while self.opens(start) and self.tokens.closing(start) == end - 1 and end - start > 2:
             start, end = start + 1, end - 1
         return start, end
 
     def is_call(self, index: int) -> bool:
-        """Whether a function is called by the word at ``index``."""
+        """Whether the word at ``index`` calls a function."""
         word = self.tokens.word(index)
         if self.tokens.is_type(index, TokenType.GROUP_BY, TokenType.ORDER_BY):
             return False
@@ -96,28 +96,28 @@ class Expressions:
         return self.tokens.is_type(index, TokenType.L_PAREN)
 
     def text(self, start: int, end: int) -> str:
-        """The tokens ``[start, end)`` as they are written, on one line."""
+        """Text of the tokens ``[start, end)``, on one line."""
         return self.tokens.compose([], start, end, compact=True) if end > start else ""
 
     def meant(self, first: int, end: int) -> Iterator[tuple[int, Name]]:
-        """The names of columns among some tokens."""
+        """Column names among some tokens."""
         return ((index, self.columns[index]) for index in range(first, end) if index in self.columns)
 
     def exchanged(
         self, start: int, end: int, groups: Sequence[tuple[int, int]], calls: Sequence[tuple[Call, Span]],
         of: Exchange,
     ) -> str:  # fmt: skip
-        """An expression with other texts for what it groups by and for its aggregate functions.
+        """Replace grouping expressions and aggregate functions in an expression.
 
         Args:
             start: its first token.
-            end: the token behind it.
-            groups: what the query groups by.
-            calls: the aggregate functions that are exchanged.
-            of: what is to stand for them.
+            end: the token after it.
+            groups: the query's grouping expressions.
+            calls: the aggregate functions to replace.
+            of: the replacements.
 
         Raises:
-            Left: a column is left that is neither, or another text would give a field another name.
+            Left: another column remains, or a replacement would rename a field of a struct.
         """
         spans = [Span(span.first, span.last, of.call(call)) for call, span in calls if start <= span.first < end]
         taken = {index for span in spans for index in range(span.first, span.last + 1)}
@@ -143,7 +143,7 @@ class Expressions:
         return self.tokens.compose(spans, start, end, compact=True)
 
     def qualified(self, start: int, end: int) -> str:
-        """An expression with each of its columns called by its table and its name."""
+        """Text of an expression with each column qualified by its table."""
         spans = []
         for index, name in self.meant(start, end):
             if name.meaning is not None and name.meaning != name.parts:
@@ -152,7 +152,7 @@ class Expressions:
         return self.tokens.compose(spans, start, end, compact=True)
 
     def _naming(self, start: int, end: int) -> Iterator[tuple[int, int]]:
-        """The arguments after which Spark names a field, as x in ``struct(x)``, ``arrays_zip(x)`` and ``(x, y)``."""
+        """Arguments that name a field, such as x in ``struct(x)``, ``arrays_zip(x)`` and ``(x, y)``."""
         for index in filter(self.opens, range(start, end)):
             parts = self.parts(index + 1, self.tokens.closing(index))
             before = self.tokens.name(index - 1).lower() if index else ""
@@ -167,7 +167,7 @@ class Expressions:
         its = self.names(*group)
         for first in range(start, end):
             if first and self.tokens.is_type(first - 1, TokenType.DOT):
-                continue  # a part of a longer name is not this one
+                continue  # a part of a longer name is another name
             for last in range(first, end):
                 if self._inside_a_name(first, last):
                     continue
@@ -180,11 +180,11 @@ class Expressions:
                     break
 
     def _inside_a_name(self, first: int, last: int) -> bool:
-        """Whether a column's name goes on behind a token."""
+        """Whether a column's name continues after a token."""
         return any(i <= last < name.last for i, name in self.meant(first, last + 1))
 
     def _is_one(self, first: int, last: int, start: int, end: int) -> bool:
-        """Whether these tokens are an operand of the expression, which no operator beside them takes apart."""
+        """Whether these tokens are a subtree of the expression, not split by operator precedence."""
         whole = self._expression(self.tokens.compose([], start, end, compact=True))
         around = self._expression(self.tokens.compose([Span(first, last, _PART)], start, end, compact=True))
         part = self._expression(self.tokens.compose([], first, last + 1, compact=True))
@@ -205,7 +205,7 @@ class Expressions:
         return self._parsed[text]
 
     def names(self, start: int, end: int) -> list[str]:
-        """Tokens so that what is the same but for capitals, quotes and the table's name is the same."""
+        """Normalise tokens for comparison: columns as resolved, other words in lower case."""
         found: list[str] = []
         index = start
         while index < end:
@@ -221,23 +221,23 @@ class Expressions:
         return found
 
     def is_aggregate(self, index: int) -> bool:
-        """Whether the call at ``index`` is, as far as it is known here, of an aggregate function."""
+        """Whether the call at ``index`` is of a known aggregate function."""
         found = self._expression(self.text(index, self.tokens.closing(index + 1) + 1))
         return found is not None and any(query_shape.aggregate(node) for node in [found.unalias()])
 
 
 class Left(Exception):
-    """An expression asks for more than the values of groups: for what."""
+    """Raised when an expression needs more than the values of groups; its argument says what."""
 
 
 @dataclass(frozen=True)
 class Exchange:
-    """What is to stand in an expression over groups.
+    """Replacements in an expression over groups.
 
     Attributes:
-        groups: for each of what the query groups by.
-        call: for an aggregate function.
-        outputs: for the name of an output, in small letters, that is no column's; None to leave all names as they are.
+        groups: text for each grouping expression.
+        call: gives the text for an aggregate call.
+        outputs: text for each output name, in lower case, that is not a column; None to leave all names as they are.
     """
 
     groups: Sequence[str]

@@ -1,4 +1,4 @@
-"""A query that groups rows, taken apart into the user's own expressions."""
+"""A GROUP BY query taken apart into the user's own expressions."""
 
 from __future__ import annotations
 
@@ -14,25 +14,25 @@ PARTIAL = {
     "stddev": "stddev_samp", "std": "stddev_samp", "stddev_samp": "stddev_samp", "stddev_pop": "stddev_pop",
     "variance": "var_samp", "var_samp": "var_samp", "var_pop": "var_pop",
 }  # fmt: skip
-"""The aggregate functions that it is known here how to add to and to take away from, each with its plain name."""
+"""Aggregate functions that can be maintained by row deltas, with their canonical names."""
 
 SUMS = {"sum", "avg"}
-"""The functions whose value Spark makes of doubles in the order in which it meets them."""
+"""Functions whose result over doubles depends on the order of the rows."""
 
 MOMENTS = {"var_pop", "var_samp", "stddev_pop", "stddev_samp"}
-"""Those of whose value the same is true for any term."""
+"""Functions whose result depends on the order of the rows for any numeric type."""
 
 ONE_ROW = ("TRUE",)
-"""What a query without GROUP BY groups by: all of its rows are one group, which is there without rows, too."""
+"""Grouping expression of a query without GROUP BY: one group, which exists without rows, too."""
 
 
 @dataclass(frozen=True)
 class Call:
-    """An aggregate function as the query calls it.
+    """A call of an aggregate function in the query.
 
     Attributes:
-        number: which of the query's calls it is, from 0.
-        function: its plain name, one of ``PARTIAL``.
+        number: index among the query's calls; equal calls share it.
+        function: canonical name, a value of ``PARTIAL``.
         arguments: SQL of its arguments; none for ``count(*)``.
         condition: SQL of its FILTER; empty without.
     """
@@ -44,11 +44,11 @@ class Call:
 
     @property
     def value(self) -> str:
-        """Name of the column that stands for its value in ``Grouped.outputs``."""
+        """Column with its value in ``Grouped.outputs``."""
         return f"_value_{self.number}"
 
     def sql(self, qualified: Call | None = None) -> str:
-        """The call as it is made of its parts.
+        """SQL of the call.
 
         Args:
             qualified: the same call with other texts of its parts.
@@ -60,21 +60,21 @@ class Call:
 
 @dataclass(frozen=True)
 class Grouped:
-    """A query that groups rows, taken apart.
+    """A GROUP BY query taken apart.
 
     Attributes:
-        table: the table whose changes are followed.
-        alias: what the query calls it.
-        joins: the others that it joins, each with how it is tied to that one's rows.
+        table: the source table whose changes are followed.
+        alias: its alias in the query.
+        joins: the joined tables, each with its join keys.
         from_: SQL of its FROM over views (see sql/refresh/joins.py).
         where: SQL of its WHERE; empty without.
-        groups: SQL of what it groups by; ``_group_0`` and so on stand for their values.
-        keys: the output that each of these is, by its number; only those that stand in the SELECT list.
+        groups: SQL of the grouping expressions; ``_group_0`` and so on are their values.
+        keys: output name of each grouping expression in the SELECT list, by its index.
         calls: its aggregate functions.
         outputs: SQL of each output over the values of groups and calls, with its name.
         having: SQL of its HAVING over these values and outputs; empty without.
-        sums: those of its calls that are sums or averages of each row's value, and the tokens that they stand at.
-        recomposed: the query put together again from all these parts, over the views of its FROM (see
+        sums: its plain calls of sums, averages and moments, with their tokens.
+        recomposed: the query recomposed from all these parts, over the views of its FROM (see
         gold/query_analysis.py).
         one_row: whether it has no GROUP BY: its result is one row.
     """
@@ -95,17 +95,17 @@ class Grouped:
 
     @property
     def once(self) -> dict[int, Call]:
-        """Each of its aggregate functions once, by its number."""
+        """Its distinct aggregate calls, by number."""
         return {call.number: call for call in reversed(self.calls)}
 
     @property
     def located(self) -> bool:
-        """Whether a group's row can be found in the table: all that it groups by is in the SELECT list."""
+        """Whether a group's row can be found in the table: all grouping expressions are in the SELECT list."""
         return len(self.keys) == len(self.groups)
 
 
 def outputs_sql(grouped: Grouped, view: str) -> str:
-    """The query over a view of the values of its groups and calls, one row for each group."""
+    """SQL of the query over a view with the values of its groups and calls, one row per group."""
     items = [f"{text} AS {quoted(name)}" for text, name in grouped.outputs]
     if not grouped.having:
         return f"SELECT {', '.join(items)} FROM {view}"

@@ -1,8 +1,7 @@
-"""The FROM of a gold query: the table whose changes are followed, and the others that it joins to that one's rows.
+"""FROM of a gold query: the followed table, and the joins that can be maintained incrementally.
 
-A query may join other tables where it is seen by which equality (see sql/join_keys.py), and where every row of the
-result belongs to a row of the first table: then it is the rows of that one with a certain key that a changed row of
-another table touches.
+A query may join other tables by equi-join keys (see sql/join_keys.py) if every row of the result belongs to a row of
+the first table: then a changed row of another table affects the first table's rows with its key.
 """
 
 from __future__ import annotations
@@ -19,7 +18,7 @@ from sluicegate.sql.query import Query
 from sluicegate.sql.scopes import Scope, Source, columns_of
 
 ROWS = "_sluicegate_rows"
-"""View of the first table's rows."""
+"""View of the followed table's rows."""
 
 _SIDES = {"", "LEFT"}
 _KINDS = {"", "INNER", "OUTER", "SEMI", "ANTI"}
@@ -27,19 +26,19 @@ _ODD = ("pivots", "sample", "laterals", "joins")
 
 
 class CannotFollow(Exception):
-    """The tables of a query cannot be followed: why."""
+    """Raised when changes of a query's tables cannot be followed; its text is the reason."""
 
 
 @dataclass(frozen=True)
 class From:
-    """The tables of a query.
+    """Tables of a query.
 
     Attributes:
-        table: the first.
-        alias: what the query calls it.
-        joins: the others by name, each with how it is tied to the first one's rows.
+        table: the first table, which is followed.
+        alias: its alias in the query.
+        joins: join keys of the other tables, by name.
         text: SQL of the FROM over the view ``ROWS`` and those of ``view``.
-        scope: what names in the other clauses mean.
+        scope: name resolution for the other clauses.
     """
 
     table: str
@@ -50,20 +49,20 @@ class From:
 
 
 def view(table: str) -> str:
-    """Name of the view of a joined table."""
+    """View name of a joined table."""
     return f"_sluicegate_joined_{table.replace('.', '_')}"
 
 
 def read_from(tree: exp.Select, text: str, schemas: Mapping[str, Sequence[str]] | None = None) -> From:
-    """Reads the FROM of a query without subqueries.
+    """Analyse the FROM of a query without subqueries.
 
     Args:
         tree: the query.
-        text: the same as it is written.
-        schemas: the columns of its tables, where they are known.
+        text: its text.
+        schemas: columns of its tables, as far as they are known.
 
     Raises:
-        CannotFollow: it joins in a way of which it is not known what a change touches.
+        CannotFollow: the rows that a change of a table affects cannot be determined.
     """
     first = tree.args["from_"].this
     joins = tree.args.get("joins") or []

@@ -1,18 +1,19 @@
-"""How a gold query is kept up to date, and why: what its text tells, without Spark.
+"""Refresh strategy of a gold query and the reason for it, from its text, without Spark.
 
-Three ways exist (the theory: Gupta and Mumick, "Maintenance of Materialized Views", 1995; Budiu and others, "DBSP",
-https://arxiv.org/abs/2203.16684, section 7, on which aggregates can be undone):
+There are three (theory: Gupta and Mumick, "Maintenance of Materialized Views", 1995; Budiu and others, "DBSP",
+https://arxiv.org/abs/2203.16684, section 7, on which aggregates are invertible):
 
-*partial*: each group's counts, sums and extremes are kept beside the table; rows that come add to them, rows that go
-take away. A run costs what has changed.
+*partial* (incremental): each group's counts, sums and extremes are stored as aggregate state, to which row deltas are
+applied. A run costs what has changed.
 
-*groups*: the user's own query is run over all rows of the groups that were touched. A run reads the source once.
+*groups* (affected groups): the user's query is run over all rows of the groups with changes. A run reads the source
+once.
 
-*whole*: the user's own query is run over everything.
+*whole* (full recompute): the user's query is run over the whole source.
 
-What is found here is what is to be expected. The tree of sqlglot and the columns of the tables say how the query is to
-be taken apart; what Spark runs are the user's own expressions, cut out of the text. A run uses these parts only once
-Spark has said that put together again they are the user's query (see meaning.py), and else goes the next way.
+The result is a proposal. sqlglot's tree and the tables' columns decide how to take the query apart; Spark runs the
+user's own expressions, cut out of the text. A run uses the parts only if Spark confirms that, recomposed, they are the
+user's query (see gold/query_analysis.py), and otherwise takes the next strategy.
 """
 
 from __future__ import annotations
@@ -33,16 +34,16 @@ from sluicegate.sql.refresh.joins import CannotFollow, read_from
 from sluicegate.sql.tokens import QuerySyntax, Span, Tokens, parsed
 
 READING = "3"
-"""Changes with what a query is taken to mean: tables that were made by another reading are made again once."""
+"""Version of this analysis: a table made with another version is fully refreshed once."""
 
 StrategyKind = Literal["partial", "groups", "whole", "stream"]
 
-# Parts of a SELECT that a query may have that is kept up to date.
+# Parts of a SELECT that a maintained query may have.
 _PLAIN = {"expressions", "from_", "joins", "where", "group", "having", "order"}
 _NAMES = {"hint": "it has a hint", "with_": "it has a WITH", "distinct": "it has a DISTINCT", "limit": "it has a LIMIT",
           "offset": "it has an OFFSET", "qualify": "it has a QUALIFY", "windows": "it has windows",
           "laterals": "it has a LATERAL VIEW"}  # fmt: skip
-# What sqlglot knows to be other with each run. A run asks Spark (see gold/query_analysis.py): this is for `plan`.
+# Nondeterministic functions known to sqlglot. This is for `plan`; a run asks Spark (see gold/query_analysis.py).
 _OF_THE_RUN = (exp.CurrentDate, exp.CurrentTimestamp, exp.CurrentTime, exp.CurrentUser, exp.Localtimestamp, exp.Rand,
                exp.Randn, exp.Uuid)  # fmt: skip
 _IN_SILVER = "join and reshape in a silver table, so that this query is a GROUP BY over it"
@@ -50,15 +51,15 @@ _IN_SILVER = "join and reshape in a silver table, so that this query is a GROUP 
 
 @dataclass(frozen=True)
 class RefreshStrategy:
-    """How a gold table is kept up to date.
+    """Refresh strategy of a gold table.
 
     Attributes:
-        kind: partial, groups or whole; stream where the definition asks for a streaming aggregation.
+        kind: partial, groups or whole; stream if the definition asks for a streaming aggregation.
         why: the reason, as a part of a sentence.
-        cheaper: what would make it cheaper; empty if nothing is known to.
-        grouped: the query taken apart; None where it cannot be, so that it is made again whole.
-        expected: whether this is told by the query's text alone, and Spark has not been asked yet.
-        of_the_run: what makes it depend on when, or by whom, it is run; empty if nothing does.
+        cheaper: a change of the query that would make it cheaper; empty if none is known.
+        grouped: the query taken apart; None if it cannot be.
+        expected: whether it is derived from the text alone, not yet confirmed by Spark.
+        of_the_run: what makes the result depend on when, or by whom, it is run; empty if nothing does.
     """
 
     kind: StrategyKind
@@ -70,15 +71,15 @@ class RefreshStrategy:
 
 
 class _Whole(Exception):
-    """The query cannot be taken apart: why, and what would help."""
+    """Raised when the query cannot be taken apart; its arguments are the reason and what would help."""
 
 
 def refresh_strategy(text: str, schemas: Mapping[str, Sequence[str]] | None = None) -> RefreshStrategy:
-    """Finds how a query can be kept up to date.
+    """Choose the refresh strategy of a query.
 
     Args:
-        text: the query, one that ``Query.parse`` has read.
-        schemas: the columns of the tables that it reads, where they are known: what a name means depends on them.
+        text: the query, one that ``Query.parse`` accepts.
+        schemas: columns of the tables that it reads, as far as they are known: name resolution depends on them.
     """
     try:
         return _Reading(text, schemas).refresh_strategy()
@@ -93,7 +94,7 @@ def refresh_strategy(text: str, schemas: Mapping[str, Sequence[str]] | None = No
 
 @dataclass(frozen=True)
 class _Item:
-    """An output: its tokens without the alias, its name, and its alias as it is written."""
+    """An output: its tokens without the alias, its name, and its alias as SQL if it has one."""
 
     start: int
     end: int
@@ -102,7 +103,7 @@ class _Item:
 
 
 class _Reading:
-    """Takes a query apart."""
+    """Analysis that takes a query apart."""
 
     def __init__(self, text: str, schemas: Mapping[str, Sequence[str]] | None) -> None:
         self.tokens = Tokens(text)
@@ -168,13 +169,13 @@ class _Reading:
         )
 
     def _over_groups(self, grouped: Grouped, groups: Sequence[tuple[int, int]]) -> Grouped:
-        """The same with its outputs and its HAVING over the values of groups and calls.
+        """The parts with outputs and HAVING over the values of groups and calls.
 
         Raises:
-            Left: one of them asks for more.
+            Left: one of them needs more than these values.
         """
         names = [f"_group_{number}" for number in range(len(groups))]
-        made: dict[str, str] = {}  # a name that no table has is that of an output before it
+        made: dict[str, str] = {}  # lateral column aliases: a name that no table has is an output before it
         outputs = []
         for item in self.items:
             text = self.words.exchanged(item.start, item.end, groups, self.calls,
@@ -192,9 +193,9 @@ class _Reading:
     def _recomposed(
         self, grouped: Grouped, groups: Sequence[tuple[int, int]], listed: Sequence[tuple[int, int]]
     ) -> str:
-        """The query put together again from its parts.
+        """The query recomposed from its parts.
 
-        In HAVING a name could be an output's or a column's: there columns have their tables' names before them.
+        In HAVING a bare name could be an output or a column, so columns are qualified there.
         """
         once, calls = grouped.once, self._plain_calls
         texts = [f"({text})" for text in grouped.groups]
@@ -217,13 +218,13 @@ class _Reading:
         return " ".join(parts)
 
     def _position(self, group: tuple[int, int]) -> str:
-        """The place of an output that is a number: in GROUP BY a number is a place."""
+        """Ordinal of an output that is a number literal: in GROUP BY a bare number is an ordinal."""
         if not self.tokens.is_type(group[0], TokenType.NUMBER) or group[1] - group[0] != 1:
             return ""
         return next((str(n) for n, item in enumerate(self.items, 1) if (item.start, item.end) == group), "")
 
     def _of_joins(self) -> str:
-        """What a change of a joined table touches, in words."""
+        """Rows affected by a change of a joined table, as a part of a sentence."""
         found = [
             f"; a row that changes in {name} touches those with its {' and '.join(', '.join(t.columns) for t in keys)}"
             for name, keys in self.tables.joins.items()
@@ -257,7 +258,7 @@ class _Reading:
                 raise _Whole(f"{name} may have another value with each run")
 
     def _is_star(self, index: int) -> bool:
-        """Whether it is a star for columns, but for that of ``count(*)``."""
+        """Whether it is a star for columns, other than that of ``count(*)``."""
         if not self.tokens.is_type(index, TokenType.STAR):
             return False
         if self.tokens.is_type(index - 1, TokenType.L_PAREN) and self.tokens.word(index - 2) == "COUNT":
@@ -288,10 +289,10 @@ class _Reading:
         return found
 
     def _groups(self) -> list[tuple[int, int]]:
-        """What it groups by, in the order in which it is written."""
+        """Grouping expressions, in the order of the text."""
         start, end = self.clauses["group"]
         if self.tokens.word(start) == "ALL" and end == start + 1:
-            made: set[str] = set()  # outputs with an aggregate function, by way of another output's name, too
+            made: set[str] = set()  # outputs with an aggregate function, also through another output's name
             for item in self.items:
                 named = {name.parts[0] for _, name in self.words.meant(item.start, item.end) if name.meaning is None}
                 if self._aggregates(item.start, item.end) or named & made:
@@ -316,7 +317,7 @@ class _Reading:
         return found
 
     def _is_column(self, index: int, its: tuple[int, int]) -> bool:
-        """Whether a name in GROUP BY is a column's, which goes before an output's."""
+        """Whether a name in GROUP BY is a column, which takes precedence over an output."""
         if not self.tables.scope.known:
             return self.words.names(*its) == self.words.names(index, index + 1)
         name = self.words.columns.get(index)
@@ -335,18 +336,18 @@ class _Reading:
     # --- functions ---------------------------------------------------------------------------------------------------
 
     def _others(self) -> list[str]:
-        """What of its functions asks for more than to add and to take away, in words."""
+        """Aggregate functions that row deltas cannot maintain, in words."""
         places = [(self.first, self.from_), *([self.clauses["having"]] if "having" in self.clauses else [])]
         found = {self.tokens.word(i).lower(): None for place in places for i in self._aggregates(*place)}
         return sorted({*found} - {*PARTIAL}) + list(dict.fromkeys(self.odd.values()))
 
     def _aggregates(self, start: int, end: int) -> list[int]:
-        """The calls of aggregate functions, as far as they are known here."""
+        """Calls of known aggregate functions."""
         calls = (index for index in range(start, end) if self.words.is_call(index))
         return [i for i in calls if self.tokens.word(i).lower() in PARTIAL or self.words.is_aggregate(i)]
 
     def _calls(self) -> list[tuple[Call, Span]]:
-        """The calls of aggregate functions that can be kept, and their tokens; equal ones share a number."""
+        """Calls of the functions of ``PARTIAL``, with their tokens; equal calls share a number."""
         found: list[tuple[Call, Span]] = []
         numbers: dict[tuple[str, ...], int] = {}
         places = [(self.first, self.from_), *([self.clauses["having"]] if "having" in self.clauses else [])]
@@ -360,7 +361,7 @@ class _Reading:
         return found
 
     def _call(self, index: int, *, qualified: bool = False) -> tuple[Call, int]:
-        """The call that begins at a token, and its last token."""
+        """Parse the call at a token; also returns its last token."""
         text = self.words.qualified if qualified else self.words.text
         close = self.tokens.closing(index + 1)
         inside = self.words.parts(index + 2, close) if close > index + 2 else []
@@ -379,7 +380,7 @@ class _Reading:
         return [one for number, one in enumerate(self.calls) if number not in self.odd]
 
     def _odd_calls(self) -> dict[int, str]:
-        """What of them asks for more than to add and to take away, in words, by their places among them."""
+        """Calls of ``PARTIAL`` functions that row deltas cannot maintain (DISTINCT …), in words, by index."""
         found = {}
         for number, (call, span) in enumerate(self.calls):
             behind = self.tokens.word(span.last + 1)

@@ -65,7 +65,7 @@ def test_of_two_that_create_one_object_the_second_is_refused(on_s3: SparkSession
 def test_a_store_that_overwrites_is_refused_before_anything_is_written(on_s3: SparkSession, proxy: Proxy) -> None:
     proxy.without = "if-none-match"
     for _ in range(2):
-        with pytest.raises(LakeUnsupported, match="overwrites objects that it is asked to create"):
+        with pytest.raises(LakeUnsupported, match="has no conditional writes"):
             s3_commits.demand_atomic(on_s3, f"{HERE}/unsafe")
         assert not s3_commits.is_proven(f"{HERE}/unsafe")
     proxy.without = ""

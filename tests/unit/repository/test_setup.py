@@ -235,7 +235,7 @@ def test_a_jar_that_is_not_there_is_one_sentence(checkout: Path, tmp_path: Path)
     done = run(checkout, SLUICEGATE_MAVEN=(tmp_path / "elsewhere").as_uri())
     assert done.returncode == 2
     assert len(done.stderr.splitlines()) == 1
-    assert "thing_2.13-1.0.jar could not be had from file://" in done.stderr
+    assert "thing_2.13-1.0.jar could not be downloaded from file://" in done.stderr
 
 
 def test_a_mirror_must_be_a_url(checkout: Path) -> None:

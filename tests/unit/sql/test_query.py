@@ -267,7 +267,7 @@ class TestCasts:
             ("int(a)", "write CAST(value AS INT) instead of int(value)"),
             ("DECIMAL(a)", "write CAST(value AS DECIMAL) instead of DECIMAL(value)"),
             ("CAST(xs AS ARRAY<INT>)", "a CAST to ARRAY hides"),
-            ("aggregate(xs, 0, (s, x) -> s + CAST(x AS INT))", "what does not cast in this lambda cannot be seen"),
+            ("aggregate(xs, 0, (s, x) -> s + CAST(x AS INT))", "a CAST that fails in this lambda cannot be detected"),
         ],
     )
     def test_casts_that_cannot_be_followed_are_refused(self, expression: str, message: str) -> None:
