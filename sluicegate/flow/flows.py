@@ -1,4 +1,4 @@
-"""The flows of a definition, in the order in which they need each other."""
+"""Flows of a definition, in the order of their dependencies."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def flows(pipeline: Pipeline, at: layout.Lake, layer: str) -> dict[str, Flow]:
 
 
 def needs(by_name: Mapping[str, Flow]) -> dict[str, list[str]]:
-    """For each of some flows, those of them that it reads the tables of."""
+    """Dependencies among some flows: for each, those of them whose tables it reads."""
     of = {flow.target: name for name, flow in by_name.items()}
     return {
         name: [of[uri] for uri in (flow.source, *flow.inputs.values()) if uri in of] for name, flow in by_name.items()
@@ -79,7 +79,7 @@ def _bronze_flow(name: str, table: BronzeTable, at: layout.Lake) -> Flow:
 
 
 def _gold_flow(name: str, table: GoldTable, at: layout.Lake, address: Mapping[str, str]) -> Flow:
-    """It follows the first table that it reads, and those that are joined to its rows."""
+    """Flow of a gold table: it follows the first table that it reads, and those that are joined to its rows."""
     source, *others = table.reads
     # Their columns count if all tables are there: what a name means depends on them.
     known = {name: lake_tables.delta_table(address[name]) for name in table.reads}
@@ -100,7 +100,7 @@ def _gold_flow(name: str, table: GoldTable, at: layout.Lake, address: Mapping[st
 
 
 def _decided(flow: Flow, found: RefreshStrategy) -> RefreshStrategy:
-    """How the table is kept up to date: as its last run found it with Spark's help, else as the query's text tells."""
+    """Refresh strategy as the last run found it with Spark's help, else as the query's text tells."""
     last = log.last_commit_of_ours(lake_tables.delta_table(flow.target))
     said = last.ours if last is not None and last.ours is not None else {}
     if said.get("fingerprint") != flow.fingerprint or "strategy" not in said:
@@ -111,7 +111,7 @@ def _decided(flow: Flow, found: RefreshStrategy) -> RefreshStrategy:
 
 
 def _parts(found: RefreshStrategy) -> list[str]:
-    """What a query is taken apart into, and by which rules: all of it is made again when any of this is other."""
+    """Parts of a query, and the rules that found them: any difference in these calls for a full refresh."""
     grouped = found.grouped
     if grouped is None:
         return [READING]
