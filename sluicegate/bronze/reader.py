@@ -118,7 +118,7 @@ class Reader:
         ours = dict.fromkeys(texts, StringType()) | dict.fromkeys(times, TimestampType()) | {"_pos": LongType()}
         return self.session.createDataFrame([], StructType([StructField(n, t) for n, t in (columns | ours).items()]))
 
-    # --- which fields the files have ----------------------------------------------------------------------------------
+    # --- which fields the files have ---------------------------------------------------------------------------------
 
     def _groups(self, paths: Sequence[str]) -> Iterator[Group]:
         """Groups of files that can be read together, with their fields."""
@@ -257,7 +257,7 @@ class Reader:
         rows = self._load("csv", [path], extra={"header": "false", "inferSchema": "false"}).limit(1).collect()
         return [name or "" for name in rows[0]] if rows else []
 
-    # --- reading ------------------------------------------------------------------------------------------------------
+    # --- reading -----------------------------------------------------------------------------------------------------
 
     def _load(
         self, form: str, paths: Sequence[str], *, schema: StructType | None = None,

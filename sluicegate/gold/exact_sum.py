@@ -212,7 +212,7 @@ class Sum:
         made = self._double(divided=True) if self.kind == "double" else self._decimal_mean(scale)
         return f"CASE WHEN {self.count} <> 0 THEN CAST({made} AS {result}) END"
 
-    # --- whole numbers and decimals -----------------------------------------------------------------------------------
+    # --- whole numbers and decimals ----------------------------------------------------------------------------------
 
     def _whole(self) -> str:
         return f"CAST({self.at(_WHOLE + 1)} AS DECIMAL(20, 0)) * 4294967296 + {self.at(_WHOLE)}"
@@ -237,7 +237,7 @@ class Sum:
         raw = f"array({places}, {', '.join(['0L'] * _ABOVE)})"
         return _named(raw, lambda name: _with_minus(name, _in_nines, text, "concat('-', {})"))
 
-    # --- doubles ------------------------------------------------------------------------------------------------------
+    # --- doubles -----------------------------------------------------------------------------------------------------
 
     def _double(self, *, divided: bool = False) -> str:
         nan, infinite, minus = self.at(_NAN), self.at(_INFINITE), self.at(_MINUS_INFINITE)

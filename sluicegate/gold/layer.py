@@ -168,7 +168,7 @@ class Refresh:
         if columns_of(self._of_all.schema) != columns_of(self.everything.schema):
             raise NotPartial("what can be kept of its groups is of other types")
 
-    # --- the three strategies -----------------------------------------------------------------------------------------
+    # --- the three strategies ----------------------------------------------------------------------------------------
 
     def whole(self) -> None:
         """Runs the query over everything and replaces the table's rows."""
@@ -247,7 +247,7 @@ class Refresh:
         known = now.where("NOT _lost").drop("_lost")
         return materialize(known.unionByName(partials.renewed(lost, recomputed)), few=self._few)
 
-    # --- rows ---------------------------------------------------------------------------------------------------------
+    # --- rows --------------------------------------------------------------------------------------------------------
 
     @cached_property
     def _all_rows(self) -> int:
@@ -347,7 +347,7 @@ class Refresh:
         function = python_function.loaded(cast("PythonTransform", self.table.transform))
         return python_function.of_tables(function, tables, self.name, private=self.batch.flow.private)
 
-    # --- writing ------------------------------------------------------------------------------------------------------
+    # --- writing -----------------------------------------------------------------------------------------------------
 
     def _of_everything(self, rows: DataFrame) -> None:
         """Writes the expected rows of the whole table: only those that differ, if rows can be located."""

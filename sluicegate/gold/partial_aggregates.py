@@ -150,7 +150,7 @@ class Partials:
             return "whole"
         return "double" if isinstance(found, (*_WHOLE_NUMBERS, FloatType, DoubleType, StringType)) else None
 
-    # --- from rows to groups ------------------------------------------------------------------------------------------
+    # --- from rows to groups -----------------------------------------------------------------------------------------
 
     def of_rows(self, rows: DataFrame) -> DataFrame:
         """Aggregated row deltas of each group: ``_sums``, and for some functions ``_came_n``, ``_gone_n``.
@@ -207,7 +207,7 @@ class Partials:
         extreme = F.min if call.function == "min" else F.max
         return [extreme(came).alias(f"_came_{call.number}"), extreme(gone).alias(f"_gone_{call.number}")]
 
-    # --- from stored to new state -------------------------------------------------------------------------------------
+    # --- from stored to new state ------------------------------------------------------------------------------------
 
     def merged(self, change: DataFrame, state: DataFrame) -> DataFrame:
         """New state of each affected group.
@@ -267,7 +267,7 @@ class Partials:
         beyond = gone <= best if call.function == "min" else gone >= best
         return gone.isNotNull() & F.coalesce(beyond, F.lit(True))
 
-    # --- from state to values -----------------------------------------------------------------------------------------
+    # --- from state to values ----------------------------------------------------------------------------------------
 
     def values(self, state: DataFrame) -> DataFrame:
         """Values of group keys and aggregate functions, ``_group_n`` and ``_value_n``, of groups that have rows."""

@@ -70,7 +70,7 @@ class Rules:
         return evaluated.withColumn(DISPOSITION, disposition)
 
     def evaluate_unique(self, rows: DataFrame, order: Sequence[str]) -> DataFrame:
-        """Quarantines good rows that share what should be unique, all but the first, and those with a NULL in it.
+        """Marks breaches by good rows: all but the first that share what should be unique, and any with a NULL in it.
 
         Each expectation considers all rows that are good so far, also those that another one turns away: so the result
         is a function of these rows.

@@ -113,7 +113,7 @@ class History:
             *[F.when(good, F.col(column)).alias(name) for name, column in ends.items()],
         )
 
-    # --- the records of a key in their order --------------------------------------------------------------------------
+    # --- the records of a key in their order -------------------------------------------------------------------------
 
     def _values(self, evaluated: DataFrame, outputs: Sequence[str]) -> list[str]:
         """The columns of the table that are no keys."""
@@ -167,12 +167,12 @@ class History:
         parts = [F.col(_APART), *[_named(key) for key in self.keys], *[F.col(column) for column in within]]
         return Window.partitionBy(*parts).orderBy(SEQUENCE, *ARRIVAL)
 
-    # --- type 1 -------------------------------------------------------------------------------------------------------
+    # --- type 1 ------------------------------------------------------------------------------------------------------
 
     def _latest(self, frame: DataFrame) -> DataFrame:
         return frame.withColumn(DISPOSITION, _disposition(F.col(_NEXT).isNull()))
 
-    # --- type 2, and snapshots ----------------------------------------------------------------------------------------
+    # --- type 2, and snapshots ---------------------------------------------------------------------------------------
 
     def _versions(self, frame: DataFrame, values: list[str]) -> DataFrame:
         frame = self._runs(self._begins(frame, values))
