@@ -143,7 +143,7 @@ class JsonFiles:
         each of their lines is a record, and Spark would read the first and silently skip the others.
         """
         kinds = self._kinds(paths)
-        why = "it goes on behind its first JSON value, and with multiLine a file is one value"
+        why = "it has more after its first JSON value, but with multiLine a file is one value"
         self.damaged.update({path: why for path, kind in kinds.items() if kind == "goes on"})
         parts = self._parts([path for path, kind in kinds.items() if kind == "array"])
         self.damaged.update(parts)

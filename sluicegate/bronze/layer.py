@@ -216,7 +216,7 @@ class _Chunk:
                 self._write([path for path in paths if path not in failed], failed)
             # What is read again may differ again. Each time there are fewer files, so this ends.
             while differing := self._differing():
-                say(f"  bronze {self.name:<28} {files(len(differing))} did not give what they say to have")
+                say(f"  bronze {self.name:<28} {files(len(differing))} gave other numbers of records than they state")
                 self.rewrites, failed = True, self.failed | differing
                 self._write([path for path in paths if path not in failed], failed, fenced=False)
         _faults.point("bronze.after_commit")
@@ -310,7 +310,7 @@ class _Chunk:
         Delta could widen a column without rewriting the table, but then only readers that know this feature could
         read it: delta-rs, and so ``sluicegate sql`` and much else, does not.
         """
-        say(f"  bronze {self.name:<28} {', '.join(widened)} wider: the table is written anew")
+        say(f"  bronze {self.name:<28} {', '.join(widened)} wider: the table is rewritten")
         there = self._retained(former)
         kinds = {name: frame.schema[name].dataType for name in widened}
         return there.withColumns({n: F.col(quoted(n)).cast(k) for n, k in kinds.items()}).unionByName(

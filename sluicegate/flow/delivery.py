@@ -257,7 +257,7 @@ def demand_same(flow: Flow, came: int, expected: int) -> None:
     """
     if came != expected:
         raise AccountingError(
-            f"Spark delivered {came:,} rows to {flow.table}, and the log of its source tells of {expected:,}",
+            f"Spark delivered {came:,} rows to {flow.table}, but the log of its source has {expected:,}",
             where=Where(table=flow.table, file=flow.source),
             hint="please report this: the run stopped before anything was written, so nothing is lost",
         )

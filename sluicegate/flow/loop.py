@@ -69,7 +69,7 @@ def run(
     now = now.full_refresh() if full_refresh else now
     if choice is not None and choice.validate and now.kind == "whole":
         raise UserError(
-            f"{flow.table} is to be made whole by the next run, so there is nothing to compare with",
+            f"{flow.table} gets a full refresh by the next run, so there is nothing to compare with",
             where=Where(table=flow.table),
             cause=now.why or "it has not been filled yet",
             hint="run the pipeline first",

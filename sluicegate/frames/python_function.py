@@ -62,7 +62,7 @@ def loaded(found: PythonTransform) -> Transform:
         raise TransformError(
             f"{found.function} is no function any more once {found.file.name} has been run",
             where=Where(file=str(found.file), line=found.line),
-            hint="give what is bound to that name later another one",
+            hint="rename whatever is bound to that name later in the file",
         )
     return function  # type: ignore[no-any-return]
 
@@ -158,7 +158,7 @@ def _fault(made: Any) -> tuple[str, str] | None:
     from pyspark.sql import DataFrame
 
     if not isinstance(made, DataFrame):
-        return f"{'nothing' if made is None else f'a {type(made).__name__}'} and no DataFrame", "return the DataFrame"
+        return f"{'nothing' if made is None else f'a {type(made).__name__}'}, not a DataFrame", "return the DataFrame"
     lower = [column.lower() for column in made.columns]
     for column in made.columns:
         if lower.count(column.lower()) > 1:

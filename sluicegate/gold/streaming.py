@@ -146,7 +146,7 @@ class _Stream:
             return "its checkpoint ends a batch in the middle of a version"
         return ""
 
-    # --- runs ---------------------------------------------------------------------------------------------------------
+    # --- runs --------------------------------------------------------------------------------------------------------
 
     def begin_full_refresh(self, now: Progress) -> None:
         """Removes the checkpoint, and makes the table from all that the source has."""
@@ -163,9 +163,9 @@ class _Stream:
             self._run(now)
         except Exception as error:
             if any(sign in str(error) for sign in (*source_changes.REWRITTEN, *GAP)):
-                return f"{name_of(self.flow.source)} was changed in other ways than by new rows"
+                return f"{name_of(self.flow.source)} was changed by more than new rows"
             if any(sign in str(error) for sign in STALE):
-                return "what its checkpoint kept cannot be read"
+                return "the state in its checkpoint cannot be read"
             raise_readable(error, self.flow)
         return ""
 
@@ -200,7 +200,7 @@ class _Stream:
         query_analysis.keep_nulls_of_maps(result, [rows], self.table.query.text)
         return result
 
-    # --- batches ------------------------------------------------------------------------------------------------------
+    # --- batches -----------------------------------------------------------------------------------------------------
 
     def _batch(self, rows: DataFrame, number: int, *, now: Progress) -> None:
         query, until = self.checkpoint.query(), self.checkpoint.end(number)
@@ -208,9 +208,9 @@ class _Stream:
             raise delivery.truncated(self.flow, f"batch {number} ends in the middle of a version")
         if query is None or until is None:
             raise SluicegateError(
-                f"the checkpoint of {self.flow.table} was taken away while it was being used",
+                f"the checkpoint of {self.flow.table} was removed while it was in use",
                 where=Where(table=self.flow.table, file=self.checkpoint.address),
-                hint="run again: the table is made again whole",
+                hint="run again: the next run makes a full refresh",
             )
         before = self.checkpoint.end(number - 1) if number > 0 else None
         without_data = before == until

@@ -127,7 +127,7 @@ class _Proof:
         if line.ours is None or line.ours.ours is None:
             yield self._found("unproved", "its log no longer tells what it was made from", self._full_refresh)
         elif why := self._other(now, line):
-            yield self._found("unproved", f"the next run makes it again: {why}", self._run)
+            yield self._found("unproved", f"the next run makes a full refresh: {why}", self._run)
         else:
             yield from self._compared(target, line.ours.ours)
 
@@ -191,8 +191,8 @@ class _Proof:
             yield self._excused(found)
 
     def _excused(self, found: Compared) -> Finding:
-        rows = f"{found.count:,} {'row is' if found.count == 1 else 'rows are'}"
-        said = f"{rows} as sums without rounding make them; Spark's own, which depend on the order, are other"
+        rows = f"{found.count:,} {'row equals' if found.count == 1 else 'rows equal'}"
+        said = f"{rows} those of sums without rounding; Spark's own sums, which depend on the order of rows, differ"
         return self._found("unproved", said)
 
     def _differing(self, found: Compared, due: DataFrame) -> Finding:
@@ -266,7 +266,7 @@ def unsteady(frame: DataFrame) -> str:
     if not analyzed.deterministic():
         return "whether it is right cannot be said, as Spark says that its query may have another value with each run"
     if moments := sorted(words & (MOMENTS | OF_DAYS)):
-        return f"whether it is right cannot be said, as its query asks for the moment ({', '.join(moments)})"
+        return f"whether it is right cannot be said, as its query depends on time or user ({', '.join(moments)})"
     if choices := sorted(word for word in words if word in CHOICES or word.startswith(SKETCHES)):
         return f"whether it is right cannot be said, as its query may choose among equals ({', '.join(choices)})"
     return ""

@@ -88,7 +88,7 @@ class _Reprocessing:
         }
         self._write(self._changes(makes), reconciliation)
 
-    # --- which records ------------------------------------------------------------------------------------------------
+    # --- which records -----------------------------------------------------------------------------------------------
 
     def _chosen(self) -> DataFrame:
         """Identities of all records to reprocess; some may come twice."""
@@ -124,7 +124,7 @@ class _Reprocessing:
         """No identities at all."""
         return self.batch.records().select(*IDENTITY).limit(0)
 
-    # --- what they make now -------------------------------------------------------------------------------------------
+    # --- what they make now ------------------------------------------------------------------------------------------
 
     def _evaluated(self, identities: Identities) -> tuple[DataFrame, DataFrame]:
         """Records that are still there, and their evaluated rows."""
@@ -175,7 +175,7 @@ class _Reprocessing:
         broken = F.arrays_overlap("_failed_expectations", F.array(*map(F.lit, self.evaluator.unique)))
         return [t.where(broken) for t in self.evaluator.there(self.quarantine)] if self.evaluator.unique else []
 
-    # --- what changes by it -------------------------------------------------------------------------------------------
+    # --- what changes by it ------------------------------------------------------------------------------------------
 
     def _changes(self, makes: dict[str, DataFrame]) -> dict[str, _Change]:
         """Rows to write into each table, counted in one job."""
@@ -233,9 +233,9 @@ class _Reprocessing:
         """
         if self.batch.target_version() != self.batch.progress.seen:
             raise SluicegateError(
-                f"{self.name} was changed by another run while records were applied again",
+                f"{self.name} was changed by another run while records were reprocessed",
                 where=Where(table=self.name, file=self.table),
-                hint="run again: the next run brings the tables in order",
+                hint="run again: the next run repairs what is unfinished",
             )
 
     def _merge(self, change: _Change, kinds: Sequence[str]) -> None:

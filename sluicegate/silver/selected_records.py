@@ -28,7 +28,7 @@ def selected(choice: Choice, evaluator: RowEvaluator, at: Lake) -> DataFrame:
         return _of_interval(choice, evaluator, at)
     if isinstance(choice, Replay):
         return _of_replay(choice, evaluator, at)
-    raise TypeError(f"nobody knows how to find the records of a {type(choice).__name__}")
+    raise TypeError(f"only an interval or a replay selects records, not a {type(choice).__name__}")
 
 
 def _of_interval(interval: Interval, evaluator: RowEvaluator, at: Lake) -> DataFrame:
