@@ -1,4 +1,4 @@
-"""The head of an Avro file, which says what the columns of its records are.
+"""Header of an Avro file, which has the schema of its records.
 
 The container's layout: https://avro.apache.org/docs/1.12.0/specification/#object-container-files
 """
@@ -13,15 +13,15 @@ MAGIC = b"Obj\x01"
 # spark-avro jar, which there is none of for every Spark.
 PROVIDER = "org.apache.spark.sql.avro.AvroFileFormat"
 
-# No head is larger: a length beyond it is read from a file that is no Avro.
+# No header is larger: a length beyond it is read from a file that is no Avro.
 LARGEST = 1 << 24
 
 
 def schema(file: IO[bytes]) -> str:
-    """The schema that an Avro file was written with, as the JSON text that stands in its head.
+    """Writer schema of an Avro file, as the JSON text in its header.
 
     Raises:
-        ValueError: it is not an Avro file, or ends in its head.
+        ValueError: it is not an Avro file, or ends in its header.
     """
     if _exactly(file, len(MAGIC)) != MAGIC:
         raise ValueError("it does not begin as an Avro file does")
@@ -41,7 +41,7 @@ def _bytes(file: IO[bytes]) -> bytes:
 
 
 def _long(file: IO[bytes]) -> int:
-    """A number in Avro's writing: seven bits a byte, the lowest first, and zigzag for the sign."""
+    """Number in Avro's encoding: seven bits a byte, the lowest first, and zigzag for the sign."""
     number = shift = 0
     while shift < 64:
         byte = _exactly(file, 1)[0]

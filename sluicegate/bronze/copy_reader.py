@@ -1,7 +1,7 @@
 """Reads copied files through the SELECT of the copy: its columns go into the table as those of typed files do.
 
-What a cast of the SELECT cannot make, and what does not fit the table's column, is in ``_rescued_data``: the former by
-the fields that the expression looks at, the latter by the column's name.
+A value that fails a cast of the SELECT, or does not fit the table's column, is rescued data: the former by the fields
+that the expression reads, the latter by the column's name.
 """
 
 from __future__ import annotations
@@ -37,13 +37,13 @@ _OWN = ("receipt_time", "source_file", "_file_modification_time", "_pos")
 
 
 def read(by: Reader, copy: CopyOptions, paths: Sequence[str], *, strict: bool = False) -> DataFrame:
-    """The records of some files as ``Reader.read`` gives them, with the columns that the copy makes of their fields.
+    """Records of some files as of ``Reader.read``, with the columns that the copy makes of their fields.
 
     Args:
-        by: reads the table's files as the copy says, all but its SELECT.
-        copy: what the copy says.
+        by: reader of the table's files by the copy's options, all but its SELECT.
+        copy: options of the copy.
         paths: paths as in the ledger.
-        strict: whether a field that neither they nor other files of the copy have is a mistake. Else it is NULL.
+        strict: whether a field that neither they nor other files of the copy have is an error. Else it is NULL.
 
     Raises:
         SchemaMismatch: a field is missing, or other columns are made than may come.
@@ -77,7 +77,7 @@ def read(by: Reader, copy: CopyOptions, paths: Sequence[str], *, strict: bool = 
 
 
 def fields(by: Reader, paths: Sequence[str]) -> str:
-    """The fields that some files have, with their types, as JSON of Spark's.
+    """Fields of some files, with their types, as JSON of Spark's.
 
     Raises:
         SourceError: a file's header or footer cannot be read.
@@ -96,14 +96,14 @@ def _known(copy: CopyOptions) -> dict[str, DataType]:
 
 
 def _free(by: Reader, known: Mapping[str, DataType]) -> Reader:
-    """Reads files with all of their fields, whatever columns the table has."""
+    """Reader of all fields of files, whatever columns the table has."""
     free = {"schema_": None, "schemaHints": None, "schemaEvolutionMode": "addNewColumns"}
     definition = by.schema.definition.model_copy(update=free)
     return replace(by, schema=Schema(by.schema.table, definition, known, first=True))
 
 
 def _selected(frame: DataFrame, select: Select, own: Sequence[str]) -> DataFrame:
-    """What the expressions make, as ``o0``, ``o1`` and so on; ``_failed`` is JSON of the fields that did not cast."""
+    """Values of the expressions, as ``o0``, ``o1`` and so on; ``_failed`` is JSON of the fields that did not cast."""
     from pyspark.sql import functions as F
 
     expressions = [e for o in select.outputs for e in ([F.col(quoted(n)) for n in own] if o.star else [F.expr(o.text)])]
@@ -113,7 +113,7 @@ def _selected(frame: DataFrame, select: Select, own: Sequence[str]) -> DataFrame
 
 
 def _failed(outputs: Sequence[Output]) -> Expression:
-    """JSON of the fields that the failed casts look at; NULL where none failed."""
+    """JSON of the fields that the failed casts read; NULL where none failed."""
     from pyspark.sql import functions as F
 
     flags: dict[str, list[Expression]] = {}
@@ -128,7 +128,7 @@ def _failed(outputs: Sequence[Output]) -> Expression:
 
 
 def _fitted(made: DataFrame, names: Sequence[str], schema: Schema) -> DataFrame:
-    """The made columns as the table's, and all that did not come into them as rescued data."""
+    """Selected columns cast to the table's, and all that does not fit these as rescued data."""
     from pyspark.sql import functions as F
     from pyspark.sql.types import StructField
 
@@ -166,7 +166,7 @@ def _rescued(values: Sequence[Value]) -> Expression:
 
 
 def _inner(text: Expression) -> Expression:
-    """What stands between the braces of a JSON object; NULL for nothing."""
+    """Members of a JSON object, without its braces; NULL for none."""
     from pyspark.sql import functions as F
 
     return F.nullif(F.substring(text, F.lit(2), F.length(text) - 2), F.lit(""))

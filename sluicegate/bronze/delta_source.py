@@ -1,8 +1,8 @@
-"""Another Delta table as the source of a bronze table, which has the rows that the source has at the mark.
+"""Bronze from another Delta table: it has the rows that the source has at the offset.
 
-There is no ledger: the source's own version is the progress. Commits that only added rows are followed by a plain
+There is no ledger: the source's own version is the offset. Commits that only added rows are followed by a plain
 stream, since tables of other programs seldom have a change data feed. After any other commit, after a change of columns
-other than new ones, and when history is gone, the bronze table is made again whole, in one commit, and says why.
+other than new ones, and when history is gone, the bronze table gets a full refresh, in one commit, which says why.
 What a commit did is read from its actions, not guessed from its operation's name: a MERGE may only insert, and an
 OPTIMIZE only moves rows. https://github.com/delta-io/delta/blob/master/PROTOCOL.md#actions
 """
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 
 def apply(batch: Batch, name: str, table: BronzeTable) -> None:
-    """Adds the rows that the source gained, or replaces all by those that it has; one commit.
+    """Appends the source's new rows, or replaces all by those that it has, in one commit.
 
     Raises:
         SchemaMismatch: there is a new column, and the definition says failOnNewColumns.
@@ -40,7 +40,7 @@ def apply(batch: Batch, name: str, table: BronzeTable) -> None:
         raise source_changes.missing(batch.flow)
     with configured(batch.session, CASE_SENSITIVE):
         writer = _frame(batch, name, table).write.format("delta").mode("overwrite" if batch.whole else "append")
-        # Made again, it may have the source's own columns anew; where they were frozen, they stay.
+        # A full refresh takes the source's own columns; where they were frozen, they stay.
         overwrites_schema = batch.whole and table.schemaEvolutionMode == "addNewColumns"
         writer = writer.option("overwriteSchema" if overwrites_schema else "mergeSchema", "true")
         _faults.point("bronze.before_commit")
@@ -65,7 +65,7 @@ def _frame(batch: Batch, name: str, table: BronzeTable) -> DataFrame:
     values = [Value(column, F.col(quoted(column.field)), {}) for column in columns]
     path = F.lit(table.path)
     return batch.rows.select(
-        # Without what the source says of a column (a default, an identity, a length): these are rules for its writers.
+        # Without the source's metadata of a column (a default, an identity, a length): these are rules for its writers.
         *[value.typed.alias(value.column.name, metadata={}) for value in values if value.column.name],
         rescued(values, F.struct(path.alias("file_path"))).alias("_rescued_data"),
         F.lit(None).cast("string").alias("_corrupt_record"),
@@ -90,7 +90,7 @@ def _schema(batch: Batch, name: str, table: BronzeTable) -> Schema:
 
 
 def _committed(uri: str, version: int) -> datetime | None:
-    """When the source was committed to in a version (UTC); None if its log no longer tells."""
+    """Commit time of a version of the source (UTC); None if its log no longer has it."""
     table = tables.delta_table(uri)
     for commit in log.commits(table, table.version() - version + 1) if table else ():
         if commit.version == version:

@@ -1,4 +1,4 @@
-"""What files say of themselves without being read: the footers of Parquet and ORC, the head of Avro, a CSV header."""
+"""Metadata of files, without their records: the footers of Parquet and ORC, the headers of Avro and CSV."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from typing import Any
 from sluicegate.bronze import avro_header
 from sluicegate.storage import filesystems
 
-# What opening a file, and a look into it, raises where it is gone or broken.
+# Errors of opening or reading a file that is gone or broken.
 BROKEN = (OSError, EOFError, ValueError, LookupError, TypeError, csv.Error)
 
 
 def footer(path: str, form: str) -> dict[str, Any]:
-    """What a Parquet, ORC or Avro file says of its columns (``fields``) and of its records (``records``; Avro: None).
+    """Schema (``fields``) and number of records (``records``; Avro: None) of a Parquet, ORC or Avro file.
 
     Or what is wrong with it (``error``).
     """
@@ -32,7 +32,7 @@ def footer(path: str, form: str) -> dict[str, Any]:
             else:
                 opened = orc.ORCFile(file)
                 found, records = opened.schema, opened.nrows
-            # Not what else it says of itself, which may be another word in each file.
+            # Without other metadata, which may differ in each file.
             fields = found.to_string(show_field_metadata=False, show_schema_metadata=False)
             return {"fields": str(fields), "records": int(records)}
     except (*BROKEN, pa.ArrowException) as error:
@@ -71,7 +71,7 @@ def header(path: str, options: Mapping[str, str], separator: str) -> dict[str, A
 
 
 class _RecordedLines:
-    """Lines, of which those that were read are kept."""
+    """Iterator that keeps the lines that were read."""
 
     def __init__(self, lines: Iterable[str]) -> None:
         self._lines, self.lines = iter(lines), list[str]()

@@ -1,8 +1,8 @@
-"""How large files are once they are unpacked, and their longest lines, found without holding either in memory.
+"""Sizes of unpacked files and of their longest lines, found without holding either in memory.
 
 What is held in memory as one (a line, or a multi-line JSON file) is bounded by ``maxRecordBytes`` of the definition,
 and a file, unpacked, by ``maxFileBytes``: else a few megabytes that unpack to gigabytes would end every run. Most files
-need no look, since their sizes in the listing say enough.
+need not be read for it, since their sizes in the listing say enough.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from sluicegate.definition import BronzeTable
 
-# What Hadoop unpacks by a file's suffix, and the most bytes that one byte can become where that is known.
+# Suffixes of files that Hadoop unpacks, with the most bytes that one byte can become where that is known.
 # Not .lz4 and .snappy, whose frames are Hadoop's own: they are taken as they are.
 GROWTH = {".gz": 1032, ".deflate": 1032, ".bz2": None, ".zst": None}
 
@@ -36,7 +36,7 @@ BLOCK = 1 << 20
 
 
 class Bounds(NamedTuple):
-    """What the definition allows.
+    """Size limits of a definition.
 
     Attributes:
         record: bytes of a record.
@@ -54,7 +54,7 @@ class Bounds(NamedTuple):
 
     @classmethod
     def of(cls, table: BronzeTable) -> Bounds:
-        """Those of a table's definition."""
+        """Limits of a table's definition."""
         options = {name.lower(): value for name, value in table.options.items()}
         several, text = (options.get(name, "").lower() == "true" for name in ("multiline", "wholetext"))
         whole = table.format == "binaryFile" or text or (table.format == "json" and several)
@@ -62,7 +62,7 @@ class Bounds(NamedTuple):
         return cls(table.maxRecordBytes, table.maxFileBytes, whole, lines, options.get("linesep", ""))
 
     def violation(self, size: int, longest: int = 0) -> str | None:
-        """What is too large about a file, if anything is."""
+        """Reason why a file is too large; None if it is not."""
         if size > self.file:
             return f"it has more than {human_bytes(self.file)} unpacked, which is maxFileBytes of the definition"
         if self.whole and size > self.record:
@@ -72,7 +72,7 @@ class Bounds(NamedTuple):
         return None
 
     def fits(self, path: str, size: int) -> bool | None:
-        """Whether a file is within the bounds for sure; None if that needs a look."""
+        """Whether a file is within the limits; None if only reading it can tell."""
         growth = GROWTH.get(os.path.splitext(path.lower())[1], 1)
         if growth is not None and size * growth <= min(self.record, self.file):
             return True
@@ -84,13 +84,13 @@ class Bounds(NamedTuple):
 def too_large(
     session: SparkSession, table: BronzeTable, paths: Sequence[str], sizes: Mapping[str, int]
 ) -> dict[str, str]:
-    """The files that are larger than the definition allows, and what about them is.
+    """Files that are larger than the definition allows, each with the reason.
 
     Args:
-        session: the Spark session; its executors unpack what has to be unpacked to know.
+        session: the Spark session; its executors unpack the files that must be read to know.
         table: the table's definition.
         paths: the files.
-        sizes: their sizes as listed; others are asked for.
+        sizes: their sizes as listed; missing ones are looked up.
     """
     if table.format not in (*PACKABLE, "binaryFile"):
         return {}
@@ -115,13 +115,13 @@ def _size(path: str) -> int:
         filesystem, inner = filesystems.opened(path)
         return int(filesystem.size(inner) or 0)
     except OSError:
-        return 0  # it is gone, say: whoever reads it tells
+        return 0  # gone, perhaps: the reader reports it
 
 
 def measure(path: str, *given: Any) -> str | None:
-    """What is too large about a file, read block by block up to the first bound that it passes; None if nothing is.
+    """Reason why a file is too large, read block by block up to the first limit that it passes; None if it is not.
 
-    What cannot be unpacked is for the reader to tell: its words name what is broken. ``given`` are the ``Bounds``.
+    A file that cannot be unpacked is left to the reader: its error names what is broken. ``given`` are the ``Bounds``.
     """
     bounds = Bounds(*given)
     size = line = 0
@@ -143,7 +143,7 @@ def _opened(path: str) -> Any:
 
 
 def _longest(block: bytes, begun: int, separator: str) -> tuple[int, int]:
-    """The longest line of a block, of whose first one so many bytes came before; and the bytes of its last one."""
+    """Longest line of a block, whose first line has ``begun`` bytes already, and the bytes of its last line."""
     ends = block.split(separator.encode()) if separator else block.replace(b"\r", b"\n").split(b"\n")
     lengths = [len(line) for line in ends]
     lengths[0] += begun

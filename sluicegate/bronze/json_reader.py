@@ -1,8 +1,8 @@
-"""How JSON files are read so that nothing in them is lost, and fast where each line is one record.
+"""JSON reader that loses nothing of its files, and is fast where each line is one record.
 
-Spark's JSON reader leaves out in silence what stands behind the first value of a line or of a multi-line file, empty
-objects and fields without a name, and takes a truncated multi-line array for one record. So files are looked over
-before they are read, in the same pass that finds their fields, and are read in one of the ways of ``Group.mode``.
+Spark's JSON reader silently skips what follows the first value of a line or of a multi-line file, empty objects and
+fields without a name, and takes a truncated multi-line array for one record. So files are checked before they are
+read, in the same pass that finds their fields, and are read in one of the modes of ``Group.mode``.
 """
 
 from __future__ import annotations
@@ -23,31 +23,31 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.types import StructField, StructType
 
-# Under these names Spark gives a corrupt record's text, and a line's file: a field may be called as theirs usually are.
+# Columns with a corrupt record's text and with a line's file: a field may have the names that these usually have.
 CORRUPT_AS, ABOUT = "_sluicegate_corrupt_record", "_sluicegate_metadata"
 
-# In the text that fields are looked for in: the one field of a line that is not one record.
+# In the text for schema inference: the one field of a line that is not one record.
 ODD = "_sluicegate_odd"
 
-# A line whose first } is its last sign, as that of an object without another inside: nothing stands behind it. This
-# costs a fraction of the other look, and is all that most lines need.
+# A line whose first } is its last character, as in an object without another inside: nothing follows it. This costs a
+# fraction of the other check, and is all that most lines need.
 FLAT = "startswith(value, '{') AND octet_length(substring_index(value, '}', 1)) = octet_length(value) - 1"
 
-# Whether a text is more than what is no sign in JSON: Spark's trim knows of spaces alone. And whether it is an array.
+# Whether a text is more than JSON whitespace (Spark's trim knows spaces alone), and whether it is an array.
 FILLED = r"value RLIKE '[^ \\t\\r\\n]'"
 ARRAY = r"value RLIKE '^[ \\t\\r\\n]*\\['"
 
-# What no text has.
+# Marker that no text has.
 END = uuid.uuid4().hex
 
-# A text is one JSON value if, as a field's value in an object of ours, the next field is ours that follows it: Spark's
-# own tokens say so. It could not be, did the text end the object, or go on with a field or anything else.
+# A text is one JSON value if, as a field's value in an object of ours, it is followed by our own next field, by Spark's
+# own tokens. It is not where the text ends the object, or goes on with a field or anything else.
 ONE = f"""json_object_keys(concat('{{"v":', value, '\\n,"{END}":0}}')) <=> array('v', '{END}')"""
 
 # The text with a name for each field that has none: in JSON, "" before a colon can be nothing else.
 NAMED = f"""if(contains(value, '""'), regexp_replace(value, '""\\\\s*:', '"{UNNAMED}":'), value)"""
 
-# As fields are looked for in it: Spark leaves out an object without fields, but not a field that is null.
+# The text for schema inference: Spark leaves out an object without fields, but not a field that is null.
 NOT_EMPTY = r"regexp_replace(value, '\\{\\s*\\}', 'null')"
 SHOWN = f"if({FLAT}, value, {NOT_EMPTY})"
 
@@ -55,7 +55,7 @@ SHOWN = f"if({FLAT}, value, {NOT_EMPTY})"
 UNNAMED_IN = """value RLIKE '""\\\\s*:'"""
 SPECIAL = f"({UNNAMED_IN} OR value RLIKE '\\\\{{\\\\s*\\\\}}')"
 
-# How the encoding of a JSON file shows that says nothing of it, of whose text NUL is no part (RFC 4627, section 3).
+# Signs of an encoding that no option names; NUL is no part of JSON text (RFC 4627, section 3).
 NULS = "contains(value, CAST(X'00' AS STRING))"
 BEGINS = {
     "UTF-32": "^(0000FEFF|000000..|FFFE0000)",
@@ -63,7 +63,7 @@ BEGINS = {
     "UTF-16LE": "^(FFFE|..00)",
 }
 
-# How a text begins that Spark's reader takes for UTF-16 or UTF-32, though its own functions take each text for UTF-8.
+# First bytes of a text that Spark's reader takes for UTF-16 or UTF-32, and its own functions for UTF-8.
 HEAD = "hex(substr(CAST(value AS BINARY), 1, 4))"
 NOT_UTF_8 = f"{HEAD} RLIKE '^(00(?!00)..|(?!00)..00|FEFF|FFFE|0000FEFF|000000(?!00)..)'"
 
@@ -86,7 +86,7 @@ class Group:
         paths: the files.
         mode: ``native``: by Spark's reader for the format; ``lines``: each text by itself; ``elements``: what is whole
             of damaged arrays, one by one; ``variant``: each record as one VARIANT.
-        whole: whether a text of the ways ``lines`` and ``variant`` is a whole file.
+        whole: whether a text of the modes ``lines`` and ``variant`` is a whole file.
     """
 
     fields: list[StructField]
@@ -97,7 +97,7 @@ class Group:
 
 @dataclass(frozen=True)
 class JsonFiles:
-    """Looks over JSON files, and reads what Spark's own reader would lose some of.
+    """Checks JSON files, and reads those of which Spark's own reader would lose something.
 
     Attributes:
         session: the Spark session.
@@ -112,9 +112,9 @@ class JsonFiles:
     damaged: dict[str, str]
 
     def lines(self, paths: Sequence[str]) -> Iterator[Group]:
-        """Files of one record a line: their fields, and how to read them; one job, nearly always."""
+        """Groups of files of one record a line, with fields and read mode; one job, nearly always."""
         texts = self._texts(paths, whole=False)
-        # Whether a line is flat is asked once: written into both conditions, it would be computed in both.
+        # Whether a line is flat is a column: written into both conditions, it would be computed in both.
         flat = texts.selectExpr("value", f"{FLAT} AS flat")
         many = f"NOT flat AND {FILLED} AND ({ARRAY} OR {self._left_out})"
         shown = f"if({many}, '{{\"{ODD}\":0}}', if(flat, value, {NOT_EMPTY}))"
@@ -123,7 +123,7 @@ class JsonFiles:
         if ODD not in names and UNNAMED not in names:
             yield Group(found, list(paths))
             return
-        # Of all together: a column's type is that of all its values in the chunk, however its files are grouped.
+        # Of all together: a column's type is that of all its values in the ledger batch, however its files are grouped.
         fields = self._fields(texts.where(self._one).selectExpr(f"{SHOWN} AS value"))
         special = texts.where(f"({self._not_flat}) OR {UNNAMED_IN}").select("_metadata.file_path").distinct()
         odd = {canonical(row[0]) for row in special.collect()}
@@ -137,13 +137,13 @@ class JsonFiles:
         return self._texts(paths, whole=False).where(self._not_flat).isEmpty()
 
     def documents(self, paths: Sequence[str]) -> Iterator[Group]:
-        """Files of one value each: whole ones, those with names that Spark cannot read, and damaged arrays.
+        """Groups of files of one value each: whole ones, those with names that Spark cannot read, damaged arrays.
 
-        What is no JSON is corrupt text. Files that go on behind their first value are in none of the groups: most often
-        each of their lines is a record, and Spark would read the first and leave the others out without a word.
+        What is no JSON is corrupt text. Files with more after their first value are in none of the groups: most often
+        each of their lines is a record, and Spark would read the first and silently skip the others.
         """
         kinds = self._kinds(paths)
-        why = "it goes on behind its first JSON value, and with multiLine a file is one value"
+        why = "it has more after its first JSON value, but with multiLine a file is one value"
         self.damaged.update({path: why for path, kind in kinds.items() if kind == "goes on"})
         parts = self._parts([path for path, kind in kinds.items() if kind == "array"])
         self.damaged.update(parts)
@@ -163,7 +163,7 @@ class JsonFiles:
             yield Group([], corrupt, "lines", whole=True)
 
     def _kinds(self, paths: Sequence[str]) -> dict[str, str]:
-        """What is special about some multi-line files; the others are one plain value or empty. One job."""
+        """Kind of each multi-line file that is not one plain value, or empty. One job."""
         first = "get_json_object(value, '$') IS NOT NULL"
         rest = f"CASE WHEN {first} THEN 'goes on' WHEN {ARRAY} THEN 'array' ELSE 'no JSON' END"
         # Of UTF-16 that nobody has named, Spark's reader would take the digits of numbers from other places.
@@ -174,7 +174,7 @@ class JsonFiles:
         return {canonical(row["path"]): row["kind"] for row in found.collect()}
 
     def _parts(self, paths: Sequence[str]) -> dict[str, str]:
-        """Those of some damaged arrays that begin with whole elements, and what is wrong with each."""
+        """Damaged arrays that begin with whole elements, with the damage of each."""
         if not paths:
             return {}
         texts = self._texts(paths, whole=True)
@@ -201,7 +201,7 @@ class JsonFiles:
         both = texts.select(F.when(F.col("sound"), parsed).alias("all"), "value", ABOUT)
         each = both.where("all IS NULL OR size(all) > 0").select(F.explode_outer("all").alias("j"), "value", ABOUT)
         fields = [_named_back(F.col("j").getField(f.name), f) for f in schema if f.name != CORRUPT_AS]
-        # The text as it stands in the file, not as it was given to the parser.
+        # The text as it is in the file, not as it was given to the parser.
         corrupt = f"if(j IS NULL OR j.{CORRUPT_AS} IS NOT NULL, value, NULL)"
         return each.select(*fields, F.expr(corrupt).alias(CORRUPT_AS), ABOUT)
 
@@ -212,7 +212,7 @@ class JsonFiles:
         both = texts.selectExpr(f"{sound} AS v", "value", f"_metadata AS {ABOUT}")
         return both.selectExpr(f"v AS {quoted(name)}", f"if(v IS NULL, value, NULL) AS {CORRUPT_AS}", ABOUT)
 
-    # --- looking ------------------------------------------------------------------------------------------------------
+    # --- checks -------------------------------------------------------------------------------------------------------
 
     @property
     def _how(self) -> dict[str, str]:
@@ -220,9 +220,9 @@ class JsonFiles:
 
     @property
     def _one(self) -> str:
-        """Whether a text is one JSON value, or one and a comma; what even the reader's options do not let pass is not.
+        """Condition that a text is one JSON value, or one and a comma, as far as the reader's options let it pass.
 
-        Nearly all pass without options, and then the look that has them, and copies all values, is not taken.
+        Nearly all pass without options, and then the check with them, which copies all values, is skipped.
         """
         how = self._lenient()
         array = f"""concat('[', regexp_replace(value, ',\\\\s*$', ''), '\\n,"{END}"]')"""
@@ -231,17 +231,17 @@ class JsonFiles:
 
     @property
     def _left_out(self) -> str:
-        """Whether Spark's reader would take a line for a record, and leave out what stands behind it.
+        """Condition that Spark's reader would take a line for a record, and skip what follows it.
 
-        A line that it takes for corrupt it keeps whole, and so do the others of its file the digits of their numbers,
-        which are lost where texts are read one by one. Of one in UTF-16 it would make empty texts of the numbers.
+        A line that it takes for corrupt it keeps whole, and the others of its file keep the digits of their numbers,
+        which are lost where texts are read one by one. In UTF-16 it would make empty texts of the numbers.
         """
         how = self._lenient({"mode": "PERMISSIVE", "columnNameOfCorruptRecord": CORRUPT_AS})
         taken = f"from_json(value, 'x STRING, {CORRUPT_AS} STRING'{how}).{CORRUPT_AS} IS NULL"
         return f"(NOT {self._one} AND ({NOT_UTF_8} OR {taken}))"
 
     def _lenient(self, others: Mapping[str, str] | None = None) -> str:
-        """The reader's options that say what passes for JSON, and others, as an argument of a function."""
+        """Reader options that decide what passes for JSON, and others, as an argument of a SQL function."""
         passing = {
             name: value for name, value in self.options.items() if name.lower().startswith(("allow", "maxstring"))
         }
@@ -259,14 +259,14 @@ class JsonFiles:
             shown = f"decode(CAST(value AS BINARY), '{self._encoding}')"
         elif whole:
             shown = self._shown
-        else:  # where files were put together, a mark stands in the middle, and Spark's reader passes over it
+        else:  # concatenated files have a byte order mark inside, which Spark's reader skips
             return texts.selectExpr("if(startswith(value, '\ufeff'), substr(value, 2), value) AS value", "_metadata")
-        # Of a byte order mark Hadoop takes away that of UTF-8 alone, and that of lines alone.
+        # Hadoop removes the byte order mark of UTF-8 alone, and only where it reads lines.
         return texts.selectExpr(f"TRIM(LEADING '\ufeff' FROM {shown}) AS value", "_metadata", f"{NULS} AS nuls")
 
     @property
     def _shown(self) -> str:
-        """The text of a whole file whose encoding nobody has named."""
+        """SQL of the text of a whole file whose encoding no option names."""
         cases = ""
         for encoding, begins in BEGINS.items():
             cases += f" WHEN {HEAD} RLIKE '{begins}' THEN decode(CAST(value AS BINARY), '{encoding}')"
@@ -281,12 +281,12 @@ class JsonFiles:
 
     @property
     def _of_texts(self) -> dict[str, str]:
-        """The options where the texts have been decoded."""
+        """Reader options for texts that are decoded already."""
         return {name: value for name, value in self.options.items() if name.lower() not in ("encoding", "charset")}
 
     @property
     def has_texts(self) -> bool:
-        """Whether lines can be looked at as texts."""
+        """Whether lines can be checked as texts."""
         return not self._encoding or self._encoding in DECODED
 
     def _fields_of_files(self, paths: Sequence[str], odd: Set[str]) -> list[StructField]:
@@ -313,7 +313,7 @@ class JsonFiles:
         from pyspark.sql.types import StructField, StructType
 
         fields = [StructField(field.name, unnamed(field.dataType)) for field in found if field.name != CORRUPT_AS]
-        # A key that stands twice in a record is two fields for Spark, which then reads none of the chunk.
+        # A key that is twice in a record is two fields for Spark, which then reads none of the ledger batch.
         whole = once(StructType(fields))
         return list(whole) if isinstance(whole, StructType) else fields
 
@@ -345,7 +345,7 @@ def _on_executors(function: Callable[[str], Any], kind: str) -> Callable[[str], 
 
 
 def damage(text: str) -> str | None:
-    """What is wrong with a damaged array; None if it does not begin with whole elements."""
+    """Description of a damaged array; None if it does not begin with whole elements."""
     parts = elements(text)
     if len(parts) < 2 or parts[-1][1]:
         return None
@@ -375,7 +375,7 @@ def elements(text: str) -> list[tuple[str, bool]]:
                 break
             after = skip(end)
             closed = text[after : after + 1]
-            # At the end of the text a number may have lost digits; what ends with a sign of its own is complete.
+            # At the end of the text a number may have lost digits; what ends with its own delimiter is complete.
             if closed not in (",", "]") and not (closed == "" and text[end - 1] in '}]"'):
                 break
             found.append((text[at:end], True))

@@ -1,7 +1,7 @@
-"""Bronze: every record as it came. One chunk of the ledger is one commit, with the chunk's number as the mark.
+"""Bronze: every record as it came. One ledger batch is one commit, with the batch's number as the offset.
 
-A file that cannot be read fails alone: the others of its chunk go in, and the commit says which failed and why. It is
-read again when it has landed anew under its name.
+A file that cannot be read fails alone: the others of its ledger batch go in, and the commit says which failed and why.
+It is read again when it lands again under its name.
 """
 
 from __future__ import annotations
@@ -41,22 +41,22 @@ if TYPE_CHECKING:
 
 # JSON has fields whose names differ in nothing but case, and Spark would refuse the whole file for them.
 CASE_SENSITIVE = {"spark.sql.caseSensitive": "true"}
-# And a byte that is no text in the encoding that an option names would be an error of the whole chunk.
+# And a byte that is no text in the encoding that an option names would fail the whole ledger batch.
 READING = {**CASE_SENSITIVE, "spark.sql.legacy.codingErrorAction": "true"}
 
-# How files are read that no copy has brought.
+# Options of files that no copy has brought.
 AS_DEFINED = CopyOptions()
 
-# The columns of which Delta keeps the least and greatest values of each file when it makes the table; for those of the
-# data that costs a fifth of the time, and records as they came lie in the order of nothing but their arrival.
+# Columns with min/max statistics, set when the table is made; for those of the data they cost a fifth of the time, and
+# records as they came lie in the order of nothing but their arrival.
 STATISTICS = "receipt_time,_file_modification_time,_chunk,_pos"
 
-# A chunk with such entries makes the table anew.
+# A ledger batch with such entries rewrites the table.
 REREAD = (RESET, DROP)
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
-# Of so many newer chunks a file is looked at to know whether trouble with a whole chunk is of the machines.
+# Newer ledger batches of which a file is read to know whether trouble with a whole batch is of the machines.
 WITNESSES = 3
 
 # A row of the ledger.
@@ -64,7 +64,7 @@ Entry = dict[str, Any]
 
 
 def apply(batch: Batch, name: str, table: BronzeTable, at: layout.Lake) -> None:
-    """Reads the chunks of the ledger that are new, oldest first, each into one commit.
+    """Reads the new ledger batches, oldest first, each into one commit.
 
     Args:
         batch: rows of the ledger.
@@ -80,7 +80,7 @@ def apply(batch: Batch, name: str, table: BronzeTable, at: layout.Lake) -> None:
     copies = of_chunks(batch.opened[batch.flow.source].delta, [number for number, _ in pending])
     places = reread_rows.Places(at, name, folders.home(at, name, table.path, batch.opened).folder)
     reread_by = {entry["path"]: number for number, entries in pending for entry in entries if entry["action"] in REREAD}
-    # What a reset is about to read or drop need not be read before: most often that is what cannot be.
+    # What a reset is about to read or drop need not be read before: most often it is what cannot be read.
     pending = [(n, [entry for entry in entries if reread_by.get(entry["path"], n) <= n]) for n, entries in pending]
     left = Left.of(entry for _, entries in pending for entry in entries)
     for at_chunk, (number, entries) in enumerate(pending, 1):
@@ -99,7 +99,7 @@ def apply(batch: Batch, name: str, table: BronzeTable, at: layout.Lake) -> None:
             say(f"  bronze {name:<28} chunk {number}: {taken}, {pace}; {rest}")
 
     if not pending or pending[-1][0] < batch.progress.until:
-        # The ledger's last commits entered no files (it was compacted, say): only the mark moves.
+        # The ledger's last commits entered no files (it was compacted, say): only the offset moves.
         schema = batch.session.read.format("delta").load(batch.flow.target).schema
         with batch.commit():
             batch.session.createDataFrame([], schema).write.format("delta").mode("append").save(batch.flow.target)
@@ -116,9 +116,9 @@ def _frame(
     sizes: Mapping[str, int] | None = None,
     records: dict[str, int] | None = None,
 ) -> DataFrame:
-    """The records of some files.
+    """Records of some files.
 
-    ``damaged`` gets those of which only a part or nothing is read, and why; ``records`` how many files say to have.
+    ``damaged`` gets files of which a part or nothing is read, and why; ``records`` the counts for the manifest.
     """
     about = {} if damaged is None else damaged, sizes or {}, {} if records is None else records
     reader = Reader(session, schema, *about)
@@ -128,7 +128,7 @@ def _frame(
 
 
 def _schema(session: SparkSession, name: str, table: BronzeTable, target: str) -> Callable[[], Schema]:
-    """Makes what is known of a table's columns: anew for each attempt, since reading adds to it what is new."""
+    """Factory of the schema as stored: a new one for each attempt, since reading adds new columns to it."""
     there = tables.delta_table(target)
     known: dict[str, DataType] = {}
     if there is not None:
@@ -138,14 +138,14 @@ def _schema(session: SparkSession, name: str, table: BronzeTable, target: str) -
 
 
 class Left(NamedTuple):
-    """How many files of how many bytes are to be read."""
+    """Number and bytes of the files that are to be read."""
 
     files: int
     bytes: int
 
     @classmethod
     def of(cls, entries: Iterable[Entry]) -> Left:
-        """Those of some entries of the ledger."""
+        """Those of the files of some ledger entries."""
         sizes = [entry["size"] for entry in _read_of(entries)]
         return cls(len(sizes), sum(sizes))
 
@@ -154,18 +154,18 @@ class Left(NamedTuple):
 
 
 def _read_of(entries: Iterable[Entry]) -> list[Entry]:
-    """Those of some entries whose files are read."""
+    """Entries whose files are read."""
     return [entry for entry in entries if entry["action"] not in UNREAD]
 
 
 def _chunks(batch: Batch) -> Iterator[tuple[int, list[Entry]]]:
-    """The chunks in order, each with its files in order of arrival."""
+    """Ledger batches in order, each with its files in order of arrival."""
     columns = [*map(F.col, ("path", "size", "action", "chunk")), F.unix_micros("modification_time").alias("micros")]
     rows: list[Entry] = [
         # Spark's own times lose their zone on the way into Python.
         {**row.asDict(), "modification_time": EPOCH + timedelta(microseconds=row["micros"])}
         for row in batch.rows.select(*columns).collect()
-        # A RESTORE of the ledger shows entries once more that were taken in, as its files were put together since.
+        # A RESTORE of the ledger shows entries once more that were taken in, as its files were compacted since.
         if row["chunk"] > batch.progress.since
     ]
     rows.sort(key=lambda row: (row["chunk"], row["modification_time"], row["path"]))
@@ -174,7 +174,7 @@ def _chunks(batch: Batch) -> Iterator[tuple[int, list[Entry]]]:
 
 
 def _newest_redone(batch: Batch) -> int:
-    """The newest chunk that has rows although it is to be read: a run went on in the middle of a RESTORE."""
+    """Newest ledger batch with rows that is to be read all the same: a run went on in the middle of a RESTORE."""
     target = tables.delta_table(batch.flow.target) if batch.progress.restores else None
     newest = offsets.newest_chunk(target, batch.progress.since) if target is not None else None
     return -1 if newest is None else newest
@@ -182,12 +182,12 @@ def _newest_redone(batch: Batch) -> int:
 
 @dataclass
 class _Chunk:
-    """The files of one chunk on their way into one commit.
+    """Ledger batch on its way into one commit.
 
     Attributes:
-        rewrites: whether the table may have rows of this very chunk, which give way.
-        places: where files lie that were taken away from landing.
-        newer: files of chunks behind this one, a few.
+        rewrites: whether the table may have rows of this very ledger batch, which are replaced.
+        places: locations of files that were taken away from landing.
+        newer: a few files of later ledger batches.
     """
 
     batch: Batch
@@ -214,17 +214,17 @@ class _Chunk:
             except Exception as error:
                 failed = lost | self._failed(paths, error)
                 self._write([path for path in paths if path not in failed], failed)
-            # What is read anew may differ anew. Each time there are fewer files, so this ends.
+            # What is read again may differ again. Each time there are fewer files, so this ends.
             while differing := self._differing():
-                say(f"  bronze {self.name:<28} {files(len(differing))} did not give what they say to have")
+                say(f"  bronze {self.name:<28} {files(len(differing))} gave other numbers of records than they state")
                 self.rewrites, failed = True, self.failed | differing
                 self._write([path for path in paths if path not in failed], failed, fenced=False)
         _faults.point("bronze.after_commit")
 
     def _failed(self, paths: list[str], error: Exception) -> dict[str, Failure]:
-        """The files that cannot be read, and why; all of them if it is what a copy says that cannot be done.
+        """Files that cannot be read, with the reason; all of them if the options of a copy cannot be applied.
 
-        Nobody can correct that any more, and later chunks must not wait for it: the next copy reads these files.
+        Nobody can correct these any more, and later ledger batches must not wait: the next copy reads these files.
         """
         try:
             private = self.batch.flow.private
@@ -236,7 +236,7 @@ class _Chunk:
             return dict.fromkeys(paths, (why, False))
 
     def _tried(self) -> set[str]:
-        """The files that are read because an earlier chunk could not read them."""
+        """Files that are read because an earlier ledger batch could not read them."""
         retries = file_status.failed(self.places.at, self.name, self.table.fingerprint)
         return {e["path"] for e in self.entries if e["action"] == REPLACE and retries.get(e["path"])}
 
@@ -252,9 +252,9 @@ class _Chunk:
         return self.places.named(frame, paths).withColumn("_chunk", F.lit(self.number).cast("bigint"))
 
     def _differing(self) -> dict[str, Failure]:
-        """The files of which other numbers of records came than they say to have, as one that changes while it is read.
+        """Files whose number of rows is not that of the manifest, as of one that changes while it is read.
 
-        Their rows are counted in the table only if all together are not as many as they should be.
+        Rows are counted by file only if their total is not that of the manifest.
         """
         table = tables.table_at(self.batch.flow.target)
         only = not self.rereads and self.manifest.keys() == self.read
@@ -297,7 +297,7 @@ class _Chunk:
         return [entry["path"] for entry in self.entries if entry["action"] == DROP]
 
     def _widened(self, frame: DataFrame) -> list[str]:
-        """The columns that have a wider type from this chunk on."""
+        """Columns that have a wider type from this ledger batch on."""
         from pyspark.sql.types import AtomicType
 
         known = self.schema().known
@@ -307,10 +307,10 @@ class _Chunk:
     def _whole(self, frame: DataFrame, former: reread_rows.Former | None, widened: list[str]) -> DataFrame:
         """All records of the table, with these, in the wider types.
 
-        Delta could widen a column without writing the table anew, but then only readers that know this feature could
+        Delta could widen a column without rewriting the table, but then only readers that know this feature could
         read it: delta-rs, and so ``sluicegate sql`` and much else, does not.
         """
-        say(f"  bronze {self.name:<28} {', '.join(widened)} wider: the table is written anew")
+        say(f"  bronze {self.name:<28} {', '.join(widened)} wider: the table is rewritten")
         there = self._retained(former)
         kinds = {name: frame.schema[name].dataType for name in widened}
         return there.withColumns({n: F.col(quoted(n)).cast(k) for n, k in kinds.items()}).unionByName(
@@ -322,14 +322,14 @@ class _Chunk:
         return reread_rows.Former.of(self.batch.opened[self.batch.flow.source].delta, paths, self.number)
 
     def _replaced(self, former: reread_rows.Former | None) -> str:
-        """Which rows of the table give way to this chunk's, as a condition; empty if there are none."""
+        """Predicate of the rows that this ledger batch replaces; empty if there are none."""
         table = tables.delta_table(self.batch.flow.target)
         gone = former.condition(table) if former and table else ""
         own = [f"_chunk = {self.number}"] if gone or self.rewrites else []
         return " OR ".join([*own, *([f"({gone})"] if gone else [])])
 
     def _with_retained(self, frame: DataFrame, former: reread_rows.Former | None) -> DataFrame:
-        """New rows, and those of the table so far that do not give way to them, fitted into the new columns."""
+        """New rows, and the stored ones that they do not replace, fitted into the new columns."""
         if tables.delta_table(self.batch.flow.target) is None:
             return frame
         rows = self._retained(former)

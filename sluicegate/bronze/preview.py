@@ -1,4 +1,4 @@
-"""What files would give, and how they are read: for a copy that is looked at before anything is entered."""
+"""Preview of files for a copy: what they would give, and how they are read, before anything is entered."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def preview(
     *,
     private: bool = False,
 ) -> dict[str, Any]:
-    """What reading some files would give, without writing anything; ``private`` as in ``spark_errors``.
+    """Reads some files without writing anything; ``private`` as in ``spark_errors``.
 
     Returns:
         ``rows``, ``corrupt`` and ``rescued`` as numbers of records, ``failed`` files with the reason, and the first
@@ -56,10 +56,10 @@ def checked_copy(
     session: SparkSession, name: str, table: BronzeTable, target: str, paths: list[str], copy: CopyOptions,
     *, private: bool = False,
 ) -> CopyOptions:  # fmt: skip
-    """A copy with the fields of its files, once it is sure that what it says can be done with them.
+    """Copy with the fields of its files, once it is certain that its options can be applied to them.
 
     Raises:
-        SchemaMismatch: its SELECT looks at a field that no file has, or there are other columns than may come.
+        SchemaMismatch: its SELECT reads a field that no file has, or there are other columns than may come.
         QueryError: Spark refuses its SELECT.
     """
     session = session.newSession()  # the caller's keeps its settings, also where two threads look at files
@@ -74,7 +74,7 @@ def checked_copy(
         except (SchemaMismatch, QueryError):
             raise
         except Exception as error:
-            # A file cannot be read: that is found again, and told of that file, when the others are.
+            # A file cannot be read: that is found again, and reported of that file, when the others are read.
             say(f"{name}: not all files can be read ({root_cause(error, private=private)})")
     return copy
 

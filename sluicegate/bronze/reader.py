@@ -1,4 +1,4 @@
-"""Reads landed files with Spark: every value as a column's or as rescued data, every record with where it came from."""
+"""Reads landed files with Spark: every value as a column's or as rescued data, every record with its provenance."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class Reader:
         schema: what is known of the table's columns.
         damaged: files of which a part or nothing was read, and why; filled in by ``read``.
         sizes: bytes of files, as listed.
-        records: how many records files say that they have; filled in by ``read``.
+        records: number of records by the files' own metadata; filled in by ``read``.
     """
 
     session: SparkSession
@@ -65,7 +65,7 @@ class Reader:
 
     @property
     def _given(self) -> dict[str, str]:
-        """The reader's options, and that a text of JSON may be as long as a record: by itself Spark stops at 20 MB."""
+        """Reader options, with a JSON string limit of a whole record: Spark's own is 20 MB."""
         longest = {"maxStringLen": str(self._table.maxRecordBytes)} if self._table.format == "json" else {}
         return {**self._table.options, **longest}
 
@@ -92,7 +92,7 @@ class Reader:
         large = too_large(self.session, self._table, paths, self.sizes)
         self.damaged.update(large)
         paths = [path for path in paths if path not in large]
-        # Spark looks at it when it reads, which is when all parts are: it holds for all, if it does for one.
+        # Spark evaluates it when it reads, which is when all parts are: it holds for all, if it does for one.
         self.session.conf.set(EXACT, "false")
         parts = [self._read_alike(group) for group in self._groups(paths)] if paths else []
         if not parts:
@@ -108,7 +108,7 @@ class Reader:
         return frame.withColumns(absent).select(*first, *[quoted(c) for c in absent], *last)
 
     def nothing(self) -> DataFrame:
-        """No records, with the columns that are known."""
+        """Empty frame with the known columns."""
         from pyspark.sql.types import LongType, StringType, StructField, StructType, TimestampType
 
         known = {name.lower() for name in self.schema.known}
@@ -121,7 +121,7 @@ class Reader:
     # --- which fields the files have ---------------------------------------------------------------------------------
 
     def _groups(self, paths: Sequence[str]) -> Iterator[Group]:
-        """Files that can be read together, with the fields that they have."""
+        """Groups of files that can be read together, with their fields."""
         match self._table.format:
             case _ if self._table.singleVariantColumn:
                 yield Group(self._variant, list(paths), "variant", whole=self._multi_line)
@@ -210,7 +210,7 @@ class Reader:
         return [StructField(name, field.dataType) for name, field in zip(names, inferred, strict=True)]
 
     def _footers(self, paths: Sequence[str]) -> dict[str, str]:
-        """What Parquet, ORC or Avro files say of their columns; how many records, they say besides."""
+        """Schemas of Parquet, ORC or Avro files; their numbers of records go into ``records``."""
         form = self._table.format
         found = self._whole(
             executors.each(self.session, file_headers.footer, paths, form), f"a {form} file cannot be read"
@@ -221,7 +221,7 @@ class Reader:
         return {path: footer["fields"] for path, footer in found.items()}
 
     def _whole(self, found: dict[str, Any], what: str) -> dict[str, Any]:
-        """What files say of themselves.
+        """Metadata of files, checked.
 
         Raises:
             SourceError: one of them is broken.
@@ -295,7 +295,7 @@ class Reader:
         )
 
     def _raw(self, group: Group, columns: list[Column]) -> tuple[DataFrame, list[str]]:
-        """The files as Spark reads them, and under which names it gives the fields."""
+        """Frame of the files as Spark reads them, and the names of the fields in it."""
         from pyspark.sql import functions as F
         from pyspark.sql.types import StringType, StructField, StructType
 

@@ -1,4 +1,4 @@
-"""Rows of a bronze table that is read again: from files that were moved since, and beside rows that stay."""
+"""Reload and reset: read archived files again and unite them with the rows that are retained."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ CANONICAL = "regexp_replace(coalesce(try_url_decode(replace(source_file, '+', '%
 
 @dataclass
 class Places:
-    """Where the files lie that ``cleanSource`` took away, for when they are to be read again.
+    """Locations of the files that ``cleanSource`` took away, for when they are to be read again.
 
     Attributes:
         at: the lake.
@@ -47,10 +47,10 @@ class Places:
     found: dict[str, str] = field(default_factory=dict)
 
     def find(self, entries: Iterable[Mapping[str, Any]]) -> dict[str, tuple[str, bool]]:
-        """Looks for the files of some entries of the ledger.
+        """Locates the files of some ledger entries.
 
         Returns:
-            those that were taken away and lie nowhere any more, or are links by now that lead out of landing, with the
+            files that were taken away and are nowhere any more, or are links by now that lead out of landing, with the
             reason and whether to try again.
         """
         self.found, lost = {}, {}
@@ -76,7 +76,7 @@ class Places:
         return self.found.get(path, path)
 
     def named(self, frame: DataFrame, paths: Sequence[str]) -> DataFrame:
-        """Records read from there, with the names that their files had when they landed."""
+        """Records read from there, under the names that their files had when they landed."""
         names = {self.found[path]: path for path in paths if path in self.found}
         if not names:
             return frame
@@ -93,12 +93,12 @@ class Places:
 
 @dataclass(frozen=True)
 class Former:
-    """Rows of a bronze table that give way: those that some files gave when they were read before.
+    """Rows of a bronze table that are replaced: those from earlier reads of some files.
 
     Attributes:
         paths: of the files.
-        begun: where the last arrival of a path begins, of which alone the rows go; only for paths that had another.
-        chunks: those that had files of these paths, in order.
+        begun: ledger batch at which the last arrival of a path begins: only its rows go; for paths that had another.
+        chunks: ledger batches that had files of these paths, in order.
     """
 
     paths: frozenset[str]
@@ -107,7 +107,7 @@ class Former:
 
     @classmethod
     def of(cls, ledger: DeltaTable | None, paths: set[str], chunk: int) -> Former | None:
-        """What files of a chunk gave in chunks before it; None if they were in none."""
+        """Rows that a ledger batch's files gave in batches before it; None if they were in none."""
         if ledger is None or not paths:
             return None
         paths = paths | set(moved_files.aliases(ledger, paths).values())  # as they were known before landing was moved
@@ -116,7 +116,7 @@ class Former:
         return cls(frozenset(paths), arrivals.begun(ledger, paths, chunk), chunks) if chunks else None
 
     def staying(self, rows: DataFrame) -> DataFrame:
-        """The rows of a table without those that give way."""
+        """Rows of a table without those that are replaced."""
         paths = sorted(self.paths)
         going = _broadcast(
             rows.sparkSession, path=paths, begun=[self.begun.get(path, self.chunks[0]) for path in paths]
@@ -126,9 +126,9 @@ class Former:
         return rows.join(going, same, "left_anti")
 
     def condition(self, table: DeltaTable) -> str:
-        """The rows that give way as a condition for ``replaceWhere``; empty if the table has none.
+        """Predicate of the replaced rows for ``replaceWhere``; empty if the table has none.
 
-        By the names that are in the table, since Delta looks up by them which files of the table it need not rewrite.
+        By the names that are in the table, since Delta leaves out files of the table by them.
         """
         parts = tables.dataset(table).scanner(["source_file"], filter=pc.field("_chunk").isin(self.chunks)).to_batches()
         every = {name for part in parts for name in part["source_file"].unique().to_pylist() if name is not None}
@@ -142,7 +142,7 @@ class Former:
 
 
 def _broadcast(session: SparkSession, **columns: Iterable[Any]) -> DataFrame:
-    """A small table that each executor is to have whole."""
+    """Small table, broadcast to all executors."""
     return F.broadcast(session.createDataFrame(pa.table({name: list(values) for name, values in columns.items()})))
 
 
@@ -170,7 +170,7 @@ def _as_spark_names(path: str) -> str:
 
 
 def union(new: DataFrame, retained: DataFrame) -> DataFrame:
-    """New rows and kept ones. What of a kept row does not fit the new columns goes into ``_rescued_data``."""
+    """Unites new rows with retained ones; a retained value that does not fit the new columns becomes rescued data."""
     types = {field.name.lower(): (field.name, field.dataType) for field in new.schema}
     columns: list[Column] = []
     misfits: list[Column] = []
@@ -191,7 +191,7 @@ def union(new: DataFrame, retained: DataFrame) -> DataFrame:
 
 
 def _fitted(column: Column, old: DataType, new: DataType) -> tuple[Column, Column | None]:
-    """A value in its new type, and whether nothing of it is lost by that; None where nothing can be."""
+    """Value cast to its new type, and whether nothing of it is lost by that; None where nothing can be."""
     from pyspark.sql.types import AtomicType, StringType, VariantType
 
     if old == new:
@@ -207,7 +207,7 @@ def _fitted(column: Column, old: DataType, new: DataType) -> tuple[Column, Colum
 
 
 def _rescued(misfits: Sequence[Column]) -> Column:
-    """The rescued data of a kept row with the misfits added; NULL members are left out of JSON by Spark."""
+    """Rescued data of a retained row with the misfits added; NULL members are left out of JSON by Spark."""
     held = F.col(RESCUED)
     more = F.to_json(F.struct(*misfits), MICROSECONDS)
     with_file = F.to_json(F.struct(*misfits, F.col("source_file").alias("_file_path")), MICROSECONDS)

@@ -1,4 +1,4 @@
-"""Finds the files that cannot be read among those of a chunk, and tells them from trouble that passes."""
+"""Finds the unreadable files of a ledger batch, and tells them from transient trouble."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 # Why a file could not be read, and whether to try it again though it has not changed.
 Failure = tuple[str, bool]
 
-# How Spark and Java tell of trouble that is of machines, memory, disks or networks, whatever was read.
+# Error texts of Spark and Java for transient trouble of machines, memory, disks or networks, whatever was read.
 PASSING = (
     "ExecutorLostFailure", "Executor heartbeat timed out", "Remote RPC client disassociated", "FetchFailed",
     "Container killed", "Container from a bad node", "executor decommission", "TaskKilled", "OutOfMemoryError",
@@ -34,9 +34,9 @@ def unreadable(
     read: Callable[[Sequence[str]], DataFrame], paths: list[str], error: Exception, *,
     private: bool, tried: Callable[[], AbstractSet[str]] = frozenset, others: Sequence[str] = (),
 ) -> dict[str, Failure]:  # fmt: skip
-    """The files that cannot be read, and why, of files that could not be read and written together.
+    """Files that cannot be read, with the reason, among files that could not be read and written together.
 
-    One that failed by trouble that passes, while others could be read, is to be tried again.
+    One that failed by transient trouble, while others could be read, is to be tried again.
 
     Args:
         read: reads some files.
@@ -45,11 +45,11 @@ def unreadable(
         private: as in ``spark_errors``.
         tried: those that failed before and were to be tried again. With one of them among files of which none can be
             read, all of these are tried again by later runs, and newer files do not wait for them.
-        others: files of newer chunks: what keeps none of these from being read is no trouble of the machines either.
+        others: files of newer ledger batches: if one can be read, it is no trouble of the machines either.
 
     Raises:
         Exception: ``error``, if it is not the files: all can be read, or none can and Spark blames no file, or it is
-            trouble that passes.
+            transient trouble.
     """
     passing: set[str] = set()
     wrong = isinstance(error, (SchemaMismatch, QueryError))
@@ -72,16 +72,16 @@ def _can_be_read(read: Callable[[Sequence[str]], DataFrame], path: str) -> bool:
 
 
 def passes(error: BaseException) -> bool:
-    """Whether an error says nothing of what was read: the same files may be read by the next attempt."""
+    """Whether an error is transient: the same files may be read by the next attempt."""
     return isinstance(error, Py4JNetworkError) or any(sign in str(error) for sign in PASSING)
 
 
 def _bad_among(
     read: Callable[[Sequence[str]], DataFrame], paths: list[str], passing: set[str], *, private: bool
 ) -> dict[str, Failure]:
-    """The files that cannot be read, found by halving; reads them all again, since most trouble has passed by then.
+    """Files that cannot be read, found by halving; reads them all again, since most trouble has passed by then.
 
-    Those that fail by such trouble once more are in ``passing``, too.
+    Those that fail by transient trouble once more are added to ``passing``.
     """
     try:
         read(paths).write.format("noop").mode("overwrite").save()
@@ -100,7 +100,7 @@ def _bad_among(
 
 
 def _unreachable(path: str) -> bool:
-    """Whether it is not a file's content that keeps it from being read: it is gone, or rights are lacking, or a way."""
+    """Whether a file cannot be opened, whatever its content: it is gone, or rights or a connection are lacking."""
     try:
         with filesystems.reader(path) as file:
             file.read(1)

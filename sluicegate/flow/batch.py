@@ -1,4 +1,4 @@
-"""One batch: the rows that a layer is given, inputs at pinned versions, and the commit that carries the mark."""
+"""One batch: the rows that a layer is given, inputs at pinned versions, and the commit that carries the offset."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ if TYPE_CHECKING:
 
 @dataclass
 class Batch:
-    """What a layer is given: rows to apply, and the means to commit what it makes of them.
+    """Unit of work of a layer: rows to apply, and the means to commit their result.
 
     Attributes:
         delivery: the rows, and the proof that they are all.
         read: number of these rows, as the source's own log counts them; 0 where the source is foreign and ``whole``.
         whole: whether the target is to be replaced by what these rows give.
-        reprocesses: whether records are among the batch's that may have been applied before.
-        progress: the marks.
+        reprocesses: whether some of its records may have been applied before.
+        progress: the offsets.
         flow: the flow.
         report: for the layer to fill in.
         facts: who runs this, for the commit's metadata.
@@ -54,9 +54,9 @@ class Batch:
 
     @property
     def rows(self) -> DataFrame:
-        """The rows that the source gained after the mark, or all of its rows when ``whole``; with the source's columns.
+        """Rows that the source gained after the offset, or all of its rows when ``whole``; with the source's columns.
 
-        When ``reprocesses``, rows of any change after the mark, gone ones too. Of a flow of
+        When ``reprocesses``, rows of any change after the offset, deleted ones too. Of a flow of
         ``row_deltas`` all changes, with Delta's columns of a change, unless ``whole``.
         """
         return self.delivery.rows
@@ -80,7 +80,7 @@ class Batch:
         return self._read(self.flow.source, self.progress.until)
 
     def records(self) -> DataFrame:
-        """All rows of the source as of the batch's end, with the columns by which we know them."""
+        """All rows of the source as of the batch's end, with the engine's own columns."""
         return _as_of(self.session, self.flow.source, self.progress.until)
 
     def of_everything(self) -> Batch:
@@ -90,7 +90,7 @@ class Batch:
         return replace(self, delivery=everything, read=count, whole=True, reprocesses=False)
 
     def changes_of(self, name: str, since: int | None = None) -> DataFrame:
-        """What another input gained and lost, row by row, with Delta's columns of a change.
+        """Change feed of another input since a version, with Delta's columns of a change.
 
         Args:
             name: its name.
@@ -107,22 +107,22 @@ class Batch:
 
     @contextmanager
     def commit(self, *, offset: int | None = None, fenced: bool = True, **facts: Any) -> Iterator[None]:
-        """Within it, each Delta write carries the mark and the facts; a batch that lacks rows enters it not.
+        """Context in which each Delta write carries the offset and the facts; a batch that lacks rows cannot enter.
 
         Args:
-            offset: the mark to set; by default the batch's end. Where the target has that mark already (a rebuild from
-                an unchanged source) none is written, since Delta skips a write whose mark is not higher.
-            fenced: whether to set a mark at all. Not where a write must happen even if one with this mark did.
-            facts: what this commit should say besides (rows by disposition, …).
+            offset: the offset to commit; by default the batch's end. Where the target has it already (a full refresh
+                from an unchanged source) none is written, since Delta skips a write whose ``txnVersion`` is not higher.
+            fenced: whether to commit an offset at all. Not where a write must happen even if one with this offset did.
+            facts: further metadata of this commit (rows by disposition, …).
 
         Raises:
-            AccountingError: Spark delivered other rows to the batch than the source's log tells of.
+            AccountingError: Spark delivered more or fewer rows to the batch than the source's log has.
         """
         self.delivery.prove()
         offset = self.progress.until if offset is None else offset
         ours = {**self.describe(), "until": offset, **facts}
         settings = {"commitInfo.userMetadata": json.dumps({log.METADATA: ours}, default=str)}
-        # What a commit says counts where no row changes, too: which versions were read, and that a batch is closed.
+        # A commit's metadata counts where no row changes, too: which versions were read, and that a batch is closed.
         settings["skipRecordingEmptyCommits"] = "false"
         if fenced and offset > self.progress.since:
             settings |= {"write.txnAppId": self.progress.app_id, "write.txnVersion": str(offset)}
@@ -133,7 +133,7 @@ class Batch:
         """Version of the target now; -1 before the first.
 
         Raises:
-            SluicegateError: it was restored since the marks were read, so that they say more than its rows.
+            SluicegateError: it was restored since the offsets were read, so that they are ahead of its rows.
         """
         # Opened anew on purpose: whether somebody has restored it since can only be seen in what it is now.
         target = tables.delta_table(self.flow.target)
@@ -148,7 +148,7 @@ class Batch:
         return target.version()
 
     def describe(self) -> dict[str, Any]:
-        """What every commit of this batch says."""
+        """Metadata of every commit of this batch."""
         return {
             "layer": self.flow.layer, "table": self.flow.table, "mode": "whole" if self.whole else "incremental",
             "since": self.progress.since, "until": self.progress.until, "inputs": dict(self.progress.stamps),

@@ -1,9 +1,9 @@
-"""The proof that a batch holds exactly the rows between two versions of its source, given before anything is committed.
+"""Proof that a batch holds exactly the rows between two versions of its source, before anything is committed.
 
-A mark that is set although rows are missing loses them for good. So what a stream delivers is never taken on trust:
-the source's own log says, action by action, how many rows the versions after the mark gave, and Spark says how many
-came. It counts them in the first job that reads them all, by ``DataFrame.observe``; only what is to be written without
-such a job is counted in one of its own.
+An offset that is committed although rows are missing loses them for good. So what a stream delivers is never taken on
+trust: the source's own log says, action by action, how many rows the versions after the offset gave, and Spark counts
+those that came in the first job that reads them all, by ``DataFrame.observe``; only what is to be written without such
+a job is counted in one of its own.
 https://github.com/delta-io/delta/blob/master/PROTOCOL.md#change-data-files
 """
 
@@ -31,13 +31,13 @@ if TYPE_CHECKING:
 
     from sluicegate.flow.model import Flow
 
-# How we say that the log, or a file of changes, that the rows were to be counted by is no longer there.
+# Our error condition for a log, or a change file, that is needed to count rows and is no longer there.
 GONE = "SLUICEGATE_HISTORY_GONE"
 
-# So many commits, or footers of data files, are read at a time: on an object store each takes some 40 ms.
+# Commits, or footers of data files, that are read at a time: on an object store each takes some 40 ms.
 AT_ONCE = 16
 
-# A MERGE that says so of all three rewrote files without a change in them: Delta leaves them out of its change feed.
+# A MERGE with 0 in all three rewrote files without a change in them: Delta leaves them out of its change feed.
 UNMOVED = ("numTargetRowsInserted", "numTargetRowsUpdated", "numTargetRowsDeleted")
 
 Action = dict[str, Any]
@@ -45,10 +45,10 @@ Action = dict[str, Any]
 
 @dataclass(frozen=True)
 class ExpectedRows:
-    """What a log tells of some versions of its table.
+    """Expected rows of some versions of a table, by its log.
 
     Attributes:
-        rows: rows that each version gives to who follows the table; None where the log alone cannot tell.
+        rows: rows that each version gives to a follower of the table; None where the log alone cannot tell.
         files: data files that each version gives them in.
     """
 
@@ -67,16 +67,16 @@ class ExpectedRows:
 
 
 def expected_rows(uri: str, since: int, until: int, *, feed: bool) -> ExpectedRows:
-    """Counts what the commits after ``since`` up to ``until`` give, as the table's log has it.
+    """Counts the rows that the commits after ``since`` up to ``until`` give, by the table's log.
 
     Args:
         uri: the table.
-        since: the version that is known already; -1 for none.
+        since: the version that is taken in already; -1 for none.
         until: the last version.
         feed: whether its change data feed is followed, or only the rows that are added.
 
     Raises:
-        RuntimeError: with ``GONE`` in its message: the log, or a file that it speaks of, was cleaned away.
+        RuntimeError: with ``GONE`` in its message: the log, or a file that it names, was cleaned away.
     """
     versions = range(since + 1, until + 1)
 
@@ -95,7 +95,7 @@ def expected_rows(uri: str, since: int, until: int, *, feed: bool) -> ExpectedRo
 
 
 def rows_at(uri: str, version: int) -> int:
-    """Rows that a table has as of a version, by what its log says of each file, or the file's own footer."""
+    """Rows that a table has as of a version, by its log's count for each file, or the file's own footer."""
     table = tables.table_at(uri, version=version)
     counts = tables.statistics(table, "path", "num_records")
     known = list(zip(*(column.to_pylist() for column in counts.columns), strict=True))
@@ -104,7 +104,7 @@ def rows_at(uri: str, version: int) -> int:
 
 
 def _deleted(table: DeltaTable) -> int:
-    """Rows that are in the files of a table, and by its deletion vectors are no longer its own."""
+    """Rows in the files of a table that its deletion vectors delete."""
     if "deletionVectors" not in (table.protocol().reader_features or ()):
         return 0
     gone = 0
@@ -115,7 +115,7 @@ def _deleted(table: DeltaTable) -> int:
 
 
 class _File(NamedTuple):
-    """A file that a commit added or removed, or of its changes: rows, None if its writer did not count them."""
+    """Data file or change file of a commit; ``rows`` is None if its writer did not count them."""
 
     path: str
     comes: bool
@@ -132,7 +132,7 @@ class _File(NamedTuple):
 
 
 def _followed(actions: Iterable[Action], *, feed: bool) -> tuple[list[_File], bool]:
-    """The files of a commit that Delta gives to who follows the table, and whether it was a RESTORE."""
+    """Files of a commit that Delta gives to a follower of the table, and whether it was a RESTORE."""
     found: dict[str, list[_File]] = {"add": [], "remove": [], "cdc": []}
     info: Action = {}
     for action in actions:
@@ -187,13 +187,13 @@ def _side_by_side(call: Any, at: Sequence[Any]) -> list[Any]:
 
 
 class Delivery:
-    """The rows of a batch.
+    """Rows of a batch, with the proof of their number.
 
     Args:
         frame: the rows, as Spark delivered them.
-        flow: whose they are.
-        expected: what the source's log tells of them; None where no stream delivered them, but all rows of one
-            version are read, or none.
+        flow: their flow.
+        expected: the expected rows; None where no stream delivered them, but all rows of one version are read, or
+            none.
     """
 
     def __init__(self, frame: DataFrame, flow: Flow, expected: ExpectedRows | None = None) -> None:
@@ -213,7 +213,7 @@ class Delivery:
 
     @property
     def read(self) -> int:
-        """How many there are, as the log tells; 0 where nobody asked it."""
+        """Their number by the log; 0 where it was not read."""
         return self._expected if self._logged is not None else 0
 
     @cached_property
@@ -222,19 +222,19 @@ class Delivery:
         return self._by_batch() if found is None else found
 
     def _by_batch(self) -> int:
-        """The same as Spark counts it where it knows no limits: reading the change feed of these very versions."""
+        """Expected number of rows as Spark counts it in a batch read of these versions' change feed."""
         versions = list(self._logged.rows) if self._logged is not None else []
         reader = self.frame.sparkSession.read.format("delta").option("readChangeFeed", "true")
         reader = reader.option("startingVersion", versions[0]).option("endingVersion", versions[-1])
         return reader.load(self._flow.source).count()
 
     def prove(self) -> None:
-        """Makes sure that these are all rows, and no others; to be called before anything is written of them.
+        """Checks that these are all rows, and no others; to be called before anything is written of them.
 
         Raises:
-            AccountingError: Spark delivered fewer or more than the source's log tells of.
+            AccountingError: Spark delivered fewer or more than the source's log has.
         """
-        if self._proven or not self._taken:  # what nobody looked at is in no table
+        if self._proven or not self._taken:  # rows that nobody read are in no table
             return
         came = self._count_of_the_first_job()
         if came != self._expected:
@@ -244,27 +244,27 @@ class Delivery:
         self._proven = True
 
     def _count_of_the_first_job(self) -> int | None:
-        """Rows that passed in the first job that read them; None if there was none yet."""
+        """Row count of the first job that read them; None if there was none yet."""
         jvm = self._seen._jo
         return int(self._seen.get["rows"]) if jvm is not None and jvm.future().isCompleted() else None
 
 
 def demand_same(flow: Flow, came: int, expected: int) -> None:
-    """Refuses a batch of other rows than the log tells of.
+    """Refuses a batch with more or fewer rows than the log has.
 
     Raises:
         AccountingError: there are fewer or more.
     """
     if came != expected:
         raise AccountingError(
-            f"Spark delivered {came:,} rows to {flow.table}, and the log of its source tells of {expected:,}",
+            f"Spark delivered {came:,} rows to {flow.table}, but the log of its source has {expected:,}",
             where=Where(table=flow.table, file=flow.source),
             hint="please report this: the run stopped before anything was written, so nothing is lost",
         )
 
 
 def truncated(flow: Flow, how: str) -> AccountingError:
-    """The error for a batch that ends before the changes that it is to hold do."""
+    """Error for a batch that ends before the changes that it is to hold do."""
     return AccountingError(
         f"Spark did not deliver all changes to {flow.table} in one batch: {how}",
         where=Where(table=flow.table, file=flow.source),

@@ -1,4 +1,4 @@
-"""What a verification found, with what mends it."""
+"""Finding of a verification, with the command that mends it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The flows of a definition, in the order in which they need each other."""
+"""Flows of a definition, in the order of their dependencies."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def _addresses(pipeline: Pipeline, at: layout.Lake) -> dict[str, str]:
 
 
 def needs(by_name: Mapping[str, Flow]) -> dict[str, list[str]]:
-    """For each of some flows, those of them that it reads the tables of."""
+    """Dependencies among some flows: for each, those of them whose tables it reads."""
     of = {flow.target: name for name, flow in by_name.items()}
     return {
         name: [of[uri] for uri in (flow.source, *flow.inputs.values()) if uri in of] for name, flow in by_name.items()
@@ -138,7 +138,7 @@ def _decided(flow: Flow, found: RefreshStrategy, last: log.Commit | None) -> Ref
 
 
 def _parts(found: RefreshStrategy) -> list[str]:
-    """What a query is taken apart into, and by which rules: all of it is made again when any of this is other."""
+    """Parts of a query, and the rules that found them: any difference in these calls for a full refresh."""
     grouped = found.grouped
     if grouped is None:
         return [READING]

@@ -1,4 +1,4 @@
-"""A stream whose batches Python takes: run until nothing is left, with Python's own errors."""
+"""Run of a foreachBatch stream until nothing is left, with Python's own errors."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ if TYPE_CHECKING:
 def run_available(
     writer: DataStreamWriter, take: Callable[[DataFrame, int], None], checkpoint: str, *, private: bool
 ) -> StreamingQuery:
-    """Runs an availableNow stream to its end and gives the query that has ended.
+    """Runs an availableNow stream to its end and returns the query that has ended.
 
     Args:
         writer: the stream.
-        take: what becomes of a batch: its rows and its number.
+        take: called with each batch's rows and its number.
         checkpoint: URI of its checkpoint.
         private: whether the message of an error may hold values that must not be shown.
 
     Raises:
-        BaseException: what ``take`` raised, itself, of which Spark would make a text; else what Spark raises.
+        BaseException: what ``take`` raised, itself, which Spark would turn into text; else what Spark raises.
     """
     failure: list[BaseException] = []
 

@@ -1,8 +1,8 @@
-"""The one loop that every layer runs: mark, availableNow stream, batch, commit with the new mark.
+"""Loop that every layer runs: offset, availableNow stream, batch, commit with the new offset.
 
-How far a flow has come is written in its *target's own Delta log*: each commit carries a transaction id
-(``txnAppId``) and ``txnVersion`` = the version of the source that the batch ends at. Rows and mark change in one
-atomic commit, so there is nothing else that could be lost or disagree: the stream's checkpoint is a scratch folder.
+A flow's offset is committed in its *target's own Delta log*: each commit carries a transaction id (``txnAppId``)
+and ``txnVersion`` = the version of the source that the batch ends at. Rows and offset change in one atomic commit, so
+there is nothing else that could be lost or disagree: the stream's checkpoint is a scratch folder.
 Delta's documentation: https://docs.delta.io/latest/delta-streaming.html#idempotent-table-writes-in-foreachbatch
 """
 
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from sluicegate.flow.selection import Choice
 
 
-# How Spark says that a part of the source's history is gone: log files or change files that were cleaned away.
+# Error conditions for a source whose history is gone in part: log files or change files were cleaned away.
 GAP = ("DELTA_LOG_FILE_NOT_FOUND", "DELTA_VERSION_NOT_FOUND", "DELTA_CHANGE_DATA_FILE_NOT_FOUND",
        "DELTA_MISSING_CHANGE_DATA", "DELTA_CDC_START_VERSION_AFTER_LATEST", "DELTA_TRUNCATED_TRANSACTION_LOG",
        "DELTA_TIMESTAMP_EARLIER_THAN_COMMIT_RETENTION", "FAILED_READ_FILE.FILE_NOT_EXIST", delivery.GONE)  # fmt: skip
@@ -49,12 +49,12 @@ def run(
     full_refresh: bool = False,
     opened: Tables | None = None,
 ) -> TableReport:
-    """Brings a flow's target up to its source, by a stream over the changes or by a rebuild.
+    """Brings a flow's target up to its source, by a stream over the changes or by a full refresh.
 
     Args:
         session: the Spark session.
         flow: the flow.
-        apply: what the layer does with one batch.
+        apply: applies one batch to the layer's table.
         facts: who runs this, for every commit.
         choice: records that are to be applied again in the same batch.
         full_refresh: whether to make the target again whole, even if nothing calls for it.
@@ -75,7 +75,7 @@ def run(
     now = now.full_refresh() if full_refresh else now
     if choice is not None and choice.validate and now.kind == "whole":
         raise UserError(
-            f"{flow.table} is to be made whole by the next run, so there is nothing to compare with",
+            f"{flow.table} gets a full refresh by the next run, so there is nothing to compare with",
             where=Where(table=flow.table),
             cause=now.why or "it has not been filled yet",
             hint="run the pipeline first",
@@ -123,10 +123,10 @@ class _Loop:
         return now
 
     def follow(self, now: Progress) -> str:
-        """Applies the changes after the mark, and what else is to be applied again, in one batch.
+        """Applies the changes after the offset, and the records to reprocess, in one batch.
 
         Returns:
-            why these changes cannot be had, so that the target must be made again; empty if they were applied.
+            why these changes cannot be had, so that a full refresh is due; empty if they were applied.
         """
         if now.since < now.until:
             return self.stream(now)
@@ -139,10 +139,10 @@ class _Loop:
         return ""
 
     def stream(self, now: Progress) -> str:
-        """Runs an availableNow stream over the changes after the mark; its one batch is applied.
+        """Runs an availableNow stream over the changes after the offset; its one batch is applied.
 
         Returns:
-            why these changes cannot be had, so that the target must be made again; empty if they were applied.
+            why these changes cannot be had, so that a full refresh is due; empty if they were applied.
         """
         applied: list[int] = []
 
@@ -175,7 +175,7 @@ class _Loop:
                     # The snapshot is of before that; what it changed is the next run's.
                     return f"{name_of(self.flow.source)} was changed while it was read"
                 raise_readable(error, self.flow)
-        if not applied:  # commits without any change in them, an OPTIMIZE for instance: only the mark moves
+        if not applied:  # commits without any change in them, an OPTIMIZE for instance: only the offset moves
             expected = delivery.expected_rows(self.flow.source, now.since, now.until, feed=not self.flow.foreign)
             self._apply(self._of_feed(self.session.createDataFrame([], changes.schema), now), now, expected)
         return ""
@@ -189,12 +189,12 @@ class _Loop:
         return rows.withColumns(of_feed) if of_feed else rows
 
     def _of_feed(self, rows: DataFrame, now: Progress) -> DataFrame:
-        # Another program may have committed to the source since the marks were read: that is the next run's.
+        # Another program may have committed to the source since the offsets were read: that is the next run's.
         ours = rows.where(f"_commit_version <= {now.until}")
         return ours if self.flow.row_deltas else ours.drop(*columns.CHANGE_COLUMNS)
 
     def rebuild(self, now: Progress) -> None:
-        """Makes the target again from the source as of ``until``."""
+        """Makes a full refresh of the target from the source as of ``until``."""
         try:
             self._apply(_as_of(self.session, self.flow.source, now.until), now)
         except Exception as error:
@@ -205,20 +205,20 @@ class _Loop:
         choice = None if whole else self.choice
         reprocesses = not whole and (now.reprocesses or choice is not None)
         given = Delivery(rows, self.flow, expected)
-        # What others write of their rows need not be so, and is not there in every commit.
+        # Row counts of other programs' commits may be wrong, and are not in every commit.
         counted = whole and not self.flow.foreign
         read = self.opened.rows_at(self.flow.source, now.until) if counted else given.read
         self.apply(Batch(given, read, whole, reprocesses, now, self.flow, self.report, self.facts, choice, self.opened))
 
 
 def _demand_all(checkpoint: Path, batch_id: int, flow: Flow, now: Progress) -> tuple[ExpectedRows, int]:
-    """Makes sure that the batch ends behind every change up to the mark that it is going to set.
+    """Checks that the batch ends after every change up to the offset that it is going to commit.
 
-    The stream has no limit, so Spark delivers all at once; were it ever to deliver less, setting the mark would lose
-    the rest in silence. Spark writes where a batch ends before it runs it. Whether all rows are there is counted later.
+    The stream has no limit, so Spark delivers all at once; were it ever to deliver less, committing the offset would
+    silently lose the rest. Spark writes where a batch ends before it runs it. Rows are counted later.
 
     Returns:
-        what the source's log tells of the rows of the batch, and the version that the batch ends at.
+        the expected rows of the batch, and the version that the batch ends at.
 
     Raises:
         AccountingError: the batch ends before, or in the middle of a version.

@@ -1,7 +1,7 @@
-"""How far a flow has come, and what a run is to do about it. Read by delta-rs; no Spark, some 10 ms a table.
+"""Offset of a flow, and what a run is to do about it. Read by delta-rs; no Spark, some 10 ms a table.
 
-How far a flow has come is written in its *target's own Delta log*: each commit carries a transaction id
-(``txnAppId``) and ``txnVersion`` = the version of the source that the batch ends at.
+A flow's offset is committed in its *target's own Delta log*: each commit carries a transaction id (``txnAppId``)
+and ``txnVersion`` = the version of the source that the batch ends at.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 # Commits that only add rows, or none. Any other (DELETE, UPDATE, MERGE, RESTORE…) changes rows of the source that were
-# applied already: these are applied again, or the target is made again where it does not know which rows they made.
+# applied already: these are reprocessed, or the target gets a full refresh where it does not know which rows they made.
 ADDITIVE = {"WRITE", "STREAMING UPDATE", "CREATE TABLE", "ADD COLUMNS", "SET TBLPROPERTIES", "UNSET TBLPROPERTIES",
             "CHANGE COLUMN", "UPDATE SCHEMA", "OPTIMIZE", "VACUUM START", "VACUUM END", "CLUSTER BY"}  # fmt: skip
 
@@ -71,7 +71,7 @@ def progress(flow: Flow, opened: Tables | None = None) -> Progress:
         if past is not None and past.news:
             why = f"it was restored in version {past.restores[-1].at}: what it lacks since is read again"
         return replace(now, kind="idle" if until in (0, since) else "incremental", why=why)
-    # The first time, too: what the source once was and is no more does not belong into the target.
+    # The first time, too: rows that the source once had and has no more do not belong in the target.
     if why or offset is None or past is None or past.ours is None:
         return replace(now, kind="whole")
     if not flow.by_record:
@@ -108,7 +108,7 @@ def _by_record(
 def _stopped(last: log.Commit, side_tables: Sequence[Table]) -> Mapping[str, Any] | None:
     """What a run that was stopped said of itself in a table beside the target; None if the last one came to its end.
 
-    A run first writes what comes into the tables beside, then the target, then takes away beside what has left.
+    A run first writes what enters the side tables, then the target, then deletes what leaves the side tables.
     """
     ours = last.ours or {}
     for table in side_tables:
@@ -123,7 +123,7 @@ def _stopped(last: log.Commit, side_tables: Sequence[Table]) -> Mapping[str, Any
 
 
 def _changed(stamps: Mapping[str, str], last: log.Commit) -> dict[str, int]:
-    """The inputs that have another version now than the last commit was computed with, and that version."""
+    """Inputs with another version than the last commit was computed with, and that commit's version of them."""
     before = (last.ours or {}).get("inputs", {})
     was = {name: before.get(name, "@-1") for name in stamps}
     return {name: int(was[name].rpartition("@")[2]) for name, stamp in stamps.items() if was[name] != stamp}
@@ -131,7 +131,7 @@ def _changed(stamps: Mapping[str, str], last: log.Commit) -> dict[str, int]:
 
 def _demand_possible(flow: Flow, offset: int | None, until: int, why: str) -> None:
     if offset is not None and offset > until:
-        # Delta keeps the higher of two marks, so later changes of the source would be taken for known.
+        # Delta keeps the higher of two offsets, so later changes of the source would be taken for known.
         raise SluicegateError(
             f"{flow.table} cannot go on: {name_of(flow.source)} is older than what was taken from it",
             where=Where(table=flow.table, file=flow.source),
@@ -148,7 +148,7 @@ def _demand_possible(flow: Flow, offset: int | None, until: int, why: str) -> No
 def _why_whole(
     flow: Flow, source: DeltaTable, past: offsets.Lineage, offset: int | None, stamps: Mapping[str, str]
 ) -> str:
-    """Why the target must be made again from the source; empty when the changes since the mark are enough."""
+    """Reason for a full refresh of the target; empty when the changes since the offset are enough."""
     name, last = name_of(flow.source), past.ours
     if flow.rebuildable and past.news and last is not None:
         return f"it was restored in version {past.restores[-1].at}"
@@ -173,14 +173,14 @@ def _why_whole(
 
 
 def _rebuilt(flow: Flow, name: str, stamp: str, last: log.Commit) -> bool:
-    """Whether an input changed in a way of which it is not known which records it touches."""
+    """Whether an input changed in a way that leaves the affected records unknown."""
     before = (last.ours or {}).get("inputs", {}).get(name, "")
     (was, _, then), (now, _, version) = before.rpartition("@"), stamp.rpartition("@")
     return before != stamp and (name not in flow.followed or was != now or int(then) > int(version))
 
 
 def _overwritten(name: str, source: DeltaTable, offset: int) -> str:
-    """Whether a commit after the mark replaced all rows of the source; empty if none did."""
+    """Reason, if a commit after the offset replaced all rows of the source; empty if none did."""
     for commit in _since(source, offset):
         if commit.overwrites and not commit.partly:
             return f"{name} was changed by {commit.operation} in version {commit.version}"
@@ -188,7 +188,7 @@ def _overwritten(name: str, source: DeltaTable, offset: int) -> str:
 
 
 def _rewritten(name: str, source: DeltaTable, offset: int) -> str:
-    """What the source's commits after the mark did besides adding rows; empty if nothing."""
+    """Reason, if a commit after the offset did more than add rows to the source; empty if none did."""
     for commit in _since(source, offset):
         if commit.operation not in ADDITIVE or commit.overwrites:
             return f"{name} was changed by {commit.operation} in version {commit.version}"

@@ -1,4 +1,4 @@
-"""What a run says: lines for people while it works, and one JSON line for programs at its end."""
+"""Report of a run: lines for people while it works, and one JSON line for programs at its end."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from sluicegate.errors import DefinitionError, Mistake, SluicegateError, Where
 REPORT = "SLUICEGATE_REPORT"
 ERROR = "SLUICEGATE_ERROR"
 
-# What a continuous run says of each batch for programs begins with this one.
+# First word of a continuous run's line about each batch, for programs.
 BATCH = "SLUICEGATE_BATCH"
 
-# What a job that tests a pipeline says of each case for programs.
+# First word of a test job's line about each case, for programs.
 CASE = "SLUICEGATE_CASE"
 
-# What a job that verifies tables says of each finding for programs.
+# First word of a verification job's line about each finding, for programs.
 FINDING = "SLUICEGATE_FINDING"
 
 # Failed files that a report names; `sluicegate files` names all.
@@ -30,22 +30,22 @@ SHOWN = 5
 
 @dataclass
 class TableReport:
-    """What one run did to one table.
+    """Result of one run for one table.
 
     Attributes:
         table: name of the table.
         layer: bronze, silver or gold.
-        state: ``idle``, ``blocked`` (it waits for another table), ``written``, ``again`` when records were applied
-            again, ``validated`` when that was only tried, or ``rebuilt`` when the table was made again as a whole.
-        why: the reason of a rebuild, or what a person should know (may be empty).
+        state: ``idle``, ``blocked`` (it waits for another table), ``written``, ``again`` when records were
+            reprocessed, ``validated`` when that was only tried, or ``rebuilt`` after a full refresh.
+        why: the reason of a full refresh, or what a person should know (may be empty).
         read: records (gold: changed rows) that the run took in.
         written: rows added to or changed in the table.
-        quarantined: records that broke a rule and stand in the quarantine table.
+        quarantined: records that broke an expectation and are in the quarantine table.
         dropped: records dropped by an ``expect_or_drop`` or by the query itself; their identities are set aside.
         duplicates: records set aside because another record has their key.
-        inserted: rows that came into the table where records were applied again (silver).
-        updated: rows that changed by it.
-        deleted: rows that went by it.
+        inserted: rows inserted by reprocessing (silver), or by row deltas or affected groups (gold).
+        updated: rows updated by it.
+        deleted: rows deleted by it.
         unchanged: whether nothing at all was to be written.
         mixed: whether rows of the table may have been made by a former definition (silver).
         expectations: for each expectation how many rows passed and failed.
@@ -125,7 +125,7 @@ class TableReport:
         return "".join(parts)
 
     def _reprocessed(self) -> str:
-        """What applying records again did, and why it was done."""
+        """Result of reprocessing, and its reason."""
         because = f"{self.why}: " if self.why else ""
         would = "would " if self.state == "validated" else ""
         if not (self.inserted or self.updated or self.deleted):
@@ -135,7 +135,7 @@ class TableReport:
         return because + ", ".join(f"{count:,} rows {would}{verb}" for count, verb in counts)
 
     def remarks(self) -> list[str]:
-        """What a person should know besides the line: rules that failed with a sample row, files that changed."""
+        """Remarks below the line: expectations that failed with a sample row, files that changed, and the like."""
         lines = [f"         {self.why}"] if self.layer == "bronze" and self.why and self.state == "written" else []
         if self.state in ("again", "validated") or self.inserted or self.updated or self.deleted:
             lines.append(f"         {self._reprocessed()}")
@@ -179,7 +179,7 @@ def _sample(sample: dict[str, Any]) -> str:
 
 @dataclass
 class RunReport:
-    """What one job did: a table report for each table of its layer, in the order they ran."""
+    """Result of one job: a table report for each table of its layer, in the order they ran."""
 
     pipeline: str
     layer: str
@@ -209,7 +209,7 @@ def end_with_error(error: SluicegateError) -> None:
 
 
 def error_of(line: str) -> SluicegateError:
-    """The error that a job's last line tells of, of its own type: whoever began the job can catch it by that."""
+    """Error in a job's last line, of its own type, so that whoever began the job can catch it by that."""
     facts = json.loads(line.removeprefix(ERROR))
     where = Where(facts["table"], facts["file"], facts["line"])
     kind = errors.of_code(facts["code"])

@@ -1,6 +1,6 @@
-"""Records that a person chooses to apply again, though nothing about them changed: an interval, a replay.
+"""Selection of records for reprocessing, though nothing about them changed: an interval, a replay.
 
-They are applied by today's definition, in one batch with whatever waits, and take the place of what they made before.
+They are evaluated by today's definition, in one batch with whatever waits, and replace the rows that they had.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class Choice(Protocol):
-    """Records to apply again.
+    """Selection of records to reprocess.
 
     Attributes:
         validate: whether only to count what would change, and to write nothing.
@@ -31,10 +31,10 @@ class Choice(Protocol):
     def everything(self) -> bool: ...
 
     def of(self, table: str, pipeline: Pipeline) -> bool:
-        """Whether it speaks of a table of the pipeline."""
+        """Whether it selects records of a table of the pipeline."""
 
     def facts(self) -> Mapping[str, Any]:
-        """What commits are to say of it."""
+        """Commit metadata about it."""
 
 
 @dataclass(frozen=True)
@@ -96,12 +96,12 @@ class Interval:
 
 @dataclass(frozen=True)
 class Replay:
-    """Records that stand in quarantine, or all, once a rule, a transform or a lookup was corrected.
+    """Quarantined records, or all, to reprocess once an expectation, a transform or a lookup was corrected.
 
     Attributes:
         table: the silver table.
-        rules: only those that broke one of these rules; none means whichever.
-        dropped: those that rules dropped, too.
+        rules: only those that broke one of these expectations; none means any.
+        dropped: those that expectations dropped, too.
         everything: all records of the table's source.
         validate: whether only to count what would change, and to write nothing.
     """

@@ -1,4 +1,4 @@
-"""What another Delta table, as a source, has done since it was read: more than to add rows, or not?"""
+"""Changes of another Delta table, as a source, since it was read: only added rows, or more?"""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ if TYPE_CHECKING:
 # One batch, whatever has come: Delta's own limit, 1000 files, could end it in the middle of a commit.
 STREAM = {"maxFilesPerTrigger": str(2**31 - 1)}
 
-# How Spark, and we, say that a commit did more than add rows, or that columns are not what they were.
+# Error conditions, Spark's and ours, for a commit that did more than add rows, or for changed columns.
 REWRITTEN = ("SLUICEGATE_SOURCE_REWRITTEN", "DELTA_SOURCE_IGNORE_DELETE", "DELTA_SOURCE_TABLE_IGNORE_CHANGES",
              "DELTA_SCHEMA_CHANGED", "DELTA_STREAMING_INCOMPATIBLE_SCHEMA_CHANGE",
              "DELTA_STREAMING_CANNOT_CONTINUE_PROCESSING", "DELTA_BLOCK_COLUMN_MAPPING")  # fmt: skip
 
 
 def missing(flow: Flow) -> LandingMissing:
-    """The error for a source that is not there."""
+    """Error for a source that is not there."""
     return LandingMissing(
         f"there is no Delta table at {flow.source}",
         where=Where(table=flow.table, file=flow.source),
@@ -34,7 +34,7 @@ def missing(flow: Flow) -> LandingMissing:
 
 
 def why_whole(flow: Flow, source: DeltaTable, last: log.Commit | None, offset: int | None) -> str:
-    """Why the bronze table must be made again from its source; empty when the rows added since the mark are enough.
+    """Reason for a full refresh of the bronze table; empty when the rows added since the offset are enough.
 
     Args:
         flow: the flow.
@@ -62,7 +62,7 @@ def why_whole(flow: Flow, source: DeltaTable, last: log.Commit | None, offset: i
 
 
 def demand_additive(flow: Flow, until: int, end: int) -> None:
-    """Makes sure that commits which came while the source was read only added rows, too.
+    """Checks that commits which came while the source was read only added rows, too.
 
     Raises:
         RuntimeError: they did not.
@@ -72,7 +72,7 @@ def demand_additive(flow: Flow, until: int, end: int) -> None:
 
 
 def rewritten(uri: str, name: str, offset: int, until: int) -> str:
-    """What the commits after the mark did besides adding rows; empty if nothing."""
+    """Reason, if a commit after the offset did more than add rows; empty if none did."""
     before: dict[str, Any] | None = None
     for version in range(offset + 1, until + 1):
         try:
@@ -100,7 +100,7 @@ def _columns_at(uri: str, version: int) -> dict[str, Any] | None:
 
 
 def _grew(before: Any, after: Any) -> bool:
-    """Whether a type is as it was, but for new fields; what was written before then reads as it did."""
+    """Whether a type is as it was, but for new fields; data written before then reads as it did."""
     if not (isinstance(before, dict) and isinstance(after, dict)):
         return bool(before == after)
     if before.get("type") != "struct" or after.get("type") != "struct":

@@ -1,4 +1,4 @@
-"""What Spark wrote into the checkpoint of a stream over a Delta table, read without Spark.
+"""Checkpoint of a Spark stream over a Delta table, read without Spark.
 
 ``metadata`` has the id of the query, ``offsets/N`` where batch N ends, written before it is run, and ``commits/N`` is
 there once it is done.
@@ -40,7 +40,7 @@ class Checkpoint:
             return None
 
     def end(self, batch: int) -> int | None:
-        """The version of the source that a batch ends at; None if it is not known, or none that it has whole."""
+        """Version of the source that a batch ends at; None if it is unknown, or within a version."""
         try:
             return covered(self._text(f"offsets/{batch}") or "")
         except (ValueError, KeyError, TypeError, IndexError):
@@ -73,8 +73,8 @@ def covered(offsets: str, files: Callable[[int], int] | None = None) -> int | No
 
     Args:
         offsets: what Spark wrote.
-        files: how many files a version delivers. Behind the last of them Delta writes the next version, but behind the
-            last file of changes it may write that file's index.
+        files: number of files that a version delivers. After the last of them Delta writes the next version, but after
+            the last change file it may write that file's index.
 
     Returns:
         None if the batch ends in the middle of a version.

@@ -1,12 +1,12 @@
-"""When it is cheaper to read all of a table than to look for what changed in it: measured, not reckoned."""
+"""Thresholds at which reading all of a table is cheaper than finding what changed in it: measured, not reckoned."""
 
 from __future__ import annotations
 
-# What becomes of so few records one task works out by itself: to shuffle them takes longer than all else.
+# Up to this many records, use one partition: a shuffle costs more than the work.
 FEW = 20_000
 
-# To read so many rows takes less time than to keep anything of them.
+# Up to this many rows, a full recompute costs less than keeping state.
 SMALL = 100_000
 
-# Where more of the source's rows changed than this part of them, it is cheaper to read all.
+# Where more than this part of the source's rows changed, a full recompute is cheaper.
 MUCH = 0.5

@@ -1,7 +1,7 @@
-"""Two frames compared as multisets of rows, by typed values and never by a text form.
+"""Comparison of two frames as multisets of rows, by typed values and never by a text form.
 
-What a value is, is said by ``frames.value_equality.exact``. Only floating-point numbers may differ a little, where
-Spark adds them in any order; there NaN is NaN and 0.0 is -0.0, as in Spark's own GROUP BY.
+Equality is that of ``frames.value_equality.exact``. Only floating-point numbers may differ a little, as Spark adds
+them in any order; there NaN is NaN and 0.0 is -0.0, as in Spark's own GROUP BY.
 """
 
 from __future__ import annotations
@@ -26,21 +26,21 @@ if TYPE_CHECKING:
 
     _Form = Callable[[Column, DataType], Column]
 
-# Differences that are told; all are counted.
+# Differing rows that are reported; all are counted.
 SHOWN = 10
 
-# Of a sample: percents are cut to so many parts of one.
+# A sample's size is exact to this fraction of a percent.
 PARTS = 10_000
 
 
 @dataclass(frozen=True)
 class Other:
-    """A row that is not as it should be.
+    """Row that differs: as stored, and as expected.
 
     Attributes:
-        key: what it is known by: values by column.
+        key: values of its key columns.
         stored: its other values in the table; None if the table has no such row.
-        due: those that it should have; None if there should be no such row.
+        due: the expected values; None if no such row is expected.
     """
 
     key: dict[str, Any]
@@ -60,11 +60,11 @@ class Other:
 
 @dataclass(frozen=True)
 class Compared:
-    """How a table differs from what it should be.
+    """Difference between a table and its expected rows.
 
     Attributes:
         count: rows that differ.
-        others: the first of them.
+        others: the first of these.
     """
 
     count: int = 0
@@ -74,14 +74,14 @@ class Compared:
 def compare(
     stored: DataFrame, due: DataFrame, keys: Sequence[str], slack: float | None, *, values: bool = True
 ) -> Compared:
-    """Compares the rows of a table with those that it should have.
+    """Compares stored rows with expected rows.
 
     Args:
         stored: the table, with the columns of ``due``.
-        due: what it should be.
-        keys: columns that a row is known by, if it is known which; else the others show what belongs together.
-        slack: by how much of their size two floating-point numbers may differ; None if not even a zero's sign may.
-        values: whether rows may be told, or only counted.
+        due: the expected rows.
+        keys: key columns, if known; without any, rows are paired by all columns that are not rounded.
+        slack: relative tolerance of floating-point numbers; None if not even a zero's sign may differ.
+        values: whether values may be reported, or rows only counted.
     """
     kinds = {field.name: field.dataType for field in stored.schema if field.name in due.columns}
     names = {column: f"c{number}" for number, column in enumerate(kinds)}
@@ -105,14 +105,13 @@ def compare(
 
 
 def sampled(frame: DataFrame, kinds: dict[str, DataType], keys: Sequence[str], percent: float) -> DataFrame:
-    """A part of the rows: those whose keys have certain hashes, so that two frames give the same part.
+    """Sample of the rows by a hash of their keys, so that two frames give the same sample.
 
     Args:
         frame: the rows.
-        kinds: the types that the columns are taken in, for the hash.
-        keys: what to choose by; without any the row is chosen by all that is not rounded. A frame that has nothing to
-            choose by is taken whole.
-        percent: how large the part is.
+        kinds: types to which the columns are cast for the hash.
+        keys: columns to hash; without any, all that are not rounded. A frame without such columns is taken whole.
+        percent: size of the sample.
     """
     fixed = [column for column in (keys or kinds) if not is_rounded(kinds[column])]
     if not fixed or percent >= 100:
@@ -122,7 +121,7 @@ def sampled(frame: DataFrame, kinds: dict[str, DataType], keys: Sequence[str], p
 
 
 def is_rounded(kind: DataType) -> bool:
-    """Whether a value is, or has in it, a floating-point number."""
+    """Whether a type is, or contains, a floating-point number."""
     from pyspark.sql.types import ArrayType, DoubleType, FloatType, MapType, StructType
 
     if isinstance(kind, ArrayType):
@@ -135,7 +134,7 @@ def is_rounded(kind: DataType) -> bool:
 
 
 def canonical(value: Column, kind: DataType) -> Column:
-    """A value so that Spark groups and joins by it; one with floating-point numbers keeps its shape, for ``_near``.
+    """Form of a value that Spark groups and joins by; with floating-point numbers it keeps its shape, for ``_near``.
 
     There a map becomes its entries in the order of their keys.
     """
@@ -164,7 +163,7 @@ def _weighted(frame: DataFrame, kinds: dict[str, DataType], names: dict[str, str
 
 
 def _stored_form(frame: DataFrame, column: str, kind: DataType) -> Column:
-    """A column as a table keeps it whose column is of a type."""
+    """Column as a table stores it whose column has this type."""
     same = frame.schema[column].dataType.simpleString() == kind.simpleString()
     return F.col(quoted(column)) if same else F.col(quoted(column)).try_cast(kind)
 
@@ -172,7 +171,7 @@ def _stored_form(frame: DataFrame, column: str, kind: DataType) -> Column:
 def _pairs(
     differ: DataFrame, kinds: dict[str, DataType], names: dict[str, str], known_by: Sequence[str], slack: float | None
 ) -> DataFrame:
-    """The rows of both sides that belong together and are not alike: ``key``, ``stored`` and ``due``."""
+    """Differing rows of both sides, paired by key: ``key``, ``stored`` and ``due``."""
     rest = [column for column in kinds if column not in known_by]
     keys = [F.col(names[column]) for column in known_by]
     value = F.struct(F.lit(1).alias("there"), *[F.col(names[column]) for column in rest])
@@ -193,7 +192,7 @@ def _pairs(
 
 
 def _near(one: Column, other: Column, kind: DataType, slack: float) -> Column:
-    """Whether two values of one type are alike: floating-point numbers nearly, all else exactly. Never NULL."""
+    """Whether two values of one type are equal: floating-point ones within ``slack``, others exactly. Never NULL."""
     from pyspark.sql.types import ArrayType, DoubleType, FloatType, MapType, StructType
 
     same = one.eqNullSafe(other)

@@ -1,4 +1,4 @@
-"""Reading a part of a table only: by ranges of a column of which its files have statistics."""
+"""Data skipping: range predicates on a column that has file statistics."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ RANGES = 50
 
 
 def ranges(values: Sequence[int], most: int = RANGES) -> list[tuple[int, int]]:
-    """At most so many closed ranges that hold all values, with the widest gaps between them left out.
+    """Closed ranges, ``most`` at most, that cover all values and leave out the widest gaps between them.
 
     Args:
         values: ascending, each once.
@@ -30,7 +30,7 @@ def ranges(values: Sequence[int], most: int = RANGES) -> list[tuple[int, int]]:
 
 
 def of_chunks(chunks: Sequence[int], column: str = "_chunk") -> Column:
-    """The condition that a row is of some chunks, or between them."""
+    """Predicate for rows of some ledger batches, or of batches between these."""
     return _within(column, ranges(chunks))
 
 
@@ -42,10 +42,10 @@ def _within(column: str, spans: Sequence[tuple[Any, Any]]) -> Column:
 
 
 def near(frame: DataFrame, rows: DataFrame, event_time: str | None, keys: Sequence[str]) -> DataFrame:
-    """The rows of a table that can have the key of one of some rows.
+    """Rows of a table that may share a key with one of ``rows``.
 
-    Where the event time is among the keys they are looked for in the hours of these rows alone; else in the whole
-    table, whose files are then all opened for their keys.
+    With the event time among the keys only the hours of these rows are read; else the whole table, whose files are
+    then all opened for their keys.
     """
     if event_time is None or event_time not in keys:
         return frame

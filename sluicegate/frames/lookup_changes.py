@@ -1,4 +1,4 @@
-"""Which rows a changed lookup touches (see sql/join_keys.py)."""
+"""Records affected by changed rows of a lookup (see sql/join_keys.py)."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ TOUCHED = "_sluicegate_touched"
 
 
 def touched(records: DataFrame, changes: DataFrame, its: Sequence[JoinKey], ours: Sequence[str]) -> DataFrame:
-    """The identities of the records whose key a changed row of a lookup has, or had; some may come twice.
+    """Identities of the records that match a changed lookup row as it is or as it was; some may come twice.
 
     Args:
         records: all records.
         changes: the lookup's changes, with Delta's columns.
-        its: how the lookup is tied to the records.
-        ours: columns of the lookup that queries do not see.
+        its: the lookup's join keys.
+        ours: engine columns of the lookup, which queries do not see.
     """
     found = [
         _select([*IDENTITY], records, [(net(changes, join_key.columns, ours), join_key)], only=True) for join_key in its
@@ -34,29 +34,29 @@ def touched(records: DataFrame, changes: DataFrame, its: Sequence[JoinKey], ours
 
 
 def touching(rows: DataFrame, keys: Sequence[tuple[DataFrame, JoinKey]]) -> DataFrame:
-    """The rows that have one of some keys of lookups.
+    """Rows that match one of some lookup keys.
 
     Args:
         rows: the rows.
-        keys: keys of lookups, each with how that lookup is tied to the rows.
+        keys: lookup keys, each with the join key that it is of.
     """
     return _select(["*"], rows, keys, only=True)
 
 
 def flagged(rows: DataFrame, keys: Sequence[tuple[DataFrame, JoinKey]]) -> DataFrame:
-    """All rows with ``TOUCHED``: whether one has one of some keys of lookups."""
+    """All rows with ``TOUCHED``: whether a row matches one of some lookup keys."""
     return _select(["*"], rows, keys, only=False)
 
 
 def net(changes: DataFrame, keys: Sequence[str], ours: Sequence[str]) -> DataFrame:
-    """The keys of the rows that are not now what they were: a table that was written anew need not have changed.
+    """Keys whose lookup rows changed net of the whole range: an overwrite with identical rows yields none.
 
     Args:
         changes: the lookup's changes, with Delta's columns.
-        keys: the columns that the keys are made of.
-        ours: columns of the lookup that queries do not see.
+        keys: the key columns.
+        ours: engine columns of the lookup, which queries do not see.
     """
-    # By the rows themselves: of a table that was written anew each goes and comes, and none may be taken for another.
+    # By whole rows, not by hashes: an overwrite deletes and inserts each row, and none may be taken for another.
     theirs = [one for one in changes.schema if one.name not in {*ours, *schema_columns.CHANGE_COLUMNS}]
     row = F.struct(*[exact(F.col(quoted(one.name)), one.dataType).alias(f"c{n}") for n, one in enumerate(theirs)])
     sign = F.when(F.col("_change_type").isin("insert", "update_postimage"), 1).otherwise(-1)
@@ -79,6 +79,6 @@ def _select(
     items, has_key = [f"{stream}.{column}" for column in columns], " OR ".join(exist)
     items += [] if only else [f"{has_key} AS {TOUCHED}"]
     query = f"SELECT {', '.join(items)} FROM _sluicegate_records AS {stream}{f' WHERE {has_key}' if only else ''}"
-    # A value that does not cast matches nothing; without ANSI rules, more texts cast than with them, and none less.
+    # A value that does not cast matches nothing; without ANSI mode more texts cast than with it, and none fewer.
     with configured(rows.sparkSession, {"spark.sql.ansi.enabled": "false"}):
         return rows.sparkSession.sql(query)

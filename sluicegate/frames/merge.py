@@ -1,4 +1,4 @@
-"""How a table is to change: from the rows that it should have of some records, and those that it has of them."""
+"""Diff of expected against stored rows, and the MERGE that writes it (insert, update, delete)."""
 
 from __future__ import annotations
 
@@ -25,18 +25,18 @@ if TYPE_CHECKING:
 WRITTEN = ("_quarantined_at",)
 
 OP = "_sluicegate_op"
-"""What is to be done with a row."""
+"""Column with the operation for a row, one of ``KINDS``."""
 
 KINDS = ("insert", "update", "delete")
 
 
 def difference(new: DataFrame, old: DataFrame | None, keys: Sequence[str] = IDENTITY) -> DataFrame:
-    """The rows by which a table is to change, each with ``OP``: new ones, those that are other, and gone ones.
+    """Diff expected against stored rows and build the MERGE source: the rows to write, each with ``OP``.
 
     Args:
-        new: the rows that it should have of some records.
-        old: the rows that it has of them; None if there is no table.
-        keys: the columns by which a row is known; no two rows have the same, NULL being the same as NULL.
+        new: expected rows of some records.
+        old: stored rows of these records; None if there is no table.
+        keys: key columns, unique in each frame; NULL equals NULL.
     """
     if old is None:
         return new.withColumn(OP, F.lit("insert"))
@@ -57,13 +57,13 @@ def difference(new: DataFrame, old: DataFrame | None, keys: Sequence[str] = IDEN
 
 
 def merge(uri: str, changes: DataFrame, records: Identities, kinds: Sequence[str] = KINDS) -> None:
-    """Writes a difference into a table, by identity, in one commit.
+    """Merges rows with ``OP`` into a table by record identity, in one commit.
 
     Args:
         uri: the table, which exists.
-        changes: rows with ``OP``, cut off from all tables: a MERGE looks at its source twice, and must see the same.
-        records: the records that these rows are of.
-        kinds: what of the difference is to be written.
+        changes: rows with ``OP``, materialized: a MERGE reads its source twice, and must see the same.
+        records: the records of these rows.
+        kinds: the operations to write; rows with another are left out.
     """
     same = of_chunks(records.chunks, "held._chunk")  # so that no other files are opened
     for column in IDENTITY:
@@ -72,13 +72,13 @@ def merge(uri: str, changes: DataFrame, records: Identities, kinds: Sequence[str
 
 
 def merge_by(uri: str, changes: DataFrame, keys: Sequence[str], *, few: bool) -> None:
-    """Writes a difference into a table, by its keys, in one commit.
+    """Merges rows with ``OP`` into a table by its key columns, in one commit.
 
     Args:
         uri: the table, which exists.
-        changes: rows with ``OP``, cut off from all tables.
-        keys: the columns by which a row is known, NULL being the same as NULL.
-        few: whether to send the rows to the tasks that read the table.
+        changes: rows with ``OP``, materialized.
+        keys: key columns; NULL equals NULL.
+        few: whether to broadcast the rows.
     """
     sides = [[_grouped(changes, key, f"{side}.{quoted(key)}") for side in ("held", "new")] for key in keys]
     pairs = [held.eqNullSafe(made) for held, made in sides]
@@ -102,18 +102,18 @@ def _merge(uri: str, changes: DataFrame, same: Column, *, few: bool, kinds: Sequ
 
 
 def _key(frame: DataFrame, keys: Sequence[str]) -> Column:
-    """What rows are known by, so that Spark compares it, without a NULL to look after."""
+    """Row key as a struct that Spark compares and that is never NULL."""
     return F.struct(*[_grouped(frame, c, quoted(c)) for c in keys])
 
 
 def _grouped(frame: DataFrame, key: str, name: str) -> Column:
-    """A key column as it is compared; as it stands, where it can be, so that files are left out by it."""
+    """Key column as it is compared: unchanged where that is possible, for data skipping."""
     kind = frame.schema[key].dataType
     return F.col(name) if is_plain(kind) else grouped(F.col(name), kind).alias(key)
 
 
 def _comparable(old: DataFrame, new: DataFrame, columns: Sequence[str]) -> tuple[Column, Column]:
-    """The values of old and of new rows so that Spark compares them; neither is NULL."""
+    """Values of stored and of expected rows in forms that Spark compares; neither is NULL."""
     was, now = ({one.name: one.dataType for one in frame.schema} for frame in (old, new))
     pairs = [together(F.col(quoted(c)), was[c], F.col(quoted(c)), now[c]) for c in columns]
     return _together([held for held, _ in pairs]), _together([made for _, made in pairs])

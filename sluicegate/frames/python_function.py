@@ -26,12 +26,12 @@ if TYPE_CHECKING:
 
 IDENTITY = ("_chunk", "_pos")
 
-# Columns that say of a silver table's own rows where they came from: in a lookup they would only hide the batch's.
+# Provenance columns of a silver table's rows: in a lookup they would only hide those of the batch.
 _OF_A_LOOKUP = (*IDENTITY, "_sequence")
 
 
 def load(pipeline_folder: Path, reference: str) -> Transform:
-    """Runs a pipeline's Python file, afresh each time, and gives the function in it.
+    """Runs a pipeline's Python file, afresh each time, and returns the function in it.
 
     The file is a module of its own: it is found under no name that another module could have, no ``__pycache__`` is
     written beside it, and files beside it are not imported.
@@ -52,7 +52,7 @@ def load(pipeline_folder: Path, reference: str) -> Transform:
 
 
 def loaded(found: PythonTransform) -> Transform:
-    """The function of a transform that the definition's loader has found; its file is run by this.
+    """Loads the function of a transform that the definition's loader has found, by running its file.
 
     Raises:
         TransformError: there is no such function any more, or the file raises when it is run.
@@ -62,7 +62,7 @@ def loaded(found: PythonTransform) -> Transform:
         raise TransformError(
             f"{found.function} is no function any more once {found.file.name} has been run",
             where=Where(file=str(found.file), line=found.line),
-            hint="give what is bound to that name later another one",
+            hint="rename whatever is bound to that name later in the file",
         )
     return function  # type: ignore[no-any-return]
 
@@ -92,14 +92,14 @@ def _run(found: PythonTransform) -> ModuleType:
 def run(
     function: Transform, batch: DataFrame, tables: Mapping[str, DataFrame], name: str, *, private: bool = False
 ) -> DataFrame:
-    """What a transform makes of a batch.
+    """Result of a transform over a batch.
 
     Args:
         function: the transform, from ``load``.
         batch: the records, with ``_chunk`` and ``_pos``.
         tables: the tables that it may read, by name; it gets them without the identities of their own rows.
         name: the silver table, for messages.
-        private: whether values may be personal data, so that an error's own words are not told.
+        private: whether values may be personal data; an error's own words are then withheld.
 
     Raises:
         TransformError: it raises, reads a table that is not among them, or does not return a DataFrame with ``_chunk``
@@ -112,7 +112,7 @@ def run(
 
 
 def of_tables(function: Transform, tables: Mapping[str, DataFrame], name: str, *, private: bool = False) -> DataFrame:
-    """What a function makes of some tables, all their rows.
+    """Result of a function over all rows of some tables.
 
     Args:
         function: the function, from ``load``.
@@ -130,7 +130,7 @@ def of_tables(function: Transform, tables: Mapping[str, DataFrame], name: str, *
 
 
 def _result(function: Transform, arguments: tuple[Any, ...], name: str, private: bool) -> Any:
-    """What the user's function returns, whatever that is."""
+    """Return value of the user's function, of any type."""
     file, line = _place(function)
     try:
         return function(*arguments)
@@ -144,7 +144,7 @@ def _result(function: Transform, arguments: tuple[Any, ...], name: str, private:
 
 
 def _demand(fault: tuple[str, str] | None, function: Transform, name: str) -> None:
-    """Raises if something is wrong with what a function has returned: what it is, and what to do."""
+    """Raises if there is a fault, given with its hint, in what a function has returned."""
     if fault:
         what, hint = fault
         file, line = _place(function)
@@ -154,11 +154,11 @@ def _demand(fault: tuple[str, str] | None, function: Transform, name: str) -> No
 
 
 def _fault(made: Any) -> tuple[str, str] | None:
-    """What is wrong with rows of any table, and what to do about it; None if they are right."""
+    """Fault of a returned value in any table, with a hint; None if there is none."""
     from pyspark.sql import DataFrame
 
     if not isinstance(made, DataFrame):
-        return f"{'nothing' if made is None else f'a {type(made).__name__}'} and no DataFrame", "return the DataFrame"
+        return f"{'nothing' if made is None else f'a {type(made).__name__}'}, not a DataFrame", "return the DataFrame"
     lower = [column.lower() for column in made.columns]
     for column in made.columns:
         if lower.count(column.lower()) > 1:
@@ -168,7 +168,7 @@ def _fault(made: Any) -> tuple[str, str] | None:
 
 
 def _name_fault(made: DataFrame) -> tuple[str, str] | None:
-    """A name that a column of gold cannot have."""
+    """Fault of a name that a column of gold cannot have, with a hint."""
     for column in made.columns:
         if column.startswith("_"):
             return f"a column {column}", "give it a name that does not begin with _, as the engine's own do"
@@ -179,7 +179,7 @@ def _name_fault(made: DataFrame) -> tuple[str, str] | None:
 
 
 def _identity_fault(made: DataFrame, batch: DataFrame) -> tuple[str, str] | None:
-    """What is wrong with the identities of records, and with the names of columns beside them."""
+    """Fault of the record identities, or of the name of a new column, with a hint."""
     from pyspark.sql.types import LongType
 
     for column in IDENTITY:
@@ -205,7 +205,7 @@ class _NoTable(KeyError):
 
 
 class _Tables(dict[str, "DataFrame"]):
-    """What a transform may read, without the columns that are the engine's own."""
+    """Tables that a transform may read, without their provenance columns."""
 
     def __init__(self, tables: Mapping[str, DataFrame], field: str) -> None:
         super().__init__({table: frame.drop(*_OF_A_LOOKUP) for table, frame in tables.items()})
@@ -226,14 +226,14 @@ def _place(function: Transform) -> tuple[str | None, int | None]:
 
 
 def _line(error: BaseException, file: str | None) -> int | None:
-    """The last line of the user's file that was at work when the error came up."""
+    """Line of the user's file that was executing when the error was raised."""
     if isinstance(error, SyntaxError) and error.filename == file:
         return error.lineno
     return next((f.lineno for f in reversed(traceback.extract_tb(error.__traceback__)) if f.filename == file), None)
 
 
 def _cause(error: BaseException) -> str:
-    """The error's class and what it says, without Spark's plan and stack."""
+    """Class and first line of the error, without Spark's plan and stack."""
     from sluicegate.spark.spark_errors import message
 
     said = message(error).splitlines()

@@ -1,4 +1,4 @@
-"""Records by their identities, and their rows in tables: few of them without a shuffle, many as Spark sees fit."""
+"""Record identities, and the rows of these records in tables: few without a shuffle, many as Spark sees fit."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from sluicegate.spark.session import configured
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-# So many identities are sent to the tasks that read a table; of more, both sides are shuffled.
+# Up to this many identities are broadcast; with more, both sides are shuffled.
 SENT = 1_000_000
 
 
 @dataclass(frozen=True)
 class Identities:
-    """Some records.
+    """Set of records.
 
     Attributes:
         frame: their ``_chunk`` and ``_pos``, already computed; some may come twice.
@@ -37,29 +37,29 @@ class Identities:
 
     @property
     def count(self) -> int:
-        """How many they are at most."""
+        """Upper bound of their number."""
         return self._facts[0]
 
     @property
     def few(self) -> bool:
-        """Whether one task had better work out by itself what becomes of them."""
+        """Whether one partition is faster than a shuffle."""
         return self.count <= thresholds.FEW
 
     @property
     def chunks(self) -> list[int]:
-        """The chunks that they are of, ascending."""
+        """Their ledger batches, ascending."""
         return self._facts[1]
 
     def rows_in(self, table: DataFrame) -> DataFrame:
-        """Their rows in a table, of which only files with these chunks are read."""
+        """Their rows in a table; files without these ledger batches are skipped."""
         return table.where(of_chunks(self.chunks)).join(self.sent(self.frame), [*IDENTITY], "left_semi")
 
     def sent(self, frame: DataFrame) -> DataFrame:
-        """A frame of as many rows and as few columns, to be looked up in while a large one is read."""
+        """Frame about as large as the identities, broadcast up to ``SENT`` of them."""
         return F.broadcast(frame) if self.count <= SENT else frame
 
     def materialize(self, frame: DataFrame, *, adaptive: bool = False) -> DataFrame:
-        """What became of these records; see the function of this name."""
+        """Materializes a frame about these records; see the function of this name."""
         return materialize(frame, few=self.few, adaptive=adaptive)
 
     def together(self, frame: DataFrame) -> DataFrame:
@@ -68,19 +68,19 @@ class Identities:
 
 
 def materialize(frame: DataFrame, *, few: bool, adaptive: bool = False) -> DataFrame:
-    """A frame computed once and cut off from the tables that it was computed of.
+    """Materializes a frame: computed once, apart from the tables and the plan that it came from.
 
-    So no later plan has to go through its plan again. And it stays as it is when one of these tables is written: a
-    frame that is only kept (``persist``) Delta makes anew then, and a winner that has left would no longer be found.
-    The price is that an executor which is lost ends the run; the next one begins the batch again.
+    No later plan repeats its plan, and it stays as it is when one of these tables is written: a frame that is only
+    persisted (``persist``) Delta recomputes then, and a winner that has left would no longer be found.
+    The price is that a lost executor ends the run; the next one begins the batch again.
 
     Args:
-        frame: what is to be computed.
+        frame: the frame.
         few: whether it is of few records.
-        adaptive: whether to let Spark plan anew between its steps, although they are few; for frames that other tables,
-            large ones perhaps, are joined with. It costs a job more for each step.
+        adaptive: whether to keep adaptive query execution although they are few: for frames joined with tables that
+            may be large. It costs a job more for each step.
     """
-    # Spark 4.2 gives a frame that is cut off what it inferred of its columns, and may then fail to plan a union of such
+    # Spark 4.2 gives a checkpointed frame the constraints of its columns, and may then fail to plan a union of such
     # frames (NoSuchElementException: key not found, in Union's rewriteConstraints).
     settings = {"spark.sql.constraintPropagation.enabled": "false"}
     if few and not adaptive:

@@ -1,4 +1,4 @@
-"""Whether two frames have the same rows, each as often."""
+"""Equality of two frames as multisets of rows."""
 
 from __future__ import annotations
 
@@ -23,6 +23,6 @@ def same_rows(one: DataFrame, other: DataFrame) -> bool:
 
 
 def _weighted(frame: DataFrame, sign: int) -> DataFrame:
-    """Each row as one value that Spark compares, with a sign."""
+    """Each row as one value that Spark compares, with its weight."""
     values = [exact(F.col(quoted(f.name)), f.dataType).alias(f.name) for f in frame.schema]
     return frame.select(F.struct(*values).alias("row"), F.lit(sign).alias("sign"))

@@ -1,10 +1,9 @@
-"""Values compared by what they are, never by a text of them: is a row other than it was, and of which group is it?
+"""Typed equality of values, never by a text form: has a row changed, and which group does it belong to?
 
 Spark compares most types exactly, and these not: MAP and VARIANT not at all, doubles and texts with a collation loosely
-(0.0 and -0.0, ``a`` and ``A``), structs only with the same fields in the same order. Here a value is turned into one
-that Spark compares: where two of these are equal, nothing of the values is other. A text would not do: JSON has
-milliseconds and no types. Nor would a hash of 64 bits, which is one for different rows: Spark's is one for ('a', NULL)
-and (NULL, 'a').
+(0.0 and -0.0, ``a`` and ``A``), structs only with the same fields in the same order. Here a value is given a form that
+Spark compares: equal only if the values are identical. A text would not do: JSON has milliseconds and no types. Nor
+would a hash of 64 bits, which collides: Spark's is the same for ('a', NULL) and (NULL, 'a').
 """
 
 from __future__ import annotations
@@ -34,10 +33,10 @@ _Form = Callable[["Column"], "Column"]
 
 
 def exact(value: Column, kind: DataType) -> Column:
-    """A value in a type that Spark compares (``<=>``), groups and sorts: equal only where nothing is other.
+    """Form of a value that Spark compares (``<=>``), groups and sorts: equal only if the values are identical.
 
-    NULL is NULL and NaN is NaN; 0.0 is not -0.0, as a table that is made again would have the one and not the other. A
-    map's entries have no order, and neither have a variant's names.
+    NULL is NULL and NaN is NaN; 0.0 is not -0.0, as a full refresh would write the one and not the other. A map's
+    entries have no order, and neither have a variant's names.
 
     Args:
         value: the value.
@@ -47,15 +46,15 @@ def exact(value: Column, kind: DataType) -> Column:
 
 
 def together(held: Column, was: DataType, made: Column, now: DataType) -> tuple[Column, Column]:
-    """A value that a table has and one that it should have, as ``exact`` makes them, though their types may differ.
+    """Stored and expected value as ``exact`` makes them, though their types may differ.
 
     Fields of structs belong together by their names; one that only one of them has is NULL in the other. A value of
-    another type is compared as the table keeps it; where it cannot be kept so, the two are other.
+    another type is compared as the table stores it; where it cannot be stored so, the two differ.
 
     Args:
-        held: the value in the table.
+        held: the stored value.
         was: its type.
-        made: the value that it should have.
+        made: the expected value.
         now: that one's type.
     """
     if _alike(was, now):
@@ -68,7 +67,7 @@ def together(held: Column, was: DataType, made: Column, now: DataType) -> tuple[
 
 
 def grouped(value: Column, kind: DataType) -> Column:
-    """A value in a type that Spark compares and joins by, equal where GROUP BY puts it into one group.
+    """Form of a value that Spark compares and joins by, equal where GROUP BY puts it into one group.
 
     That is Spark's own equality (0.0 is -0.0, also in a map, and a collation counts), with a map by its entries,
     whatever their order. For joins and MERGE by a key, with ``eqNullSafe``, and for whether records of a history agree.
@@ -86,12 +85,12 @@ def is_plain(kind: DataType) -> bool:
 
 
 def is_loose(kind: DataType) -> bool:
-    """Whether values of the type that are one key can be other all the same."""
+    """Whether values of the type can differ although they are equal as keys."""
     return _has(kind, _is_loose)
 
 
 def has_variants(kind: DataType) -> bool:
-    """Whether a value of the type is, or has in it, a variant."""
+    """Whether a type is, or contains, a VARIANT."""
     return _has(kind, lambda leaf: isinstance(leaf, VariantType))
 
 
@@ -140,7 +139,7 @@ def _grouped(kind: DataType) -> _Form:
 
 
 def _nested(kind: ArrayType | MapType | StructType, form: Callable[[DataType], _Form]) -> _Form:
-    """A value with parts by the forms of these."""
+    """Form of a nested value, made of the forms of its parts."""
     if isinstance(kind, ArrayType):
         return _each(form(kind.elementType))
     if isinstance(kind, MapType):
@@ -153,7 +152,7 @@ def _as_it_is(value: Column) -> Column:
 
 
 def _is_there(value: Column) -> Column:
-    """All that is said of a variant in its place: what it is stands behind (see ``_whole``)."""
+    """Placeholder of a variant, which tells only NULL; its value is compared apart (see ``_whole``)."""
     return value.isNotNull()
 
 
@@ -162,7 +161,7 @@ def _with(value: Column, more: Column) -> Column:
 
 
 def _minus(value: Column) -> Column:
-    """Of a zero, whether it is the one with the minus, which Spark takes for the same."""
+    """Whether a zero is -0.0, which Spark takes for 0.0; NULL for any other number."""
     return F.when(value == 0, F.startswith(value.cast("string"), F.lit("-")))
 
 
@@ -178,7 +177,7 @@ def _entries(key: _Form, value: _Form) -> _Form:
 
 
 def _fields(forms: list[tuple[str | None, _Form]]) -> _Form:
-    """A struct by its fields; one without a name is not there, and its form is given NULL."""
+    """Form of a struct by its fields; a field without a name is absent, and its form gets NULL."""
 
     def made(value: Column) -> Column:
         parts = [form(F.lit(None) if name is None else value.getField(name)) for name, form in forms]
@@ -195,12 +194,12 @@ def _in_order(kind: StructType) -> list[StructField]:
 
 
 def _alike(was: DataType, now: DataType) -> bool:
-    """Whether types are the same, but for what may be NULL."""
+    """Whether types are the same, nullability apart."""
     return was.simpleString() == now.simpleString()
 
 
 def _both(was: DataType, now: DataType) -> tuple[_Form, _Form]:
-    """The forms of values of two types that are to be compared with each other; both make the same type."""
+    """Forms in which values of two types are compared with each other; both are of the same type."""
     if _alike(was, now):
         return _exact(was), _exact(was)
     match was, now:
@@ -241,7 +240,7 @@ def _both_structs(was: StructType, now: StructType) -> tuple[_Form, _Form]:
 
 
 def _maybe_absent(kind: DataType) -> tuple[_Form, _Form]:
-    """The form of a field, and of one that is not there."""
+    """Form of a field, and form of its absence."""
     form = _exact(kind)
     return form, lambda _: form(F.lit(None).cast(kind))
 
@@ -250,7 +249,7 @@ def _maybe_absent(kind: DataType) -> tuple[_Form, _Form]:
 
 
 def _whole(value: Column, kind: DataType, form: _Form) -> Column:
-    """The form of a value, and what the variants in it are: no function of ours can be called for parts of a value."""
+    """Form of a value, with its variants apart: no UDF can be called for parts of a value."""
     if not has_variants(kind):
         return form(value)
     return F.struct(form(value).alias("form"), canonical(_variants(value, kind)).alias("variants"))

@@ -1,8 +1,8 @@
-"""Variants so that they can be compared: the bytes of each value, equal where type and value are.
+"""Comparable bytes of VARIANT values, equal where type and value are.
 
 Spark 4.2 neither compares, groups nor hashes a VARIANT, and its text does not tell 1 from 1.0, nor a date from the text
-of one. Its own bytes do, but they also have the order in which names were met first, the number of bytes that a number
-was given, and the place of the zeros behind a decimal: these mean nothing and are left out here.
+of one. Its own bytes do, but they also hold the order in which names were first met, the width of each number and the
+trailing zeros of decimals: these mean nothing and are left out here.
 https://github.com/apache/parquet-format/blob/master/VariantEncoding.md
 """
 
@@ -18,8 +18,8 @@ if TYPE_CHECKING:
 
 _PRIMITIVE, _SHORT_TEXT, _OBJECT = 0, 1, 2
 
-# Number of bytes of a primitive value by its type; the types with a length of their own, and what the types are that
-# have one value in several sizes.
+# Bytes of a primitive value by its type; the types with a length prefix; the types that have one value in several
+# widths.
 _SIZES = {0: 0, 1: 0, 2: 0, 3: 1, 4: 2, 5: 4, 6: 8, 7: 8, 8: 5, 9: 9, 10: 17, 11: 4, 12: 8, 13: 8, 14: 4,
           17: 8, 18: 8, 19: 8, 20: 16}  # fmt: skip
 _SIZED = {15, 16}
@@ -27,7 +27,7 @@ _WHOLE, _DECIMAL, _TEXT = (3, 4, 5, 6), (8, 9, 10), 16
 
 
 def canonical(variants: Column) -> Column:
-    """The variants of an array as bytes that are equal where type and value are: an array of binaries; NULL is none.
+    """Comparable bytes of the variants in an array: an array of binaries, without those that are NULL.
 
     Args:
         variants: a column of ``ARRAY<VARIANT>``.
@@ -46,12 +46,12 @@ def canonical(variants: Column) -> Column:
 
 
 def encoded_all(variants: Sequence[VariantVal | None] | None) -> list[bytes]:
-    """The bytes of those of some variants that are not NULL."""
+    """Comparable bytes of the variants that are not NULL."""
     return [encoded(bytes(one.value), bytes(one.metadata)) for one in variants or () if one is not None]
 
 
 def encoded(value: bytes, metadata: bytes) -> bytes:
-    """One variant's bytes.
+    """Comparable bytes of one variant.
 
     Args:
         value: its value, as Spark stores it.
@@ -61,7 +61,7 @@ def encoded(value: bytes, metadata: bytes) -> bytes:
 
 
 def _parts(value: bytes, at: int, names: Sequence[bytes]) -> Iterator[bytes]:
-    """The bytes of the value that begins at a place: its type, how long it is, and what it is."""
+    """Bytes of the value at a position: type, length and content."""
     basic, info = value[at] & 3, value[at] >> 2
     if basic == _PRIMITIVE:
         yield _encoded(info, *_primitive(value, at + 1, info))
@@ -102,7 +102,7 @@ def _encoded(kind: int, *parts: bytes) -> bytes:
 
 
 def _places(value: bytes, at: int, *, large: int, width: int, id_width: int) -> tuple[list[int], list[int]]:
-    """The numbers of the names in an object, and the places where its values, or an array's, begin."""
+    """Name ids of an object, and the positions of its values or of an array's."""
     size_width = 4 if large else 1
     size, at = _whole(value, at, size_width), at + size_width
     ids = [_whole(value, at + number * id_width, id_width) for number in range(size)] if id_width else []

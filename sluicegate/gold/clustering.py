@@ -1,6 +1,6 @@
 """Liquid clustering of a gold table by what its query orders by, so that OPTIMIZE keeps like rows in one file.
 
-What Delta 4.4 does with tables that are known by their path was tried: ``DataFrameWriter.clusterBy`` is ignored,
+Tried with Delta 4.4, on tables that are known by their path: ``DataFrameWriter.clusterBy`` is ignored,
 ``DataFrameWriterV2.clusterBy`` is refused, and CREATE TABLE AS SELECT makes rows and clustering in one commit. Each
 overwrite, INSERT OVERWRITE too, takes the clustering of the table away, but for one with ``replaceWhere``; CREATE OR
 REPLACE keeps it, but gives the table another id. https://docs.delta.io/latest/delta-clustering.html
@@ -22,21 +22,21 @@ if TYPE_CHECKING:
 
     from sluicegate.sql.order_by import Ordering
 
-# View of the rows that a table is made of.
+# View of the rows to write.
 _MADE = "_sluicegate_made"
 
-# Delta takes no more columns.
+# Most clustering columns that Delta takes.
 MOST = 4
 
-# Delta has statistics of so many columns, and clusters by no others.
+# Delta has statistics of the first so many columns, and clusters by no others.
 COUNTED = 32
 
-# Types that Delta has least and greatest values of (``SkippingEligibleDataType``).
+# Types with min/max statistics in Delta (``SkippingEligibleDataType``).
 _COUNTED = {"tinyint", "smallint", "int", "bigint", "float", "double", "date", "timestamp", "timestamp_ntz", "string"}
 
 
 def columns(ordering: Ordering, schema: StructType) -> list[str]:
-    """The columns that a table with these columns is clustered by; none if its query orders by nothing suitable."""
+    """Clustering columns of a table with this schema; none if its query orders by nothing suitable."""
     able: set[str] = set()
     before = 0
     for field in schema:
@@ -62,14 +62,14 @@ def replace(
     Args:
         rows: the rows.
         uri: the table.
-        by: the columns that it is clustered by; none if it is not.
-        commit: within it a write is the one that changes the rows.
-        recluster: whether it may have been clustered by others before.
+        by: clustering columns; none for a table without clustering.
+        commit: context within which a write is the one that changes the rows.
+        recluster: whether it may have had other clustering columns before.
     """
     session = rows.sparkSession
     there = tables.delta_table(uri) is not None
     same = bool(by) and there and columns_of(rows.schema) == columns_of(session.read.format("delta").load(uri).schema)
-    if same and recluster:  # if a run is stopped behind this, the next one makes the rows again
+    if same and recluster:  # if a run is stopped after this, the next one writes the rows again
         _cluster(session, uri, by)
     writer = rows.write.format("delta").mode("overwrite")
     with commit:

@@ -1,4 +1,4 @@
-"""Sums that are exact, whatever the order of their terms, and from which a term can be taken away again.
+"""Exact sums, whatever the order of their terms, from which a term can be subtracted again.
 
 A term is cut into *limbs*: whole numbers, each with the place that it stands at. To add the limbs of one place is to
 add whole numbers, so a group's sum is a map from places to numbers, and a row that goes takes its limbs with it. A
@@ -6,9 +6,9 @@ double is three limbs of 32 bits, in places of 2^32 from the least double to the
 nine digits; a whole number is two of 32 bits. What a sum of doubles is, is rounded once, to the nearest double, as
 ``math.fsum`` in Python does it (Shewchuk, "Adaptive Precision Floating-Point Arithmetic", 1997, has the same aim).
 
-All here makes SQL of texts that are SQL: an aggregation puts the limbs of its terms into one map for each group, and
-asks for one sum of it. Limbs are cut in plain columns, since that is done for each row; what a map says is worked out
-with lambdas, which is slow, and done for each group.
+All here builds SQL text: an aggregation puts the limbs of its terms into one map for each group, and reads one sum
+from it. Limbs are cut in plain columns, since that is done for each row; maps are read with lambdas, which is slow,
+and done for each group.
 Places of the numbers of one aggregate function lie between ``PLACES`` times its number and that of the next.
 """
 
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 Kind = Literal["double", "decimal", "whole"]
 
 PLACES = 1000
-"""So many places has each aggregate function in a map."""
+"""Places that each aggregate function has in a map."""
 
 COUNT = 0
 """Place of the number of terms."""
@@ -35,12 +35,12 @@ COUNT = 0
 _NAN, _INFINITE, _MINUS_INFINITE = 1, 2, 3
 _WHOLE, _DECIMAL, _DOUBLE = 10, 20, 500
 
-# The squares of doubles are two doubles each, and are made of greater or less ones where these would have no full
-# precision: so many places on stand the first, the second, and those of terms that were divided by 2^_SCALE.
+# The square of a double is two doubles, of a scaled term where these would have no full precision: distances to the
+# places of the first, of the second, and of those of terms that were divided by 2^_SCALE.
 _SQUARE, _REST, _SCALED, _SCALE = 1_000_000, 2_000_000, 10_000_000, 600
 
 FUNCTIONS = _SQUARE // PLACES
-"""Numbers of aggregate functions are below this: from there on the places are those of squares."""
+"""Upper bound of aggregate function numbers: from there on the places are those of squares."""
 
 # A decimal has up to 38 digits; so many places of nine hold them.
 _NINES = 5
@@ -51,7 +51,7 @@ _LEAST, _MOST = -36, 31
 
 
 def entry(number: int, place: int | str, value: str) -> str:
-    """A place of aggregate function ``number`` with what is to be added there."""
+    """SQL struct of a place of aggregate function ``number`` and the value to add there."""
     return f"struct({number * PLACES} + {place} AS place, CAST({value} AS BIGINT) AS value)"
 
 
@@ -65,7 +65,7 @@ def with_limbs(rows: DataFrame, number: int, term: str, kind: Kind) -> tuple[Dat
         kind: what it is.
 
     Returns:
-        the rows with columns that are needed for it, and SQL of each limb's place and value.
+        the rows with helper columns, and SQL of each limb's place and value.
     """
     if kind == "whole":
         low, high = f"CAST({term} AS BIGINT) & 4294967295", f"shiftright(CAST({term} AS BIGINT), 32)"
@@ -136,7 +136,7 @@ def with_squares(rows: DataFrame, number: int, term: str) -> tuple[DataFrame, li
 
 
 def variance(sums: Mapping[int, int] | None, number: int, function: str) -> float | None:
-    """A variance, or a standard deviation, of the exact sums of terms and of their squares, rounded once (or twice).
+    """Variance or standard deviation from the exact sums of terms and of their squares, rounded once (or twice).
 
     Args:
         sums: the map.
@@ -162,7 +162,7 @@ def variance(sums: Mapping[int, int] | None, number: int, function: str) -> floa
 
 
 def _whole_sum(sums: Mapping[int, int], base: int) -> Fraction:
-    """What a sum of doubles is, without rounding."""
+    """Sum of doubles as a fraction, without rounding."""
     first = base + _DOUBLE
     limbs = (sums.get(first + place, 0) << 32 * (place - _LEAST) for place in range(_LEAST, _MOST + 1))
     return Fraction(sum(limbs), 1 << -32 * _LEAST)
@@ -189,7 +189,7 @@ class Sum:
     scale: int = 0
 
     def at(self, place: int | str) -> str:
-        """What stands at a place."""
+        """SQL of the value at a place."""
         return f"coalesce(try_element_at({self.map}, {self.number * PLACES} + {place}), 0L)"
 
     @property
@@ -269,7 +269,7 @@ class Sum:
 
 
 def _named(value: str, use: Callable[[str], str]) -> str:
-    """``use`` of a name that stands for a value, which is so worked out once."""
+    """SQL that binds a value to a name for ``use``, so that it is computed once."""
     name = f"n{next(_NAMES)}"
     return f"transform(array({value}), {name} -> {use(name)})[0]"
 
@@ -278,7 +278,7 @@ _NAMES = count()
 
 
 def _in_words(digits: str) -> str:
-    """Digits of base 2^32, lowest first, of limbs that may be negative or too great: what is too much is carried on."""
+    """Digits of base 2^32, lowest first, of limbs that may be negative or too great: the excess is carried."""
     return _carried(digits, "(a.c + v) & 4294967295", "shiftright(a.c + v, 32)")
 
 
@@ -292,11 +292,11 @@ def _carried(digits: str, digit: str, carry: str) -> str:
 
 
 def _with_minus(raw: str, digits: Callable[[str], str], use: Callable[[str], str], minus: str) -> str:
-    """What ``use`` makes of a number's digits without its sign, and ``minus`` of that: the highest digit tells it."""
+    """``use`` of a number's digits without the sign, then ``minus`` if the highest digit shows a negative one."""
     turned = digits(f"transform({raw}, v -> -v)")
 
     def by_sign(plain: str) -> str:
-        # A number below zero borrows from the highest digit, which is zero else.
+        # A number below zero borrows from the highest digit, which is zero otherwise.
         below = f"element_at({plain}, -1) <> 0"
         size = f"CASE WHEN {below} THEN {turned} ELSE {plain} END"
         return _named(_named(size, use), lambda value: f"CASE WHEN {below} THEN {minus.format(value)} ELSE {value} END")
@@ -320,7 +320,7 @@ def _plus_one(digits: str, condition: str) -> str:
 
 
 def _as_text(digits: str, scale: int) -> str:
-    """The text of a decimal of digits of base 10^9, lowest first."""
+    """SQL of a decimal's text from digits of base 10^9, lowest first."""
     text = f"array_join(transform(reverse({digits}), v -> lpad(CAST(v AS STRING), 9, '0')), '')"
     return _named(text, lambda t: f"concat(left({t}, length({t}) - {scale}), '.', right({t}, {scale}))")
 

@@ -1,4 +1,4 @@
-"""What is kept of each group of a gold table, in ``_state/{table}_groups``; see gold/partial_aggregates.py."""
+"""Aggregate state of a gold table's groups, in ``_state/{table}_groups``; see gold/partial_aggregates.py."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class GroupState:
-    """What is kept, for one batch.
+    """Table of aggregate state, for one batch.
 
     Attributes:
         batch: the batch.
-        partials: what is to be kept of a group.
-        uri: the table, which need not be there.
+        partials: the aggregate functions that it is of.
+        uri: the table, which may not exist yet.
     """
 
     batch: Batch
@@ -35,13 +35,13 @@ class GroupState:
     uri: str
 
     def rows(self) -> DataFrame:
-        """The rows of the table."""
+        """Stored state of all groups."""
         return self.batch.session.read.format("delta").load(self.uri)
 
     def known(self) -> tuple[int, dict[str, int]] | None:
-        """The version of the source that it speaks of, and those of joined tables that have changed since.
+        """Source version of the stored state, and its versions of joined tables that have changed since.
 
-        None if it is of no use for this batch.
+        None if the state cannot be used for this batch.
         """
         past, now = self._past, self.batch.progress
         if past is None or past.news or past.ours is None or past.ours.ours is None:
@@ -62,15 +62,15 @@ class GroupState:
         return int(said["until"]), before
 
     def start(self, groups: DataFrame) -> None:
-        """Replaces all that is kept."""
+        """Replaces the state of all groups."""
         with self.batch.commit(fenced=False, **self._about):
             self._write(groups)
 
     def keep(self, groups: DataFrame, *, few: bool) -> None:
-        """Writes what is to be kept of some groups: few groups all at once, which is done sooner than a MERGE.
+        """Writes new state of some groups; a small table is overwritten, which is faster than a MERGE.
 
         Args:
-            groups: these groups as ``Partials.merged`` has them; one without sums has no rows any more.
+            groups: new state as of ``Partials.merged``; a group with empty sums has no rows left.
             few: whether they are few.
         """
         partials = self.partials
@@ -100,13 +100,13 @@ class GroupState:
 
     @property
     def _for_what(self) -> dict[str, Any]:
-        """What must be the same for what is kept to be of use."""
+        """Facts that must match for stored state to be used."""
         types = {name: kind.simpleString() for name, kind in self.partials.types.items()}
         return {"layout": LAYOUT, "source": self.batch.progress.app_id, "types": types}
 
     @property
     def _about(self) -> dict[str, Any]:
-        """What a commit of what is kept says: its own past is another than the table's."""
+        """Commit metadata of the group-state table; its RESTORE history is independent of the gold table's."""
         state = tables.delta_table(self.uri)
         return {
             **self._for_what,

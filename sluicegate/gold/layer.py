@@ -1,8 +1,8 @@
-"""Gold: the user's own query over silver, kept up to date by what has changed there, as if it were run over everything.
+"""Gold: the user's own query over silver, refreshed by what has changed there, as if it were run over everything.
 
-How a query is kept up to date is found by sql/refresh/strategy.py and proved by gold/query_analysis.py; what is kept
-of groups is in gold/partial_aggregates.py. The table changes in one commit, and only rows that are other than before
-are written: others can follow its change feed.
+The refresh strategy is found by sql/refresh/strategy.py and proved by gold/query_analysis.py; aggregate state is in
+gold/partial_aggregates.py. The table changes in one commit, and only rows that differ are written: others can follow
+its change feed.
 """
 
 from __future__ import annotations
@@ -65,13 +65,13 @@ def apply(batch: Batch, name: str, table: GoldTable, at: layout.Lake) -> None:
 
 @dataclass
 class Refresh:
-    """One batch into one gold table."""
+    """Refresh of one gold table by one batch."""
 
     batch: Batch
     name: str
     table: GoldTable
     at: layout.Lake
-    _partials: Partials = field(init=False)  # these are found where it is decided how to go on
+    _partials: Partials = field(init=False)  # set where the refresh strategy is decided
     _of_all: DataFrame = field(init=False)
 
     @cached_property
@@ -86,12 +86,12 @@ class Refresh:
 
     @cached_property
     def everything(self) -> DataFrame:
-        """What the user's own query, or function, gives."""
+        """Result of the user's own query, or function."""
         return self._query(self._rows)
 
     @cached_property
     def refresh_strategy(self) -> RefreshStrategy:
-        """How this table is kept up to date, now that Spark tells the types."""
+        """Refresh strategy of this table, now that Spark knows the types."""
         found = self._refresh_strategy()
         if found.kind == "whole" and self.table.refresh == "incremental":
             raise QueryError(
@@ -125,7 +125,7 @@ class Refresh:
         return self._proved(found, found.grouped)
 
     def _proved(self, found: RefreshStrategy, grouped: Grouped) -> RefreshStrategy:
-        """The way that can be gone, now that Spark is asked about the parts that it goes by."""
+        """Refresh strategy that remains once Spark is asked about the parts of the query that it uses."""
         reason = query_analysis.disproved(self.batch.session, self.table.query, grouped)
         if reason:
             return RefreshStrategy("whole", reason)
@@ -152,11 +152,11 @@ class Refresh:
 
     @property
     def keys(self) -> list[str]:
-        """The columns of the table that say which group a row is of."""
+        """Columns of the table that identify the group of a row."""
         return [self.grouped.keys[number] for number in sorted(self.grouped.keys)]
 
     def _demand_same(self, grouped: Grouped) -> None:
-        """A last look with other eyes: what is made of partials must have the types that the user's query has."""
+        """Checks that rows made from aggregate state have the column types of the user's query."""
         try:
             self._partials = Partials.of(grouped, self._rows)
             self._of_all = self._outputs(self._partials, self._all(self._partials))
@@ -168,7 +168,7 @@ class Refresh:
         if columns_of(self._of_all.schema) != columns_of(self.everything.schema):
             raise NotPartial("what can be kept of its groups is of other types")
 
-    # --- the three ways ----------------------------------------------------------------------------------------------
+    # --- the three strategies ----------------------------------------------------------------------------------------
 
     def whole(self) -> None:
         """Runs the query over everything and replaces the table's rows."""
@@ -181,7 +181,7 @@ class Refresh:
         self._replace(rows, read=self._all_rows)
 
     def by_groups(self) -> None:
-        """Runs the query over all rows of the groups that changed."""
+        """Runs the query over all rows of the affected groups."""
         if self.batch.whole or self._cheaper_whole:
             self._of_everything(self._exactly(self._rows))
             return
@@ -195,7 +195,7 @@ class Refresh:
         self._change(now, touched, read=self._changes)
 
     def by_partials(self) -> None:
-        """Adds what came to what is kept of the groups, takes away what went, and makes the groups' rows of it."""
+        """Applies row deltas to the aggregate state, and makes the affected groups' rows from it."""
         partials = self._partials
         if self._small:
             self._of_everything(self._of_all if partials.rounded else self.everything)
@@ -220,22 +220,22 @@ class Refresh:
 
     @cached_property
     def _group_state(self) -> GroupState:
-        """What is kept of each group."""
+        """Table of aggregate state."""
         return GroupState(self.batch, self._partials, self.at.groups(self.name))
 
     def _start(self, partials: Partials) -> None:
-        """Makes all that is kept from all rows."""
+        """Builds the aggregate state of all rows, and the table from it."""
         state = self._all(partials)
         self._group_state.start(state)
         _faults.point("gold.between_commits")
         self._of_everything(self._outputs(partials, self._group_state.rows()))
 
     def _all(self, partials: Partials) -> DataFrame:
-        """What there is to keep of all rows."""
+        """Aggregate state of all rows."""
         return partials.fresh(partials.of_rows(self._rows.withColumn(partial_aggregates.SIGN, F.lit(1))))
 
     def _now(self, partials: Partials, change: DataFrame) -> DataFrame:
-        """What is to be kept of the groups that changed, and whether anything was."""
+        """New state of the affected groups, and whether each had state before."""
         held = same_groups(self._group_state.rows(), self._sent(change), partials.groups)
         now = materialize(partials.merged(change, held), few=self._few)
         if not partials.stored_calls:
@@ -251,19 +251,19 @@ class Refresh:
 
     @cached_property
     def _all_rows(self) -> int:
-        """Rows of all tables that the query reads."""
+        """Number of rows of all tables that the query reads."""
         now, flow = self.batch.progress, self.batch.flow
         read = [(flow.source, now.until), *((flow.inputs[name], now.versions[name]) for name in flow.inputs)]
         return sum(self.batch.opened.rows_at(*table) for table in read)
 
     @cached_property
     def _news(self) -> Changes:
-        """The changes since the last batch."""
+        """Row deltas since the last batch."""
         return Changes(self.batch, self.grouped.joins, self.batch.progress.since, self.batch.progress.changed)
 
     @cached_property
     def _changes(self) -> int:
-        """Rows that came, went or were changed (two each) since the last batch; of a small table as its log has it."""
+        """Number of row deltas since the last batch (an update is two); for small tables as the log has it."""
         return self.batch.read if self._small else self._news.count
 
     @property
@@ -272,12 +272,12 @@ class Refresh:
 
     @cached_property
     def _small(self) -> bool:
-        """Whether to read everything costs less than to keep something, if it has not to be kept."""
+        """Whether reading everything costs less than keeping state, unless ``refresh`` demands state."""
         return self._all_rows <= thresholds.SMALL and self.table.refresh != "incremental"
 
     @property
     def _cheaper_whole(self) -> bool:
-        """Whether so much changed that it is cheaper to read everything."""
+        """Whether so much changed that a full recompute is cheaper."""
         return self._small or (not self._few and self._changes > thresholds.MUCH * self._all_rows)
 
     def _sent(self, frame: DataFrame) -> DataFrame:
@@ -292,7 +292,7 @@ class Refresh:
 
         Args:
             rows: rows of the table that it follows.
-            touched: the groups that are asked for; all by default.
+            touched: the affected groups; all by default.
         """
         plain, exact = self._query(rows), self._rounded
         if exact is None:
@@ -333,7 +333,7 @@ class Refresh:
         return self.batch.session.sql(self.table.query.with_views(self._views(source), others, join))
 
     def _views(self, source: DataFrame) -> dict[str, str]:
-        """Makes views of the tables that the query reads, with some rows of the table that it follows; their names."""
+        """Creates views of the tables that the query reads, the followed one with ``source``; returns their names."""
         views = {}
         for other in self.table.query.tables:
             views[other] = f"_sluicegate_{self.name}_{other.replace('.', '_')}"
@@ -342,7 +342,7 @@ class Refresh:
 
     @cached_property
     def _called(self) -> DataFrame:
-        """What the user's function, which is called once, makes of the tables that it reads, as of the batch's end."""
+        """Result of the user's function, called once, over the tables that it reads as of the batch's end."""
         tables = {name: self._rows if name == self.source else self.batch.pinned(name) for name in self.table.reads}
         function = python_function.loaded(cast("PythonTransform", self.table.transform))
         return python_function.of_tables(function, tables, self.name, private=self.batch.flow.private)
@@ -350,7 +350,7 @@ class Refresh:
     # --- writing -----------------------------------------------------------------------------------------------------
 
     def _of_everything(self, rows: DataFrame) -> None:
-        """Writes all rows that the table should have: those that are other, if it can be told which these are."""
+        """Writes the expected rows of the whole table: only those that differ, if rows can be located."""
         if self.batch.whole or not self.grouped.located:
             self._replace(rows, read=self._all_rows)
         else:
@@ -358,7 +358,7 @@ class Refresh:
 
     @property
     def _said(self) -> dict[str, Any]:
-        """What each commit says of how the table is kept up to date, and why."""
+        """Commit metadata about the refresh strategy and its reason."""
         moment = {"of_the_run": self.refresh_strategy.of_the_run} if self.refresh_strategy.of_the_run else {}
         return {"strategy": self.refresh_strategy.kind, "because": self.refresh_strategy.why, **moment}
 
@@ -371,7 +371,7 @@ class Refresh:
         self.batch.report.read = read
 
     def _change(self, rows: DataFrame, touched: DataFrame | None, read: int) -> None:
-        """Changes the rows of some groups, or of all, to what they are now."""
+        """Merges the current rows of the affected groups, or of all groups."""
         held = target = self.batch.session.read.format("delta").load(self.batch.flow.target)
         if touched is not None:
             groups = [f"_group_{number}" for number in sorted(self.grouped.keys)]

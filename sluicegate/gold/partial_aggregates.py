@@ -1,10 +1,10 @@
-"""What is kept of each group of a gold table, so that a run need not read its rows again.
+"""Aggregate state of the groups of a gold table, so that a run need not read their rows again.
 
-``_state/{table}_groups`` has one row for each group: what it groups by, a map of limbs with the exact counts and sums
-of all its aggregate functions (see gold/exact_sum.py), and for each ``min`` or ``max`` what it is so far. Counts and
-sums can be taken back. An extreme that goes cannot: then the rows of that group are read again, of that group alone.
+``_state/{table}_groups`` has one row for each group: its keys, a map of limbs with the exact counts and sums of all
+its aggregate functions (see gold/exact_sum.py), and each ``min`` or ``max`` so far. Counts and sums can be subtracted
+from. A deleted extreme cannot be: then the rows of that group alone are read again.
 
-A variance is made of the exact sums of its terms and of their squares, so it is one value however the rows came.
+A variance is made of the exact sums of its terms and of their squares, so it is one value in any order of the rows.
 """
 
 from __future__ import annotations
@@ -48,10 +48,10 @@ if TYPE_CHECKING:
     from sluicegate.sql.refresh.group_by import Call, Grouped
 
 SIGN = "_sluicegate_sign"
-"""1 for a row that comes, -1 for one that goes."""
+"""Weight of a row delta: 1 for an inserted row, -1 for a deleted one."""
 
 LAYOUT = 2
-"""Changes with the meaning of what is kept, which is then made again."""
+"""Format of the state; stored state of another format is not used."""
 
 _ROWS = f"coalesce(try_element_at(_sums, {COUNT}), 0L)"
 _WHOLE_NUMBERS = (ByteType, ShortType, IntegerType, LongType)
@@ -60,12 +60,12 @@ _PLAIN = (*_WHOLE_NUMBERS, FloatType, DoubleType, DecimalType, StringType, Boole
 
 
 class NotPartial(Exception):
-    """Raised where types that only Spark knows do not allow it; says why."""
+    """Raised where types that only Spark knows rule out incremental refresh; says why."""
 
 
 @dataclass(frozen=True)
 class Partials:
-    """The aggregate functions of a query, and what is kept of them.
+    """Aggregate functions of a query, and their state.
 
     Attributes:
         grouped: the query taken apart.
@@ -77,14 +77,14 @@ class Partials:
 
     @classmethod
     def of(cls, grouped: Grouped, rows: DataFrame) -> Partials:
-        """Looks at the types.
+        """Checks the types.
 
         Args:
             grouped: the query taken apart.
             rows: rows of its table, of which none is read.
 
         Raises:
-            NotPartial: of a type that it groups by or aggregates nothing can be kept, or it has too many functions.
+            NotPartial: a type that it groups by or aggregates can have no state, or it has too many functions.
         """
         if max(grouped.once, default=0) + 1 >= FUNCTIONS:
             raise NotPartial(f"it has {FUNCTIONS:,} aggregate functions or more")
@@ -107,32 +107,32 @@ class Partials:
 
     @property
     def groups(self) -> list[str]:
-        """The columns of what it groups by."""
+        """Columns of the group keys."""
         return group_columns(self.grouped)
 
     @property
     def stored_calls(self) -> list[Call]:
-        """The functions of which more is kept than counts and sums."""
+        """Functions whose state is more than counts and sums."""
         return [call for call in self.calls if call.function in ("min", "max")]
 
     @property
     def rounded(self) -> bool:
         """Whether Spark rounds with each term that it adds, so that its own result depends on the order of the rows.
 
-        It takes averages of decimals with up to 11 digits in doubles, too (its optimizer's ``DecimalAggregates``).
+        It computes averages of decimals with up to 11 digits in doubles, too (its optimizer's ``DecimalAggregates``).
         """
         return any(self.is_rounded(call) for call in self.calls)
 
     @property
     def rounded_outputs(self) -> set[str]:
-        """The outputs that depend on such a function; with a HAVING that does, all, as it says which rows there are."""
+        """Outputs that depend on such a function; all if the HAVING does, as it decides which rows there are."""
         names = "|".join(call.value for call in self.calls if self.is_rounded(call))
         found = re.compile(rf"\b({names})\b")
         having = bool(names and found.search(self.grouped.having))
         return {name for text, name in self.grouped.outputs if names and (having or found.search(text))}
 
     def is_rounded(self, call: Call) -> bool:
-        """Whether Spark does so for one of them."""
+        """Whether Spark rounds with each term of this function."""
         if call.function in MOMENTS:
             return True
         if call.function not in SUMS:
@@ -142,7 +142,7 @@ class Partials:
         return short or self.kind(call) == "double"
 
     def kind(self, call: Call) -> Kind | None:
-        """As what the terms of a sum or an average are added; None for a type that Spark cannot add so."""
+        """Kind of number in which the terms of a sum or an average are added; None for a type that has none."""
         found = self.types[_argument(call)]
         if isinstance(found, DecimalType):
             return "decimal"
@@ -153,7 +153,7 @@ class Partials:
     # --- from rows to groups -----------------------------------------------------------------------------------------
 
     def of_rows(self, rows: DataFrame) -> DataFrame:
-        """What some rows add to each group, or take away: ``_sums``, and for some functions ``_came_n``, ``_gone_n``.
+        """Aggregated row deltas of each group: ``_sums``, and for some functions ``_came_n``, ``_gone_n``.
 
         Args:
             rows: rows of the table with ``SIGN``.
@@ -161,16 +161,16 @@ class Partials:
         return self.together(self.prepared(rows))
 
     def prepared(self, rows: DataFrame) -> DataFrame:
-        """What these functions need of each row: what it is grouped by, their arguments, and ``SIGN``."""
+        """Input of the functions from each row: group keys, arguments and ``SIGN``."""
         return _prepared(self.grouped, rows)
 
     def of_groups(self, rows: DataFrame, groups: DataFrame) -> DataFrame:
-        """The same of all rows of some groups alone."""
+        """Aggregates of all rows of some groups alone."""
         prepared = _prepared(self.grouped, rows.withColumn(SIGN, F.lit(1)))
         return self.together(same_groups(prepared, groups, self.groups))
 
     def together(self, prepared: DataFrame) -> DataFrame:
-        """What rows add to each group, or take away, of what ``prepared`` gave."""
+        """Aggregates rows of ``prepared`` by group; see ``of_rows``."""
         entries = [entry(0, COUNT, SIGN)]
         for call in self.calls:
             argument, number = _argument(call), call.number + 1
@@ -188,7 +188,7 @@ class Partials:
                     limbs = [*limbs, *squares]
                 entries += [entry(number, place, f"({value}) * {SIGN}") for place, value in limbs]
         values = [_argument(call) for call in self.stored_calls]
-        first = F.col("place") == COUNT  # one such entry is of each row
+        first = F.col("place") == COUNT  # each row has one such entry
         entries_by_row = prepared.selectExpr(*self.groups, SIGN, *values, f"inline(array({', '.join(entries)}))")
         entries_by_row = entries_by_row.where(first | (F.col("value") != 0))
         extremes = [part for call in self.stored_calls for part in self._extremes(call, first)]
@@ -200,24 +200,24 @@ class Partials:
         )
 
     def _extremes(self, call: Call, first: Column) -> list[Column]:
-        """What comes and what goes of an extreme."""
+        """Extremes of the inserted and of the deleted rows."""
         value = F.col(_argument(call))
         came = F.when(first & (F.col(SIGN) > 0), value)
         gone = F.when(first & (F.col(SIGN) < 0), value)
         extreme = F.min if call.function == "min" else F.max
         return [extreme(came).alias(f"_came_{call.number}"), extreme(gone).alias(f"_gone_{call.number}")]
 
-    # --- from what was kept to what is to be kept --------------------------------------------------------------------
+    # --- from stored to new state ------------------------------------------------------------------------------------
 
     def merged(self, change: DataFrame, state: DataFrame) -> DataFrame:
-        """What is to be kept of each group that changed.
+        """New state of each affected group.
 
         Args:
-            change: what rows added and took away.
-            state: what was kept.
+            change: aggregated row deltas.
+            state: stored state.
 
         Returns:
-            groups, ``_sums``, ``_held_n`` for each of ``stored_calls``, ``_was`` (whether something was kept) and
+            groups, ``_sums``, ``_held_n`` for each of ``stored_calls``, ``_was`` (whether it had state) and
             ``_lost`` (whether its rows must be read again).
         """
         held = [F.col(f"_held_{call.number}") for call in self.stored_calls]
@@ -238,11 +238,11 @@ class Partials:
         )  # fmt: skip
 
     def renewed(self, lost: DataFrame, fresh: DataFrame) -> DataFrame:
-        """What is to be kept of groups whose rows were read again; of one without rows the sums are empty.
+        """New state of recomputed groups; empty sums for groups with no rows left.
 
         Args:
-            lost: these groups as ``merged`` has them.
-            fresh: what was made of their rows.
+            lost: these groups as of ``merged``.
+            fresh: the state of their rows.
         """
         held = [f"_held_{call.number}" for call in self.stored_calls]
         now = fresh.select(F.struct(*self.groups).alias("_key"), F.col("_sums").alias("_now"), *held)
@@ -252,7 +252,7 @@ class Partials:
         return both.select(*self.groups, sums.alias("_sums"), *held, "_was")
 
     def fresh(self, change: DataFrame) -> DataFrame:
-        """What is to be kept of groups of which all rows are in a change."""
+        """State of groups of which all rows are in a change."""
         now = [F.col(f"_came_{call.number}").alias(f"_held_{call.number}") for call in self.stored_calls]
         return change.select(*self.groups, "_sums", *now)
 
@@ -261,16 +261,16 @@ class Partials:
         return (F.least if call.function == "min" else F.greatest)(held, came)
 
     def _lost(self, call: Call) -> Column:
-        """Whether an extreme may have gone."""
+        """Whether the stored extreme may have been deleted."""
         gone = F.col(f"_gone_{call.number}")
         best = self._held(call)
         beyond = gone <= best if call.function == "min" else gone >= best
         return gone.isNotNull() & F.coalesce(beyond, F.lit(True))
 
-    # --- from what is kept to values ---------------------------------------------------------------------------------
+    # --- from state to values ----------------------------------------------------------------------------------------
 
     def values(self, state: DataFrame) -> DataFrame:
-        """The values of groups and aggregate functions, ``_group_n`` and ``_value_n``, of groups that have rows."""
+        """Values of group keys and aggregate functions, ``_group_n`` and ``_value_n``, of groups that have rows."""
         values = [self._made(call).alias(call.value) for call in self.calls]
         there = state.where(f"{_ROWS} > 0")
         if self.grouped.one_row:  # it is there without rows, too
@@ -310,18 +310,18 @@ class Partials:
 
 
 def group_columns(grouped: Grouped) -> list[str]:
-    """Names of the columns with the values that a query groups by."""
+    """Names of the group key columns."""
     return [f"_group_{number}" for number in range(len(grouped.groups))]
 
 
 def groups_of(grouped: Grouped, rows: DataFrame) -> DataFrame:
-    """What each row is grouped by, each once."""
+    """Distinct group keys of the rows."""
     groups = [f"({text}) AS _group_{number}" for number, text in enumerate(grouped.groups)]
     return _selected(grouped, rows, groups).distinct()
 
 
 def odd_groups(grouped: Grouped, rows: DataFrame) -> str:
-    """What it groups by that Spark does not compare, as maps, so that no row can be found by it; empty if nothing."""
+    """Group keys by which no row can be found, as Spark does not compare them (maps); empty if none."""
     groups = [f"({text}) AS _group_{number}" for number, text in enumerate(grouped.groups)]
     kinds = _selected(grouped, rows, groups).schema
     odd = [text for text, one in zip(grouped.groups, kinds, strict=True) if has_odd_parts(one.dataType)]
@@ -338,7 +338,7 @@ def rows_of(grouped: Grouped, rows: DataFrame, groups: DataFrame) -> DataFrame:
 def same_groups(
     rows: DataFrame, groups: DataFrame, columns: Sequence[str], as_: Sequence[str] | None = None, how: str = "left_semi"
 ) -> DataFrame:
-    """The rows whose columns ``as_`` have the values of one of some groups, NULL being the same as NULL."""
+    """Rows whose columns ``as_`` have the keys of one of some groups; NULL equals NULL."""
     pairs = [
         F.col(f"_rows.{quoted(ours)}").eqNullSafe(F.col(f"_of.{quoted(column)}"))
         for ours, column in zip(as_ or columns, columns, strict=True)
@@ -351,14 +351,14 @@ def _argument(call: Call) -> str:
 
 
 def _prepared(grouped: Grouped, rows: DataFrame) -> DataFrame:
-    """For each row that the query's WHERE lets through: what it is grouped by, each function's argument, ``SIGN``."""
+    """Group keys, function arguments and ``SIGN`` of each row that passes the query's WHERE."""
     groups = [f"({text}) AS _group_{number}" for number, text in enumerate(grouped.groups)]
     arguments = [f"{_value_of(call)} AS {_argument(call)}" for _, call in sorted(grouped.once.items())]
     return _selected(grouped, rows, [*groups, *arguments, SIGN])
 
 
 def _value_of(call: Call) -> str:
-    """SQL of what a row gives to a function; NULL where it gives nothing."""
+    """SQL of a row's value for a function; NULL where it has none."""
     conditions = [f"({call.condition})"] if call.condition else []
     if call.function == "count_if":
         conditions, value = [*conditions, f"({call.arguments[0]})"], "1"

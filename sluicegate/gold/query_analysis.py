@@ -1,10 +1,10 @@
-"""Spark's own word on a gold query: that its parts are the query, and whether it gives the same each time.
+"""Spark's analysis of a gold query: whether its parts are the query, and whether it is deterministic.
 
 A query is taken apart by its text (sql/refresh/strategy.py), and a run trusts no text. The parts that it is going to
 use are put together again, and Spark analyses both this and the user's text over the same views. Only where the two
 have the same semantics (``DataFrame.sameSemantics``: equal plans, once the ids of expressions are numbered by the
-columns that they stand for, with the types of all values) are the parts used. All that is asked here is asked by SQL
-and by public means of a DataFrame, which a client of Spark Connect has as well; nothing is executed for it.
+columns that they stand for, with the types of all values) are the parts used. All of it uses SQL and public methods of
+a DataFrame, which a client of Spark Connect has as well; nothing is executed for it.
 """
 
 from __future__ import annotations
@@ -53,22 +53,22 @@ _TIMESTAMP = re.compile(r"(\d{4}-\d\d-\d\d \d\d:\d\d:\d\d(?:\.\d+)?)")
 
 _FOUND = "_sluicegate_found"
 
-# Rules by which Spark would leave out what is asked of tables without rows.
+# Optimizer rules that would prune a query over empty tables.
 _OFF = ("PropagateEmptyRelation", "ConvertToLocalRelation", "OptimizeOneRowPlan", "PruneFilters", "NullPropagation")
 
-# How Spark computes where its generated code is wrong.
+# Settings that turn code generation off, for where the generated code is wrong.
 INTERPRETED = {"spark.sql.codegen.wholeStage": "false", "spark.sql.codegen.factoryMode": "NO_CODEGEN"}
 
 
 def keep_nulls_of_maps(found: DataFrame, tables: Iterable[DataFrame], text: str | None) -> None:
-    """Has the session interpret what it executes from now on, if a query groups by a map.
+    """Turns the session's code generation off from now on, if a query groups by a map.
 
     Spark puts a map's entries in order before it groups by it (``MapSort``), and the code that 4.2 generates for that
     takes a value that is NULL for 0: ``{b: NULL}`` falls into the group of ``{b: 0}``. Interpreted, it does not.
 
     Args:
-        found: what the query gives.
-        tables: what it reads.
+        found: result of the query.
+        tables: the tables that it reads.
         text: its text; None if it has none.
     """
     # No function that makes a map has another name.
@@ -82,10 +82,10 @@ def keep_nulls_of_maps(found: DataFrame, tables: Iterable[DataFrame], text: str 
 
 
 def disproved(session: SparkSession, query: Query, grouped: Grouped) -> str:
-    """Why the parts of a query are not the query; empty if Spark says that they are.
+    """Reason why the parts of a query are not the query; empty if Spark says that they are.
 
     Args:
-        session: the session, in which the views of the query's FROM (see joined.py) are made.
+        session: the session, in which the views of the query's FROM (sql/refresh/joins.py) are made.
         query: the user's query.
         grouped: the same taken apart.
     """
@@ -104,7 +104,7 @@ def disproved(session: SparkSession, query: Query, grouped: Grouped) -> str:
 
 
 def by_chance(session: SparkSession, sql: str) -> bool:
-    """Whether Spark says that a query may have another result each time: it takes no such one for an argument."""
+    """Whether Spark finds a query nondeterministic: an aggregate function takes no such argument."""
     with unlogged():
         try:
             session.sql(f"SELECT count((SELECT count(*) FROM ({sql}\n) AS _all))")
@@ -116,7 +116,7 @@ def by_chance(session: SparkSession, sql: str) -> bool:
 
 
 def row_for_row(session: SparkSession, texts: Sequence[str], view_: str) -> bool:
-    """Whether expressions over a view make one value of each row, and the same each time."""
+    """Whether expressions over a view give one value for each row, and are deterministic."""
     with unlogged():
         try:
             session.sql(f"SELECT {', '.join(f'count({text})' for text in texts)} FROM {view_}")
@@ -127,7 +127,7 @@ def row_for_row(session: SparkSession, texts: Sequence[str], view_: str) -> bool
 
 @dataclass(frozen=True)
 class Analysis:
-    """A query as Spark has read it.
+    """Query as Spark has analyzed it.
 
     Attributes:
         session: the session.
@@ -146,7 +146,7 @@ class Analysis:
 
     @cached_property
     def of_the_run(self) -> str:
-        """What makes it depend on when, or by whom, it is run; empty if nothing does."""
+        """Calls or texts that make it depend on when, or by whom, it is run; empty if there are none."""
         alone = {f"{name.lower()}()" for name in _ALONE.findall(self._plan) if name.lower() not in _CONSTANTS}
         if alone:
             return ", ".join(sorted(alone))
@@ -159,7 +159,7 @@ class Analysis:
 
     @cached_property
     def _plan(self) -> str:
-        """The analyzed plan, over tables of which nothing need be read."""
+        """Analyzed plan, over empty tables."""
         for table, name in self._views.items():
             _like(self.session, self.schemas[table]).createOrReplaceTempView(name)
         text = _plans(self.session, self._opaque)
@@ -169,7 +169,7 @@ class Analysis:
     def _opaque(self) -> str:
         """The query with no text in it that looks like a call: in a plan a text has no quotes.
 
-        Where Spark does not read it so, since a text is a type or a name, it is the query as it is.
+        Where Spark refuses that, since a text is a type or a name, the query is left as it is.
         """
         plain, tokens = self.query.with_views(self._views), Tokens(self.query.text)
         texts = [i for i in range(len(tokens)) if tokens.is_type(i, TokenType.STRING, TokenType.RAW_STRING)]
@@ -188,7 +188,7 @@ class Analysis:
 
 
 def _like(session: SparkSession, schema: StructType) -> DataFrame:
-    """A table with these columns, for which nothing need be read."""
+    """Empty table with these columns, for which nothing need be read."""
     return session.range(0).select(*[F.lit(None).cast(f.dataType).alias(f.name) for f in schema])
 
 
@@ -199,7 +199,7 @@ def _plans(session: SparkSession, text: str) -> str:
 
 
 def _optimized(session: SparkSession, text: str, zone: str) -> list[str]:
-    """The plan that Spark would run in a time zone, with its timestamps by themselves."""
+    """Optimized plan in a time zone, split at its timestamps."""
     rules = ",".join(f"org.apache.spark.sql.catalyst.optimizer.{rule}" for rule in _OFF)
     with configured(session, {"spark.sql.session.timeZone": zone, "spark.sql.optimizer.excludedRules": rules}):
         plan = _plans(session, text).partition("== Optimized Logical Plan ==")[2].partition("\n== Physical Plan ==")[0]
@@ -209,7 +209,7 @@ def _optimized(session: SparkSession, text: str, zone: str) -> list[str]:
 
 
 def _same(here: Sequence[str], there: Sequence[str]) -> bool:
-    """Whether two plans say the same; a timestamp that is one moment in both zones is printed as two."""
+    """Whether two plans are the same, though one moment is printed as two timestamps in the two zones."""
     if len(here) != len(there):
         return False
     return all(a == b or _one_moment(a, b) for a, b in zip(here, there, strict=True))
@@ -223,7 +223,7 @@ def _one_moment(here: str, there: str) -> bool:
 
 @contextmanager
 def unlogged() -> Iterator[None]:
-    """Within it, what Spark refuses is not logged as an error: it was a question."""
+    """Keeps what Spark refuses out of its error log: here it was a question."""
     logger = PySparkLogger.getLogger("SQLQueryContextLogger")  # Spark fails with one of another class
     before = logger.level
     logger.setLevel(logging.CRITICAL)

@@ -1,4 +1,4 @@
-"""What a gold table's query gives over the versions of a batch. Nothing is written: for the proof."""
+"""Recomputation of a gold table's query over the versions of a batch, for verify. Nothing is written."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ if TYPE_CHECKING:
 
 
 def plainly(batch: Batch, name: str, table: GoldTable, at: layout.Lake) -> DataFrame:
-    """What the user's own query, or function, gives over the batch's versions; nothing else is looked at."""
+    """Rows of the user's own query, or function, over the batch's versions; nothing else is read."""
     return Refresh(batch, name, table, at).everything
 
 
 def rounded_once(
     batch: Batch, name: str, table: GoldTable, at: layout.Lake
 ) -> tuple[DataFrame, set[str] | None] | None:
-    """The same with sums rounded once, and the columns made of them (None: not known which); None if it is no other."""
+    """Same rows with sums rounded once, and the columns made of them (None: unknown); None if none is rounded."""
     gold = Refresh(batch, name, table, at)
     if gold.refresh_strategy.kind == "partial":
         return (gold._of_all, gold._partials.rounded_outputs) if gold._partials.rounded else None

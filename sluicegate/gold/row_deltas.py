@@ -1,8 +1,8 @@
-"""The rows by which what a gold query reads has changed: of the table that it follows, and of those that it joins.
+"""Row deltas (+1/-1) of the followed table and of the tables joined to it.
 
-A row that comes counts 1, one that goes counts -1. Where a joined table changed, the rows with the keys that changed
-there go as they were joined before, and come as they are joined now (Gupta and Mumick, "Maintenance of Materialized
-Views", 1995, section 3; told for any join of which each result belongs to one row of the first table).
+Where a joined table changed, the rows with the keys that changed there are deleted as they were joined before, and
+inserted as they are joined now (Gupta and Mumick, "Maintenance of Materialized Views", 1995, section 3; described for
+any join of which each result belongs to one row of the first table).
 """
 
 from __future__ import annotations
@@ -30,20 +30,20 @@ if TYPE_CHECKING:
 
 
 def join(batch: Batch, joins: Mapping[str, tuple[JoinKey, ...]], before: Mapping[str, int] | None = None) -> None:
-    """Makes the views of joined tables (sql/refresh/joins.py) as of the batch's end, or the versions in ``before``."""
+    """Creates views of joined tables (sql/refresh/joins.py) as of the batch's end, or the versions in ``before``."""
     for name in joins:
         batch.pinned(name, (before or {}).get(name)).createOrReplaceTempView(view(name))
 
 
 @dataclass(frozen=True)
 class Changes:
-    """What came and went.
+    """Row deltas of one refresh.
 
     Attributes:
         batch: the batch.
-        joins: the joined tables, each with how it is tied to the rows.
-        since: version of the followed table that is known already.
-        before: version of each joined table that has changed which is known already.
+        joins: the joined tables, each with its join keys.
+        since: version of the followed table that is taken in already.
+        before: for each joined table that has changed, its version that is taken in already.
     """
 
     batch: Batch
@@ -52,7 +52,7 @@ class Changes:
     before: Mapping[str, int]
 
     def over(self, make: Callable[[DataFrame], DataFrame]) -> DataFrame:
-        """What is made of all these rows, with ``SIGN``, while the views of joined tables are as they were for them."""
+        """Result of ``make`` over all row deltas, each part with the joined tables' versions that it belongs to."""
         parts = []
         for rows, before in self._parts:
             join(self.batch, self.joins, before)
@@ -62,19 +62,19 @@ class Changes:
 
     @cached_property
     def count(self) -> int:
-        """How many they are; a changed row is two."""
+        """Number of row deltas; an update is two."""
         return self._own.count() + (2 * self._moved.count() if self.before else 0)
 
     @cached_property
     def _own(self) -> DataFrame:
-        """Rows of the followed table itself."""
+        """Row deltas of the followed table itself."""
         came = F.col("_change_type").isin("insert", "update_postimage")
         rows = self.batch.rows.where(f"_commit_version > {self.since}")
         return rows.withColumn(SIGN, F.when(came, 1).otherwise(-1)).drop(*columns.CHANGE_COLUMNS, *ENGINE_COLUMNS)
 
     @cached_property
     def _keys(self) -> list[tuple[DataFrame, JoinKey]]:
-        """The keys of what changed in joined tables, for each way that these are tied to the rows."""
+        """Changed keys of the joined tables, for each join key."""
         changes = {name: self.batch.changes_of(name, version) for name, version in self.before.items()}
         found = [(lookup_changes.net(frame, join_key.columns, ENGINE_COLUMNS), join_key)
                  for name, frame in changes.items() for join_key in self.joins[name]]  # fmt: skip
@@ -82,16 +82,16 @@ class Changes:
 
     @cached_property
     def _moved(self) -> DataFrame:
-        """The rows, as they are now, that have such a key."""
+        """Rows of the followed table, as they are now, that match a changed key."""
         return materialize(lookup_changes.touching(self.batch.pinned_source(), self._keys), few=False)
 
     @cached_property
     def _parts(self) -> list[tuple[DataFrame, Mapping[str, int]]]:
-        """The rows, each over which versions of joined tables."""
+        """Row deltas, each part with the versions of joined tables that it is joined to."""
         if not self.before:
             return [(self._own, {})]
         own = lookup_changes.flagged(self._own, self._keys)
         other, still = (own.where(of).drop(TOUCHED) for of in (TOUCHED, f"NOT {TOUCHED}"))
         came, went = (self._moved.withColumn(SIGN, F.lit(sign)) for sign in (1, -1))
-        # As they were: as they are now, without what came of them since, with what went.
+        # Rows as they were: as they are now, without those inserted since, with those deleted.
         return [(still.unionByName(came), {}), (went.unionByName(other), self.before)]

@@ -1,15 +1,15 @@
 """Gold as a classic streaming aggregation: Structured Streaming, whose state is in its checkpoint (``mode``).
 
-Every other flow can lose its checkpoint; this one needs it, and its batch ids mean nothing beside any other. So each
-commit of the table says which checkpoint (Spark's id of the query) and which batch of it made it. A checkpoint is gone
-on with only if it is the one that the table's last commit speaks of. Any other is thrown away, and the table is made
-again whole, of all that the source has now.
+Every other flow can lose its checkpoint; this one needs it, and its batch ids mean nothing with any other. So each
+commit of the table names the checkpoint (Spark's query id) and the batch that made it. A checkpoint is continued only
+if it is the one that the table's last commit names. Any other is removed, and the table gets a full refresh from all
+that the source has now.
 
-Spark writes where a batch ends before it runs it, and that it is done behind it; between the two the table has its
-commit. A batch that is run again after that is only computed, since its state must be written, and changes nothing.
+Spark writes a batch's end before it runs it, and that it is done afterwards; the table's commit lies between the two.
+A batch that is run again after that is only computed, since its state must be written, and changes nothing.
 
-What a batch writes is computed before it is written: by then Spark has counted the rows that it was given, and these
-must be as many as the source's log tells of (see delivery.py).
+A batch's rows are materialized before they are written: by then Spark has counted the rows delivered to it, which must
+be as many as the source's log says (see flow/delivery.py).
 https://spark.apache.org/docs/latest/streaming/apis-on-dataframes-and-datasets.html#output-modes
 """
 
@@ -49,10 +49,10 @@ if TYPE_CHECKING:
 
     from sluicegate.definition import GoldTable
 
-# Under this name Spark counts the rows that a batch is given.
+# Name of the metric in which Spark counts the rows delivered to a batch.
 DELIVERED = "sluicegate_delivered"
 
-# How Spark says that what a checkpoint kept is damaged, or is not of this query and this table.
+# Spark's error conditions for a checkpoint that is damaged, or of another query or table.
 STALE = ("CANNOT_LOAD_STATE_STORE", "STATE_STORE_", "STATEFUL_OPERATOR", "MALFORMED_STATE", "MALFORMED_CHECKPOINT",
          "DIFFERENT_DELTA_TABLE_READ_BY_STREAMING_SOURCE", "INCOMPATIBLE_STATE")  # fmt: skip
 
@@ -74,7 +74,7 @@ def run(
         table: the definition of its table.
         at: the lake.
         facts: who runs this, for every commit.
-        full_refresh: whether to make the table again whole, even if nothing calls for it.
+        full_refresh: whether to make a full refresh even if nothing calls for it.
 
     Raises:
         QueryError: Spark refuses the query, or refuses it in this mode.
@@ -99,7 +99,7 @@ def run(
 
 @dataclass(frozen=True)
 class _Done:
-    """A batch that is done: of which query, its number, and the source's version that it ends at."""
+    """Finished batch: its query, its number, and the source's version that it ends at."""
 
     query: str
     batch: int
@@ -116,8 +116,8 @@ class _Stream:
     report: TableReport
     done: _Done | None = field(init=False)  # the newest batch that the table has
     last: _Done | None = None  # the newest one that was run
-    offset: int = -1  # version of the source up to which the mark was set
-    rebuilding: bool = False  # whether the table is to be made anew, and nothing of it is written yet
+    offset: int = -1  # offset that this run has committed
+    rebuilding: bool = False  # whether this is a full refresh of which nothing is written yet
 
     def __post_init__(self) -> None:
         last = log.last_commit_of_ours(tables.delta_table(self.flow.target))
@@ -126,7 +126,7 @@ class _Stream:
         self.checkpoint = Checkpoint(self.at.checkpoint(self.flow.table))
 
     def unfit(self) -> str:
-        """Why the checkpoint cannot be gone on with; empty if it can."""
+        """Reason why the checkpoint cannot be continued; empty if it can."""
         if self.done is None:
             return "its log does not tell which checkpoint it was made with"
         query = self.checkpoint.query()
@@ -138,7 +138,7 @@ class _Stream:
             return "its checkpoint is older than the table"
         number = self.done.batch + 1
         while self.checkpoint.is_done(number):
-            # Each batch that can give rows has its commit, so these were in a table that was put back since.
+            # Each batch that can give rows has its commit, so these were in a table that was restored since.
             if self.table.mode == "append" or self.checkpoint.end(number) != self.done.until:
                 return "its checkpoint is newer than the table"
             number += 1
@@ -149,7 +149,7 @@ class _Stream:
     # --- runs --------------------------------------------------------------------------------------------------------
 
     def begin_full_refresh(self, now: Progress) -> None:
-        """Throws the checkpoint away, and makes the table of all that the source has."""
+        """Removes the checkpoint, and makes the table from all that the source has."""
         self.checkpoint.remove()
         self.done, self.last, self.rebuilding = None, None, True
         try:
@@ -158,20 +158,20 @@ class _Stream:
             raise_readable(error, self.flow)
 
     def go_on(self, now: Progress) -> str:
-        """Takes in what the source gained; returns why that cannot be done, and the table must be made again whole."""
+        """Takes in what the source gained; returns why that cannot be done and a full refresh is due, else nothing."""
         try:
             self._run(now)
         except Exception as error:
             if any(sign in str(error) for sign in (*source_changes.REWRITTEN, *GAP)):
-                return f"{name_of(self.flow.source)} was changed in other ways than by new rows"
+                return f"{name_of(self.flow.source)} was changed by more than new rows"
             if any(sign in str(error) for sign in STALE):
-                return "what its checkpoint kept cannot be read"
+                return "the state in its checkpoint cannot be read"
             raise_readable(error, self.flow)
         return ""
 
     def _run(self, now: Progress) -> None:
-        """Runs the stream until it has nothing left to do, and sets the mark."""
-        # Of one batch the progress must not push out that of another: it tells what came too late.
+        """Runs the stream until it has nothing left to do, and commits the offset."""
+        # The progress of every batch must be kept: late rows are counted from it.
         with configured(self.session, {"spark.sql.streaming.numRecentProgressUpdates": "100"}):
             result = self._result()
             writer = result.writeStream.outputMode(str(self.table.mode))
@@ -208,15 +208,15 @@ class _Stream:
             raise delivery.truncated(self.flow, f"batch {number} ends in the middle of a version")
         if query is None or until is None:
             raise SluicegateError(
-                f"the checkpoint of {self.flow.table} was taken away while it was being used",
+                f"the checkpoint of {self.flow.table} was removed while it was in use",
                 where=Where(table=self.flow.table, file=self.checkpoint.address),
-                hint="run again: the table is made again whole",
+                hint="run again: the next run makes a full refresh",
             )
         before = self.checkpoint.end(number - 1) if number > 0 else None
         without_data = before == until
         self.last = _Done(query, number, until)
         if (self.done is not None and self.done.batch >= number) or (without_data and self.table.mode == "update"):
-            # Only for its state: the table has what it makes, or there is nothing that it could make.
+            # Run for its state only: the table has its rows already, or it can have none.
             rows.write.format("noop").mode("overwrite").save()
             return
         rows = materialize(rows, few=False)
@@ -225,7 +225,7 @@ class _Stream:
         if self.table.mode == "append":
             if self.rebuilding and rows.isEmpty():  # its rows come with a later batch, and are to come in one commit
                 return
-            # The batch without data writes what the watermark has passed: a mark before that would leave it out.
+            # The batch without data writes what the watermark has passed: an offset before that would leave it out.
             self._write(rows, batch, "overwrite" if self.rebuilding else "append", fenced=without_data)
         elif self.table.mode == "complete" or self.rebuilding:
             self._write(rows, batch, "overwrite")
@@ -233,7 +233,7 @@ class _Stream:
             self._merge(rows, batch)
 
     def _demand_given(self, came: int, since: int, until: int) -> None:
-        """Makes sure that Spark gave as many rows as the source has between two versions; -1 for before the first.
+        """Checks that Spark delivered as many rows as the source has between two versions; -1 is before the first.
 
         Raises:
             AccountingError: it did not.
@@ -248,7 +248,7 @@ class _Stream:
         delivery.demand_same(self.flow, came, expected or 0)
 
     def _delivered(self, query: str) -> int:
-        """Rows that the running batch was given. Spark tells them after the batch; that is too late, so it is asked."""
+        """Rows delivered to the running batch. Spark reports them after it, which is too late, so it is asked."""
         running: Any = self.session.streams.get(query)
         metrics = running._jsq.streamingQuery().lastExecution().observedMetrics()
         return int(metrics.apply(DELIVERED).getLong(0)) if metrics.contains(DELIVERED) else 0
@@ -258,7 +258,7 @@ class _Stream:
         return Batch(Delivery(rows, self.flow), 0, whole, False, now, self.flow, self.report, self.facts)
 
     def _write(self, rows: DataFrame, batch: Batch, how: str, *, fenced: bool = True) -> None:
-        """Writes rows in one commit, with the mark if it is to be ``fenced``."""
+        """Writes rows in one commit, with the offset if it is to be ``fenced``."""
         _faults.point("gold.before_commit")
         with batch.commit(fenced=fenced, **self._about()):
             writer = rows.write.format("delta").mode(how)
@@ -266,7 +266,7 @@ class _Stream:
         self._committed(batch, fenced=fenced)
 
     def _merge(self, rows: DataFrame, batch: Batch) -> None:
-        """Puts the groups that changed in the place of what the table has of them."""
+        """Merges the affected groups into the table."""
         few = rows.count() <= thresholds.FEW
         held = batch.session.read.format("delta").load(self.flow.target)
         held = same_groups(held, F.broadcast(rows) if few else rows, self.keys)
@@ -288,7 +288,7 @@ class _Stream:
         self.offset = batch.progress.until if fenced else self.offset
 
     def _close(self, schema: StructType, now: Progress) -> None:
-        """Sets the mark where no batch did, since none came or none was known to be the last."""
+        """Commits the offset where no batch did, since none came or none was known to be the last."""
         if self.offset >= now.until and not self.rebuilding:
             return
         self.last = self.last or self.done or _Done(self.checkpoint.query() or "", -1, -1)

@@ -1,7 +1,7 @@
-"""Gold, proved: each query is run again over silver as it was at the table's mark, and the rows are compared.
+"""Proof of gold: each query is run again over silver as of the table's offset, and the rows are compared.
 
-Nothing that we keep is believed: neither what is kept of groups nor how a query is kept up to date. What the table's
-last commit says is only which versions it was made of, and these are read again.
+No state of ours is trusted: neither aggregate state nor refresh strategy. The table's last commit says only which
+versions it was made of, and these are read again.
 """
 
 from __future__ import annotations
@@ -32,29 +32,29 @@ if TYPE_CHECKING:
     from sluicegate.definition import GoldTable, Pipeline
     from sluicegate.flow.model import Flow
 
-# What Spark's plan calls that which has another value at another time, or for another user. To it they are constants.
+# Plan nodes whose value depends on the time or the user. To Spark they are constants.
 MOMENTS = {"CurrentDate", "CurrentTimestamp", "CurrentTime", "Now", "LocalTimestamp", "CurrentTimeZone", "CurrentUser",
            "CurrentDatabase", "CurrentCatalog"}  # fmt: skip
 
-# Of equals these take the one that comes first, or what they give depends on the order of the rows in another way.
+# Plan nodes whose result depends on the order of the rows, as by taking the first of equals.
 CHOICES = {"RowNumber", "NTile", "Lead", "Lag", "NthValue", "MaxBy", "MinBy", "MaxMinByK", "Mode",
            "ApproximatePercentile", "HistogramNumeric", "LocalLimit", "GlobalLimit", "Offset", "Sample",
            "DropDuplicates"}  # fmt: skip
 
-# How the names of sketches begin that are such; of KLL sketches Spark's library throws away terms by chance.
+# Prefixes of sketches whose result does so, too; Spark's KLL sketches drop terms at random.
 SKETCHES = ("ApproxTopK", "KllSketchAgg", "KllMergeAgg", "HllSketchAgg", "HllUnionAgg", "Theta", "Tuple")
 
 # Texts that Spark takes for a time where they are cast to one.
 OF_DAYS = {"now", "today", "tomorrow", "yesterday"}
 
-# Whose value does not depend on the order of the rows; `any_value`, a `First`, stands for what each group has once.
+# Functions that do not depend on the order of the rows; `any_value`, a `First`, stands for what each group has once.
 STEADY = {"Count", "CountIf", "Min", "Max", "AnyValue", "First", "BoolAnd", "BoolOr", "HyperLogLogPlusPlus"}
 
-# What takes 0.0 and -0.0 for one, so that its result may be either.
+# Plan nodes that take 0.0 and -0.0 for equal, so that the result may be either.
 ZEROS = {"Aggregate", "Distinct", "Deduplicate", "Intersect", "Except", "Greatest", "Least", "ArrayMin", "ArrayMax",
          "ArrayDistinct", "ArrayUnion", "ArrayIntersect", "ArrayExcept", "ArraySort", "SortArray"}  # fmt: skip
 
-# What Spark leaves to Java's Math, of which another processor may give another last digit.
+# Functions of Java's Math, whose last digit may differ between processors.
 MACHINE = {"Sin", "Cos", "Tan", "Cot", "Sec", "Csc", "Asin", "Acos", "Atan", "Atan2", "Sinh", "Cosh", "Tanh", "Asinh",
            "Acosh", "Atanh", "Cbrt", "Hypot", "Exp", "Expm1", "Logarithm", "Log", "Log10", "Log1p", "Log2",
            "Pow"}  # fmt: skip
@@ -64,7 +64,7 @@ SUBQUERIES = {"ScalarSubquery", "Exists", "ListQuery", "LateralSubquery"}
 
 
 def slack(rows: int) -> float:
-    """By how much of its size a sum of so many doubles may differ if they are added in another order.
+    """Relative tolerance of a sum of so many doubles that may be added in any order.
 
     Rounding errors come to the square root of their number. Up to ten billion rows it is less than one of them is of
     the whole, so that a row which is missing is always seen.
@@ -73,7 +73,7 @@ def slack(rows: int) -> float:
 
 
 def provable(pipeline: Pipeline, at: layout.Lake) -> list[str]:
-    """The gold tables that there are to prove with Spark."""
+    """Gold tables that exist and whose query can be run again."""
     return [
         name for name, table in pipeline.gold.items()
         if not table.mode and tables.delta_table(at.table("gold", name)) is not None
@@ -81,13 +81,13 @@ def provable(pipeline: Pipeline, at: layout.Lake) -> list[str]:
 
 
 def unprovable(pipeline: Pipeline) -> list[Finding]:
-    """The gold tables that no query can be run again for."""
+    """Findings for the gold tables whose query cannot be run again."""
     why = "a streaming aggregation is not run again: which rows came too late for it depends on when they came"
     return [Finding("unproved", name, why) for name, table in pipeline.gold.items() if table.mode]
 
 
 def prove(spark: SparkSession, pipeline: Pipeline, at: layout.Lake, percent: float = 100) -> Iterator[Finding]:
-    """Compares each gold table with what its query gives.
+    """Compares each gold table with the result of its query.
 
     Args:
         spark: the session; each table gets one of its own, for its views.
@@ -127,12 +127,12 @@ class _Proof:
         if line.ours is None or line.ours.ours is None:
             yield self._found("unproved", "its log no longer tells what it was made from", self._full_refresh)
         elif why := self._other(now, line):
-            yield self._found("unproved", f"the next run makes it again: {why}", self._run)
+            yield self._found("unproved", f"the next run makes a full refresh: {why}", self._run)
         else:
             yield from self._compared(target, line.ours.ours)
 
     def _other(self, now: Progress, line: offsets.Lineage) -> str:
-        """Why the table is not what today's query over today's tables once gave; empty if it is."""
+        """Reason why the table is not of today's definition and today's sources; empty if it is."""
         made = (line.ours.ours or {}) if line.ours else {}
         if line.news:
             return "it was restored"
@@ -171,11 +171,11 @@ class _Proof:
             yield self._differing(found, due)
 
     def _of_exact_sums(self, stored: DataFrame, due: DataFrame, rounded: set[str] | None) -> Iterator[Finding]:
-        """What is to be said of a table that is exactly what sums without rounding make.
+        """Findings for a table that has exactly the rows that sums without rounding make.
 
         Args:
             stored: the table.
-            due: what Spark's own sums make.
+            due: the rows that Spark's own sums make.
             rounded: the columns that may differ, as they are made of sums; any if it is not known which.
         """
         found = self._difference(stored, due, self._slack)
@@ -191,8 +191,8 @@ class _Proof:
             yield self._excused(found)
 
     def _excused(self, found: Compared) -> Finding:
-        rows = f"{found.count:,} {'row is' if found.count == 1 else 'rows are'}"
-        said = f"{rows} as sums without rounding make them; Spark's own, which depend on the order, are other"
+        rows = f"{found.count:,} {'row equals' if found.count == 1 else 'rows equal'}"
+        said = f"{rows} those of sums without rounding; Spark's own sums, which depend on the order of rows, differ"
         return self._found("unproved", said)
 
     def _differing(self, found: Compared, due: DataFrame) -> Finding:
@@ -209,7 +209,7 @@ class _Proof:
         return slack(self._read)
 
     def _allowed(self, due: DataFrame) -> float | None:
-        """By how much of its size a double of a query may differ; None if not even a zero's sign may."""
+        """Relative tolerance of a query's doubles; None if not even a zero's sign may differ."""
         if self.table.transform is not None:  # what a function does is not in the plan
             return self._slack
         nodes = list(_nodes(due._jdf.queryExecution().analyzed()))
@@ -229,12 +229,12 @@ class _Proof:
 
     @cached_property
     def _keys(self) -> list[str]:
-        """The columns that a row of the table is known by, as far as its query tells."""
+        """Key columns of the table, as far as its query tells."""
         grouped = self.flow.refresh_strategy.grouped if self.flow.refresh_strategy else None
         return [grouped.keys[number] for number in sorted(grouped.keys)] if grouped and grouped.located else []
 
     def _batch(self, made: dict[str, Any]) -> Batch:
-        """All rows of the versions that the table says it was made of."""
+        """Batch of all rows of the versions that the table says it was made of."""
         stamps = {name: str(stamp) for name, stamp in made.get("inputs", {}).items()}
         versions = {name: int(stamp.rpartition("@")[2]) for name, stamp in stamps.items()}
         then = Progress("whole", -1, int(made["until"]), versions, stamps)
@@ -260,13 +260,13 @@ class _Proof:
 
 
 def unsteady(frame: DataFrame) -> str:
-    """Why the query need not give the same rows again; empty if it must."""
+    """Reason why the query may give other rows the next time; empty if it may not."""
     analyzed = frame._jdf.queryExecution().analyzed()
     words = set(_words(analyzed))
     if not analyzed.deterministic():
         return "whether it is right cannot be said, as Spark says that its query may have another value with each run"
     if moments := sorted(words & (MOMENTS | OF_DAYS)):
-        return f"whether it is right cannot be said, as its query asks for the moment ({', '.join(moments)})"
+        return f"whether it is right cannot be said, as its query depends on time or user ({', '.join(moments)})"
     if choices := sorted(word for word in words if word in CHOICES or word.startswith(SKETCHES)):
         return f"whether it is right cannot be said, as its query may choose among equals ({', '.join(choices)})"
     return ""

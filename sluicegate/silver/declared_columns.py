@@ -1,4 +1,4 @@
-"""The columns of a silver table as its definition declares them: which there are, in which order, of which types.
+"""Declared columns of a silver table: which there are, in which order, of which types.
 
 ``schema`` and ``schemaEvolutionMode`` go by the names that Databricks has for them. There a declared schema is the
 whole output, and a query that makes another column is refused: that is ``failOnNewColumns`` here. The default is that
@@ -27,20 +27,20 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
     from pyspark.sql.types import DataType, MapType, StructType
 
-# Hidden columns that say of a value that it does not fit the type of its column.
+# Prefix of hidden columns that flag a value which does not fit the type of its column.
 FLAG = "_conform_"
 
 
 def cast_to_declared(
     frame: DataFrame, declared: Mapping[str, str] | None, known: Sequence[str] | None, evolution: str, table: str
 ) -> tuple[DataFrame, dict[str, str]]:
-    """Gives a transform's rows the declared columns, and says of each value whether it fits.
+    """Casts a transform's rows to the declared columns, and flags values that do not fit.
 
     A column is new if it is not declared or, where nothing is declared, if the table does not have it so far; of a
     table that does not exist yet none is new then. Names are compared as Spark does, without regard to case.
 
     Args:
-        frame: what the transform has made. Columns whose names begin with ``_`` stay as they are, at the end.
+        frame: result of the transform. Columns whose names begin with ``_`` stay as they are, at the end.
         declared: type of each declared column, as DDL, in their order; None if the definition has no schema.
         known: columns that the table has; None for a table that is not there yet.
         evolution: ``addNewColumns``, ``none`` or ``failOnNewColumns``: what becomes of new columns.
@@ -52,7 +52,7 @@ def cast_to_declared(
         ``heartrate as INT``.
 
     Raises:
-        SchemaMismatch: a declared column is not made, cannot be made of what is there, or a column is new and
+        SchemaMismatch: the transform makes no such declared column or none that can be cast, or a column is new and
             ``evolution`` is failOnNewColumns.
     """
     from pyspark.sql import functions as F
@@ -74,7 +74,7 @@ def _undeclared(
     evolution: str,
     table: str,
 ) -> list[str]:
-    """The columns that the table gets beside the declared ones, as they are."""
+    """Columns that the table gets in addition to the declared ones, as they are."""
     settled = {name.lower() for name in (known if declared is None else declared) or ()}
     all_new = declared is not None or known is not None
     new = [name for lower, name in names.items() if all_new and lower not in settled]
@@ -133,7 +133,7 @@ class _Unlike(Exception):
 
 
 def _typed(raw: Expression, source: DataType, kind: DataType) -> _Fitted:
-    """A value as another type. Nested ones are made anew field by field, by name: CAST goes by their places."""
+    """Cast of a value to another type; nested ones field by field, by name: CAST goes by their places."""
     from pyspark.sql import functions as F
     from pyspark.sql.types import ArrayType, AtomicType, MapType, StructType
 
@@ -210,7 +210,7 @@ def _atomic(raw: Expression, source: DataType, kind: DataType) -> _Fitted:
     lost = raw.isNotNull() & value.isNull()
     if isinstance(source, VariantType):
         lost &= ~F.is_variant_null(raw)
-    if isinstance(kind, FloatType) and isinstance(source, NumericType):  # which rounds, as FLOAT does, but has an end
+    if isinstance(kind, FloatType) and isinstance(source, NumericType):  # a value too great becomes infinite
         lost |= value.isin(*_INFINITE) & ~raw.try_cast("double").isin(*_INFINITE)
     return _Fitted(value, lost)
 

@@ -1,4 +1,4 @@
-"""One row for each key: which of several records wins, and what is set aside.
+"""Deduplication by key: which of several records wins, and which are set aside.
 
 Two orders exist. Without a sequence the record that arrived first wins: a record that comes twice is one row. With
 ``sequence_by`` (and in ``apply_changes``) the greatest sequence wins, of equal ones the last arrival. Either way the
@@ -19,7 +19,7 @@ from sluicegate.sql.identifiers import quoted
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
-# The order of arrival: the chunk, within it the files in order of discovery, within a file the position.
+# The order of arrival: the ledger batch, within it the files in order of discovery, within a file the position.
 ARRIVAL = ("_chunk", "_arrived", "_pos")
 
 # Where a table has a sequence, its rows keep it in this column, so that a late, older record cannot win.
@@ -31,7 +31,7 @@ REPLACED = ("_replaced_chunk", "_replaced_pos")
 
 @dataclass(frozen=True)
 class Keyed:
-    """How a table is keyed.
+    """Keys of a table, and the order that decides between records with one key.
 
     Attributes:
         keys: its key columns; none means that every record is a row.
@@ -42,14 +42,14 @@ class Keyed:
     sequenced: bool
 
     def settle(self, evaluated: DataFrame, held: DataFrame | None) -> DataFrame:
-        """Turns the fate of good rows that lose against another record into ``duplicate``.
+        """Turns the disposition of good rows that lose against another record into ``duplicate``.
 
         Args:
             evaluated: rows with ``_fate``, the columns of ``ARRIVAL`` and, when sequenced, ``_sequence``.
-            held: the table's rows, which arrived before; None when there are none.
+            held: the stored rows, which arrived before; None when there are none.
 
         Returns:
-            ``judged`` with the final ``_fate`` and the columns of ``REPLACED``.
+            ``evaluated`` with the final ``_fate`` and the columns of ``REPLACED``.
         """
         nothing = {name: F.lit(None).cast("bigint") for name in REPLACED}
         if not self.keys:
@@ -79,7 +79,7 @@ class Keyed:
         return held.select(*self._columns(self.keys), *columns)
 
     def _holder_wins(self) -> Column:
-        """Rows that are in the table arrived earlier; of equal sequences the later arrival wins."""
+        """Whether the stored row wins: it arrived earlier, and of equal sequences the later arrival wins."""
         held = F.col(REPLACED[0]).isNotNull()
         return held & (F.col("_held_sequence") > F.col(SEQUENCE)) if self.sequenced else held
 

@@ -1,8 +1,8 @@
-"""De-identified tables: a silver table once more, without what tells whose a row is.
+"""De-identified tables: copies of silver tables without what tells whose a row is.
 
 ``{table}_deidentified`` follows its silver table by identity, through the same loop and the same ``apply`` as silver
-follows bronze: corrections, deletions and rebuilds come into it with the next run. What becomes of a column is in the
-definition; it must say so of every column that it marks ``pii``.
+follows bronze: corrections, deletions and full refreshes come into it with the next run. The definition says how a
+column is treated; it must do so for every column that it marks ``pii``.
 """
 
 from __future__ import annotations
@@ -32,12 +32,12 @@ if TYPE_CHECKING:
 
 MASKED = "***"
 
-# Types of which Spark has no one text: equal values could have two, or other values the same.
+# Types without one text in Spark: equal values could have two, or different values the same.
 _NO_TEXT = (StructType, ArrayType, MapType, VariantType, BinaryType)
 
 
 def apply(batch: Batch, name: str, table: SilverTable, at: Lake) -> None:
-    """Takes over what became of the silver table's rows.
+    """Takes in the changes of the silver table's rows.
 
     Args:
         batch: rows of the silver table.
@@ -53,14 +53,14 @@ def apply(batch: Batch, name: str, table: SilverTable, at: Lake) -> None:
 
 
 class _Deidentifying(RowEvaluator):
-    """Gives each row of a silver table its de-identified row: no rules, no keys, the same identity."""
+    """Evaluator of the rows of a silver table: no expectations, no keys, the same identity."""
 
     def __init__(self, batch: Batch, name: str, table: SilverTable, treatments: dict[str, Treatment]) -> None:
         super().__init__(batch, name, table)
         self.treatments = {column.lower(): treatment for column, treatment in treatments.items()}
 
     def _queried(self, records: DataFrame) -> DataFrame:
-        """Rows with each column as the definition says; columns of the engine's own, such as rescued data, are left."""
+        """Rows with each column treated as defined; columns of the engine's own, such as rescued data, are left out."""
         own = [c for c in data_columns(records.columns) if c not in (RECORD, SEQUENCE)]
         self._demand(own)
         treated = [
@@ -71,7 +71,7 @@ class _Deidentifying(RowEvaluator):
         return records.select(*treated, *IDENTITY, RECORD)
 
     def _demand(self, columns: list[str]) -> None:
-        """A name with a mistake in it must not leave the column that was meant as it is."""
+        """Raises if a treated column is missing: a misspelt name must not leave the intended one as it is."""
         missing = sorted(self.treatments.keys() - {column.lower() for column in columns})
         if missing:
             source = self.name.removesuffix("_deidentified")

@@ -1,4 +1,4 @@
-"""From records to judged rows: the user's transform, the rules, and what of a record is kept beside its row."""
+"""Evaluation of records: the user's transform, the expectations, and the provenance of each row."""
 
 from __future__ import annotations
 
@@ -36,21 +36,21 @@ if TYPE_CHECKING:
 # The file that a record came in, and its place in the order of arrival, under names that no query's own column has.
 SOURCE, ARRIVED = "_source_file", "_arrived"
 
-# With ANSI rules one word in a column that is compared with a number would stop the table for good; so an expression
+# In ANSI mode one word in a column that is compared with a number would stop the table for good; so an expression
 # gives NULL for a value that does not fit, and NULL breaks a rule.
 LENIENT = {"spark.sql.ansi.enabled": "false"}
 
 
 @dataclass
 class RowEvaluator:
-    """Judges records by today's definition.
+    """Evaluator of records by today's definition.
 
     Attributes:
         batch: the batch, for its session and its pinned lookups.
         name: the silver table.
         table: its definition.
         outputs: the columns that the transform makes; filled in by ``rows``.
-        rules: all rules of the table; filled in by ``rows``.
+        rules: all expectations of the table; filled in by ``rows``.
     """
 
     batch: Batch
@@ -78,7 +78,7 @@ class RowEvaluator:
         return [field.name for field in self.target.schema().fields] if self.target is not None else []
 
     def there(self, uri: str) -> list[DataFrame]:
-        """A table of the lake as it is now; none if there is none, or nothing in it."""
+        """Rows of a lake table as it is now, in a list of one; empty if there is no table or it has no rows."""
         return (
             [self.batch.session.read.format("delta").load(uri)]
             if lake_tables.rows(lake_tables.delta_table(uri))
@@ -94,13 +94,13 @@ class RowEvaluator:
 
     @cached_property
     def made_by(self) -> dict[str, Any]:
-        """What commits say of the definition: its fingerprint, and whether rows of another one are left."""
+        """Commit metadata about the definition: its fingerprint, and whether rows of another one are left."""
         choice = self.batch.choice
         renewed = self.batch.whole or (choice is not None and choice.everything)
         return {"definition": self.table.fingerprint, "mixed": self.of_others and not renewed}
 
     def rows(self, records: DataFrame) -> DataFrame:
-        """The rows that records give, each with its identity, its fate, and what is kept of where it came from."""
+        """Evaluated rows of records, each with its identity, disposition and provenance."""
         frame = self.transformed(records)
         required = [*self.keys, *filter(None, [self.table.event_time]), *([SEQUENCE] if self.sequence_by else [])]
         self.rules = Rules(self.table, self._casts, required)
@@ -113,12 +113,12 @@ class RowEvaluator:
         return frame.select(*[quoted(column) for column in columns], *self._provenance(frame))
 
     def settled(self, rows: DataFrame, held: DataFrame | None) -> DataFrame:
-        """The rows with their final fate: of those with one key one stays, or each that begins a version.
+        """Rows with their final disposition: one of each key stays, or each that begins a version.
 
         Args:
-            rows: judged rows; for a history all of their keys.
-            held: rows of the table that arrived before, if any; not for a history, and not where rules ask for unique
-                rows: then ``rows`` are all that share a key or such values with one of them.
+            rows: evaluated rows; for a history all of their keys.
+            held: stored rows, which arrived before, if any; not for a history, and not with expectations ``unique``:
+                then ``rows`` are all that share a key or unique values with one of them.
         """
         if self.history is not None:
             return self.history.settle(rows, self._selected)
@@ -136,7 +136,7 @@ class RowEvaluator:
         return [*self._selected, *([START_AT, END_AT] if versions else [])]
 
     def transformed(self, records: DataFrame) -> DataFrame:
-        """What the transform makes of records, with identity, the record itself, and a flag for each failed cast."""
+        """Result of the transform, with identity, the record itself, and a flag for each failed cast."""
         if self.table.transform is not None:
             frame = self._called(records, self.table.transform)
         else:
@@ -144,7 +144,7 @@ class RowEvaluator:
         frame = self._declared(frame)
         self.outputs = [c for c in frame.columns if c not in {*IDENTITY, RECORD, SEQUENCE, *self._casts}]
         for column in self.outputs:
-            if "`" in column:  # the first rows would be written, and the first MERGE would stop
+            if "`" in column:  # the first rows would be written, and the first MERGE would fail
                 raise QueryError(
                     f"the query of {self.name} makes a column {column}: Delta cannot change a table with ` in a name",
                     where=Where(table=self.name, file=self.table.sql_file),
@@ -156,7 +156,7 @@ class RowEvaluator:
         return frame.withColumn(SEQUENCE, F.col(column if own else f"{RECORD}.{column}"))
 
     def _called(self, records: DataFrame, transform: PythonTransform) -> DataFrame:
-        """What the user's function makes of records."""
+        """Result of the user's function over records."""
         tables = {name: self.batch.pinned(name) for name in self.table.lookups}
         made = python_function.run(
             python_function.loaded(transform), records, tables, self.name, private=self.batch.flow.private
@@ -164,7 +164,7 @@ class RowEvaluator:
         return made.join(_with_record(records).select(*IDENTITY, RECORD), [*IDENTITY])
 
     def _declared(self, frame: DataFrame) -> DataFrame:
-        """The columns that the definition declares, each with a flag for values that do not fit it."""
+        """Casts rows to the declared columns, each with a flag for values that do not fit it."""
         self._casts = {f"_cast_{n}": text for n, text in enumerate(self.table.query.casts if self.table.query else [])}
         evolution = self.table.schemaEvolutionMode
         if self.table.declared is None and evolution == "addNewColumns":
@@ -186,7 +186,7 @@ class RowEvaluator:
         return self.batch.session.sql(query.with_identity(views, (*IDENTITY, RECORD)))
 
     def _provenance(self, frame: DataFrame) -> list[Any]:
-        """Where a record came from; the record as text only where it goes to quarantine, since texts are large."""
+        """Provenance of a record; its text only where it may go to quarantine, since texts are large."""
         record = frame.schema[RECORD].dataType
         has = set(record.names) if hasattr(record, "names") else set()
         stamps = [f"{RECORD}.{column}" for column in ("_file_modification_time", "source_file") if column in has]
@@ -194,7 +194,7 @@ class RowEvaluator:
         dispositions = [
             "quarantine",
             *(["good"] if self.unique else []),
-        ]  # a good row may turn out to be another's double
+        ]  # a good row may turn out to repeat a unique value
         return [
             F.struct(*stamps).alias(ARRIVED) if stamps else nothing.alias(ARRIVED),
             F.col(f"{RECORD}.source_file").alias(SOURCE) if "source_file" in has else nothing.alias(SOURCE),
@@ -208,7 +208,7 @@ class RowEvaluator:
 
     @property
     def bonds(self) -> Column:
-        """Hashes of all that must not be in two rows: the key, and what rules say is unique. One row for each."""
+        """Uniqueness hashes, one row for each: of the key, and of the columns of each expectation ``unique``."""
         others = [
             F.when(~reduce(or_, [F.col(quoted(c)).isNull() for c in columns]), F.xxhash64(F.lit(name), _hash(columns)))
             for name, columns in self.unique.items()
@@ -217,7 +217,7 @@ class RowEvaluator:
 
     @property
     def bound(self) -> set[str]:
-        """The columns that these are hashes of."""
+        """Columns of the uniqueness hashes."""
         return {*self.keys, *(column for columns in self.unique.values() for column in columns)}
 
 

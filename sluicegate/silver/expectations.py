@@ -1,4 +1,4 @@
-"""Rules on rows, and what happens to a row that breaks one.
+"""Expectations on rows, and the disposition of a row that breaks one.
 
 The names and meanings are those of Delta Live Tables, NULL counting as broken, with ``expect_or_quarantine`` added:
 https://docs.databricks.com/aws/en/dlt/expectations
@@ -23,12 +23,12 @@ if TYPE_CHECKING:
 
 Action = Literal["keep", "drop", "quarantine", "fail"]
 
-# Columns that judging adds: names of all rules that the row broke, and what becomes of it.
+# Columns that evaluation adds: names of all expectations that the row broke, and its disposition.
 BROKEN, DISPOSITION = "_broken", "_fate"
 
 
 class Rules:
-    """All rules of a silver table: those of the definition, and those that every table has.
+    """All expectations of a silver table: those of the definition, and those that every table has.
 
     A key that is NULL and a value that does not cast are quarantined by rule: the one could never be matched again,
     the other would silently be NULL.
@@ -56,8 +56,8 @@ class Rules:
     def evaluate(self, frame: DataFrame) -> DataFrame:
         """Adds ``_broken`` and ``_fate``: ``good``, ``quarantine`` or ``drop``.
 
-        A row that breaks several rules meets the fate that keeps most of it: quarantine before drop. Rules ``unique``
-        come later (``evaluate_unique``), when it is known which rows would stand in the table.
+        A row that breaks several gets the disposition that keeps most of it: quarantine before drop. Those that
+        are ``unique`` come later (``evaluate_unique``), when it is known which rows the table would have.
         """
         alone = {name: condition for name, condition in self.conditions.items() if name not in self.unique}
         if not alone:
@@ -70,13 +70,13 @@ class Rules:
         return evaluated.withColumn(DISPOSITION, disposition)
 
     def evaluate_unique(self, rows: DataFrame, order: Sequence[str]) -> DataFrame:
-        """Of good rows that share what should be unique, all but the first break the rule, and those with a NULL in it.
+        """Marks breaches by good rows: all but the first that share what should be unique, and any with a NULL in it.
 
-        Each rule by itself looks at all rows that are good so far, also at those that another one turns away: so the
-        result is a function of these rows.
+        Each expectation considers all rows that are good so far, also those that another one turns away: so the result
+        is a function of these rows.
 
         Args:
-            rows: judged rows, of those with one key the winner alone being good.
+            rows: evaluated rows, of those with one key the winner alone being good.
             order: the columns by which they arrived.
         """
         good, broken = F.col(DISPOSITION) == "good", []
@@ -97,15 +97,15 @@ class Rules:
         return F.arrays_overlap(F.col(BROKEN), F.array(*names)) if names else F.lit(False)
 
     def counts(self) -> dict[str, str]:
-        """For each rule the SQL aggregate that counts the rows which broke it."""
+        """SQL aggregate of each expectation that counts the rows which broke it."""
         return {name: f"count_if(array_contains({BROKEN}, {literal(name)}))" for name in self.conditions}
 
     def fatal(self, broken: Mapping[str, int]) -> list[str]:
-        """The ``expect_or_fail`` rules that rows broke."""
+        """Names of the broken ``expect_or_fail`` expectations."""
         return [name for name, count in broken.items() if count and self.actions[name] == "fail"]
 
     def tally(self, broken: Mapping[str, int], rows: int) -> dict[str, dict[str, int]]:
-        """Passed and failed rows of each rule; the rules that every table has only where they failed."""
+        """Passed and failed rows of each expectation; of those that every table has only where they failed."""
         return {
             name: {"passed": rows - count, "failed": count}
             for name, count in broken.items()
@@ -114,5 +114,5 @@ class Rules:
 
 
 def unique(table: SilverTable) -> dict[str, tuple[str, ...]]:
-    """The rules ``unique`` of a table, each with its columns."""
+    """Expectations ``unique`` of a table, each with its columns."""
     return {name: rule.unique for name, rule in table.expectations.items() if rule.unique}

@@ -1,10 +1,10 @@
-"""Silver: typed rows, joined, judged by rules, one for each key. Every record of the source ends in one place.
+"""Silver: typed rows, joined, held to expectations, one for each key. Every record of the source ends in one place.
 
-There is one operation, to apply records: judge them by today's definition, take away what they made before, and put
-what they make now. Records that are new have made nothing yet, and that is the short way, here;
-``silver/reprocess.py`` has the long one. Either way a batch writes first what comes into the tables beside
-(quarantine, set-aside), then the table, whose commit carries the mark and closes the batch, and last takes away beside
-what has left. So a kill leaves a record in two places at worst, never in none, and the commits tell the next run of it.
+There is one operation, to apply records: evaluate them by today's definition, delete the rows that they had, and
+insert those that they have now. New records had none, and that is the short way, here; ``silver/reprocess.py`` has the
+long one. Either way a batch first writes what enters the side tables (quarantine, set-aside), then the table, whose
+commit carries the offset and closes the batch, and last deletes what leaves the side tables. So a kill leaves a record
+in two places at worst, never in none, and the commits tell the next run of it.
 """
 
 from __future__ import annotations
@@ -37,12 +37,12 @@ if TYPE_CHECKING:
     from sluicegate.definition import SilverTable
 
 
-# From so many rows on it pays to look first where in the table the keys of a batch can be.
+# From so many rows in the table on, data skipping by the keys of a batch pays.
 MANY_ROWS = 200_000
 
 
 def apply(batch: Batch, name: str, table: SilverTable, at: layout.Lake) -> None:
-    """Judges the batch's records and puts each to the place where it belongs.
+    """Evaluates the batch's records and writes each to the table of its disposition.
 
     Raises:
         ExpectationFailed: rows break an ``expect_or_fail``; nothing is written.
@@ -55,12 +55,12 @@ def apply(batch: Batch, name: str, table: SilverTable, at: layout.Lake) -> None:
     if not batch.whole and evaluator.target is not None and evaluator.bound - {*evaluator.held_columns}:
         evaluator = RowEvaluator(
             batch.of_everything(), name, table
-        )  # rows without a column of today's keys have none of them
+        )  # rows stored without a column of today's keys have no such key
     put(evaluator, at)
 
 
 def put(evaluator: RowEvaluator, at: layout.Lake) -> None:
-    """Puts what a judge makes of its batch's records to the places where it belongs; see ``apply``."""
+    """Writes the rows of an evaluator's batch to the tables of their dispositions; see ``apply``."""
     batch = evaluator.batch
     if batch.reprocesses or ((evaluator.history is not None or evaluator.unique) and not batch.whole):
         reprocess.apply(evaluator, at)
@@ -73,7 +73,7 @@ def put(evaluator: RowEvaluator, at: layout.Lake) -> None:
 
 @dataclass
 class _New:
-    """A batch of records that nothing has been made of yet, or of all records there are."""
+    """Batch of records that have no rows yet, or of all records there are."""
 
     batch: Batch
     evaluator: RowEvaluator
@@ -85,7 +85,7 @@ class _New:
         self.few = not self.batch.whole and self.batch.read <= thresholds.FEW
 
     def keep(self, frame: DataFrame) -> DataFrame:
-        """A frame that is looked at more than once, kept until the batch has been applied."""
+        """Keeps a frame that is read more than once until the batch has been applied."""
         if self.few:
             return materialize(frame, few=True, adaptive=True)
         cached = frame.persist()
@@ -93,7 +93,7 @@ class _New:
         return cached
 
     def settled(self) -> DataFrame:
-        """The judged rows, of which one has each key."""
+        """Evaluated rows, deduplicated by key."""
         rows, keys, there = (
             self.evaluator.rows(self.batch.rows),
             self.evaluator.keys,
@@ -144,7 +144,7 @@ class _New:
             good.write.format("delta").mode("append").option("mergeSchema", "true").save(uri)
 
     def _write_side_table(self, uri: str, frame: DataFrame, count: int) -> None:
-        # What stands beside a table that starts anew is of a former one.
+        # What side tables have at a full refresh is of a former table.
         replaces = tables.delta_table(uri) is not None and self.batch.whole
         if not (count or replaces):
             return
@@ -153,6 +153,6 @@ class _New:
             writer = writer.mode("overwrite").option("overwriteSchema", "true")
         else:
             writer = writer.mode("append").option("mergeSchema", "true")
-        # A replacement must happen although this mark may have been set before a kill, with other rows.
+        # A replacement must happen although this offset may have been committed before a kill, with other rows.
         with self.batch.commit(fenced=not replaces, op=self.op, step="enter"):
             writer.save(uri)

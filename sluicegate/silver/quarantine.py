@@ -1,4 +1,4 @@
-"""What stands beside a silver table: quarantined rows, and the identities of records that are set aside."""
+"""Rows of a silver table's side tables: quarantined rows, and identities of records that are set aside."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 def good(evaluator: RowEvaluator, rows: DataFrame) -> DataFrame:
-    """The rows of the table itself."""
+    """Rows of the silver table itself."""
     sequence = [SEQUENCE] if evaluator.sequence_by else []
     return rows.where(f"{DISPOSITION} = 'good'").select(
         *[quoted(column) for column in evaluator.columns], *sequence, *IDENTITY
@@ -26,7 +26,7 @@ def good(evaluator: RowEvaluator, rows: DataFrame) -> DataFrame:
 
 
 def quarantine(evaluator: RowEvaluator, rows: DataFrame) -> DataFrame:
-    """The rows of the quarantine: as they were judged, with the record as it came and all the rules that it broke."""
+    """Rows of the quarantine: as evaluated, with the record as it came and all expectations that it broke."""
     return rows.where(f"{DISPOSITION} = 'quarantine'").select(
         *[quoted(column) for column in evaluator.outputs],
         *IDENTITY,
@@ -41,8 +41,8 @@ def set_aside(evaluator: RowEvaluator, rows: DataFrame, left_out: DataFrame | No
     """Identities of the records that are in neither table, with the reason and a hash of their key.
 
     Args:
-        evaluator: who judged the rows.
-        rows: the judged rows; where a winner replaced a row of the table, with that one's identity.
+        evaluator: the evaluator of the rows.
+        rows: the evaluated rows; where a winner replaced a stored row, with that one's identity.
         left_out: the records of which the query made no row; None if there are none.
     """
     lost = F.lit("superseded" if evaluator.sequence_by else "duplicate")

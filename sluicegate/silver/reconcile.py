@@ -1,4 +1,4 @@
-"""The account of a batch of silver: where each record went, proven by identity before anything is written."""
+"""Reconciliation of a silver batch: each record's disposition, proved by identity before anything is written."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ DISPOSITIONS = ("good", "quarantine", "drop", "duplicate", "deleted")
 
 @dataclass(frozen=True)
 class Reconciliation:
-    """What became of the records of a batch.
+    """Row counts of a batch by disposition.
 
     Attributes:
         read: records that the batch was given.
-        sums: rows by fate; ``rows`` of all fates, ``records`` that gave one, and winners that ``replaced`` a row.
-        failed: rows that broke each rule.
-        sample: a quarantined row with the rules that it broke; None without one.
+        sums: rows by disposition; ``rows`` of all, ``records`` that gave one, and winners that ``replaced`` a row.
+        failed: rows that broke each expectation.
+        sample: a quarantined row with the expectations that it broke; None without one.
     """
 
     evaluator: RowEvaluator
@@ -39,11 +39,11 @@ class Reconciliation:
 
     @classmethod
     def of(cls, evaluator: RowEvaluator, rows: DataFrame, read: int) -> Reconciliation:
-        """Counts what goes where, in one pass, and refuses a batch that does not add up.
+        """Counts rows by disposition, in one pass, and refuses a batch that does not add up.
 
         Args:
-            evaluator: who judged the rows.
-            rows: the judged rows.
+            evaluator: the evaluator of the rows.
+            rows: the evaluated rows.
             read: records that they were made of, counted elsewhere: by the source's log, or by their identities.
 
         Raises:
@@ -80,7 +80,7 @@ class Reconciliation:
         )
 
     def fill(self, report: TableReport) -> None:
-        """Tells the account to people."""
+        """Fills a run's report with the counts."""
         report.read, report.written, report.quarantined = self.read, self.sums["good"], self.sums["quarantine"]
         report.duplicates = self.sums["duplicate"] + self.sums["deleted"]
         report.dropped = self.sums["drop"] + self.filtered
@@ -89,7 +89,7 @@ class Reconciliation:
         report.samples = [self.sample] if self.sample is not None else []
 
     def facts(self) -> dict[str, Any]:
-        """The account as a commit tells it."""
+        """Counts as commit metadata."""
         sums = self.sums
         return {
             "read": self.read, "written": sums["good"], "quarantined": sums["quarantine"],
@@ -136,7 +136,7 @@ def _exact(evaluator: RowEvaluator) -> bool:
 
 
 def _sample(evaluator: RowEvaluator, row: Row | None) -> dict[str, Any] | None:
-    """A quarantined row for the report: only the columns that its broken rules speak of, personal ones masked."""
+    """Quarantined row for the report: only the columns that its broken expectations name, personal ones masked."""
     if row is None:
         return None
     spoken = " ".join(evaluator.rules.conditions[rule] for rule in row[BROKEN])

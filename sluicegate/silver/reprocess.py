@@ -1,8 +1,8 @@
-"""Applying records again: those that changed or went, and those that a lookup, an interval or a replay touches.
+"""Reprocessing of records: those that changed or went, and those that a lookup, an interval or a replay affects.
 
-What these records made before is found by identity in the table and in both tables beside; what they make now is
-compared with it, and only the difference is written. With keys the choice is closed under them first: where a winner
-goes, the records that lost against it are judged as well, so that one of them takes its place.
+Their stored rows are found by identity in the table and in both side tables; the rows that they have now are compared
+with these, and only the difference is written. With keys the selection is closed under them first: where a winner
+goes, the records that lost against it are evaluated as well, so that one of them takes its place.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 
 def apply(evaluator: RowEvaluator, at: layout.Lake) -> None:
-    """Applies the batch's records again, whatever they made before.
+    """Reprocesses the batch's records, whatever rows they have.
 
     Raises:
         ExpectationFailed: rows break an ``expect_or_fail``; nothing is written.
@@ -46,7 +46,7 @@ def apply(evaluator: RowEvaluator, at: layout.Lake) -> None:
 
 @dataclass(frozen=True)
 class _Change:
-    """How one of the three tables is to change: rows with ``OP``, and how many of each kind."""
+    """Rows to write into one of the three tables, with ``OP``, and their number by kind."""
 
     uri: str
     rows: DataFrame
@@ -91,7 +91,7 @@ class _Reprocessing:
     # --- which records -----------------------------------------------------------------------------------------------
 
     def _chosen(self) -> DataFrame:
-        """The identities of all records that are to be applied; some may come twice."""
+        """Identities of all records to reprocess; some may come twice."""
         batch, now = self.batch, self.batch.progress
         parts = [batch.rows.select(*IDENTITY)]
         query = self.evaluator.table.query
@@ -109,9 +109,9 @@ class _Reprocessing:
         return reduce(lambda a, b: a.unionByName(b), parts)
 
     def _left_behind(self) -> DataFrame:
-        """What a run that was stopped between its commits left in two tables, or beside though the source has lost it.
+        """Records that a stopped run left in two tables, or in a side table though the source has lost them.
 
-        The table itself changed in one commit or not at all: it has nothing that the source had lost by its mark.
+        The table itself changed in one commit or not at all: it has nothing that the source had lost by its offset.
         """
         aside = [f.select(*IDENTITY) for uri in (self.quarantine, self.set_aside) for f in self.evaluator.there(uri)]
         rows = [f.select(*IDENTITY) for f in self.evaluator.there(self.table)]
@@ -127,15 +127,15 @@ class _Reprocessing:
     # --- what they make now ------------------------------------------------------------------------------------------
 
     def _evaluated(self, identities: Identities) -> tuple[DataFrame, DataFrame]:
-        """Those of the records that are still there, and the rows that they make."""
+        """Records that are still there, and their evaluated rows."""
         records = identities.materialize(identities.rows_in(self.batch.records()))
         return records, identities.materialize(self.evaluator.rows(records), adaptive=True)
 
     def _add_others(self) -> None:
-        """Judges all others that have a key which one of the records has or had, too, until there are no more.
+        """Also re-evaluate every record that shares a current or former key with the batch (transitive closure).
 
-        What a rule says is unique binds records as a key does. A row of the table may have lost its key, and then
-        others may take it; judged anew they may have other keys than before, and then these are looked at as well.
+        Columns that an expectation calls unique bind records as a key does. A stored row may have lost its key, which
+        others may take then; evaluated again they may have other keys than before, and these are followed as well.
         """
         keys = seen = self._good_keys(self.rows)
         while True:
@@ -154,11 +154,11 @@ class _Reprocessing:
             seen = self.chosen.together(seen.unionByName(keys))
 
     def _good_keys(self, rows: DataFrame) -> DataFrame:
-        """Hashes of the keys that judged rows have."""
+        """Uniqueness hashes of the good rows."""
         return rows.where(f"{DISPOSITION} = 'good'").select(self.evaluator.bonds.alias("_key")).distinct()
 
     def _with_keys(self, keys: DataFrame) -> DataFrame:
-        """Who has or had one of these keys (the table's rows and those that lost), and where the chosen ones stand."""
+        """Records that have or had one of these keys (stored rows and those that lost), and all chosen ones."""
         has, had = self.evaluator.bonds.alias("_key"), F.col("_key")
         rows = [*self.evaluator.there(self.table), *self._doubles()]
         frames = [t.select(*IDENTITY, has, F.lit(True).alias("_holds")) for t in rows]
@@ -171,14 +171,14 @@ class _Reprocessing:
         return flagged.join(shares, "_key", "left").where("_chosen OR _shares").drop("_shares")
 
     def _doubles(self) -> list[DataFrame]:
-        """Rows in quarantine that would stand in the table, were they unique: they have their keys, and win them."""
+        """Quarantined rows that broke an expectation ``unique``: they hold their keys, and win them."""
         broken = F.arrays_overlap("_failed_expectations", F.array(*map(F.lit, self.evaluator.unique)))
         return [t.where(broken) for t in self.evaluator.there(self.quarantine)] if self.evaluator.unique else []
 
     # --- what changes by it ------------------------------------------------------------------------------------------
 
     def _changes(self, makes: dict[str, DataFrame]) -> dict[str, _Change]:
-        """What is to be written into each table, counted in one job."""
+        """Rows to write into each table, counted in one job."""
         found = {}
         for uri, new in makes.items():
             old = [self.chosen.materialize(self.chosen.rows_in(table)) for table in self.evaluator.there(uri)]
@@ -215,7 +215,7 @@ class _Reprocessing:
         with self.batch.commit(op=self.op, leaves=leaves, **reconciliation.facts()):
             if table.comes or table.leaves:
                 self._merge(table, ("insert", "update", "delete"))
-            else:  # the mark moves, and the commit says that the others' changes are of a whole batch
+            else:  # the offset moves, and the commit says that the side tables' changes are of a whole batch
                 there = self.batch.session.read.format("delta").load(self.table)
                 there.limit(0).write.format("delta").mode("append").save(self.table)
         _faults.point("silver.after_commit")
@@ -226,16 +226,16 @@ class _Reprocessing:
         _faults.point("silver.after_removal")
 
     def _demand_not_overtaken(self) -> None:
-        """Delta refuses what meets another commit, but looks only at those that come after a MERGE has begun.
+        """Checks that no other run committed: Delta finds only conflicts with commits made after a MERGE has begun.
 
         Raises:
             SluicegateError: the table is no longer the one that these rows were compared with.
         """
         if self.batch.target_version() != self.batch.progress.seen:
             raise SluicegateError(
-                f"{self.name} was changed by another run while records were applied again",
+                f"{self.name} was changed by another run while records were reprocessed",
                 where=Where(table=self.name, file=self.table),
-                hint="run again: the next run brings the tables in order",
+                hint="run again: the next run repairs what is unfinished",
             )
 
     def _merge(self, change: _Change, kinds: Sequence[str]) -> None:

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 DELETES = "_deletes"
 """Boolean column of the records that ``settle`` gets: the record is a delete. NULL, and no such column, mean false."""
 
-# Columns that stand only while records are settled: what is known of a record by itself and by the next one,
+# Working columns, dropped at the end: what is known of a record by itself and by the next one,
 _APART, _DELETE, _AT, _GONE_AT, _NEXT = "_scd_apart", "_scd_delete", "_scd_at", "_scd_gone_at", "_scd_next"
 # its values, what is compared of it, and its place in the run of records that are one version.
 _EPOCH, _VALUES, _STATE, _BEGINS = "_scd_epoch", "_scd_values", "_scd_state", "_scd_begins"
@@ -68,7 +68,7 @@ class History:
 
     @classmethod
     def of(cls, changes: ApplyChanges | ApplyChangesFromSnapshot) -> History:
-        """What ``apply_changes`` or ``apply_changes_from_snapshot`` of a definition says."""
+        """Builds the history that ``apply_changes`` or ``apply_changes_from_snapshot`` of a definition asks for."""
         tracked = changes.track_history_column_list
         return cls(
             keys=tuple(changes.keys),
@@ -81,9 +81,9 @@ class History:
         )
 
     def settle(self, evaluated: DataFrame, outputs: Sequence[str]) -> DataFrame:
-        """Decides what becomes of each record. Costs one shuffle by the keys, however many the rules.
+        """Decides the disposition of each record. Costs one shuffle by the keys, however many the expectations.
 
-        With snapshots ``judged`` is read once more, for the list of their sequences: persist what is dear to make.
+        With snapshots ``evaluated`` is read once more, for the list of their sequences: persist what is costly.
 
         Args:
             evaluated: *all* records of the keys in it, and for snapshots all records of all snapshots: ``outputs``,
@@ -228,7 +228,7 @@ class History:
 
 
 def _counts() -> Column:
-    """Of equal sequences the last record counts."""
+    """Whether a record counts: of equal sequences the last one does."""
     return ~F.col(_NEXT).eqNullSafe(F.col(SEQUENCE))
 
 

@@ -1,4 +1,4 @@
-"""The records that a person chose to apply again, by ``_chunk`` and ``_pos``; some may come twice."""
+"""Records selected for reprocessing, by ``_chunk`` and ``_pos``; some may come twice."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 def selected(choice: Choice, evaluator: RowEvaluator, at: Lake) -> DataFrame:
-    """The identities of what an interval or a replay chooses.
+    """Identities of the records that an interval or a replay selects.
 
     Raises:
         TypeError: the choice is neither.
@@ -28,11 +28,11 @@ def selected(choice: Choice, evaluator: RowEvaluator, at: Lake) -> DataFrame:
         return _of_interval(choice, evaluator, at)
     if isinstance(choice, Replay):
         return _of_replay(choice, evaluator, at)
-    raise TypeError(f"nobody knows how to find the records of a {type(choice).__name__}")
+    raise TypeError(f"only an interval or a replay selects records, not a {type(choice).__name__}")
 
 
 def _of_interval(interval: Interval, evaluator: RowEvaluator, at: Lake) -> DataFrame:
-    """Those of records in it by today's transform, and of rows in it in the table and its quarantine."""
+    """Ids of records whose event time is in the interval, by the current definition or as stored."""
     frames = [evaluator.transformed(evaluator.batch.records())]
     for uri in (evaluator.batch.flow.target, at.quarantine(evaluator.name)):
         frames += evaluator.there(uri)
@@ -47,7 +47,7 @@ def _inside(interval: Interval, event_time: str) -> Column:
 
 
 def _of_replay(replay: Replay, evaluator: RowEvaluator, at: Lake) -> DataFrame:
-    """Those of the quarantine's rows, and of dropped records where they are asked for."""
+    """Ids of quarantined records, and of dropped ones where requested; or of all."""
     if replay.everything:
         return evaluator.batch.records().select("_chunk", "_pos")
     frames = [_broke(replay, f, "_failed_expectations") for f in evaluator.there(at.quarantine(evaluator.name))]

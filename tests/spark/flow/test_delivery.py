@@ -66,7 +66,7 @@ def test_a_batch_holds_all_rows_or_nothing_of_it_is_written(
         world.grow(1)
     with monkeypatch.context() as patch:
         one_more(patch)
-        refuses(world, "the log of its source tells of")
+        refuses(world, "the log of its source has")
     world.run()
     assert world.taken == world.rows
     assert world.run().state == "idle"

@@ -69,10 +69,10 @@ def test_gold_that_is_other_than_its_query_gives_is_told_by_key(
     found = verified(world)
     assert {name for name, one in found.items() if one.kind == "wrong"} == set()
     assert "another value with each run" in found["chance"].what
-    assert "asks for the moment (CurrentTimestamp)" in found["moment"].what
+    assert "depends on time or user (CurrentTimestamp)" in found["moment"].what
     assert "windowed" not in found
     # Spark's own sum is wrong by 0.6 where 1e16 comes and goes; ours is not.
-    assert "as sums without rounding make them" in found["kept"].what
+    assert "those of sums without rounding" in found["kept"].what
     assert [one.table for one in gold_verify.unprovable(world.pipeline)] == ["streamed"]
 
     names = ("kept", "distinct", "windowed", "zeros", "tops")
@@ -129,7 +129,7 @@ def test_gold_is_proved_at_its_mark_and_says_if_it_cannot_be(spark: SparkSession
 
     world.define({"joined": JOINED.replace("count(*)", "count(*) + 1"), "empty": "SELECT g FROM t"})
     assert {name: (one.kind, one.what) for name, one in verified(world).items()} == {
-        name: ("unproved", "the next run makes it again: its definition changed") for name in ("joined", "empty")
+        name: ("unproved", "the next run makes a full refresh: its definition changed") for name in ("joined", "empty")
     }
 
 
