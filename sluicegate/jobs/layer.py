@@ -1,4 +1,4 @@
-"""What a job in ``spark_jobs/`` does: arguments, lock, one layer of one pipeline, report."""
+"""Job of a layer: arguments, lock, one layer of one pipeline, report."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from sluicegate.flow.selection import Choice
 
 
-# Tables of a layer that are filled at a time. They share the executors; what waits for one's commit gains by it.
+# Tables of a layer filled concurrently. They share the executors; while one waits for its commit, others use them.
 SIDE_BY_SIDE = 4
 
 
@@ -62,7 +62,7 @@ def _layer(layer: Layer, arguments: argparse.Namespace) -> RunReport:
 
 
 def layer_parser(layer: str) -> argparse.ArgumentParser:
-    """The command line of the job of a layer; see ``Request``."""
+    """Argument parser of a layer's job; see ``Request``."""
     made = parser(layer)
     made.add_argument("--mode", choices=MODES, default="incremental",
                       help="what is new; besides that an interval again; or the tables anew")  # fmt: skip
@@ -76,7 +76,7 @@ def layer_parser(layer: str) -> argparse.ArgumentParser:
 
 
 class Job:
-    """One layer of a pipeline, its tables side by side in one Spark, which is only started when there is work.
+    """One layer of a pipeline: its tables run concurrently in one Spark, which is started only when there is work.
 
     Args:
         pipeline: the definition.
@@ -84,11 +84,10 @@ class Job:
         layer: bronze, silver or gold.
         facts: who runs this, for every commit.
         spark: a session to use instead of one of its own.
-        only: the table or tables to run; None for all of the layer.
-        finder: how to find files that have landed, instead of looking at the landing folder.
-        choice: records of silver tables to apply again.
-        full_refresh: whether tables of silver and gold, and of bronze those of Delta tables, are to be made again
-            whole.
+        only: tables to run; None for all of the layer.
+        finder: finds landed files in place of plain discovery.
+        choice: records of silver tables to reprocess.
+        full_refresh: full refresh of silver and gold tables, and of bronze tables with a Delta source.
         tell: takes each line for people.
     """
 
@@ -128,7 +127,7 @@ class Job:
         request: Request,
         spark: SparkSession | None = None,
     ) -> Job:
-        """The job that does a layer's part of what is asked for."""
+        """Job for a layer's part of a request."""
         only = request.names(pipeline, layer)
         full_refresh = request.mode == "full-refresh"
         return cls(
@@ -152,7 +151,7 @@ class Job:
         started = time.monotonic()
         self._tell(f"{self.pipeline.name} {self.layer}")
         if aws.on_s3(self.at.root) and not s3_commits.is_proven(self.at.locks):
-            self._session()  # refuses a store that is not safe, before anything is written to it
+            self._session()  # refuses a store without put-if-absent, before anything is written to it
         chosen = flows.flows(self.pipeline, self.at, self.layer)
         chosen = {name: flow for name, flow in chosen.items() if self._only is None or name in self._only}
         failed = side_by_side(flows.needs(chosen), lambda name: self._reported(name, chosen[name]), SIDE_BY_SIDE)
@@ -166,7 +165,7 @@ class Job:
         return self.done
 
     def _reported(self, name: str, flow: Flow) -> None:
-        """Runs a table, and says at once how it failed if it did."""
+        """Runs a table, and reports a failure at once."""
         try:
             self._table(name, flow)
         except Exception as error:
@@ -177,7 +176,7 @@ class Job:
         found: discovery.Discovery | None = None
         files = self.layer == "bronze" and self.pipeline.bronze[name].of_files
         if files:
-            file_status.copy(self.at, name)  # of a run that was killed before it could: discovery asks what failed
+            file_status.copy(self.at, name)  # file status of a killed run: discovery needs to know what failed
             found = intake.enter(name, self.pipeline.bronze[name], self.at, self._finder)
         now = progress(flow)
         choice = self._choice if self._choice and self._choice.of(name, self.pipeline) else None
@@ -188,7 +187,7 @@ class Job:
             else:
                 done = TableReport(name, self.layer, state=now.kind, why=now.why)
         finally:
-            if files:  # also when a later chunk failed: the earlier ones are in the table
+            if files:  # also when a later ledger batch failed: the earlier ones are in the table
                 taken = file_status.copy(self.at, name)
         if self.layer == "bronze" and now.work:
             history.keep(self.at, name)
@@ -215,7 +214,7 @@ class Job:
         return loop.run(self._session(), flow, self._apply(name), self.facts, choice, full_refresh=full_refresh)
 
     def _session(self) -> SparkSession:
-        """A session of one table's own: settings and views of one do not meet those of another."""
+        """New session for one table: settings and temporary views of concurrent tables must not meet."""
         with self._opening:
             if self._spark is None:
                 name = f"{self.pipeline.name}.{self.layer}"
@@ -224,7 +223,7 @@ class Job:
         return self._spark.newSession()
 
     def _apply(self, name: str) -> Callable[[Batch], None]:
-        """What the layer does with one batch of this table; imported here, since an idle job needs no Spark."""
+        """Function that applies one batch of this table; imported here, since an idle job needs no Spark."""
         if self.layer == "bronze" and not self.pipeline.bronze[name].of_files:
             from sluicegate.bronze import delta_source
 
