@@ -1,4 +1,4 @@
-"""What Airflow's page says of a DAG and its tasks, made from the definition."""
+"""``doc_md`` of DAGs and tasks, from the definition."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ this run."""
 
 
 def of_dag(pipeline: Pipeline) -> str:
-    """The documentation of a pipeline's DAG."""
+    """``doc_md`` of a pipeline's DAG."""
     parts = [pipeline.description] if pipeline.description else []
     for layer in LAYERS:
         if getattr(pipeline, layer):
@@ -48,7 +48,7 @@ def of_dag(pipeline: Pipeline) -> str:
 
 
 def of_layer(pipeline: Pipeline, layer: Layer) -> str:
-    """The documentation of the task of a layer."""
+    """``doc_md`` of the task of a layer."""
     what = {
         "bronze": "Reads files that have landed, each once, and keeps every record as it came.",
         "silver": "Judges each record by the rules of its table, joins lookups, and keeps one row for each key.",
@@ -59,7 +59,7 @@ def of_layer(pipeline: Pipeline, layer: Layer) -> str:
 
 
 def _tables(pipeline: Pipeline, layer: Layer) -> Iterator[str]:
-    """A line for each table: what it reads, and how."""
+    """Lines for the tables: what each reads, and how."""
     for name in pipeline.names(layer):
         yield f"- `{name}`: {_table(pipeline, layer, name)}"
 

@@ -1,7 +1,7 @@
-"""The form of a run that is triggered by hand: its fields with what they mean and what may stand in them.
+"""Form of a manually triggered run: its params, with descriptions and schemas.
 
-Airflow checks the values against these schemas, whether they come from its page, its REST API or its command line; what
-they mean together is checked by the run's first task.
+Airflow checks the values against these schemas, whether they come from its page, REST API or command line; their
+combination is checked by the run's first task.
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ from airflow.sdk import Param
 if TYPE_CHECKING:
     from sluicegate.definition import Pipeline
 
-# The mode that the kind of run and the other fields say. It is the default, and not `incremental`, since Airflow's page
-# sends the defaults of the form with a backfill as well.
+# Mode by the kind of run and the other fields. The default is not `incremental`, since Airflow's page sends the form's
+# defaults with a backfill as well.
 AUTO = "auto"
 
 _MODES = {
@@ -26,7 +26,7 @@ _MODES = {
 
 
 def form(pipeline: Pipeline) -> dict[str, Param]:
-    """The fields for a pipeline. Nothing in them depends on the time, which would make a new version of the DAG."""
+    """Params of a pipeline. None depends on the time, which would make a new version of the DAG at each parse."""
     names = [*pipeline.bronze, *pipeline.silver, *pipeline.gold]
     end: dict[str, Any] = {"type": ["null", "string"], "format": "date-time"}
     return {
