@@ -76,9 +76,8 @@ class FileArrivalTrigger(BaseEventTrigger):
         pipeline: name of the pipeline.
         places: arguments of ``Settings.of``.
         every: seconds between two checks.
-        queue: URL of a queue with the store's notifications. Then a check follows each message, and without one there
-        is a
-            check every ``AT_LEAST_EVERY`` seconds: a message may be lost, or never sent.
+        queue: URL of a queue with the store's notifications. Then a check follows each message, or comes
+            ``AT_LEAST_EVERY`` seconds after the last: a message may be lost, or never sent.
     """
 
     def __init__(self, *, pipeline: str, places: dict[str, str], every: float = 30.0, queue: str | None = None) -> None:
