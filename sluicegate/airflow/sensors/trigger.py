@@ -22,8 +22,8 @@ class LandedFilesTrigger(BaseTrigger):
     """Fires when a run of the pipeline would have something to do, or when only a person can help.
 
     Args:
+        pipeline: name of the pipeline.
         places: arguments of ``Settings.of``.
-        places: where things are: the arguments of ``Settings.of``.
         tables: only these tables; none means all.
         every: seconds between two checks.
     """
