@@ -18,10 +18,10 @@ if TYPE_CHECKING:
 AUTO = "auto"
 
 _MODES = {
-    AUTO: "as usual: what is new; in a backfill, or with from and to, that interval again",
+    AUTO: "by the kind of run: what is new; in a backfill, or with from and to, reprocess that interval",
     "incremental": "what is new",
-    "interval": "an interval of event times again (from, to), besides what is new",
-    "full-refresh": "full refresh: tables anew from all files, once a person approves",
+    "interval": "reprocess an interval of event times (from, to), besides what is new",
+    "full-refresh": "full refresh of tables from all files and records, once a person approves",
 }
 
 
@@ -48,6 +48,6 @@ def form(pipeline: Pipeline) -> dict[str, Param]:
         ),
         "max_files": Param(
             None, type=["null", "integer"], minimum=1, title="Max files",
-            description_md="Each bronze table takes in so many files at most, the oldest first. Empty: all that wait.",
+            description_md="Most files that each bronze table takes in, the oldest first. Empty: all that wait.",
         ),
     }  # fmt: skip

@@ -83,7 +83,7 @@ def _answered(result: Any) -> str:
     if isinstance(result, str):
         return result
     approved = "Approve" in result.get("chosen_options", ())
-    return f"was to make tables anew, which was {'approved' if approved else 'rejected'}"
+    return f"was to do a full refresh, which was {'approved' if approved else 'rejected'}"
 
 
 def _did(report: RunReport) -> Iterator[str]:

@@ -50,7 +50,7 @@ def _backfill(run: Any, mode: str, end: str | None) -> tuple[str, str, str]:
     if mode not in (AUTO, "interval") or end:
         said = f"the mode {mode}" if mode not in (AUTO, "interval") else "an interval of its own"
         raise UserError(
-            f"a backfill run makes its data interval again, and the form asks for {said}",
+            f"a backfill run reprocesses its data interval, and the form asks for {said}",
             hint="leave mode, from and to as they are; or trigger one run by hand with them",
         )
     if run.data_interval_start is None or run.data_interval_end is None:

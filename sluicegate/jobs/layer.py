@@ -65,7 +65,7 @@ def layer_parser(layer: str) -> argparse.ArgumentParser:
     """Argument parser of a layer's job; see ``Request``."""
     made = parser(layer)
     made.add_argument("--mode", choices=MODES, default="incremental",
-                      help="what is new; besides that an interval again; or the tables anew")  # fmt: skip
+                      help="what is new; besides that, reprocess an interval; or a full refresh")  # fmt: skip
     made.add_argument("--from", dest="since", metavar="TIME", help="its beginning by event time, ISO 8601, UTC")
     made.add_argument("--to", dest="until", metavar="TIME", help="its end, which does not belong to it")
     made.add_argument("--tables", metavar="NAMES", help="only these tables, with commas between (default: all)")

@@ -25,7 +25,7 @@ def demand(pipeline: Pipeline, replay: Replay) -> None:
     layer, _ = pipeline.table(replay.table)
     if layer != "silver":
         raise UserError(
-            f"{replay.table} is a {layer} table, and what is judged is silver",
+            f"{replay.table} is a {layer} table, and only silver tables are replayed",
             where=Where(table=replay.table),
             hint=f"the silver tables are {', '.join(pipeline.silver) or 'none'}; `sluicegate reset` is for bronze",
         )

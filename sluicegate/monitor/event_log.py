@@ -70,7 +70,7 @@ def demand_table(pipeline: Pipeline, table: str | None) -> None:
 
 
 def newest(at: layout.Lake, table: str | None, count: int) -> list[dict[str, Any]]:
-    """Last events, with the columns of ``EVENTS`` and the details parsed; see ``newest_rows``."""
+    """The last events, each with the columns of ``EVENTS`` and its details as they were said; see ``newest_rows``."""
     return [event | {"details": json.loads(event["details"])} for event in newest_rows(at, table, count).to_pylist()]
 
 

@@ -95,7 +95,7 @@ def verify(pipeline: Pipeline, settings: Settings, limit: int | None = None) -> 
 def files(
     name: str, pipeline: Pipeline, settings: Settings, states: Sequence[str] = (), newest: int | None = None
 ) -> list[dict[str, Any]]:
-    """Files of a bronze table with their status: those in the ledger, and those that wait, oldest first.
+    """The ledger of a bronze table with what became of each file, and the files that wait, oldest first.
 
     Each entry has path, size, modification_time, chunk, discovered, rows, corrupt, rescued, error, version and ingested
     of the commit, and state: that of ``landing.file_status.statuses``, and for files that are not in the ledger
@@ -123,7 +123,7 @@ def files(
 def files_table(
     name: str, pipeline: Pipeline, settings: Settings, states: Sequence[str] = (), newest: int | None = None
 ) -> pa.Table:
-    """Entries of ``files`` as an Arrow table."""
+    """What ``files`` tells, as a table of Arrow."""
     if _demand(name, pipeline, states).of_files:
         return _of_files(name, pipeline, settings, states, newest)
     return pa.Table.from_pylist(_of_delta(name, pipeline, settings, states, newest), file_status.STATUSES)

@@ -73,7 +73,7 @@ def _of_files(at: layout.Lake, name: str, limit: int | None) -> Iterator[Finding
     passed = [entry for entry in file_status.statuses(at, name).to_pylist() if entry["chunk"] <= offset]
     if untold := file_status.untold(at, name):
         count = sum(entry["chunk"] in untold for entry in passed)
-        what = f"what became of {files(count)} is not on record yet, as a run ended right behind its commit"
+        what = f"the status of {files(count)} is not on record yet, as a run ended right after its commit"
         yield Finding("behind", name, what, f"sluicegate run {at.pipeline}")
     if limit is not None and (there := tables.rows(bronze)) > limit:
         gave = sum(_gave(entry) or 0 for entry in passed)
@@ -122,7 +122,7 @@ def _each_file(
             recorded = said.get((entry["chunk"], entry["path"]), there)  # what the next run puts on record
         reload = f"sluicegate reload {at.pipeline} {name} --files {quote(known_as.get(entry['path'], entry['path']))}"
         if recorded is None:
-            yield Finding("wrong", name, f"nothing is known of what became of {entry['path']}", reload)
+            yield Finding("wrong", name, f"no status is on record for {entry['path']}", reload)
         elif entry["state"] in ("ingested", "archived") and said.get((entry["chunk"], entry["path"]), there) != there:
             has = said[entry["chunk"], entry["path"]]
             yield Finding("wrong", name, f"{entry['path']} has {has:,} records, and {there:,} are in the table", reload)

@@ -123,7 +123,7 @@ def refresh(
         SluicegateError: a job failed; the layers after it were not run.
     """
     if layer is not None:
-        raise UserError("a full refresh of tables says itself which layers are run", hint="leave out --layer")
+        raise UserError("a full refresh runs the layers of its tables, and no other can be chosen", hint="leave out --layer")
     for name in request.tables:
         if name in pipeline.bronze and pipeline.bronze[name].of_files:
             raise UserError(
@@ -153,7 +153,7 @@ def _rebuild(
     interval: Interval,
 ) -> list[RunReport]:
     """Reprocesses an interval in silver, after bronze has taken in what waits; gold follows where silver changed."""
-    tell(f"making {interval} again; {waiting.sentence()}")
+    tell(f"reprocessing {interval}; {waiting.sentence()}")
     reports = []
     if "bronze" in waiting.layers and layer in (None, "bronze"):
         reports.append(submit.submit("bronze", pipeline.name, settings, submit.RUN_INFO, tell))

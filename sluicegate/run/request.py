@@ -91,7 +91,7 @@ class Request:
     @classmethod
     def _full(cls, end: str | None, tables: tuple[str, ...], max_files: int | None) -> Request:
         if end:
-            raise UserError("a full refresh has no interval: it makes tables anew from all that there is",
+            raise UserError("a full refresh has no interval: it reads the whole source of each table",
                             hint="leave out --from and --to, or choose the mode interval")  # fmt: skip
         if max_files is not None:
             raise UserError("a full refresh reads all files, so their number cannot be limited",
@@ -138,8 +138,8 @@ class Request:
     def __str__(self) -> str:
         parts = {
             "incremental": "takes in what is new",
-            "interval": f"makes {self.interval} again in silver, and gold follows, besides what is new",
-            "full-refresh": "makes the tables anew from all files and records",
+            "interval": f"reprocesses {self.interval} in silver, and gold follows, besides what is new",
+            "full-refresh": "does a full refresh of the tables from all files and records",
         }
         text = f"{parts[self.mode]}; only {', '.join(self.tables)}" if self.tables else parts[self.mode]
         return text if self.max_files is None else f"{text}; at most {self.max_files:,} files for each bronze table"

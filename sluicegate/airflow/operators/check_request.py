@@ -36,7 +36,7 @@ class CheckRequest(ApprovalOperator):
 
     def __init__(self, *, pipeline: str, settings: Settings, **kwargs: Any) -> None:
         super().__init__(
-            subject=f"Make tables of {pipeline} anew?",
+            subject=f"Full refresh of tables of {pipeline}?",
             defaults=self.REJECT,
             response_timeout=ANSWER_WITHIN,
             **kwargs,
@@ -80,5 +80,5 @@ class CheckRequest(ApprovalOperator):
                     rows = tables.rows(tables.delta_table(at.table(layer, name)))
                     lines.append(f"{name}: its {rows:,} rows are replaced by those that today's definition gives")
         if not lines:
-            raise UserError("there is no table to make anew")
+            raise UserError("there is no table to refresh")
         return lines
