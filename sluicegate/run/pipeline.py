@@ -123,7 +123,7 @@ def refresh(
         SluicegateError: a job failed; the layers after it were not run.
     """
     if layer is not None:
-        raise UserError("a full refresh runs the layers of its tables, and no other can be chosen", hint="leave out --layer")
+        raise UserError("a full refresh runs the layers of its tables by itself", hint="leave out --layer")
     for name in request.tables:
         if name in pipeline.bronze and pipeline.bronze[name].of_files:
             raise UserError(
