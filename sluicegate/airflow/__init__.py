@@ -1,1 +1,1 @@
-"""What Airflow runs: a sensor that looks for work, an operator that submits a job, a DAG for each pipeline."""
+"""Airflow: a deferrable sensor for landed files, an operator that submits a job, a DAG for each pipeline."""

@@ -1,4 +1,4 @@
-"""The tables as assets of Airflow, so that other DAGs can be started by them, and what an event of one tells."""
+"""Airflow assets of the tables, by which other DAGs can be scheduled, and the extras of their events."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from airflow.sdk import Asset
 if TYPE_CHECKING:
     from sluicegate.lake.layout import Lake
 
-# What a commit says of its batch, as far as there is anything to say.
+# Commit info that an asset event carries, as far as the commit has it.
 _FACTS = ("mode", "interval", "run_id", "read", "written", "quarantined", "dropped", "duplicates", "expectations")
 
 
 def asset(pipeline: str, table: str) -> Asset:
-    """The asset of a table: ``DAG(…, schedule=[asset("heart_rate", "daily_patient_avg")])``.
+    """Asset of a table: ``DAG(…, schedule=[asset("heart_rate", "daily_patient_avg")])``.
 
-    It is known by its name, ``pipeline.table``, whichever lake the table lies in.
+    It is identified by its name, ``pipeline.table``, whichever lake the table lies in.
     """
     return Asset(name=f"{pipeline}.{table}")
 
@@ -25,16 +25,16 @@ def asset(pipeline: str, table: str) -> Asset:
 def news(
     at: Lake, layer: str, tables: Iterable[str], published: Callable[[Asset], dict[str, Any]]
 ) -> Iterator[tuple[Asset, dict[str, Any]]]:
-    """The tables that have a version of ours which no event has told of yet, each with what an event is to tell.
+    """Tables with a version of ours that no asset event has reported yet, each with the extra of its event.
 
-    So a table that was written in a try that failed, or in a run that was killed, is told of by the next one, and one
-    that was not written is not.
+    So the next run reports a table that a failed try or a killed run wrote, and a table that was not written is not
+    reported.
 
     Args:
         at: the lake.
         layer: bronze, silver or gold.
         tables: its tables.
-        published: what the last event of an asset told; empty if there was none.
+        published: extra of the asset's last event; empty if there was none.
     """
     # not above: parsing a DAG file needs neither pyarrow nor deltalake
     from sluicegate.lake import log

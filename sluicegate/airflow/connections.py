@@ -1,4 +1,4 @@
-"""The store that files land on, by a connection of Airflow that has its credentials."""
+"""Credentials of the object store that files land on, from an Airflow connection."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ if TYPE_CHECKING:
 
 Execute = TypeVar("Execute", bound=Callable[..., Any])
 
-# What else a connection may ask for, and only Amazon's own library does.
+# Extras by which a connection asks for a role or a profile: only boto3 understands them.
 ROLES = ("role_arn", "profile_name", "assume_role_method")
 
 
 def with_store(execute: Execute) -> Execute:
-    """Lets a task, which is a process of its own, and the job that it starts find the store's credentials.
+    """Lets a task, and the job that it starts, find the store's credentials in the environment while it works.
 
-    They are in the environment while it works: on no command line, and in nothing that Airflow shows of a task.
+    The task is a process of its own. They are on no command line, and in nothing that Airflow shows of a task.
     """
 
     @wraps(execute)
@@ -42,7 +42,7 @@ def with_store(execute: Execute) -> Execute:
 
 @contextmanager
 def environment(variables: Mapping[str, str]) -> Iterator[None]:
-    """Within it, the environment has other variables; those that are empty not at all."""
+    """Context with changed environment variables; an empty value unsets one."""
     before = {name: os.environ.pop(name, "") for name in variables}
     os.environ.update({name: value for name, value in variables.items() if value})
     try:
@@ -54,12 +54,12 @@ def environment(variables: Mapping[str, str]) -> Iterator[None]:
 
 
 def _conn_id() -> str:
-    """The connection's name, which all of Airflow's processes have in their environment; empty if there is none."""
+    """Id of the connection, from the environment of Airflow's processes; empty if there is none."""
     return os.environ.get("SLUICEGATE_STORE_CONN_ID", "")
 
 
 def _said() -> dict[str, str]:
-    """What the connection says, as variables of the environment; nothing if there is to be none."""
+    """Environment variables for the connection; empty without one."""
     if not (conn_id := _conn_id()):
         return {}
     try:
@@ -70,10 +70,10 @@ def _said() -> dict[str, str]:
 
 
 async def said_in_triggerer() -> dict[str, str]:
-    """The same in the triggerer, whose waits share one process and its environment.
+    """Environment variables for the connection in the triggerer, where all triggers share one process and environment.
 
     Raises:
-        UserError: there is no such connection, or it says what we do not understand.
+        UserError: there is no such connection, or it asks for more than keys.
     """
     if not (conn_id := _conn_id()):
         return {}
@@ -92,14 +92,14 @@ def _missing(conn_id: str) -> UserError:
 
 
 def variables(connection: Any, extra: Mapping[str, Any]) -> dict[str, str]:
-    """What a connection of Amazon's says, by the variables that programs of AWS, and Spark, look at.
+    """Environment variables of an ``aws`` connection, as AWS programs and Spark read them.
 
     Args:
         connection: of type ``aws``: the keys are its login and password.
-        extra: its extra: ``region_name``, ``endpoint_url`` and ``aws_session_token`` count.
+        extra: its extra: ``region_name``, ``endpoint_url`` and ``aws_session_token`` are used.
 
     Raises:
-        UserError: it is of another type, or wants more than keys.
+        UserError: it is of another type, or asks for more than keys.
     """
     if connection.conn_type != "aws":
         raise UserError(
@@ -114,11 +114,11 @@ def variables(connection: Any, extra: Mapping[str, Any]) -> dict[str, str]:
     service = (extra.get("service_config") or {}).get("s3") or {}
     said: dict[str, str] = {}
     if endpoint := service.get("endpoint_url") or extra.get("endpoint_url"):
-        said |= {"AWS_ENDPOINT_URL_S3": endpoint, "AWS_ENDPOINT_URL": endpoint}  # Spark knows the latter
+        said |= {"AWS_ENDPOINT_URL_S3": endpoint, "AWS_ENDPOINT_URL": endpoint}  # Spark reads the latter
     if region := extra.get("region_name"):
         said["AWS_REGION"] = region
     if connection.login:
         said |= {"AWS_ACCESS_KEY_ID": connection.login, "AWS_SECRET_ACCESS_KEY": connection.password or ""}
-        # Empty rather than not at all: a token of the environment belongs to other keys.
+        # Empty rather than unset: a token of the environment belongs to other keys.
         said["AWS_SESSION_TOKEN"] = extra.get("aws_session_token") or ""
     return said

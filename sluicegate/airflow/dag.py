@@ -31,29 +31,29 @@ from sluicegate.spark import metastore
 if TYPE_CHECKING:
     from airflow.sdk import Context
 
-# Schedules count from here. Fixed, since a date that moves would make a new version of the DAG at each parse; nothing
-# before the first run is made up for (catchup), because a run takes whatever has landed since the last one.
+# Start of schedules. Fixed, since a moving date would make a new version of the DAG at each parse. Nothing before the
+# first run is caught up (catchup), because a run takes whatever has landed since the last one.
 START = datetime(2025, 1, 1, tzinfo=UTC)
 ENDS_WITHIN = timedelta(hours=2)
 
-# Of a job: what a retry cannot change fails at once (see ``asked.failure``). What is left are conflicts with another
-# writer, lost executors, a full disk, a network that was away: the longer it lasts, the longer is waited.
+# For jobs: what a retry cannot change fails at once (see ``run_request.failure``). The rest are conflicts with another
+# writer, lost executors, a full disk, a network outage: the longer it lasts, the longer the delay.
 RETRIES: dict[str, Any] = {
     "retries": 3,
     "retry_delay": timedelta(seconds=30),
     "retry_exponential_backoff": 3.0,
     "max_retry_delay": timedelta(minutes=10),
 }
-# Of a task that only looks.
+# For tasks that only read.
 READ_RETRIES: dict[str, Any] = {"retries": 2, "retry_delay": timedelta(seconds=30)}
 
 log = logging.getLogger(__name__)
 
 
 def settings_below(root: Path) -> Settings:
-    """``SLUICEGATE_*`` of the environment, else folders below ``root``.
+    """Settings from ``SLUICEGATE_*`` in the environment, else folders below ``root``.
 
-    Not below the current folder, as on a command line: Airflow's processes each have one of their own.
+    Not below the working directory, as on a command line: Airflow's processes each have one of their own.
     """
     places = {
         name: os.environ.get(f"SLUICEGATE_{name.upper()}") or str(root / name)
@@ -63,10 +63,9 @@ def settings_below(root: Path) -> Settings:
 
 
 def medallion_dag(name: str, settings: Settings) -> DAG:
-    """The DAG of a pipeline, its tasks one after another.
+    """DAG of a pipeline, its tasks one after another.
 
-    A check of what the run is asked for, a sensor for landed files, a job for each layer that has tables, and the proof
-    that all adds up.
+    A check of the request, a sensor for landed files, a job for each layer that has tables, and the reconciliation.
 
     Args:
         name: name of the pipeline, which becomes that of the DAG.
@@ -88,7 +87,7 @@ def _of_runs(pipeline: definition.Pipeline, settings: Settings) -> DAG:
 
 
 def _of_maintenance(pipeline: definition.Pipeline, settings: Settings) -> Iterator[DAG]:
-    """The DAG that maintains the tables of a pipeline, if its definition asks for that."""
+    """Maintenance DAG of a pipeline, if its definition asks for one."""
     if pipeline.maintenance is None:
         return
     about = {"doc_md": doc_md.MAINTENANCE, **_of_pipeline(pipeline, settings)}
@@ -106,7 +105,7 @@ def _of_maintenance(pipeline: definition.Pipeline, settings: Settings) -> Iterat
 
 
 def _of_verification(pipeline: definition.Pipeline, settings: Settings) -> Iterator[DAG]:
-    """The DAG that proves the tables of a pipeline, if its definition asks for that."""
+    """Verification DAG of a pipeline, if its definition asks for one."""
     if pipeline.verify is None:
         return
     about = {"doc_md": doc_md.VERIFY, **_of_pipeline(pipeline, settings)}
@@ -125,16 +124,16 @@ def _of_verification(pipeline: definition.Pipeline, settings: Settings) -> Itera
 
 
 def _of_pipeline(pipeline: definition.Pipeline, settings: Settings) -> dict[str, Any]:
-    """What all DAGs of a pipeline have."""
+    """DAG arguments common to all DAGs of a pipeline."""
     about = {"tags": pipeline.tags, "default_args": {"owner": pipeline.owner}}
     return about | callbacks(pipeline.name, pipeline.notify, settings)
 
 
 def _tasks(pipeline: definition.Pipeline, settings: Settings) -> Iterator[BaseOperator]:
-    """The tasks of the DAG that is being made, in their order."""
+    """Tasks of the DAG in context, in their order."""
     subject: dict[str, Any] = {"pipeline": pipeline.name, "settings": settings}
     yield CheckRequest(task_id="check_request", doc_md=doc_md.CHECK, **subject, **READ_RETRIES)
-    # Whoever is told of files need not wait for them: a run that waits on would be there beside each that is started.
+    # An event-driven run need not wait for files: it would wait on beside each later run that an event starts.
     step = timedelta(0) if pipeline.trigger else _step(pipeline.schedule)
     yield LandedFilesSensor(task_id="wait_for_files", doc_md=doc_md.WAIT, timeout=step, **subject, **READ_RETRIES)
     for layer in definition.LAYERS:
@@ -157,7 +156,7 @@ def _tasks(pipeline: definition.Pipeline, settings: Settings) -> Iterator[BaseOp
 
 
 def _watched(pipeline: definition.Pipeline, settings: Settings) -> Asset:
-    """The landing folders of a pipeline, with an event whenever files have landed in them."""
+    """Asset of a pipeline's landing folders, with an event whenever files have landed in them."""
     from sluicegate.airflow.sensors.trigger import FileArrivalTrigger
 
     trigger = FileArrivalTrigger(pipeline=pipeline.name, places=settings.arguments, queue=pipeline.queueUrl)
@@ -170,19 +169,19 @@ def _assets(pipeline: definition.Pipeline, tables: list[str]) -> list[Asset]:
 
 
 def _before(pipeline: definition.Pipeline, layer: definition.Layer) -> list[str]:
-    """The tables of the layer before one. (Its own are inlets too, since it looks up what was last told of them.)"""
+    """Tables of the previous layer. (A layer's own tables are inlets too: it looks up their last asset event.)"""
     index = definition.LAYERS.index(layer)
     return pipeline.names(definition.LAYERS[index - 1]) if index else []
 
 
 def medallion_dags(settings: Settings) -> dict[str, DAG]:
-    """The DAGs of each definition, by name. For one with mistakes it is a DAG that only says what they are.
+    """DAGs of all definitions, by id. A definition with mistakes gets a DAG that only reports them.
 
     Airflow has no import error for one DAG among several of a file: whatever ends up among the import errors of a file
     (an exception at its end, or one from ``DAG.validate``) also makes ``_update_import_errors`` mark *all* DAGs of that
-    file as stale, and no pipeline would run for a typo in another's definition. So the DAG stays in its place, with its
-    history and, where that can still be read, its schedule; it shows the mistakes as its documentation, and each run
-    fails at once with them, so that whoever is told of failed runs is told of this.
+    file as stale, and no pipeline would run for a typo in another's definition. So the DAG stays, with its history and,
+    where that can still be read, its schedule; it shows the mistakes as its documentation, and each run fails at once
+    with them, so that whoever is notified of failed runs is notified of this.
 
     Raises:
         PipelineMissing: there is no definition at all.
@@ -207,10 +206,10 @@ def medallion_dags(settings: Settings) -> dict[str, DAG]:
 
 
 class DefinitionMistakes(BaseOperator):
-    """Fails with the mistakes of a definition.
+    """Operator that fails with the mistakes of a definition.
 
     Args:
-        mistakes: what is wrong, for people.
+        mistakes: the mistakes, for people.
         kwargs: what every operator takes.
     """
 
@@ -219,7 +218,7 @@ class DefinitionMistakes(BaseOperator):
         self.mistakes = mistakes
 
     def execute(self, context: Context) -> None:
-        """Says what is wrong.
+        """Fails with the mistakes.
 
         Raises:
             AirflowFailException: always.
@@ -243,7 +242,7 @@ def _dag_of_mistakes(name: str, error: DefinitionError, settings: Settings) -> D
 
 
 def _readable_schedule(path: Path) -> str | None:
-    """The schedule of a definition that has mistakes, if that is not one of them."""
+    """Schedule of a definition that has mistakes, if that is not one of them."""
     try:
         schedule = yaml.read(path.read_text()).data["schedule"]
     except (OSError, ValueError, TypeError, KeyError):
@@ -252,25 +251,25 @@ def _readable_schedule(path: Path) -> str | None:
 
 
 def _dag(name: str, schedule: str | None, watched: Asset | None, **about: Any) -> DAG:
-    # A cron text as `schedule` gives intervals of no width in Airflow 3; this gives a run the time since the last.
+    # With a cron text as `schedule`, Airflow 3 gives intervals of no width; this gives a run the time since the last.
     times = CronDataIntervalTimetable(schedule, timezone="UTC") if schedule else None
-    # With times beside events there can be backfills, and files whose event was lost are taken all the same.
+    # A timetable beside the events allows backfills, and takes files whose event was lost.
     events = AssetOrTimeSchedule(timetable=times, assets=[watched]) if times and watched else watched
     return DAG(
         dag_id=name,
         schedule=events or times,
         start_date=START,
         catchup=False,
-        # Not `fail_fast`: it has what follows a failed task skipped, and a run whose last task was skipped is green.
-        # Runs do not meet in the tables (see ``operator.alone``), and one by hand is not to queue behind one that waits
-        # for files, for a day perhaps.
+        # Not `fail_fast`: it skips what follows a failed task, and a run whose last task was skipped is green. Runs do
+        # not meet in the tables (see ``operators.submit.alone``), and a manual run is not to queue behind one that
+        # waits for files, for a day perhaps.
         max_active_runs=3,
         **about,
     )
 
 
 def _step(schedule: str | None) -> timedelta:
-    """How long a run waits for files: until the next one would begin, which then waits instead; at most a day."""
+    """Timeout for files: until the next run would begin, which then waits instead; at most a day."""
     if schedule is None:
         return timedelta(hours=1)
     ticks = croniter(schedule, START)

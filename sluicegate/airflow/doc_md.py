@@ -1,4 +1,4 @@
-"""What Airflow's page says of a DAG and its tasks, made from the definition."""
+"""``doc_md`` of DAGs and tasks, from the definition."""
 
 from __future__ import annotations
 
@@ -11,8 +11,9 @@ if TYPE_CHECKING:
     from sluicegate.definition import Layer, Pipeline
 
 _RUNS = """\
-**What a run does.** Scheduled, by hand or for an asset: it takes in what is new. A backfill makes its data interval
-again, by event time. *Trigger* shows a form with more: an interval, some tables, a number of files, a full refresh."""
+**What a run does.** Scheduled, by hand or for an asset: it takes in what is new. A backfill reprocesses its data
+interval, by event time. *Trigger* shows a form with more: an interval, some tables, a number of files, a full
+refresh."""
 
 CHECK = """\
 Says in its log what the run is to do, and refuses what makes no sense. A full refresh waits here until a person
@@ -25,9 +26,9 @@ MAINTENANCE = """\
 Puts small files of the tables together, and deletes files that no version of the last days needs. Rows stay as they
 are. Starts Spark only if there is something to gain, and never meets a run of the pipeline."""
 VERIFY = """\
-Proves anew, with Spark, that files, records and gold are what they should be: each query of gold is run again over
-silver as it was, and the rows are compared. Fails with what is other, by key, and with what mends it. Never meets a run
-of the pipeline."""
+Proves with Spark that files, records and gold are right: each gold query is run over the versions of silver that its
+table was made from, and the rows are compared. Fails with the rows that differ, by key, and the command that mends
+them. Never meets a run of the pipeline."""
 CATALOG = """\
 Enters tables that are new into the catalog, so that `spark-sql` finds them by their names. Starts Spark only if there
 is one."""
@@ -39,7 +40,7 @@ this run."""
 
 
 def of_dag(pipeline: Pipeline) -> str:
-    """The documentation of a pipeline's DAG."""
+    """``doc_md`` of a pipeline's DAG."""
     parts = [pipeline.description] if pipeline.description else []
     for layer in LAYERS:
         if getattr(pipeline, layer):
@@ -48,10 +49,10 @@ def of_dag(pipeline: Pipeline) -> str:
 
 
 def of_layer(pipeline: Pipeline, layer: Layer) -> str:
-    """The documentation of the task of a layer."""
+    """``doc_md`` of the task of a layer."""
     what = {
         "bronze": "Reads files that have landed, each once, and keeps every record as it came.",
-        "silver": "Judges each record by the rules of its table, joins lookups, and keeps one row for each key.",
+        "silver": "Evaluates each record by the rules of its table, joins lookups, and keeps one row for each key.",
         "gold": "Brings tables up to what changed in silver.",
     }[layer]
     tried = "Starts Spark only if there is something to do. A retry goes on where the last commit ended."
@@ -59,7 +60,7 @@ def of_layer(pipeline: Pipeline, layer: Layer) -> str:
 
 
 def _tables(pipeline: Pipeline, layer: Layer) -> Iterator[str]:
-    """A line for each table: what it reads, and how."""
+    """Lines for the tables: what each reads, and how."""
     for name in pipeline.names(layer):
         yield f"- `{name}`: {_table(pipeline, layer, name)}"
 

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 def callbacks(name: str, wanted: Sequence[Notify], settings: Settings) -> dict[str, list[BaseNotifier]]:
-    """The DAG's arguments ``on_failure_callback`` and ``on_success_callback``, where the definition calls for them.
+    """DAG arguments ``on_failure_callback`` and ``on_success_callback``, where the definition asks for them.
 
     Args:
         name: name of the pipeline.
@@ -25,7 +25,7 @@ def callbacks(name: str, wanted: Sequence[Notify], settings: Settings) -> dict[s
         settings: where things are.
 
     Raises:
-        DefinitionError: a class is not there, is no notifier, or does not take its arguments.
+        DefinitionError: a class is missing, is no notifier, or does not take its arguments.
     """
     found: dict[str, list[BaseNotifier]] = {}
     for index, one in enumerate(wanted):
@@ -42,7 +42,7 @@ def callbacks(name: str, wanted: Sequence[Notify], settings: Settings) -> dict[s
 
 
 def readable_callbacks(name: str, settings: Settings) -> dict[str, list[BaseNotifier]]:
-    """The same of a definition that has mistakes, if they are not here: who is told of failures is told of them."""
+    """Callbacks of a definition with mistakes elsewhere: whoever is notified of failures is notified of these."""
     try:
         given = yaml.read((settings.pipelines / name / loader.FILE).read_text()).data["notify"]
         return callbacks(name, [Notify.model_validate(one) for one in given], settings)

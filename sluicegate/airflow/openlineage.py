@@ -1,6 +1,6 @@
-"""What a task tells OpenLineage: the tables that its job read and wrote, in which versions, and how good the rows were.
+"""OpenLineage of a task: the table versions that its job read and wrote, and the counts of their expectations.
 
-Airflow's provider makes the events, and sends them where a transport is configured; without it nothing here is done.
+Airflow's provider makes the events and sends them where a transport is configured; without one nothing is done here.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ if TYPE_CHECKING:
     from sluicegate.lake.layout import Lake
     from sluicegate.lake.log import Commit
 
-# Commits of one try are few; the whole log of a table is read only where there are more than these.
+# Commits of one try are few; a table's whole log is read only where there are more than these.
 NEWEST = 20
 
-# Spark's names of a scheme, and OpenLineage's.
+# Spark's name of a scheme, and OpenLineage's.
 SCHEMES = {"s3a": "s3", "s3n": "s3", "gcs": "gs", "abfs": "abfss"}
 
 
@@ -34,15 +34,15 @@ def enabled() -> bool:
 
 
 def of_try(pipeline: Pipeline, at: Lake, layer: Layer, run_id: str, attempt: int) -> OperatorLineage[Any, Any]:
-    """The tables that one try of a task wrote, and what they were made of; also where it failed behind some commits.
+    """Lineage of one try of a task: tables that it wrote and their inputs, also where it failed after some commits.
 
-    The commits themselves say it, so what was found idle, or was only looked at, is not told of.
+    Taken from the commits themselves, so a table that was idle or only read is not reported.
 
     Args:
         pipeline: the definition.
         at: its lake.
         layer: bronze, silver or gold.
-        run_id: the run, as its commits name it.
+        run_id: the run, as in the commit info.
         attempt: number of the try.
     """
     from airflow.providers.openlineage.extractors import OperatorLineage
@@ -68,13 +68,13 @@ def of_try(pipeline: Pipeline, at: Lake, layer: Layer, run_id: str, attempt: int
 
 
 def _commits(uri: str, run_id: str, attempt: int) -> Iterator[Commit]:
-    """The commits that a try made in a table, newest first."""
+    """Commits of a try in a table, newest first."""
     from sluicegate.lake import log, tables
 
     table = tables.delta_table(uri)
     if table is None:
         return
-    # One try is at work at a time, so that behind the commit of another one there is none of this one.
+    # Only one try works at a time, so below another try's commit there is none of this one.
     of_tries = [commit for commit in log.commits(table, NEWEST) if commit.ours]
     ours = [commit for commit in of_tries if commit.ours and _of(commit.ours, run_id, attempt)]
     if ours and ours[-1] is of_tries[-1]:
@@ -91,9 +91,9 @@ def _written(commit: Commit) -> int:
 
 
 def _input(uri: str, version: Any, expectations: Mapping[str, Mapping[str, int]]) -> InputDataset:
-    """A folder or table that was read, with the rules that its rows were judged by.
+    """Input dataset: a folder or table that was read, with the counts of expectations on its rows.
 
-    OpenLineage has results of rules with what is read, since tests of others only read.
+    OpenLineage puts assertions on inputs, since other testing tools only read.
     """
     from openlineage.client.event_v2 import InputDataset
     from openlineage.client.facet_v2 import InputDatasetFacet, data_quality_assertions_dataset
@@ -127,7 +127,7 @@ def _version(version: Any) -> dict[str, Any]:
 def dataset(uri: str) -> tuple[str, str]:
     """Namespace and name of a path or URI.
 
-    They are those of OpenLineage's naming specification, by which other programs' events of the same table meet ours.
+    They follow OpenLineage's naming specification, so that events of other programs about the same table meet ours.
     """
     address = urlsplit(uri)
     if address.scheme in ("", "file"):
@@ -135,6 +135,6 @@ def dataset(uri: str) -> tuple[str, str]:
 
         return "file", local_path(uri)
     scheme = SCHEMES.get(address.scheme, address.scheme)
-    # Of object stores the name is the key; HDFS has paths.
+    # The name is the key in an object store; HDFS has paths.
     path = uri.split("://", 1)[-1].partition("/")[2]
     return f"{scheme}://{address.netloc}", f"/{path}" if scheme == "hdfs" else path

@@ -1,7 +1,7 @@
-"""The form of a run that is triggered by hand: its fields with what they mean and what may stand in them.
+"""Form of a manually triggered run: its params, with descriptions and schemas.
 
-Airflow checks the values against these schemas, whether they come from its page, its REST API or its command line; what
-they mean together is checked by the run's first task.
+Airflow checks the values against these schemas, whether they come from its page, REST API or command line; their
+combination is checked by the run's first task.
 """
 
 from __future__ import annotations
@@ -13,20 +13,20 @@ from airflow.sdk import Param
 if TYPE_CHECKING:
     from sluicegate.definition import Pipeline
 
-# The mode that the kind of run and the other fields say. It is the default, and not `incremental`, since Airflow's page
-# sends the defaults of the form with a backfill as well.
+# Mode by the kind of run and the other fields. The default is not `incremental`, since Airflow's page sends the form's
+# defaults with a backfill as well.
 AUTO = "auto"
 
 _MODES = {
-    AUTO: "as usual: what is new; in a backfill, or with from and to, that interval again",
+    AUTO: "by the kind of run: what is new; in a backfill, or with from and to, reprocess that interval",
     "incremental": "what is new",
-    "interval": "an interval of event times again (from, to), besides what is new",
-    "full-refresh": "full refresh: tables anew from all files, once a person approves",
+    "interval": "reprocess an interval of event times (from, to), besides what is new",
+    "full-refresh": "full refresh of tables from all files and records, once a person approves",
 }
 
 
 def form(pipeline: Pipeline) -> dict[str, Param]:
-    """The fields for a pipeline. Nothing in them depends on the time, which would make a new version of the DAG."""
+    """Params of a pipeline. None depends on the time, which would make a new version of the DAG at each parse."""
     names = [*pipeline.bronze, *pipeline.silver, *pipeline.gold]
     end: dict[str, Any] = {"type": ["null", "string"], "format": "date-time"}
     return {
@@ -48,6 +48,6 @@ def form(pipeline: Pipeline) -> dict[str, Param]:
         ),
         "max_files": Param(
             None, type=["null", "integer"], minimum=1, title="Max files",
-            description_md="Each bronze table takes in so many files at most, the oldest first. Empty: all that wait.",
+            description_md="Most files that each bronze table takes in, the oldest first. Empty: all that wait.",
         ),
     }  # fmt: skip

@@ -1,4 +1,4 @@
-"""What Airflow loads by itself where this package is installed."""
+"""Airflow plugin, loaded wherever this package is installed."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from sluicegate.airflow import run_note
 
 
 class SluicegatePlugin(AirflowPlugin):
-    """The listener that writes the notes of runs."""
+    """Plugin with the listener that writes run notes."""
 
     name = "sluicegate"
     listeners: list[Any] = [run_note]  # noqa: RUF012 (Airflow declares it so)

@@ -1,4 +1,4 @@
-"""What Airflow is told of this package, by its entry point ``apache_airflow_provider``: ``airflow providers list``."""
+"""Provider metadata for the entry point ``apache_airflow_provider``: ``airflow providers list``."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import Any
 
 
 def get_provider_info() -> dict[str, Any]:
-    """What ``airflow/provider_info.schema.json`` asks for."""
+    """Metadata in the schema ``airflow/provider_info.schema.json``."""
     return {
         "package-name": "sluicegate",
         "name": "Sluicegate",

@@ -1,6 +1,6 @@
-"""What a run did, as the note that Airflow shows beside it.
+"""Run note: what a run did, shown beside it in Airflow.
 
-Tasks cannot write notes. The scheduler can, so this is a listener in it, which puts together what the tasks returned.
+Tasks cannot write notes. The scheduler can, so this is a listener in it, which puts the tasks' results together.
 https://airflow.apache.org/docs/apache-airflow/stable/administration-and-deployment/listeners.html
 """
 
@@ -17,10 +17,10 @@ from sluicegate.flow.report import RunReport
 if TYPE_CHECKING:
     from airflow.models.dagrun import DagRun
 
-# So many characters Airflow keeps; one more, and PostgreSQL would refuse it, in the middle of the scheduler's work.
+# Airflow's limit in characters; PostgreSQL would refuse one more, in the middle of the scheduler's work.
 LONGEST = 1000
 
-# How our notes begin. One that does not was written by a person, and stays.
+# Beginning of our notes. One that begins otherwise was written by a person, and stays.
 BEGINS = "**This run "
 
 
@@ -47,7 +47,7 @@ def _write(run: DagRun) -> None:
 
 
 def _results(run: DagRun) -> Iterator[tuple[str, Any]]:
-    """What each task of a run returned, by the session that has the run."""
+    """Results (XCom) of a run's tasks, read by the session that has the run."""
     from airflow.models.xcom import XCOM_RETURN_KEY, XComModel
     from sqlalchemy import select
     from sqlalchemy.orm import object_session
@@ -61,11 +61,11 @@ def _results(run: DagRun) -> Iterator[tuple[str, Any]]:
 
 
 def note(results: Mapping[str, Any], kinds: Mapping[str, str]) -> str:
-    """The note of a run, in Markdown; empty if it has nothing to tell.
+    """Note of a run in Markdown; empty if there is nothing to report.
 
     Args:
-        results: what each task returned that has ended.
-        kinds: each task's operator, in the order of the DAG.
+        results: results of the tasks that have ended.
+        kinds: operator of each task, in the order of the DAG.
     """
     parts: list[str] = []
     for task, kind in kinds.items():
@@ -79,15 +79,15 @@ def note(results: Mapping[str, Any], kinds: Mapping[str, str]) -> str:
 
 
 def _answered(result: Any) -> str:
-    """What a run was asked for; of a full refresh the task returns what a person answered."""
+    """Request of a run; for a full refresh the task returns what a person answered."""
     if isinstance(result, str):
         return result
     approved = "Approve" in result.get("chosen_options", ())
-    return f"was to make tables anew, which was {'approved' if approved else 'rejected'}"
+    return f"was to do a full refresh, which was {'approved' if approved else 'rejected'}"
 
 
 def _did(report: RunReport) -> Iterator[str]:
-    """What a job did to its tables. Without its sample of quarantined rows: notes outlive what is forgotten."""
+    """Lines on the tables of a job. Without its sample of quarantined rows: a note outlives rows that are deleted."""
     for table in report.tables:
         if table.state != "idle":
             lines = [table.line(), *replace(table, samples=[]).remarks()]
@@ -95,7 +95,7 @@ def _did(report: RunReport) -> Iterator[str]:
 
 
 def _stands(tables: list[dict[str, Any]]) -> Iterator[str]:
-    """What stands beside tables of good rows, and what has yet to come into them."""
+    """Lines on quarantined rows, and on tables that are behind."""
     for table in tables:
         if table.get("quarantined"):
             yield f"- {table['table']}: {table['quarantined']:,} rows stand in quarantine"

@@ -1,4 +1,4 @@
-"""What a run of a DAG is asked to do: by its kind, and by what a person filled into the form."""
+"""Request of a DAG run: from its kind, and from what a person filled into the form."""
 
 from __future__ import annotations
 
@@ -16,23 +16,23 @@ if TYPE_CHECKING:
     from sluicegate.definition import Pipeline
     from sluicegate.run.request import Request
 
-# The job's own exit codes that no retry changes: the user's mistake, and data that broke an `expect_or_fail`.
+# Exit codes that no retry changes: the user's mistake, and data that broke an `expect_or_fail`.
 FINAL = (2, 3)
 
 
 def request_of(pipeline: Pipeline, context: Context) -> Request:
-    """What the run that a task belongs to is asked to do.
+    """Request of the run that a task belongs to.
 
-    A backfill run makes its data interval again, also where it runs anew what a scheduled run did (its id still begins
-    with ``scheduled__`` then). Every other run takes in what is new, unless the form says otherwise: scheduled, by hand
-    with a logical date or without one, and for an asset.
+    A backfill run reprocesses its data interval, also where it reruns a scheduled run (whose id still begins with
+    ``scheduled__``). Every other run takes in what is new, unless the form says otherwise: scheduled, by hand with a
+    logical date or without one, and for an asset.
 
     Args:
         pipeline: the definition.
         context: what Airflow gives to the task.
 
     Raises:
-        UserError: what is asked for makes no sense, or would change nothing.
+        UserError: the request makes no sense, or would change nothing.
     """
     from sluicegate.run.request import Request  # not above: parsing a DAG file needs neither pyarrow nor deltalake
 
@@ -46,11 +46,11 @@ def request_of(pipeline: Pipeline, context: Context) -> Request:
 
 
 def _backfill(run: Any, mode: str, end: str | None) -> tuple[str, str, str]:
-    """The mode and the interval of a backfill run; half of an interval, or another mode, is a misunderstanding."""
+    """Mode and interval of a backfill run; half of an interval, or another mode, is a misunderstanding."""
     if mode not in (AUTO, "interval") or end:
         said = f"the mode {mode}" if mode not in (AUTO, "interval") else "an interval of its own"
         raise UserError(
-            f"a backfill run makes its data interval again, and the form asks for {said}",
+            f"a backfill run reprocesses its data interval, and the form asks for {said}",
             hint="leave mode, from and to as they are; or trigger one run by hand with them",
         )
     if run.data_interval_start is None or run.data_interval_end is None:
@@ -59,12 +59,12 @@ def _backfill(run: Any, mode: str, end: str | None) -> tuple[str, str, str]:
 
 
 def failure(error: SluicegateError) -> AirflowException:
-    """An error as Airflow takes it; no retry where a retry would end the same way."""
+    """Exception for Airflow; without retries where a retry would end the same way."""
     final = error.exit_code in FINAL or error.code == AccountingError.code
     kind = AirflowFailException if final else AirflowException
     return kind(error.for_people())
 
 
 def who(context: Mapping[str, Any]) -> str:
-    """What a run calls itself to those who wait for it."""
+    """Name of a run for those who wait for its lock."""
     return f"{context['dag_run'].dag_id} {context['dag_run'].run_id}"

@@ -1,1 +1,1 @@
-"""What spark-submit runs."""
+"""Jobs that spark-submit runs."""

@@ -1,4 +1,4 @@
-"""What all jobs have in common: their arguments, their subject, and how they end."""
+"""Common parts of all jobs: arguments, pipeline and lake, report or error at the end."""
 
 from __future__ import annotations
 
@@ -39,14 +39,14 @@ def guarded(work: Callable[[], RunReport]) -> int:
 
 
 def subject(arguments: argparse.Namespace) -> tuple[Pipeline, layout.Lake, dict[str, Any]]:
-    """What a job's arguments speak of: the pipeline, its lake, and who runs this."""
+    """Pipeline, lake and commit info from a job's arguments."""
     settings = Settings.of(arguments.lake, arguments.landing, arguments.pipelines)
     pipeline = load(arguments.pipeline, settings)
     return pipeline, layout.Lake(settings.lake, pipeline.name), _run_info(arguments.run_info)
 
 
 def parser(layer: str) -> argparse.ArgumentParser:
-    """The command line of a layer's job, which ``docs/reference.md`` is made from as well."""
+    """Argument parser of a layer's job; ``docs/reference.md`` is generated from it as well."""
     parser = argparse.ArgumentParser(prog=f"{layer}.py", description=f"Runs the {layer} layer of a pipeline.")
     parser.add_argument("--pipeline", required=True, help="name of the pipeline's folder")
     parser.add_argument("--lake", help="path or URI of the tables' root (default: $SLUICEGATE_LAKE, else ./lake)")
@@ -67,7 +67,7 @@ def _run_info(text: str) -> dict[str, Any]:
 
 
 def unexpected(error: Exception) -> SluicegateError:
-    """Any other error as one sentence; Java's stack is left out, since the first lines say what happened."""
+    """Any other error as a ``SluicegateError``, without Java's stack: the first lines say what happened."""
     if (of_store := store_errors.readable(error)) is not None:
         return of_store
     text = str(error).split("JVM stacktrace")[0].split("\n\tat ")[0].strip()

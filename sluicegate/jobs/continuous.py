@@ -1,8 +1,8 @@
-"""A continuous run: at each tick of the clock the layers that have work, in one Spark that stays.
+"""Continuous run: at each tick, the layers that have work, in one Spark session that stays.
 
-It keeps nothing of its own: how far each table has come stands in the table's own log, so it can be killed at any
-instant. The ticks are those of Spark's ``Trigger.ProcessingTime``: multiples of the interval since 1970; what takes
-longer makes the next one begin at once, and ticks that were missed are not made up for.
+It keeps no state of its own: offsets are in the tables' logs, so it can be killed at any instant. Ticks are those of
+Spark's ``Trigger.ProcessingTime``: multiples of the interval since 1970; after a batch that takes longer the next
+begins at once, and missed ticks are not made up for.
 Source: ProcessingTimeExecutor of Spark, sql/core/src/main/scala/org/apache/spark/sql/execution/streaming/runtime.
 """
 
@@ -44,10 +44,10 @@ if TYPE_CHECKING:
     from sluicegate.definition import Pipeline
 
 
-# Ticks in a row that may fail by what may have gone at the next: a lost executor, another writer's commit.
+# Consecutive ticks that may fail for a cause that may be gone at the next: a lost executor, another writer's commit.
 FAILURES = 3
 
-# Seconds in which a request to stop is seen.
+# Seconds between checks for a request to stop.
 POLL_SECONDS = 1.0
 
 
@@ -82,14 +82,14 @@ def _run(arguments: argparse.Namespace) -> RunReport:
 
 
 class Continuous:
-    """The loop.
+    """Loop of a continuous run.
 
     Args:
         settings: where things are.
         at: the pipeline's lake.
-        stream: which run this is.
+        stream: its registration.
         facts: who runs this, for every commit.
-        known: where it says what has become of it, and is asked to stop.
+        known: the registry entry, by which it reports its state and is asked to stop.
         spark: a session to use instead of one of its own.
     """
 
@@ -112,13 +112,13 @@ class Continuous:
         self._opens = spark is None
 
     def run(self, every: float) -> RunReport:
-        """Goes on until it is asked to stop.
+        """Runs until it is asked to stop.
 
         Args:
             every: seconds between two ticks.
 
         Raises:
-            SluicegateError: the user's mistake, a broken ``expect_or_fail``, or the last of several failures.
+            SluicegateError: the user's mistake, a broken ``expect_or_fail``, or the last of ``FAILURES`` in a row.
         """
         began = time.monotonic()
         self.definition()
@@ -150,11 +150,11 @@ class Continuous:
         try:
             self._work()
         except LakeLocked as busy:
-            # Whoever holds it does the same work, or work that comes first.
+            # The holder does the same work, or work that comes first.
             if self._waits_for != busy.message:
                 console.say(f"{_clock()}  this tick is left out: {busy.message}")
             self._waits_for = busy.message
-        except DefinitionError as error:  # it may have been caught while it was being written
+        except DefinitionError as error:  # it may have been read while it was being written
             self._failed(error, error)
         except (UserError, ExpectationFailed, AccountingError):
             raise
@@ -187,7 +187,7 @@ class Continuous:
                        layers=[done.as_dict() for done in reports])  # fmt: skip
 
     def definition(self) -> Pipeline:
-        """The definition as it is on disk now, which is only read again if a file of it changed.
+        """Current definition, loaded again only if one of its files changed.
 
         Raises:
             PipelineMissing: it is gone.
@@ -205,7 +205,7 @@ class Continuous:
         return self._pipeline
 
     def _session(self, pipeline: Pipeline) -> SparkSession:
-        # Also where there is one already: a definition may have marked personal data since.
+        # Opened anew even if there is one: the definition may have marked personal data since.
         if self._spark is None or self._opens:
             self._spark = session.open_session(f"{pipeline.name}.continuous", self.at, private=bool(pipeline.pii))
         return self._spark
@@ -225,7 +225,7 @@ class Continuous:
 
 
 def _lines(number: int, reports: Sequence[RunReport], seconds: float) -> list[str]:
-    """What a batch did: a line, and what of its tables should not be overlooked."""
+    """Lines for a batch: a summary, and the tables that should not be overlooked."""
     parts = [part for done in reports if (part := _part(done))]
     lines = [f"{_clock()}  batch {number:,}: {'; '.join(parts) or 'nothing new'}   {seconds:.1f} s"]
     for table in (table for done in reports for table in done.tables):

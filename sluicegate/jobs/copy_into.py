@@ -1,7 +1,7 @@
-"""COPY INTO: chosen files from anywhere into a bronze table, each once, by the table's own ledger.
+"""COPY INTO: selected files from anywhere into a bronze table, each once, by the table's own ledger.
 
-As on Databricks a file is known by its path, and one that was copied or landed before is left out unless forced;
-forced, its rows come once more. A file that could not be read is tried again by the next copy that names it.
+As on Databricks a file is known by its path; one that was copied or landed before is left out unless forced. With
+``--force`` its rows are added once more. A file that could not be read is retried by the next copy that names it.
 https://docs.databricks.com/aws/en/sql/language-manual/delta-copy-into
 """
 
@@ -76,7 +76,7 @@ def run(
     facts: Mapping[str, Any],
     spark: SparkSession | None = None,
 ) -> RunReport:
-    """Copies the files; under the pipeline's lock.
+    """Copies the files; the caller holds the pipeline's lock.
 
     Args:
         copy: which files, and how.
@@ -87,13 +87,13 @@ def run(
         spark: a session to use instead of one of its own.
 
     Raises:
-        UserError: the files cannot be read in the way that the copy says; nothing was entered.
+        UserError: the files cannot be read with the options of the copy; nothing was entered.
         LandingMissing: there is no such folder, or no such file in it.
     """
     table = bronze_table(pipeline, name)
     entered = copy.discover(name, table, at).new["path"].to_pylist()
     if entered and copy.how.facts:
-        # What is in the ledger stays there: a mistake must be found before.
+        # Ledger entries are never taken back: a mistake must be found before.
         from sluicegate.bronze import preview
         from sluicegate.spark import session
 
@@ -115,12 +115,12 @@ def run(
 
 
 def result(done: TableReport) -> dict[str, int]:
-    """What COPY INTO returns on Databricks, by the names in ``RESULT``."""
+    """Result of COPY INTO as on Databricks, by the names in ``RESULT``."""
     return dict(zip(RESULT, (done.read, done.read, len(done.failed)), strict=True))
 
 
 def masked(row: Mapping[str, Any], personal: frozenset[str]) -> dict[str, Any]:
-    """A record to show: columns that have the name of a personal one hidden, and such as may hold the whole record."""
+    """Record for display, with personal columns hidden, and those that may hold a whole record."""
     hidden = {*personal, "_rescued_data", "_corrupt_record"} if personal else personal
     return {c: "***" if c.lower() in hidden and value is not None else value for c, value in row.items()}
 
@@ -139,7 +139,7 @@ def _preview(copy: Copy, pipeline: Pipeline, name: str, target: str, paths: list
 
 
 def _validate(copy: Copy, pipeline: Pipeline, name: str, table: BronzeTable, at: layout.Lake, shown: int) -> RunReport:
-    """Reads the files as a copy would, and writes nothing."""
+    """Reads the files as a copy would, without writing."""
     say(f"{pipeline.name}.{name}: nothing is written")
     found = copy.discover(name, table, at)
     paths = found.new["path"].to_pylist()

@@ -1,4 +1,4 @@
-"""What a job in ``spark_jobs/`` does: arguments, lock, one layer of one pipeline, report."""
+"""Job of a layer: arguments, lock, one layer of one pipeline, report."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from sluicegate.flow.selection import Choice
 
 
-# Tables of a layer that are filled at a time. They share the executors; what waits for one's commit gains by it.
+# Tables of a layer filled concurrently. They share the executors; while one waits for its commit, others use them.
 SIDE_BY_SIDE = 4
 
 
@@ -60,10 +60,10 @@ def _layer(layer: Layer, arguments: argparse.Namespace) -> RunReport:
 
 
 def layer_parser(layer: str) -> argparse.ArgumentParser:
-    """The command line of the job of a layer; see ``Request``."""
+    """Argument parser of a layer's job; see ``Request``."""
     made = parser(layer)
     made.add_argument("--mode", choices=MODES, default="incremental",
-                      help="what is new; besides that an interval again; or the tables anew")  # fmt: skip
+                      help="what is new; besides that, reprocess an interval; or a full refresh")  # fmt: skip
     made.add_argument("--from", dest="since", metavar="TIME", help="its beginning by event time, ISO 8601, UTC")
     made.add_argument("--to", dest="until", metavar="TIME", help="its end, which does not belong to it")
     made.add_argument("--tables", metavar="NAMES", help="only these tables, with commas between (default: all)")
@@ -74,7 +74,7 @@ def layer_parser(layer: str) -> argparse.ArgumentParser:
 
 
 class Job:
-    """One layer of a pipeline, its tables side by side in one Spark, which is only started when there is work.
+    """One layer of a pipeline: its tables run concurrently in one Spark, which is started only when there is work.
 
     Args:
         pipeline: the definition.
@@ -82,11 +82,10 @@ class Job:
         layer: bronze, silver or gold.
         facts: who runs this, for every commit.
         spark: a session to use instead of one of its own.
-        only: the table or tables to run; None for all of the layer.
-        finder: how to find files that have landed, instead of looking at the landing folder.
-        choice: records of silver tables to apply again.
-        full_refresh: whether tables of silver and gold, and of bronze those of Delta tables, are to be made again
-            whole.
+        only: tables to run; None for all of the layer.
+        finder: finds landed files in place of plain discovery.
+        choice: records of silver tables to reprocess.
+        full_refresh: full refresh of silver and gold tables, and of bronze tables with a Delta source.
         tell: takes each line for people.
     """
 
@@ -126,7 +125,7 @@ class Job:
         request: Request,
         spark: SparkSession | None = None,
     ) -> Job:
-        """The job that does a layer's part of what is asked for."""
+        """Job for a layer's part of a request."""
         only = request.names(pipeline, layer)
         full_refresh = request.mode == "full-refresh"
         return cls(
@@ -165,7 +164,7 @@ class Job:
         return self.done
 
     def _reported(self, name: str, flow: Flow) -> None:
-        """Runs a table, and says at once how it failed if it did."""
+        """Runs a table, and reports a failure at once."""
         try:
             self._table(name, flow)
         except Exception as error:
@@ -187,7 +186,7 @@ class Job:
         self._tell("\n".join([done.line(), *done.remarks(), *step.remarks()]))
 
     def _session(self) -> SparkSession:
-        """A session of one table's own: settings and views of one do not meet those of another."""
+        """New session for one table: settings and temporary views of concurrent tables must not meet."""
         with self._opening:
             if self._spark is None:
                 name = f"{self.pipeline.name}.{self.layer}"

@@ -1,4 +1,4 @@
-"""The job that does the maintenance that is due."""
+"""Job for the maintenance that is due."""
 
 from __future__ import annotations
 
@@ -30,14 +30,14 @@ def run(
     keeps: timedelta | None = None,
     tell: Callable[[str], None] = say,
 ) -> None:
-    """Does what is due, under the pipeline's lock, which the caller holds.
+    """Does the maintenance that is due; the caller holds the pipeline's lock.
 
     Args:
         pipeline: the definition.
         at: the lake.
         facts: who runs this.
-        spark: gives a session; called only if Spark has something to do.
-        keeps: for how long files stay; what the definition says if not given.
+        spark: opens a session; called only if Spark has work.
+        keeps: how long files stay; by default as the definition says.
         tell: takes each line for people.
     """
     due = [table for table in maintainable(pipeline, at, keeps) if table.due]

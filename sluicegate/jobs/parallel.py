@@ -1,4 +1,4 @@
-"""Several pieces of work at a time, each after those that it needs."""
+"""Concurrent execution of tasks in dependency order."""
 
 from __future__ import annotations
 
@@ -10,18 +10,18 @@ from graphlib import TopologicalSorter
 def side_by_side(
     needs: Mapping[str, Iterable[str]], work: Callable[[str], None], most: int
 ) -> dict[str, BaseException]:
-    """Does each piece of work once all that it needs are done, also where one of these failed.
+    """Runs each task once all tasks it needs are done, even where one of them failed.
 
     Args:
-        needs: the pieces by name, each with the names of those that come before it.
-        work: does a piece.
-        most: pieces that are done at a time.
+        needs: for each task by name, the names of those that come before it.
+        work: runs a task.
+        most: tasks that run at a time.
 
     Returns:
-        what pieces raised, in the order of ``needs``.
+        what tasks raised, in the order of ``needs``.
 
     Raises:
-        CycleError: pieces need each other.
+        CycleError: tasks need each other.
     """
     order = TopologicalSorter(needs)
     order.prepare()

@@ -1,9 +1,9 @@
-"""Reading files again: some of them (reload), or all, in a table that is made anew (reset).
+"""Reload and reset: reading selected files again, or all files into a table that is replaced.
 
-Both are entries of the ledger like any other: ``replace`` for the files of a reload, in chunks of the usual size; for a
-reset one chunk of all files, since its one commit replaces the table, and its columns with it. So a kill at any instant
-leaves either nothing entered, or a chunk that the next run reads. Neither loses a row: where a file is not there any
-more, or cannot be read, the rows that it gave stay; a reset gives them up only if it is told to.
+Both are ledger entries like any other: a reload enters its files with the action ``replace`` in ledger batches of the
+usual size; a reset enters all files in one ledger batch, since its one commit replaces the table with its columns. So a
+kill leaves either nothing entered, or a ledger batch that the next run reads. Neither loses a row: the rows of a file
+that is gone or unreadable stay; a reset gives them up only with ``--drop-missing``.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Judging records again once a rule, a transform or a lookup was corrected: ``sluicegate replay``."""
+"""Replay: records evaluated again once an expectation, a transform or a lookup was corrected."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from sluicegate.lake.lock import pipeline_lock
 
 
 def demand(pipeline: Pipeline, replay: Replay) -> None:
-    """Makes sure that there is what is to be replayed.
+    """Checks that the table and the rules to replay exist.
 
     Raises:
         PipelineMissing: the pipeline has no such table.
@@ -25,7 +25,7 @@ def demand(pipeline: Pipeline, replay: Replay) -> None:
     layer, _ = pipeline.table(replay.table)
     if layer != "silver":
         raise UserError(
-            f"{replay.table} is a {layer} table, and what is judged is silver",
+            f"{replay.table} is a {layer} table, and only silver tables are replayed",
             where=Where(table=replay.table),
             hint=f"the silver tables are {', '.join(pipeline.silver) or 'none'}; `sluicegate reset` is for bronze",
         )
@@ -58,6 +58,6 @@ def _run(arguments: argparse.Namespace) -> RunReport:
     which = (arguments.dropped, arguments.everything, arguments.validate)
     replay = Replay(arguments.table, tuple(arguments.rule), *which)
     demand(pipeline, replay)
-    only = replay.table if replay.validate else None  # else the tables that read it follow
+    only = replay.table if replay.validate else None  # else the tables that read it run too
     with pipeline_lock(at, str(facts.get("run_id") or f"replay of {replay.table}")):
         return layer_job.Job(pipeline, at, "silver", facts, choice=replay, only=only).run()

@@ -1,4 +1,4 @@
-"""The job that proves all tables of a pipeline: files, records, and what gold's queries give.
+"""Job that verifies all tables of a pipeline: files, records, and gold against its queries.
 
 The command `sluicegate status --verify` proves files and records itself, without a JVM, and has this job prove gold.
 """
@@ -66,10 +66,10 @@ def _run(arguments: argparse.Namespace) -> RunReport:
 
 
 def raise_for(pipeline: str, found: Sequence[Finding]) -> None:
-    """Ends what proved tables, unless all that was found is right.
+    """Ends a verification with an error if a finding is ``wrong``.
 
     Raises:
-        NotVerified: something is not.
+        NotVerified: something is wrong.
     """
     wrong = [one for one in found if one.kind == "wrong"]
     if wrong:

@@ -1,4 +1,4 @@
-"""A run of the sample pipeline whose loaded classes go into the JVM's class-data archive (see spark/session.py)."""
+"""Warm-up: a run of the sample pipeline whose loaded classes go into the JVM's class-data archive."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def main(scratch: Path) -> None:
 
 
 def _ask_s3(spark: Any) -> None:
-    """Loads the classes of a request to S3, where nobody answers."""
+    """Loads the classes of an S3 request, to an address where nobody answers."""
     settings = spark._jsc.hadoopConfiguration()
     nobody = {"endpoint": "http://127.0.0.1:1", "endpoint.region": "us-east-1", "path.style.access": "true",
               "access.key": "nobody", "secret.key": "nobody", "attempts.maximum": "1", "retry.limit": "0"}  # fmt: skip

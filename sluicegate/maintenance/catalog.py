@@ -1,8 +1,8 @@
-"""The catalog: tables of the lake under names that ``spark-sql`` and others find.
+"""Catalog registration: tables of the lake under names that ``spark-sql`` and others find.
 
-It is a Hive metastore in a PostgreSQL database, which each Spark that wants it opens by itself; there is no service to
-run. Tables are entered by their addresses, and the lake stays what is true of them: their columns, their rows and their
-history are read from there. So entering is rare, a job of its own, and the layers' jobs need no catalog.
+The catalog is a Hive metastore in a PostgreSQL database that each Spark opens by itself; there is no service to run.
+Tables are registered by location, and columns, rows and history are read from the lake. So registration is rare, a job
+of its own, and the layers' jobs need no catalog.
 """
 
 from __future__ import annotations
@@ -34,12 +34,12 @@ HIVE = "org.apache.hadoop.hive"
 
 
 def database(pipeline: Pipeline) -> Database:
-    """The database that a pipeline's tables are in."""
+    """Database of a pipeline's tables."""
     return pipeline.database or Database(name=pipeline.name, comment=pipeline.description)
 
 
 def tables(pipeline: Pipeline, at: layout.Lake) -> Iterator[tuple[str, str]]:
-    """Name and address of each table that is there for people, with its quarantine if it has one."""
+    """Name and location of each table meant for people, quarantine tables included."""
     for layer in LAYERS:
         for name in pipeline.names(layer):
             yield name, at.table(layer, name)
@@ -48,7 +48,7 @@ def tables(pipeline: Pipeline, at: layout.Lake) -> Iterator[tuple[str, str]]:
 
 
 def due(pipeline: Pipeline, at: layout.Lake) -> bool:
-    """Whether there is something that the catalog was not told yet."""
+    """Whether a table or database setting is not registered yet."""
     try:
         fs, path = filesystems.opened(at.registered)
         with fs.open(path, "rt", encoding="utf-8") as file:
@@ -68,10 +68,10 @@ def _sum(pipeline: Pipeline, there: dict[str, str]) -> str:
 
 
 def prepare(spark: SparkSession) -> None:
-    """Makes the tables of the metastore's database that are not there yet, by asking each for nothing.
+    """Creates the missing tables of the metastore's schema, by an empty query of each class.
 
-    Hive has them made when they are first needed. In PostgreSQL that can wait for ever: for one with a foreign key it
-    needs a lock on a table that the very transaction which needs it has written to.
+    Hive creates them lazily. In PostgreSQL that can wait for ever: creating one with a foreign key needs a lock on a
+    table that the very transaction which needs it has written to.
     """
     jvm: Any = spark._jvm
     conf = spark.sparkContext._jsc.hadoopConfiguration()
@@ -84,7 +84,7 @@ def prepare(spark: SparkSession) -> None:
 
 
 def _model(spark_home: Path) -> list[str]:
-    """The classes that the metastore keeps, as Hive's own description of them has it."""
+    """Persistent classes of the metastore, from Hive's ``package.jdo``."""
     (jar,) = spark_home.glob("jars/hive-metastore-*.jar")
     described = ElementTree.fromstring(zipfile.ZipFile(jar).read("package.jdo"))  # noqa: S314 (it is part of Spark)
     return [
@@ -96,13 +96,13 @@ def _model(spark_home: Path) -> list[str]:
 
 
 def register(spark: SparkSession, pipeline: Pipeline, at: layout.Lake) -> list[str]:
-    """Enters the database of a pipeline, and those of its tables that are in the lake and not yet in the catalog.
+    """Registers a pipeline's database and those of its tables in the lake that are not in the catalog yet.
 
     Returns:
-        the names of the tables that were entered.
+        the names of the tables that were registered.
 
     Raises:
-        CatalogConflict: a name stands for another table already.
+        CatalogConflict: a name already belongs to another table.
     """
     said, there = database(pipeline), _there(pipeline, at)
     name = quoted(said.name)
@@ -131,7 +131,7 @@ def register(spark: SparkSession, pipeline: Pipeline, at: layout.Lake) -> list[s
 
 
 def _same(spark: SparkSession, whole: str, uri: str) -> None:
-    """Refuses a name that stands for another table: it may be someone's own."""
+    """Refuses a name that belongs to a table elsewhere: it may be someone's own."""
     described = spark.sql(f"DESCRIBE TABLE EXTENDED {whole}").collect()
     location = next((row["data_type"] for row in described if row["col_name"] == "Location"), "")
     if layout.canonical(location).rstrip("/") != layout.canonical(uri).rstrip("/"):

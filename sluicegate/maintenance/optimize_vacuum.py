@@ -1,11 +1,11 @@
-"""Maintenance of a pipeline's tables: small files are put together (OPTIMIZE), files of old versions go (VACUUM).
+"""OPTIMIZE and VACUUM of a pipeline's tables: what is due, and doing it.
 
-What is to be done is seen from logs and folders, without Spark. Each table is maintained by whoever writes it: those of
-the layers, and what Spark keeps beside them, by Spark; the event log and others by delta-rs. Some need nothing: ledgers
-and outcomes put themselves together (see lake/compaction.py). Delta itself makes checkpoints of its logs, and takes
-log files away after 30 days.
+What is due is found from logs and folders, without Spark. Each table is maintained by its writer: layer tables, side
+tables and aggregate state by Spark; the event log and others by delta-rs. Ledgers and file status need nothing: they
+compact themselves (see lake/compaction.py). Delta itself writes checkpoints of its logs and removes log files after 30
+days.
 
-OPTIMIZE and ALTER TABLE change no row, but make a version: so silver and gold run afterwards, and their marks pass it.
+OPTIMIZE and ALTER TABLE change no row but commit a version: silver and gold run afterwards, so their offsets pass it.
 """
 
 from __future__ import annotations
@@ -36,36 +36,36 @@ if TYPE_CHECKING:
     from sluicegate.definition import Pipeline
 
 
-# Files below this size are put together, once there are lake.MANY_FILES of them.
+# Files below this size are compacted, once there are lake.tables.MANY_FILES of them.
 SMALL = 128 * 1024**2
 
-# A file is older than the commit that it came with by the time that its job took.
+# A data file is older than its commit by as long as its job took.
 SLACK = timedelta(days=1)
 
 SETTINGS = {
     "spark.databricks.delta.optimize.minFileSize": str(SMALL),
-    # VACUUM would make two versions of its own, for nothing that changed.
+    # VACUUM would commit two versions of its own, for nothing that changed.
     "spark.databricks.delta.vacuum.logging.enabled": "false",
-    # It lists a folder in so many tasks; the default, 10,000, made it take half a minute for a table of two files.
+    # Tasks for listing a folder: the default of 10,000 took half a minute for a table of two files.
     "spark.sql.sources.parallelPartitionDiscovery.parallelism": "32",
 }
 
 
 @dataclass(frozen=True)
 class Table:
-    """A table as it lies there, and what there is to gain.
+    """A table's files, and the maintenance that is due.
 
     Attributes:
-        name: its address below the pipeline's lake.
-        uri: its whole address.
+        name: its path below the pipeline's lake.
+        uri: its URI.
         of_spark: whether Spark writes it, else delta-rs does.
         files: data files of its newest version.
-        bytes: bytes of all data files in its folder, those of former versions too.
-        scattered: whether small files are to be put together, or rows to be clustered.
-        stale: files that no version within the retention needs, as far as their age tells.
-        retention: for how long such files stay.
-        lengthen: whether the table itself says a shorter time (``delta.deletedFileRetentionDuration``).
-        held: why they stay longer (may be empty).
+        bytes: bytes of all data files in its folder, former versions included.
+        scattered: whether small files are to be compacted, or rows to be clustered.
+        stale: files older than the retention that the newest version does not use.
+        retention: how long such files stay.
+        lengthen: whether the table's own ``delta.deletedFileRetentionDuration`` is shorter.
+        held: why VACUUM is held back (may be empty).
     """
 
     name: str
@@ -91,17 +91,17 @@ class Table:
 
 
 def retention(pipeline: Pipeline) -> timedelta:
-    """For how long files stay that a table no longer needs."""
+    """How long files stay that a table no longer needs."""
     return pipeline.maintenance.keeps if pipeline.maintenance else RETENTION
 
 
 def maintainable(pipeline: Pipeline, at: layout.Lake, keeps: timedelta | None = None) -> list[Table]:
-    """The tables of a pipeline that can be maintained.
+    """Tables of a pipeline, with the maintenance that is due.
 
     Args:
         pipeline: the definition.
         at: the lake.
-        keeps: for how long files stay; what the definition says if not given.
+        keeps: how long files stay; by default as the definition says.
     """
     keeps = retention(pipeline) if keeps is None else keeps
     behind = unfollowed(pipeline, at)
@@ -114,9 +114,9 @@ def maintainable(pipeline: Pipeline, at: layout.Lake, keeps: timedelta | None = 
 
 
 def unfollowed(pipeline: Pipeline, at: layout.Lake) -> dict[str, tuple[datetime, str]]:
-    """By table: when the oldest of its commits was made that another table has yet to take in, and which table that is.
+    """Source tables that another table is behind: the time of the oldest commit it has yet to take in, and its name.
 
-    To follow it, the files are needed that this commit and later ones added or removed.
+    The change feed from that commit on needs the files that it and later commits added or removed.
     """
     found: dict[str, tuple[datetime, str]] = {}
     for layer in ("silver", "gold"):  # bronze follows ledgers, and tables of other programs
@@ -134,7 +134,7 @@ def unfollowed(pipeline: Pipeline, at: layout.Lake) -> dict[str, tuple[datetime,
 
 
 def _made(uri: str, version: int) -> datetime:
-    """When a version was made; long ago if the log no longer tells."""
+    """Commit time of a version; 1970 if the log no longer tells."""
     for commit in log.commits(tables.table_at(uri)):
         if commit.version == version:
             return datetime.fromtimestamp(commit.timestamp / 1000, UTC)
@@ -142,7 +142,7 @@ def _made(uri: str, version: int) -> datetime:
 
 
 def _addresses(pipeline: Pipeline, at: layout.Lake) -> Iterator[tuple[str, bool]]:
-    """Each table that may need something, and whether Spark writes it."""
+    """URIs of the tables that may need maintenance, each with whether Spark writes it."""
     for layer in LAYERS:
         for name in pipeline.names(layer):
             yield at.table(layer, name), True
@@ -188,7 +188,7 @@ def _seen(
 
 
 def _data_files(uri: str) -> pa.Table:
-    """All data files below a table's folder, and those of its change data feed (schema ``FILES``)."""
+    """Data files below a table's folder, change data feed included (schema ``FILES``)."""
     files = filesystems.files(layout.local_path(uri))
     of_log = pc.match_substring(files["path"], "/_delta_log/")
     return files.filter(pc.and_(pc.ends_with(files["path"], ".parquet"), pc.invert(of_log)))
@@ -196,7 +196,7 @@ def _data_files(uri: str) -> pa.Table:
 
 def by_delta_rs(table: Table) -> None:
     if table.scattered:
-        # As large as Spark makes them. By itself delta-rs leaves files from 100 MB on: these would be due for ever.
+        # As large as Spark makes them. By default delta-rs leaves files from 100 MB on: they would stay due for ever.
         tables.table_at(table.uri).optimize.compact(target_size=8 * SMALL)
     if table.vacuum:
         # The retention is no shorter than the table's own.
@@ -205,7 +205,7 @@ def by_delta_rs(table: Table) -> None:
 
 def by_spark(spark: SparkSession, table: Table) -> None:
     name = f"delta.{quoted(table.uri)}"
-    if table.lengthen:  # Delta 4.4 takes no other time from RETAIN than 0
+    if table.lengthen:  # Delta 4.4's RETAIN takes no time but 0
         keeps = f"'delta.deletedFileRetentionDuration' = 'interval {_hours(table)} hours'"
         spark.sql(f"ALTER TABLE {name} SET TBLPROPERTIES ({keeps})")
     if table.scattered:
@@ -224,7 +224,7 @@ def line_of(before: Table, after: Table) -> str:
 
 
 def compared(before: Sequence[Table], after: Sequence[Table]) -> list[dict[str, Any]]:
-    """For each table its files and bytes before and after."""
+    """Files and bytes of each maintained table before and after."""
     done = {table.name: table for table in after}
     return [
         {

@@ -1,1 +1,1 @@
-"""Looks at tables and never starts a JVM."""
+"""Plan, status, backlog, verification, event log and registry of continuous runs: read by delta-rs, never a JVM."""

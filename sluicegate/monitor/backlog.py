@@ -1,6 +1,6 @@
-"""What tables have yet to take in, and which of it a run should have: nothing is wrong with it, but it is not there.
+"""Backlog: the tables that are behind their source, and which of them a run should have brought up to date.
 
-Read by delta-rs, from marks and logs; landing is not listed. No Spark.
+A backlog is no fault. Read by delta-rs, from offsets and logs, without Spark; only ``unread`` lists landing.
 """
 
 from __future__ import annotations
@@ -30,11 +30,11 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Waiting:
-    """What one table has yet to take in.
+    """Backlog of one table.
 
     Attributes:
-        flow: the way into the table.
-        now: its marks.
+        flow: the table's flow.
+        now: its progress: offsets, and the versions to take in.
         what: what waits, as a part of a sentence.
     """
 
@@ -48,7 +48,7 @@ class Waiting:
         return self.flow.table
 
     def missed(self) -> Iterator[tuple[str, log.Commit]]:
-        """The commits of its source, and of what it looks up, that it has not taken in, each with its table's name."""
+        """Commits of the source and of the lookups that it has not taken in, each with its table's name."""
         spans = {self.flow.source: (self.now.since, self.now.until)}
         spans |= {self.flow.inputs[name]: (was, self.now.versions[name]) for name, was in self.now.changed.items()}
         for uri, (since, until) in spans.items():
@@ -60,12 +60,12 @@ class Waiting:
                     yield name_of(uri), commit
 
     def finding(self, pipeline: str) -> Finding:
-        """It as one thing among what a verification finds."""
+        """Finding of kind ``behind`` for a verification."""
         return Finding("behind", self.table, self.what, f"sluicegate run {pipeline}")
 
 
 def waiting(pipeline: Pipeline, settings: Settings) -> list[Waiting]:
-    """The tables that are behind what they are made of; what has landed and is not in the ledger is not among it."""
+    """Tables that are behind their sources; files that landed and are not in the ledger do not count."""
     at = layout.Lake(settings.lake, pipeline.name)
     found, opened = [], flows.all_opened(pipeline, at)
     for layer in layout.LAYERS:
@@ -77,15 +77,15 @@ def waiting(pipeline: Pipeline, settings: Settings) -> list[Waiting]:
 
 
 def findings(pipeline: Pipeline, settings: Settings) -> list[Finding]:
-    """The same as findings of a verification."""
+    """Backlog as findings of a verification."""
     return [one.finding(pipeline.name) for one in waiting(pipeline, settings)]
 
 
 def overdue(found: list[Waiting], began: datetime, own: Callable[[str, log.Commit], bool]) -> list[Waiting]:
-    """Those of them that a run which took in everything should have brought up to date.
+    """Tables of a backlog that a run over everything should have brought up to date.
 
-    What other runs committed while it went on is theirs to carry on; what was there when it began, or is its own, was
-    to be taken in. A chunk of files is not, as only the job that enters it takes it in, unless it was killed.
+    What other runs committed meanwhile is left to them; what was there when the run began, or is the run's own, was
+    due. A ledger batch of files is due in any case: only the job that enters it reads it, unless that job was killed.
 
     Args:
         found: the tables that are behind.
@@ -105,7 +105,7 @@ def overdue(found: list[Waiting], began: datetime, own: Callable[[str, log.Commi
 
 
 def unread(pipeline: Pipeline, settings: Settings, began: datetime) -> dict[str, str]:
-    """By bronze table, how many files wait that are older than a run in whose time no file was entered."""
+    """Bronze tables with files that landed before a run which entered none: by name, how many, in words."""
     at = layout.Lake(settings.lake, pipeline.name)
     found = {}
     for name, table in pipeline.bronze.items():

@@ -1,4 +1,4 @@
-"""What a run would read and touch for a gold table, told from the logs before it: no Spark, nothing written."""
+"""Estimate of what a run would read and change for a gold table, from logs alone: no Spark, nothing written."""
 
 from __future__ import annotations
 
@@ -26,21 +26,21 @@ if TYPE_CHECKING:
     from sluicegate.sql.refresh.group_by import Grouped
     from sluicegate.sql.refresh.strategy import RefreshStrategy
 
-# Changes of so many bytes are read to count the groups that they touch; it takes a second or so.
+# Changes of at most so many bytes are read to count the groups that they touch; it takes a second or so.
 BYTES_COUNTED = 32_000_000
 
 
 @dataclass(frozen=True)
 class Touched:
-    """What a run would read and touch.
+    """Estimate for one gold table.
 
     Attributes:
-        rows: rows of the source that came, went or changed since the last run; None if its log no longer tells.
-        reads: bytes of data that the run reads of the tables of the pipeline.
-        all_of: the tables that are read whole; none if only the changes are.
-        why: why they are, where the changes could be enough.
-        groups: groups that it would look at; None where it makes all of them again, or nothing is known.
-        exact: whether there are exactly so many; otherwise at most.
+        rows: rows of the source inserted, deleted or updated since the last run; None if its log no longer tells.
+        reads: bytes of data that the run reads of the pipeline's tables.
+        all_of: tables that are read whole; none if the change feed is enough.
+        why: why they are read whole where the changes could be enough.
+        groups: groups that it would touch; None where all are computed again, or nothing is known.
+        exact: whether ``groups`` is exact; otherwise it is an upper bound.
     """
 
     rows: int | None
@@ -51,14 +51,14 @@ class Touched:
     exact: bool = False
 
     def facts(self) -> dict[str, Any]:
-        """The same for programs."""
+        """Estimate as JSON facts."""
         return {
             "rows_changed": self.rows, "bytes_read": self.reads, "reads_all_of": list(self.all_of),
             "groups": self.groups, "groups_exact": self.exact if self.groups is not None else None,
         }  # fmt: skip
 
     def __str__(self) -> str:
-        """The same in words."""
+        """Estimate in words."""
         parts = [] if self.rows is None else [f"{self.rows:,} {'row' if self.rows == 1 else 'rows'} changed"]
         if self.all_of:
             parts.append(
@@ -95,13 +95,13 @@ def plan(pipeline: Pipeline, settings: Settings) -> Plan:
 
 
 def foresee(pipeline: Pipeline, waiting: Pending) -> dict[str, Touched]:
-    """What a run would read and touch for each gold table that is behind, by its name."""
+    """Estimates for the gold tables that are behind, by name."""
     behind = (work for work in waiting.tables if work.layer == "gold" and work.progress.work)
     return {work.table: touched(pipeline.gold[work.table], work.flow, work.progress) for work in behind}
 
 
 def touched(table: GoldTable, flow: Flow, now: Progress) -> Touched:
-    """What a run would do for a gold table that is not up to date."""
+    """Estimate for a gold table that is behind."""
     news = commit_stats.between(flow.source, now.since, now.until) if now.since >= 0 else None
     rows = None if news is None else news.rows
     source, strategy = lake_tables.delta_table(flow.source, now.until), flow.refresh_strategy
@@ -129,7 +129,7 @@ def _all(flow: Flow, now: Progress) -> tuple[int, tuple[str, ...]]:
 
 
 def _why_all(table: GoldTable, strategy: RefreshStrategy, news: commit_stats.Volume, there: int) -> str:
-    """Why a run reads all of the source although its changes are known; empty if it does not."""
+    """Reason why a run reads the whole source although its changes are known; empty if it does not."""
     if there <= thresholds.SMALL and table.refresh != "incremental":
         return "it is small"
     if news.rows + news.updated > max(thresholds.FEW, thresholds.MUCH * there):
@@ -140,7 +140,7 @@ def _why_all(table: GoldTable, strategy: RefreshStrategy, news: commit_stats.Vol
 def _groups(
     grouped: Grouped, source: DeltaTable, now: Progress, news: commit_stats.Volume, target: str
 ) -> tuple[int, bool]:
-    """How many groups the changes touch, and whether this is exact."""
+    """Number of groups that the changes touch, and whether it is exact."""
     if grouped.one_row:
         return 1, True
     columns = _columns(grouped, source)
@@ -151,13 +151,13 @@ def _groups(
     most = news.rows + news.updated  # a row that changed may have left a group for another
     gold = lake_tables.delta_table(target)
     if gold is not None and grouped.located and not grouped.having:
-        # Each group is a row there, and each row that came or changed begins one more at most.
+        # Each group is a row there, and each inserted or updated row begins at most one more.
         most = min(most, lake_tables.rows(gold) + news.inserted + news.updated)
     return most, False
 
 
 def _counted(uri: str, columns: list[str], now: Progress) -> int | None:
-    """The groups that changed rows are of, were or are; None if delta-rs cannot read these changes."""
+    """Number of groups of the changed rows, before and after; None if delta-rs cannot read this change feed."""
     try:
         feed = lake_tables.table_at(uri).load_cdf(
             starting_version=now.since + 1, ending_version=now.until, columns=columns
@@ -169,8 +169,8 @@ def _counted(uri: str, columns: list[str], now: Progress) -> int | None:
 
 
 def _columns(grouped: Grouped, source: DeltaTable) -> list[str] | None:
-    """The columns of the source that it groups by, if it groups by nothing else, and all have values that are equal
-    here when they are for Spark (NaN is not, nor is a zero with a sign, and what is nested is not looked at)."""
+    """Source columns of the GROUP BY; None if it groups by anything else, or by a type whose values Arrow and Spark
+    compare differently (NaN, signed zeros) or that is nested."""
     known = {one["name"].lower(): one for one in json.loads(source.schema().to_json())["fields"]}
     found: list[str] = []
     for text in grouped.groups:

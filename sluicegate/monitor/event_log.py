@@ -1,7 +1,7 @@
-"""The event log: what the tables' own logs say, copied to where it is kept for good.
+"""Event log: our commit info of all tables, copied to ``_events`` before Delta forgets it.
 
-Delta forgets a table's history after 30 days. The copy is made after the commits that it tells of and goes on from the
-last commit that it has, so a kill between can lose nothing: the next run copies the rest.
+Delta keeps a table's history for 30 days. The copy is made after the commits it describes and continues after the last
+copied version, so a kill in between loses nothing: the next run copies the rest.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ EVENTS = pa.schema(
 
 
 def copy_events(pipeline: Pipeline, at: layout.Lake) -> None:
-    """Appends to ``_events`` the commits of ours that it does not have yet."""
+    """Appends to ``_events`` those of our commits that it does not have yet."""
     log = tables.delta_table(at.events)
     copied = _newest(log)
     rows: list[dict[str, Any]] = []
@@ -59,7 +59,7 @@ def copy_events(pipeline: Pipeline, at: layout.Lake) -> None:
 
 
 def demand_table(pipeline: Pipeline, table: str | None) -> None:
-    """Makes sure that a run fills a table, if one is named.
+    """Checks that a run fills a table, if one is named.
 
     Raises:
         UserError: the pipeline has no such table.
@@ -70,7 +70,7 @@ def demand_table(pipeline: Pipeline, table: str | None) -> None:
 
 
 def newest_rows(at: layout.Lake, table: str | None, count: int) -> pa.Table:
-    """The last events, oldest first (schema ``EVENTS``).
+    """Last events, oldest first (schema ``EVENTS``).
 
     Args:
         at: the lake.
@@ -87,7 +87,7 @@ def newest_rows(at: layout.Lake, table: str | None, count: int) -> pa.Table:
 
 
 def _newest(log: DeltaTable | None) -> dict[str, int]:
-    """The newest copied version of each table, by the table's id: a table that was made anew begins again at 0."""
+    """Newest copied version by table id: a table that was made anew has a new id and begins again at 0."""
     if log is None:
         return {}
     known = tables.dataset(log).to_table(["table_id", "version"]).group_by("table_id")
@@ -101,9 +101,9 @@ def _source(pipeline: Pipeline, name: str, at: layout.Lake) -> str:
 
 
 def _bytes(commit: lake_log.Commit, uri: str, source: str) -> dict[str, Any]:
-    """What a commit of a gold table wrote for what changed in its source: known only once both are committed.
+    """Bytes that a gold commit wrote, beside the bytes changed in its source: known once both are committed.
 
-    A table that was made anew was not made from changes, and a log that was cleaned does not tell.
+    The changed bytes are None for a full refresh, and where the source's log was cleaned.
     """
     ours = commit.ours or {}
     wrote = commit_stats.of_commit(uri, commit.version) if source else None

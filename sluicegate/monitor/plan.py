@@ -1,4 +1,4 @@
-"""What a run would do, found out from the ledger and the marks alone: no Spark, nothing written."""
+"""Plan of the next run, from landing, ledger and offsets: no Spark, nothing written."""
 
 from __future__ import annotations
 
@@ -23,19 +23,19 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class TableWork:
-    """What waits for one table.
+    """Work that waits for one table.
 
     Attributes:
         flow: its flow.
-        progress: the flow's marks.
+        progress: the flow's offsets and what follows from them.
         files: files that landed and are not in the ledger.
         bytes: their size.
         settling: files too young to be read.
         changed: files that changed after they were read.
         refused: files and folders in landing that are passed over: links that lead out of it, and what is unreadable.
-        failed: files whose last reading failed, and that the next run does not try again.
-        behind: whether it is not on record yet what became of files that a killed run read.
-        versions: versions that its source has and it has not taken in, where that is a Delta table.
+        failed: files whose last reading failed and that the next run does not retry.
+        behind: whether the status of files that a killed run read is not on record yet.
+        versions: versions of a source Delta table that are not taken in yet.
     """
 
     flow: Flow
@@ -66,29 +66,29 @@ class TableWork:
 
     @property
     def waits(self) -> bool:
-        """Whether something came or changed that it has not taken in."""
+        """Whether something arrived or changed that the table has not taken in."""
         return bool(self.files) or self.progress.waits or self.behind
 
 
 @dataclass(frozen=True)
 class Pending:
-    """What waits for a pipeline."""
+    """Work that waits for a pipeline."""
 
     tables: list[TableWork] = field(default_factory=list)
 
     @property
     def nothing(self) -> bool:
-        """Whether nothing came or changed that is not in every table."""
+        """Whether all tables have taken in everything."""
         return not self.late
 
     @property
     def layers(self) -> list[str]:
-        """The layers that a run would have to start; work in one layer makes work in the next."""
+        """Layers that a run would start: from the first with work on, as work in one makes work in the next."""
         return self._from(lambda table: table.work)
 
     @property
     def late(self) -> list[str]:
-        """Those of them that something waits for, which is reason enough to begin a run."""
+        """Layers from the first whose source changed: the reason to begin a run (``layers`` also counts other work)."""
         return self._from(lambda table: table.waits)
 
     def _from(self, has: Callable[[TableWork], bool]) -> list[str]:
@@ -96,7 +96,7 @@ class Pending:
         return [] if first is None else [layer for layer in layout.LAYERS[first:] if self._of(layer)]
 
     def only(self, wanted: Callable[[str], bool]) -> Pending:
-        """What waits for some tables, by their names."""
+        """Work of selected tables, by name."""
         return Pending([table for table in self.tables if wanted(table.table)])
 
     def _of(self, layer: str) -> list[TableWork]:
@@ -104,7 +104,7 @@ class Pending:
 
     @property
     def files(self) -> int:
-        """Files that wait to be read."""
+        """Files to read."""
         return sum(table.files for table in self.tables)
 
     @property
@@ -114,7 +114,7 @@ class Pending:
 
     @property
     def settling(self) -> int:
-        """Files that may still be being written."""
+        """Files too young to be read, which may still be being written."""
         return sum(table.settling for table in self.tables)
 
     @property
@@ -123,7 +123,7 @@ class Pending:
         return sum(table.changed for table in self.tables)
 
     def sentence(self) -> str:
-        """What waits, in a sentence."""
+        """The backlog in a sentence for people."""
         parts = [f"{files_(t.files)} of {human_bytes(t.bytes)} for {t.table}" for t in self.tables if t.files]
         parts += [f"{versions_(t.versions)} of a Delta table for {t.table}" for t in self.tables if t.versions]
         behind = [t.table for t in self.tables if t.waits and not (t.files or t.versions)]
@@ -143,18 +143,18 @@ class Pending:
 
 
 def versions_(count: int) -> str:
-    """A number of versions in words."""
+    """Number of versions in words."""
     return "1 version" if count == 1 else f"{count:,} versions"
 
 
 def _left(failed: Mapping[str, bool], new: pa.Table) -> int:
-    """How many failed files the next run does not try again: they are as they were, or not there."""
+    """Failed files that the next run does not retry: unchanged, or gone."""
     retried = set(new["path"].to_pylist()) if failed else set()
     return len(failed.keys() - retried)
 
 
 def pending(pipeline: Pipeline, settings: Settings) -> Pending:
-    """Looks at landing, ledger and marks.
+    """Compares landing, ledger and offsets with what the tables have.
 
     Raises:
         LandingMissing: a landing folder, or the Delta table that a bronze table reads, does not exist.

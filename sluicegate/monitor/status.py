@@ -1,4 +1,4 @@
-"""What is in a pipeline's tables, and what became of the files. Read by delta-rs; no JVM."""
+"""Status of a pipeline: rows and state of its tables, and the status of each landed file. Read by delta-rs; no JVM."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ if TYPE_CHECKING:
     from sluicegate.definition import BronzeTable, Pipeline
     from sluicegate.settings import Settings
 
-# Of a file: what ``landing.file_status.statuses`` says of those in the ledger, and ``files`` of the others.
+# States of files: those of ``landing.file_status.statuses`` in the ledger, and those that ``files`` adds.
 STATES = ("waiting", "settling", "changed", "ingested", "archived", "failed", "replaced", "dropped", "skipped", "moved",
           "refused")  # fmt: skip
 
 
 @dataclass(frozen=True)
 class TableStatus:
-    """One table now.
+    """Status of one table.
 
     Attributes:
         layer: bronze, silver or gold.
@@ -38,7 +38,7 @@ class TableStatus:
         rows: rows in it.
         version: its Delta version; None while it does not exist.
         changed: when a run last changed it (UTC).
-        quarantined: rows in the quarantine beside it (silver).
+        quarantined: rows of its quarantine table (silver).
         set_aside: records set aside: duplicates, superseded, dropped, filtered (silver).
         state: ``up to date``, ``behind``, or why it waits.
     """
@@ -55,7 +55,7 @@ class TableStatus:
 
 @dataclass(frozen=True)
 class Status:
-    """A pipeline now: its tables, and what waits for it."""
+    """Status of a pipeline: its tables and its backlog."""
 
     pipeline: str
     tables: list[TableStatus]
@@ -63,7 +63,7 @@ class Status:
 
 
 def status(pipeline: Pipeline, settings: Settings) -> Status:
-    """Looks at all tables of a pipeline.
+    """Reads the status of all tables of a pipeline.
 
     Raises:
         LandingMissing: a landing folder does not exist.
@@ -88,7 +88,7 @@ def status(pipeline: Pipeline, settings: Settings) -> Status:
 
 
 def verify(pipeline: Pipeline, settings: Settings, limit: int | None = None) -> list[str]:
-    """What does not hold of files and records, by identity; empty when all does. See ``monitor.verify.findings``."""
+    """Findings of kind ``wrong`` about files and records, in words. See ``monitor.verify.findings``."""
     return [str(one) for one in monitor_verify.findings(pipeline, settings, limit) if one.kind == "wrong"]
 
 
@@ -100,8 +100,8 @@ def files(
     Each entry has path, size, modification_time, chunk, discovered, rows, corrupt, rescued, error, version and ingested
     of the commit, and state: that of ``landing.file_status.statuses``, and for files that are not in the ledger
     ``settling``, ``waiting``, ``changed`` (since it was read) or ``refused``: passed over, for the reason in ``error``
-    (a link that leads out of the folder, what cannot be looked at). Of a table that reads a Delta table there is an
-    entry for each run's versions, see ``monitor.verify_delta_source.entries``.
+    (a link that leads out of the folder, what cannot be read). For a bronze table of a Delta source, one entry for each
+    run, see ``monitor.verify_delta_source.entries``.
 
     Args:
         name: the bronze table.
@@ -148,5 +148,5 @@ def _of_files(name: str, pipeline: Pipeline, settings: Settings, states: Sequenc
     entries = pa.concat_tables(parts, promote_options="default")
     if states:
         entries = entries.filter(pc.is_in(entries["state"], value_set=pa.array(states)))
-    # Not as Python objects before the very last: a million entries are a gigabyte of them.
+    # Sliced before it becomes Python objects: a million entries are a gigabyte of them.
     return entries.slice(0 if newest is None else max(entries.num_rows - newest, 0))

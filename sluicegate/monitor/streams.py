@@ -1,8 +1,8 @@
-"""Continuous runs say in the lake that they are there; here they are listed and asked to stop. No Spark.
+"""Registry of continuous runs in the lake: registered by heartbeat, listed, asked to stop. No Spark.
 
-``{lake}/{pipeline}/_streams/{id}.json`` is written anew by its run as long as that lives, and goes with it. A file
-``{id}.stop`` beside it asks the run to stop, and so does taking its ``.json`` away. Nothing of the data hangs on
-either: a run can be killed, and its file be left behind.
+A run rewrites ``{lake}/{pipeline}/_streams/{id}.json`` while it lives and deletes it when it ends. A file ``{id}.stop``
+in that folder, or the deletion of its ``.json``, asks it to stop. No data depends on either: a killed run leaves its
+file behind.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from sluicegate.lake.layout import Lake
 from sluicegate.storage import filesystems
 from sluicegate.times import utc_now
 
-# Seconds between two signs of life, and without one before a run counts as dead.
+# Seconds between heartbeats, and the silence after which a run counts as dead.
 BEAT = 5.0
 SILENCE = timedelta(seconds=20)
 
@@ -34,23 +34,23 @@ ID = re.compile(r"[0-9a-f]{8}")
 
 @dataclass(frozen=True)
 class Stream:
-    """What a continuous run says of itself.
+    """Registration of a continuous run.
 
     Attributes:
         pipeline: the pipeline that it runs.
         id: eight hexadecimal digits.
-        every: its interval, as it was given.
+        every: its interval, as requested.
         layer: the only layer that it runs; None for all.
         state: ``running``, ``stopping``, or ``no sign of life``.
         since: when it began (UTC, ISO 8601, as the other times here).
-        batches: runs through the layers that had work.
-        rows: rows that these took in.
-        last_batch: when the last of them ended.
-        failures: ticks in a row that failed.
+        batches: batches that had work.
+        rows: rows that these read.
+        last_batch: when the last batch ended.
+        failures: consecutive failed ticks.
         host: the machine that it runs on.
-        pid: number of its Python process there.
-        beat: its last sign of life.
-        world: where that number means this process (see ``processes.world``); empty where that is not known.
+        pid: its Python process there.
+        beat: its last heartbeat.
+        world: where that pid means this process (see ``processes.world``); empty where that is not known.
     """
 
     pipeline: str
@@ -70,24 +70,24 @@ class Stream:
 
     @property
     def dead(self) -> bool:
-        """Whether it gives no sign of life any more: by its file's age, or by the processes of this machine."""
+        """Whether it is dead: its heartbeat is too old, or its process is gone from this machine."""
         if datetime.now(UTC) - datetime.fromisoformat(self.beat) > SILENCE:
             return True
         return processes.is_gone(self.world, self.pid)
 
 
 def new_id() -> str:
-    """An id for a run."""
+    """New random id of a run."""
     return secrets.token_hex(4)
 
 
 class Registration:
-    """Within it a continuous run can be seen, from other machines too if they see the lake.
+    """Context in which a continuous run is registered, visible to every machine that sees the lake.
 
     Args:
         at: the pipeline's lake.
-        stream: what the run says of itself at its beginning.
-        beat: seconds between two signs of life.
+        stream: the registration to begin with.
+        beat: seconds between heartbeats.
     """
 
     def __init__(self, at: Lake, stream: Stream, beat: float = BEAT) -> None:
@@ -95,27 +95,27 @@ class Registration:
         self._over, self._writing = threading.Event(), threading.Lock()
 
     def __enter__(self) -> Registration:
-        """Writes the file, and goes on to give signs of life beside whatever the run is doing."""
+        """Writes the file and starts the heartbeat thread."""
         self._write()
         self._heart = threading.Thread(target=self._live, name="heartbeat", daemon=True)
         self._heart.start()
         return self
 
     def __exit__(self, *_: object) -> None:
-        """Takes the file away."""
+        """Stops the heartbeat and deletes the file."""
         self._over.set()
         self._heart.join()
         forget(self._at, self._stream.id)
 
     def tell(self, **facts: Any) -> None:
-        """Writes what has become of the run (fields of ``Stream``), unless somebody has taken its file away."""
+        """Updates the registration (fields of ``Stream``), unless its file was deleted."""
         with self._writing:
             self._stream = replace(self._stream, **facts)
         if not self.stop_requested():
             self._write()
 
     def stop_requested(self) -> bool:
-        """Whether somebody wants the run to stop."""
+        """Whether the run is asked to stop."""
         with suppress(OSError):  # a store out of reach for a moment has asked for nothing
             there = _names(self._at)
             return f"{self._stream.id}.stop" in there or f"{self._stream.id}.json" not in there
@@ -135,7 +135,7 @@ class Registration:
 
 def _put(at: Lake, name: str, text: str) -> None:
     fs, folder = filesystems.opened(at.streams)
-    if "file" not in fs.protocol:  # an object of a store is there whole, or not at all
+    if "file" not in fs.protocol:  # a PUT is atomic on an object store
         fs.pipe_file(f"{folder}/{name}", text.encode())
         return
     fs.makedirs(folder, exist_ok=True)
@@ -145,7 +145,7 @@ def _put(at: Lake, name: str, text: str) -> None:
 
 
 def _names(at: Lake) -> set[str]:
-    """Names of the files in the folder of a pipeline's runs; none if there is no such folder."""
+    """File names in a pipeline's ``_streams`` folder; none if there is no folder."""
     fs, folder = filesystems.opened(at.streams)
     fs.invalidate_cache(folder)
     try:
@@ -155,7 +155,7 @@ def _names(at: Lake) -> set[str]:
 
 
 def listed(root: str, pipeline: str | None = None) -> list[Stream]:
-    """The continuous runs of a lake, those of one pipeline or all, oldest first.
+    """Continuous runs of a lake, of one pipeline or of all, oldest first.
 
     Args:
         root: path or URI of the lake.
@@ -185,7 +185,7 @@ def _read(at: Lake, identity: str) -> Stream | None:
     fs, folder = filesystems.opened(at.streams)
     try:
         facts = json.loads(fs.cat_file(f"{folder}/{identity}.json"))
-        # By its place, whatever is written in it: ids and names go into paths.
+        # Pipeline and id come from the path, whatever the file says: they go into paths.
         return Stream(**{**facts, "pipeline": at.pipeline, "id": identity})
     except FileNotFoundError:  # it has ended since its name was read
         return None
@@ -198,7 +198,7 @@ def _read(at: Lake, identity: str) -> Stream | None:
 
 
 def stop(root: str, stream: Stream) -> str:
-    """Asks a run to stop, or clears away what a dead one left; returns which of both, in words."""
+    """Asks a run to stop, or clears away the files of a dead one; returns in words which of the two."""
     at = Lake(root, stream.pipeline)
     if stream.dead:
         forget(at, stream.id)
@@ -213,7 +213,7 @@ def ask_to_stop(at: Lake, identity: str) -> None:
 
 
 def forget(at: Lake, identity: str) -> None:
-    """Takes away the files of a run that is no more."""
+    """Deletes the files of a run that has ended."""
     fs, folder = filesystems.opened(at.streams)
     for kind in ("json", "stop"):
         with suppress(FileNotFoundError):
@@ -221,7 +221,7 @@ def forget(at: Lake, identity: str) -> None:
 
 
 def chosen(root: str, pipeline: str | None, identity: str) -> Stream:
-    """The run with an id.
+    """Registration of the run with an id.
 
     Raises:
         UserError: there is none.

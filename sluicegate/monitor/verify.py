@@ -1,4 +1,4 @@
-"""The proof that no file and no record is lost or doubled. Read by delta-rs; no JVM. Gold is in gold/verify.py."""
+"""Verification that no file and no record is lost or doubled. Read by delta-rs; no JVM. Gold is in gold/verify.py."""
 
 from __future__ import annotations
 
@@ -22,22 +22,22 @@ if TYPE_CHECKING:
 
 NO_IDS = pa.schema([("_chunk", pa.int64()), ("_pos", pa.int64())])
 
-# Records that are named; all are counted.
+# Records named in a finding; all are counted.
 SHOWN = 10
 
 
 def findings(pipeline: Pipeline, settings: Settings, limit: int | None = None) -> list[Finding]:
-    """Proves by identity that nothing is lost or doubled, and returns what does not hold; empty when all does.
+    """Proves by identity that nothing is lost or doubled; returns what does not hold, empty if all does.
 
-    Every file of the ledger that bronze has passed has an outcome, and as many rows in bronze as it says. Every
-    record of a silver table's source, up to that table's mark, is in exactly one of silver, quarantine and set-aside.
-    A de-identified table has exactly the records that its silver table had at its mark. What lies behind the marks is
-    told by ``monitor.backlog.findings``.
+    Every file of the ledger up to bronze's offset has a status, and as many rows in bronze as that says. Every record
+    of a silver table's source, up to that table's offset, is in exactly one of silver, quarantine and set-aside. A
+    de-identified table has exactly the records that its silver table had at its offset. What is past the offsets is
+    reported by ``monitor.backlog.findings``.
 
     Args:
         pipeline: the definition.
         settings: where things are.
-        limit: tables of more rows are not read; what their logs say of their rows has to add up. None: all are read.
+        limit: tables of more rows are not read, only the row counts of their logs must add up. None: all are read.
     """
     at = layout.Lake(settings.lake, pipeline.name)
     found: list[Finding] = []
@@ -73,7 +73,7 @@ def _of_files(at: layout.Lake, name: str, limit: int | None) -> Iterator[Finding
     passed = [entry for entry in file_status.statuses(at, name).to_pylist() if entry["chunk"] <= offset]
     if untold := file_status.untold(at, name):
         count = sum(entry["chunk"] in untold for entry in passed)
-        what = f"what became of {files(count)} is not on record yet, as a run ended right behind its commit"
+        what = f"the status of {files(count)} is not on record yet, as a run ended right after its commit"
         yield Finding("behind", name, what, f"sluicegate run {at.pipeline}")
     if limit is not None and (there := tables.rows(bronze)) > limit:
         gave = sum(_gave(entry) or 0 for entry in passed)
@@ -95,16 +95,16 @@ def _each_file(
     untold: Set[int],
     known_as: Mapping[str, str],
 ) -> Iterator[Finding]:
-    """Compares the rows that there are with what each file says itself that it has, and is known to have given.
+    """Compares each file's rows in bronze with its own record count and with the rows on record for it.
 
     Args:
         at: the lake.
         name: the bronze table.
-        bronze: it.
-        passed: the entries of the ledger that it has passed.
-        said: how many records files say that they have, by chunk and path.
-        untold: chunks of which it is not on record yet what became of their files.
-        known_as: by which names files of a former landing folder are known now.
+        bronze: its opened table.
+        passed: entries of the ledger up to its offset.
+        said: record counts by the files' own manifests, by ledger batch and path.
+        untold: ledger batches whose file status is not on record yet.
+        known_as: present names of files of a former landing folder.
     """
     reset = f"sluicegate reset {at.pipeline} {name}"
     rows = tables.dataset(bronze).to_table(["_chunk", "_pos", "source_file"])
@@ -122,7 +122,7 @@ def _each_file(
             recorded = said.get((entry["chunk"], entry["path"]), there)  # what the next run puts on record
         reload = f"sluicegate reload {at.pipeline} {name} --files {quote(known_as.get(entry['path'], entry['path']))}"
         if recorded is None:
-            yield Finding("wrong", name, f"nothing is known of what became of {entry['path']}", reload)
+            yield Finding("wrong", name, f"no status is on record for {entry['path']}", reload)
         elif entry["state"] in ("ingested", "archived") and said.get((entry["chunk"], entry["path"]), there) != there:
             has = said[entry["chunk"], entry["path"]]
             yield Finding("wrong", name, f"{entry['path']} has {has:,} records, and {there:,} are in the table", reload)
@@ -133,7 +133,7 @@ def _each_file(
 
 
 def _gave(entry: Mapping[str, Any]) -> int | None:
-    """Rows that a file of the ledger gave and that are still its own; None if nothing is known of it."""
+    """Rows that a file gave and that are still its own; None if nothing is on record."""
     return entry["rows"] if entry["state"] not in ("replaced", "skipped", "moved") else 0
 
 
@@ -172,7 +172,7 @@ def _identities(table: DeltaTable | None) -> pa.Table:
 
 
 def _named(records: pa.Table) -> str:
-    """The first records by their identities."""
+    """Identities of the first records, for a finding."""
     order = [(name, "ascending") for name in NO_IDS.names]
     first = records.select(NO_IDS.names).sort_by(order).slice(0, SHOWN).to_pylist()
     more = ", …" if records.num_rows > SHOWN else ""

@@ -1,4 +1,4 @@
-"""What a bronze table took from another Delta table, and the proof that it has all of its rows."""
+"""Ingestion history of a bronze table with a Delta source, and the proof that it has all of the source's rows."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from sluicegate.lake import layout, log, tables
 
 
 def entries(at: layout.Lake, name: str, path: str) -> list[dict[str, Any]]:
-    """What a bronze table took from its source, a line for each run as long as the table's log has it, oldest first.
+    """Ingestion history of a bronze table with a Delta source: an entry for each run in the table's log, oldest first.
 
-    ``chunk`` is the version of the source that a run ended at, ``rows`` what it brought, and ``version`` and
-    ``ingested`` tell the commit. ``state`` is ``ingested``, ``replaced`` (the table was made again since), or
-    ``waiting`` for the versions that the next run takes.
+    ``chunk`` is the source version that a run ended at, ``rows`` what it wrote, ``version`` and ``ingested`` its
+    commit. ``state`` is ``ingested``, ``replaced`` (by a later full refresh), or ``waiting`` for the versions that the
+    next run takes.
     """
     target, source = tables.delta_table(at.table("bronze", name)), tables.delta_table(path)
     found: list[dict[str, Any]] = []
@@ -40,7 +40,7 @@ def entries(at: layout.Lake, name: str, path: str) -> list[dict[str, Any]]:
 
 
 def verify(at: layout.Lake, name: str, path: str) -> list[str]:
-    """What does not hold: each row has an identity of its own, and there are as many as the source had at the mark."""
+    """Proves that identities are unique and rows as many as the source had at the offset; returns problems."""
     bronze, source = tables.delta_table(at.table("bronze", name)), tables.delta_table(path)
     if bronze is None:
         return []
@@ -66,7 +66,7 @@ def verify(at: layout.Lake, name: str, path: str) -> list[str]:
 
 
 def _count(table: DeltaTable) -> int:
-    """Rows of a table, by reading it: others' statistics may be absent, and deletion vectors take rows away."""
+    """Row count by reading the table: other writers may omit statistics, and deletion vectors take rows away."""
     from deltalake import QueryBuilder
 
     counted = QueryBuilder().register("source", table).execute("SELECT count(1) AS n FROM source").read_all()

@@ -1,1 +1,1 @@
-"""Starts jobs, from outside of Spark."""
+"""Runs of a pipeline from outside of Spark: requests, and the jobs submitted for them."""

@@ -1,4 +1,4 @@
-"""Starts a run that goes on until it is told to end."""
+"""Start of a continuous run: submits the job, and passes Ctrl-C and SIGTERM on to it as a request to stop."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ SHORTEST = 0.1
 
 
 def interval(text: str) -> float:
-    """The interval of a continuous run, in seconds.
+    """Interval of a continuous run in seconds.
 
     Raises:
-        UserError: it is no time span, or a shorter one than anybody can keep.
+        UserError: it is no time span, or shorter than ``SHORTEST``.
     """
     try:
         seconds = time_span(text).total_seconds()
@@ -42,7 +42,7 @@ def interval(text: str) -> float:
 
 
 def next_tick(now: float, every: float) -> float:
-    """The first tick after a moment, both in seconds since 1970."""
+    """First tick after a moment; both in seconds since 1970."""
     return now // every * every + every
 
 
@@ -52,7 +52,7 @@ def next_tick(now: float, every: float) -> float:
 def start(
     pipeline: Pipeline, settings: Settings, layer: str | None, every: str, tell: Callable[[str], None]
 ) -> RunReport:
-    """Submits the job, and waits for its end. Ctrl-C and SIGTERM let it end its batch; a second one kills it.
+    """Submits the job and waits for its end. Ctrl-C and SIGTERM let it end its batch; a second one kills it.
 
     Args:
         pipeline: the definition.
@@ -63,7 +63,7 @@ def start(
 
     Raises:
         PipelineMissing: there is no such layer.
-        UserError: the interval is none.
+        UserError: the interval is no time span, or too short.
         SluicegateError: what ended the job.
     """
     from sluicegate.run.submit import submit
@@ -88,5 +88,5 @@ def start(
     finally:
         for number, handler in former.items():
             signal.signal(number, handler)
-        with suppress(OSError):  # a job that was killed could not
+        with suppress(OSError):  # a killed job could not do it
             streams.forget(at, identity)

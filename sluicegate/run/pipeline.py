@@ -1,4 +1,4 @@
-"""``sluicegate run``: the spark-submit jobs in order, without Airflow, and none of them when nothing is waiting."""
+"""``sluicegate run``: the spark-submit jobs in order, without Airflow; no Spark when no work waits."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from sluicegate.settings import Settings
 
 
-# Seconds; files that need longer to settle are left to a later run.
+# Seconds; files that take longer to settle are left to a later run.
 LONGEST_WAIT = 60.0
 
 
@@ -46,7 +46,7 @@ def run(
         settings: where things are.
         layer: only this one; None for all.
         tell: takes each line for people.
-        interval: records to make again besides, through silver and what follows it.
+        interval: records to reprocess besides, through silver and what follows it.
 
     Returns:
         a report for each layer that was run; none when nothing was waiting.
@@ -83,7 +83,7 @@ def run(
 def _demand_up_to_date(
     pipeline: Pipeline, settings: Settings, reports: Sequence[RunReport], began: datetime, tell: Callable[[str], None]
 ) -> None:
-    """Makes sure that no table is behind which these jobs should have brought up to date, and tells what waits.
+    """Checks that no table is behind that these jobs should have brought up to date, and reports what else waits.
 
     Raises:
         AccountingError: one is.
@@ -109,7 +109,7 @@ def _demand_up_to_date(
 def refresh(
     pipeline: Pipeline, settings: Settings, layer: str | None, tell: Callable[[str], None], request: Request
 ) -> list[RunReport]:
-    """Makes tables again whole, and brings gold up to them.
+    """Full refresh of selected tables; the tables that follow them are brought up to date.
 
     Args:
         pipeline: the definition.
@@ -119,11 +119,11 @@ def refresh(
         request: which tables.
 
     Raises:
-        UserError: a layer is given besides, or a table is made of files.
+        UserError: a layer is passed besides, or a table is of files.
         SluicegateError: a job failed; the layers after it were not run.
     """
     if layer is not None:
-        raise UserError("a full refresh of tables says itself which layers are run", hint="leave out --layer")
+        raise UserError("a full refresh runs the layers of its tables by itself", hint="leave out --layer")
     for name in request.tables:
         if name in pipeline.bronze and pipeline.bronze[name].of_files:
             raise UserError(
@@ -134,7 +134,7 @@ def refresh(
     for one in LAYERS:
         if request.names(pipeline, one):
             reports.append(submit.submit(one, pipeline.name, settings, submit.RUN_INFO, tell, request.arguments(one)))
-        # What is made of these tables follows, also in their own layer.
+        # Tables that follow these are run too, also in their own layer.
         if (
             reports
             and one != "bronze"
@@ -152,8 +152,8 @@ def _rebuild(
     waiting: plan.Pending,
     interval: Interval,
 ) -> list[RunReport]:
-    """Makes an interval again in silver, after what waits for bronze; gold follows where silver changed."""
-    tell(f"making {interval} again; {waiting.sentence()}")
+    """Reprocesses an interval in silver, after bronze has taken in what waits; gold follows where silver changed."""
+    tell(f"reprocessing {interval}; {waiting.sentence()}")
     reports = []
     if "bronze" in waiting.layers and layer in (None, "bronze"):
         reports.append(submit.submit("bronze", pipeline.name, settings, submit.RUN_INFO, tell))
@@ -165,7 +165,7 @@ def _rebuild(
 
 
 def follow(pipeline: Pipeline, settings: Settings, tell: Callable[[str], None]) -> list[RunReport]:
-    """Brings gold up to silver, if that changed."""
+    """Runs gold if silver changed."""
     if any(t.layer == "gold" and t.work for t in plan.pending(pipeline, settings).tables):
         return [submit.submit("gold", pipeline.name, settings, submit.RUN_INFO, tell)]
     tell("gold is up to date: no row of silver changed")
@@ -173,14 +173,14 @@ def follow(pipeline: Pipeline, settings: Settings, tell: Callable[[str], None]) 
 
 
 def registered(pipeline: Pipeline, settings: Settings, tell: Callable[[str], None]) -> list[RunReport]:
-    """Tells the catalog of tables that it does not know yet, if there is a catalog."""
+    """Registers tables that are not in the catalog yet, if there is a catalog."""
     if metastore.address() and catalog.due(pipeline, layout.Lake(settings.lake, pipeline.name)):
         return [submit.submit("catalog", pipeline.name, settings, submit.RUN_INFO, tell)]
     return []
 
 
 def _settled(pipeline: Pipeline, settings: Settings, tell: Callable[[str], None]) -> plan.Pending:
-    """What waits, once files that landed a moment ago are old enough to be read: a person expects them in this run."""
+    """Pending work, after waiting for files that landed a moment ago: a person expects them in this run."""
     waiting = plan.pending(pipeline, settings)
     seconds = max((pipeline.bronze[t.table].settleSeconds for t in waiting.tables if t.settling), default=0.0)
     if 0 < seconds <= LONGEST_WAIT:
@@ -191,7 +191,7 @@ def _settled(pipeline: Pipeline, settings: Settings, tell: Callable[[str], None]
 
 
 def _next(pipeline: Pipeline, reports: list[RunReport]) -> list[str]:
-    """What a person may want to do now."""
+    """Commands that a person may want next."""
     lines = []
     quarantined = [table for report in reports for table in report.tables if table.quarantined]
     for table in quarantined[:1]:

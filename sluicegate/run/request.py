@@ -1,6 +1,6 @@
-"""What a run is asked to do: take in what is new, make an interval again, or make tables anew; which tables; how much.
+"""Request of a run: incremental, interval or full refresh; which tables; how many files.
 
-A job gets it by its arguments, and Airflow from the kind of run and its form; both are checked here.
+A job gets it by its arguments, Airflow from the kind of DAG run and its form; both are checked here.
 """
 
 from __future__ import annotations
@@ -29,11 +29,11 @@ MODES: tuple[Mode, ...] = ("incremental", "interval", "full-refresh")
 
 @dataclass(frozen=True)
 class Request:
-    """What a run is asked to do.
+    """Request of a run.
 
     Attributes:
-        mode: ``incremental``: what is new; ``interval``: besides that an interval of silver again, which gold follows;
-            ``full-refresh``: the tables anew from all that there is.
+        mode: ``incremental``: what is new; ``interval``: besides that, an interval is reprocessed in silver, which gold
+            follows; ``full-refresh``: the tables from their whole sources.
         interval: the interval, in that mode.
         tables: only these tables; none means all.
         max_files: files that each bronze table takes in at most, the oldest first; None means all.
@@ -54,19 +54,19 @@ class Request:
         tables: Sequence[str] = (),
         max_files: int | None = None,
     ) -> Request:
-        """Checks what is asked for.
+        """Request, checked against the definition.
 
         Args:
             pipeline: the definition.
             mode: see ``MODES``.
-            since: beginning of the interval by event time, ISO 8601; without a zone it is UTC.
-            until: its end, which does not belong to it.
+            since: start of the interval by event time, ISO 8601; without a zone it is UTC.
+            until: its end, exclusive.
             tables: only these tables.
             max_files: files that each bronze table takes in at most.
 
         Raises:
             PipelineMissing: the pipeline has no such table.
-            UserError: an end of the interval is missing or no time, no table has an event time, or two wishes exclude
+            UserError: an end of the interval is missing or no time, no table has an event time, or two options exclude
                 each other.
         """
         for name in tables:
@@ -91,7 +91,7 @@ class Request:
     @classmethod
     def _full(cls, end: str | None, tables: tuple[str, ...], max_files: int | None) -> Request:
         if end:
-            raise UserError("a full refresh has no interval: it makes tables anew from all that there is",
+            raise UserError("a full refresh has no interval: it reads the whole source of each table",
                             hint="leave out --from and --to, or choose the mode interval")  # fmt: skip
         if max_files is not None:
             raise UserError("a full refresh reads all files, so their number cannot be limited",
@@ -108,15 +108,15 @@ class Request:
         )
 
     def includes(self, table: str) -> bool:
-        """Whether it is about a table; a de-identified one goes with the table that it is of."""
+        """Whether the request includes a table; a de-identified table goes with the table it is made from."""
         return not self.tables or table in self.tables or table.removesuffix(DEIDENTIFIED) in self.tables
 
     def names(self, pipeline: Pipeline, layer: Layer) -> list[str]:
-        """The tables of a layer that it is about."""
+        """Tables of a layer that the request includes."""
         return [name for name in pipeline.names(layer) if self.includes(name)]
 
     def arguments(self, layer: str) -> list[str]:
-        """It as arguments of the job of a layer. Bronze and gold know no intervals: gold follows silver's changes."""
+        """Arguments for the job of a layer. Only silver takes an interval: gold follows silver's changes."""
         given = []
         if self.mode == "full-refresh":
             given.append("--mode=full-refresh")
@@ -130,7 +130,7 @@ class Request:
 
     @property
     def finder(self) -> discovery.FileFinder | None:
-        """How bronze is to find its files; None for the usual way."""
+        """File finder for bronze; None for plain discovery."""
         if self.mode == "full-refresh":
             return _reset_all
         return None if self.max_files is None else partial(_at_most, self.max_files)
@@ -138,21 +138,21 @@ class Request:
     def __str__(self) -> str:
         parts = {
             "incremental": "takes in what is new",
-            "interval": f"makes {self.interval} again in silver, and gold follows, besides what is new",
-            "full-refresh": "makes the tables anew from all files and records",
+            "interval": f"reprocesses {self.interval} in silver, and gold follows, besides what is new",
+            "full-refresh": "does a full refresh of the tables from all files and records",
         }
         text = f"{parts[self.mode]}; only {', '.join(self.tables)}" if self.tables else parts[self.mode]
         return text if self.max_files is None else f"{text}; at most {self.max_files:,} files for each bronze table"
 
 
 def _at_most(limit: int, name: str, table: BronzeTable, at: layout.Lake) -> discovery.Discovery:
-    """The oldest files that have landed. A task that is tried again finds some entered, which count as well."""
+    """The oldest files that have landed. When a task is retried, files that its first try entered count as well."""
     found = discovery.discover(name, table, at)
     return replace(found, new=found.new.slice(0, max(0, limit - _entered(name, at))))
 
 
 def _entered(name: str, at: layout.Lake) -> int:
-    """Files that are in a table's ledger and that it has not taken in yet."""
+    """Number of files in a table's ledger above its offset."""
     ledger, bronze = lake_tables.delta_table(at.ledger(name)), lake_tables.delta_table(at.table("bronze", name))
     if ledger is None:
         return 0
@@ -165,7 +165,7 @@ def _entered(name: str, at: layout.Lake) -> int:
 
 
 def _reset_all(name: str, table: BronzeTable, at: layout.Lake) -> discovery.Discovery:
-    """All files, to make the table anew of them; the rows of files that are gone stay."""
+    """All files, for a full refresh; the rows of files that are gone stay."""
     from sluicegate.landing.reread import Reset
 
     if lake_tables.delta_table(at.ledger(name)) is None:

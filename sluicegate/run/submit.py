@@ -1,4 +1,4 @@
-"""One job: spark-submit, its lines as they come, and its report or its error."""
+"""Submission of one job: spark-submit, its lines as they come, and its report or its error."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ if TYPE_CHECKING:
     from sluicegate.settings import Settings
 
 
-# Who runs it, for commits.
+# Commit info: who runs it.
 RUN_INFO = {"run_id": "command line"}
 
-# What the JVM itself says at each start of Spark, whatever its log settings.
+# What the JVM prints at each start of Spark, whatever its log settings.
 JVM_CHATTER = "WARNING: Using incubator modules"
 
 
@@ -33,13 +33,13 @@ def submit(
     tell: Callable[[str], None],
     extra: Sequence[str] = (),
 ) -> RunReport:
-    """Runs one job by spark-submit, and passes its lines on as they come.
+    """Runs one job by spark-submit and passes its lines on as they come.
 
     Args:
         layer: bronze, silver or gold, or the name of another job in ``spark_jobs/``.
         pipeline: name of the pipeline.
         settings: where things are.
-        facts: who runs this.
+        facts: who runs this, for the commit info.
         tell: takes each line that is for people.
         extra: arguments of that job alone.
 
@@ -60,7 +60,7 @@ def submit(
         start_new_session=True,
     )
     last = ""
-    error: list[str] = []  # the job's own words for a person; the command says them again, so they are not passed on
+    error: list[str] = []  # the job's own error for people; the command prints it again, so it is not passed on
     tail: list[str] = []
     with processes.ended_with_us(job):
         for line in job.stdout or ():

@@ -123,7 +123,7 @@ def test_backfills_rebuild_their_days_whatever_else_runs(workspace: Workspace) -
         expected = averages(records, corrected) | averages(new, lambda _at, rate: rate > 60)
         assert gold(workspace) == pytest.approx(expected)
         for one in backfilled:
-            assert f"makes [{one['data_interval_start'][:10]}" in note(airflow, one["dag_run_id"])
+            assert f"reprocesses [{one['data_interval_start'][:10]}" in note(airflow, one["dag_run_id"])
         assert "takes in what is new" in note(airflow, scheduled)
 
         # Again: gold is not written, since no row of silver changed.

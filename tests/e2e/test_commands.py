@@ -55,7 +55,7 @@ def test_readme_commands_in_their_order(home: Path) -> None:
     assert "2,500 read" in done.stdout  # three sample files and the one that `simulate` landed
     assert "verified: every record is in exactly one place, and gold is what its queries give" in done.stdout
     assert "valid_heartrate" in done.stdout
-    assert "making [2025-03-03 00:00:00, 2025-03-04 00:00:00) again" in done.stdout
+    assert "reprocessing [2025-03-03 00:00:00, 2025-03-04 00:00:00);" in done.stdout
     assert "gold is up to date: no row of silver changed" in done.stdout
     assert "no row of the table would change" in done.stdout
     assert done.stdout.count("SLUICEGATE_REPORT") == 3  # the jobs by themselves, with nothing left to do

@@ -1,1 +1,1 @@
-"""Operators: what the tasks of a DAG do."""
+"""Operators of a DAG's tasks."""

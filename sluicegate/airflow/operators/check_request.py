@@ -1,4 +1,4 @@
-"""The first task of a run: it says what the run is to do, refuses what makes no sense, and has a person approve."""
+"""First task of a run: logs its request, refuses one that makes no sense, and has a person approve a full refresh."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ if TYPE_CHECKING:
     from sluicegate.run.request import Request
     from sluicegate.settings import Settings
 
-# Then nobody has approved, and nothing is made anew.
+# After that a full refresh counts as rejected.
 ANSWER_WITHIN = timedelta(days=1)
 
 
 class CheckRequest(ApprovalOperator):
-    """Checks what a run is asked to do; a full refresh waits here, without a worker, until a person approves it.
+    """Checks the request of a run; a full refresh is deferred here until a person approves it.
 
-    A person who rejects it, or a day without an answer, ends the run with all other tasks skipped.
+    A rejection, or a day without an answer, ends the run with all other tasks skipped.
 
     Args:
         pipeline: name of the pipeline.
@@ -36,7 +36,7 @@ class CheckRequest(ApprovalOperator):
 
     def __init__(self, *, pipeline: str, settings: Settings, **kwargs: Any) -> None:
         super().__init__(
-            subject=f"Make tables of {pipeline} anew?",
+            subject=f"Full refresh of tables of {pipeline}?",
             defaults=self.REJECT,
             response_timeout=ANSWER_WITHIN,
             **kwargs,
@@ -46,10 +46,10 @@ class CheckRequest(ApprovalOperator):
 
     @with_store
     def execute(self, context: Context) -> Any:
-        """Checks, and asks where that is called for.
+        """Checks the request, and asks for approval of a full refresh.
 
         Raises:
-            AirflowFailException: the run cannot do what it is asked for, or it would change nothing.
+            AirflowFailException: the request cannot be met, or would change nothing.
         """
         try:
             pipeline = load(self.pipeline, self.settings)
@@ -65,7 +65,7 @@ class CheckRequest(ApprovalOperator):
         return super().execute(context)
 
     def _preview(self, pipeline: Pipeline, request: Request) -> list[str]:
-        """What would be done to each table, for the person who is to decide."""
+        """Preview of a full refresh, a line or more for each table, for the person who decides."""
         from sluicegate.lake import layout, tables
         from sluicegate.landing import reread  # not above: parsing a DAG file needs neither pyarrow nor deltalake
 
@@ -80,5 +80,5 @@ class CheckRequest(ApprovalOperator):
                     rows = tables.rows(tables.delta_table(at.table(layer, name)))
                     lines.append(f"{name}: its {rows:,} rows are replaced by those that today's definition gives")
         if not lines:
-            raise UserError("there is no table to make anew")
+            raise UserError("there is no table to refresh")
         return lines

@@ -1,4 +1,4 @@
-"""The link from a task's page to what Spark shows of its job."""
+"""Link from a task's page to the Spark UI of its job."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 class SparkUI(BaseOperatorLink):
-    """Spark's own page while a job runs, and the history server's afterwards; where there is neither, no link.
+    """Spark UI while a job runs, and the history server afterwards; without either, no link.
 
     Airflow's server knows a link by its name and XCom, so this class need not be registered there.
     """
@@ -20,11 +20,11 @@ class SparkUI(BaseOperatorLink):
     name = "Spark UI"
 
     def get_link(self, operator: Any, *, ti_key: TaskInstanceKey) -> str:
-        """The history server's page, which Airflow asks for when the task has ended; empty without one.
+        """History server page, which Airflow asks for when the task has ended; empty without a history server.
 
         Args:
             operator: the ``SluicegateJob`` that has ended.
-            ti_key: which run of it.
+            ti_key: its task instance.
         """
         server = os.environ.get("SLUICEGATE_HISTORY_SERVER", "").rstrip("/")
         return f"{server}/history/{operator.logged_as}/" if server and operator.logged_as else ""

@@ -1,4 +1,4 @@
-"""The tasks whose jobs belong to no layer: they change no row, whatever a run is asked for."""
+"""Operators for jobs of no layer: they change no row, whatever the run's request."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 class PipelineJob(SluicegateJob):
-    """Runs a job in ``spark_jobs/`` that is for all tables of a pipeline.
+    """Runs a job in ``spark_jobs/`` for all tables of a pipeline.
 
     Args:
         job: its name.
@@ -24,17 +24,17 @@ class PipelineJob(SluicegateJob):
         super().__init__(layer=cast("Layer", job), **kwargs)
 
     def _requested(self, pipeline: Pipeline, context: Context) -> None:
-        """Nothing: the form is about rows."""
+        """No request: the form is about rows."""
 
     def _trace(self, pipeline: Pipeline, context: Context) -> None:
-        """Nothing: no row comes or goes."""
+        """No lineage: no row comes or goes."""
 
     def _publish(self, pipeline: Pipeline, context: Context) -> None:
-        """Nothing: no table has changed to those who read it."""
+        """No asset event: nothing has changed for readers."""
 
 
 class Maintenance(PipelineJob):
-    """Runs ``spark_jobs/maintain.py``, unless there is nothing to gain.
+    """Runs ``spark_jobs/maintain.py``, unless no maintenance is due.
 
     Args:
         kwargs: what PipelineJob takes, but for the job.
@@ -54,10 +54,10 @@ class Maintenance(PipelineJob):
 
 
 class Verification(PipelineJob):
-    """Runs ``spark_jobs/verify.py``, whatever there is: what is proved is what nobody expects.
+    """Runs ``spark_jobs/verify.py``, always: it looks for what nobody expects.
 
     Args:
-        percent: how much of the rows of gold is compared.
+        percent: share of gold's rows that is compared.
         kwargs: what PipelineJob takes, but for the job.
     """
 
@@ -70,7 +70,7 @@ class Verification(PipelineJob):
 
 
 class Catalog(PipelineJob):
-    """Runs ``spark_jobs/catalog.py``, unless the catalog knows all tables.
+    """Runs ``spark_jobs/catalog.py``, unless all tables are registered.
 
     Args:
         kwargs: what PipelineJob takes, but for the job.

@@ -1,4 +1,4 @@
-"""The last task of a run: it proves that what was read is accounted for, and tells what waits, and how good it was."""
+"""Last task of a run: reconciliation of files and records, tables that are behind, and counts of expectations."""
 
 from __future__ import annotations
 
@@ -21,16 +21,16 @@ if TYPE_CHECKING:
     from sluicegate.monitor.backlog import Waiting
     from sluicegate.settings import Settings
 
-# Rows of a table up to which each of its records is looked for by its identity: some seconds, and a few hundred MB.
-# Larger tables are proven by the sums that their logs tell; `sluicegate status --verify` looks at all.
+# Rows of a table up to which each record is looked up by identity: some seconds, and a few hundred MB. Larger tables
+# are proven by the row counts in their logs; `sluicegate status --verify` reads all.
 RECORDS = 5_000_000
 
 
 class Account(BaseOperator):
     """Proves that every file and record that was taken in is in exactly one place, and fails if not. No Spark.
 
-    It fails, too, if a run that was to take in all that is new ends with a table that did not: its job may have been
-    ended, or marked as done by hand. What came while the run went on is not its own, and is only told.
+    It fails, too, if a run over everything that is new ends with a table behind: its job may have been ended, or marked
+    as done by hand. What arrived while the run went on is only reported.
 
     Args:
         pipeline: name of the pipeline.
@@ -45,11 +45,11 @@ class Account(BaseOperator):
 
     @with_store
     def execute(self, context: Context) -> list[dict[str, Any]]:
-        """Looks at all tables, while no other run changes them.
+        """Reads all tables, while no other run changes them.
 
         Returns:
-            for each table its rows, what stands beside it, what waits for it, and how many rows broke each rule in this
-            run.
+            for each table its rows, those of its side tables, what waits for it, and how many rows broke each rule in
+            this run.
 
         Raises:
             AirflowFailException: something does not add up; no retry changes that.
@@ -83,7 +83,7 @@ class Account(BaseOperator):
         return tables
 
     def _overdue(self, pipeline: Pipeline, context: Context, waiting: list[Waiting]) -> list[str]:
-        """What waits that this run should have taken in, and what to do; nothing of a run for a part of the tables."""
+        """Backlog that this run should have taken in, and the command; empty for a run over some of the tables."""
         from sluicegate.monitor import backlog
 
         run, request = context["dag_run"], request_of(pipeline, context)
@@ -95,7 +95,7 @@ class Account(BaseOperator):
 
         late = [f"  {one.table}: {one.what}" for one in backlog.overdue(waiting, run.start_date, own)]
         unread = backlog.unread(pipeline, self.settings, run.start_date)
-        # Files that came later may look old. These wait if this run was begun for files, and none has been entered.
+        # Files that came later may look old. These count if this run was begun for files, and none has been entered.
         if unread and (context["ti"].xcom_pull(task_ids="wait_for_files") or {}).get("files"):
             late += [f"  {table}: {what}" for table, what in unread.items()]
         rerun = f"  trigger {pipeline.name} again, or run: sluicegate run {pipeline.name}"
@@ -125,7 +125,7 @@ def _tables(pipeline: Pipeline, settings: Settings, run_id: str, waiting: list[W
 
 
 def _lines(tables: list[dict[str, Any]]) -> list[str]:
-    """The tables for people."""
+    """Table lines for people."""
     lines = []
     for table in tables:
         side_counts = "".join(f", {table[what]:,} {what}" for what in ("quarantined", "set aside") if what in table)

@@ -1,4 +1,4 @@
-"""Submits one job of one pipeline to Spark, and says in one sentence why it failed."""
+"""Submission of one job of a pipeline to Spark by a task, with its error as a sentence."""
 
 from __future__ import annotations
 
@@ -37,29 +37,29 @@ if TYPE_CHECKING:
     from sluicegate.definition import Layer, Pipeline
     from sluicegate.run.request import Request
 
-# Who runs this, for every commit. `dag_run` and not `ds` or `logical_date`: a run that is triggered by hand or by an
-# asset has no logical date, and then those names do not exist. `tojson` quotes whatever a person puts into a run id.
+# Commit info: who runs it. `dag_run` and not `ds` or `logical_date`: a run that is triggered by hand or by an asset has
+# no logical date, and then those names do not exist. `tojson` quotes whatever a person puts into a run id.
 RUN_INFO = '{{ {"dag_id": dag_run.dag_id, "run_id": dag_run.run_id, "try": ti.try_number} | tojson }}'
 
-# How long a task stays away that found another run at work on its pipeline.
+# Reschedule delay of a task that found another run at work on its pipeline.
 RESCHEDULE_AFTER = timedelta(seconds=20)
 
 
 class SluicegateJob(SparkSubmitOperator):
     """Runs one layer of a pipeline by spark-submit, unless the layer has nothing to do.
 
-    What depends on the machine (jars, Java, the class-data archive, the connection) is looked up when the task runs.
-    A DAG file is parsed every few seconds, also where there is no Java, and all that an operator is given there becomes
-    part of the DAG's version.
+    What depends on the machine (jars, Java, class-data archive, connection) is looked up when the task runs: a DAG file
+    is parsed every few seconds, also where there is no Java, and all arguments of an operator become part of the DAG's
+    version.
 
     Args:
         pipeline: name of the pipeline.
         layer: bronze, silver or gold.
-        settings: where things are; its master is used when there is no connection ``conn_id``.
-        kwargs: what SparkSubmitOperator takes; ``conf`` is added to ours, and wins.
+        settings: where things are; its master is used if there is no connection ``conn_id``.
+        kwargs: what SparkSubmitOperator takes; ``conf`` is merged into ours, and wins.
     """
 
-    # So that "Rendered Templates" shows the settings that Spark was really started with.
+    # So that "Rendered Templates" shows the settings that Spark was started with.
     overwrite_rtif_after_execution = True
     operator_extra_links = (SparkUI(),)
 
@@ -77,7 +77,7 @@ class SluicegateJob(SparkSubmitOperator):
         self._tail: deque[str] = deque(maxlen=8)
         self._lineage: OperatorLineage[Any, Any] | None = None
         self._show: Callable[[str], None] = lambda _: None
-        self.logged_as = ""  # in Spark's event log
+        self.logged_as = ""  # application id in Spark's event log
 
     @with_store
     def execute(self, context: Context) -> dict[str, Any] | None:  # type: ignore[override]
@@ -109,29 +109,29 @@ class SluicegateJob(SparkSubmitOperator):
         return self._report()
 
     def _requested(self, pipeline: Pipeline, context: Context) -> Request | None:
-        """What the run is asked for; None where that is nothing to this job."""
+        """Request of the run; None for jobs that it does not concern."""
         return request_of(pipeline, context)
 
     def _report(self) -> dict[str, Any] | None:
-        """The job's report."""
+        """Report of the job."""
         return dict(json.loads(self._last.removeprefix(report.REPORT))) if self._last else None
 
     def _submit(self, context: Context) -> None:
         self._show = partial(context["ti"].xcom_push, SparkUI().xcom_key)
         try:
-            # Not by `env_vars`, which the provider gives to pods and to YARN's own process, but not to a driver here.
+            # Not by `env_vars`: the provider passes them to pods and to YARN's own process, but not to a local driver.
             with environment(submit.submit_env()):
                 super().execute(context)
         except AirflowException:
-            # Its message is the whole command line, and the reason stands far below.
+            # Its message is the whole command line; the reason is far below it.
             if self._hook is None or self._hook._submit_sp is None:
                 raise
             raise self._why(self._hook._submit_sp.returncode) from None
 
     def _trace(self, pipeline: Pipeline, context: Context) -> None:
-        """Keeps what OpenLineage is to be told, where that is on.
+        """Records the lineage for OpenLineage, where that is on.
 
-        Now, since its listener asks in a fork of this process, which has none of the threads that delta-rs works in.
+        Here, since its listener asks in a fork of this process, which has none of the threads that delta-rs works in.
         """
         from sluicegate.lake.layout import Lake
 
@@ -141,15 +141,15 @@ class SluicegateJob(SparkSubmitOperator):
         try:
             self._lineage = openlineage.of_try(pipeline, at, self.layer, run, context["ti"].try_number)
         except Exception:
-            # What the job did stands, or has an error of its own that people are to see.
+            # The job's result stands, or its own error is the one to show.
             self.log.warning("OpenLineage is not told of the tables", exc_info=True)
 
     def get_openlineage_facets_on_complete(self, task_instance: Any) -> OperatorLineage[Any, Any] | None:
-        """What Airflow's OpenLineage provider asks for when a task has ended, well or not."""
+        """Lineage, for Airflow's OpenLineage provider when a task has ended, well or not."""
         return self._lineage
 
     def _publish(self, pipeline: Pipeline, context: Context) -> None:
-        """Has Airflow make an event for each table that changed, and for no other."""
+        """Adds an outlet, and so an asset event, for each table that changed, and for no other."""
         from sluicegate.lake.layout import Lake
 
         def last(about: Asset) -> dict[str, Any]:
@@ -165,14 +165,14 @@ class SluicegateJob(SparkSubmitOperator):
             self.log.info("%s has a new version, %s", about.name, extra["version"])
 
     def _idle(self, pipeline: Pipeline, request: Request | None) -> str:
-        """Why there is nothing to do; empty if there is something."""
+        """Reason why there is nothing to do; empty if there is work."""
         from sluicegate.monitor.plan import pending  # not above: parsing a DAG file needs neither pyarrow nor deltalake
 
         if request is None:
             return ""
         if not request.names(pipeline, self.layer):
             return "has none of the tables that this run is for"
-        # An interval is made again even if nothing is new. Gold then sees by its own marks whether silver changed.
+        # An interval is reprocessed even if nothing is new. Gold then sees by its own offsets whether silver changed.
         if request.mode == "full-refresh" or (request.mode == "interval" and self.layer == "silver"):
             return ""
         waiting = pending(pipeline, self.settings).only(request.includes)
@@ -180,7 +180,7 @@ class SluicegateJob(SparkSubmitOperator):
         return "" if work else "has nothing to do"
 
     def prepare(self, request: Request | None) -> None:
-        """Fills in what this run is asked for, if anything, and what depends on the machine.
+        """Fills in the arguments for the request, if there is one, and what depends on the machine.
 
         Raises:
             JavaMissing: no Java 17 or newer, no pyspark, or no jars.
@@ -192,16 +192,16 @@ class SluicegateJob(SparkSubmitOperator):
         self.conf = submit.job_conf(self.layer, replace(self.settings, master=self._master())) | (self.conf or {})
         if file := cluster.properties_file():
             self.properties_file = self.properties_file or str(file)
-        # By its path: a spark-submit that happens to be first on PATH may be of another Spark.
+        # By its path: the spark-submit first on PATH may be of another Spark.
         self._spark_binary = self._spark_binary or str(java.spark_home() / "bin" / "spark-submit")
 
     def _master(self) -> str:
-        """The master that the job will be given; the provider's own rules make it from the connection."""
+        """Master of the job, made from the connection by the provider's own rules."""
         try:
             SparkSubmitHook.get_connection(self._conn_id)
         except AirflowNotFoundException:
-            # The provider takes a missing connection for YARN, with no more than a line in the log. A connection in
-            # the environment of this task's process is Airflow's own way to supply one.
+            # The provider takes a missing connection for YARN, with no more than a line in the log. A connection in the
+            # environment of this process is Airflow's own way to supply one.
             self.log.info("there is no connection %s: the master is %s", self._conn_id, self.settings.master)
             stand_in = Connection(conn_id=self._conn_id, conn_type="spark", host=self.settings.master)
             os.environ[f"AIRFLOW_CONN_{self._conn_id.upper()}"] = stand_in.as_json()
@@ -221,7 +221,7 @@ class SluicegateJob(SparkSubmitOperator):
         return hook
 
     def _listen(self, lines: Iterator[str]) -> Iterator[str]:
-        """Passes the job's output on to the task's log, and keeps what it says of itself and its last words."""
+        """Passes the job's output on to the task's log; keeps its report or error, and its last lines."""
         for line in lines:
             if line.startswith((report.REPORT, report.ERROR)):
                 self._last = line
@@ -242,7 +242,7 @@ class SluicegateJob(SparkSubmitOperator):
         )
 
     def on_kill(self) -> None:
-        """Ends the JVM and the Python that it started; the hook would leave the latter at work, with the lock."""
+        """Kills the JVM and the Python that it started; the hook would leave the latter at work, holding the lock."""
         if self._hook is None or self._hook._submit_sp is None:
             return
         try:
@@ -257,12 +257,12 @@ class SluicegateJob(SparkSubmitOperator):
 
 @contextmanager
 def alone(pipeline: str, settings: Settings, context: Context) -> Iterator[None]:
-    """Keeps runs of a pipeline apart: a backfill and a scheduled run, or the command line's.
+    """Context in which no other run works on the pipeline: a backfill, a scheduled run, or the command line's.
 
-    The jobs keep the pipeline's lock themselves; but one that waits for it holds a worker and a JVM.
+    The jobs take the pipeline's lock themselves; but a job that waits for it holds a worker and a JVM.
 
     Raises:
-        AirflowRescheduleException: another is at work; the task is to come back, which is none of its retries.
+        AirflowRescheduleException: another is at work; the task is rescheduled, which uses none of its retries.
     """
     from sluicegate.lake.layout import Lake
     from sluicegate.lake.lock import turn

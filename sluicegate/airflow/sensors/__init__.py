@@ -1,1 +1,1 @@
-"""Sensors and triggers: what a DAG waits for."""
+"""Sensors and triggers of a DAG."""

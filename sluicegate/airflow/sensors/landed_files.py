@@ -1,4 +1,4 @@
-"""Waits until there is something to do."""
+"""Deferrable sensor for landed files and other work."""
 
 from __future__ import annotations
 
@@ -22,24 +22,23 @@ if TYPE_CHECKING:
 class LandedFilesSensor(BaseOperator):
     """Succeeds when a run of the pipeline would have something to do.
 
-    That is: files have landed that the ledger does not know and that are not still being written, a Delta table that is
-    a source has new versions, or a former run was killed and left a table behind the one before it. It asks the very
-    code that the jobs ask, and writes nothing. It looks once itself, and then waits in the triggerer, where it holds no
-    worker. When nothing comes it ends as *skipped*, and so do the tasks after it. A run that makes an interval again,
-    or tables anew, waits for nothing.
+    That is: files have landed that are not in the ledger and are settled, a source Delta table has new versions, or a
+    killed run left a table behind. It uses the jobs' own discovery, and writes nothing. It checks once itself, and is
+    then deferred to the triggerer, where it holds no worker. At the timeout it ends as *skipped*, and so do the tasks
+    after it. A run that reprocesses an interval, or is a full refresh, does not wait.
 
-    It is no ``BaseSensorOperator``: that takes every failure for a reason to skip once it is to skip at a timeout, and
-    a missing folder must not look like a quiet day.
+    It is no ``BaseSensorOperator``: with a soft-fail timeout that turns every failure into a skip, and a missing folder
+    must not look like a quiet day.
 
     Args:
         pipeline: name of the pipeline.
         settings: where things are; the triggerer has to see the same places.
-        poke_interval: seconds between two looks.
-        timeout: seconds after which it gives up; with 0 it looks once.
+        poke_interval: seconds between two checks.
+        timeout: seconds after which it gives up; with 0 it checks once.
         kwargs: what every operator takes.
     """
 
-    ui_color = "#e6f1f2"  # that of Airflow's sensors
+    ui_color = "#e6f1f2"  # the colour of Airflow's sensors
 
     def __init__(
         self,
@@ -58,15 +57,15 @@ class LandedFilesSensor(BaseOperator):
 
     @with_store
     def execute(self, context: Context) -> dict[str, int] | None:
-        """Looks, and ends or lets the triggerer look on.
+        """Checks once, and ends or defers to the triggerer.
 
         Returns:
-            how many ``files`` of how many ``bytes`` wait; None for a run that waits for none.
+            number of ``files`` and ``bytes`` that wait; None for a run that does not wait.
 
         Raises:
-            AirflowFailException: only a person can help; it is not tried again.
-            AirflowSkipException: there is nothing, and it is not to wait.
-            TaskDeferred: there is nothing yet.
+            AirflowFailException: only a person can help; no retry.
+            AirflowSkipException: nothing waits, and the timeout is 0.
+            TaskDeferred: nothing waits yet.
         """
         from sluicegate.airflow.sensors.trigger import LandedFilesTrigger, find_landed
 
@@ -92,7 +91,7 @@ class LandedFilesSensor(BaseOperator):
         self.defer(trigger=trigger, method_name="resume", timeout=timedelta(seconds=self.timeout))
 
     def resume(self, context: Context, event: Mapping[str, Any]) -> dict[str, int]:
-        """Ends with what the triggerer saw.
+        """Ends with the trigger's event.
 
         Raises:
             AirflowFailException: only a person can help.
@@ -103,10 +102,10 @@ class LandedFilesSensor(BaseOperator):
         return dict(event["found"])
 
     def resume_execution(self, next_method: str, next_kwargs: dict[str, Any] | None, context: Context) -> Any:
-        """Called by Airflow when the wait has ended, one way or another.
+        """Resumes after the deferral, by event or timeout; called by Airflow.
 
         Raises:
-            AirflowSkipException: nothing came in time.
+            AirflowSkipException: nothing arrived in time.
         """
         try:
             return super().resume_execution(next_method, next_kwargs, context)

@@ -1,4 +1,4 @@
-"""A queue that an object store tells of new objects: Amazon's SQS, and what speaks as it does."""
+"""Queue of an object store's notifications: Amazon's SQS, and what speaks its protocol."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from typing import Any
 
 from sluicegate.errors import UserError
 
-# The longest that SQS lets a receiver wait, in seconds; waiting costs nothing, asking does.
+# Longest wait of one SQS receive, in seconds; waiting costs nothing, asking does.
 LONG_POLL = 20
 
-# As many messages as SQS gives at a time.
+# Messages that SQS gives at a time, at most.
 AT_ONCE = 10
 
 KEYS = {
@@ -22,11 +22,11 @@ KEYS = {
 
 
 class Queue:
-    """The messages of one queue. What they say is not looked at: that there is one is a reason to look at landing.
+    """Messages of one queue. Their content is not read: any message is a reason to list landing.
 
     Args:
-        url: the queue's address, as SQS gives it.
-        said: variables that go before those of the environment (see ``store.variables``).
+        url: URL of the queue, as SQS gives it.
+        said: variables that take precedence over the environment (see ``connections.variables``).
 
     Raises:
         UserError: boto3 is not installed.
@@ -50,12 +50,12 @@ class Queue:
         )
 
     def receive(self, seconds: int | None = None) -> list[str]:
-        """The receipts of messages that are there, or come within some seconds."""
+        """Receipts of messages that are there, or come within the wait."""
         wait = LONG_POLL if seconds is None else seconds
         answer = self._sqs.receive_message(QueueUrl=self.url, MaxNumberOfMessages=AT_ONCE, WaitTimeSeconds=wait)
         return [message["ReceiptHandle"] for message in answer.get("Messages", ())]
 
     def delete(self, receipts: list[str]) -> None:
-        """Takes the messages of a ``receive`` out for good; those that are not come again."""
+        """Deletes messages of a ``receive`` for good; those that are not deleted come again."""
         entries = [{"Id": str(number), "ReceiptHandle": receipt} for number, receipt in enumerate(receipts)]
         self._sqs.delete_message_batch(QueueUrl=self.url, Entries=entries)

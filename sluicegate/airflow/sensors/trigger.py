@@ -1,4 +1,4 @@
-"""The sensor's look from Airflow's triggerer, where hundreds of waits share one process."""
+"""Triggers for landed files in Airflow's triggerer, where hundreds of waits share one process."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ class LandedFilesTrigger(BaseTrigger):
 
     Args:
         pipeline: name of the pipeline.
-        places: where things are: the arguments of ``Settings.of``.
+        places: arguments of ``Settings.of``.
         tables: only these tables; none means all.
-        every: seconds between two looks.
+        every: seconds between two checks.
     """
 
     def __init__(self, *, pipeline: str, places: dict[str, str], tables: Sequence[str], every: float) -> None:
@@ -36,12 +36,12 @@ class LandedFilesTrigger(BaseTrigger):
         self.every = every
 
     def serialize(self) -> tuple[str, dict[str, Any]]:
-        """What the triggerer makes it again of."""
+        """Arguments from which the triggerer rebuilds the trigger."""
         arguments = {"pipeline": self.pipeline, "places": self.places, "tables": self.tables, "every": self.every}
         return f"{type(self).__module__}.{type(self).__qualname__}", arguments
 
     async def run(self) -> AsyncIterator[TriggerEvent]:
-        """Looks until there is something, each time in a thread: listing a large folder takes seconds.
+        """Checks until work waits, each time in a thread: listing a large folder takes seconds.
 
         An error of a store or the network is raised; it fails the task, which has retries.
         """
@@ -66,18 +66,18 @@ class LandedFilesTrigger(BaseTrigger):
 
 
 class FileArrivalTrigger(BaseEventTrigger):
-    """Fires when files have landed that no event has told of, or when only a person can help; it goes on for ever.
+    """Fires when files have landed that no event has reported, or when only a person can help; it never ends.
 
-    It asks what the sensor asks, and remembers the answer: the same files, waiting on, are told of once. They are when
-    the triggerer starts again, which costs a run that finds them taken. What a run left behind is none of its business,
-    or each step of a run at work would start another.
+    It checks what the sensor checks, and remembers the answer: files that wait on are reported once. A restarted
+    triggerer reports them again, which costs an idle run. What a killed run left behind is ignored, or each step of a
+    run at work would start another.
 
     Args:
         pipeline: name of the pipeline.
-        places: where things are: the arguments of ``Settings.of``.
-        every: seconds between two looks.
-        queue: address of a queue that the store tells of new objects. Then a look follows each message, and without one
-            there is a look every ``AT_LEAST_EVERY`` seconds: a queue may lose a message, or be told of nothing.
+        places: arguments of ``Settings.of``.
+        every: seconds between two checks.
+        queue: URL of a queue with the store's notifications. Then a check follows each message, or comes
+            ``AT_LEAST_EVERY`` seconds after the last: a message may be lost, or never sent.
     """
 
     def __init__(self, *, pipeline: str, places: dict[str, str], every: float = 30.0, queue: str | None = None) -> None:
@@ -89,14 +89,14 @@ class FileArrivalTrigger(BaseEventTrigger):
         self._poll_until = 0.0
 
     def serialize(self) -> tuple[str, dict[str, Any]]:
-        """What the triggerer makes it again of, and what a version of the DAG has of it."""
+        """Arguments from which the triggerer rebuilds the trigger; they are part of the DAG's version."""
         arguments = {"pipeline": self.pipeline, "places": self.places, "every": self.every, "queue": self.queue}
         return f"{type(self).__module__}.{type(self).__qualname__}", arguments
 
     async def run(self) -> AsyncIterator[TriggerEvent]:
-        """Looks for ever, each time in a thread: listing a large folder takes seconds.
+        """Checks for ever, each time in a thread: listing a large folder takes seconds.
 
-        A store or a network that is away is waited for: a trigger that fails takes its asset with it.
+        An outage of the store or the network is waited out: a failed trigger takes its asset with it.
         """
         before: dict[str, Any] = {}
         while True:
@@ -107,17 +107,17 @@ class FileArrivalTrigger(BaseEventTrigger):
             except Exception:
                 self.log.warning("could not look for files of %s", self.pipeline, exc_info=True)
                 answer = before
-            # A table less is no news: a run is taking them one after the other.
+            # A table that no longer waits is no news: a run is taking in one after the other.
             if any(before.get(about) != said for about, said in answer.items()):
                 yield TriggerEvent(answer)  # type: ignore[no-untyped-call]
             before = answer
             await self._rest()
 
     async def _rest(self) -> None:
-        """Waits until it is time for a look: for some seconds, or for a message.
+        """Waits until the next check is due: for some seconds, or for a message.
 
-        Messages go once they are received. What they told of is looked for until it has settled; if this process ends
-        meanwhile, the next one begins with a look.
+        Messages are deleted once received. The files they announced are polled for until they have settled; if this
+        process ends meanwhile, the next one begins with a check.
         """
         now = time.monotonic()
         if self.queue is None or now < self._poll_until:
@@ -130,13 +130,13 @@ class FileArrivalTrigger(BaseEventTrigger):
                     self._poll_until = time.monotonic() + settled + self.every
                     return
             except Exception:
-                # Then it is as without a queue.
+                # Falls back to polling, as without a queue.
                 self.log.warning("the queue of %s does not answer", self.pipeline, exc_info=True)
                 await asyncio.sleep(self.every)
                 return
 
     def _messages(self, said: dict[str, str]) -> bool:
-        """Whether the queue had messages, which are taken from it; all that there are, so that one look is for many."""
+        """Whether the queue had messages; deletes all of them, so that one check is for many."""
         from sluicegate.airflow.sensors.sqs import Queue
 
         queue = Queue(self.queue or "", said)
@@ -152,22 +152,22 @@ class FileArrivalTrigger(BaseEventTrigger):
 
 
 def settles(name: str, settings: Settings) -> float:
-    """Seconds after which a file that landed now is taken by all tables of a pipeline."""
+    """Seconds until a file that landed now has settled for all tables of a pipeline."""
     from sluicegate.definition import load
 
     return max((table.settleSeconds for table in load(name, settings).bronze.values()), default=0.0)
 
 
 def arrived(name: str, settings: Settings) -> dict[str, Any]:
-    """The bronze tables for which files, or versions of a Delta table, wait; writes nothing, starts no Spark.
+    """Bronze tables with waiting files or versions of a source Delta table; writes nothing, starts no Spark.
 
     Args:
         name: name of the pipeline.
         settings: where things are.
 
     Returns:
-        for each how many files of how many bytes, and how far its source has been taken in, by which the answer is
-        another one when as many files as before wait that are other files; empty when nothing waits.
+        for each its waiting ``files``, ``bytes`` and ``versions``, and ``after``, the progress of its source, by which
+        other files of the same number give another answer; empty when nothing waits.
 
     Raises:
         UserError: see ``find_landed``.
@@ -183,7 +183,7 @@ def arrived(name: str, settings: Settings) -> dict[str, Any]:
 
 
 def find_landed(name: str, settings: Settings, tables: Sequence[str]) -> tuple[dict[str, int] | None, str]:
-    """Looks once at landing, ledger and marks, as the jobs do; writes nothing, starts no Spark.
+    """Checks landing, ledger and offsets once, as the jobs do; writes nothing, starts no Spark.
 
     Args:
         name: name of the pipeline.
@@ -191,7 +191,7 @@ def find_landed(name: str, settings: Settings, tables: Sequence[str]) -> tuple[d
         tables: only these tables; none means all.
 
     Returns:
-        how many files of how many bytes wait, None when a run would do nothing; and what waits, in a sentence.
+        number of ``files`` and ``bytes`` that wait, None when a run would do nothing; and what waits, in a sentence.
 
     Raises:
         UserError: the definition has mistakes, a landing folder is missing, or something else lies where a table

@@ -1,6 +1,6 @@
-"""``make demo``: sample files through bronze, silver and gold in a real Airflow, and then a look at what came of it.
+"""``make demo``: sample files through bronze, silver and gold in a real Airflow, then the resulting tables.
 
-All that it makes lies in the current folder: ``landing``, ``lake`` and, with Airflow's database and logs, ``.airflow``.
+All that it creates is in the working directory: ``landing``, ``lake`` and ``.airflow`` (Airflow's database and logs).
 """
 
 from __future__ import annotations
@@ -83,7 +83,7 @@ def _settings(given: str | None) -> Settings:
 
 
 def _land(landing: Path) -> None:
-    """Copies the samples that are not in the landing folder yet; each appears there whole or not at all."""
+    """Copies the samples that are not in the landing folder yet; each appears whole or not at all."""
     landed = 0
     for sample in sorted(path for path in SAMPLES.glob("*/*") if path.suffix in (".json", ".csv")):
         target = landing / sample.relative_to(SAMPLES)
@@ -102,7 +102,7 @@ def _land(landing: Path) -> None:
 
 
 def _run(pipeline: Pipeline, settings: Settings) -> None:
-    """Lets Airflow do one run, and tells how it goes.
+    """Lets Airflow do one run, and reports its progress.
 
     Raises:
         SluicegateError: the run failed, or Airflow did not start.
@@ -126,7 +126,7 @@ def _run(pipeline: Pipeline, settings: Settings) -> None:
 
 
 def _watch(airflow: LocalAirflow, dag: str, run_id: str) -> SluicegateError | None:
-    """Says a line for each change of a task, until the run ends; returns why it failed."""
+    """Prints a line for each change of a task's state until the run ends; returns why it failed."""
     began = time.monotonic()
     states: dict[tuple[str, int], str] = {}
     failure: SluicegateError | None = None
@@ -140,7 +140,7 @@ def _watch(airflow: LocalAirflow, dag: str, run_id: str) -> SluicegateError | No
             say(f"{time.monotonic() - began:6.1f} s  {name:<16} {now.replace('_', ' ')}")
             if now == "success" and name in layout.LAYERS:
                 _say_report(airflow.result(dag, run_id, name))
-            elif now == "deferred":  # what landed is still settling; else a run for which files wait needs none
+            elif now == "deferred":  # what landed is still settling; a run for which files wait needs no triggerer
                 airflow.start_triggerer()
             elif now in ("failed", "up_for_retry"):
                 failure = _failure(airflow, dag, run_id, name, max(attempt, 1))
@@ -195,7 +195,7 @@ def _show(pipeline: Pipeline, settings: Settings) -> None:
 
 
 def _say_table(columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> None:
-    """Prints rows in columns, numbers to the right."""
+    """Prints rows in columns, numbers right-aligned."""
     texts = [[_text(value) for value in row] for row in rows]
     widths = [max(map(len, column)) for column in zip(columns, *texts, strict=True)]
     numbers = [any(isinstance(row[index], (int, float)) for row in rows) for index in range(len(columns))]
@@ -234,23 +234,23 @@ def _next(pipeline: Pipeline, settings: Settings, given: str | None) -> None:
 
 
 def _first_days(pipeline: Pipeline, settings: Settings) -> str:
-    """The first two days of the gold table as SQL; empty when it has no rows."""
+    """First two days of the gold table as SQL; empty when it has no rows."""
     table = tables.delta_table(layout.Lake(settings.lake, pipeline.name).table("gold", "daily_patient_avg"))
     first = _ask(table, "SELECT min(date) AS day FROM t")[0]["day"] if table is not None else None
     return f"DATE '{first:%Y-%m-%d}' AND DATE '{first + timedelta(days=1):%Y-%m-%d}'" if first else ""
 
 
 def _ask(table: DeltaTable, query: str) -> list[dict[str, Any]]:
-    """The rows of a query over a table, which is called ``t`` in it."""
-    # Not `to_pyarrow_table`: its reader threads call back into Python, and when the process ends before they have come
-    # to rest, as this one does at once, it now and then dies by "terminate called without an active exception".
+    """Rows of a query over a table, which is called ``t`` in it."""
+    # Not `to_pyarrow_table`: its reader threads call back into Python, and when the process ends before they have
+    # finished, as this one does at once, it now and then dies of "terminate called without an active exception".
     result = QueryBuilder().register("t", table).execute(query)
     rows: list[dict[str, Any]] = pa.table(result).to_pylist()
     return rows
 
 
 def _short(path: Path) -> str:
-    """A path as one would type it here."""
+    """Path relative to the working directory, if it is below it."""
     return str(path.relative_to(Path.cwd())) if path.is_relative_to(Path.cwd()) else str(path)
 
 
@@ -258,7 +258,7 @@ def _short(path: Path) -> str:
 
 
 def _ui(given: str | None) -> int:
-    """Starts the demo's Airflow, and tells where its web page is; ends at Ctrl-C."""
+    """Starts the demo's Airflow and prints the address of its web page; ends at Ctrl-C."""
     settings = _settings(given)
     if given is None and (HOME / "demo.json").exists():
         last = json.loads((HOME / "demo.json").read_text())

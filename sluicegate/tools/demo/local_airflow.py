@@ -1,7 +1,7 @@
-"""A whole Airflow for one person on one machine, in a folder: SQLite, LocalExecutor, 127.0.0.1 and nothing wider.
+"""Local Airflow for one person on one machine, in a folder: SQLite, LocalExecutor, 127.0.0.1 only.
 
 Its processes are started one by one: ``airflow standalone`` does the same, but migrates the database at every start,
-prints all that they say, serves logs on every address of the machine, and needs seconds more.
+prints all their output, serves logs on every address of the machine, and needs seconds more.
 """
 
 from __future__ import annotations
@@ -33,19 +33,19 @@ from sluicegate.spark.submit import ROOT
 
 USER = "admin"
 PORT = 8080
-LOCKED_FOR = 60.0  # seconds that a process waits for others to have written to the database
+LOCKED_FOR = 60.0  # seconds that a process waits for the database lock
 STARTS_WITHIN = 180.0  # seconds; some 8 on two cores that are free
-POLL_SECONDS = 2.0  # seconds between two looks at whether the processes run
+POLL_SECONDS = 2.0  # seconds between two checks whether the processes run
 
 
 class LocalAirflow:
-    """Starts and stops Airflow, and speaks to it; a context manager.
+    """Starts and stops Airflow, and calls its API; a context manager.
 
     Args:
-        home: its folder; made if need be. Nobody else can read it: there are passwords in it.
-        settings: what the DAGs get as ``SLUICEGATE_*``.
-        lasting: whether it is to serve for longer: then schedules make runs, and changed DAG files are noticed. Else it
-            is for runs made by ``trigger``.
+        home: its folder, created if need be. Only its owner can read it: there are passwords in it.
+        settings: passed to the DAGs as ``SLUICEGATE_*``.
+        lasting: whether it serves for longer: then schedules start runs, and changed DAG files are noticed. Else it
+            is for runs started by ``trigger``.
     """
 
     def __init__(self, home: Path, settings: Settings, *, lasting: bool) -> None:
@@ -61,20 +61,20 @@ class LocalAirflow:
         self._stopping = threading.Event()
         self._keeper: threading.Thread | None = None
         self._token = ""
-        # Never by way of a proxy.
+        # Never through a proxy.
         self._web = urllib.request.build_opener(urllib.request.ProxyHandler({}))
 
     # --- start and stop ----------------------------------------------------------------------------------------------
 
     def __enter__(self) -> LocalAirflow:
-        """Starts Airflow; ``wait`` tells when it is ready.
+        """Starts Airflow; ``wait`` returns when it is ready.
 
         Raises:
-            SluicegateError: another Airflow runs in this folder, or its database cannot be made.
+            SluicegateError: another Airflow runs in this folder, or its database cannot be created.
         """
         self.home.mkdir(mode=0o700, parents=True, exist_ok=True)
         self._lock = self._locked()
-        self.log.write_bytes(b"")  # it is about one start, and would grow for ever
+        self.log.write_bytes(b"")  # it is for one start, and would grow for ever
         self._credentials = {"username": USER, "password": self._password()}
         port = _free_port(PORT)
         self.url = f"http://127.0.0.1:{port}"
@@ -102,7 +102,7 @@ class LocalAirflow:
                 stdout=log,
                 stderr=subprocess.STDOUT,
                 start_new_session=True,  # Ctrl-C goes to us alone, and we end them
-                pass_fds=[self._lock.fileno()],  # they keep the lock, so that what a kill of ours leaves is noticed
+                pass_fds=[self._lock.fileno()],  # they inherit the lock, so that what a kill of ours leaves is noticed
             )
         self._lock.truncate(0)
         self._lock.write(" ".join(str(process.pid) for process in self._processes.values()))
@@ -113,7 +113,7 @@ class LocalAirflow:
         self.stop(patience=5.0 if kind is None else 1.0)
 
     def stop(self, patience: float = 1.0) -> None:
-        """Asks the processes to end, and ends what is left after ``patience`` seconds: jobs and their JVMs too."""
+        """Asks the processes to end, and kills after ``patience`` seconds what is left: jobs and their JVMs too."""
         if self._keeper is not None:
             self._stopping.set()
             self._keeper.join()
@@ -138,14 +138,14 @@ class LocalAirflow:
             self._lock = None
 
     def _keep(self) -> None:
-        """Starts again what failed, until ``stop``, as whatever runs Airflow in earnest does.
+        """Restarts failed processes until ``stop``, as a supervisor does in production.
 
         Airflow 3.3.2's scheduler ends if another process was writing to SQLite while it made a scheduled run: its retry
-        asks for the run that was rolled back. Without it, runs stay queued for ever.
+        asks for the run that was rolled back. Otherwise runs stay queued for ever.
         """
         while not self._stopping.wait(POLL_SECONDS):
             for name, process in list(self._processes.items()):
-                if code := process.poll():  # after 0 it has done what it was started for
+                if code := process.poll():  # exit code 0 means that it has done its work
                     with self.log.open("a") as log:
                         print(f"{datetime.now(UTC)} {name} ended with exit code {code}; it is started again", file=log)
                     _end_group(process)  # workers of a scheduler that was killed would wait for it for ever
@@ -164,14 +164,14 @@ class LocalAirflow:
         return lock
 
     def _password(self) -> str:
-        """The user's password; made once, and kept where Airflow itself keeps it."""
+        """Password of the user; generated once, and stored where Airflow itself stores it."""
         if not self.password_file.exists():
             with os.fdopen(os.open(self.password_file, os.O_WRONLY | os.O_CREAT, 0o600), "w") as file:
                 json.dump({USER: secrets.token_urlsafe(12)}, file)
         return str(json.loads(self.password_file.read_text())[USER])
 
     def _settings_of_airflow(self, port: int) -> dict[str, str]:
-        # Nothing of another Airflow that this person may work with: its settings have the address of its database.
+        # Nothing of another Airflow that this person may use: its settings have the address of its database.
         inherited = {key: value for key, value in os.environ.items() if not key.startswith("AIRFLOW")}
         unproxied = ",".join(filter(None, [os.environ.get("NO_PROXY") or os.environ.get("no_proxy"), "127.0.0.1"]))
         return inherited | {
@@ -188,7 +188,7 @@ class LocalAirflow:
             "AIRFLOW__CORE__LOAD_EXAMPLES": "False",
             "AIRFLOW__CORE__PARALLELISM": "4",
             "AIRFLOW__CORE__SIMPLE_AUTH_MANAGER_PASSWORDS_FILE": str(self.password_file),
-            # Its processes write to one SQLite file; after 5 seconds of waiting, which is the default, a request fails.
+            # Its processes write to one SQLite file; by default a request fails after waiting 5 seconds.
             "AIRFLOW__DATABASE__SQL_ALCHEMY_CONN": f"sqlite:///{self.home / 'airflow.db'}?timeout={LOCKED_FOR:.0f}",
             "AIRFLOW__SCHEDULER__SCHEDULER_IDLE_SLEEP_TIME": "0.3",
             "AIRFLOW__SCHEDULER__USE_JOB_SCHEDULE": str(self.lasting),
@@ -202,7 +202,7 @@ class LocalAirflow:
         }
 
     def _migrate(self) -> None:
-        """Makes or updates the database; three seconds, so only where this version of Airflow has not done it yet."""
+        """Creates or migrates the database; three seconds, so only once for each version of Airflow."""
         done, wanted = self.home / "migrated", version("apache-airflow")
         if (self.home / "airflow.db").exists() and done.exists() and done.read_text() == wanted:
             return
@@ -218,9 +218,9 @@ class LocalAirflow:
     # --- readiness ---------------------------------------------------------------------------------------------------
 
     def wait(self, dag: str) -> None:
-        """Waits until Airflow answers, its scheduler is at work, and ``dag`` has been read since the start.
+        """Waits until Airflow answers, its scheduler is healthy, and ``dag`` has been parsed since the start.
 
-        From then on what ends by itself is started again.
+        From then on processes that fail are restarted.
 
         Raises:
             SluicegateError: a process ended, the DAG file cannot be imported, or it takes too long.
@@ -247,18 +247,18 @@ class LocalAirflow:
             if not self._token:
                 self._token = self.call("POST", "/auth/token", self._credentials)["access_token"]
             if "scheduler" not in self._processes:
-                # Not before there is an answer: tasks of an unfinished run would be started, find no server, and fail.
+                # Only once the server answers: tasks of an unfinished run would be started, find no server, and fail.
                 # Logs are read from their files; serving them opens a port on every address of the machine.
                 self._start("scheduler", "--skip-serve-logs")
                 if self.lasting:
                     self.start_triggerer()
             health = self.call("GET", "/api/v2/monitor/health")
             return health["scheduler"]["status"] == "healthy" and self._parsed(dag)
-        except OSError:  # nobody listens yet; HTTP errors are among them: no such DAG yet
+        except OSError:  # nobody listens yet, or an HTTP error: no such DAG yet
             return False
 
     def start_triggerer(self) -> None:
-        """Starts what tasks wait in that found nothing yet; unless it runs."""
+        """Starts the triggerer, which runs deferred tasks; unless it runs."""
         if "triggerer" not in self._processes:
             self._start("triggerer", "--skip-serve-logs")
 
@@ -293,7 +293,7 @@ class LocalAirflow:
             return json.load(answer)
 
     def trigger(self, dag: str) -> str:
-        """Makes a run of a DAG and returns its id. Runs that a killed Airflow left unfinished are ended first."""
+        """Triggers a run of a DAG and returns its id. Runs that a killed Airflow left unfinished are failed first."""
         runs = f"/api/v2/dags/{dag}/dagRuns"
         for left in self.call("GET", f"{runs}?state=running&state=queued")["dag_runs"]:
             self.call("PATCH", f"{runs}/{left['dag_run_id']}", {"state": "failed"})
@@ -306,19 +306,19 @@ class LocalAirflow:
         return str(self.call("GET", f"/api/v2/dags/{dag}/dagRuns/{run_id}")["state"])
 
     def tasks(self, dag: str, run_id: str) -> list[dict[str, Any]]:
-        """The tasks of a run, as Airflow's REST API has them, those that began first first."""
+        """Task instances of a run, as Airflow's REST API has them, by start."""
         found = self.call("GET", f"/api/v2/dags/{dag}/dagRuns/{run_id}/taskInstances")["task_instances"]
         return sorted(found, key=lambda task: task["start_date"] or "~")
 
     def result(self, dag: str, run_id: str, task: str) -> Any:
-        """What a task returned; None if that is nothing."""
+        """Return value (XCom) of a task; None if it has none."""
         path = f"/api/v2/dags/{dag}/dagRuns/{run_id}/taskInstances/{task}/xcomEntries/return_value"
         with not_found():
             return self.call("GET", path)["value"]
         return None
 
     def failure(self, dag: str, run_id: str, task: str, attempt: int) -> str:
-        """Why an attempt of a task failed, in the words of the exception; empty if its log does not tell (yet)."""
+        """Message of the exception by which an attempt of a task failed; empty if its log does not have it (yet)."""
         path = f"/api/v2/dags/{dag}/dagRuns/{run_id}/taskInstances/{task}/logs/{attempt}?full_content=true"
         for _ in range(10):  # the log may be some moments behind the state
             with not_found():  # nor has an attempt one that has not begun
@@ -335,7 +335,7 @@ class LocalAirflow:
 
 @contextmanager
 def not_found() -> Iterator[None]:
-    """Within it, Airflow's answer that there is no such thing ends what is asked, and is no error."""
+    """Context that suppresses HTTP 404 from Airflow."""
     try:
         yield
     except urllib.error.HTTPError as error:
@@ -344,13 +344,13 @@ def not_found() -> Iterator[None]:
 
 
 def _end_group(leader: subprocess.Popen[bytes]) -> None:
-    """Kills what is left of the processes that one which has ended had started."""
+    """Kills what is left of the process group of a process that has ended."""
     with suppress(ProcessLookupError, PermissionError):  # none is left; macOS says the second
         os.killpg(leader.pid, signal.SIGKILL)
 
 
 def _alive(process: Any) -> bool:
-    """Whether a process runs. One that ended stays a zombie for ever where process 1 is no init, as in containers."""
+    """Whether a process runs. An ended one stays a zombie for ever where process 1 is no init, as in containers."""
     try:
         return bool(process.is_running() and process.status() != psutil.STATUS_ZOMBIE)
     except psutil.NoSuchProcess:
@@ -358,7 +358,7 @@ def _alive(process: Any) -> bool:
 
 
 def _free_port(wanted: int) -> int:
-    """``wanted`` if nobody listens there, else any other."""
+    """Port ``wanted`` if nobody listens there, else any free one."""
     for port in (wanted, 0):
         with socket.socket() as probe, suppress(OSError):
             probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -368,7 +368,7 @@ def _free_port(wanted: int) -> int:
 
 
 def interrupt_on_termination() -> None:
-    """Lets a SIGTERM end this process like Ctrl-C, so that what it started is ended with it."""
+    """Lets SIGTERM end this process like Ctrl-C, so that what it started is ended with it."""
 
     def interrupt(*_: object) -> None:
         raise KeyboardInterrupt

@@ -1,3 +1,3 @@
-"""``sluicegate import``: sources of Delta Live Tables read, and taken to a definition as far as that goes."""
+"""``sluicegate import``: sources of Delta Live Tables converted to a definition, as far as that goes."""
 
 from __future__ import annotations

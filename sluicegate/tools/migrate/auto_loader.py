@@ -1,4 +1,4 @@
-"""The files that a source reads as a bronze table: its path, and the options of Auto Loader by their names here."""
+"""Bronze table from the files that a source reads: its path, and the options of Auto Loader by their names here."""
 
 from __future__ import annotations
 
@@ -35,13 +35,13 @@ _FIELDS = {
 
 
 def fields(files: Files, name: str, schema: str, source: Source) -> dict[str, Any]:
-    """The fields of a bronze table.
+    """Fields of a bronze table.
 
     Args:
         files: the files.
-        name: the table's name, for what is left.
-        schema: its columns, if the source says them.
-        source: takes what is not taken over.
+        name: the table's name, for what is not converted.
+        schema: its columns, if the source declares them.
+        source: takes what is not converted.
     """
     found: dict[str, Any] = {"path": _path(files, name, source), "format": files.format or "json"}
     if glob := _glob(files.path):
@@ -57,18 +57,18 @@ def fields(files: Files, name: str, schema: str, source: Source) -> dict[str, An
     if schema:
         found["schema"] = schema
     if files.infers and found["format"] in ("json", "csv", "xml") and "schema" not in found:
-        found.setdefault("inferColumnTypes", True)  # read_files does so, Auto Loader does not
+        found.setdefault("inferColumnTypes", True)  # read_files infers types, Auto Loader does not
     return found
 
 
 def _glob(path: str) -> str:
-    """The pattern of names that a path ends in; empty if it ends in a folder or a file."""
+    """Glob that a path ends in; empty if it ends in a folder or a file."""
     last = re.split(r"[/\\]", path)[-1]
     return last if re.search(r"[*?\[{]", last) and "${" not in last else ""
 
 
 def _path(files: Files, name: str, source: Source) -> str:
-    """A path of an object store as it is; of another, a folder below the landing folder."""
+    """Path of an object store as it is; for any other, a folder below the landing folder."""
     whole = files.path.removesuffix(_glob(files.path)) or "/"
     if files.path.startswith(_STORES) and "${" not in files.path:
         return whole.rstrip("/") if whole != files.path else whole

@@ -1,4 +1,4 @@
-"""Other spellings of a cast, ``DATE(x)`` and ``x::DATE``, as ``CAST(x AS DATE)``, which can be followed."""
+"""Normalisation of casts: ``DATE(x)`` and ``x::DATE`` become ``CAST(x AS DATE)``, which can be analysed."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ _NO_NAMES = {"SELECT", "WHERE", "AND", "OR", "NOT", "IN", "ON", "WHEN", "THEN", 
 
 
 def plain(text: str) -> str:
-    """A query or a condition with ``CAST`` for each cast that is spelled otherwise; the text itself if it has none.
+    """Query or condition with ``CAST`` for each cast that is spelled otherwise; unchanged if it has none.
 
-    A spelling that is not known for certain stays, and is told when the definition is checked.
+    A spelling that is not certain stays, and is reported when the definition is checked.
     """
     for _ in range(200):
         try:
@@ -30,7 +30,7 @@ def plain(text: str) -> str:
 
 
 def _first(tokens: Tokens) -> str | None:
-    """The text with its first other spelling as a CAST; None if there is none."""
+    """Text with its first other spelling as a CAST; None if there is none."""
     for at in range(len(tokens)):
         word = tokens.word(at)
         called = word in _FUNCTIONS and is_call(tokens, at) and tokens.word(at - 1) not in ("AS", "::")
@@ -48,18 +48,18 @@ def _first(tokens: Tokens) -> str | None:
                 tokens.compose([], first, at, compact=True),
                 tokens.compose([], at + 1, last + 1, compact=True),
             )
-            # As it stands: a comment within would end the line.
+            # Verbatim: a comment within would end the line.
             return tokens.compose([Span(first, last, f"CAST({value} AS {kind})")])
     return None
 
 
 def _is_type(tokens: Tokens, at: int) -> bool:
-    """Whether a name stands where a type does, as in ``STRUCT<a: DECIMAL(10, 2)>``."""
+    """Whether a name is in the position of a type, as in ``STRUCT<a: DECIMAL(10, 2)>``."""
     return tokens.raw(at - 1) in ("<", ":") if at else False
 
 
 def _operand(tokens: Tokens, last: int) -> int | None:
-    """Where the value begins that ends with a token; None if that is not certain."""
+    """First token of the operand that ends with a token; None if that is not certain."""
     at = last
     while tokens.raw(at) in (")", "]"):
         at = _opening(tokens, at)
@@ -93,7 +93,7 @@ def _opening(tokens: Tokens, close: int) -> int:
 
 
 def _type_end(tokens: Tokens, first: int) -> int:
-    """The last token of a type: a name, with numbers in parentheses or types in angles behind it."""
+    """Last token of a type: a name, then numbers in parentheses or types in angle brackets."""
     if tokens.is_type(first + 1, TokenType.L_PAREN):
         return tokens.closing(first + 1)
     if first + 1 < len(tokens) and tokens.raw(first + 1) == "<":

@@ -1,4 +1,4 @@
-"""An expression of DataFrame columns as SQL, where it says the very same."""
+"""Conversion of DataFrame column expressions to SQL, where the SQL means the same."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _OPERATORS: dict[type[ast.AST], str] = {
     ast.BitAnd: "AND", ast.BitOr: "OR", ast.Add: "+", ast.Sub: "-", ast.Mult: "*", ast.Div: "/", ast.Mod: "%",
 }  # fmt: skip
 
-# Functions that have the same name in SQL and take columns only; and those with another.
+# Functions that have the same name in SQL and take columns only; and those that have another.
 _SAME = {
     "sum", "avg", "min", "max", "count", "upper", "lower", "trim", "coalesce", "to_date", "to_timestamp", "round",
     "current_timestamp", "current_date", "length", "concat", "abs", "year", "month", "dayofmonth", "hour", "md5",
@@ -26,18 +26,18 @@ _OTHER = {"mean": "avg", "countDistinct": "count", "count_distinct": "count"}
 KNOWN = {*_SAME, *_OTHER, "col", "column", "lit", "expr", "input_file_name"}
 """The functions that are understood."""
 
-# Arguments that are texts in SQL too, by their places; elsewhere a text names a column.
+# Positions of arguments that are strings in SQL too; elsewhere a string names a column.
 _TEXTS = {"to_date": {1}, "to_timestamp": {1}, "date_trunc": {0}, "from_unixtime": {1}}
 
 _METADATA = {"_metadata.file_path": "source_file", "_metadata.file_modification_time": "_file_modification_time"}
 
 
 class Expressions:
-    """Reads expressions.
+    """Converts expressions.
 
     Args:
-        functions: functions of ``pyspark.sql.functions`` by the names that they have in the module.
-        constants: values that names stand for.
+        functions: names of the module, with the function of ``pyspark.sql.functions`` that each is.
+        constants: names of the module, with their constant values.
         modules: names of the module ``pyspark.sql.functions`` itself.
     """
 
@@ -45,10 +45,10 @@ class Expressions:
         self.functions, self.constants, self.modules = functions, constants, modules
 
     def sql(self, node: ast.expr) -> str:
-        """The SQL of an expression.
+        """SQL of an expression.
 
         Raises:
-            NotTaken: it is none that is known.
+            NotTaken: it is not a known one.
         """
         if isinstance(node, ast.Constant):
             return self._value(node.value, node)
@@ -98,7 +98,7 @@ class Expressions:
         return self._of_method(node.func, node)
 
     def _function(self, node: ast.Call) -> str:
-        """The name of the function of pyspark that is called; empty if it is a method."""
+        """Name of the pyspark function that is called; empty if it is a method."""
         if isinstance(node.func, ast.Name):
             return self.functions.get(node.func.id, "")
         base = node.func.value if isinstance(node.func, ast.Attribute) else None

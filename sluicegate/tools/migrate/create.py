@@ -1,4 +1,4 @@
-"""A definition made of a source of Delta Live Tables: read, written, and checked as any other."""
+"""Creation of a definition from a source of Delta Live Tables, checked like any other."""
 
 from __future__ import annotations
 
@@ -32,14 +32,14 @@ LARGEST = 4 << 20
 
 @dataclass(frozen=True)
 class Imported:
-    """A pipeline that was made of a source.
+    """Pipeline created from a source.
 
     Attributes:
         name: its name.
         folder: the folder of its definition.
         made: its tables.
-        left: what was not taken over, in the order of the source.
-        error: the mistakes that the definition still has, if it has some.
+        left: what was not converted, in the order of the source.
+        error: the mistakes that the definition still has, if any.
     """
 
     name: str
@@ -49,7 +49,7 @@ class Imported:
     error: DefinitionError | None
 
     def summary(self) -> str:
-        """How much of the source is there, in a line."""
+        """Summary of how much of the source was converted, in a line."""
         there, missing = len(self.made.imported), len(self.made.missing)
         flows = " and flows" if any(name.startswith("the ") for name in self.made.missing) else ""
         text = f"imported {there:,} of {there + missing:,} declared tables{flows}"
@@ -59,11 +59,11 @@ class Imported:
 
     @property
     def whole(self) -> bool:
-        """Whether all tables and rules of the source are there."""
+        """Whether all tables and rules of the source were converted."""
         return not (self.made.missing or self.made.rules_left)
 
     def facts(self) -> dict[str, Any]:
-        """What was made and what is left, for programs."""
+        """Result as JSON facts."""
         return {
             "pipeline": self.name,
             "folder": str(self.folder),
@@ -78,15 +78,15 @@ class Imported:
 
 
 def create(file: Path, name: str | None, settings: Settings) -> Imported:
-    """Makes a pipeline of a source; it is written with its mistakes, if it has some, for a person to mend.
+    """Creates a pipeline from a source; one with mistakes is written too, for a person to correct.
 
     Args:
         file: the source, ``.sql`` or ``.py``.
-        name: the pipeline's name; that of the file if None.
+        name: the pipeline's name; the file's name if None.
         settings: where definitions are.
 
     Raises:
-        UserError: the source is neither, or cannot be read as such; there is such a pipeline; there is nothing in it.
+        UserError: the source is neither, or does not parse; the pipeline exists already; nothing can be converted.
         SourceError: the file cannot be read.
     """
     name = table_name(file.stem) if name is None else name
@@ -122,7 +122,7 @@ def _read(file: Path) -> Source:
         raise SourceError(f"{file.name} cannot be read", where=Where(file=str(file)), cause=str(error)) from error
     found = sql_source.read(text, str(file)) if file.suffix == ".sql" else python_source.read(text, str(file))
     for number, line in enumerate(text.split("\n"), 1):
-        # Cells of a notebook in another language than its own are comments in what is exported of it.
+        # In an exported notebook, cells in another language than its own are comments.
         if (cell := re.match(r"(?:#|--) MAGIC (%(?!md)\S+)", line)) is not None:
             why = "put it into a file of its own, and import that"
             found.leave(number, f"a cell of {cell[1]}", _OF_CELLS.get(cell[1], why))
@@ -148,7 +148,7 @@ def _definition(name: str, source: str, made: Draft, left: list[Left]) -> str:
 
 
 def _value(value: Any) -> str:
-    """A value as YAML has it, in one line."""
+    """Value as one line of YAML."""
     if isinstance(value, dict):
         return "{" + ", ".join(f"{scalar(str(key))}: {_value(inner)}" for key, inner in value.items()) + "}"
     if isinstance(value, list):

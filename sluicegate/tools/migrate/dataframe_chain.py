@@ -1,6 +1,6 @@
-"""A chain of DataFrame methods as one SELECT, where it says the very same; else it is not taken.
+"""Conversion of a chain of DataFrame methods to one SELECT that means the same; refused where none does.
 
-Known are reading a table, a stream, files or ``spark.sql``, and behind that ``select``, ``selectExpr``, ``filter``,
+Known are reading a table, a stream, files or ``spark.sql``, followed by ``select``, ``selectExpr``, ``filter``,
 ``where``, ``withColumn``, ``drop``, ``join``, ``groupBy`` with ``agg`` or ``count``.
 """
 
@@ -26,7 +26,7 @@ _STEPS = {"filter": (1,), "where": (1,), "withColumn": (2,), "join": (2, 3)}
 
 @dataclass
 class Names:
-    """What names of the module stand for.
+    """Bindings of the module's names.
 
     Attributes:
         constants: values.
@@ -44,7 +44,7 @@ class Names:
 
 
 def constant(node: ast.expr, names: Names) -> Any:
-    """The value of texts, numbers, lists and dictionaries of them, and of names that stand for such; None else."""
+    """Value of a constant expression (text, number, list, dictionary, or a name bound to one); None for any other."""
     if isinstance(node, ast.Constant):
         return node.value
     if isinstance(node, ast.Name):
@@ -67,10 +67,10 @@ def constant(node: ast.expr, names: Names) -> Any:
 
 @dataclass
 class Chain:
-    """A chain that has been read so far.
+    """Chain as far as it is read.
 
     Attributes:
-        names: what names stand for.
+        names: bindings of the module.
         sql: its SELECT; None for files that are read as they are.
         files: the files that it reads.
         streams: whether it reads a stream.
@@ -90,7 +90,7 @@ class Chain:
 
     @classmethod
     def of_body(cls, function: ast.FunctionDef, names: Names) -> Chain:
-        """The chain that a function returns; names may stand for parts of it, each bound once."""
+        """Chain that a function returns; local names may stand for parts of it, each bound once."""
         bound: dict[str, ast.expr] = {}
         for node in function.body:
             if isinstance(node, ast.Return) and node.value is not None:
@@ -103,7 +103,7 @@ class Chain:
 
     @classmethod
     def of(cls, node: ast.expr, names: Names, bound: dict[str, ast.expr]) -> Chain:
-        """The chain of an expression."""
+        """Chain of an expression."""
         node = _substituted(node, bound)
         chain = cls(names, line=node.lineno)
         calls: list[tuple[str, ast.Call | None, int]] = []
@@ -124,7 +124,7 @@ class Chain:
 
     @staticmethod
     def expression_of(node: ast.expr, names: Names) -> str:
-        """The SQL of an expression of columns."""
+        """SQL of a column expression."""
         return Expressions(names.functions, names.constants, names.modules).sql(node)
 
     @property
@@ -150,7 +150,7 @@ class Chain:
     # --- where it begins ---------------------------------------------------------------------------------------------
 
     def _begin(self, calls: list[tuple[str, ast.Call | None, int]]) -> list[tuple[str, ast.Call | None, int]]:
-        """Reads what the chain begins with; gives the steps behind that."""
+        """Reads the head of the chain; returns the steps after it."""
         first = calls[0][0] if calls else "nothing"
         if first == "sql" and calls[0][1]:
             self._sql_text(calls[0][1])
@@ -214,7 +214,7 @@ class Chain:
         return steps
 
     def _arguments(self, name: str, call: ast.Call | None) -> tuple[list[Any], ast.Call]:
-        """The values that a method of the reader is called with."""
+        """Constant arguments of a reader method."""
         values = [self._constant(one) for one in call.args] if call else []
         if call is None or None in values:
             raise self._no(f"an argument of {name} is no text")
@@ -264,7 +264,7 @@ class Chain:
             return "*" if value == "*" else ".".join(ident(part) for part in value.split("."))
         sql = self._sql_of(node)
         if " AS " in sql.upper():
-            self._made.add("*")  # what it makes may have the name of a column that a filter behind it means
+            self._made.add("*")  # an alias it makes may have the name of a column that a later filter means
         return sql
 
     def _do_filter(self, call: ast.Call) -> None:
@@ -335,7 +335,7 @@ class Chain:
 
 
 def _words(sql: str) -> set[str]:
-    """All words of an expression in small letters: the names of its columns are among them."""
+    """All words of an expression in lower case, its column names among them."""
     return set(re.findall(r"\w+", sql.lower()))
 
 
@@ -344,7 +344,7 @@ def _text(value: Any) -> str:
 
 
 def _substituted(node: ast.expr, bound: dict[str, ast.expr]) -> ast.expr:
-    """An expression with what its names stand for."""
+    """Expression with bound names replaced by what they stand for."""
 
     class _Names(ast.NodeTransformer):
         def visit_Name(self, name: ast.Name) -> ast.expr:

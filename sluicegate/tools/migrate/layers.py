@@ -1,4 +1,4 @@
-"""Which datasets of a source are gold: those whose rows are not each made of one record."""
+"""Selection of a source's gold datasets: those whose rows are not each made of one record."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ _AGGREGATING = (
 
 @dataclass(frozen=True)
 class Shape:
-    """What the text of a dataset's query says.
+    """Shape of a dataset's query.
 
     Attributes:
         reads: the tables that it reads.
         streams: whether one of them is read as a stream.
-        aggregates: whether its rows are made of several rows, or depend on others.
-        joins: whether it may make several rows of one, by a join or a generator.
+        aggregates: whether a row is made of several rows, or depends on others.
+        joins: whether one row may become several, by a join or a generator.
     """
 
     reads: list[str]
@@ -35,7 +35,7 @@ class Shape:
 
 
 def shape(text: str) -> Shape | None:
-    """What a query says; None if it cannot be read."""
+    """Shape of a query; None if it cannot be parsed."""
     try:
         tree = parsed(Tokens(text).compose([]))
         query = Query.parse(text)
@@ -47,11 +47,11 @@ def shape(text: str) -> Shape | None:
 
 
 def gold(queries: Mapping[str, str], ruled: Collection[str], followed: Collection[str]) -> set[str]:
-    """The datasets that are gold.
+    """Datasets that become gold.
 
-    One without a stream is made whole in the source, so it is gold where a record may give several rows of it, and
-    where it reads what is gold. It stays silver if rules or a stream need that: a record with several rows stops the
-    run then, and none is lost.
+    One without a stream is recomputed whole in the source, so it is gold where a record may give several of its rows,
+    and where it reads gold. It stays silver if rules or a stream need that: a record with several rows then stops the
+    run, and none is lost.
 
     Args:
         queries: the query of each dataset that has one.

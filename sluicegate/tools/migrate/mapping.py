@@ -1,4 +1,4 @@
-"""Which layer each dataset of a source is of here, and what its table says."""
+"""Mapping of a source's datasets to layers and table definitions."""
 
 from __future__ import annotations
 
@@ -18,17 +18,17 @@ from sluicegate.tools.scaffold.naming import ident
 
 @dataclass
 class Draft:
-    """The tables of a definition that is to be.
+    """Tables of a definition in the making.
 
     Attributes:
         bronze: fields of each bronze table.
         silver: fields of each silver table.
         gold: fields of each gold table.
         queries: the query of each table that has one.
-        comments: what is to be told above a table: its comment, and what it was.
-        rules_left: rules that have no place in them.
-        imported: addresses of the declared tables that are among them.
-        missing: addresses of those that are not, with the line that declares each.
+        comments: comments above a table: its own, and what it was in the source.
+        rules_left: rules that could not be converted.
+        imported: addresses of the declared tables that were converted.
+        missing: addresses of those that were not, with the line that declares each.
     """
 
     bronze: dict[str, dict[str, Any]] = field(default_factory=dict)
@@ -42,20 +42,20 @@ class Draft:
 
     @property
     def known(self) -> set[str]:
-        """The names of all tables."""
+        """Names of all tables."""
         return {*self.bronze, *self.silver, *self.gold}
 
 
 def draft(source: Source) -> Draft:
-    """The tables that a source becomes; what has no place is left in it."""
+    """Tables that a source becomes; what cannot be converted is noted in it."""
     return _Mapping(source).draft()
 
 
 class _Mapping:
     def __init__(self, source: Source) -> None:
         self.source, self.made = source, Draft()
-        self.views: dict[str, str] = {}  # queries that are made part of those that read them
-        self.elsewhere: dict[str, str] = {}  # addresses of tables that are made elsewhere, by their names here
+        self.views: dict[str, str] = {}  # queries that are inlined into those that read them
+        self.elsewhere: dict[str, str] = {}  # addresses of tables made elsewhere, by their names here
 
     def draft(self) -> Draft:
         self._name()
@@ -88,7 +88,7 @@ class _Mapping:
     # --- names -------------------------------------------------------------------------------------------------------
 
     def _name(self) -> None:
-        """Gives each table its name here, and lets all that read it call it so."""
+        """Gives each table its name here, and renames it in all queries that read it."""
         source = self.source
         reads = {dataset.name: tables_of(dataset.query) for dataset in source.datasets if dataset.query is not None}
         for changes in source.changes:
@@ -118,13 +118,13 @@ class _Mapping:
         self._tell_names(declared)
 
     def _called(self, reader: str, read: str) -> str:
-        """What a table is called that a dataset reads; none that is declared twice, as either may be meant."""
+        """Name of a table that a dataset reads; refused for one that is declared twice, as either may be meant."""
         if self.found.means[reader, read] in self.source.twice:
             raise Ambiguous(f"{read} is declared more than once in this source: give each its schema")
         return self.found.called(reader, read)
 
     def _named(self, dataset: Dataset, reads: list[str]) -> str | None:
-        """A dataset's query with the names that its tables have here."""
+        """Query of a dataset, with its tables by their names here."""
         if dataset.query is None or not reads:
             return dataset.query
         names = {read: self._called(dataset.name, read) for read in reads}
@@ -148,7 +148,7 @@ class _Mapping:
         self.declared = {self.found.names[address]: (address, line) for address, line in declared.items()}
 
     def _settle(self) -> None:
-        """Says which of the declared tables are there now."""
+        """Splits the declared tables into imported and missing."""
         for name, (address, line) in self.declared.items():
             if name in self.made.known:
                 self.made.imported.append(address)
@@ -162,7 +162,7 @@ class _Mapping:
     # --- bronze ------------------------------------------------------------------------------------------------------
 
     def _files(self, dataset: Dataset) -> None:
-        """The bronze table of a dataset that reads files: the dataset itself, if it has no more to say."""
+        """Bronze table of a dataset that reads files: the dataset itself, if it does nothing else."""
         if dataset.files is None:
             return
         plain = dataset.query is None or re.fullmatch(
@@ -184,7 +184,7 @@ class _Mapping:
         dataset.query = re.sub(rf"\b{FILES}\b", landed, query)
 
     def _underscores(self) -> None:
-        """Names columns that begin with an underscore anew, where they are made and where they are read."""
+        """Renames columns that begin with an underscore, where they are made and where they are read."""
         datasets = self.source.datasets
         others = underscores.names([dataset.query for dataset in datasets if dataset.query is not None])
         made_here = {dataset.name for dataset in datasets if dataset.query is not None}
@@ -288,7 +288,7 @@ class _Mapping:
     # --- tables that read what is no table here ----------------------------------------------------------------------
 
     def _inline(self) -> None:
-        """Gold reads bronze and silver only: a gold query that another one reads is made a WITH of that."""
+        """Inlines a gold query that another gold query reads as its WITH: gold reads bronze and silver only."""
         for name in self.made.gold:
             seen: set[str] = set()
             while (read := self._gold_read(self.made.queries[name], seen)) is not None:
@@ -311,7 +311,7 @@ class _Mapping:
             return None
 
     def _others(self) -> None:
-        """Tables that are read and made elsewhere: Delta tables, of which a person says where they are."""
+        """Declares tables made elsewhere that are read: Delta tables whose path a person fills in."""
         for name, fields in {**self.made.silver, **self.made.gold}.items():
             text = self.made.queries.get(name)
             dataset = self.source.named(name)

@@ -1,4 +1,4 @@
-"""What a source of Delta Live Tables declares, in whichever language it is written."""
+"""Model of a Delta Live Tables source, whether SQL or Python."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ Action = Literal["expect", "expect_or_drop", "expect_or_fail"]
 
 @dataclass(frozen=True, order=True)
 class Left:
-    """Something of a source that was not taken over.
+    """Part of a source that was not converted.
 
     Attributes:
         line: its line in the source, counted from 1.
@@ -28,7 +28,7 @@ class Left:
 
 @dataclass(frozen=True)
 class Rule:
-    """A condition of a dataset, and what happens to rows that break it."""
+    """Expectation of a dataset: condition and action for rows that violate it."""
 
     name: str
     condition: str
@@ -44,7 +44,7 @@ class Files:
         path: their folder, as the source has it.
         format: their format, as the source has it.
         options: options of the reader, as the source has them.
-        line: the line that says so.
+        line: the line that reads them.
         infers: whether types are inferred unless an option says otherwise.
     """
 
@@ -57,7 +57,7 @@ class Files:
 
 @dataclass(frozen=True)
 class Changes:
-    """How records that tell of changes become rows; the fields are those of ``apply_changes``."""
+    """Flow of change records into a table; the fields are those of ``apply_changes``."""
 
     target: str
     source: str
@@ -70,14 +70,14 @@ class Dataset:
     """A table or a view of the source.
 
     Attributes:
-        name: its address, in small letters, with the catalog and the schema that it is declared with.
+        name: its address in lower case, with the catalog and the schema that it is declared with.
         line: the line that it begins on.
         kind: a table that is filled from a stream, one that is made from tables, or a view.
-        query: its SELECT; None for a target of changes, and for files that are read as they are. What it reads stands
-            in it by addresses, ``STREAM(address)`` where it is a stream; files by ``FILES``.
+        query: its SELECT; None for a target of changes, and for files that are read as they are. In it tables are
+            addresses, ``STREAM(address)`` for a stream; files are ``FILES``.
         query_line: the line that its query begins on.
         files: the files that it reads.
-        comment: what it is for.
+        comment: its comment.
         schema: its columns with their types.
         rules: its expectations.
     """
@@ -95,16 +95,16 @@ class Dataset:
 
 @dataclass
 class Source:
-    """What a source declares, and what of it could not be read.
+    """Declarations of a source, and what of it could not be read.
 
     Attributes:
         datasets: the tables and views that could be read.
         changes: flows of changes into tables.
-        left: what is not taken over.
-        declared: addresses of all tables and views, be they read or left, with the line that declares each.
-        folders: paths of the source, by the folders that they become.
-        unnamed: what else fills tables and is not read, in words, with its line: flows, tables whose names are made by
-            code or are there already.
+        left: what is not converted.
+        declared: addresses of all tables and views, read or not, with the line that declares each.
+        folders: paths of the source by the folders that they become.
+        unnamed: other things that fill tables and are not read, in words, with their lines: flows, tables whose names
+            are computed or exist already.
         twice: addresses that are declared more than once: ``USE`` may stand between them, or a name with a dot.
     """
 
@@ -117,13 +117,13 @@ class Source:
     folders: dict[str, str] = field(default_factory=dict)
 
     def leave(self, line: int, what: str, why: str) -> None:
-        """Notes something that is not taken over."""
+        """Notes something that is not converted."""
         self.left.append(Left(line, what, why))
 
     def named(self, name: str) -> Dataset | None:
-        """The dataset of a name, if there is one."""
+        """Dataset of a name, if there is one."""
         return next((dataset for dataset in self.datasets if dataset.name == name), None)
 
 
 FILES = "files__"
-"""In a query, the name of the files that its dataset reads."""
+"""Name in a query of the files that its dataset reads."""

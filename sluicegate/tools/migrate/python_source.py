@@ -1,4 +1,4 @@
-"""A Python source of Delta Live Tables, read as a tree of syntax. Nothing of it is run."""
+"""Parser of a Python source of Delta Live Tables, by its syntax tree. Nothing of it is run."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from sluicegate.tools.migrate.queries import NotTaken, address
 _KINDS = {"table": "table", "create_table": "table", "view": "view", "temporary_view": "view",
           "materialized_view": "materialized"}  # fmt: skip
 _POSITIONS = ("target", "source", "keys", "sequence_by")
-"""Arguments of a flow of changes by their places, as far as all versions have the same ones there."""
+"""Positional arguments of a flow of changes, as far as all versions agree on them."""
 
 _RULES: dict[str, Action] = {
     "expect": "expect", "expect_or_drop": "expect_or_drop", "expect_or_fail": "expect_or_fail",
@@ -37,7 +37,7 @@ _CHANGING = (
     "sort",
     "reverse",
 )
-"""Methods that change the list or the dictionary that they are called on."""
+"""Methods that mutate the list or dictionary they are called on."""
 _TARGET = ("create_streaming_table", "create_target_table", "create_streaming_live_table")
 _FIELDS = {
     "keys", "sequence_by", "stored_as_scd_type", "apply_as_deletes", "ignore_null_updates", "column_list",
@@ -73,13 +73,13 @@ def read(text: str, file: str) -> Source:
 
 
 class _Reader:
-    """Reads what stands at the top level of a module, in its order."""
+    """Reads the top-level statements of a module in order."""
 
     def __init__(self, file: str, changed: Collection[str]) -> None:
         self.file, self.changed = file, changed
         self.source = Source()
         self.names = Names()
-        self.decorators: set[int] = set()  # calls that are such
+        self.decorators: set[int] = set()  # ids of calls that are decorators
 
     def node(self, node: ast.stmt) -> None:
         try:
@@ -99,7 +99,7 @@ class _Reader:
             self.source.leave(node.lineno, _title(node), "it is nested too deep")
 
     def declared(self, node: ast.AST) -> None:
-        """Notes a table that is declared somewhere in the module, be it read or not."""
+        """Notes a table declared anywhere in the module, whether it is read or not."""
         if isinstance(node, ast.FunctionDef):
             self.decorators |= {id(one) for one in node.decorator_list}
             calls = [one for one in node.decorator_list if self._of_dlt(one) in _KINDS]
@@ -121,7 +121,7 @@ class _Reader:
                 self.source.unnamed[f"a table of line {call.lineno}, whose name is made by code"] = call.lineno
 
     def _is_silent(self, node: ast.stmt) -> bool:
-        """Imports, and texts that stand alone; names that are imported are remembered."""
+        """Whether a statement is an import or a lone string; imported names are bound."""
         if isinstance(node, ast.ImportFrom):
             for name in node.names:
                 self._imported(f"{node.module}.{name.name}", name.asname or name.name)
@@ -133,7 +133,7 @@ class _Reader:
         return isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)
 
     def _imported(self, what: str, name: str) -> None:
-        """Remembers what a name stands for that is imported."""
+        """Binds an imported name."""
         module, _, last = what.rpartition(".")
         if what == "pyspark.sql.functions":
             self.names.modules.add(name)
@@ -159,7 +159,7 @@ class _Reader:
         return True
 
     def _of_dlt(self, node: ast.AST) -> str:
-        """The name of the function of dlt that is called or named; empty if it is another."""
+        """Name of the dlt function that is called or named; empty if it is another."""
         called = node.func if isinstance(node, ast.Call) else node
         if isinstance(called, ast.Attribute) and ast.unparse(called.value) in self.names.pipelines:
             return called.attr
@@ -188,7 +188,7 @@ class _Reader:
         self.source.datasets.append(dataset)
 
     def _decorated(self, dataset: Dataset, node: ast.expr) -> str:
-        """Reads a decorator; what it declares, if it declares something."""
+        """Reads a decorator; returns what it declares, if anything."""
         name = self._of_dlt(node)
         call = node if isinstance(node, ast.Call) else ast.Call(node, [], [])
         if name in _RULES:
@@ -253,7 +253,7 @@ class _Reader:
         for keyword in [*given, *call.keywords]:
             name = str(keyword.arg)
             if isinstance(keyword.value, ast.Constant) and keyword.value.value in (None, False):
-                continue  # as if it were not there
+                continue  # same as absent
             value = constant(keyword.value, self.names)
             if name in ("sequence_by", "apply_as_deletes") and not isinstance(value, str):
                 value = Chain.expression_of(keyword.value, self.names)
@@ -272,9 +272,9 @@ class _Reader:
 
 
 def _changed(module: ast.Module) -> set[str]:
-    """Names whose value is not told by one assignment: bound more than once, or changed where they stand.
+    """Names that one assignment does not determine: bound more than once, or mutated in place.
 
-    A function of a source runs after the whole module has, so a value in between is none that it sees.
+    A function of a source runs after the whole module, so it never sees a value in between.
     """
     bound = Counter[str]()
     found = set()

@@ -1,4 +1,4 @@
-"""Queries of Delta Live Tables: their tables by their addresses, and the files that they read."""
+"""Queries of Delta Live Tables: their tables by address, and the files that they read."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ _FORMATS = ("JSON", "CSV", "PARQUET", "ORC", "TEXT", "AVRO", "XML", "BINARYFILE"
 
 
 class NotTaken(Exception):
-    """Raised for what is not taken over.
+    """Raised for what is not converted.
 
     Attributes:
-        message: why.
-        line: its line in the text that was read, counted from 1.
+        message: the reason.
+        line: its line in the text read, counted from 1.
     """
 
     def __init__(self, message: str, line: int = 1) -> None:
@@ -35,7 +35,7 @@ class NotTaken(Exception):
 
 @dataclass(frozen=True)
 class Found:
-    """A query as it can stand in a definition, the files that it reads, and the token behind it."""
+    """Query as a definition can have it, the files that it reads, and the token after it."""
 
     query: str | None
     files: Files | None
@@ -43,30 +43,30 @@ class Found:
 
 
 def unquoted(raw: str) -> str:
-    """The value of a text of SQL."""
+    """Value of a SQL string literal."""
     if len(raw) < 2 or raw[0] not in "'\"" or raw[-1] != raw[0]:
         return raw
     return re.sub(r"\\(.)", r"\1", raw[1:-1]).replace(raw[0] * 2, raw[0])
 
 
 def last_name(text: str) -> str:
-    """The last part of a name, without backticks."""
+    """Last part of a name, without backticks."""
     return text.strip().rpartition(".")[2].strip("` ")
 
 
 def address(parts: Sequence[str]) -> str:
-    """The address of a table, in small letters: ``LIVE`` is no schema, but says that the source declares it."""
+    """Address of a table in lower case: ``LIVE`` is no schema, but means that the source declares it."""
     return ".".join(parts[1:] if len(parts) > 1 and parts[0].upper() == "LIVE" else parts).lower()
 
 
 def rewritten(tokens: Tokens, first: int, lines_before: int, *, only_table: bool = False) -> Found:
-    """The text of a query without ``LIVE``, and with ``files__`` for the files that it reads.
+    """Query text without ``LIVE``, and with ``files__`` for the files that it reads.
 
     Args:
-        tokens: those of the statement.
-        first: where the query begins.
+        tokens: tokens of the statement.
+        first: first token of the query.
         lines_before: lines of the source above the statement.
-        only_table: whether what begins there is a table alone, as behind FROM.
+        only_table: whether it is a table alone, as after FROM.
 
     Raises:
         NotTaken: it reads files in several places, or in a way that is not known.
@@ -99,7 +99,7 @@ def _behind_name(tokens: Tokens, at: int) -> int:
 
 
 def _place(tokens: Tokens, at: int, lines_before: int) -> tuple[Span | None, Files | None]:
-    """What is exchanged at a token, if anything."""
+    """Replacement at a token, if any."""
     word = tokens.word(at)
     if word == "STREAM" and tokens.word(at - 1) in ("FROM", "JOIN", ","):
         return _stream(tokens, at, lines_before)
@@ -123,7 +123,7 @@ def _place(tokens: Tokens, at: int, lines_before: int) -> tuple[Span | None, Fil
 
 
 def _stream(tokens: Tokens, at: int, lines_before: int) -> tuple[Span, Files | None]:
-    """``STREAM(x)``, ``STREAM x`` and ``STREAM read_files(…)``, with ``LIVE.`` or without."""
+    """Replacement of ``STREAM(x)``, ``STREAM x`` and ``STREAM read_files(…)``, with ``LIVE.`` or without."""
     closed = tokens.is_type(at + 1, TokenType.L_PAREN)
     inner = at + 2 if closed else at + 1
     if tokens.word(inner) in ("READ_FILES", "CLOUD_FILES"):
@@ -162,7 +162,7 @@ def _named(part: str, line: int) -> tuple[str, str]:
 
 
 def _map(part: str) -> dict[str, str]:
-    """The options of ``map("a", "b", …)``."""
+    """Options of ``map("a", "b", …)``."""
     texts = re.findall(r"'(?:[^'\\]|\\.)*'|\"(?:[^\"\\]|\\.)*\"", part)
     values = [unquoted(text) for text in texts]
     return dict(zip(values[::2], values[1::2], strict=False))

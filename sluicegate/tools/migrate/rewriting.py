@@ -1,4 +1,4 @@
-"""Queries of a source as texts: with other names of tables, with and without STREAM, as part of one another."""
+"""Rewriting of query texts: table names, STREAM, and inlining one query into another."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from sluicegate.tools.scaffold.naming import ident
 
 
 def places(text: str) -> int:
-    """In how many places a query reads a table, and not one of its own WITH."""
+    """Number of places where a query reads a table other than its own WITH."""
     return sum(not is_from_with(table) for table in parsed(Tokens(text).compose([])).find_all(exp.Table))
 
 
 def tables_of(text: str | None) -> list[str]:
-    """The names of the tables that a query reads; none if it cannot be read."""
+    """Names of the tables that a query reads; none if it cannot be parsed."""
     try:
         return [name for name in Query.parse(str(text)).tables if name != FILES]
     except QuerySyntax:
@@ -30,7 +30,7 @@ def tables_of(text: str | None) -> list[str]:
 
 
 def with_names(text: str, other: Callable[[str], str | None]) -> str:
-    """A query with other names of tables: what ``other`` gives, as SQL, for one in small letters; None lets it be."""
+    """Query with other table names: ``other`` maps a name in lower case to SQL, or to None to keep it."""
     tokens = Tokens(text)
     reads = list(_reads(tokens))
     lasts = Counter(address.rpartition(".")[2] for address in {address for _, _, _, address in reads})
@@ -50,14 +50,14 @@ def with_names(text: str, other: Callable[[str], str | None]) -> str:
         called[address] = own if alone else name
         if called[address] == name:
             spans.append(Span(at, last, name))
-        else:  # its columns may be called by its own name
+        else:  # its columns may be qualified by its own name
             spans.append(Span(at, end, f"{name}{')' * in_stream} AS {own}"))
     spans += [Span(at, last, called[address]) for at, last, address in _qualifiers(tokens, called)]
     return tokens.compose(spans)
 
 
 def _reads(tokens: Tokens) -> Iterator[tuple[int, int, bool, str]]:
-    """The names behind FROM and JOIN: first and last token, whether in ``STREAM(…)``, and the name in small letters."""
+    """Names after FROM and JOIN: first and last token, whether in ``STREAM(…)``, and the name in lower case."""
     for at in range(1, len(tokens)):
         in_stream = tokens.word(at - 2) == "STREAM" and tokens.is_type(at - 1, TokenType.L_PAREN)
         if in_stream or tokens.word(at - 1) in ("FROM", "JOIN"):
@@ -76,7 +76,7 @@ def _dotted(tokens: Tokens, at: int, last: int) -> str:
 
 
 def _qualifiers(tokens: Tokens, addresses: Collection[str]) -> Iterator[tuple[int, int, str]]:
-    """The addresses of tables in front of their columns, as ``silver.customers`` in ``silver.customers.id``."""
+    """Addresses of tables that qualify columns, as ``silver.customers`` in ``silver.customers.id``."""
     for at in range(1, len(tokens)):
         end = at if tokens.is_type(at - 1, TokenType.DOT) else _name_end(tokens, at)
         found = ((last, _dotted(tokens, at, last)) for last in range(at + 2, end, 2))
@@ -88,7 +88,7 @@ def _has_alias(tokens: Tokens, at: int) -> bool:
 
 
 def without_stream(text: str) -> str:
-    """A query with each ``STREAM(table)`` as the table."""
+    """Query with each ``STREAM(table)`` replaced by the table."""
     tokens = Tokens(text)
     spans = [
         Span(at, close := tokens.closing(at + 1), tokens.compose([], at + 2, close))
@@ -99,7 +99,7 @@ def without_stream(text: str) -> str:
 
 
 def with_stream(text: str) -> str | None:
-    """A query of tables with its first table as the stream; None if that is no table."""
+    """Query of tables with its first table as the stream; None if that is no table."""
     tokens = Tokens(text)
     try:
         _, from_ = select_list(tokens)
@@ -120,7 +120,7 @@ def with_stream(text: str) -> str | None:
 
 
 def with_query(text: str, name: str, query: str) -> str:
-    """A query with another one as its first WITH."""
+    """Query with another one as its first WITH."""
     tokens = Tokens(text)
     one = f"WITH {ident(name)} AS (\n{query.strip()}\n)"
     if tokens.word(0) == "WITH":

@@ -1,4 +1,4 @@
-"""A SQL source of Delta Live Tables: its statements, read by their tokens. Nothing of it is run."""
+"""Parser of a SQL source of Delta Live Tables, by its tokens. Nothing of it is run."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from sluicegate.sql.tokens import QuerySyntax, Tokens
 from sluicegate.tools.migrate.model import Action, Changes, Dataset, Rule, Source
 from sluicegate.tools.migrate.queries import NotTaken, address, last_name, rewritten, unquoted
 
-# The end of a cell in what is exported of a notebook.
+# End of a cell in an exported notebook.
 _CELL = re.compile(r"^[ \t]*--[ \t]*COMMAND[ \t]*-{3,}[ \t]*$", re.MULTILINE)
 
 _MODIFIERS = {"OR", "REFRESH", "REPLACE", "PRIVATE", "TEMPORARY", "TEMP", "STREAMING", "LIVE", "MATERIALIZED",
@@ -39,7 +39,7 @@ def read(text: str, file: str) -> Source:
         file: its name, for messages.
 
     Raises:
-        UserError: it cannot be cut into statements.
+        UserError: it cannot be split into statements.
     """
     source = Source()
     for line, statement in _statements(text, file):
@@ -56,13 +56,13 @@ def read(text: str, file: str) -> Source:
 
 
 def _title(statement: str) -> str:
-    """The first words of a statement."""
+    """First words of a statement."""
     plain = " ".join(re.sub(r"--[^\n]*|/\*.*?\*/", " ", statement, flags=re.DOTALL).split())
     return plain if len(plain) <= 60 else plain[:59] + "…"
 
 
 def _statements(text: str, file: str) -> list[tuple[int, str]]:
-    """The statements of a text, each with the line that it begins on."""
+    """Statements of a text, each with its first line."""
     try:
         tokens = Spark().tokenize(text)
     except TokenError as error:
@@ -84,7 +84,7 @@ def _statements(text: str, file: str) -> list[tuple[int, str]]:
 
 
 def _begins(tokens: list[Token], at: int, text: str, depth: int) -> bool:
-    """Whether a token begins a statement though none ended before it: a word that declares, first of its line."""
+    """Whether a token begins a statement though none ended before it: a declaring word, first on its line."""
     line = text.rfind("\n", 0, tokens[at].start) + 1
     if depth > 0 or text[line : tokens[at].start].strip():
         return False
@@ -97,7 +97,7 @@ def _begins(tokens: list[Token], at: int, text: str, depth: int) -> bool:
 
 
 def _declared(text: str) -> Iterator[tuple[str, int]]:
-    """The names of all tables and views that a text declares, each with its line, wherever in it that stands."""
+    """Names of all tables and views that a text declares, each with its line, wherever it is."""
     try:
         tokens = Tokens(text)
     except QuerySyntax:
@@ -116,7 +116,7 @@ def _declared(text: str) -> Iterator[tuple[str, int]]:
 
 
 class _Statement:
-    """Reads one statement from left to right: ``at`` is the token that comes next."""
+    """Parser of one statement, left to right: ``at`` is the next token."""
 
     def __init__(self, tokens: Tokens, lines_before: int, source: Source) -> None:
         self.tokens, self.before, self.source = tokens, lines_before, source
@@ -154,7 +154,7 @@ class _Statement:
         return NotTaken(why, self._line() - self.before)
 
     def _name(self) -> str:
-        """A name, with its catalog and schema if they stand there."""
+        """Name, with its catalog and schema if they are there."""
         if self.at >= len(self.tokens):
             raise self._not_taken("a name is missing")
         parts = [self.tokens.name(self.at)]
@@ -165,7 +165,7 @@ class _Statement:
         return address(parts)
 
     def _in_parentheses(self) -> tuple[int, int]:
-        """The tokens within the parentheses that come next, which are passed."""
+        """Token range inside the parentheses that come next; moves past them."""
         if not self.tokens.is_type(self.at, TokenType.L_PAREN):
             raise self._not_taken("a parenthesis is expected")
         first, end = self.at + 1, self.tokens.closing(self.at)
@@ -173,7 +173,7 @@ class _Statement:
         return first, end
 
     def _items(self, first: int, end: int) -> list[tuple[int, int]]:
-        """What stands between commas."""
+        """Token ranges between commas."""
         commas = [i for i in self.tokens.top_level(first, end) if self.tokens.is_type(i, TokenType.COMMA)]
         begins, ends = [first, *(comma + 1 for comma in commas)], [*commas, end]
         return [(begin, stop) for begin, stop in zip(begins, ends, strict=True) if begin < stop]
@@ -235,7 +235,7 @@ class _Statement:
             what = f"{self._text(stop, end)} of {dataset.name}.{self.tokens.name(first)}"
             self.source.leave(self._line(stop), what, "a column has a name and a type; a rule can say NOT NULL")
         if self.tokens.name(first).lower() == "_rescued_data":
-            return []  # bronze has it always
+            return []  # bronze always has it
         if stop == first + 1:
             self.source.leave(self._line(first), f"{dataset.name}.{self.tokens.name(first)}", "it has no type")
             return []
@@ -257,7 +257,7 @@ class _Statement:
         dataset.rules.append(Rule(name, condition, action or "expect", line))
 
     def _clauses(self, dataset: Dataset) -> int | None:
-        """Reads what stands between the columns and the query; where the query begins, if there is one."""
+        """Reads the clauses between the columns and the query; returns the query's first token, if there is one."""
         while self.at < len(self.tokens):
             if self._take("AS"):
                 return self.at if self.at < len(self.tokens) else None
@@ -316,7 +316,7 @@ class _Statement:
         self.source.changes.append(Changes(target, source, fields, line))
 
     def _change(self, target: str, fields: dict[str, object]) -> None:
-        """One clause of AUTO CDC."""
+        """Reads one clause of AUTO CDC."""
         if self._take("KEYS"):
             fields["keys"] = self._names()
         elif self._take("IGNORE", "NULL", "UPDATES"):
@@ -357,7 +357,7 @@ class _Statement:
             fields[chosen] = [last_name(part) for part in self._until_clause().split(",")]
 
     def _until_clause(self) -> str:
-        """The text up to the next clause of AUTO CDC."""
+        """Text up to the next clause of AUTO CDC."""
         first = self.at
         ends = {"KEYS", "IGNORE", "APPLY", "SEQUENCE", "COLUMNS", "STORED", "TRACK"}
         while self.at < len(self.tokens) and (self._word() not in ends or self.at == first):

@@ -1,4 +1,4 @@
-"""Which table a name of a source means, and what it is called here: two addresses never become one table."""
+"""Resolution of table names in a source to addresses and to names here; two addresses never become one table."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ class Ambiguous(ValueError):
 
 @dataclass(frozen=True)
 class Addresses:
-    """The tables that a source declares, and those that it reads and that are made elsewhere.
+    """Tables that a source declares, and those that it reads and that are made elsewhere.
 
     Attributes:
-        names: what each table is called here, by its address in small letters.
+        names: name here of each table, by its address in lower case.
         elsewhere: addresses of those that the source does not declare.
-        means: which address a name means where a dataset reads it, by both.
+        means: address that a name resolves to, by reading dataset and name.
     """
 
     names: Mapping[str, str]
@@ -29,7 +29,7 @@ class Addresses:
     means: Mapping[tuple[str, str], str]
 
     def called(self, reader: str, read: str) -> str:
-        """What the table is called that a dataset reads by a name.
+        """Name of the table that a dataset reads by a name.
 
         Raises:
             Ambiguous: the name may mean several tables.
@@ -41,14 +41,14 @@ class Addresses:
 
 
 def addresses(declared: Iterable[str], reads: Collection[tuple[str, str]]) -> Addresses:
-    """Finds out which tables the names of a source mean.
+    """Resolves the table names of a source.
 
     A name without a schema means the one declared table of that name. One with a schema means a table that is declared
     without one, unless the source reads several such addresses, or the table reads its own namesake: these are others.
 
     Args:
         declared: addresses of all tables that the source declares, in its order.
-        reads: each dataset's address, with a name that it reads.
+        reads: address of each dataset with a name that it reads.
     """
     own = list(dict.fromkeys(declared))
     by_last: dict[str, list[str]] = defaultdict(list)
@@ -82,12 +82,12 @@ def _last(address: str) -> str:
 
 
 def _is_same(one: str, other: str) -> bool:
-    """Whether two names may mean one table: one of them says less of where it is."""
+    """Whether two names may mean one table: one is a suffix of the other."""
     return f".{one}".endswith(f".{other}") or f".{other}".endswith(f".{one}")
 
 
 def _names(own: Collection[str], elsewhere: Collection[str]) -> dict[str, str]:
-    """A name for each address: its last part, with its schema where another has the same; all of it if not declared."""
+    """Name for each address: its last part, with its schema if that is ambiguous; all of it if not declared."""
     lasts = Counter(_last(address) for address in (*own, *elsewhere))
     shorts = Counter(_joined(address, 2) for address in (*own, *elsewhere))
     names: dict[str, str] = {}

@@ -1,4 +1,4 @@
-"""Columns whose names begin with an underscore, which are the engine's own here: they are called without it."""
+"""Renaming of columns that begin with an underscore, which is reserved for the engine: they lose it."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _TYPES = (TokenType.VAR, TokenType.IDENTIFIER)
 
 
 def names(queries: Collection[str]) -> dict[str, str]:
-    """What columns are called here that some query makes, by their names there in small letters."""
+    """New names of such columns made by some query, by their names there in lower case."""
     made = dict.fromkeys(name for text in queries for name, _, is_made in _named(text) if is_made)
     taken = {name for text in queries for name, _, _ in _named(text)}
     found: dict[str, str] = {}
@@ -27,12 +27,12 @@ def names(queries: Collection[str]) -> dict[str, str]:
 
 
 def renamed(text: str, others: Mapping[str, str], *, only_made: bool = False) -> str:
-    """A text of SQL with other names for some columns.
+    """SQL text with some columns renamed.
 
     Args:
         text: a query, or a condition.
-        others: the names, by those in the text in small letters.
-        only_made: whether only the columns that it makes are renamed: those that it reads are of another table.
+        others: new names, by those in the text in lower case.
+        only_made: whether only columns that the query makes are renamed: those that it reads are another table's.
     """
     if not others or not text:
         return text
@@ -49,7 +49,7 @@ def renamed(text: str, others: Mapping[str, str], *, only_made: bool = False) ->
 
 
 def _named(text: str) -> Iterator[tuple[str, int, bool]]:
-    """Each name of a text in small letters, with its token, and whether it stands behind AS and begins with ``_``."""
+    """Names of a text in lower case, each with its token, and whether it follows AS and begins with ``_``."""
     try:
         tokens = Tokens(text)
     except QuerySyntax:

@@ -1,3 +1,3 @@
-"""``sluicegate new``: a look at files, what it suggests, and a definition written from it. No Spark is started."""
+"""``sluicegate new``: samples files, suggests tables, and writes a definition. No Spark is started."""
 
 from __future__ import annotations

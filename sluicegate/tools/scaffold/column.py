@@ -1,4 +1,4 @@
-"""A column of a table that is to be."""
+"""Column of a new table."""
 
 from __future__ import annotations
 
@@ -9,18 +9,18 @@ from typing import Any
 from sluicegate.tools.scaffold.infer_types import TIMES, Found, words
 
 _ID = {"id", "uuid", "guid", "key", "mrn", "sku", "isbn", "ean"}
-_NUMBERED = {"number", "nr", "no", "code"}  # these name things if they are unique, and often count or sort them
+_NUMBERED = {"number", "nr", "no", "code"}  # these identify if they are unique, and often count or sort
 
 
 @dataclass(frozen=True)
 class Column:
-    """A column of a table that is to be.
+    """Column of a new table.
 
     Attributes:
         field: its name in the files.
         name: its name in silver.
-        found: what its values are.
-        values: its values in the rows that were looked at, NULL for the words that stand for it.
+        found: the inferred type.
+        values: its values in the sampled rows, None for words that stand for NULL.
     """
 
     field: str
@@ -40,10 +40,10 @@ class Column:
 
     @property
     def id_like(self) -> bool:
-        """Whether it names things, by its own name."""
+        """Whether its name says that it identifies things."""
         return bool((_ID | _NUMBERED) & self.words) and self.found.kind in ("BIGINT", "STRING", "DECIMAL")
 
     @property
     def is_time(self) -> bool:
-        """Whether its values are times or days."""
+        """Whether its values are timestamps or dates."""
         return self.found.kind in TIMES

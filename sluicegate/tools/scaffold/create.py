@@ -1,4 +1,4 @@
-"""A new pipeline: made of files that are looked at, checked as any other, and there whole or not at all."""
+"""Creation of a pipeline from sample files: checked like any other, and written whole or not at all."""
 
 from __future__ import annotations
 
@@ -18,21 +18,21 @@ from sluicegate.settings import Settings
 from sluicegate.tools.scaffold import group_files, render, staging_folder
 from sluicegate.tools.scaffold.table import NewTable
 
-# What neither Spark's paths nor its patterns have a meaning for.
+# All but the characters that have no special meaning in Spark's paths and globs.
 _UNSAFE = re.compile(r"[^\w.\- ]", re.ASCII)
 
 
 @dataclass(frozen=True)
 class NewPipeline:
-    """A pipeline that was made.
+    """Pipeline that was created.
 
     Attributes:
         name: its name.
         folder: the folder of its definition.
         tables: its tables.
         gold: the name of its gold table.
-        landed: the files as they have landed; none if they were not to.
-        landing: the folder that each table's files are to land in, by the table's name.
+        landed: the landed files; none unless they were to land.
+        landing: landing folder of each table, by the table's name.
     """
 
     name: str
@@ -43,7 +43,7 @@ class NewPipeline:
     landing: dict[str, str]
 
     def commands(self) -> list[str]:
-        """The commands that come next, as a person types them."""
+        """Next commands, as a person types them."""
         copies = [] if self.landed else [self._copying(table) for table in self.tables]
         query = f"SELECT * FROM {self.name}.{self.gold} LIMIT 10"
         return [*copies, f"sluicegate run {self.name}", f'sluicegate sql "{query}"']
@@ -55,7 +55,7 @@ class NewPipeline:
         return shlex.join(["cp", "--", *(str(file) for file in table.files), to])
 
     def facts(self) -> dict[str, Any]:
-        """What was found and made, for programs."""
+        """Result as JSON facts."""
         return {
             "pipeline": self.name,
             "folder": str(self.folder),
@@ -91,13 +91,13 @@ def _facts(table: NewTable) -> dict[str, Any]:
 
 
 def create(name: str, sources: Sequence[str], settings: Settings, land: bool, header: bool | None) -> NewPipeline:
-    """Makes a pipeline for files.
+    """Creates a pipeline for files.
 
     Args:
         name: its name.
         sources: files and folders, each as ``PATH`` or ``TABLE=PATH``.
         settings: where definitions are, and where files land.
-        land: whether to copy the files to where bronze looks for them.
+        land: whether to copy the files to the landing folders.
         header: whether CSV files have a header; None to guess.
 
     Raises:
@@ -136,11 +136,11 @@ def _demand_gold_name(new: NewPipeline) -> None:
 # --- landing ---------------------------------------------------------------------------------------------------------
 
 Landed = tuple[Path, Path, bool]
-"""A file, where it lands, and whether it is to be copied: it may be there already."""
+"""File, its target, and whether it is copied: it may be there already."""
 
 
 def _land(new: NewPipeline, land: bool) -> list[Landed]:
-    """Copies the files, or only makes the folders for them."""
+    """Copies the files, or only creates their folders."""
     folders = {table.name: Path(new.landing[table.name]) for table in new.tables}
     if not land:
         if not any("://" in where for where in new.landing.values()):
@@ -186,13 +186,13 @@ def _planned(table: NewTable, folder: Path) -> list[Landed]:
 
 
 def _file_name(name: str) -> str:
-    """A name that Spark can read by and that is neither hidden nor temporary."""
+    """File name that Spark reads: neither hidden nor temporary, without special characters."""
     plain = _UNSAFE.sub("-", name).lstrip("._-") or "file"
     return plain if plain[-1] != "~" else plain[:-1] + "-"
 
 
 def _copy(source: Path, target: Path) -> None:
-    """Copies a file with its time, so that it appears whole or not at all."""
+    """Copies a file with its modification time; it appears whole or not at all."""
     target.parent.mkdir(parents=True, exist_ok=True)
     half = target.with_name(f".{target.name}.part")
     try:
@@ -204,7 +204,7 @@ def _copy(source: Path, target: Path) -> None:
 
 
 def _take_back(done: Sequence[Landed]) -> None:
-    """Takes away what has been copied, and folders that are empty then."""
+    """Deletes what was copied, and folders that are then empty."""
     for _, target, copied in done:
         if copied:
             target.unlink(missing_ok=True)

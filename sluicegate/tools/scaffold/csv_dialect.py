@@ -1,4 +1,4 @@
-"""How a CSV text is written: its separator, its header and its quotes, by a look at its first lines."""
+"""CSV dialect of a text, from its first lines: separator, header, quotes."""
 
 from __future__ import annotations
 
@@ -13,23 +13,23 @@ from sluicegate.tools.scaffold import csv_header
 
 SEPARATORS = (",", ";", "\t", "|")
 
-# Each of them ends a line for Spark, which reads line by line without multiLine.
+# Spark, which reads line by line without multiLine, ends a line at each of them.
 LINE_BREAK = re.compile(r"[\r\n]")
 
-# Rows by which the separator is told, and the longest value that is looked at, in characters.
+# Rows for detecting the separator, and the longest value, in characters.
 _FIRST, _LONGEST = 200, 1 << 20
 
 
 @dataclass(frozen=True)
 class CsvText:
-    """A CSV text.
+    """Sample of a CSV text.
 
     Attributes:
-        options: options of Spark's reader that its texts need.
+        options: options that Spark's reader needs for it.
         columns: names of its columns; ``_c0``, ``_c1``, … where it names none, as Spark calls them.
-        rows: rows below the header; a value that is empty is None.
+        rows: rows below the header; an empty value is None.
         guessed: what of that is a guess, in words.
-        doubt: whether the first line may be a header all the same, or may be none.
+        doubt: whether the decision on the header is uncertain.
     """
 
     options: dict[str, str]
@@ -44,12 +44,12 @@ def read(text: str, whole: bool, most: int, header: bool | None = None) -> CsvTe
 
     Args:
         text: the text, or its beginning.
-        whole: whether it is all of the text; else its last line may be cut off.
+        whole: whether it is the whole text; else its last line may be cut off.
         most: most rows to read.
         header: whether there is a header; None to guess.
 
     Returns:
-        what it is; None if it is no table.
+        the sample; None if it is no table.
     """
     backslash = re.search(r'\\"', text) is not None
     separator = max(SEPARATORS, key=lambda one: _fit(_rows(text, one, whole, _FIRST, backslash)))
@@ -75,12 +75,12 @@ def read(text: str, whole: bool, most: int, header: bool | None = None) -> CsvTe
 
 
 def named(header: Sequence[str]) -> list[str]:
-    """Names of columns by a header: ``_c0``, ``_c1``, … where it names none, as Spark calls them."""
+    """Column names from a header: ``_c0``, ``_c1``, … where it has none, as Spark calls them."""
     return [name or f"_c{number}" for number, name in enumerate(header)]
 
 
 def numbered(names: Sequence[str]) -> list[tuple[str, int]]:
-    """Each name with how many of the same stand before it: the second is in rescued data, a third is lost there."""
+    """Names with their number of earlier occurrences: the second is in rescued data, a third is lost there."""
     seen = Counter[str]()
     found = []
     for name in names:
@@ -90,14 +90,14 @@ def numbered(names: Sequence[str]) -> list[tuple[str, int]]:
 
 
 def records(lines: Iterable[str], options: Mapping[str, str]) -> Iterator[list[str | None]]:
-    """All rows of a CSV text that are not blank, the header too; a value that is empty is None.
+    """All rows of a CSV text that are not blank, the header too; an empty value is None.
 
     Args:
         lines: the text, line by line, with the ends of its lines.
         options: options of Spark's reader, as ``read`` gives them.
 
     Raises:
-        csv.Error: it cannot be read any further, or text stands behind a quoted value, which is read in many ways.
+        csv.Error: it cannot be parsed further, or text follows a quoted value, which programs read differently.
     """
     backslash = options.get("escape") != '"'
     for row in _reader(lines, options.get("sep", ","), backslash, strict=True):
@@ -110,7 +110,7 @@ def _filled(row: Sequence[str], count: int) -> list[str | None]:
 
 
 def _rows(text: str, separator: str, whole: bool, most: int, backslash: bool) -> list[list[str]]:
-    """Rows that are not blank; one that is cut off by the end of the look is left out."""
+    """Rows that are not blank; a row cut off by the end of the sample is left out."""
     found = []
     ahead = _safely(_reader(io.StringIO(text, newline=""), separator, backslash))
     last: list[str] | None = None
@@ -133,7 +133,7 @@ def _reader(lines: Iterable[str], separator: str, backslash: bool, *, strict: bo
 
 
 def _unescaped(line: str) -> str:
-    """A line whose backslashes stay as they are if nothing is quoted: Spark escapes in quotes only, Python always."""
+    """Line with its backslashes doubled if nothing is quoted: Spark escapes in quotes only, Python always."""
     return line if '"' in line else line.replace("\\", "\\\\")
 
 
@@ -147,10 +147,10 @@ def _safely(reader: Iterator[list[str]]) -> Iterator[list[str]]:
 
 
 def _fit(rows: list[list[str]]) -> tuple[float, bool, int]:
-    """How well a separator fits: the share of rows with the usual number of columns, then that number.
+    """Fit of a separator: the share of rows with the usual number of columns, then that number.
 
-    A row with half of a quoted value does not count: what tears values apart stands within them and separates nothing.
-    The first line has to have as many columns: a decimal comma stands in each row of numbers, and in no header.
+    A row with half of a quoted value does not count: a character that tears values apart is within them and separates
+    nothing. The first line needs as many columns: a decimal comma is in each row of numbers, and in no header.
     """
     whole = Counter(len(row) for row in rows if not any(value.count('"') % 2 for value in row))
     if not whole:

@@ -1,4 +1,4 @@
-"""Whether the first line of a CSV text names its columns. Where that is in doubt it is a row: no row may be lost."""
+"""Detection of a CSV header. In doubt the first line is a row: no row may be lost."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from sluicegate.tools.scaffold.infer_types import NOTHING, kind_of_text, words
 
-# Words that name columns far more often than they are values. One of them makes a line of texts over texts a header.
+# Words that are column names far more often than values. One of them makes a line of texts over texts a header.
 _NAMES = {
     "address", "amount", "category", "city", "code", "comment", "comments", "country", "created", "currency",
     "customer", "date", "datetime", "day", "description", "device", "email", "event", "firstname", "first_name",
@@ -17,7 +17,7 @@ _NAMES = {
     "uuid", "value", "why", "zip",
 }  # fmt: skip
 
-# Words for a value that is missing: data, wherever they stand.
+# Words for a missing value: data, wherever they are.
 _MISSING = {word.lower() for word in NOTHING if word} | {
     "missing", "unknown", "n.a.", "nan", "nil", "not available", "not applicable", "tbd",
 }  # fmt: skip
@@ -28,14 +28,14 @@ _DOUBT = "in doubt, see --header and --no-header"
 def guess(rows: Sequence[Sequence[str]]) -> tuple[bool, bool, str]:
     """Guesses whether the first of some rows is a header.
 
-    A header that is taken for data is one row more, which can be seen; data that is taken for a header is a row that is
-    lost, in each file. So a header has to be certain: words over numbers or times, or names of columns over texts.
+    A header taken for data is one row too many, which can be seen; data taken for a header is a row lost in each file.
+    So a header has to be certain: words over numbers or times, or column names over texts.
 
     Args:
-        rows: the first rows, each with the texts of its values.
+        rows: the first rows, each with its values as texts.
 
     Returns:
-        whether it is one, whether that is in doubt, and what to tell of it.
+        whether it is one, whether that is in doubt, and the remark for the report.
     """
     first = [cell.strip() for cell in rows[0]]
     columns = [[row[n].strip() for row in rows[1:] if n < len(row)] for n in range(len(first))]
@@ -56,7 +56,7 @@ def guess(rows: Sequence[Sequence[str]]) -> tuple[bool, bool, str]:
 
 
 def _recurs(first: Sequence[str], columns: Sequence[Sequence[str]]) -> bool:
-    """Whether something of the first row stands further down in its own column, as no name of a column does."""
+    """Whether a value of the first row recurs in its own column, as no column name does."""
     return any(cell and cell in values for cell, values in zip(first, columns, strict=True))
 
 
@@ -67,7 +67,7 @@ def _is_typed(values: Sequence[str]) -> bool:
 
 
 def _is_name(cell: str) -> bool:
-    """Whether what stands over numbers is no value itself, as ``$5.00``, ``12 kg`` or ``1 Jan 2024`` is one."""
+    """Whether a cell over numbers is no value itself, as ``$5.00``, ``12 kg`` or ``1 Jan 2024`` is one."""
     if not any(char.isdigit() for char in cell) or cell[0].isalpha():
         return True
     signs = [char.isdigit() for char in cell if char.isalnum()]
@@ -75,7 +75,7 @@ def _is_name(cell: str) -> bool:
 
 
 def _names_columns(first: Sequence[str]) -> bool:
-    """Whether texts over texts are names of columns: at least half of them are words for such, or as programs write."""
+    """Whether texts over texts are column names: at least half are known words, or written as programs write names."""
     there = [cell for cell in first if cell]
     said = [
         cell

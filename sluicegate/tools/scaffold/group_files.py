@@ -1,4 +1,4 @@
-"""Which of the given files and folders make which table."""
+"""Grouping of sample files and folders into tables."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from sluicegate.tools.scaffold.sniff import FileSample, sniff
 from sluicegate.tools.scaffold.table import NewTable, make
 
 SAMPLED = 100
-"""Most files of a folder that are looked at, of each ending."""
+"""Most files of a folder that are sampled, for each suffix."""
 
 
 @dataclass
 class _Group:
-    """Files that are alike: of one format and shape, and of one folder unless a person puts them together."""
+    """Similar files: of one format and shape, and of one folder unless a person puts them together."""
 
     samples: list[FileSample] = field(default_factory=list)
     others: list[Path] = field(default_factory=list)
@@ -35,7 +35,7 @@ class _Group:
         return self.samples[0].path.parent
 
     def takes(self, one: FileSample) -> bool:
-        """Whether a file is like the first of the group."""
+        """Whether a file is like the group's first."""
         first = self.samples[0]
         options = ("sep", "header") if one.format == "csv" else ("multiLine",)
         if one.format != first.format or any(one.options.get(name) != first.options.get(name) for name in options):
@@ -45,7 +45,7 @@ class _Group:
 
 
 def tables(sources: Sequence[str], header: bool | None = None) -> list[NewTable]:
-    """The tables that files make.
+    """Tables that files make.
 
     Args:
         sources: files and folders, each as ``PATH`` or ``TABLE=PATH``.
@@ -78,7 +78,7 @@ def tables(sources: Sequence[str], header: bool | None = None) -> list[NewTable]
 
 
 def _split(source: str) -> tuple[str | None, Path]:
-    """A name for a table, if one is given, and the path."""
+    """Table name, if one is given, and path."""
     found = re.fullmatch(r"(\w+)=(.+)", source, re.DOTALL)
     if found is None or Path(source).exists():
         return None, Path(source).absolute()
@@ -95,7 +95,7 @@ def _table_fault(name: str) -> str:
 
 
 def _files(path: Path) -> list[Path]:
-    """The file, or all in the folder, at a path."""
+    """File at a path, or all files in the folder there."""
     if path.is_dir():
         found = sorted(_below(path))
         if not found:
@@ -107,7 +107,7 @@ def _files(path: Path) -> list[Path]:
 
 
 def _groups(places: Iterable[list[Path]], header: bool | None) -> list[_Group]:
-    """The files of some places in groups that are alike."""
+    """Files of some folders in groups of similar ones."""
     groups: list[_Group] = []
     for files in places:
         own: list[_Group] = []
@@ -126,14 +126,14 @@ def _groups(places: Iterable[list[Path]], header: bool | None) -> list[_Group]:
 
 
 def _like_others(samples: list[FileSample]) -> list[FileSample]:
-    """Looks of files that lie together: where a header is in doubt, that of another file is one here too."""
+    """Samples of files of one folder: where a header is in doubt, one that another file has is one here too."""
     known = [one.columns for one in samples if one.options.get("header") == "true"]
     headed = [sniff(one.path, header=True) if one.doubt else one for one in samples]
     return [other if other.columns in known else one for one, other in zip(samples, headed, strict=True)]
 
 
 def _below(folder: Path) -> Iterator[Path]:
-    """The files in a folder and below that bronze would read: neither hidden nor unfinished."""
+    """Files in and below a folder that bronze would read: neither hidden nor unfinished."""
     for path in folder.rglob("*"):
         name = str(path.relative_to(folder))
         if path.is_file() and not re.search(UNFINISHED.replace(r"\z", r"\Z"), name):
@@ -141,7 +141,7 @@ def _below(folder: Path) -> Iterator[Path]:
 
 
 def _by_place(files: Sequence[Path]) -> list[list[Path]]:
-    """Files of one folder and ending together."""
+    """Files by folder and suffix."""
     found: dict[tuple[Path, str], list[Path]] = {}
     for file in files:
         ending = re.sub(r"\.(gz|bz2)$", "", file.name.lower())
@@ -150,7 +150,7 @@ def _by_place(files: Sequence[Path]) -> list[list[Path]]:
 
 
 def _options_of_all(group: _Group) -> None:
-    """Lets all looks of a group have the options that any of its files needs: one table reads them all."""
+    """Gives all samples of a group the options that any of its files needs: one table reads them all."""
     options: dict[str, str] = {}
     for one in group.samples:
         other = one.options.get("encoding")
@@ -164,7 +164,7 @@ def _options_of_all(group: _Group) -> None:
 
 
 def _name(group: _Group, *, of_folder: bool) -> str:
-    """The name of a table: that of its folder or its one file, or what the names of its files have in common."""
+    """Table name: that of its folder or its one file, or the common prefix of its file names."""
     stems = [re.sub(r"(\.[A-Za-z0-9]{1,8}){1,2}$", "", file.name) for file in group.files]
     by_files = table_name(stems[0] if len(stems) == 1 else _common(stems))
     by_folder = table_name(group.folder.name)
@@ -177,7 +177,7 @@ def _name(group: _Group, *, of_folder: bool) -> str:
 
 
 def _common(stems: Sequence[str]) -> str:
-    """What names begin with, without the number or the half of a word that is behind it."""
+    """Common prefix of names, without a trailing number or half a word."""
     same = itertools.takewhile(lambda letters: len(set(letters)) == 1, zip(*stems, strict=False))
     return re.sub(r"[\W\d_]+$", "", "".join(letters[0] for letters in same))
 

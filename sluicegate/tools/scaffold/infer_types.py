@@ -1,4 +1,4 @@
-"""What the values of a column are: numbers, times or text, and how their texts become values of that type."""
+"""Type inference for a column's values, and the SQL that casts their texts to that type."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ _DATE = re.compile(r"[12][0-9]{3}-[0-9]{2}-[0-9]{2}")
 _TIME = re.compile(r"[12][0-9]{3}-[0-9]{2}-[0-9]{2}[ T][0-9]{2}:[0-9]{2}:[0-9]{2}(?:\.[0-9]{1,6})?(?:Z|[+-]\d\d:\d\d)?")
 _OTHER_DATE = re.compile(r"[0-9]{1,4}[./-][0-9]{1,2}[./-][0-9]{1,4}(?:[ T].*)?")
 
-# What people write for "nothing". Only these words ever stand in the SQL that is made.
+# What people write for NULL. Only these words ever get into the generated SQL.
 NOTHING = ("", "NA", "N/A", "n/a", "NULL", "null", "None", "-", "?")
 
-# Digits that a DOUBLE keeps, that a BIGINT holds for certain, and that a DECIMAL has.
+# Digits that a DOUBLE keeps, that a BIGINT always holds, and that a DECIMAL has.
 _EXACT, _LONG, _MOST = 15, 18, 38
 
-# Seconds since 1970 that stand for a time from 1990 to 2100; milliseconds are a thousand times that.
+# Epoch seconds from 1990 to 2100; milliseconds are a thousand times that.
 _EPOCH = (631_152_000, 4_102_444_800)
 _TIME_WORDS = {"time", "timestamp", "ts", "date", "datetime", "epoch", "at", "created", "updated", "modified"}
 _TEXT_WORDS = {"phone", "mobile", "fax", "tel", "telephone", "zip", "zipcode", "postcode", "postal", "plz", "iban"}
@@ -34,14 +34,14 @@ _TEXT_WORDS = {"phone", "mobile", "fax", "tel", "telephone", "zip", "zipcode", "
 
 @dataclass(frozen=True)
 class Found:
-    """What the values of a column are.
+    """Type of a column's values.
 
     Attributes:
         kind: the type that silver gives them.
-        pattern: SQL that makes that type of the column, which stands in it as ``{}``.
-        nothing: words among them that stand for no value.
-        remark: what a reader should know of it (may be empty).
-        is_guess: whether the values alone do not say so.
+        pattern: SQL that casts the column to it, with ``{}`` for the column.
+        nothing: words among the values that stand for NULL.
+        remark: what a reader should know about it (may be empty).
+        is_guess: whether the values alone do not determine it.
     """
 
     kind: Kind
@@ -52,12 +52,12 @@ class Found:
 
 
 def words(name: str) -> list[str]:
-    """The words of a name, in small letters: ``orderId`` and ``order_id`` have the same."""
+    """Words of a name in lower case: those of ``orderId`` and ``order_id`` are the same."""
     return [word for word in re.split(r"[\W_]+", re.sub(r"([a-z0-9])([A-Z])", r"\1_\2", name).lower()) if word]
 
 
 def kind_of_text(text: str) -> Kind:
-    """The kind of one text."""
+    """Type of one text."""
     if _WHOLE.fullmatch(text):
         return "BIGINT" if len(text.lstrip("-")) <= _LONG else "DECIMAL" if len(text) <= _MOST else "STRING"
     if _NUMBER.fullmatch(text):
@@ -83,10 +83,10 @@ def _kind_of_time(text: str) -> Kind:
 
 
 def of_values(name: str, values: Sequence[Any], *, commas: bool) -> Found:
-    """What the values of a column of texts are.
+    """Type of a column of texts.
 
     Args:
-        name: the column's name, which tells times from numbers.
+        name: the column's name, which distinguishes times from numbers.
         values: its values: text, bool, list, dict or None.
         commas: whether a comma may stand for a decimal point.
     """

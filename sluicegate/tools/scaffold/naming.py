@@ -1,4 +1,4 @@
-"""Names and texts of a user's files, made safe for a definition, for SQL and for the comments in both."""
+"""Names and texts of a user's files, made safe for a definition, SQL, and comments in both."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from sluicegate.definition.fields import IDENTIFIER, RESERVED
 from sluicegate.sql.identifiers import quoted
 from sluicegate.sql.types import REFUSED
 
-# Names of types that are common names of columns, too, and mean them wherever a column can stand.
+# Type names that are also common column names, and mean the column wherever one can be.
 _PLAIN = {"date", "time", "name", "day", "index", "comment", "text", "percent"}
 
 
 def table_name(text: str) -> str:
-    """A name that a table may have, made from that of a file or folder; empty if nothing of it can stand in one."""
+    """Table name made from a file's or folder's name; empty if no character can be used."""
     name = _ascii(text).lower().strip("_")
     name = re.sub(r"^[0-9_]+", "", name) or (f"t_{name}" if name else "")
     while name.endswith(("_quarantine", "_deidentified")):
@@ -29,12 +29,12 @@ def table_name(text: str) -> str:
 
 
 def column_name(field: str, number: int, taken: Collection[str]) -> str:
-    """The name of a column in silver for a field of the files.
+    """Name of a silver column for a field of the files.
 
     Args:
-        field: the field's name; it stays as it is if it can.
-        number: its place among the fields, counted from 1.
-        taken: names in small letters that other columns have.
+        field: the field's name, which stays if possible.
+        number: its position among the fields, counted from 1.
+        taken: lower-case names that other columns have.
     """
     name = field if field.isidentifier() and not field.startswith("_") else _ascii(field).strip("_").lower()
     if re.fullmatch(r"_c[0-9]+|", field) or not name:
@@ -55,17 +55,17 @@ def _ascii(text: str) -> str:
 
 
 def in_bronze(field: str) -> bool:
-    """Whether a field can be a column of a bronze table; if not, it is in its rescued data."""
+    """Whether a field can be a column of bronze; if not, it is in the rescued data."""
     return bool(field) and not REFUSED & set(field) and field.lower() not in RESERVED
 
 
 def sayable(field: str) -> bool:
-    """Whether a field's name can be written down in SQL: no line breaks or the like are in it."""
+    """Whether a field's name can be written in SQL: no line breaks or the like are in it."""
     return field.replace("\xa0", " ").isprintable() and field != ""
 
 
 def ident(name: str) -> str:
-    """A name as SQL has it, in backticks where it needs them."""
+    """Identifier for SQL, in backticks where it needs them."""
     if IDENTIFIER.fullmatch(name) and (name.lower() in _PLAIN or _is_word(name)):
         return name
     return quoted(name)
@@ -80,14 +80,14 @@ def _is_word(name: str) -> bool:
 
 
 def scalar(text: str) -> str:
-    """A text as YAML has it, in quotes where it needs them."""
+    """Scalar for YAML, in quotes where it needs them."""
     if re.fullmatch(r"[A-Za-z_]\w*(\.sql)?", text, re.ASCII) and yaml.safe_load(text) == text:
         return text
     return str(yaml.dump(text, default_style='"', allow_unicode=True, width=1 << 30)).strip()
 
 
 def in_comment(text: str, most: int = 100) -> str:
-    """A text as it can stand in a comment, of one line and of no more than so many characters.
+    """Text for a comment: one line, at most ``most`` characters.
 
     A backslash at the end of a comment would make Spark take the next line into it.
     """

@@ -1,4 +1,4 @@
-"""Whether columns name a row in all rows of all files. What only the first rows show is no key: rows would be lost."""
+"""Proof that columns are unique in all rows of all files. A key that only the first rows show would lose rows."""
 
 from __future__ import annotations
 
@@ -34,17 +34,17 @@ MOST_ARRAY = 64 << 20
 """Bytes of a file that is one JSON value, which is read at once."""
 
 
-# As Spark casts a text: of 38 digits, a half away from zero. Python's own has 28, and takes a half to the even digit.
+# As Spark casts a text: 38 digits, a half rounded away from zero. Python's own has 28, and rounds a half to even.
 _DECIMAL = Context(prec=38, rounding=ROUND_HALF_UP)
 
 
 @dataclass(frozen=True)
 class Proof:
-    """What all rows say of columns that may be keys.
+    """Result for candidate keys, over all rows.
 
     Attributes:
         keys: names of the columns.
-        why_not: why they are no keys; empty if each row has other values in them, and none is NULL.
+        why_not: why they are no keys; empty if they are unique in all rows and never NULL.
         rows: rows that were read.
     """
 
@@ -59,7 +59,7 @@ class _Unproved(Exception):
 
 @dataclass
 class _Candidate:
-    """Columns that may be keys, and what has been seen of them."""
+    """Candidate key: its columns, and the values seen."""
 
     names: list[str]
     places: list[int]
@@ -67,7 +67,7 @@ class _Candidate:
     empty: int = 0
 
     def take(self, values: Sequence[Any]) -> None:
-        """Takes a row. Two rows that are the same always count as such; of 2**64 others two may."""
+        """Adds a row. Equal rows always count as duplicates; of 2**64 different ones two may, too."""
         key = tuple(values[place] for place in self.places)
         if None in key:
             self.empty += 1
@@ -78,7 +78,7 @@ class _Candidate:
             self.seen.append(int.from_bytes(digest, "little"))
 
     def proof(self, rows: int) -> Proof:
-        """What all rows say."""
+        """Result over all rows."""
         if self.empty:
             return Proof(self.names, f"not proved: {self.empty:,} of {rows:,} rows have no value there that fits", rows)
         values = pa.Array.from_buffers(pa.uint64(), len(self.seen), [None, pa.py_buffer(self.seen)])
@@ -90,23 +90,23 @@ class _Candidate:
 def prove(
     samples: Sequence[FileSample], files: Sequence[Path], columns: Sequence[Column], candidates: Sequence[Sequence[str]]
 ) -> list[Proof]:
-    """Reads all files of a table, to see which of some columns name its rows.
+    """Reads all files of a table to find which candidates are keys.
 
     Values are compared as silver will have them, by their types: ``1`` and ``01`` are one BIGINT.
 
     Args:
-        samples: what the files show that were looked at.
-        files: all files, also others.
+        samples: samples of some of the files.
+        files: all files, sampled or not.
         columns: the columns of the table.
-        candidates: names of columns that may be keys.
+        candidates: sets of column names that may be keys.
 
     Returns:
-        a proof for each candidate; of the first alone if that is proved.
+        a proof for each candidate; only the first if that one is proved.
     """
     if not candidates:
         return []
     first = _proofs(samples, files, columns, candidates[:1])
-    # The others cost as much again, and are needed but seldom.
+    # The others cost as much again, and are rarely needed.
     return first if not first[0].why_not else first + _proofs(samples, files, columns, candidates[1:])
 
 
@@ -139,7 +139,7 @@ def _proofs(
 
 
 def _field(columns: Sequence[Column], number: int) -> tuple[str, int]:
-    """A column's field, and how many columns of the same field stand before it."""
+    """Field of a column, and how many earlier columns have the same field."""
     name = columns[number].field
     return name, sum(column.field == name for column in columns[:number])
 
@@ -148,7 +148,7 @@ def _field(columns: Sequence[Column], number: int) -> tuple[str, int]:
 
 
 class _Budget:
-    """How much may still be read."""
+    """Bytes that may still be read."""
 
     def __init__(self) -> None:
         self.left = MOST_BYTES
@@ -160,7 +160,7 @@ class _Budget:
 
 
 class _ParquetTypes:
-    """The types of the fields in the first file. In a file where they differ equal values do not look the same."""
+    """Field types of the first file. Where another file's types differ, equal values do not look the same."""
 
     def __init__(self) -> None:
         self.first: list[Any] | None = None
@@ -175,7 +175,7 @@ class _ParquetTypes:
 def _rows(
     file: Path, like: FileSample, fields: Sequence[tuple[str, int]], budget: _Budget, types: _ParquetTypes
 ) -> Iterator[list[Any]]:
-    """All rows of a file, each with its values of some fields."""
+    """Rows of a file, with the values of some fields."""
     if like.format == "parquet":
         budget.take(file.stat().st_size)
         yield from _of_parquet(file, fields, types)
@@ -211,7 +211,7 @@ def _of_csv(lines: Iterable[str], like: FileSample, fields: Sequence[tuple[str, 
 
 
 def _read_alike(lines: Iterable[str], options: Mapping[str, str]) -> Iterator[str]:
-    """Lines that Spark and Python read alike: a backslash escapes a quote, and a quote stands around a whole value."""
+    """Lines that Spark and Python parse alike: a backslash escapes a quote, and quotes enclose whole values."""
     sep = re.escape(options.get("sep", ","))
     odd = re.compile(rf'\\(?!")|[^{sep}\r\n]"[^{sep}\r\n]')
     for line in lines:
@@ -254,7 +254,7 @@ def _of_parquet(file: Path, fields: Sequence[tuple[str, int]], types: _ParquetTy
 
 
 def _micros(values: Any) -> Any:
-    """Times as Spark has them: of no more than microseconds."""
+    """Timestamps as Spark has them: microseconds at most."""
     if pa.types.is_timestamp(values.type) and values.type.unit == "ns":
         return values.cast(pa.timestamp("us", values.type.tz), safe=False)
     return values
@@ -264,7 +264,7 @@ def _micros(values: Any) -> Any:
 
 
 def _value(column: Column, *, typed: bool) -> Callable[[Any], Any]:
-    """What makes of a value of the files that of silver; NULL of one that does not fit, which is quarantined there."""
+    """Function that casts a value as silver will; None for one that does not fit, which is quarantined there."""
     if typed:
         return lambda value: value
     cast = _cast(column)

@@ -1,4 +1,4 @@
-"""The files of a new pipeline: pipeline.yaml, a query for each silver table and one for gold, all with comments."""
+"""Files of a new pipeline: pipeline.yaml, a query for each silver table and one for gold, all with comments."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ _WIDTH = 110
 
 
 def files(pipeline: str, tables: Sequence[NewTable]) -> dict[str, str]:
-    """The texts of a pipeline's files by their names.
+    """Texts of a pipeline's files by name.
 
     Args:
         pipeline: its name.
-        tables: its tables; gold sums up the one that tells most of time.
+        tables: its tables; gold aggregates the main one.
     """
     of = main_table(tables)
     made = {f"{table.name}.sql": silver(table) for table in tables}
@@ -29,12 +29,12 @@ def files(pipeline: str, tables: Sequence[NewTable]) -> dict[str, str]:
 
 
 def main_table(tables: Sequence[NewTable]) -> NewTable:
-    """The table that gold sums up: one with times before others, then the one with the most rows."""
+    """Table that gold aggregates: one with an event time before others, then the one with the most rows."""
     return max(tables, key=lambda table: (table.guess.event_time is not None, table.rows))
 
 
 def gold_name(table: NewTable) -> str:
-    """The name of the gold table that sums up a silver one."""
+    """Name of the gold table that aggregates a silver one."""
     if table.guess.event_time:
         return f"{table.name}_by_day"
     column = suggest.group_column(table.columns, table.guess)
@@ -49,7 +49,7 @@ def _is_plain(name: str) -> bool:
 
 
 def definition(pipeline: str, tables: Sequence[NewTable]) -> str:
-    """The text of pipeline.yaml."""
+    """Text of pipeline.yaml."""
     lines = [
         SCHEMA,
         "# Made by `sluicegate new` from a look at the first rows of files. What it says is yours to change: what is a",
@@ -177,7 +177,7 @@ def _rows(table: NewTable) -> str:
 
 
 def silver(table: NewTable) -> str:
-    """The query of a silver table."""
+    """Query of a silver table."""
     lines = [
         f"-- What a record of {table.bronze} becomes, by the types of the {_rows(table)} looked at. STREAM marks the",
         f"-- table that is read record by record. A value that does not cast goes to {table.name}_quarantine.",
@@ -205,7 +205,7 @@ def _expression(table: NewTable, column: Column) -> str:
 
 
 def gold(table: NewTable) -> str:
-    """The query of a gold table, which can be kept up to date by what changes."""
+    """Query of a gold table, which can be maintained incrementally."""
     guess = table.guess
     made: list[str] = []
     group = ""

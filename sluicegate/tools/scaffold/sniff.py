@@ -1,4 +1,4 @@
-"""A look at the beginning of a file: its format, its columns and its first rows. Large files are never read whole."""
+"""Sample of a file: format, columns and first rows from its beginning. Large files are never read whole."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from sluicegate.errors import SourceError, Where
 from sluicegate.tools.scaffold import csv_dialect
 
 ROWS = 1000
-"""Most rows of a file that are looked at."""
+"""Most rows of a file that are sampled."""
 
 BYTES = 4 << 20
-"""Most bytes of a file, unpacked, that are looked at."""
+"""Most bytes of a file, unpacked, that are sampled."""
 
 Format = Literal["csv", "json", "parquet"]
 
@@ -30,22 +30,22 @@ _TEXT = {".csv", ".tsv", ".txt", ".tab", ".psv", ".dat", ""}
 
 
 class Number(str):
-    """A number of JSON as it is written: a float would forget digits."""
+    """JSON number as it is written: a float would lose digits."""
 
 
 @dataclass(frozen=True)
 class FileSample:
-    """What the beginning of a file shows.
+    """Sample of a file, from its beginning.
 
     Attributes:
         path: the file.
-        format: how it is to be read.
+        format: its format.
         options: options of Spark's reader.
-        columns: names of its columns, in their order; those of CSV as they stand in the header.
+        columns: names of its columns in order; those of CSV as in the header.
         rows: its first rows, each with a value for each column: text, ``Number``, bool, list, dict or None.
-        types: Spark's types of the columns, of files that say them.
+        types: Spark's types of the columns, for files that declare them.
         guessed: what of the options is a guess, in words.
-        doubt: whether the first line of CSV may be a header, or a row, all the same.
+        doubt: whether the decision on a CSV header is uncertain.
     """
 
     path: Path
@@ -59,14 +59,14 @@ class FileSample:
 
 
 def sniff(path: Path, header: bool | None = None) -> FileSample:
-    """Looks at a file.
+    """Samples a file.
 
     Args:
         path: the file.
         header: whether a CSV file has a header; None to guess.
 
     Raises:
-        SourceError: it cannot be read, is empty, or is of no format that is known here.
+        SourceError: it cannot be read, is empty, or is of no known format.
     """
     try:
         head, whole = _head(path)
@@ -91,7 +91,7 @@ def _fault(path: Path, what: str, hint: str, cause: Exception | None = None) -> 
 
 
 def _head(path: Path) -> tuple[bytes, bool]:
-    """The first bytes of a file, unpacked, and whether that is all of it."""
+    """First bytes of a file, unpacked, and whether that is all of it."""
     packed, magic = _packed(path)
     if packed and path.suffix.lower() != packed:
         raise _fault(path, f"is packed, which Spark tells by its name alone: it is to end in {packed}", "rename it")
@@ -103,7 +103,7 @@ def _head(path: Path) -> tuple[bytes, bool]:
 
 
 def _packed(path: Path) -> tuple[str | None, bytes]:
-    """The ending that a packed file should have, by its first bytes, and these."""
+    """Suffix that a packed file should have, by its first bytes, and these bytes."""
     with path.open("rb") as file:
         magic = file.read(4)
     packed = {b"\x1f\x8b": ".gz", b"BZ": ".bz2"}.get(magic[:2])
@@ -111,7 +111,7 @@ def _packed(path: Path) -> tuple[str | None, bytes]:
 
 
 def unpacked(path: Path) -> IO[bytes]:
-    """A file, to be read from its beginning, unpacked if it is packed."""
+    """Opened file, unpacked if it is packed."""
     packed, _ = _packed(path)
     if packed == ".gz":
         return cast("IO[bytes]", gzip.open(path, "rb"))
@@ -119,7 +119,7 @@ def unpacked(path: Path) -> IO[bytes]:
 
 
 def _text(path: Path, head: bytes, whole: bool) -> tuple[str, str | None]:
-    """The text of some bytes, and its encoding if that is not UTF-8."""
+    """Text of some bytes, and its encoding if that is not UTF-8."""
     if b"\0" in head:
         raise _fault(path, "is no text, and no Parquet", "files of CSV, JSON and Parquet are looked at")
     for dropped in range(1 if whole else 4):  # a character may be cut off at the end
@@ -127,7 +127,7 @@ def _text(path: Path, head: bytes, whole: bool) -> tuple[str, str | None]:
             return head[: len(head) - dropped].decode("utf-8-sig"), None
         except UnicodeDecodeError:
             continue
-    if any(0x80 <= byte < 0xA0 for byte in head):  # signs of Windows, which Spark has no reader for
+    if any(0x80 <= byte < 0xA0 for byte in head):  # characters of a Windows encoding, which Spark has no reader for
         raise _fault(path, "is neither UTF-8 nor ISO-8859-1", "write it in UTF-8")
     return head.decode("iso-8859-1"), "ISO-8859-1"
 
@@ -151,7 +151,7 @@ def _parquet(path: Path) -> FileSample:
 
 
 def _plain(batch: Any) -> Any:
-    """A batch whose columns have names that differ, so that no value of a row is lost."""
+    """Batch with unique column names, so that no value of a row is lost."""
     return batch.rename_columns([str(number) for number in range(batch.num_columns)])
 
 
@@ -212,7 +212,7 @@ def _lines(path: Path, text: str, whole: bool) -> Iterator[Any]:
 
 
 def _documents(path: Path, text: str, whole: bool) -> Iterator[Any]:
-    """The elements of an array, or the one object of the file, as far as the text goes."""
+    """Elements of an array, or the one object of the file, as far as the text goes."""
     at = len(text) - len(text.lstrip())
     array = text[at] == "["
     at += array
@@ -226,7 +226,7 @@ def _documents(path: Path, text: str, whole: bool) -> Iterator[Any]:
             value, at = DECODER.raw_decode(text, at)
         except (ValueError, RecursionError) as error:
             if not whole and found and not isinstance(error, RecursionError):
-                return  # what goes on behind the part that is looked at
+                return  # continues after the sampled part
             raise _broken(path, text.count("\n", 0, at) + 1, error) from error
         found += 1
         yield value

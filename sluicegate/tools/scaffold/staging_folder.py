@@ -1,4 +1,4 @@
-"""The folder of a pipeline that is to be: there whole, or not at all."""
+"""Staging folder of a new pipeline: the pipeline appears whole, or not at all."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from sluicegate.errors import UserError, Where
 
 
 def demand(name: str, pipelines: Path) -> Path:
-    """The folder that a pipeline of this name is to have.
+    """Folder for a pipeline of this name.
 
     Raises:
-        UserError: that is no name, or there is such a folder.
+        UserError: the name is invalid, or the folder exists.
     """
     if wrong := name_fault(name):
         raise UserError(wrong, hint="as in sales, or heart_rate")
@@ -28,7 +28,7 @@ def demand(name: str, pipelines: Path) -> Path:
 
 @contextmanager
 def half_written(name: str, folder: Path) -> Iterator[Path]:
-    """A folder to write into, which is to be moved to ``folder`` when it is whole; what stays in it goes.
+    """Context with a folder to write into, which the caller moves to ``folder`` when it is whole; else it is deleted.
 
     It is two levels deep, where nothing that looks for definitions finds it.
     """

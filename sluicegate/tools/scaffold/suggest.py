@@ -1,4 +1,4 @@
-"""What a table's columns suggest: its keys, when it happened, what is personal, and what can be summed up."""
+"""Suggestions from a table's columns: keys, event time, personal data, measures."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ if TYPE_CHECKING:
 
 
 FEWEST = 10
-"""Rows below which nothing is made of values that differ, unless a column's name says the same."""
+"""Rows below which uniqueness proves nothing, unless a column's name says the same."""
 
 MOST_CANDIDATES = 3
-"""Sets of columns that are tried as keys, by all rows."""
+"""Most candidate keys that are tried on all rows."""
 _WHEN = ("time", "timestamp", "ts", "datetime", "date", "day", "at", "on", "created", "ordered", "event")
 _LATEST = {"updated", "modified", "changed", "version", "revision", "sequence"}
 _PERSONAL = {
@@ -40,18 +40,18 @@ _NEVER_SUMMED = {
 
 @dataclass(frozen=True)
 class Guess:
-    """What is guessed of a table.
+    """Suggestions for a table.
 
     Attributes:
-        keys: columns that name a row, in all rows of all files; empty if none do.
-        by_name: whether the name of the one key column says so, too.
+        keys: columns that are unique in all rows of all files; empty if none are.
+        by_name: whether the name of the one key column suggests it too.
         sequence_by: column by which the latest of several records with the same keys wins.
-        event_time: column that says when it happened.
+        event_time: column with the event time.
         pii: columns with personal data.
         positive: columns of amounts that are never below zero.
-        rows: rows that were looked at.
-        no_keys: columns that name each row that was looked at, and are no keys all the same, with the reason.
-        proved: rows by which the keys are proved: all.
+        rows: rows sampled.
+        no_keys: columns that are unique in the sample and are no keys all the same, with the reason.
+        proved: number of rows for which the keys are proved: all.
     """
 
     keys: list[str]
@@ -66,12 +66,12 @@ class Guess:
 
 
 def guess(columns: Sequence[Column], rows: int, proofs: Sequence[Proof]) -> Guess:
-    """Guesses what the columns of a table say of its rows.
+    """Suggestions for a table from its columns.
 
     Args:
         columns: its columns.
-        rows: how many rows were looked at.
-        proofs: what all rows say of the likeliest keys.
+        rows: number of rows sampled.
+        proofs: results over all rows for the likeliest keys.
     """
     proof = next((one for one in proofs if not one.why_not), None)
     keys = proof.keys if proof else []
@@ -91,7 +91,7 @@ def guess(columns: Sequence[Column], rows: int, proofs: Sequence[Proof]) -> Gues
 
 
 def candidates(table: str, columns: Sequence[Column], rows: int) -> list[list[str]]:
-    """Columns that may be keys by their names and by the rows that were looked at, the likeliest first."""
+    """Candidate keys by names and sampled rows, the likeliest first."""
     found = dict.fromkeys(tuple(column.name for column in some) for some in _candidates(table, columns, rows))
     return [list(names) for names in itertools.islice(found, MOST_CANDIDATES)]
 
@@ -109,7 +109,7 @@ def _candidates(table: str, columns: Sequence[Column], rows: int) -> Iterator[tu
 
 
 def _rank(column: Column, table: str, columns: Sequence[Column]) -> int:
-    """How much a name promises: id, then that of the table, then one that comes first, then any."""
+    """Rank of a name as a key: id, then the table's id, then the first column, then any."""
     name = "_".join(words(column.field))
     if name in ("id", "uuid", "guid"):
         return 0
@@ -120,7 +120,7 @@ def _rank(column: Column, table: str, columns: Sequence[Column]) -> int:
 
 
 def _sets(usable: Sequence[Column]) -> Iterator[tuple[Column, ...]]:
-    """Sets of two and three columns, of which one names things or tells a time."""
+    """Sets of two and three columns, one of which identifies or is a time."""
     some = [c for c in usable if _ID & c.words or c.is_time or c.found.kind == "STRING"]
     some = sorted(some, key=lambda c: (not _ID & c.words, not c.is_time))[:10]
     for size in (2, 3):
@@ -135,7 +135,7 @@ def _unique(columns: Sequence[Column]) -> bool:
 
 
 def _event_time(columns: Sequence[Column]) -> str | None:
-    """The column that tells when a record's event was: the first of the likeliest name, never a birthday."""
+    """Event-time column: the first of the likeliest name, never a birthday."""
     times = [c for c in columns if c.is_time and c.full and not {"birth", "birthday", "birthdate", "dob"} & c.words]
     times.sort(key=lambda c: (bool(_LATEST & c.words), c.found.kind != "TIMESTAMP", not set(_WHEN) & c.words))
     return times[0].name if times else None
@@ -150,12 +150,12 @@ def _is_personal(column: Column) -> bool:
 
 
 def is_measure(column: Column) -> bool:
-    """Whether a sum or an average of the column may mean something."""
+    """Whether a sum or an average of the column may make sense."""
     return column.found.kind in NUMBERS and not column.id_like and not _NEVER_SUMMED & column.words
 
 
 def is_summed(column: Column) -> bool:
-    """Whether it is a sum that means something, by the column's name; an average else."""
+    """Whether a sum makes sense, by the column's name; otherwise an average."""
     names = column.words
     return is_measure(column) and bool(_SUMMED & names) and not {"unit", "rate", "avg", "average"} & names
 
@@ -167,7 +167,7 @@ def _is_amount(column: Column) -> bool:
 
 
 def group_column(columns: Sequence[Column], guessed: Guess) -> Column | None:
-    """The column of text with the fewest values, to sum up by, if it has few."""
+    """Text column with the fewest values, to group by, if it has few."""
     texts = [c for c in columns if c.found.kind in ("STRING", "BOOLEAN") and c.name not in guessed.pii and c.full]
     texts = [c for c in texts if c.name not in guessed.keys or len(guessed.keys) > 1]
     counted = sorted(((len(set(c.values)), n, c) for n, c in enumerate(texts)), key=lambda one: one[:2])

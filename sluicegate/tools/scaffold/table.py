@@ -1,4 +1,4 @@
-"""A table that is to be: files of one folder, format and shape, and what is made of their columns."""
+"""New table: files of one folder, format and shape, and its columns."""
 
 from __future__ import annotations
 
@@ -20,15 +20,15 @@ from sluicegate.tools.scaffold.suggest import Guess, candidates, guess
 
 @dataclass(frozen=True)
 class NewTable:
-    """A table that is to be.
+    """New table.
 
     Attributes:
-        name: its name in silver; that in bronze has ``_bronze`` behind it.
-        samples: what its files show.
-        files: all its files, also those that were not looked at.
+        name: its name in silver; in bronze ``_bronze`` is appended.
+        samples: samples of its files.
+        files: all its files, sampled or not.
         columns: its columns.
-        left: fields that cannot be columns, as their names cannot be written down, or stand twice and more.
-        guess: what is guessed of its rows.
+        left: fields that cannot be columns: their names cannot be written in SQL, or occur more than twice.
+        guess: suggestions for it.
     """
 
     name: str
@@ -40,16 +40,16 @@ class NewTable:
 
     @property
     def bronze(self) -> str:
-        """Its name in bronze."""
+        """Name in bronze."""
         return f"{self.name}_bronze"
 
     @property
     def rows(self) -> int:
-        """Rows that were looked at."""
+        """Rows sampled."""
         return self.guess.rows
 
     def rescued(self, column: Column) -> bool:
-        """Whether a column's values are in bronze's rescued data, and not in a column of their own."""
+        """Whether a column's values are in bronze's rescued data, not in a column of their own."""
         if not in_bronze(column.field):
             return True
         first = next(other for other in self.columns if other.field.lower() == column.field.lower())
@@ -57,7 +57,7 @@ class NewTable:
 
 
 def make(name: str, samples: list[FileSample], files: list[Path]) -> NewTable:
-    """What is made of some files that are to be one table."""
+    """Table made of some files."""
     each = max(50, ROWS // len(samples))
     places = [{field: place for place, field in enumerate(numbered(one.columns))} for one in samples]
     rows = [(where, row) for one, where in zip(samples, places, strict=True) for row in one.rows[:each]]
@@ -91,7 +91,7 @@ def _found(samples: Sequence[FileSample], field: str, values: list[Any]) -> Foun
 
 
 def _plain(found: Found, value: Any) -> Any:
-    """A value as it can be compared with others; NULL for a word that stands for it."""
+    """Value for comparisons; None for a word that stands for NULL."""
     if isinstance(value, str):
         return None if value.strip() in found.nothing else str(value)
     if isinstance(value, (list, dict)):
@@ -100,7 +100,7 @@ def _plain(found: Found, value: Any) -> Any:
 
 
 def inner_numbers(column: Column, samples: Sequence[FileSample]) -> dict[tuple[str, ...], str]:
-    """Types of the numbers inside of a nested column of JSON, by their paths below it; none where a name is odd."""
+    """Types of the numbers inside a nested JSON column, by their paths below it; none where a name is odd."""
     paths: dict[tuple[str, ...], set[str]] = {}
     for one in samples:
         if column.field in one.columns and one.format == "json":
@@ -108,7 +108,7 @@ def inner_numbers(column: Column, samples: Sequence[FileSample]) -> dict[tuple[s
             for row in one.rows:
                 if row[at] is not None and not _walk(row[at], (), paths):
                     return {}
-    # Where a list stands beside a number, Spark takes both for texts: nothing can be said of what is in the list.
+    # Where a list is beside a number, Spark takes both for texts: the list's type stays open.
     mixed = [path for path, types in paths.items() if len(types) > 1 and types & {"ARRAY", "STRUCT"}]
     kinds_of = {path: types for path, types in paths.items() if types <= {"BIGINT", "DOUBLE"}}
     plain = {path: types for path, types in kinds_of.items() if not any(path[: len(one)] == one for one in mixed)}

@@ -1,4 +1,4 @@
-"""Lands sample files for the pipelines under ``pipelines/``, also with faults: for learning, tests and benchmarks.
+"""Simulators that land sample files for the pipelines in ``pipelines/``, also faulty ones: to learn, test, measure.
 
 ::
 
@@ -29,7 +29,7 @@ SIMULATIONS: dict[str, Simulation] = {
     "online_school_python": online_school,
     "retail": retail,
 }
-"""The module that makes the files, by the name of the pipeline that reads them."""
+"""Module that makes the files, by the name of the pipeline that reads them."""
 
 
 @dataclass
@@ -38,10 +38,10 @@ class Simulator:
 
     Attributes:
         pipeline: name of the pipeline; one of ``SIMULATIONS``.
-        landing: the folder that files arrive in; it is made if missing. Local folders only.
+        landing: the folder that files arrive in, created if missing. Local folders only.
         records: how many records to put into each file.
         seed: the same seed on the same landing folder gives the same bytes; None for other records each time.
-        faults: what goes wrong in them.
+        faults: faults to inject.
     """
 
     pipeline: str
@@ -51,14 +51,14 @@ class Simulator:
     faults: Faults = NONE
 
     def load(self, continuous: bool = False, every: float = 5.0) -> list[Landed]:
-        """Lands the next file of each kind; if continuous, so every so many seconds until Ctrl-C.
+        """Lands the next file of each kind; if continuous, again every ``every`` seconds until Ctrl-C.
 
         Args:
             continuous: whether to go on.
             every: seconds from the landing of one file to that of the next.
 
         Returns:
-            What has landed; of a continuous load the last 1,000 files, so that it may go on for weeks.
+            What has landed; for a continuous load the last 1,000 files, so that it may go on for weeks.
 
         Raises:
             UserError: as :func:`simulate` and :func:`continuously`.
@@ -80,7 +80,7 @@ def simulate(
     pipeline: str = "heart_rate",
     faults: Faults = NONE,
 ) -> Iterator[Landed]:
-    """Lands files one by one; each is whole and readable by the time it is yielded.
+    """Lands files one by one; each is complete by the time it is yielded.
 
     Args:
         landing: the folder that files arrive in; it is made if missing. Local folders only.
@@ -88,14 +88,14 @@ def simulate(
         records: how many records to put into each; dimensions have as many as they have.
         seed: the same seed on the same landing folder gives the same bytes; ``None`` for other records each time.
         pipeline: name of the pipeline that they are for.
-        faults: what goes wrong in them.
+        faults: faults to inject.
 
     Returns:
         What has landed, file by file.
 
     Raises:
         UserError: if no such pipeline has a simulator, if the landing is a URI or cannot be written, or if what is
-            there already cannot be gone on from.
+            there already cannot be continued.
     """
     return land(_of(pipeline), landing, files, records, seed, faults)
 
@@ -116,7 +116,7 @@ def continuously(
         records: how many records to put into each file.
         seed: as for :func:`simulate`.
         pipeline: name of the pipeline that they are for.
-        faults: what goes wrong in them.
+        faults: faults to inject.
 
     Returns:
         What has landed, file by file, without end.

@@ -1,7 +1,7 @@
-"""What all simulators share: numbered files, landed whole, one after another, and what goes wrong with records.
+"""Engine of all simulators: numbered files, landed whole, one after another, and fault injection.
 
-There is no hidden state: what to write next is worked out from what is in the landing folder. The same seed on the same
-landing folder gives the same bytes, whether the files are asked for at once or one by one.
+There is no hidden state: the next file follows from what is in the landing folder. The same seed on the same landing
+folder gives the same bytes, whether files are requested at once or one by one.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from sluicegate.errors import UserError
 
 BEGIN = datetime(2025, 3, 3, 6, tzinfo=UTC).timestamp()  # a Monday morning: the first record of an empty landing
 DAY = 86_400.0
-LATE = 2 * DAY  # how much older late records are than those beside them
+LATE = 2 * DAY  # how much older late records are than others in their file
 
 Record = dict[str, Any]
 
@@ -33,13 +33,13 @@ _DIGITS = 6  # so that names sort in time up to a file a second for eleven days
 
 @dataclass(frozen=True)
 class Faults:
-    """What goes wrong in files, besides the little that always does.
+    """Faults to inject, besides the few that always occur.
 
     Attributes:
-        drift: records have a field more, and a number of theirs comes in quotes.
-        duplicates: share of records that stand in their file once more.
-        bad: share of records with a text or nothing where a number should be; in files of JSON lines some are cut off.
-        late: share of records that come two days late, or of something that is told of in the next files only.
+        drift: schema drift: records have one more field, and one of their numbers is a string.
+        duplicates: share of records that are repeated in their file.
+        bad: share of records with a text or nothing where a number should be; some JSON lines are also truncated.
+        late: share of records that come two days late, or refer to something that only the next files describe.
     """
 
     drift: bool = False
@@ -54,10 +54,10 @@ class Landed:
 
     Attributes:
         path: the file.
-        records: how many records are in it, cut off ones included.
+        records: number of records in it, truncated ones included.
         first: time of its first record before any is made late, UTC; None where records have no time.
         last: time of its last record, UTC, in the same way.
-        faults: what is wrong in it, each with its number of records.
+        faults: faults in it, each with its number of records.
     """
 
     path: str
@@ -69,7 +69,7 @@ class Landed:
 
 @dataclass(frozen=True)
 class File:
-    """A file that is about to land; ``landed`` tells of it, its path being below the landing folder."""
+    """File about to land; the path in ``landed`` is relative to the landing folder."""
 
     text: str
     landed: Landed
@@ -77,15 +77,15 @@ class File:
 
 @dataclass(frozen=True)
 class Kind:
-    """A kind of record: where its files land, and how it goes wrong.
+    """Kind of record: its landing folder, and its faults.
 
     Attributes:
-        folder: folder below the landing, which also begins the names of its files.
-        number: the field that has no number in a bad record; None: none goes bad.
-        delay: makes a record late; None: none comes late.
-        drift: makes a record as it is after drift.
+        folder: folder below the landing; also the prefix of its files' names.
+        number: the field without a number in a bad record; None: none is bad.
+        delay: makes a record late; None: none is late.
+        drift: gives a record the drifted schema.
         line: a record as text.
-        array: whether a file is one JSON array; else it has a record a line.
+        array: whether a file is one JSON array; else JSON lines.
     """
 
     folder: str
@@ -96,17 +96,17 @@ class Kind:
     array: bool = False
 
     def path(self, number: int) -> str:
-        """Where its file with a number lands, below the landing folder."""
+        """Path of the file with a number, below the landing folder."""
         return f"{self.folder}/{self.folder}-{number:0{_DIGITS}d}.json"
 
     def file(self, number: int, records: list[Record], faults: Faults, lot: random.Random, facts: Landed) -> File:
-        """A file of records, some of which go wrong.
+        """File of records, some of them faulty.
 
         Args:
             number: of the file.
-            records: what is to stand in it; they are changed.
-            faults: what goes wrong.
-            lot: which records it hits.
+            records: its records; they are modified.
+            faults: faults to inject.
+            lot: chooses the records they hit.
             facts: what is known of the file so far.
         """
         late: list[int] = []
@@ -135,7 +135,7 @@ class Kind:
 
 
 class Simulation(Protocol):
-    """What a pipeline's simulator is: a module with these.
+    """Interface of a pipeline's simulator module.
 
     Attributes:
         LEADING: the kind whose files say how many have landed; its file is the last one of its number.
@@ -144,13 +144,13 @@ class Simulation(Protocol):
     LEADING: Kind
 
     def files(self, home: Path, number: int, records: int, seed: int | None, faults: Faults) -> Iterable[File]:
-        """The files with a number, that of ``LEADING`` last; ``records`` are in each file of facts."""
+        """Files with a number, that of ``LEADING`` last; ``records`` are in each file of facts."""
 
 
 def land(
     what: Simulation, landing: str, files: int, records: int, seed: int | None, faults: Faults
 ) -> Iterator[Landed]:
-    """Lands files number by number; each is whole and readable by the time it is yielded.
+    """Lands files number by number; each is complete by the time it is yielded.
 
     Raises:
         UserError: as :func:`sluicegate.tools.simulators.simulate`.
@@ -164,7 +164,7 @@ def land(
 def land_on(
     what: Simulation, landing: str, every: float, records: int, seed: int | None, faults: Faults
 ) -> Iterator[Landed]:
-    """Lands the files of a number every so many seconds, the first at once, until the caller stops.
+    """Lands the files of the next number every ``every`` seconds, the first at once, until the caller stops.
 
     Raises:
         UserError: as :func:`sluicegate.tools.simulators.continuously`.
@@ -180,7 +180,7 @@ def _forever(
     due = time.monotonic()
     while True:
         yield from _next(what, home, records, seed, faults)
-        # From the time that was due and not from now, so that the time that landing takes does not add up.
+        # From the time that was due and not from now, so that the time for landing does not add up.
         due = max(due + every, time.monotonic() - every)
         time.sleep(max(0.0, due - time.monotonic()))
 
@@ -217,7 +217,7 @@ def _next(what: Simulation, home: Path, records: int, seed: int | None, faults: 
 
 
 def numbered(folder: Path) -> list[tuple[int, Path]]:
-    """The files of a kind that we landed, with their numbers, the newest first."""
+    """Files of a kind that a simulator landed, with their numbers, the newest first."""
     name = re.compile(rf"{re.escape(folder.name)}-(\d+)\.json")
     return sorted(
         ((int(match[1]), path) for path in folder.iterdir() if (match := name.fullmatch(path.name))), reverse=True
@@ -225,7 +225,7 @@ def numbered(folder: Path) -> list[tuple[int, Path]]:
 
 
 def write(path: Path, text: str) -> None:
-    """Writes a file that appears whole or not at all: readers of the landing never see half of it."""
+    """Writes a file atomically: readers of the landing never see half of it."""
     path.parent.mkdir(parents=True, exist_ok=True)
     part = path.with_name(f".{path.name}.tmp")
     with part.open("w", encoding="utf-8", newline="") as file:
@@ -236,23 +236,23 @@ def write(path: Path, text: str) -> None:
 
 
 def dice(*seed: object) -> random.Random:
-    """Numbers that follow from what they are for; from nothing at all if the first of it is None."""
+    """Random numbers determined by the seed; not reproducible if its first part is None."""
     return random.Random(None if seed[0] is None else " ".join(map(str, seed)))  # noqa: S311
 
 
 def share(of: float, records: int, lot: random.Random) -> int:
-    """So many of some records as a share is, rounded up as often as the rest is large."""
+    """Number of records for a share, rounded up with the probability of the fraction."""
     return int(records * of + lot.random())
 
 
 def times(number: int, span: float, records: int, lot: random.Random) -> list[float]:
-    """Times (epoch seconds) of the records of a file, which has a span of so many seconds to itself."""
+    """Times (epoch seconds) of the records of a file, which covers a span of its own."""
     start, width = BEGIN + span * (number - 1), span / records
     return [round(start + width * (n + 0.9 * lot.random()), 3) for n in range(records)]
 
 
 def between(moments: list[float], **faults: int) -> Landed:
-    """What is known of a file with records of some times."""
+    """Facts of a file with records of some times."""
     first, last = (datetime.fromtimestamp(moments[n], UTC) for n in (0, -1))
     return Landed("", len(moments), first, last, {name: count for name, count in faults.items() if count})
 
@@ -265,7 +265,7 @@ def _some(records: list[Record], of: float, lot: random.Random) -> list[int]:
 
 @contextmanager
 def _alone(folder: Path) -> Iterator[None]:
-    """Waits for other simulators of the same folder: two of them would give two files one name."""
+    """Waits for other simulators of the same folder: two of them would use one file name."""
     handle = os.open(folder, os.O_RDONLY)
     try:
         with suppress(OSError):  # some network file systems cannot lock a folder, and one simulator is the rule

@@ -49,7 +49,7 @@ _LAST = ("Okafor", "Lindqvist", "Moreau", "Tanaka", "Novak", "Silva", "Haddad", 
 
 @dataclass
 class _Wearer:
-    """A patient as their heart beats: all of it follows from the record number, so that files agree with each other."""
+    """Patient with a heart rate: it follows from the record number, so that files agree with each other."""
 
     mrn: int
     _days: dict[int, tuple[float, float, float]] = field(default_factory=dict)
@@ -61,7 +61,7 @@ class _Wearer:
         self.wakes = (5.5 + 3 * roll()) * 3600
 
     def rate(self, moment: float) -> float:
-        """Beats a minute at a time (epoch seconds), without the noise of a single reading."""
+        """Beats per minute at a time (epoch seconds), without the noise of a single reading."""
         day, second = divmod(moment - self.wakes, DAY)
         mood, starts, ends = self._days.get(int(day)) or self._plan(int(day))
         # Sixteen hours awake as one broad hump, then eight hours near the resting rate.
@@ -73,7 +73,7 @@ class _Wearer:
         return rate
 
     def _plan(self, day: int) -> tuple[float, float, float]:
-        """How the day differs from others: its mood (beats a minute) and when they exercise (seconds after waking)."""
+        """Variation of a day: mood (beats per minute), and start and end of exercise (seconds after waking)."""
         roll = dice("day", day, self.mrn).random
         mood = 6 * roll() - 3
         starts, lasts = 3600 + 43_200 * roll(), 1500 + 3600 * roll()
@@ -83,7 +83,7 @@ class _Wearer:
 
 
 def _line(record: Record) -> str:
-    """A reading as trackers write it, with as many digits each time."""
+    """Reading as trackers write it, with a fixed number of digits."""
     digits = {"time": ".3f", "heartrate": ".4f"}
     values = (
         format(value, digits[name]) if name in digits and isinstance(value, float) else json.dumps(value)
@@ -107,7 +107,7 @@ def files(home: Path, number: int, records: int, seed: int | None, faults: Fault
     """The next file of recordings; the patients are written once, and read if they are there already.
 
     Raises:
-        UserError: what is there already cannot be gone on from.
+        UserError: what is there already cannot be continued.
     """
     mrns = _patients(home / "patients" / "patients.csv", seed)
     readings, known = _readings(mrns, _former(home / LEADING.folder), records, dice(seed, "file", number - 1))
@@ -115,10 +115,10 @@ def files(home: Path, number: int, records: int, seed: int | None, faults: Fault
 
 
 def _readings(mrns: list[int], after: float | None, records: int, lot: random.Random) -> tuple[list[Record], Landed]:
-    """The readings of one file, which lie after a time (epoch seconds; None: nothing has landed yet).
+    """Readings of one file, later than a time (epoch seconds; None: nothing has landed yet).
 
-    Time is cut into slots; the devices take turns, and each reading lies somewhere in the first half of its slot. So
-    the time of the last reading says which slot, and so which device, comes next, and no device reads twice at a time.
+    Time is cut into slots; the devices take turns, and each reading is in the first half of its slot. So the time of
+    the last reading determines the next slot and device, and no device reads twice at a time.
     """
     # The first patients wear two trackers: (device, wearer). The strangers' devices follow those of the patients.
     wearers = [_Wearer(mrn) for mrn in mrns]
@@ -141,7 +141,7 @@ def _readings(mrns: list[int], after: float | None, records: int, lot: random.Ra
 
 
 def _odd(records: int, lot: random.Random) -> tuple[set[int], set[int]]:
-    """Which readings are invalid and which of unknown patients: apart from each other, so that the counts are plain."""
+    """Indexes of invalid readings and of those of unknown patients: disjoint, so that the counts are exact."""
     invalid, unknown = share(INVALID_SHARE, records, lot), share(UNKNOWN_SHARE, records, lot)
     chosen = lot.sample(range(records), invalid + unknown) if invalid + unknown <= records else []
     return set(chosen[:invalid]), set(chosen[invalid:])
@@ -163,7 +163,7 @@ def _mrn(lot: random.Random) -> int:
 
 
 def _patients(path: Path, seed: int | None) -> list[int]:
-    """The patients' record numbers, as the file has them; writes the file if there is none."""
+    """Record numbers of the patients in the file; writes the file if there is none."""
     if not path.exists():
         lot = dice(seed, "patients")
         people = sorted({_mrn(lot) for _ in range(PATIENTS)})

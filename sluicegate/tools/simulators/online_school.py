@@ -1,4 +1,4 @@
-"""An online school: students, courses, and who enrolls in what, in the shape that ``pipelines/online_school`` reads.
+"""Online school: students, courses and enrollments, in the shape that ``pipelines/online_school`` reads.
 
 ::
 
@@ -7,7 +7,7 @@
                                                    who are new, and some whose email or average changed
     {landing}/enrollments/enrollments-000001.json  {enroll_id, student_id, enroll_timestamp, quantity, courses}
 
-Each file has six hours to itself. A late enrollment is one of a student who is told of in the next file only.
+Each file covers six hours. A late enrollment is one of a student whom only the next file describes.
 """
 
 from __future__ import annotations
@@ -61,13 +61,13 @@ def _drift(enrollment: Record) -> None:
     enrollment["channel"] = "app"
 
 
-# Lateness is no change of a record here: it is about whose it is, and so made where records are.
+# A late record is not modified here: it is one of a later student, and so made with the records.
 LEADING = Kind("enrollments", "quantity", drift=_drift)
 _STUDENTS = Kind("students")
 
 
 def files(home: Path, number: int, records: int, seed: int | None, faults: Faults) -> Iterable[File]:
-    """The files with a number; the courses are written once."""
+    """Files with a number; the courses are written once."""
     courses = home / "courses" / "courses.csv"
     if not courses.exists():
         lines = [";".join(map(str, course)) for course in COURSES]
@@ -84,7 +84,7 @@ def files(home: Path, number: int, records: int, seed: int | None, faults: Fault
 
 
 def known(number: int) -> int:
-    """How many students there are by the file with a number."""
+    """Number of students known by the file with a number."""
     return STUDENTS + NEW * (number - 1)
 
 
@@ -96,7 +96,7 @@ def _students(number: int, seed: int | None) -> list[Record]:
 
 
 def _student(n: int, number: int, seed: int | None) -> Record:
-    """A student as the file with a number tells of them; who they are does not change, their email and average do."""
+    """Student as in the file with a number: email and average may change, name and address do not."""
     who, now = dice(seed, "student", n), dice(seed, "student", n, number)
     first, last = who.choice(_FIRST), who.choice(_LAST)
     city, country = who.choice(_PLACES)

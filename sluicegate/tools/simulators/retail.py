@@ -10,8 +10,8 @@
     {landing}/orders/orders-000001.json               {order_id, customer_id, store_id, product_id, ordered_at, …}
     {landing}/purchase_orders/…, inventory_movements/…
 
-Each file has twelve hours to itself. Of late records every second one is two days older, and the others are of a
-product that is told of in the next file only.
+Each file covers twelve hours. Of late records every second one is two days older, and the others are of a product that
+only the next file describes.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ def _fact(folder: str) -> Kind:
 
 
 def _delay(record: Record) -> None:
-    """Two days older, or of a product that is not known yet, by turns of the record's own number."""
+    """Makes a record two days older, or one of a product not known yet, by its number's parity."""
     key = next(iter(record.values()))
     if int(key[-1]) % 2:
         moment = next(name for name in record if name.endswith("_at"))
@@ -76,7 +76,7 @@ _PURCHASES, _MOVEMENTS, LEADING = _fact("purchase_orders"), _fact("inventory_mov
 
 
 def files(home: Path, number: int, records: int, seed: int | None, faults: Faults) -> Iterable[File]:
-    """The files with a number; stores and suppliers are written once."""
+    """Files with a number; stores and suppliers are written once."""
     _once(home / "stores" / "stores.csv", "store_id,city,region", STORES)
     _once(home / "suppliers" / "suppliers.csv", "supplier_id,name,country", SUPPLIERS)
     for kind, one, first in ((_PRODUCTS, _product, PRODUCTS), (_CUSTOMERS, _customer, CUSTOMERS)):
@@ -97,7 +97,7 @@ def files(home: Path, number: int, records: int, seed: int | None, faults: Fault
 
 
 def known(number: int) -> int:
-    """How many products there are by the file with a number."""
+    """Number of products known by the file with a number."""
     return PRODUCTS + NEW * (number - 1)
 
 
@@ -107,7 +107,7 @@ def _once(path: Path, header: str, rows: Iterable[tuple[str, ...]]) -> None:
 
 
 def _numbers(first: int, number: int, seed: int | None, what: str) -> list[int]:
-    """Which products or customers the file with a number tells of."""
+    """Numbers of the products or customers in the file with a number."""
     if number == 1:
         return list(range(1, first + 1))
     before = first + NEW * (number - 2)

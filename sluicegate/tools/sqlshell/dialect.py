@@ -1,8 +1,8 @@
-"""Says a Spark SQL query in DuckDB's SQL, so that it means the same.
+"""Translation of a Spark SQL query to DuckDB's SQL with the same meaning.
 
-sqlglot translates most of it. What is here is what it does not, and what would otherwise give other rows without a
-word: casts (DuckDB rounds where Spark cuts off), days of the week, percentiles, time zones, units of ``date_trunc``.
-Types are not known here, so what depends on them is left to DuckDB's overloaded macros (:data:`MACROS`).
+sqlglot translates most of it. This module has what sqlglot lacks, and what would otherwise silently give other rows:
+casts (DuckDB rounds where Spark truncates), days of the week, percentiles, time zones, units of ``date_trunc``. Types
+are not known here, so what depends on them is left to DuckDB's overloaded macros (:data:`MACROS`).
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _Rule = Callable[[exp.Expr], None]
 
 
 class SparkSQL(Spark):
-    """Spark 4's SQL. sqlglot's own has the casts and divisions of Spark 3, where what fails is NULL."""
+    """Spark 4's SQL. sqlglot's own dialect has the casts and divisions of Spark 3, which give NULL where they fail."""
 
     SAFE_DIVISION = False
 
@@ -30,8 +30,8 @@ class Untranslatable(ValueError):
     """Raised for what has no counterpart that gives the same rows."""
 
 
-# Casts, by the type of what is cast. DuckDB resolves the overloads; each macro lists also the types that would else be
-# cast to another of its list. DECIMAL(38, 18) holds every number that a BIGINT does.
+# Casts, by the type of their operand. DuckDB resolves the overloads; each macro also lists the types that it would
+# otherwise cast to another of the list. DECIMAL(38, 18) holds every number that a BIGINT does.
 _BY_TYPE = (
     """CREATE MACRO spark_digits(x) AS CASE WHEN regexp_full_match(trim(x), '[+-]?[0-9]+') THEN trim(x)
                                             ELSE concat(x, ' (not a whole number)') END""",
@@ -47,7 +47,7 @@ _BY_TYPE = (
        (x VARCHAR) AS x, (x) AS x""",
 )
 
-# The same by way of texts: aggregates and window functions have no type yet when DuckDB resolves overloads.
+# The same casts via text: aggregates and window functions have no type yet when DuckDB resolves overloads.
 _BY_TEXT = (
     "CREATE MACRO spark_type(x) AS split_part(typeof(x), '(', 1)",
     "CREATE MACRO spark_bit(x) AS CASE CAST(x AS VARCHAR) WHEN 'true' THEN '1' WHEN 'false' THEN '0' END",
@@ -109,7 +109,7 @@ _CASTS = tuple(f"spark_{what}" for what in ("whole", "number", "instant", "text"
 
 
 def name_columns(query: exp.Query) -> None:
-    """Names the columns that have no name of their own by their text, as Spark does, as long as that text is there."""
+    """Names unnamed columns by their text, as Spark does, before the translation changes that text."""
     first: exp.Expr = query
     while isinstance(first, (exp.SetOperation, exp.Subquery)):
         first = first.this
@@ -123,21 +123,21 @@ def name_columns(query: exp.Query) -> None:
 
 
 def to_duckdb(query: exp.Query, *, by_text: bool = False) -> str:
-    """The query in DuckDB's SQL; DuckDB needs :data:`MACROS` to run it.
+    """Query in DuckDB's SQL; DuckDB needs :data:`MACROS` to run it.
 
     Args:
         query: parsed with :class:`SparkSQL`.
-        by_text: cast by way of texts, which is slower but does not need to know types. It is for a query for which
-            DuckDB answers that a macro "has multiple overloads that match".
+        by_text: cast via text, which is slower but does not need types: for a query for which DuckDB reports that a
+            macro "has multiple overloads that match".
 
     Raises:
-        Untranslatable: if something in it is known to have no counterpart.
+        Untranslatable: if a part of it is known to have no counterpart.
         sqlglot.errors.UnsupportedError: if sqlglot knows of none.
     """
     query = query.copy()
     for hint in list(query.find_all(exp.Hint)):
-        hint.pop()  # how fast, not what
-    for node in reversed(list(query.walk())):  # the inner ones first
+        hint.pop()  # hints change the speed, not the rows
+    for node in reversed(list(query.walk())):  # innermost first
         if rule := _RULES.get(type(node)):
             rule(node)
     for call in query.find_all(exp.Anonymous) if by_text else ():
@@ -178,14 +178,14 @@ def _unit(node: exp.Expr) -> None:
 
 
 def _trunc(node: exp.Expr) -> None:
-    """``trunc`` gives a date, of whatever has one."""
+    """Makes ``trunc`` give a date, of whatever has one."""
     _unit(node)
     day = exp.TimestampTrunc(this=exp.cast(node.this.copy(), "DATE"), unit=node.args["unit"].copy())
     node.replace(exp.cast(day, "DATE"))
 
 
 def _extract(node: exp.Expr) -> None:
-    """Spark's Sunday is 1 and DuckDB's is 0; Spark's seconds have a fraction."""
+    """Aligns parts of a time: Spark's Sunday is 1 and DuckDB's is 0; Spark's seconds have a fraction."""
     part = node.name.upper()
     if part in {"DOW", "DAYOFWEEK"}:
         _plus_one(node)
@@ -200,7 +200,7 @@ def _plus_one(node: exp.Expr) -> None:
 
 
 def _substring(node: exp.Expr) -> None:
-    """Spark's 0 is the first character as 1 is; in DuckDB it is the place before it."""
+    """Makes position 0 the first character, as 1 is; in DuckDB it is the one before."""
     start = node.args.get("start")
     if isinstance(start, exp.Literal):
         if start.name == "0":
@@ -211,7 +211,7 @@ def _substring(node: exp.Expr) -> None:
 
 
 def _like(node: exp.Expr) -> None:
-    """Spark's patterns have a backslash as escape without being told."""
+    """Makes the backslash the escape character of patterns, which it is in Spark by default."""
     if not isinstance(node.parent, exp.Escape):
         _become(node, lambda like: exp.Escape(this=like, expression=exp.Literal.string("\\")))
 
@@ -226,7 +226,7 @@ def _to_utc(node: exp.Expr) -> None:
 
 
 def _unix_timestamp(node: exp.Expr) -> None:
-    """Without a format of its own the argument may be a time as well as a text."""
+    """Converts without a format by macro, as the argument may then be a time as well as a text."""
     if node.args["format"].name == _DEFAULT_FORMAT:
         node.replace(exp.Anonymous(this="spark_unix", expressions=[node.this.copy()]))
     else:
@@ -234,12 +234,12 @@ def _unix_timestamp(node: exp.Expr) -> None:
 
 
 def _percentile(node: exp.Expr) -> None:
-    """Spark's lies between two values where it must; sqlglot takes DuckDB's that picks one of them."""
+    """Makes ``percentile`` interpolate; sqlglot takes DuckDB's that picks one of two values."""
     node.replace(exp.Anonymous(this="quantile_cont", expressions=[node.this.copy(), node.args["quantile"].copy()]))
 
 
 def _difference(node: exp.Expr) -> None:
-    """With a unit, Spark counts the whole ones that have passed; DuckDB's ``date_diff`` the borders between them."""
+    """Counts whole units that have passed, as Spark does; DuckDB's ``date_diff`` counts the borders between them."""
     unit = node.args.get("unit")
     if unit is None:
         return  # datediff(a, b): days between dates
@@ -253,7 +253,7 @@ def _to_date(node: exp.Expr) -> None:
 
 
 def _time_format(node: exp.Expr) -> None:
-    """Fractions of a second and quoted text, which sqlglot leaves as they stand; what else it left is unknown here."""
+    """Converts fractions of a second and quoted text, which sqlglot leaves as they are; refuses what else it left."""
     given = node.args["format"]
     if not given.is_string:
         raise Untranslatable("the format of a time can be a plain text only")
@@ -306,7 +306,7 @@ def _each(node: exp.Expr) -> None:
 
 
 def _divide(node: exp.Expr) -> None:
-    """DuckDB gives infinity for what is divided by zero, and Spark an error."""
+    """Makes a division by zero an error, as in Spark; DuckDB gives infinity."""
     divisor = node.args["expression"]
     if not divisor.is_number or float(divisor.name or 0) == 0:
         node.set("expression", exp.Anonymous(this="spark_divisor", expressions=[divisor]))
@@ -324,7 +324,7 @@ def _as_macro(name: str) -> _Rule:
 
 
 def _function(node: exp.Expr) -> None:
-    """Functions that sqlglot does not know and hands on as they are."""
+    """Converts functions that sqlglot does not know and passes on unchanged."""
     name, given = node.name.lower(), [argument.copy() for argument in node.expressions]
     if name in _CAST_FUNCTIONS and len(given) == 1:
         cast = exp.Cast(this=given[0], to=exp.DataType.build(_CAST_FUNCTIONS[name]))

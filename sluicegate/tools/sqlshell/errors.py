@@ -1,4 +1,4 @@
-"""What sqlglot and DuckDB say of a query, in terms of the text that the person wrote, with a caret at the place."""
+"""Errors of sqlglot and DuckDB in terms of the query as it was written, with a caret at the position."""
 
 from __future__ import annotations
 
@@ -23,18 +23,18 @@ _PYTHON_CLASS = re.compile(r"<class '[\w.]*?(\w+)'>")
 
 
 def first_line(error: BaseException) -> str:
-    """What an engine says, without the backtraces and lists of advice that follow."""
+    """First line of an engine's message, without the backtrace and advice that follow."""
     return next((line.strip() for line in str(error).splitlines() if line.strip()), type(error).__name__)
 
 
 def at(node: exp.Expr, sql: str, message: str, hint: str = "") -> QueryError:
-    """An error at an identifier of the query."""
+    """Error at an identifier of the query."""
     start, end = node.meta.get("start"), node.meta.get("end")
     return _error(message, "", sql, None if start is None or end is None else (start, end + 1), hint)
 
 
 def of_sqlglot(error: SqlglotError, sql: str) -> QueryError:
-    """The error for a text that cannot be parsed."""
+    """Error for a text that cannot be parsed."""
     if not isinstance(error, ParseError) or not error.errors:
         return QueryError("the query cannot be read: is there a quote or a comment that does not end?")
     facts = error.errors[0]
@@ -49,17 +49,17 @@ def of_sqlglot(error: SqlglotError, sql: str) -> QueryError:
 
 
 def of_duckdb(error: duckdb.Error, ran: str, sql: str, columns: Iterable[str]) -> QueryError:
-    """The error for a query that DuckDB refuses, or that fails as it runs.
+    """Error for a query that DuckDB refuses, or that fails as it runs.
 
     Args:
         error: raised with ``errors_as_json``.
-        ran: the text that DuckDB had.
-        sql: the text that the person wrote.
+        ran: the query that DuckDB ran.
+        sql: the query as it was written.
         columns: names of the columns of the tables that it reads.
     """
     facts = _facts(error)
     words = re.split(r"\n\s*Candidate (?:functions|macros):|\n\nLINE ", str(facts["exception_message"]))[0].strip()
-    words = words.replace("Values list ", "Table ")  # what DuckDB calls a table that is registered with it
+    words = words.replace("Values list ", "Table ")  # DuckDB's name for a registered table
     words = _OUR_MACRO.sub("A value of this type cannot be cast to that type.", words)
     said, _, rest = words.partition("\n")
     rest = rest.strip()
@@ -86,7 +86,7 @@ def _facts(error: duckdb.Error) -> dict[str, Any]:
 
 
 def _place(facts: dict[str, Any], ran: str, sql: str) -> tuple[int, int] | None:
-    """Where in the person's text the token stands that DuckDB points at in its own; None where that is not certain."""
+    """Span in the query as written of the token at DuckDB's error position; None where that is not certain."""
     position = str(facts.get("position", ""))
     if not position.isdecimal():
         return None

@@ -1,4 +1,4 @@
-"""What the tables of the lake are called in a query: ``pipeline.table``, ``database.table``, or ``table``."""
+"""Names of the lake's tables in a query: ``pipeline.table``, ``database.table``, or ``table``."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Table:
-    """A table that a query can name: ``pipeline.table``, where it lies, and the order that its definition asks for."""
+    """Table that a query can name: its label ``pipeline.table``, its URI, and the order in its definition."""
 
     label: str
     uri: str
@@ -28,7 +28,7 @@ class Table:
 
 
 def known_tables(pipelines: Mapping[str, Pipeline], settings: Settings) -> dict[str, list[Table]]:
-    """Each name that a query may use, in small letters, with the tables that it may mean."""
+    """Names that a query may use, in lower case, each with the tables that it may mean."""
     known: dict[str, list[Table]] = {}
     others: list[tuple[str, Table]] = []
     for pipeline in pipelines.values():
@@ -53,7 +53,7 @@ def known_tables(pipelines: Mapping[str, Pipeline], settings: Settings) -> dict[
 
 
 def find(node: exp.Table, sql: str, known: Mapping[str, list[Table]]) -> Table:
-    """The table that a query names.
+    """Table that a query names.
 
     Raises:
         QueryError: if there is none of that name, or more than one.
@@ -72,5 +72,5 @@ def find(node: exp.Table, sql: str, known: Mapping[str, list[Table]]) -> Table:
 
 
 def _written(name: str, known: Mapping[str, list[Table]]) -> str:
-    """A name as one can write it: whole where the short one means several tables."""
+    """Name as one can write it: qualified where the short one is ambiguous."""
     return name if len(known[name]) == 1 else known[name][0].label

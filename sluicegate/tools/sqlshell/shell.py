@@ -1,9 +1,9 @@
-"""Asks the tables of the lake in Spark's SQL, as of any version, without a JVM.
+"""``sluicegate sql``: queries of the lake's tables in Spark's SQL, as of any version, without a JVM.
 
-sqlglot reads the query, delta-rs finds the files of each table at its version, and DuckDB runs it: see
+sqlglot parses the query, delta-rs lists the files of each table at its version, and DuckDB runs it: see
 :mod:`sluicegate.tools.sqlshell.dialect` for what that means for its results. Tables are called ``pipeline.table``,
-``database.table``, or ``table`` where only one pipeline has it. A query reads tables of the lake and nothing else: it
-cannot reach files, the network or DuckDB's settings.
+``database.table``, or ``table`` where only one pipeline has it. A query reads tables of the lake only: it cannot reach
+files, the network or DuckDB's settings.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ _BEGINNINGS = {"SELECT", "WITH", "FROM", "("}
 
 @dataclass(frozen=True)
 class _Source:
-    """A table as of a version, as one query reads it."""
+    """Table as of a version, as one query reads it."""
 
     table: Table
     version: int | None = None
@@ -51,34 +51,34 @@ class _Source:
 
     @property
     def view(self) -> str:
-        """Its name inside DuckDB, which is the one that people meet in DuckDB's messages."""
+        """Name inside DuckDB, which its messages show."""
         when = self.version if self.moment is None else self.moment.isoformat()
         return self.table.label if when is None else f"{self.table.label}@{when}"
 
 
 def tables(pipelines: Mapping[str, Pipeline], settings: Settings) -> dict[str, str]:
-    """Every qualified name that a query can use, with the URI of its table, whether or not a run has made it yet.
+    """Qualified names that a query can use, each with the URI of its table, whether or not a run has created it.
 
     Args:
         pipelines: the definitions, by name.
-        settings: says where the lake is.
+        settings: where the lake is.
 
     Returns:
-        ``pipeline.table`` of each table, each silver table's quarantine and each de-identified table, and then
-        ``database.table`` where the definition has a database. Names that mean two tables (a database that two
-        pipelines fill) are left out.
+        ``pipeline.table`` of each table, each silver table's quarantine and each de-identified table, then
+        ``database.table`` where the definition has a database. Ambiguous names (a database that two pipelines fill) are
+        left out.
     """
     known = known_tables(pipelines, settings)
     return {name: found[0].uri for name, found in known.items() if "." in name and len(found) == 1}
 
 
 def query(sql: str, pipelines: Mapping[str, Pipeline], settings: Settings) -> pa.Table:
-    """The rows of one SELECT.
+    """Rows of one SELECT.
 
     Args:
-        sql: one SELECT in Spark's SQL; ``table VERSION AS OF 3`` and ``table TIMESTAMP AS OF '…'`` travel in time.
-        pipelines: the definitions whose tables can be asked, by name.
-        settings: says where the lake is.
+        sql: one SELECT in Spark's SQL; ``table VERSION AS OF 3`` and ``table TIMESTAMP AS OF '…'`` are time travel.
+        pipelines: the definitions whose tables can be read, by name.
+        settings: where the lake is.
 
     Returns:
         The rows, times in UTC. A second column of one name becomes ``name_1``.
@@ -109,7 +109,7 @@ def _parse(sql: str) -> exp.Query:
     tokens = SparkSQL().tokenize(sql)
     if not tokens:
         raise QueryError("there is no query", hint="write one SELECT")
-    if (begins := tokens[0].text.upper()) not in _BEGINNINGS:  # sqlglot takes some other statements as mere text
+    if (begins := tokens[0].text.upper()) not in _BEGINNINGS:  # sqlglot parses some other statements as raw text
         raise QueryError(f"only a SELECT can be run here, and this begins with {begins}", where=Where(line=1))
     parsed = sqlglot.parse(sql, read=SparkSQL)
     statements = [tree for tree in parsed if not (tree is None or isinstance(tree, exp.Semicolon))]
@@ -130,7 +130,7 @@ def _parse(sql: str) -> exp.Query:
 def _resolve(
     tree: exp.Query, sql: str, known: Mapping[str, list[Table]], engine: duckdb.DuckDBPyConnection
 ) -> list[_Source]:
-    """Puts the name of a view in the place of each table, and says which views these are."""
+    """Replaces each table by the name of its view; returns these views."""
     sources: dict[_Source, None] = {}
     for lateral in tree.find_all(exp.Lateral):
         _refuse_function(lateral.this)
@@ -156,7 +156,7 @@ def _resolve(
 
 
 def _keep_order(tree: exp.Query, sources: Sequence[_Source]) -> None:
-    """Gives rows that are read from a table as they stand the order that its definition asks for."""
+    """Orders rows that are read unchanged from a table as its definition says."""
     if not (isinstance(tree, exp.Select) and is_row_for_row(tree)):
         return
     view = tree.args["from_"].this.name
@@ -166,19 +166,19 @@ def _keep_order(tree: exp.Query, sources: Sequence[_Source]) -> None:
 
 
 def _refuse_function(node: exp.Expr) -> None:
-    """Table functions of DuckDB read files, memory and settings; Spark's that make rows of arrays do not."""
+    """Refuses table functions of DuckDB: they read files, memory and settings. Spark's that explode arrays may stay."""
     if not isinstance(node, _ROW_MAKERS):
         name = node.sql_name() if isinstance(node, exp.Func) and not isinstance(node, exp.Anonymous) else node.name
         raise QueryError(f"{name.lower()}(…) cannot be read as a table here", hint="name a table of the lake")
 
 
 def _is_cte(table: exp.Table) -> bool:
-    """Whether a name means a WITH query that can be seen from where it stands."""
+    """Whether a name is that of a WITH query in scope."""
     name = table.name.lower()
     came_from: exp.Expr = table
     while came_from.parent is not None:
         node = came_from.parent
-        if isinstance(node, exp.With):  # inside one of several: those that come later are not seen from here
+        if isinstance(node, exp.With):  # inside one of several: later ones are not in scope
             seen = list(node.expressions[: came_from.index])
             if node.args.get("recursive"):
                 seen.append(came_from)
@@ -191,7 +191,7 @@ def _is_cte(table: exp.Table) -> bool:
 
 
 def _shorten(tree: exp.Query, named: set[tuple[str, str]]) -> None:
-    """``pipeline.table.column`` becomes ``table.column``; ``alias.struct.field`` looks like it and stays."""
+    """Shortens ``pipeline.table.column`` to ``table.column``; ``alias.struct.field`` looks like it and stays."""
     for column in tree.find_all(exp.Column):
         parts = [part.name.lower() for part in column.parts]
         if len(parts) > 2 and parts[0] and (parts[0], parts[1]) in named:
@@ -227,7 +227,7 @@ def _moment(value: exp.Expr, table: Table, engine: duckdb.DuckDBPyConnection) ->
 
 
 def _register(source: _Source, wanted: set[str] | None, engine: duckdb.DuckDBPyConnection) -> set[str]:
-    """Lets DuckDB read a table, and says which columns it has."""
+    """Registers a table with DuckDB; returns its columns."""
     try:
         table = _open(source)
         engine.register(source.view, _rows(table, wanted))
@@ -238,7 +238,7 @@ def _register(source: _Source, wanted: set[str] | None, engine: duckdb.DuckDBPyC
 
 
 def _open(source: _Source) -> DeltaTable:
-    """The Delta table as of the version that is asked for."""
+    """Delta table as of the requested version."""
     label, where = source.table.label, Where(table=source.table.label, file=source.table.uri)
     table = delta_table(source.table.uri)
     if table is None:
@@ -255,10 +255,10 @@ def _open(source: _Source) -> DeltaTable:
 
 
 def _version_at(table: DeltaTable, moment: datetime, where: Where) -> int:
-    """The newest version that was committed by then, by the times that the commits themselves give.
+    """Newest version committed by then, by the commits' own timestamps.
 
-    delta-rs would go by the times of the log's files, which a copy of the lake changes, and takes the oldest version
-    where there was none yet, without a word.
+    delta-rs would use the modification times of the log's files, which a copy of the lake changes, and silently takes
+    the oldest version where there was none yet.
     """
     commits = {entry["version"]: entry.get("inCommitTimestamp") or entry["timestamp"] for entry in table.history()}
     by_then = [version for version, at in commits.items() if at <= moment.timestamp() * 1000]
@@ -269,7 +269,7 @@ def _version_at(table: DeltaTable, moment: datetime, where: Where) -> int:
 
 
 def _wanted(tree: exp.Query) -> set[str] | None:
-    """Names among which all columns are that the query can need, in small letters; None: it may need any."""
+    """Lower-case names that include all columns the query can need; None: it may need any."""
     stars = [star for star in tree.find_all(exp.Star) if not isinstance(star.parent, exp.Count)]
     if stars or any(join.method.upper() == "NATURAL" for join in tree.find_all(exp.Join)):
         return None
@@ -277,11 +277,11 @@ def _wanted(tree: exp.Query) -> set[str] | None:
 
 
 def _rows(table: DeltaTable, wanted: set[str] | None) -> Any:
-    """The table's rows for DuckDB: read as it goes where pyarrow can read the files, else read at once."""
+    """Rows of the table for DuckDB: streamed where pyarrow can read the files, else read at once."""
     try:
         return dataset(table)
     except DeltaProtocolError:
-        pass  # deletion vectors, column mapping: the reader of delta-rs knows them, but it can be read once only
+        pass  # deletion vectors, column mapping: delta-rs reads them, but its reader can be read only once
     names = [field.name for field in table.schema().fields]
     chosen = [name for name in names if wanted is None or name.lower() in wanted] or names[:1]
     columns = ", ".join('"{}"'.format(name.replace('"', '""')) for name in chosen)
@@ -291,8 +291,8 @@ def _rows(table: DeltaTable, wanted: set[str] | None) -> Any:
 
 @contextmanager
 def _engine() -> Iterator[duckdb.DuckDBPyConnection]:
-    """A DuckDB that can reach nothing but what is registered with it."""
-    spill = os.path.join(tempfile.gettempdir(), f"sluicegate-sql-{os.getpid()}")  # DuckDB makes it if need be
+    """DuckDB engine that can reach only what is registered with it."""
+    spill = os.path.join(tempfile.gettempdir(), f"sluicegate-sql-{os.getpid()}")  # DuckDB creates it if need be
     engine = duckdb.connect(":memory:", config={"temp_directory": spill, "autoload_known_extensions": "false"})
     try:
         for statement in (
@@ -314,7 +314,7 @@ def _run(tree: exp.Query, sql: str, columns: set[str], engine: duckdb.DuckDBPyCo
     try:
         return _result(engine, ran)
     except duckdb.Error as error:
-        if "multiple overloads" not in str(error):  # what is cast has no type until it is bound: an aggregate, mostly
+        if "multiple overloads" not in str(error):  # an operand has no type until it is bound: an aggregate, mostly
             raise errors.of_duckdb(error, ran, sql, columns) from error
     ran = to_duckdb(tree, by_text=True)
     try:
@@ -324,11 +324,11 @@ def _run(tree: exp.Query, sql: str, columns: set[str], engine: duckdb.DuckDBPyCo
 
 
 def _result(engine: duckdb.DuckDBPyConnection, ran: str) -> pa.Table:
-    """The rows, in types that Spark has: DuckDB sums whole numbers into 128 bits and has intervals of three parts."""
+    """Result in types that Spark has: DuckDB sums integers into 128 bits and has intervals of three parts."""
     try:
         relation = engine.sql(ran)
     except duckdb.Error:
-        engine.execute(ran)  # refused again, but this time the error says where
+        engine.execute(ran)  # fails again, but this time the error has a position
         raise
     types = [str(kind) for kind in relation.types]
     table: pa.Table = relation.to_arrow_table()

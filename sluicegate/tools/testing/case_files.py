@@ -1,4 +1,4 @@
-"""Reads the cases of a pipeline, ``tests/*.yaml`` in its folder, with every mistake in them at once. No Spark."""
+"""Reader of a pipeline's cases, ``tests/*.yaml`` in its folder; it reports every mistake at once. No Spark."""
 
 from __future__ import annotations
 
@@ -33,21 +33,21 @@ from sluicegate.tools.testing.model import (
 FOLDER = "tests"
 ENDINGS = (".yaml", ".yml")
 
-# Formats of which rows do not tell what the file is.
+# Formats whose files cannot be made from rows.
 AS_TEXT_ONLY = ("xml", "binaryFile")
 
-# Beside a silver table.
+# Suffixes of the tables beside a silver table.
 SIDE_SUFFIXES = ("_quarantine", "_set_aside", "_deidentified")
 
 _Part = TypeVar("_Part", bound=Part)
 
 
 def load(pipeline: Pipeline) -> list[Case]:
-    """All cases of a pipeline, file by file in the order of names.
+    """All cases of a pipeline, file by file in name order.
 
     Raises:
         UserError: there are none.
-        CaseError: there are mistakes in them; the error has all.
+        CaseError: they have mistakes; the error has all.
     """
     folder = pipeline.folder / FOLDER
     found = sorted(file for file in folder.glob("*") if file.suffix in ENDINGS)
@@ -65,15 +65,15 @@ def load(pipeline: Pipeline) -> list[Case]:
 
 
 def choose(cases: Sequence[Case], word: str | None = None, names: Sequence[str] = ()) -> list[Case]:
-    """Some of the cases, in their order.
+    """Selected cases, in their order.
 
     Args:
         cases: all.
-        word: only those with this in their name or their file's, in whichever case of letters.
+        word: only those with this in their name or their file's, case-insensitive.
         names: only those with one of these names.
 
     Raises:
-        UserError: there is none of a name, or none with the word.
+        UserError: a name does not exist, or no case matches the word.
     """
     known = [case.name for case in cases]
     for name in names:
@@ -88,14 +88,14 @@ def choose(cases: Sequence[Case], word: str | None = None, names: Sequence[str] 
 
 
 def tables(pipeline: Pipeline) -> dict[str, str]:
-    """Every table that a case can expect something of, with the table that a run makes it with."""
+    """Tables that a case can have expectations on, each with the table whose run makes it."""
     known = {name: name for layer in (pipeline.bronze, pipeline.silver, pipeline.gold) for name in layer}
     known |= {f"{name}{end}": name for name in pipeline.silver for end in SIDE_SUFFIXES[:2]}
     return known | pipeline.deidentified_tables
 
 
 class _Reader:
-    """Reads files, and gathers what is wrong in them on the way."""
+    """Reads files, and collects their mistakes."""
 
     def __init__(self, pipeline: Pipeline) -> None:
         self.pipeline = pipeline
@@ -104,7 +104,7 @@ class _Reader:
         self.document = yaml.Document()
 
     def read(self, file: FilePath) -> Iterator[Case]:
-        """The cases of a file, as far as they are right."""
+        """Cases of a file, as far as they can be read."""
         self.file = str(file)
         try:
             text = file.read_text("utf-8-sig").replace("\r\n", "\n")
@@ -230,7 +230,7 @@ class _Reader:
             return None
 
     def _complete(self, rows: Rows | None) -> Rows | None:
-        """Expected rows, all of which have to name the same columns: what is left out would be looked at or not."""
+        """Expected rows, which must all name the same columns: else it is open whether an omitted one is compared."""
         for record, place in zip(rows.records, rows.places, strict=True) if rows else ():
             for column in rows.columns if rows else ():
                 if column not in record:
@@ -240,7 +240,7 @@ class _Reader:
         return rows
 
     def _inside(self, name: str, path: Path) -> None:
-        """A file's name must stay within the folder that it is said to be in."""
+        """Requires a file name that stays below its folder."""
         parts = PurePosixPath(name).parts
         if not parts or name.startswith("/") or ".." in parts or "\0" in name:
             self._add("not-allowed", path, f"{name!r} is not the name of a file below the folder")

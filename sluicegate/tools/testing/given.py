@@ -1,4 +1,4 @@
-"""Puts what a case gives where the pipeline looks for it: files in its tables' formats, or Delta tables."""
+"""Input of a case, put where the pipeline reads it: files in its tables' formats, or Delta tables."""
 
 from __future__ import annotations
 
@@ -25,22 +25,22 @@ if TYPE_CHECKING:
 
     from sluicegate.definition import BronzeTable, Pipeline
 
-# When the files of a case's first step were modified, and how much later those of each further one. It lies behind any
-# time that files need to settle, and is the same each time, so that a case can expect it.
+# Modification time of the files of a case's first step, and the interval to those of each further one. Long enough ago
+# for files to be settled, and the same each time, so that a case can expect it.
 FIRST = datetime(2024, 1, 1, tzinfo=UTC)
 APART = timedelta(minutes=1)
 
-# The text of a row that does not fit its types.
+# Column for the text of a row that does not fit its types.
 _UNFIT = "_sluicegate_unfit"
 
-# Endings by which a path of a definition is that of a file, and not of a folder.
+# Suffixes by which a path of a definition is a file, not a folder.
 _OF_FILES = {".json", ".jsonl", ".ndjson", ".csv", ".tsv", ".txt", ".parquet", ".orc", ".avro"}
 
 
 def enclosed(pipeline: Pipeline, folder: Path) -> Pipeline:
-    """The pipeline with all that it reads, moves or deletes in a folder of the case.
+    """Pipeline with all that it reads, moves or deletes inside a folder of the case.
 
-    A path that ``${landing}`` or ``${lake}`` stand in is there already. Any other is somebody's own.
+    A path with ``${landing}`` or ``${lake}`` in it is inside already. Any other is somebody's own.
     """
     tables = {name: _enclosed(name, table, folder) for name, table in pipeline.bronze.items()}
     return pipeline.model_copy(update={"bronze": tables})
@@ -57,12 +57,12 @@ def _enclosed(name: str, table: BronzeTable, folder: Path) -> BronzeTable:
 
 
 def is_there(table: BronzeTable) -> bool:
-    """Whether a bronze table has something to read; folders of files are made by ``prepare``."""
+    """Whether a bronze table has something to read; ``prepare`` creates folders of files."""
     return delta_table(table.path) is not None if table.format == "delta" else Path(table.path).exists()
 
 
 def prepare(pipeline: Pipeline, landing: Path) -> None:
-    """Makes the folders that files land in."""
+    """Creates the folders that files land in."""
     landing.mkdir(parents=True, exist_ok=True)
     for table in pipeline.bronze.values():
         if table.format != "delta" and not _is_file(table.path):
@@ -74,10 +74,10 @@ def _is_file(path: str) -> bool:
 
 
 def land(spark: SparkSession, pipeline: Pipeline, landing: Path, step: CaseStep, number: int) -> None:
-    """Lands what a step gives.
+    """Lands the input of a step.
 
     Args:
-        spark: writes what has types.
+        spark: writes formats with types.
         pipeline: the definition, enclosed.
         landing: its landing folder.
         step: the step.
@@ -104,7 +104,7 @@ def _write(file: Path, content: bytes, at: datetime) -> None:
 
 
 def _file(given: TableGiven, table: BronzeTable, number: int) -> Path:
-    """Where the rows land."""
+    """Path at which the rows land."""
     if given.file is not None:
         return Path(table.path) / given.file
     if _is_file(table.path):
@@ -118,7 +118,7 @@ def _file(given: TableGiven, table: BronzeTable, number: int) -> Path:
 
 
 def _content(spark: SparkSession, given: TableGiven, table: BronzeTable) -> bytes:
-    """The rows as one file of the table's format."""
+    """Rows as one file of the table's format."""
     options = {name.lower(): value for name, value in table.options.items()}
     encoding = options.get("encoding") or options.get("charset") or "utf-8"
     try:
@@ -141,7 +141,7 @@ def _json(given: TableGiven, options: Mapping[str, str]) -> str:
 
 
 def _typed(given: TableGiven) -> list[dict[str, Any]]:
-    """The rows with values that have types, also where they come from CSV text."""
+    """Rows with typed values, also where they come from CSV text."""
     if not given.rows.texts:
         return [dict(record) for record in given.rows.records]
     return [{column: typed(value) for column, value in record.items()} for record in given.rows.records]
@@ -186,7 +186,7 @@ def _text(given: TableGiven) -> str:
 
 
 def _by_spark(spark: SparkSession, given: TableGiven, table: BronzeTable) -> bytes:
-    """The rows as one file that Spark writes: Parquet, ORC or Avro."""
+    """Rows as one file written by Spark: Parquet, ORC or Avro."""
     with tempfile.TemporaryDirectory() as scratch:
         target = Path(scratch) / "written"
         form = avro_header.PROVIDER if table.format == "avro" else table.format
@@ -197,7 +197,7 @@ def _by_spark(spark: SparkSession, given: TableGiven, table: BronzeTable) -> byt
 
 
 def _add_to_delta(spark: SparkSession, given: TableGiven, path: Path) -> None:
-    """Adds the rows to a Delta table, or leaves it with these alone."""
+    """Appends the rows to a Delta table, or overwrites it with them."""
     there = delta_table(str(path)) is not None
     schema: Any = None
     if there and given.schema is None:
@@ -215,7 +215,7 @@ def _add_to_delta(spark: SparkSession, given: TableGiven, path: Path) -> None:
 
 
 def _frame(spark: SparkSession, given: TableGiven, scratch: Path, schema: Any = None) -> DataFrame:
-    """The rows as Spark reads them from JSON: by the types that are given, else by those of the values."""
+    """Rows as Spark reads them from JSON: by the given types, else by those of the values."""
     from pyspark.sql.types import StringType, StructField, StructType
 
     records, kinds = _typed(given), given.schema or schema

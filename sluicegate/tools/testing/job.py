@@ -1,4 +1,4 @@
-"""The job that tests a pipeline: all chosen cases, one after the other, in one Spark."""
+"""Job that tests a pipeline: all selected cases, one after the other, in one Spark."""
 
 from __future__ import annotations
 
@@ -22,8 +22,7 @@ from sluicegate.tools.testing.case_files import choose, load
 from sluicegate.tools.testing.model import Case
 from sluicegate.tools.testing.run import FAILED, MISTAKE, CaseResult, run_case
 
-# Pseudonyms are made with this key in cases: they are the same for everybody, and the real key stays out of the files
-# in which somebody expects them.
+# Key of pseudonyms in cases: the same for everybody, so that the real key stays out of files with expected pseudonyms.
 KEY = b"the key of all cases, which is no secret"
 
 
@@ -68,7 +67,7 @@ def run_all(
     folder: Path,
     tell: Callable[[CaseResult], None],
 ) -> list[CaseResult]:
-    """Runs cases in a folder each, and tells of each as it ends."""
+    """Runs each case in a folder of its own, and reports it as it ends."""
     results = []
     for number, case in enumerate(cases, 1):
         at = folder / f"{number:03d}-{re.sub(r'[^a-z0-9]+', '-', case.name.lower()).strip('-')[:60]}"
@@ -81,11 +80,11 @@ def run_all(
 
 
 def raise_for(pipeline: str, results: Sequence[CaseResult]) -> None:
-    """Ends what ran cases, unless all are right.
+    """Ends a test with an error unless all cases passed.
 
     Raises:
-        CaseError: some of them are wrong themselves.
-        CasesFailed: tables are not as they expect.
+        CaseError: some cases are themselves wrong.
+        CasesFailed: tables differ from what they expect.
     """
     if mistakes := [one for result in results if result.state == MISTAKE for one in result.mistakes]:
         raise CaseError(pipeline, mistakes)

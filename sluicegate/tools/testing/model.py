@@ -1,4 +1,4 @@
-"""What a file of cases can hold, and what it becomes once it is read."""
+"""Model of a file of cases, and of the cases read from it."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from sluicegate.errors import Mistake
 
 
 class Given(Part):
-    """Rows of a bronze table, where there is more to say of them than the rows.
+    """Rows of a bronze table, with options.
 
     Attributes:
         rows: a list of rows, each ``{column: value}``, or CSV text with a header.
@@ -27,7 +27,7 @@ class Given(Part):
             types; without it they are those that the values have in JSON.
     """
 
-    # A column of this name is not what the field is called in Python.
+    # A column named schema_ is not this field: only the alias sets it.
     model_config = ConfigDict(populate_by_name=False)
 
     rows: Any
@@ -111,7 +111,7 @@ class Fields(Step):
 
 @dataclass(frozen=True)
 class Place:
-    """Where something stands in a file of cases; for messages.
+    """Position in a file of cases, for messages.
 
     Attributes:
         file: path of the file.
@@ -125,12 +125,12 @@ class Place:
 
     @classmethod
     def of(cls, file: str, document: Document, path: Path) -> Place:
-        """The place of a value of a document."""
+        """Place of a value in a document."""
         return cls(file, ".".join(map(str, path)), document.line(path))
 
 
 class Wrong(Exception):
-    """A case is wrong, as only its tables show: one sentence, where it is, and what to do (may be empty)."""
+    """Mistake of a case that only its tables show: one sentence, its place, and a hint (may be empty)."""
 
     def __init__(self, message: str, place: Place, hint: str = "") -> None:
         super().__init__(message)
@@ -139,13 +139,13 @@ class Wrong(Exception):
 
 @dataclass(frozen=True)
 class Rows:
-    """Rows as they were written.
+    """Rows as written.
 
     Attributes:
         columns: the columns that are named, in the order in which they come.
         records: each row as column and value; a column that a row leaves out is not in it.
-        places: where each row stands.
-        texts: whether they come from CSV text: a value is then a text, or None where there was nothing.
+        places: place of each row.
+        texts: whether they come from CSV text: a value is then a text, or None if it was empty.
     """
 
     columns: tuple[str, ...]
@@ -168,7 +168,7 @@ class TableGiven:
 
 @dataclass(frozen=True)
 class TableExpected:
-    """What one table must have; see ``Expected``. With ``partly`` the rows are some of the table's."""
+    """Expectation on one table; see ``Expected``. With ``partly`` the rows are some of the table's."""
 
     table: str
     place: Place
@@ -196,8 +196,8 @@ class Case:
     """One case.
 
     Attributes:
-        name: what it is called.
-        place: where it stands.
+        name: its name.
+        place: its place.
         description: what it shows.
         steps: its runs, in order.
     """
@@ -209,5 +209,5 @@ class Case:
 
     @property
     def label(self) -> str:
-        """Its file, without the folders above, and its name."""
+        """File name and name of the case."""
         return f"{self.place.file.rsplit('/', 1)[-1]}: {self.name}"

@@ -1,4 +1,4 @@
-"""What is other between the rows that a case expects and those that a table has: two multisets of rows."""
+"""Difference between the rows that a case expects and those of a table, as multisets."""
 
 from __future__ import annotations
 
@@ -11,26 +11,26 @@ from sluicegate.tools.testing.values import Value, close, shown
 
 Row = tuple[Value, ...]
 
-# Rows of each kind that are told; all are counted.
+# Rows of each kind that are listed; all are counted.
 SHOWN = 20
 
 
 @dataclass
 class TableDifference:
-    """How one table differs from what a case expects. Values are texts for people.
+    """Difference of one table from what a case expects. Values are texts for people.
 
     Attributes:
         table: name of the table.
-        step: which run of the case it was behind, counted from 1.
-        line: where the expectation stands in its file.
-        columns: the columns that were looked at.
-        missing: rows that are expected and not there.
-        unexpected: rows that are there and not expected.
-        changed: rows that are there with other values: for each the expected and the found texts, column by column.
-        counts: how many rows there are of each of these kinds, which may be more than are told.
-        expected: how many rows are expected.
-        found: how many rows the table has.
-        note: what else there is to say.
+        step: step of the case after which it was compared, counted from 1.
+        line: line of the expectation in its file.
+        columns: the columns compared.
+        missing: rows that are expected and absent.
+        unexpected: rows that are present and not expected.
+        changed: rows with other values: for each the expected and the found texts, column by column.
+        counts: number of rows of each of these kinds, which may be more than are listed.
+        expected: number of rows expected.
+        found: number of rows in the table.
+        note: anything else (may be empty).
     """
 
     table: str
@@ -46,17 +46,17 @@ class TableDifference:
     note: str = ""
 
     def as_dict(self) -> dict[str, Any]:
-        """For programs."""
+        """Facts for JSON."""
         return asdict(self)
 
 
 def unmatched(expected: Sequence[Row], found: Sequence[Row], tolerance: float = 0.0) -> tuple[list[Row], list[Row]]:
-    """The rows of each side that have no counterpart on the other, as multisets; the order of rows means nothing.
+    """Rows of each side without a counterpart on the other, as multisets; row order does not matter.
 
-    With a tolerance as many rows as possible find one: which of several that are close is taken is not left to chance.
+    With a tolerance, as many rows as possible are matched: the choice among several close ones is not left to chance.
 
     Returns:
-        the rows that are only expected, and those that are only found, each in the order in which it was given.
+        the rows only expected, and those only found, each in its original order.
     """
     missing, unexpected = _less(expected, found), _less(found, expected)
     if not tolerance or not missing or not unexpected:
@@ -73,7 +73,7 @@ def unmatched(expected: Sequence[Row], found: Sequence[Row], tolerance: float = 
 
 
 def _less(rows: Sequence[Row], others: Sequence[Row]) -> list[Row]:
-    """The rows without as many of each as there are others."""
+    """Multiset difference."""
     left, rest = Counter(others), []
     for row in rows:
         if left[row]:
@@ -84,7 +84,7 @@ def _less(rows: Sequence[Row], others: Sequence[Row]) -> list[Row]:
 
 
 def _assign(number: int, near: list[list[int]], taken: dict[int, int], seen: set[int]) -> bool:
-    """Gives a row one of those that are near it, if need be by giving another row another one (Kuhn's algorithm)."""
+    """Matches a row with one near it, rematching other rows if need be (Kuhn's algorithm)."""
     for one in near[number]:
         if one not in seen:
             seen.add(one)
@@ -95,13 +95,13 @@ def _assign(number: int, near: list[list[int]], taken: dict[int, int], seen: set
 
 
 def pairs(missing: list[Row], unexpected: list[Row], keys: Sequence[int] = ()) -> list[tuple[Row, Row]]:
-    """Rows of both sides that are one row with other values, and takes them out of the two lists.
+    """Pairs rows of both sides that are one row with other values, and removes them from the two lists.
 
     Args:
         missing: rows that are only expected.
         unexpected: rows that are only found.
-        keys: positions of the columns that name a row; rows with the same ones belong together. Without them those
-            do that agree in most columns, and in at least half of them.
+        keys: positions of the key columns; rows with equal keys are paired. Without keys, rows that agree in most
+            columns are, and in at least half of them.
     """
     found = []
     for wanted in list(missing):
@@ -133,13 +133,13 @@ def compare(
     tolerance: float = 0.0,
     partly: bool = False,
 ) -> bool:
-    """Compares rows and writes down how they differ.
+    """Compares rows and records their difference.
 
     Args:
         diff: takes the difference.
-        expected: the rows that are expected, in the columns that are looked at.
-        found: the rows that the table has in these columns.
-        keys: positions of the columns that name a row; may be none.
+        expected: the expected rows, in the compared columns.
+        found: the table's rows in these columns.
+        keys: positions of the key columns; may be none.
         tolerance: see ``unmatched``.
         partly: whether the table may have other rows besides.
 

@@ -1,4 +1,4 @@
-"""Rows as people write them in a case: a list of ``{column: value}``, lists of values, or CSV text with a header."""
+"""Rows as written in a case: a list of ``{column: value}``, lists of values, or CSV text with a header."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ _NUMBER = re.compile(r"-?(0|[1-9]\d*)(\.\d+)?([eE][-+]?\d+)?")
 
 
 class RowsFault(Exception):
-    """What is written as rows is none.
+    """Raised for a value that is not rows.
 
     Args:
         message: one sentence.
-        path: where in the document.
-        line: its line there, where that is not the line of the path.
+        path: its path in the document.
+        line: its line, where that is not the line of the path.
         hint: what to write instead (may be empty).
     """
 
@@ -34,10 +34,10 @@ def read(value: Any, file: str, document: Document, path: Path, columns: Sequenc
     """Reads rows.
 
     Args:
-        value: what the document has at ``path``.
+        value: value of the document at ``path``.
         file: the document's file, for places.
         document: the document.
-        path: where the rows stand in it.
+        path: path of the rows in it.
         columns: names of the columns, if each row is a list of values.
 
     Raises:
@@ -87,7 +87,7 @@ def _of_csv(text: str, file: str, document: Document, path: Path) -> Rows:
 
 
 def _lines(text: str, path: Path, first: int | None) -> Iterator[tuple[int | None, list[str]]]:
-    """Each line with its number in the file, where that is known."""
+    """CSV records with their line numbers in the file, where these are known."""
     reader = csv.reader(io.StringIO(text), skipinitialspace=True, strict=True)
     line = 1
     try:
@@ -100,7 +100,7 @@ def _lines(text: str, path: Path, first: int | None) -> Iterator[tuple[int | Non
 
 
 def typed(value: Any) -> Any:
-    """What a text of CSV is in a file whose values have types: a number, true or false, or the text itself."""
+    """Typed value of a CSV text: a number, true or false, or the text itself."""
     if not isinstance(value, str):
         return value
     if value in ("true", "false"):

@@ -1,4 +1,4 @@
-"""Runs one case: a lake and a landing of its own, the real layers in this process, and a look at what tables have."""
+"""Run of one case: a lake and a landing of its own, the real layers in this process, and a comparison of tables."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from deltalake import DeltaTable
     from pyspark.sql import SparkSession
 
-# Who runs it, for commits.
+# Commit info: who runs it.
 RUN_INFO = {"run_id": "test"}
 
 # States of a case.
@@ -37,7 +37,7 @@ OK, FAILED, MISTAKE = "ok", "failed", "mistake"
 
 @dataclass
 class CaseResult:
-    """What became of a case.
+    """Result of a case.
 
     Attributes:
         name: its name.
@@ -48,8 +48,8 @@ class CaseResult:
         seconds: wall time.
         folder: where its lake and landing are, if they are kept.
         differences: the tables that are not as expected.
-        errors: what the run said where it was not to fail, or did not say where it was to.
-        mistakes: what is wrong in the case.
+        errors: errors of a run that was not to fail, or the missing failure of one that was.
+        mistakes: mistakes of the case.
     """
 
     name: str
@@ -64,12 +64,12 @@ class CaseResult:
     mistakes: list[Mistake] = field(default_factory=list)
 
     def as_dict(self) -> dict[str, Any]:
-        """For programs."""
+        """Facts for JSON."""
         return asdict(self)
 
     @classmethod
     def from_dict(cls, facts: dict[str, Any]) -> CaseResult:
-        """A result read back from a job's line."""
+        """Result from a line of the job."""
         differences = [TableDifference(**one) for one in facts["differences"]]
         return cls(**{**facts, "differences": differences, "mistakes": [Mistake(**one) for one in facts["mistakes"]]})
 
@@ -102,7 +102,7 @@ def run_case(spark: SparkSession, pipelines: Path, name: str, case: Case, folder
 
 
 class _Run:
-    """One case on its way."""
+    """Run of one case."""
 
     def __init__(self, spark: SparkSession, pipeline: Pipeline, case: Case, folder: Path) -> None:
         self.spark, self.case, self.folder = spark, case, folder
@@ -111,7 +111,7 @@ class _Run:
         self.wanted = wanted(pipeline, case)
 
     def run(self, result: CaseResult) -> None:
-        """Takes step after step; behind the first that is not as expected there is nothing more to learn."""
+        """Runs step after step, up to the first that is not as expected."""
         given.prepare(self.pipeline, self.folder / "landing")
         for number, step in enumerate(self.case.steps, 1):
             given.land(self.spark, self.pipeline, self.folder / "landing", step, number)
@@ -123,7 +123,7 @@ class _Run:
                 return
 
     def _layers(self, step: CaseStep) -> list[str]:
-        """Runs the layers, and says what was other than expected of the run itself."""
+        """Runs the layers; returns how the run itself differed from what was expected."""
         try:
             for layer in LAYERS:
                 self._layer(layer)
@@ -143,7 +143,7 @@ class _Run:
             layer_job.Job(self.pipeline, self.at, layer, RUN_INFO, self.spark, only=only, tell=lambda _line: None).run()
 
     def _compared(self, wanted: TableExpected, number: int) -> TableDifference | None:
-        """Compares one table with what is expected of it."""
+        """Difference of one table from its expectation; None if there is none."""
         table = lake_tables.delta_table(self._uri(wanted.table))
         diff = TableDifference(wanted.table, number, wanted.place.line)
         rows = wanted.rows
@@ -167,7 +167,7 @@ class _Run:
         return None if right else diff
 
     def _without_table(self, wanted: TableExpected, diff: TableDifference) -> TableDifference | None:
-        """A table that is not there yet has no rows."""
+        """Difference of a table that does not exist, which has no rows."""
         records = wanted.rows.records if wanted.rows else ()
         if not records and not wanted.count:
             return None
@@ -181,7 +181,7 @@ class _Run:
         return diff
 
     def _keys(self, name: str) -> list[str]:
-        """The columns that name a row of a table; none where nobody says so."""
+        """Key columns of a table; none where none are declared."""
         made_by = tables(self.pipeline)[name]
         table = self.pipeline.silver.get(self.pipeline.deidentified_tables.get(made_by, made_by))
         if table is None or name.endswith("_set_aside"):
@@ -189,7 +189,7 @@ class _Run:
         return list(table.changes.keys if table.changes else table.keys)
 
     def _waits(self, name: str) -> str:
-        """Why a table is not there; empty where nothing is to be said."""
+        """Reason why a table does not exist; empty if there is nothing to say."""
         for layer in LAYERS[1:]:
             if name in self.pipeline.names(layer):
                 return progress(flows.flows(self.pipeline, self.at, layer)[name]).why
@@ -206,7 +206,7 @@ class _Run:
 
 
 def _both(rows: Rows, table: DeltaTable, place: Place) -> tuple[list[Row], list[Row]]:
-    """The expected rows and those of the table, in one form."""
+    """Expected rows and those of the table, in the common form."""
     kinds = {one.name: one.type for one in lake_tables.dataset(table).schema}
     for column in rows.columns:
         if column not in kinds:
@@ -238,15 +238,15 @@ def _found(table: DeltaTable, columns: Iterable[str]) -> list[Row]:
 
 
 def _own(table: DeltaTable) -> list[str]:
-    """The columns that people made: not the engine's, as far as there are others."""
+    """Columns other than the engine's, if there are any."""
     names = [one.name for one in lake_tables.dataset(table).schema]
     return [name for name in names if not name.startswith("_") or name == "_failed_expectations"] or names
 
 
 def wanted(pipeline: Pipeline, case: Case) -> set[str]:
-    """The tables that a case needs: those of which it expects something, and all that they are made of.
+    """Tables that a case needs: those it has expectations on, and all that they read.
 
-    Where a run is to fail it needs all, since it does not say which table fails.
+    A run that is to fail needs all, since it does not say which table fails.
     """
     known = tables(pipeline)
     if any(step.fails for step in case.steps):
@@ -262,7 +262,7 @@ def wanted(pipeline: Pipeline, case: Case) -> set[str]:
 
 
 def reads(pipeline: Pipeline, name: str) -> list[str]:
-    """The tables that a table is made of."""
+    """Tables that a table reads."""
     if name in pipeline.deidentified_tables:
         return [pipeline.deidentified_tables[name]]
     if name in pipeline.silver:

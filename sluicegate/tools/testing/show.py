@@ -1,4 +1,4 @@
-"""A case's result as a person reads it: a line, and for each table that is other than expected its rows."""
+"""Report of a case's result: a line, and the rows of each table that differs."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from rich.text import Text
 from sluicegate.tools.testing.row_diff import TableDifference
 from sluicegate.tools.testing.run import FAILED, OK, CaseResult
 
-# Marks of rows and, between the expected and the found value, of cells: they mean the same without colours.
+# Marks of rows and, between expected and found value, of cells: they read the same without colours.
 MISSING, UNEXPECTED, CHANGED, OTHER = "- missing", "+ unexpected", "~ differs", " ≠ "
 
 _STYLES = {MISSING: "red", UNEXPECTED: "yellow", CHANGED: ""}
 
 
 def console(width: int | None = None) -> Console:
-    """Where results are shown; ``width`` is that of the terminal by default."""
+    """Console for results; ``width`` defaults to the terminal's."""
     return Console(width=width, highlight=False, markup=False, emoji=False)
 
 
@@ -28,9 +28,9 @@ def show(result: CaseResult, to: Console, *, keep: bool = False) -> None:
     """Shows a result.
 
     Args:
-        result: what became of a case.
-        to: where.
-        keep: whether the case's folder stays, so that people are to know where it is.
+        result: the result of a case.
+        to: the console.
+        keep: whether the case's folder is kept, so that its path is shown.
     """
     file = PurePath(result.file).name
     word, style = ("ok", "green") if result.state == OK else (result.state.upper(), "bold red")

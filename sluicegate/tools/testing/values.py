@@ -1,7 +1,7 @@
-"""Values of a case and values of a table, brought into one form in which equal ones are equal, and how they are shown.
+"""Values of a case and of a table in one common form in which equal ones are equal, and their display.
 
-The table's column says what an expected value is: ``2024-05-01`` is a text, a date or a midnight. One that cannot be a
-value of that type is a mistake in the case, and no difference between tables.
+The table's column determines the type of an expected value: ``2024-05-01`` is a text, a date or a midnight. One that
+does not fit that type is a mistake in the case, not a difference between tables.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ from typing import Any, NamedTuple
 import pyarrow as pa
 
 Value = Any
-"""A value in the common form: it can be hashed, and is equal to what means the same."""
+"""Value in the common form: hashable, and equal to what means the same."""
 
 
 class Unfit(Exception):
-    """What a case expects cannot be a value of the column: one sentence, and what to write instead (may be empty)."""
+    """Raised for an expected value that does not fit the column: one sentence and a hint (may be empty)."""
 
     def __init__(self, message: str, hint: str = "") -> None:
         super().__init__(message)
@@ -28,13 +28,13 @@ class Unfit(Exception):
 
 
 class Fields(NamedTuple):
-    """A struct or a map: its names or keys with their values, in the type's order or sorted."""
+    """Struct or map: its names or keys with their values, in the type's order or sorted."""
 
     pairs: tuple[tuple[Any, Value], ...]
 
 
 class _NotANumber:
-    """NaN: here it is equal to itself."""
+    """NaN that is equal to itself."""
 
     def __repr__(self) -> str:
         return "NaN"
@@ -44,7 +44,7 @@ NAN = _NotANumber()
 
 
 def of_table(value: Any, kind: pa.DataType) -> Value:
-    """A value that a table has, as Arrow gives it to Python."""
+    """Value of a table in the common form, from what Arrow gives to Python."""
     if value is None:
         return None
     if pa.types.is_floating(kind):
@@ -62,15 +62,15 @@ def of_table(value: Any, kind: pa.DataType) -> Value:
 
 
 def of_case(value: Any, kind: pa.DataType, *, text: bool = False) -> Value:
-    """A value that a case expects, as one of a column.
+    """Expected value in the common form, as one of a column.
 
     Args:
-        value: what YAML or CSV text has.
+        value: value from YAML or CSV text.
         kind: type of the column.
-        text: whether it comes from CSV text, in which numbers and nested values are texts, too.
+        text: whether it comes from CSV text, in which numbers and nested values are texts too.
 
     Raises:
-        Unfit: it cannot be a value of that type.
+        Unfit: it does not fit that type.
     """
     if value is None:
         return None
@@ -114,7 +114,7 @@ def _is_list(kind: pa.DataType) -> bool:
 
 
 def _number(value: float) -> Value:
-    return NAN if value != value else value + 0.0  # of the two zeros one
+    return NAN if value != value else value + 0.0  # -0.0 becomes 0.0
 
 
 def _boolean(value: Any, _kind: pa.DataType) -> bool:
@@ -193,11 +193,11 @@ def _unfit(value: Any, kind: pa.DataType) -> Unfit:
 
 
 def close(one: Value, other: Value, tolerance: float) -> bool:
-    """Whether two values are equal, or numbers with a fraction, also inside of nested ones, that differ by no more."""
+    """Whether two values are equal or, as numbers with a fraction (also nested), differ by the tolerance at most."""
     if one == other:
         return True
     if isinstance(one, (float, Decimal)) and isinstance(other, type(one)):
-        # As they are written, and not as they are in binary: 0.1 and 0.2 differ by 0.1.
+        # Compared as decimals, not in binary: 0.1 and 0.2 differ by 0.1.
         return abs(Decimal(str(one)) - Decimal(str(other))) <= Decimal(str(tolerance))
     if isinstance(one, Fields) and isinstance(other, Fields):
         return close(one.pairs, other.pairs, tolerance)
@@ -207,7 +207,7 @@ def close(one: Value, other: Value, tolerance: float) -> bool:
 
 
 def shown(value: Value) -> str:
-    """A value for people; a text is in quotes where it could be taken for something else."""
+    """Display of a value; a text is quoted where it could be taken for something else."""
     if value is None:
         return "NULL"
     if isinstance(value, str):

@@ -17,7 +17,7 @@ KINDS = {
     "check_request": "CheckRequest", "wait_for_files": "LandedFilesSensor", "bronze": "SluicegateJob",
     "silver": "SluicegateJob", "gold": "SluicegateJob", "account": "Account",
 }  # fmt: skip
-ASKED = "makes [2020-01-01 00:00:00, 2020-01-02 00:00:00) again in silver, and gold follows, besides what is new"
+ASKED = "reprocesses [2020-01-01 00:00:00, 2020-01-02 00:00:00) in silver, and gold follows, besides what is new"
 
 
 def told(results: dict[str, Any]) -> list[str]:

@@ -183,7 +183,7 @@ def test_a_run_that_ended_right_behind_its_commit_has_lost_nothing(workspace: Wo
     path = str(workspace.land("recordings/a.json", "[]"))
     intake.enter(name, workspace.definition.bronze[name], workspace.lake)
     committed(workspace, name, path, {"manifest": {path: 1}})
-    what = "what became of 1 file is not on record yet, as a run ended right behind its commit"
+    what = "the status of 1 file is not on record yet, as a run ended right after its commit"
     unsaid = Finding("behind", name, what, "sluicegate run heart_rate")
     for limit in (None, 0):
         assert verify.findings(workspace.definition, workspace.settings, limit) == [unsaid]
@@ -204,7 +204,7 @@ def test_reloading_a_file_mends_that_nothing_is_known_of_it(workspace: Workspace
     first = str(workspace.folder / "landing/recordings/0.json")
     DeltaTable(workspace.lake.outcome(name)).delete(f"path = '{first}'")
     mend = f"sluicegate reload heart_rate {name} --files {first}"
-    unknown = Finding("wrong", name, f"nothing is known of what became of {first}", mend)
+    unknown = Finding("wrong", name, f"no status is on record for {first}", mend)
     assert verify.findings(workspace.definition, workspace.settings) == [unknown]
     assert intake.enter(name, of_files, workspace.lake, reread.Reload((first,)).discover).new.num_rows == 1
     DeltaTable(workspace.uri(name)).delete(f"source_file = '{first}'")
@@ -347,7 +347,7 @@ def test_a_full_refresh_is_followed_by_what_is_made_of_the_tables(
     submitted.clear()
     with pytest.raises(UserError, match="things is made of files"):
         refreshed(things, "things")
-    with pytest.raises(UserError, match="says itself which layers"):
+    with pytest.raises(UserError, match="runs the layers of its tables"):
         refreshed(things, "total", layer="gold")
     assert submitted == []
 
