@@ -15,6 +15,7 @@ from sluicegate.errors import LandingMissing, NotADeltaTable, SchemaMismatch
 from sluicegate.flow import loop, model, source_changes
 from sluicegate.lake.table import Tables
 from sluicegate.monitor import plan, status
+from sluicegate.spark.session import configured
 from tests.conftest import Workspace
 
 if TYPE_CHECKING:
@@ -146,8 +147,8 @@ def test_history_that_is_gone(source: Source) -> None:
     source.make()
     source.run()
     source.sql("INSERT INTO SOURCE VALUES (50, 5)", "INSERT INTO SOURCE VALUES (51, 5)", "OPTIMIZE SOURCE")
-    source.spark.conf.set("spark.databricks.delta.retentionDurationCheck.enabled", "false")
-    source.sql("VACUUM SOURCE RETAIN 0 HOURS")  # the files of the two inserts
+    with configured(source.spark, {"spark.databricks.delta.retentionDurationCheck.enabled": "false"}):
+        source.sql("VACUUM SOURCE RETAIN 0 HOURS")  # the files of the two inserts
     assert source.run().why == "the source's history is gone"
     assert source.same()
     source.sql("INSERT INTO SOURCE VALUES (52, 5)", "INSERT INTO SOURCE VALUES (53, 5)")
