@@ -1,4 +1,4 @@
-"""Bronze: every record as it came. One chunk of the ledger is one commit, with the chunk's number as the mark.
+"""Bronze: every record as it came. A ledger batch is one commit, with its number as the offset.
 
 A file that cannot be read fails alone: the others of its chunk go in, and the commit says which failed and why. It is
 read again when it has landed anew under its name.

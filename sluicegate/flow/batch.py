@@ -1,4 +1,4 @@
-"""One batch: the rows that a layer is given, inputs at pinned versions, and the commit that carries the mark."""
+"""One batch: the rows that a layer is given, inputs at pinned versions, and the commit that carries the offset."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The one loop that every layer runs: mark, availableNow stream, batch, commit with the new mark.
+"""The one loop that every layer runs: offset, availableNow stream, batch, commit with the new offset.
 
 How far a flow has come is written in its *target's own Delta log*: each commit carries a transaction id
 (``txnAppId``) and ``txnVersion`` = the version of the source that the batch ends at. Rows and mark change in one

@@ -1,4 +1,4 @@
-"""Judging records again once a rule, a transform or a lookup was corrected: ``sluicegate replay``."""
+"""Evaluating records again once a rule, a transform or a lookup was corrected: ``sluicegate replay``."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One writer for each pipeline: the lock that saves work. What keeps tables right are the marks (see flow/loop.py)."""
+"""One writer for each pipeline: the lock that saves work. Offsets are what keeps tables right (see flow/loop.py)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a run would do, found out from the ledger and the marks alone: no Spark, nothing written."""
+"""What a run would do, found out from the ledger and the offsets alone: no Spark, nothing written."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""From records to judged rows: the user's transform, the rules, and what of a record is kept beside its row."""
+"""From records to rows with a disposition: the user's transform, the rules, and what is kept beside each row."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Silver: typed rows, joined, judged by rules, one for each key. Every record of the source ends in one place.
+"""Silver: typed rows, joined, evaluated by rules, one for each key. Every record of the source ends in one place.
 
 There is one operation, to apply records: judge them by today's definition, take away what they made before, and put
 what they make now. Records that are new have made nothing yet, and that is the short way, here;

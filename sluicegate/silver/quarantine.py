@@ -1,4 +1,4 @@
-"""What stands beside a silver table: quarantined rows, and the identities of records that are set aside."""
+"""The side tables of a silver table: quarantined rows, and the identities of records that are set aside."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The account of a batch of silver: where each record went, proven by identity before anything is written."""
+"""The reconciliation of a batch of silver: where each record went, proven by identity before anything is written."""
 
 from __future__ import annotations
 

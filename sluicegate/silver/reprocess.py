@@ -1,4 +1,4 @@
-"""Applying records again: those that changed or went, and those that a lookup, an interval or a replay touches.
+"""Reprocessing records: those that changed or went, and those that a lookup, an interval or a replay touches.
 
 What these records made before is found by identity in the table and in both tables beside; what they make now is
 compared with it, and only the difference is written. With keys the choice is closed under them first: where a winner
