@@ -35,8 +35,10 @@ GROUPS = {
     "console": "what all may use",
 }
 
-# Text in either theme; a box's colour says which group it is of.
+# Text in either theme; a box's colour says which group it is of. The page has a ground of its own: a site may be dark
+# where the system is light, and the picture only knows of the system.
 STYLE = """
+.page { fill: #ffffff; }
 text { font: 13px system-ui, -apple-system, "Segoe UI", Helvetica, Arial, sans-serif; fill: #1f2328; }
 .name { font-weight: 600; }
 .code { font: 12px ui-monospace, SFMono-Regular, Menlo, Consolas, monospace; }
@@ -47,6 +49,7 @@ text { font: 13px system-ui, -apple-system, "Segoe UI", Helvetica, Arial, sans-s
 .line { fill: none; stroke: #818b98; stroke-width: 1.5; }
 .head { fill: #818b98; }
 @media (prefers-color-scheme: dark) {
+  .page { fill: #0d1117; }
   text { fill: #e6edf3; }
   .small { fill: #9198a1; }
   .box { fill: #151b23; stroke: #656c76; }
@@ -235,6 +238,7 @@ def _picture(title: str, parts: Iterable[str], height: int) -> str:
     head = (
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {height}" width="{WIDTH}" height="{height}" '
         f'role="img" aria-label="{escape(title)}">\n<title>{escape(title)}</title>\n<style>{STYLE}</style>\n'
+        f'<rect class="page" width="{WIDTH}" height="{height}"/>\n'
     )
     return head + "".join(f"{part}\n" for part in parts) + "</svg>\n"
 

@@ -207,7 +207,7 @@ def _run(command: Sequence[str], root: Path, purpose: str) -> None:
     """
     done = subprocess.run(command, cwd=root, env=_environment(root), capture_output=True, text=True, check=False)
     if done.returncode:
-        raise Stop(f"Could not {purpose}: {_tail(done.stderr or done.stdout)}", exit_code=1)
+        raise Stop(f"Could not {purpose}: {_trouble(done)}", exit_code=1)
 
 
 def _environment(root: Path) -> dict[str, str]:
@@ -221,8 +221,10 @@ def _environment(root: Path) -> dict[str, str]:
     return environment
 
 
-def _tail(printed: str, lines: int = 15) -> str:
-    return "\n".join(printed.strip().splitlines()[-lines:])
+def _trouble(done: subprocess.CompletedProcess[str], lines: int = 15) -> str:
+    """The end of what a failed command printed; one that a signal ended may have printed nothing."""
+    end = f"it was ended by signal {-done.returncode}" if done.returncode < 0 else f"it ended with {done.returncode}"
+    return "\n".join((done.stderr or done.stdout).strip().splitlines()[-lines:]) or end
 
 
 def _dotted(version: tuple[int, int, int] = sys.version_info[:3]) -> str:
@@ -251,7 +253,7 @@ def make_archive(root: Path) -> str:
     """Has the JVM write its class-data archive; returns why that failed, or nothing: jobs run without it, slower."""
     command = [str(root / ".venv" / "bin" / "python"), "-m", "sluicegate.spark.submit", "--make-archive"]
     done = subprocess.run(command, cwd=root, env=_environment(root), capture_output=True, text=True, check=False)
-    return _tail(done.stderr or done.stdout, lines=1) if done.returncode else ""
+    return _trouble(done, lines=1) if done.returncode else ""
 
 
 def fingerprint(root: Path, java: Java) -> str:

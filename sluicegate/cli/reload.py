@@ -95,7 +95,7 @@ def replay(
     settings: Settings,
     as_json: JsonOption = False,
 ) -> None:
-    """Judge quarantined records again, by today's rules, transform and lookups; gold follows.
+    """Evaluate quarantined records again, by today's rules, transform and lookups; gold follows.
 
     Example: sluicegate replay heart_rate recordings_enriched --rule valid_heartrate
     """

@@ -18,9 +18,12 @@ import pytest
 
 import sluicegate as sg
 from sluicegate import api, errors
+from sluicegate.flow.finding import Finding
 from sluicegate.flow.report import ERROR, RunReport, TableReport, error_of
 from sluicegate.landing import intake
 from sluicegate.monitor import event_log
+from sluicegate.monitor.estimate import Plan, Touched
+from sluicegate.monitor.status import Status, TableStatus
 from sluicegate.run import pipeline as run_pipeline
 from sluicegate.run import submit
 from tests.conftest import ROOT, Workspace
@@ -85,6 +88,26 @@ def test_every_name_is_documented() -> None:
     told = set(re.findall(r"`(\w+)`", listed))
     assert set(sg.__all__) - told - set(kinds()) == set()
     assert told <= set(sg.__all__)
+
+
+def test_the_fields_of_results_are_those_that_the_page_names() -> None:
+    types: tuple[type, ...] = (RunReport, TableReport, Plan, Touched, Status, TableStatus, Finding)
+    section = PAGE.partition("\n## What comes back\n")[2].partition("\n## ")[0]
+    rows = [line.split(" | ") for line in section.splitlines() if line.startswith("| ")][2:]
+    names = {kind.__name__: kind for kind in types}
+    found = {}
+    for _, kind, fields in rows:
+        if shown := [name for name in re.findall(r"`(\w+)`", kind) if name in names]:
+            found[shown[0]] = re.findall(r"`(\w+)(?:\(\))?`", re.sub(r"\([^()]*`[^)]*\)", "", fields))
+    assert found.keys() == names.keys()
+    assert {kind: [name for name in fields if not has(names[kind], name)] for kind, fields in found.items()} == {
+        kind: [] for kind in names
+    }
+
+
+def has(kind: type, name: str) -> bool:
+    """Whether objects of a type have an attribute: a field, a property or a method."""
+    return hasattr(kind, name) or name in getattr(kind, "__dataclass_fields__", {})
 
 
 def test_the_version_is_that_of_the_project() -> None:

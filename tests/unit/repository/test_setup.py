@@ -342,6 +342,16 @@ def test_without_an_archive_it_warns_once_and_goes_on(checkout: Path) -> None:
     assert calls(checkout) == []
 
 
+def test_an_archive_step_that_is_killed_without_a_word_is_told(checkout: Path) -> None:
+    python = checkout / ".venv" / "bin" / "python"
+    run(checkout)
+    python.write_text(python.read_text().replace("echo no room >&2; exit 1", "kill -TERM $$"))
+    (checkout / "broken").touch()
+    (checkout / ".jars" / "spark.jsa").unlink()
+    assert "warning: no class-data archive" in (told := run(checkout).stdout)
+    assert "it was ended by signal 15" in told
+
+
 def test_a_deleted_archive_is_made_again(checkout: Path) -> None:
     run(checkout)
     calls(checkout)
