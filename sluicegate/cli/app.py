@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+from typing import Annotated
 
 import typer
 
@@ -35,6 +36,23 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
 )
+
+
+def _version(wanted: bool) -> None:
+    if wanted:
+        import sluicegate
+
+        print(f"sluicegate {sluicegate.__version__}")
+        raise typer.Exit
+
+
+@app.callback(help=app.info.help)
+def common(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version and end.")
+    ] = False,
+) -> None:
+    """Takes the options that stand before a command."""
 
 
 def main() -> None:

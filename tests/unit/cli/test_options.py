@@ -11,6 +11,7 @@ import typer
 import typer.main
 from typer.testing import CliRunner
 
+import sluicegate
 from sluicegate.cli import app
 from sluicegate.cli.options import PLACES, JsonOption, PipelineName, printer, with_settings
 from sluicegate.settings import Settings
@@ -91,3 +92,8 @@ def test_the_lines_of_a_job_do_not_come_between_json(capsys: pytest.CaptureFixtu
     printer(False, quiet=True)("to people, too")
     printer(True, quiet=True)("to nobody")
     assert tuple(capsys.readouterr()) == ("to people\nto people, too\n", "beside it\n")
+
+
+def test_the_version_is_told() -> None:
+    result = CliRunner().invoke(app.app, ["--version"])
+    assert (result.exit_code, result.output) == (0, f"sluicegate {sluicegate.__version__}\n")
