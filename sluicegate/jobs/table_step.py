@@ -130,7 +130,7 @@ class BronzeOfFiles(_Bronze):
 
     def remarks(self) -> list[str]:
         """Takes away files whose rows are committed, as ``cleanSource`` says."""
-        return clean_source.clean(self.name, self.table, self.at, opened=self.opened).remarks(self.name, self.table)
+        return clean_source.clean(self.name, self.table, self.at).remarks(self.name, self.table)
 
 
 @dataclass

@@ -7,9 +7,11 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import islice
 from typing import Any
+from urllib.parse import unquote
 
 from deltalake import DeltaTable
 
+from sluicegate.lake import layout
 from sluicegate.storage import filesystems
 
 # Key of our facts in a commit's userMetadata: other writers have metadata of their own.
@@ -66,8 +68,14 @@ def _history(table: DeltaTable, limit: int | None) -> Iterable[Mapping[str, Any]
 
 
 def _has_commit(uri: str, version: int) -> bool:
-    fs, folder = filesystems.opened(uri)
-    return bool(fs.exists(f"{folder}/_delta_log/{version:020d}.json"))
+    # Not by ``exists`` of fsspec: to that a store that does not answer has no such file.
+    return filesystems.file(_commit_file(uri, version)) is not None
+
+
+def _commit_file(uri: str, version: int) -> str:
+    """Address of a commit's file, by the table's own or by what delta-rs makes of that: a URL, where a space is %20."""
+    there = layout.local_path(uri) if layout.is_local(uri) else unquote(uri)
+    return f"{there.rstrip('/')}/_delta_log/{version:020d}.json"
 
 
 def _infos(uri: str, newest: int) -> Iterator[Mapping[str, Any]]:
@@ -108,8 +116,8 @@ def actions(uri: str, version: int, *, added: bool = True) -> Iterator[dict[str,
     Raises:
         FileNotFoundError: the log no longer has it.
     """
-    fs, folder = filesystems.opened(uri)
-    with fs.open(f"{folder}/_delta_log/{version:020d}.json", "rt", encoding="utf-8") as log:
+    fs, path = filesystems.opened(_commit_file(uri, version))
+    with fs.open(path, "rt", encoding="utf-8") as log:
         yield from (json.loads(line) for line in log if line.strip() and (added or not line.startswith('{"add"')))
 
 

@@ -60,9 +60,7 @@ class Cleaned:
         return lines + [f"         {path} could not be taken away: {why}" for path, why in list(self.left.items())[:5]]
 
 
-def clean(
-    name: str, table: BronzeTable, at: layout.Lake, now: datetime | None = None, opened: Tables | None = None
-) -> Cleaned:
+def clean(name: str, table: BronzeTable, at: layout.Lake, now: datetime | None = None) -> Cleaned:
     """Takes away the files of a bronze table whose time has come. For the holder of the pipeline's lock. No Spark.
 
     Args:
@@ -70,10 +68,11 @@ def clean(
         table: its definition.
         at: the lake.
         now: the time (UTC; the clock's by default).
-        opened: the handles of the step that this is a part of.
     """
     done = Cleaned()
-    opened = opened or Tables()
+    # Opened anew on purpose, not by the handles of a step: since it looked, a RESTORE may have undone rows whose files
+    # are the only ones that have them.
+    opened = Tables()
     found = due(name, table, at, now, opened)
     if not found.num_rows:
         return done
