@@ -46,6 +46,9 @@ def all_opened(pipeline: Pipeline, at: layout.Lake) -> Tables:
     address |= {copy: at.table("silver", copy) for copy in pipeline.deidentified_tables}
     for name in reversed([*TopologicalSorter(reads).static_order()]):
         opened[address[name]].open()
+        # At once, as a commit to them that the table does not know yet is what a run leaves that was stopped.
+        for uri in (at.quarantine(name), at.set_aside(name)) if name in pipeline.silver else ():
+            opened[uri].open()
     return opened
 
 

@@ -111,6 +111,11 @@ def local_path(uri: str) -> str:
     return unquote(urlparse(uri).path) if uri.startswith("file:") else uri
 
 
+def address(uri: str) -> str:
+    """The address of a table as our file systems take it: delta-rs makes a URL of it, in which a space is ``%20``."""
+    return local_path(uri) if is_local(uri) else unquote(uri)
+
+
 def canonical(source_file: str) -> str:
     """Convert Spark's ``_metadata.file_path`` to the ledger's path (``file:///a%20b`` is ``/a b``)."""
     if source_file.startswith("file:"):

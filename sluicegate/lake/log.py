@@ -7,7 +7,6 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import islice
 from typing import Any
-from urllib.parse import unquote
 
 from deltalake import DeltaTable
 
@@ -73,9 +72,7 @@ def _has_commit(uri: str, version: int) -> bool:
 
 
 def _commit_file(uri: str, version: int) -> str:
-    """Address of a commit's file, by the table's own or by what delta-rs makes of that: a URL, where a space is %20."""
-    there = layout.local_path(uri) if layout.is_local(uri) else unquote(uri)
-    return f"{there.rstrip('/')}/_delta_log/{version:020d}.json"
+    return f"{layout.address(uri).rstrip('/')}/_delta_log/{version:020d}.json"
 
 
 def _infos(uri: str, newest: int) -> Iterator[Mapping[str, Any]]:

@@ -11,7 +11,7 @@ from deltalake import DeltaTable, write_deltalake
 from deltalake.exceptions import TableNotFoundError
 
 from sluicegate.errors import NotADeltaTable, Where
-from sluicegate.lake.layout import is_local, local_path
+from sluicegate.lake.layout import address, is_local, local_path
 from sluicegate.storage import aws, filesystems
 
 # Small tables with this many data files are compacted: opening the files costs more than reading them.
@@ -126,7 +126,10 @@ def filesystem(table: DeltaTable) -> Any:
     uri = table.table_uri
     if is_local(uri):
         return fs.SubTreeFileSystem(local_path(uri), fs.LocalFileSystem())
-    return fs.SubTreeFileSystem(filesystems.opened(uri)[1], filesystems.opened(uri)[0].fs) if aws.on_s3(uri) else None
+    if not aws.on_s3(uri):
+        return None
+    store, folder = filesystems.opened(address(uri))
+    return fs.SubTreeFileSystem(folder, store.fs)
 
 
 def _read_options() -> Any:

@@ -291,6 +291,19 @@ def test_tables_are_written_read_and_put_together(at: layout.Lake, monkeypatch: 
     assert tables.delta_table(at.ledger("nothing")) is None
 
 
+def test_a_lake_may_have_a_space_in_its_address(at: layout.Lake) -> None:
+    """delta-rs makes a URL of it, under which nothing lies: neither the log nor the rows, nor who holds the lock."""
+    lake = layout.Lake(f"{at.root}/größe 1", "heart_rate")
+    with pipeline_lock(lake, "a run"):
+        assert "a run" in str(lease.holder(lake.lock("pipeline")))
+    rows = pa.table({"n": [1, 2]})
+    tables.write(lake.events, rows)
+    table = tables.table_at(lake.events)
+    tables.write(lake.events, rows, mode="overwrite")
+    assert [(commit.version, commit.overwrites) for commit in log.commits(table)] == [(0, False)]
+    assert tables.dataset(table).to_table()["n"].to_pylist() == [1, 2]
+
+
 def test_keys_are_looked_for_in_the_environment(at: layout.Lake) -> None:
     assert not {"AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"} & set(filesystems.options(at.events) or {})
     assert os.environ["AWS_SECRET_ACCESS_KEY"] == PASSWORD

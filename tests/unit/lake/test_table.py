@@ -231,6 +231,25 @@ def test_a_table_is_never_ahead_of_its_source_in_a_look(idle: Workspace, monkeyp
     assert progress(flows.flows(idle.definition, idle.lake, "silver")["recordings_enriched"]).kind == "idle"
 
 
+def test_a_run_that_commits_during_a_look_was_not_stopped_in_the_middle(
+    idle: Workspace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It writes the quarantine before the table: of this and of that a look has the state of one moment."""
+    committed: list[str] = []
+
+    def open_at(opened: str, version: int | None = None, table_at: Any = tables.table_at) -> DeltaTable:
+        if not committed and opened == idle.uri("recordings_bronze"):  # behind the look at what is made of it
+            committed.append(opened)
+            add(idle.lake.quarantine("recordings_enriched"), 1)
+            taken_in(idle, "recordings_enriched", [3])
+        return table_at(opened, version)  # type: ignore[no-any-return]
+
+    monkeypatch.setattr(tables, "table_at", open_at)
+    silver = next(w for w in plan.pending(idle.definition, idle.settings).tables if w.table == "recordings_enriched")
+    assert committed
+    assert (silver.progress.kind, silver.progress.why) == ("idle", "")
+
+
 def test_a_discovery_that_lost_goes_by_what_the_other_entered(heartbeats: Workspace) -> None:
     """Handles of a step are read again where another run's commit made the compare-and-set fail."""
     name, table = "recordings_bronze", heartbeats.definition.bronze["recordings_bronze"]
