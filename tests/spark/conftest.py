@@ -11,8 +11,9 @@ if TYPE_CHECKING:
 
     from pyspark.sql import SparkSession
 
-# A note of Delta's own to the session that commits; nothing is read by it.
-NOTED = "spark.databricks.delta.lastCommitVersionInSession"
+# What Delta notes for itself in the session that commits, and the name of the last job that a test ran: nothing else
+# goes by them.
+NOTED = {"spark.databricks.delta.lastCommitVersionInSession", "spark.app.name"}
 
 
 @pytest.fixture(autouse=True)
@@ -25,4 +26,4 @@ def settings_stay(spark: SparkSession) -> Iterator[None]:
 
 def settings(spark: SparkSession) -> dict[str, str]:
     """The settings that a session has of its own."""
-    return {name: value for name, value in spark.conf.getAll.items() if name != NOTED}
+    return {name: value for name, value in spark.conf.getAll.items() if name not in NOTED}
