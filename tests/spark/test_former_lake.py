@@ -79,7 +79,7 @@ def versions(former: Workspace) -> dict[str, int]:
 
 
 def states(former: Workspace, table: str) -> Counter[str]:
-    return Counter(file["state"] for file in status.files(table, former.definition, former.settings))
+    return Counter(file["state"] for file in status.files(table, former.definition, former.settings).to_pylist())
 
 
 def ways(former: Workspace) -> dict[str, tuple[str, str]]:
