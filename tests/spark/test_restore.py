@@ -113,7 +113,7 @@ def test_a_kill_before_the_outcome_then_a_restore(
     """Of the commits that nobody has told of, some stand and some are undone."""
     define(workspace, "format: json, schemaHints: id BIGINT, maxFilesPerTrigger: 1")
     with monkeypatch.context() as patch:
-        patch.setattr(file_status, "copy", lambda _at, _name: file_status.Taken(0, 0, 0, {}))
+        patch.setattr(file_status, "copy", lambda _at, _name, _opened: file_status.Taken(0, 0, 0, {}))
         chunks(spark, workspace, 1, 4)
     things(workspace).restore(1)
     workspace.run(spark, "bronze")
