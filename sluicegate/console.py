@@ -20,6 +20,10 @@ def say(line: str) -> None:
     sys.stdout.flush()
 
 
+def silent(_line: str) -> None:
+    """Take a line for people, and leave it: what is given for ``say`` where nobody listens."""
+
+
 def say_where(context: SparkContext) -> None:
     """Print the address of Spark's UI and the id in its event log, whichever is on; by default both are off."""
     if context.uiWebUrl:

@@ -10,10 +10,11 @@ import json
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
-from sluicegate.api._boundary import in_our_words, silent
 from sluicegate.api.chosen import copy_into, reload, replay, reset
+from sluicegate.console import silent
 from sluicegate.errors import QueryError, UserError
 from sluicegate.settings import Settings
+from sluicegate.storage.store_errors import translated
 
 __all__ = ["copy_into", "files", "history", "load", "plan", "readable_definitions", "reload", "replay", "reset", "run",
            "spark_session", "sql", "status", "verify"]  # fmt: skip
@@ -31,7 +32,7 @@ if TYPE_CHECKING:
     from sluicegate.monitor.status import Status
 
 
-@in_our_words
+@translated()
 def load(name: str, settings: Settings | None = None) -> Pipeline:
     """Reads and checks the definition of a pipeline, which remembers the settings that it was read with.
 
@@ -48,7 +49,7 @@ def load(name: str, settings: Settings | None = None) -> Pipeline:
     return definition.load(name, settings or Settings.of())
 
 
-@in_our_words
+@translated()
 def plan(pipeline: Pipeline) -> Plan:
     """What a run would do, table by table, as ``sluicegate plan`` shows. Nothing is written and no JVM started.
 
@@ -64,7 +65,7 @@ def plan(pipeline: Pipeline) -> Plan:
     return estimate.plan(pipeline, pipeline.settings)
 
 
-@in_our_words
+@translated()
 def run(
     pipeline: Pipeline,
     *,
@@ -101,7 +102,7 @@ def run(
     return run_pipeline.run(pipeline, pipeline.settings, layer, tell, request.interval)
 
 
-@in_our_words
+@translated()
 def status(pipeline: Pipeline) -> Status:
     """Rows, version, freshness and quarantine of each table, and what waits, as ``sluicegate status``. No JVM.
 
@@ -114,7 +115,7 @@ def status(pipeline: Pipeline) -> Status:
     return monitor_status.status(pipeline, pipeline.settings)
 
 
-@in_our_words
+@translated()
 def verify(
     pipeline: Pipeline, *, percent: float = 100, spark: bool = True, tell: Callable[[str], None] = silent
 ) -> list[Finding]:
@@ -163,7 +164,7 @@ def verify(
     return found
 
 
-@in_our_words
+@translated()
 def files(pipeline: Pipeline, table: str, *, states: Sequence[str] = (), newest: int | None = None) -> pa.Table:
     """The ledger of a bronze table, a row for each landed file with its ``state``, as ``sluicegate files``. No JVM.
 
@@ -184,7 +185,7 @@ def files(pipeline: Pipeline, table: str, *, states: Sequence[str] = (), newest:
     return monitor_status.files(table, pipeline, pipeline.settings, states, newest)
 
 
-@in_our_words
+@translated()
 def history(pipeline: Pipeline, table: str | None = None, *, newest: int = 20) -> pa.Table:
     """The event log, a row for each commit of a run, oldest first, as ``sluicegate history``. No JVM.
 
@@ -207,7 +208,7 @@ def history(pipeline: Pipeline, table: str | None = None, *, newest: int = 20) -
     return event_log.newest_rows(Lake(pipeline.settings.lake, pipeline.name), table, newest)
 
 
-@in_our_words
+@translated()
 def sql(query: str, settings: Settings | None = None) -> pa.Table:
     """The rows of one SELECT in Spark's SQL over ``pipeline.table``, as ``sluicegate sql``. No JVM.
 

@@ -11,7 +11,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from sluicegate.api._boundary import in_our_words, silent
+from sluicegate.console import silent
+from sluicegate.storage.store_errors import translated
 
 if TYPE_CHECKING:
     from sluicegate.definition import Pipeline
@@ -39,7 +40,7 @@ class ReloadPreview:
         return [f"{len(self.missing):,} matching files cannot be read again, and their rows stay: {shown}"]
 
 
-@in_our_words
+@translated()
 def copy_into(
     pipeline: Pipeline,
     table: str,
@@ -103,7 +104,7 @@ def copy_into(
     return [submit.submit("copy_into", pipeline.name, pipeline.settings, submit.RUN_INFO, tell, arguments)]
 
 
-@in_our_words
+@translated()
 def reload(
     pipeline: Pipeline,
     table: str,
@@ -149,7 +150,7 @@ def reload(
     return [done]
 
 
-@in_our_words
+@translated()
 def reset(
     pipeline: Pipeline,
     table: str,
@@ -189,7 +190,7 @@ def reset(
     return [submit.submit("reset", pipeline.name, pipeline.settings, submit.RUN_INFO, tell, arguments)]
 
 
-@in_our_words
+@translated()
 def replay(
     pipeline: Pipeline,
     table: str,

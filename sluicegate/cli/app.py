@@ -58,13 +58,8 @@ def common(
 def main() -> None:
     """Entry point: errors of ours become a sentence and an exit code, everything else stays a trace."""
     try:
-        try:
+        with store_errors.translated():
             app()
-        except Exception as raised:
-            of_store = store_errors.readable(raised)
-            if of_store is None:
-                raise
-            raise of_store from raised
     except SluicegateError as error:
         if "--json" in sys.argv:
             print(json.dumps({"error": error.as_dict()}, default=str))

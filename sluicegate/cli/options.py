@@ -12,6 +12,7 @@ from typing import Annotated, Any, Literal
 
 import typer
 
+from sluicegate.console import silent
 from sluicegate.settings import Settings
 
 Place = Literal["lake", "landing", "pipelines", "master"]
@@ -69,7 +70,7 @@ def _annotation(place: Place) -> Any:
 def printer(as_json: bool, *, quiet: bool = False) -> Callable[[str], None]:
     """What prints the lines of a job as they come: to stderr where stdout is for JSON, or there nowhere (``quiet``)."""
     if as_json and quiet:
-        return lambda _line: None
+        return silent
     return lambda line: print(line, file=sys.stderr if as_json else sys.stdout, flush=True)
 
 

@@ -6,6 +6,8 @@ They have no common types, so their texts are matched. No value of a row is pass
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 from sluicegate.errors import SluicegateError, StoreRefused, StoreUnreachable, Where
@@ -83,6 +85,22 @@ def readable(error: BaseException, *, private: bool = False) -> SluicegateError 
     where = Where(file=None if private else next(iter(ADDRESS.findall(text)), None))
     cause = "" if private else _cause(text)
     return refusal.error(refusal.message, where=where, cause=cause, hint=refusal.hint)
+
+
+@contextmanager
+def translated() -> Iterator[None]:
+    """Raises what a store refuses as an error of ours; also a decorator of functions.
+
+    Raises:
+        SluicegateError: of the type that fits the refusal; other errors pass as they are.
+    """
+    try:
+        yield
+    except Exception as raised:
+        of_store = readable(raised)
+        if of_store is None:
+            raise
+        raise of_store from raised
 
 
 def _cause(text: str) -> str:
