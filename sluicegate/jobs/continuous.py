@@ -178,7 +178,7 @@ class Continuous:
         began, reports = time.monotonic(), []
         spark = self._session(pipeline)
         for layer in layers:
-            reports.append(layer_job.Job(pipeline, self.at, layer, self.facts, spark, tell=lambda _line: None).run())
+            reports.append(layer_job.Job(pipeline, self.at, layer, self.facts, spark, tell=console.silent).run())
         self.batches += 1
         self.rows += sum(table.read for table in reports[0].tables)
         self.known.tell(batches=self.batches, rows=self.rows, last_batch=utc_now())

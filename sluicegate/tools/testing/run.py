@@ -8,6 +8,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from sluicegate.console import silent
 from sluicegate.definition import LAYERS, Layer, Pipeline, load
 from sluicegate.definition.fields import nearest
 from sluicegate.errors import Mistake, SluicegateError
@@ -140,7 +141,7 @@ class _Run:
         if layer == "bronze":
             only = [name for name in only if given.is_there(self.pipeline.bronze[name])]
         if only:
-            layer_job.Job(self.pipeline, self.at, layer, RUN_INFO, self.spark, only=only, tell=lambda _line: None).run()
+            layer_job.Job(self.pipeline, self.at, layer, RUN_INFO, self.spark, only=only, tell=silent).run()
 
     def _compared(self, wanted: TableExpected, number: int) -> TableDifference | None:
         """Difference of one table from its expectation; None if there is none."""
