@@ -10,7 +10,7 @@ OPTIMIZE only moves rows. https://github.com/delta-io/delta/blob/master/PROTOCOL
 from __future__ import annotations
 
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pyarrow.compute as pc
 
@@ -80,11 +80,12 @@ def _frame(batch: Batch, name: str, table: BronzeTable) -> DataFrame:
 def _schema(batch: Batch, name: str, table: BronzeTable) -> Schema:
     from sluicegate.schema.columns import data_columns
     from sluicegate.schema.evolution import Schema
+    from sluicegate.spark import table_reader
 
     there = tables.delta_table(batch.flow.target)
     if there is None or (batch.whole and table.schemaEvolutionMode == "addNewColumns"):
         return Schema(name, table, {}, first=True)
-    schema: Any = batch.session.read.format("delta").load(batch.flow.target).schema
+    schema = table_reader.schema(there)
     known = {field.name: field.dataType for field in schema if field.name in data_columns(schema.names)}
     return Schema(name, table, known, first=tables.rows(there) == 0)
 

@@ -23,12 +23,14 @@ from sluicegate.bronze.unreadable_files import Failure, unreadable
 from sluicegate.console import files, human_bytes, say
 from sluicegate.errors import UserError
 from sluicegate.flow.batch import Batch
+from sluicegate.frames import small_writes
 from sluicegate.lake import layout, log, offsets, tables
 from sluicegate.landing import file_status, folders
 from sluicegate.landing.copy_options import CopyOptions, of_chunks
 from sluicegate.landing.ledger import DROP, REPLACE, RESET, UNREAD
 from sluicegate.schema.columns import data_columns
 from sluicegate.schema.evolution import Schema
+from sluicegate.spark import table_reader
 from sluicegate.spark.session import configured
 from sluicegate.sql.identifiers import quoted
 
@@ -49,7 +51,11 @@ AS_DEFINED = CopyOptions()
 
 # Columns with min/max statistics, set when the table is made; for those of the data they cost a fifth of the time, and
 # records as they came lie in the order of nothing but their arrival.
-STATISTICS = "receipt_time,_file_modification_time,_chunk,_pos"
+OPTIONS = {"delta.dataSkippingStatsColumns": "receipt_time,_file_modification_time,_chunk,_pos"}
+
+# Files of text up to this size in all are few records; with these ends to their names they are not compressed.
+SMALL_BYTES = 1024 * 1024
+TEXT = (".json", ".jsonl", ".ndjson", ".csv", ".tsv", ".txt")
 
 # A ledger batch with such entries rewrites the table.
 REREAD = (RESET, DROP)
@@ -100,9 +106,8 @@ def apply(batch: Batch, name: str, table: BronzeTable, at: layout.Lake) -> None:
 
     if not pending or pending[-1][0] < batch.progress.until:
         # The ledger's last commits entered no files (it was compacted, say): only the offset moves.
-        schema = batch.session.read.format("delta").load(batch.flow.target).schema
         with batch.commit():
-            batch.session.createDataFrame([], schema).write.format("delta").mode("append").save(batch.flow.target)
+            small_writes.commit_only(batch.session, batch.flow.target)
 
 
 def _frame(
@@ -127,12 +132,12 @@ def _frame(
     return reader.read(paths) if paths else reader.nothing()
 
 
-def _schema(session: SparkSession, name: str, table: BronzeTable, target: str) -> Callable[[], Schema]:
+def _schema(name: str, table: BronzeTable, target: str) -> Callable[[], Schema]:
     """Factory of the schema as stored: a new one for each attempt, since reading adds new columns to it."""
     there = tables.delta_table(target)
     known: dict[str, DataType] = {}
     if there is not None:
-        schema: Any = session.read.format("delta").load(target).schema
+        schema = table_reader.schema(there)
         known = {f.name: f.dataType for f in schema if f.name in data_columns(schema.names)}
     return partial(Schema, name, table, known, tables.rows(there) == 0)
 
@@ -203,7 +208,7 @@ class _Chunk:
     def commit(self) -> None:
         """Commits the records of all files that can be read, and the names of those that cannot."""
         self.rereads = any(entry["action"] in REREAD for entry in self.entries)
-        known = _schema(self.batch.session, self.name, self.table, self.batch.flow.target)
+        known = _schema(self.name, self.table, self.batch.flow.target)
         self.schema = partial(Schema, self.name, self.table, {}, True) if self.rereads else known
         read = _read_of(self.entries)
         lost = self.places.find(read)
@@ -275,22 +280,28 @@ class _Chunk:
         superseded = {e["path"] for e in self.entries if e["action"] in (REPLACE, *REREAD)} & {*paths, *self._dropped}
         former = self._former(superseded)
         widened = self._widened(frame) if self.table.widens and not self.rereads else []
+        writer = None
         if self.rereads:
-            writer = self._with_retained(frame, former).write.mode("overwrite").option("overwriteSchema", "true")
+            writer = self._with_retained(frame, former).write.option("overwriteSchema", "true")
         elif widened:
-            writer = self._whole(frame, former, widened).write.mode("overwrite").option("overwriteSchema", "true")
+            writer = self._whole(frame, former, widened).write.option("overwriteSchema", "true")
         elif condition := self._replaced(former):
-            writer = frame.write.mode("overwrite").option("replaceWhere", condition).option("mergeSchema", "true")
-        else:
-            writer = frame.write.mode("append").option("mergeSchema", "true")
-        writer = writer.format("delta").option("delta.dataSkippingStatsColumns", STATISTICS)
+            writer = frame.write.option("replaceWhere", condition).option("mergeSchema", "true")
         size = sum(entry["size"] for entry in self.entries)
         facts = {"chunk": self.number, "files": len(self.entries), "bytes": size, "failed": failed,
                  "manifest": self.manifest, "definition": self.table.fingerprint,
                  "seen": self.batch.target_version()}  # fmt: skip
         _faults.point("bronze.before_commit")
         with self.batch.commit(offset=self.number, fenced=fenced, **facts):
-            writer.save(self.batch.flow.target)
+            if writer is None:
+                small_writes.append(frame, self.batch.flow.target, few=self._few(size), **OPTIONS)
+            else:
+                writer.format("delta").mode("overwrite").options(**OPTIONS).save(self.batch.flow.target)
+
+    def _few(self, size: int) -> bool:
+        """Whether the records are certain to be few, and small: of other formats, a small file may hold very much."""
+        text = self.table.format in ("json", "csv") and all(path.endswith(TEXT) for path in self.read)
+        return text and size <= SMALL_BYTES
 
     @property
     def _dropped(self) -> list[str]:
@@ -336,6 +347,6 @@ class _Chunk:
         return frame if rows.isEmpty() else reread_rows.union(frame, rows)  # no rows, no columns of theirs either
 
     def _retained(self, former: reread_rows.Former | None) -> DataFrame:
-        there = self.batch.session.read.format("delta").load(self.batch.flow.target)
+        there = table_reader.read(self.batch.session, self.batch.flow.target)
         there = there.where(f"NOT (_chunk <=> {self.number})")
         return former.staying(there) if former else there

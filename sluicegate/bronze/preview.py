@@ -39,7 +39,7 @@ def preview(
         records as ``sample``.
     """
     session = session.newSession()  # the caller's keeps its settings, also where two threads look at files
-    schema = _schema(session, name, table, target)
+    schema = _schema(name, table, target)
     with configured(session, READING):
         damaged: dict[str, str] = {}
         try:
@@ -63,7 +63,7 @@ def checked_copy(
         QueryError: Spark refuses its SELECT.
     """
     session = session.newSession()  # the caller's keeps its settings, also where two threads look at files
-    schema = _schema(session, name, table, target)
+    schema = _schema(name, table, target)
     with configured(session, READING):
         try:
             if not copy.selects:

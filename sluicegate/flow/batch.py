@@ -13,8 +13,10 @@ from sluicegate.flow.delivery import Delivery
 from sluicegate.flow.model import Flow, Progress
 from sluicegate.flow.report import TableReport
 from sluicegate.lake import log, offsets, tables
+from sluicegate.lake.small_commits import Facts
 from sluicegate.lake.table import Tables
 from sluicegate.schema.columns import ENGINE_COLUMNS
+from sluicegate.spark import commit_settings, table_reader
 from sluicegate.spark.session import configured
 from sluicegate.spark.spark_errors import readable
 
@@ -81,7 +83,7 @@ class Batch:
 
     def records(self) -> DataFrame:
         """All rows of the source as of the batch's end, with the engine's own columns."""
-        return _as_of(self.session, self.flow.source, self.progress.until)
+        return self._as_of(self.flow.source, self.progress.until)
 
     def of_everything(self) -> Batch:
         """The same batch over all rows of the source, to replace the target."""
@@ -103,7 +105,10 @@ class Batch:
 
     def _read(self, uri: str, version: int) -> DataFrame:
         # A query over whole tables speaks of their data: `SELECT *` must not bring identities of other records.
-        return _as_of(self.session, uri, version).drop(*ENGINE_COLUMNS)
+        return self._as_of(uri, version).drop(*ENGINE_COLUMNS)
+
+    def _as_of(self, uri: str, version: int) -> DataFrame:
+        return table_reader.read(self.session, uri, version, self.opened[uri].delta)
 
     @contextmanager
     def commit(self, *, offset: int | None = None, fenced: bool = True, **facts: Any) -> Iterator[None]:
@@ -121,12 +126,9 @@ class Batch:
         self.delivery.prove()
         offset = self.progress.until if offset is None else offset
         ours = {**self.describe(), "until": offset, **facts}
-        settings = {"commitInfo.userMetadata": json.dumps({log.METADATA: ours}, default=str)}
-        # A commit's metadata counts where no row changes, too: which versions were read, and that a batch is closed.
-        settings["skipRecordingEmptyCommits"] = "false"
-        if fenced and offset > self.progress.since:
-            settings |= {"write.txnAppId": self.progress.app_id, "write.txnVersion": str(offset)}
-        with configured(self.session, {f"spark.databricks.delta.{key}": value for key, value in settings.items()}):
+        metadata = json.dumps({log.METADATA: ours}, default=str)
+        app_id = self.progress.app_id if fenced and offset > self.progress.since else None
+        with configured(self.session, commit_settings.settings(Facts(metadata, app_id, offset))):
             yield
 
     def target_version(self) -> int:
@@ -156,10 +158,6 @@ class Batch:
             **({"key": self.flow.key} if self.flow.key else {}), **(self.choice.facts() if self.choice else {}),
             **({"restores": self.progress.restores} if self.progress.restores else {}), **self.facts,
         }  # fmt: skip
-
-
-def _as_of(session: SparkSession, uri: str, version: int) -> DataFrame:
-    return session.read.format("delta").option("versionAsOf", version).load(uri)
 
 
 def raise_readable(error: BaseException, flow: Flow) -> NoReturn:

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from sluicegate.errors import UserError, Where
 from sluicegate.flow import delivery, source_changes
-from sluicegate.flow.batch import Batch, _as_of, raise_readable
+from sluicegate.flow.batch import Batch, raise_readable
 from sluicegate.flow.delivery import Delivery, ExpectedRows, truncated
 from sluicegate.flow.foreach_batch import run_available
 from sluicegate.flow.model import Flow, Progress, name_of
@@ -26,6 +26,7 @@ from sluicegate.flow.report import TableReport
 from sluicegate.flow.stream_checkpoint import covered
 from sluicegate.lake.table import Tables
 from sluicegate.schema import columns
+from sluicegate.spark import table_reader
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -183,7 +184,7 @@ class _Loop:
     def _no_rows(self, now: Progress) -> DataFrame:
         from pyspark.sql.functions import lit
 
-        rows = _as_of(self.session, self.flow.source, now.until).limit(0)
+        rows = self._as_of_end(now).limit(0)
         types = ("string", "bigint", "timestamp") if self.flow.row_deltas else ()
         of_feed = {c: lit(None).cast(kind) for c, kind in zip(columns.CHANGE_COLUMNS, types, strict=False)}
         return rows.withColumns(of_feed) if of_feed else rows
@@ -196,9 +197,14 @@ class _Loop:
     def rebuild(self, now: Progress) -> None:
         """Makes a full refresh of the target from the source as of ``until``."""
         try:
-            self._apply(_as_of(self.session, self.flow.source, now.until), now)
+            self._apply(self._as_of_end(now), now)
         except Exception as error:
             raise_readable(error, self.flow)
+
+    def _as_of_end(self, now: Progress) -> DataFrame:
+        """All rows of the source as of the batch's end."""
+        source = self.flow.source
+        return table_reader.read(self.session, source, now.until, self.opened[source].delta)
 
     def _apply(self, rows: DataFrame, now: Progress, expected: ExpectedRows | None = None) -> None:
         whole = now.kind == "whole"

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from delta.tables import DeltaTable
 from pyspark.sql import functions as F
 
+from sluicegate.frames import small_writes
 from sluicegate.frames.data_skipping import of_chunks
 from sluicegate.frames.value_equality import grouped, is_loose, is_plain, together
 from sluicegate.schema.columns import IDENTITY
@@ -68,7 +69,7 @@ def merge(uri: str, changes: DataFrame, records: Identities, kinds: Sequence[str
     same = of_chunks(records.chunks, "held._chunk")  # so that no other files are opened
     for column in IDENTITY:
         same &= F.col(f"held.{column}") == F.col(f"new.{column}")
-    _merge(uri, changes, same, few=records.few, kinds=kinds)
+    _merge(uri, changes, same, IDENTITY, few=records.few, kinds=kinds)
 
 
 def merge_by(uri: str, changes: DataFrame, keys: Sequence[str], *, few: bool) -> None:
@@ -82,10 +83,12 @@ def merge_by(uri: str, changes: DataFrame, keys: Sequence[str], *, few: bool) ->
     """
     sides = [[_grouped(changes, key, f"{side}.{quoted(key)}") for side in ("held", "new")] for key in keys]
     pairs = [held.eqNullSafe(made) for held, made in sides]
-    _merge(uri, changes, reduce(and_, pairs), few=few, kinds=KINDS)
+    _merge(uri, changes, reduce(and_, pairs), keys, few=few, kinds=KINDS)
 
 
-def _merge(uri: str, changes: DataFrame, same: Column, *, few: bool, kinds: Sequence[str]) -> None:
+def _merge(uri: str, changes: DataFrame, same: Column, keys: Sequence[str], *, few: bool, kinds: Sequence[str]) -> None:
+    if few and small_writes.merge(uri, changes, keys, OP, kinds):
+        return
     session = changes.sparkSession
     rows = changes.where(F.col(OP).isin(*kinds))
     rows = F.broadcast(rows) if few else rows

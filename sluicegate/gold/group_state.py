@@ -12,6 +12,7 @@ from sluicegate.flow import thresholds
 from sluicegate.frames.merge import OP, merge_by
 from sluicegate.gold.partial_aggregates import LAYOUT, same_groups
 from sluicegate.lake import offsets, tables
+from sluicegate.spark import table_reader
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -36,7 +37,7 @@ class GroupState:
 
     def rows(self) -> DataFrame:
         """Stored state of all groups."""
-        return self.batch.session.read.format("delta").load(self.uri)
+        return table_reader.read(self.batch.session, self.uri)
 
     def known(self) -> tuple[int, dict[str, int]] | None:
         """Source version of the stored state, and its versions of joined tables that have changed since.

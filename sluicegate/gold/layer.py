@@ -18,7 +18,7 @@ from sluicegate import _faults
 from sluicegate.errors import QueryError, Where
 from sluicegate.flow import thresholds
 from sluicegate.flow.batch import Batch
-from sluicegate.frames import python_function
+from sluicegate.frames import python_function, small_writes
 from sluicegate.frames.merge import OP, difference, merge_by
 from sluicegate.frames.record_ids import materialize
 from sluicegate.frames.same_rows import same_rows
@@ -28,6 +28,7 @@ from sluicegate.gold.partial_aggregates import NotPartial, Partials, group_colum
 from sluicegate.gold.row_deltas import Changes, join
 from sluicegate.lake import layout
 from sluicegate.lake import tables as lake_tables
+from sluicegate.spark import table_reader
 from sluicegate.sql.refresh.group_by import outputs_sql
 from sluicegate.sql.refresh.joins import ROWS
 from sluicegate.sql.refresh.strategy import RefreshStrategy
@@ -175,7 +176,7 @@ class Refresh:
         rows = self._exactly(self._rows)
         if self.batch.progress.of_the_run:
             rows = materialize(rows, few=False)
-            if same_rows(rows, self.batch.session.read.format("delta").load(self.batch.flow.target)):
+            if same_rows(rows, table_reader.read(self.batch.session, self.batch.flow.target)):
                 self.batch.report.read = self._all_rows  # it is what it was, and no commit has to say so
                 return
         self._replace(rows, read=self._all_rows)
@@ -372,7 +373,7 @@ class Refresh:
 
     def _change(self, rows: DataFrame, touched: DataFrame | None, read: int) -> None:
         """Merges the current rows of the affected groups, or of all groups."""
-        held = target = self.batch.session.read.format("delta").load(self.batch.flow.target)
+        held = target = table_reader.read(self.batch.session, self.batch.flow.target)
         if touched is not None:
             groups = [f"_group_{number}" for number in sorted(self.grouped.keys)]
             held = same_groups(target, self._sent(touched), groups, self.keys)
@@ -388,7 +389,7 @@ class Refresh:
             if counts:
                 merge_by(self.batch.flow.target, changes, self.keys, few=self._few)
             else:
-                target.limit(0).write.format("delta").mode("append").save(self.batch.flow.target)
+                small_writes.commit_only(self.batch.session, self.batch.flow.target)
         _faults.point("gold.after_commit")
         report = self.batch.report
         report.read, report.inserted = read, counts.get("insert", 0)

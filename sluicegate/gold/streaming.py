@@ -41,6 +41,7 @@ from sluicegate.gold import query_analysis
 from sluicegate.gold.partial_aggregates import same_groups
 from sluicegate.lake import layout, log, tables
 from sluicegate.schema.columns import ENGINE_COLUMNS
+from sluicegate.spark import table_reader
 from sluicegate.spark.session import configured
 
 if TYPE_CHECKING:
@@ -268,7 +269,7 @@ class _Stream:
     def _merge(self, rows: DataFrame, batch: Batch) -> None:
         """Merges the affected groups into the table."""
         few = rows.count() <= thresholds.FEW
-        held = batch.session.read.format("delta").load(self.flow.target)
+        held = table_reader.read(batch.session, self.flow.target)
         held = same_groups(held, F.broadcast(rows) if few else rows, self.keys)
         changes = materialize(difference(rows, held, self.keys), few=few)
         if changes.isEmpty():

@@ -16,6 +16,9 @@ from sluicegate.storage import filesystems
 # Key of our facts in a commit's userMetadata: other writers have metadata of their own.
 METADATA = "sluicegate"
 
+# Names of the rows that a commit wrote, in its metrics: Spark's, and delta-rs's of a MERGE and of a write.
+ROWS_WRITTEN = ("numOutputRows", "num_output_rows", "num_added_rows")
+
 
 @dataclass(frozen=True)
 class Commit:
@@ -89,7 +92,7 @@ def _commit(version: int, entry: Mapping[str, Any]) -> Commit:
     metrics = entry.get("operationMetrics") or {}
     parameters = entry.get("operationParameters") or {}
     restored = parameters.get("version") if entry.get("operation") == "RESTORE" else None
-    counted = metrics.get("numOutputRows", metrics.get("num_added_rows"))
+    counted = next((metrics[name] for name in ROWS_WRITTEN if name in metrics), None)
     return Commit(
         version=version,
         timestamp=int(entry.get("timestamp") or 0),

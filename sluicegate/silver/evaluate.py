@@ -21,6 +21,7 @@ from sluicegate.silver.declared_columns import cast_to_declared
 from sluicegate.silver.deduplicate import ARRIVAL, SEQUENCE, Keyed
 from sluicegate.silver.expectations import BROKEN, DISPOSITION, Rules, unique
 from sluicegate.silver.scd import DELETES, History
+from sluicegate.spark import table_reader
 from sluicegate.spark.session import configured
 from sluicegate.sql.identifiers import quoted
 
@@ -79,11 +80,8 @@ class RowEvaluator:
 
     def there(self, uri: str) -> list[DataFrame]:
         """Rows of a lake table as it is now, in a list of one; empty if there is no table or it has no rows."""
-        return (
-            [self.batch.session.read.format("delta").load(uri)]
-            if lake_tables.rows(lake_tables.delta_table(uri))
-            else []
-        )
+        table = lake_tables.delta_table(uri)
+        return [table_reader.read(self.batch.session, uri, opened=table)] if lake_tables.rows(table) else []
 
     @cached_property
     def of_others(self) -> bool:

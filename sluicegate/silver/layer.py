@@ -19,6 +19,7 @@ from pyspark.sql import functions as F
 from sluicegate import _faults
 from sluicegate.flow import thresholds
 from sluicegate.flow.batch import Batch
+from sluicegate.frames import small_writes
 from sluicegate.frames.data_skipping import near
 from sluicegate.frames.merge import OP, merge
 from sluicegate.frames.record_ids import Identities, materialize
@@ -141,18 +142,16 @@ class _New:
             )
             merge(uri, changes, Identities(changes.select(*IDENTITY)))
         else:  # winners' keys are known not to be in the table: nothing to match
-            good.write.format("delta").mode("append").option("mergeSchema", "true").save(uri)
+            small_writes.append(good, uri, few=self.few)
 
     def _write_side_table(self, uri: str, frame: DataFrame, count: int) -> None:
         # What side tables have at a full refresh is of a former table.
         replaces = tables.delta_table(uri) is not None and self.batch.whole
         if not (count or replaces):
             return
-        writer = frame.write.format("delta")
-        if replaces:
-            writer = writer.mode("overwrite").option("overwriteSchema", "true")
-        else:
-            writer = writer.mode("append").option("mergeSchema", "true")
         # A replacement must happen although this offset may have been committed before a kill, with other rows.
         with self.batch.commit(fenced=not replaces, op=self.op, step="enter"):
-            writer.save(uri)
+            if replaces:
+                frame.write.format("delta").mode("overwrite").option("overwriteSchema", "true").save(uri)
+            else:
+                small_writes.append(frame, uri, few=self.few)

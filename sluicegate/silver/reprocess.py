@@ -18,7 +18,7 @@ from pyspark.sql import functions as F
 from sluicegate import _faults
 from sluicegate.errors import SluicegateError, Where
 from sluicegate.flow.model import name_of
-from sluicegate.frames import lookup_changes
+from sluicegate.frames import lookup_changes, small_writes
 from sluicegate.frames.merge import OP, difference, merge
 from sluicegate.frames.record_ids import Identities, materialize
 from sluicegate.lake import layout, tables
@@ -216,8 +216,7 @@ class _Reprocessing:
             if table.comes or table.leaves:
                 self._merge(table, ("insert", "update", "delete"))
             else:  # the offset moves, and the commit says that the side tables' changes are of a whole batch
-                there = self.batch.session.read.format("delta").load(self.table)
-                there.limit(0).write.format("delta").mode("append").save(self.table)
+                small_writes.commit_only(self.batch.session, self.table)
         _faults.point("silver.after_commit")
         for change in others:
             if change.leaves:

@@ -1,0 +1,104 @@
+"""Writes of few rows: computed by Spark, brought to the driver once, and committed by delta-rs where it can.
+
+Where it cannot (a new table, new columns, a type or a feature that it does not have), Spark writes as it always did.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+from sluicegate.lake import small_commits, tables
+from sluicegate.spark import commit_settings, table_reader
+
+if TYPE_CHECKING:
+    from deltalake import DeltaTable
+    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.types import StructType
+
+
+def append(rows: DataFrame, uri: str, *, few: bool, **options: str) -> None:
+    """Appends rows to a table, or makes it, in the one commit that the session is set for (``Batch.commit``).
+
+    Args:
+        rows: the rows; computed twice if delta-rs turns out not to be able to write them.
+        uri: the table.
+        few: whether they are few enough for the driver.
+        options: options of Delta's writer for a table that is made by this.
+    """
+    if few and (table := tables.delta_table(uri)) is not None and _fits(table, rows.schema, every=False):
+        found = rows.toArrow()
+        if small_commits.storable(found):
+            small_commits.append(uri, found, commit_settings.facts(rows.sparkSession))
+            return
+    rows.write.format("delta").mode("append").option("mergeSchema", "true").options(**options).save(uri)
+
+
+def commit_only(session: SparkSession, uri: str) -> None:
+    """Makes the commit that the session is set for without a row: only the offset and the metadata are new."""
+    table = tables.table_at(uri)
+    if small_commits.takes(table):
+        small_commits.append(uri, pa.table({}), commit_settings.facts(session))
+    else:
+        nothing = session.createDataFrame([], table_reader.schema(table))
+        nothing.write.format("delta").mode("append").save(uri)
+
+
+def merge(uri: str, changes: DataFrame, keys: Sequence[str], op: str, kinds: Sequence[str]) -> bool:
+    """Merges few rows into a table by its keys, in the one commit that the session is set for.
+
+    Args:
+        uri: the table, which exists.
+        changes: rows with ``op``, materialized.
+        keys: key columns.
+        op: the column with the operation.
+        kinds: the operations to write.
+
+    Returns:
+        whether it was done; else Spark has to do it.
+    """
+    table = tables.delta_table(uri)
+    if table is None or _bytes(table) > small_commits.MOST_BYTES:
+        return False
+    names = all(small_commits.NAME.fullmatch(name) for name in changes.columns)
+    if not names or not _fits(table, changes.drop(op).schema, every=True):
+        return False
+    found = changes.where(changes[op].isin(*kinds)).toArrow()
+    if not small_commits.storable(found.drop_columns([op])) or not _equal_as_keys(found, keys):
+        return False
+    if found.num_rows:
+        small_commits.merge(uri, found, keys, op, commit_settings.facts(changes.sparkSession))
+    else:
+        small_commits.append(uri, found.drop_columns([op]), commit_settings.facts(changes.sparkSession))
+    return True
+
+
+def _fits(table: DeltaTable, schema: StructType, *, every: bool) -> bool:
+    """Whether a table has columns of these names and types, so that no write changes its schema.
+
+    Args:
+        table: the table.
+        schema: the columns.
+        every: whether these must be all of its columns.
+    """
+    if not small_commits.takes(table) or not table_reader.is_plain(table):
+        return False
+    there = {field.name: field.dataType.simpleString() for field in table_reader.schema(table)}
+    own = {field.name: field.dataType.simpleString() for field in schema}
+    return own.items() <= there.items() and (not every or own.keys() == there.keys())
+
+
+def _bytes(table: DeltaTable) -> int:
+    return sum(tables.statistics(table, "size_bytes")[0].to_pylist())
+
+
+def _equal_as_keys(rows: pa.Table, keys: Sequence[str]) -> bool:
+    """Whether ``=`` finds the row with a key: no NULL, and no number that can be equal to another."""
+
+    def plain(column: Any) -> bool:
+        nested = pa.types.is_nested(column.type) or pa.types.is_floating(column.type)
+        return not nested and column.null_count == 0
+
+    return all(plain(rows[key]) for key in keys)

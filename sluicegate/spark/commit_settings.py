@@ -1,0 +1,36 @@
+"""Settings of a session by which each Delta write in it carries an offset and metadata.
+
+Spark's writers read them by themselves; what is written without Spark is told of them by ``facts``.
+https://docs.delta.io/latest/delta-streaming.html#idempotent-table-writes-in-foreachbatch
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from sluicegate.lake.small_commits import Facts
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+_METADATA, _APP_ID, _VERSION, _EMPTY = (
+    f"spark.databricks.delta.{name}"
+    for name in ("commitInfo.userMetadata", "write.txnAppId", "write.txnVersion", "skipRecordingEmptyCommits")
+)
+
+
+def settings(said: Facts) -> dict[str, str]:
+    """Settings with which Spark's writers say what these facts say."""
+    # A commit's metadata counts where no row changes, too: which versions were read, and that a batch is closed.
+    found = {_EMPTY: "false"}
+    if said.metadata is not None:
+        found[_METADATA] = said.metadata
+    if said.app_id is not None:
+        found |= {_APP_ID: said.app_id, _VERSION: str(said.version)}
+    return found
+
+
+def facts(session: SparkSession) -> Facts:
+    """What writes in this session are to say."""
+    metadata, app_id, version = (session.conf.get(name, None) for name in (_METADATA, _APP_ID, _VERSION))
+    return Facts(metadata, app_id, int(version or 0))

@@ -1,0 +1,86 @@
+"""Reads of Delta tables at one version: of plain tables by the list of their data files, of others through Delta.
+
+For each version that Delta reads it rebuilds the table's state by Spark jobs, which for a table of a few files takes
+ten times as long as reading them. delta-rs has the list in milliseconds. Only tables whose files alone give the rows
+are read so, with the columns and types that the log has; where anything else may count, Delta reads.
+https://github.com/delta-io/delta/blob/master/PROTOCOL.md
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import TYPE_CHECKING, Any
+
+from sluicegate.lake import layout, tables
+from sluicegate.spark.session import configured
+
+if TYPE_CHECKING:
+    from deltalake import DeltaTable
+    from pyspark.sql import DataFrame, SparkSession
+
+# Files that are read by their list; on an object store Spark asks for each of them, one after another. In larger
+# tables Delta's data skipping saves more than rebuilding their state costs.
+MOST_FILES, MOST_OBJECTS = 200, 8
+MOST_BYTES = 256 * 1024 * 1024
+
+# Spark looks at more files than this by a job of its own.
+_LOOKED_AT = {"spark.sql.sources.parallelPartitionDiscovery.threshold": str(MOST_FILES)}
+
+# A table with another feature for readers is read by Delta.
+FEATURES = {"timestampNtz"}
+
+# Characters of a path that Spark's Parquet reader would take for a pattern, or Delta's log has in another form.
+_ODD = re.compile(r"[^A-Za-z0-9_.=/:@+, ~-]")
+
+
+def read(session: SparkSession, uri: str, version: int | None = None, opened: DeltaTable | None = None) -> DataFrame:
+    """Rows of a table as of one version, of which neither a later commit nor another read changes anything.
+
+    Args:
+        session: the session.
+        uri: the table, which exists.
+        version: the version; the newest by default.
+        opened: the table as delta-rs has opened it; used if it is of that version.
+    """
+    if opened is None or (version is not None and opened.version() != version):
+        opened = tables.table_at(uri, version)
+    paths = _files(uri, opened)
+    if not paths:
+        return session.read.format("delta").option("versionAsOf", opened.version()).load(uri)
+    with configured(session, _LOOKED_AT):
+        return session.read.schema(schema(opened)).parquet(*paths)
+
+
+def schema(table: DeltaTable) -> Any:
+    """Schema of a table in Spark's types."""
+    from pyspark.sql.types import StructType
+
+    return StructType.fromJson(json.loads(table.schema().to_json()))
+
+
+def is_plain(table: DeltaTable) -> bool:
+    """Whether a table has nothing but rows in files: no feature or property of a column that a reader has to know."""
+    known = {*(table.protocol().reader_features or ())} <= FEATURES
+    return known and tables.is_plain(table) and not _says_more(json.loads(table.schema().to_json()))
+
+
+def _says_more(kind: Any) -> bool:
+    """Whether a field of a schema has metadata that changes how it is read: a collation, the length of a CHAR."""
+    if isinstance(kind, list):
+        return any(map(_says_more, kind))
+    if not isinstance(kind, dict):
+        return kind == "variant" or (isinstance(kind, str) and kind.startswith("string collate"))
+    parts = (kind.get(name) for name in ("type", "fields", "elementType", "keyType", "valueType"))
+    return bool({*(kind.get("metadata") or ())} - {"comment"}) or any(map(_says_more, parts))
+
+
+def _files(uri: str, table: DeltaTable) -> list[str]:
+    """Addresses of the data files of a table that can be read by their list; none if Delta has to read it."""
+    if not is_plain(table):
+        return []
+    names, sizes = (column.to_pylist() for column in tables.statistics(table, "path", "size_bytes").columns)
+    most = MOST_FILES if layout.is_local(uri) else MOST_OBJECTS
+    paths = [f"{uri.rstrip('/')}/{name}" for name in names]
+    small = len(paths) <= most and sum(sizes) <= MOST_BYTES
+    return paths if small and not any(map(_ODD.search, paths)) else []
