@@ -21,7 +21,8 @@ if TYPE_CHECKING:
 
 # Files that are read by their list; on an object store Spark asks for each of them, one after another. In larger
 # tables Delta's data skipping saves more than rebuilding their state costs.
-MOST_FILES, MOST_OBJECTS = 200, 8
+MOST_FILES = 200
+MOST_OBJECTS = 8
 MOST_BYTES = 256 * 1024 * 1024
 
 # Spark looks at more files than this by a job of its own.

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from sluicegate.bronze import layer
 from sluicegate.errors import SluicegateError
 from sluicegate.lake import log, tables
 from sluicegate.landing import file_status, intake
@@ -311,3 +312,21 @@ def test_a_ledger_that_puts_its_files_together_gives_each_of_them_once(
     assert workspace.run(spark, "bronze")["things"].read == len(undone)
     rows = Counter(number for (number,) in workspace.rows("things", "id"))
     assert rows == Counter(dict.fromkeys(range(12), 1)) + Counter({11: 1})  # what its ledger does not know lands anew
+
+
+def test_files_of_SMALL_BYTES_give_the_same_rows_as_larger_ones(
+    spark: SparkSession, workspace: Workspace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    define(workspace, JSON, "maxFilesPerTrigger: 1")
+    workspace.land("things/a.json", '{"id": 0, "price": 1.5, "note": "first"}\n')
+    workspace.run(spark, "bronze")
+    odd = '{"id": 7, "price": 1.25, "at": "2024-05-01T12:00:00.000001Z", "note": "é"}\n{"id": "x"}\n{"id": 8\n'
+    uri = workspace.lake.table("bronze", "things")
+    for number, (more, few) in enumerate([(1, True), (0, True), (-1, False)]):
+        monkeypatch.setattr(layer, "SMALL_BYTES", len(odd.encode()) + more)
+        workspace.land(f"things/{number}.json", odd)
+        report = workspace.run(spark, "bronze")["things"]
+        assert (report.read, report.corrupt, report.rescued) == (3, 1, 1)
+        assert ("delta-rs" in tables.table_at(uri).history(1)[0]["engineInfo"]) is few
+    rows = Counter(read(workspace, "id", "price", "at", "note", "_corrupt_record", "_pos"))
+    assert sorted(rows.values()) == [1, 3, 3, 3]

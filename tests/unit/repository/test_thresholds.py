@@ -104,6 +104,18 @@ CROSSED: dict[str, str] = {
     "test_all_is_read_where_more_than_FEW_rows_and_MUCH_of_all_changed",
     "flow.thresholds.MUCH": "tests/spark/gold/test_layer.py::"
     "test_all_is_read_where_more_than_FEW_rows_and_MUCH_of_all_changed",
+    "spark.table_reader.MOST_FILES": "tests/spark/spark/test_table_reader.py::"
+    "test_more_files_than_MOST_FILES_or_bytes_than_MOST_BYTES_are_read_by_delta",
+    "spark.table_reader.MOST_OBJECTS": "tests/spark/spark/test_table_reader.py::"
+    "test_more_files_than_MOST_FILES_or_bytes_than_MOST_BYTES_are_read_by_delta",
+    "spark.table_reader.MOST_BYTES": "tests/spark/spark/test_table_reader.py::"
+    "test_more_files_than_MOST_FILES_or_bytes_than_MOST_BYTES_are_read_by_delta",
+    "lake.small_commits.MOST_BYTES": "tests/spark/frames/test_small_writes.py::"
+    "test_tables_of_more_than_MOST_BYTES_are_merged_by_spark",
+    "lake.small_commits.ATTEMPTS": "tests/unit/lake/test_small_commits.py::"
+    "test_an_append_beside_others_is_tried_as_many_ATTEMPTS",
+    "bronze.layer.SMALL_BYTES": "tests/spark/bronze/test_layer.py::"
+    "test_files_of_SMALL_BYTES_give_the_same_rows_as_larger_ones",
     "flow.thresholds.SMALL": "tests/spark/gold/test_layer.py::test_groups_are_kept_of_tables_that_are_not_SMALL",
     "definition.bronze.DELETE_AT_LEAST": "tests/unit/landing/test_clean_source.py::"
     "test_files_are_deleted_no_sooner_than_DELETE_AT_LEAST_and_moved_at_any_time",
@@ -136,6 +148,8 @@ EXEMPT = {
     "jobs.continuous.POLL_SECONDS": TIME,
     "run.continuous.SHORTEST": TIME,
     "tools.demo.demo.SHOWN": LOOKS,
+    "lake.small_commits.DIGITS": "the digits of a double; values of so many and of one more are in both writers' tests",
+    "lake.small_commits.LEGACY_WRITER": "a word of Delta's protocol",
     "gold.exact_sum.COUNT": SHAPE,
     "gold.exact_sum.PLACES": SHAPE,
     "gold.exact_sum._NINES": SHAPE,
