@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import pyarrow as pa
 import pytest
 from deltalake import DeltaTable
 from pyspark.sql import functions as F
@@ -59,8 +61,8 @@ class Pair:
 
     def __init__(self, spark: SparkSession, folder: Path, columns: str = COLUMNS) -> None:
         self.spark, self.ours, self.sparks = spark, str(folder / "ours"), str(folder / "sparks")
-        for uri in (self.ours, self.sparks):
-            spark.sql(f"CREATE TABLE delta.`{uri}` ({columns}) USING delta")
+        spark.sql(f"CREATE TABLE delta.`{self.ours}` ({columns}) USING delta")
+        shutil.copytree(self.ours, self.sparks)
 
     def row(self, **values: str) -> DataFrame:
         every = PLAIN | values
@@ -113,13 +115,13 @@ def test_rows_with_values_at_their_ends_are_appended_as_spark_would(spark: Spark
             assert pair.found(f"`{column}` = CAST({value} AS {kind})"), (column, value)
 
 
-@pytest.mark.parametrize(("column", "value"), NOT_TAKEN)
 def test_values_that_statistics_of_delta_rs_would_get_wrong_are_written_by_spark(
-    spark: SparkSession, tmp_path: Path, column: str, value: str
+    spark: SparkSession, tmp_path: Path
 ) -> None:
     pair = Pair(spark, tmp_path)
-    pair.append(pair.row(**{column: value}))
-    assert not pair.by_delta_rs
+    for column, value in NOT_TAKEN:
+        pair.append(pair.row(**{column: value}))
+        assert not pair.by_delta_rs, (column, value)
     assert pair.same()
 
 
@@ -154,7 +156,6 @@ def test_keys_that_only_spark_compares_are_merged_by_spark(
     for value in values:
         row = spark.range(1).select(F.expr(value).cast(schema[key].dataType).alias(key), F.lit(1).alias("v"))
         pair.merge(row.withColumn(OP, F.lit("insert")), key)
-        pair.merge(row.withColumn("v", F.lit(2)).withColumn(OP, F.lit("update")), key)
         assert not pair.by_delta_rs
         assert pair.same()
 
@@ -220,7 +221,7 @@ def test_tables_of_more_than_MOST_BYTES_are_merged_by_spark(
 ) -> None:
     pair = Pair(spark, tmp_path, "k INT, v STRING")
     pair.append(spark.range(1).selectExpr("1 AS k", "'a' AS v"))
-    [size] = (one["size_bytes"] for one in DeltaTable(pair.ours).get_add_actions().to_pylist())
+    [size] = pa.table(DeltaTable(pair.ours).get_add_actions())["size_bytes"].to_pylist()
     change = spark.range(1).selectExpr("1 AS k", "'b' AS v", f"'update' AS {OP}")
     for limit, of_delta_rs in ((size - 1, False), (size, True)):
         monkeypatch.setattr(small_commits, "MOST_BYTES", limit)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import pyarrow as pa
 import pytest
 from deltalake import DeltaTable
 
@@ -80,7 +81,7 @@ def test_more_files_than_MOST_FILES_or_bytes_than_MOST_BYTES_are_read_by_delta(
 ) -> None:
     uri = str(tmp_path / "t")
     spark.range(3).repartition(3).write.format("delta").save(uri)
-    sizes = [one["size_bytes"] for one in DeltaTable(uri).get_add_actions().to_pylist()]
+    sizes = pa.table(DeltaTable(uri).get_add_actions())["size_bytes"].to_pylist()
     assert len(sizes) == 3
     for name, limits in (("MOST_FILES", (2, 3, 4)), ("MOST_BYTES", (sum(sizes) - 1, sum(sizes), sum(sizes) + 1))):
         before = getattr(table_reader, name)
