@@ -80,8 +80,8 @@ STEPS = (
     Step("", "A file lands in the landing folder."),
     Step("monitor.plan.pending", "Sees what waits, by ledgers and offsets. Without work no JVM is started."),
     Step(
-        "run.submit.submit",
-        "Starts a spark-submit for each layer that has work. There, jobs.layer.Job runs the tables.",
+        "run.submit.submit_all",
+        "Starts one Spark, where the layers run one after another. jobs.layer.Job runs the tables of each.",
     ),
     Step("landing.discovery.discover", "Lists the landing folder, and leaves out what the ledger has."),
     Step(
@@ -113,7 +113,9 @@ STEPS = (
     ),
     Step("monitor.event_log.copy_events", "Copies what the commits of all tables say of themselves.", ("_events",)),
     Step(
-        "flow.report.end_with_report", "Ends the job's output with one line for programs.", ("SLUICEGATE_REPORT {…}",)
+        "flow.report.end_with_report",
+        "Ends the output of each layer with one line for programs.",
+        ("SLUICEGATE_REPORT {…}",),
     ),
     Step("run.pipeline.run", "Collects the reports, and fails if a table is behind (monitor.backlog.overdue)."),
     Step(

@@ -40,6 +40,7 @@ from sluicegate.jobs import copy_into as of_copies
 from sluicegate.jobs import layer as layer_job
 from sluicegate.jobs import reload as of_resets
 from sluicegate.jobs import replay as of_replays
+from sluicegate.jobs import run as of_layers
 from sluicegate.settings import Settings
 from sluicegate.tools.testing import job as of_cases
 
@@ -151,9 +152,15 @@ def _jobs() -> Iterator[str]:
     yield f"Each runs one layer of one pipeline, by itself. Its last line is {last}."
     yield from dict.fromkeys(_table(headings, _job_rows(layer_job.layer_parser(layer))) for layer in layers)
     others = {
+        "run": (
+            "",
+            "What `sluicegate run` submits. Each layer that has ended well has a report line of its own; an error is"
+            " the last line, behind those of the layers before it.",
+            of_layers.parser(),
+        ),
         "continuous": ("--every TIME", "What `sluicegate run --continuous` submits.", of_runs.parser()),
         "copy_into": ("--table TABLE --source SOURCE", "What `sluicegate copy-into` submits.", of_copies.parser()),
-        "replay": ("--table TABLE", "What `sluicegate replay` submits, before gold follows.", of_replays.parser()),
+        "replay": ("--table TABLE", "What `sluicegate replay` submits, with `--follow`.", of_replays.parser()),
         "reload": ("--table TABLE", "What `sluicegate reload` submits; this does not ask.", of_resets.parser("reload")),
         "maintain": ("", "What `sluicegate maintain` submits.", maintain.parser()),
         "verify": (

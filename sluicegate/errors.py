@@ -31,6 +31,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -64,10 +65,14 @@ class SluicegateError(Exception):
         where: the place it happened at.
         cause: why, in the words of the system that failed (may be empty).
         hint: what the reader can do about it (may be empty).
+
+    Attributes:
+        reports: reports of the layers that had ended well before, where a run of several failed.
     """
 
     code = "SG100"
     exit_code = 1
+    reports: Sequence[Any] = ()
 
     def __init__(self, message: str, *, where: Where | None = None, cause: str = "", hint: str = "") -> None:
         super().__init__(message)

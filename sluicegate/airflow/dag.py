@@ -7,7 +7,7 @@ import os
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from airflow.sdk import DAG, Asset, AssetOrTimeSchedule, AssetWatcher, BaseOperator, CronDataIntervalTimetable, chain
 from airflow.sdk.exceptions import AirflowFailException
@@ -65,7 +65,8 @@ def settings_below(root: Path) -> Settings:
 def medallion_dag(name: str, settings: Settings) -> DAG:
     """DAG of a pipeline, its tasks one after another.
 
-    A check of the request, a sensor for landed files, a job for each layer that has tables, and the reconciliation.
+    A check of the request, a sensor for landed files, a job for each layer that has tables (or, as the definition says,
+    one for all of them), and the reconciliation.
 
     Args:
         name: name of the pipeline, which becomes that of the DAG.
@@ -136,22 +137,38 @@ def _tasks(pipeline: definition.Pipeline, settings: Settings) -> Iterator[BaseOp
     # An event-driven run need not wait for files: it would wait on beside each later run that an event starts.
     step = timedelta(0) if pipeline.trigger else _step(pipeline.schedule)
     yield LandedFilesSensor(task_id="wait_for_files", doc_md=doc_md.WAIT, timeout=step, **subject, **READ_RETRIES)
-    for layer in definition.LAYERS:
-        if getattr(pipeline, layer):
-            yield SluicegateJob(
-                task_id=layer,
-                doc_md=doc_md.of_layer(pipeline, layer),
-                layer=layer,
-                inlets=_assets(pipeline, [*_before(pipeline, layer), *pipeline.names(layer)]),
-                outlets=_assets(pipeline, pipeline.names(layer)),
-                execution_timeout=ENDS_WITHIN,
-                **subject,
-                **RETRIES,
-            )
+    layers = [layer for layer in definition.LAYERS if getattr(pipeline, layer)]
+    if layers and pipeline.tasks == "run":
+        yield _job(pipeline, "run", layers, doc_md.of_run(pipeline), settings)
+    else:
+        for layer in layers:
+            yield _job(pipeline, layer, [layer], doc_md.of_layer(pipeline, layer), settings)
     if metastore.address():
         yield Catalog(task_id="catalog", doc_md=doc_md.CATALOG, execution_timeout=ENDS_WITHIN, **subject, **RETRIES)
     yield Account(
         task_id="account", doc_md=doc_md.RECONCILIATION, execution_timeout=ENDS_WITHIN, **subject, **READ_RETRIES
+    )
+
+
+def _job(
+    pipeline: definition.Pipeline,
+    job: definition.Layer | Literal["run"],
+    layers: list[definition.Layer],
+    about: str,
+    settings: Settings,
+) -> SluicegateJob:
+    """Task of a layer, or of all of them. (Its own tables are inlets too: it looks up their last asset event.)"""
+    tables = [name for layer in layers for name in pipeline.names(layer)]
+    return SluicegateJob(
+        task_id=job,
+        doc_md=about,
+        layer=job,
+        inlets=_assets(pipeline, [*_before(pipeline, layers[0]), *tables]),
+        outlets=_assets(pipeline, tables),
+        execution_timeout=ENDS_WITHIN * len(layers),
+        pipeline=pipeline.name,
+        settings=settings,
+        **RETRIES,
     )
 
 
@@ -169,7 +186,7 @@ def _assets(pipeline: definition.Pipeline, tables: list[str]) -> list[Asset]:
 
 
 def _before(pipeline: definition.Pipeline, layer: definition.Layer) -> list[str]:
-    """Tables of the previous layer. (A layer's own tables are inlets too: it looks up their last asset event.)"""
+    """Tables of the previous layer."""
     index = definition.LAYERS.index(layer)
     return pipeline.names(definition.LAYERS[index - 1]) if index else []
 

@@ -59,6 +59,14 @@ def of_layer(pipeline: Pipeline, layer: Layer) -> str:
     return "\n".join([what, "", *_tables(pipeline, layer), "", tried])
 
 
+def of_run(pipeline: Pipeline) -> str:
+    """``doc_md`` of the task that runs all layers."""
+    layers = [layer for layer in LAYERS if getattr(pipeline, layer)]
+    said = f"Runs {', '.join(layers)}, one after another in one Spark; one that fails stops the next."
+    parts = [f"**{layer.capitalize()}.** {of_layer(pipeline, layer)}" for layer in layers]
+    return "\n\n".join([said, *parts])
+
+
 def _tables(pipeline: Pipeline, layer: Layer) -> Iterator[str]:
     """Lines for the tables: what each reads, and how."""
     for name in pipeline.names(layer):

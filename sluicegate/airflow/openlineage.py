@@ -5,7 +5,7 @@ Airflow's provider makes the events and sends them where a transport is configur
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
@@ -33,7 +33,9 @@ def enabled() -> bool:
     return not conf.is_disabled()
 
 
-def of_try(pipeline: Pipeline, at: Lake, layer: Layer, run_id: str, attempt: int) -> OperatorLineage[Any, Any]:
+def of_try(
+    pipeline: Pipeline, at: Lake, layers: Sequence[Layer], run_id: str, attempt: int
+) -> OperatorLineage[Any, Any]:
     """Lineage of one try of a task: tables that it wrote and their inputs, also where it failed after some commits.
 
     Taken from the commits themselves, so a table that was idle or only read is not reported.
@@ -41,7 +43,7 @@ def of_try(pipeline: Pipeline, at: Lake, layer: Layer, run_id: str, attempt: int
     Args:
         pipeline: the definition.
         at: its lake.
-        layer: bronze, silver or gold.
+        layers: what the task runs of bronze, silver and gold.
         run_id: the run, as in the commit info.
         attempt: number of the try.
     """
@@ -51,12 +53,12 @@ def of_try(pipeline: Pipeline, at: Lake, layer: Layer, run_id: str, attempt: int
 
     inputs: dict[str, InputDataset] = {}
     outputs: list[OutputDataset] = []
-    for name, flow in flows(pipeline, at, layer).items():
+    for name, flow in [item for layer in layers for item in flows(pipeline, at, layer).items()]:
         made = list(_commits(flow.target, run_id, attempt))
         if not made:
             continue
         last = made[0].ours or {}
-        files = layer == "bronze" and pipeline.bronze[name].of_files
+        files = flow.layer == "bronze" and pipeline.bronze[name].of_files
         source = pipeline.bronze[name].path if files else flow.source
         inputs[source] = _input(source, None if files else last["until"], last.get("expectations") or {})
         for table, uri in flow.inputs.items():

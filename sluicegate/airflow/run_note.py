@@ -72,7 +72,8 @@ def note(results: Mapping[str, Any], kinds: Mapping[str, str]) -> str:
         if kind == "CheckRequest" and results.get(task):
             parts.append(f"{BEGINS}{_answered(results[task])}**\n")
         elif kind == "SluicegateJob" and results.get(task):
-            parts += _did(RunReport.from_dict(results[task]))
+            reports = results[task] if isinstance(results[task], list) else [results[task]]
+            parts += [line for one in reports for line in _did(RunReport.from_dict(one))]
         elif kind == "Account" and task in results:
             parts += [*_stands(results[task]), "", "Every file and every record that was taken in is accounted for."]
     return _short(parts) if parts and parts[0].startswith(BEGINS) else ""

@@ -74,7 +74,7 @@ def run(
     full_refresh: Sequence[str] | None = None,
     tell: Callable[[str], None] = silent,
 ) -> list[RunReport]:
-    """Takes what has landed through bronze, silver and gold, as ``sluicegate run``: a spark-submit for each layer.
+    """Takes what has landed through bronze, silver and gold, as ``sluicegate run``: one spark-submit for all layers.
 
     Args:
         pipeline: the definition.
@@ -84,12 +84,13 @@ def run(
         tell: takes each line that the jobs say to people, such as ``print``.
 
     Returns:
-        A report for each job that ran; none when nothing was waiting.
+        A report for each layer that ran; none when nothing was waiting.
 
     Raises:
         PipelineMissing: there is no such layer or table.
         UserError: no table has an event time, or two wishes exclude each other.
-        SluicegateError: a job failed, with the type of its error; the layers after it were not run.
+        SluicegateError: a layer failed, with the type of its error; those after it were not run, and ``reports`` has
+            the reports of those before it.
     """
     from sluicegate.run import pipeline as run_pipeline
     from sluicegate.run.request import Request

@@ -1,6 +1,6 @@
 """Runs over files or records that somebody chooses: COPY INTO, reload, reset and replay.
 
-Each is one spark-submit, and none where nothing was chosen that is there; a replay has gold follow in a second one.
+Each is one spark-submit, and none where nothing was chosen that is there; in a replay gold follows in the same one.
 """
 
 from __future__ import annotations
@@ -222,14 +222,12 @@ def replay(
     """
     from sluicegate.flow.selection import Replay
     from sluicegate.jobs import replay as job
-    from sluicegate.run import pipeline as run_pipeline
     from sluicegate.run import submit
 
     chosen = Replay(table, tuple(rules), dropped, everything, validate)
     job.demand(pipeline, chosen)
-    settings = pipeline.settings
-    reports = [submit.submit("replay", pipeline.name, settings, submit.RUN_INFO, tell, chosen.arguments())]
-    return reports if validate else reports + run_pipeline.follow(pipeline, settings, tell)
+    arguments = [*chosen.arguments(), *([] if validate else ["--follow"])]
+    return submit.submit_all("replay", pipeline.name, pipeline.settings, submit.RUN_INFO, tell, arguments)
 
 
 def _utc(time: datetime | None) -> datetime | None:

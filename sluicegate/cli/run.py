@@ -38,7 +38,7 @@ def run(
     settings: Settings,
     as_json: JsonOption = False,
 ) -> None:
-    """Take what has landed through bronze, silver and gold: the spark-submit jobs in order, without Airflow.
+    """Take what has landed through bronze, silver and gold, in one Spark, without Airflow.
 
     Example: sluicegate run heart_rate --from 2024-03-01 --to 2024-03-02
     """

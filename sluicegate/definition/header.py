@@ -42,6 +42,7 @@ class Header(Part):
     schedule: str | None = None
     trigger: Literal["file_arrival"] | None = None
     queueUrl: str | None = None
+    tasks: Literal["layers", "run"] = "layers"
     owner: str = "sluicegate"
     tags: list[str] = []
     notify: list[Notify] = []

@@ -43,6 +43,8 @@ class Pipeline(Header):
             start runs, and landing is listed only every ten minutes.
         trigger: ``file_arrival``: in Airflow a run also starts when files have landed; scheduled runs then take in what
             no run was started for, and wait for nothing.
+        tasks: ``layers``: in Airflow each layer is a task with a spark-submit of its own; ``run``: one task runs all
+            of them in one Spark, and is retried as a whole.
         owner: who answers for it.
         tags: its tags in Airflow.
         notify: notifiers for failed or successful runs in Airflow.

@@ -9,9 +9,10 @@ from typing import Any
 
 from sluicegate import errors
 from sluicegate.console import files, human_bytes, say
-from sluicegate.errors import DefinitionError, Mistake, SluicegateError, Where
+from sluicegate.errors import DefinitionError, JobFailed, Mistake, SluicegateError, Where
 
-# The last line of a job's output begins with one of these words, so that Airflow and `sluicegate run` find it.
+# The last line of a job's output begins with one of these words, so that Airflow and `sluicegate run` find it. A run of
+# several layers has a report line for each, and an error behind those of the layers that ended well.
 REPORT = "SLUICEGATE_REPORT"
 ERROR = "SLUICEGATE_ERROR"
 
@@ -198,7 +199,7 @@ class RunReport:
 
 
 def end_with_report(report: RunReport) -> None:
-    """Prints the report as the job's last line."""
+    """Prints the report as the last line of the job, or of its layer."""
     say(f"{REPORT} {json.dumps(report.as_dict(), default=str)}")
 
 
@@ -206,6 +207,48 @@ def end_with_error(error: SluicegateError) -> None:
     """Prints the error for people, and then as the job's last line for programs."""
     print(error.for_people(), file=sys.stderr, flush=True)
     say(f"{ERROR} {json.dumps(error.as_dict(), default=str)}")
+
+
+class ReportLines:
+    """The lines of a job's output that are for programs."""
+
+    def __init__(self) -> None:
+        self._reports: list[str] = []
+        self._error = ""
+
+    def take(self, line: str) -> bool:
+        """Takes a line of the output; returns whether it is one of these."""
+        if line.startswith(REPORT):
+            self._reports.append(line.removeprefix(REPORT))
+            self._error = ""
+        elif line.startswith(ERROR):
+            self._error = line
+        else:
+            return False
+        return True
+
+    @property
+    def error(self) -> SluicegateError | None:
+        """What the job ended with; None if that is a report, or nothing."""
+        return error_of(self._error) if self._error else None
+
+    def reports(self, *, failed: bool = False) -> list[dict[str, Any]]:
+        """The reports as they were printed, in their order.
+
+        Args:
+            failed: whether the job failed: it may have been killed in the middle of a line, which is left out.
+
+        Raises:
+            JobFailed: one cannot be read, of a job that ended well.
+        """
+        found = []
+        for line in self._reports:
+            try:
+                found.append(json.loads(line))
+            except ValueError as error:
+                if not failed:
+                    raise JobFailed("a report of the job cannot be read", cause=f"{error}: {line[:200]}") from error
+        return found
 
 
 def error_of(line: str) -> SluicegateError:

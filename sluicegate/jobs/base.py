@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any
 
 from sluicegate import processes
@@ -23,9 +23,18 @@ if TYPE_CHECKING:
 
 def guarded(work: Callable[[], RunReport]) -> int:
     """Does a job's work, ends its output with the report or the error, and returns the exit code."""
+    return guarded_all(lambda: [work()])
+
+
+def guarded_all(work: Callable[[], Iterable[RunReport]]) -> int:
+    """Does the work of a job with several reports, each printed when it is there, and returns the exit code.
+
+    So the reports before a failure are not lost; the error stands behind them, as the last line.
+    """
     processes.end_with_parent()
     try:
-        done = work()
+        for done in work():
+            report.end_with_report(done)
     except SluicegateError as error:
         report.end_with_error(error)
         return error.exit_code
@@ -34,7 +43,6 @@ def guarded(work: Callable[[], RunReport]) -> int:
         if os.environ.get("SLUICEGATE_DEBUG"):
             raise
         return 1
-    report.end_with_report(done)
     return 0
 
 

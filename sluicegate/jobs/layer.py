@@ -5,10 +5,8 @@ from __future__ import annotations
 import argparse
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
-from threading import Lock
 from typing import TYPE_CHECKING, Any
 
-from sluicegate import console
 from sluicegate.console import say
 from sluicegate.flow import flows
 from sluicegate.flow.model import Flow
@@ -22,7 +20,8 @@ from sluicegate.lake.lock import pipeline_lock
 from sluicegate.landing import discovery
 from sluicegate.monitor import event_log
 from sluicegate.run.request import MODES, Request
-from sluicegate.spark import s3_commits, session
+from sluicegate.spark import s3_commits
+from sluicegate.spark.session import SharedSpark
 from sluicegate.storage import aws
 
 if TYPE_CHECKING:
@@ -52,25 +51,55 @@ def main(layer: Layer, argv: Sequence[str] | None = None) -> int:
 
 def _layer(layer: Layer, arguments: argparse.Namespace) -> RunReport:
     pipeline, at, facts = subject(arguments)
-    tables = [name for name in (arguments.tables or "").split(",") if name]
-    max_files = arguments.max_files if layer == "bronze" else None
-    request = Request.of(pipeline, arguments.mode, arguments.since, arguments.until, tables, max_files)
+    return run_layer(pipeline, at, layer, facts, request_of(pipeline, arguments))
+
+
+def run_layer(
+    pipeline: Pipeline,
+    at: layout.Lake,
+    layer: Layer,
+    facts: Mapping[str, Any],
+    request: Request,
+    spark: SharedSpark | None = None,
+) -> RunReport:
+    """Runs a layer's part of a request under the pipeline's lock."""
     with pipeline_lock(at, str(facts.get("run_id") or f"{layer} job of {pipeline.name}")):
-        return Job.of_request(pipeline, at, layer, facts, request).run()
+        return Job.of_request(pipeline, at, layer, facts, request, spark).run()
 
 
 def layer_parser(layer: str) -> argparse.ArgumentParser:
-    """Argument parser of a layer's job; see ``Request``."""
+    """Argument parser of a layer's job."""
     made = parser(layer)
+    add_request(made, files=layer == "bronze")
+    return made
+
+
+def add_request(made: argparse.ArgumentParser, *, files: bool) -> None:
+    """Adds the options of a request; see ``Request``.
+
+    Args:
+        made: a job's parser.
+        files: whether the job reads files.
+    """
     made.add_argument("--mode", choices=MODES, default="incremental",
                       help="what is new; besides that, reprocess an interval; or a full refresh")  # fmt: skip
     made.add_argument("--from", dest="since", metavar="TIME", help="its beginning by event time, ISO 8601, UTC")
     made.add_argument("--to", dest="until", metavar="TIME", help="its end, which does not belong to it")
     made.add_argument("--tables", metavar="NAMES", help="only these tables, with commas between (default: all)")
-    if layer == "bronze":
+    if files:
         made.add_argument("--max-files", type=int, metavar="N",
                           help="each table takes in so many files at most, the oldest first")  # fmt: skip
-    return made
+
+
+def request_of(pipeline: Pipeline, arguments: argparse.Namespace) -> Request:
+    """Request in a job's arguments.
+
+    Raises:
+        SluicegateError: see ``Request.of``.
+    """
+    tables = [name for name in (arguments.tables or "").split(",") if name]
+    max_files = getattr(arguments, "max_files", None)
+    return Request.of(pipeline, arguments.mode, arguments.since, arguments.until, tables, max_files)
 
 
 class Job:
@@ -81,7 +110,7 @@ class Job:
         at: the lake.
         layer: bronze, silver or gold.
         facts: who runs this, for every commit.
-        spark: a session to use instead of one of its own.
+        spark: a session, or a Spark that jobs share, to use instead of one of its own.
         only: tables to run; None for all of the layer.
         finder: finds landed files in place of plain discovery.
         choice: records of silver tables to reprocess.
@@ -95,7 +124,7 @@ class Job:
         at: layout.Lake,
         layer: str,
         facts: Mapping[str, Any],
-        spark: SparkSession | None = None,
+        spark: SparkSession | SharedSpark | None = None,
         *,
         only: str | Collection[str] | None = None,
         finder: discovery.FileFinder | None = None,
@@ -104,15 +133,13 @@ class Job:
         tell: Callable[[str], None] = say,
     ) -> None:
         self.pipeline, self.at, self.layer, self.facts = pipeline, at, layer, {"pipeline": pipeline.name, **facts}
-        self._spark, self._finder, self._choice, self._full_refresh, self._tell = (
-            spark,
-            finder,
-            choice,
-            full_refresh,
-            tell,
-        )
+        self._finder, self._choice, self._full_refresh, self._tell = finder, choice, full_refresh, tell
         self._only = [only] if isinstance(only, str) else only
-        self._opening = Lock()
+        self._spark = (
+            spark
+            if isinstance(spark, SharedSpark)
+            else SharedSpark(f"{pipeline.name}.{layer}", at, private=bool(pipeline.pii), opened=spark)
+        )
         self.done = RunReport(pipeline.name, layer)
 
     @classmethod
@@ -123,7 +150,7 @@ class Job:
         layer: Layer,
         facts: Mapping[str, Any],
         request: Request,
-        spark: SparkSession | None = None,
+        spark: SparkSession | SharedSpark | None = None,
     ) -> Job:
         """Job for a layer's part of a request."""
         only = request.names(pipeline, layer)
@@ -149,7 +176,7 @@ class Job:
         started = time.monotonic()
         self._tell(f"{self.pipeline.name} {self.layer}")
         if aws.on_s3(self.at.root) and not s3_commits.is_proven(self.at.locks):
-            self._session()  # refuses a store that is not safe, before anything is written to it
+            self._spark.new_session()  # refuses a store that is not safe, before anything is written to it
         # By handles of their own: the step of each table reads anew what those before it have committed.
         chosen = flows.flows(self.pipeline, self.at, self.layer)
         chosen = {name: flow for name, flow in chosen.items() if self._only is None or name in self._only}
@@ -178,18 +205,9 @@ class Job:
         choice = self._choice if self._choice and self._choice.of(name, self.pipeline) else None
         full_refresh = self._full_refresh and step.refreshes and now.kind != "blocked"
         if now.work or full_refresh or (choice is not None and now.kind == "idle"):
-            done = step.fill(self._session(), self.facts, choice, full_refresh=full_refresh)
+            done = step.fill(self._spark.new_session(), self.facts, choice, full_refresh=full_refresh)
         else:
             done = TableReport(name, self.layer, state=now.kind, why=now.why)
         step.complete(done)
         self.done.tables.append(done)
         self._tell("\n".join([done.line(), *done.remarks(), *step.remarks()]))
-
-    def _session(self) -> SparkSession:
-        """New session for one table: settings and temporary views of concurrent tables must not meet."""
-        with self._opening:
-            if self._spark is None:
-                name = f"{self.pipeline.name}.{self.layer}"
-                self._spark = session.open_session(name, self.at, private=bool(self.pipeline.pii))
-                console.say_where(self._spark.sparkContext)
-        return self._spark.newSession()

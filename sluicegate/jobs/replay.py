@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from sluicegate.definition import Pipeline
 from sluicegate.definition.fields import nearest
@@ -12,7 +12,9 @@ from sluicegate.flow.report import RunReport
 from sluicegate.flow.selection import Replay
 from sluicegate.jobs import base
 from sluicegate.jobs import layer as layer_job
+from sluicegate.jobs.run import Run
 from sluicegate.lake.lock import pipeline_lock
+from sluicegate.run.request import Request
 
 
 def demand(pipeline: Pipeline, replay: Replay) -> None:
@@ -45,19 +47,25 @@ def parser() -> argparse.ArgumentParser:
     made.add_argument("--dropped", action="store_true", help="those that rules dropped, too")
     made.add_argument("--everything", action="store_true", help="all records of the table's source")
     made.add_argument("--validate", action="store_true", help="write nothing, and tell what would change")
+    made.add_argument("--follow", action="store_true", help="then run gold, if silver changed, in the same Spark")
     return made
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """The whole of ``spark_jobs/replay.py``; returns the exit code."""
-    return base.guarded(lambda: _run(parser().parse_args(argv)))
+    return base.guarded_all(lambda: _run(parser().parse_args(argv)))
 
 
-def _run(arguments: argparse.Namespace) -> RunReport:
+def _run(arguments: argparse.Namespace) -> Iterator[RunReport]:
     pipeline, at, facts = base.subject(arguments)
     which = (arguments.dropped, arguments.everything, arguments.validate)
     replay = Replay(arguments.table, tuple(arguments.rule), *which)
     demand(pipeline, replay)
     only = replay.table if replay.validate else None  # else the tables that read it run too
+    run = Run(pipeline, at, facts)
     with pipeline_lock(at, str(facts.get("run_id") or f"replay of {replay.table}")):
-        return layer_job.Job(pipeline, at, "silver", facts, choice=replay, only=only).run()
+        done = layer_job.Job(pipeline, at, "silver", facts, run.spark, choice=replay, only=only).run()
+    yield done
+    if arguments.follow and not replay.validate:
+        run.spark.clear_cache()
+        yield from run.gold(Request())

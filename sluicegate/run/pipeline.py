@@ -1,4 +1,4 @@
-"""``sluicegate run``: the spark-submit jobs in order, without Airflow; no Spark when no work waits."""
+"""``sluicegate run``: the layers that have work in one spark-submit, without Airflow; no Spark when no work waits."""
 
 from __future__ import annotations
 
@@ -8,10 +8,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from sluicegate.console import files
-from sluicegate.definition import LAYERS
 from sluicegate.errors import AccountingError, PipelineMissing, UserError
-from sluicegate.flow import flows
-from sluicegate.flow.progress import progress
 from sluicegate.flow.report import RunReport
 from sluicegate.lake import layout, log
 from sluicegate.lake.lock import pipeline_lock
@@ -70,7 +67,7 @@ def run(
             clean_source.sweep(pipeline.bronze, at, lambda: pipeline_lock(at, "command line"), tell)
         return []
     started, began = time.monotonic(), datetime.now(UTC)
-    reports = [submit.submit(one, pipeline.name, settings, submit.RUN_INFO, tell) for one in layers]
+    reports = _submitted(pipeline, settings, tell, layers)
     tell(f"done in {time.monotonic() - started:.1f} s")
     if layer is None:
         _demand_up_to_date(pipeline, settings, reports, began, tell)
@@ -129,19 +126,8 @@ def refresh(
             raise UserError(
                 f"{name} is made of files", hint=f"sluicegate reset {pipeline.name} {name} reads them again"
             )
-    at = layout.Lake(settings.lake, pipeline.name)
-    reports: list[RunReport] = []
-    for one in LAYERS:
-        if request.names(pipeline, one):
-            reports.append(submit.submit(one, pipeline.name, settings, submit.RUN_INFO, tell, request.arguments(one)))
-        # Tables that follow these are run too, also in their own layer.
-        if (
-            reports
-            and one != "bronze"
-            and any(progress(flow).waits for flow in flows.flows(pipeline, at, one).values())
-        ):
-            reports.append(submit.submit(one, pipeline.name, settings, submit.RUN_INFO, tell))
-    return reports
+    # Tables that follow these are run too, also in their own layer.
+    return _submitted(pipeline, settings, tell, layout.LAYERS, [*request.arguments("run"), "--follow"])
 
 
 def _rebuild(
@@ -154,22 +140,23 @@ def _rebuild(
 ) -> list[RunReport]:
     """Reprocesses an interval in silver, after bronze has taken in what waits; gold follows where silver changed."""
     tell(f"reprocessing {interval}; {waiting.sentence()}")
-    reports = []
-    if "bronze" in waiting.layers and layer in (None, "bronze"):
-        reports.append(submit.submit("bronze", pipeline.name, settings, submit.RUN_INFO, tell))
-    if layer in (None, "silver"):
-        reports.append(submit.submit("silver", pipeline.name, settings, submit.RUN_INFO, tell, interval.arguments()))
-    if layer in (None, "gold"):
-        reports += follow(pipeline, settings, tell)
-    return reports
+    if layer == "gold" and not any(table.layer == "gold" and table.work for table in waiting.tables):
+        tell("gold is up to date: no row of silver changed")
+        return []
+    layers = [one for one in layout.LAYERS if layer in (None, one) and (one != "bronze" or one in waiting.layers)]
+    return _submitted(pipeline, settings, tell, layers, interval.arguments()) if layers else []
 
 
-def follow(pipeline: Pipeline, settings: Settings, tell: Callable[[str], None]) -> list[RunReport]:
-    """Runs gold if silver changed."""
-    if any(t.layer == "gold" and t.work for t in plan.pending(pipeline, settings).tables):
-        return [submit.submit("gold", pipeline.name, settings, submit.RUN_INFO, tell)]
-    tell("gold is up to date: no row of silver changed")
-    return []
+def _submitted(
+    pipeline: Pipeline,
+    settings: Settings,
+    tell: Callable[[str], None],
+    layers: Sequence[str],
+    extra: Sequence[str] = (),
+) -> list[RunReport]:
+    """Reports of the layers, which are run in one spark-submit."""
+    arguments = [f"--layers={','.join(layers)}", *extra]
+    return submit.submit_all("run", pipeline.name, settings, submit.RUN_INFO, tell, arguments)
 
 
 def registered(pipeline: Pipeline, settings: Settings, tell: Callable[[str], None]) -> list[RunReport]:

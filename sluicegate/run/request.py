@@ -115,16 +115,26 @@ class Request:
         """Tables of a layer that the request includes."""
         return [name for name in pipeline.names(layer) if self.includes(name)]
 
+    def of_layer(self, layer: str) -> Request:
+        """The part of a layer. Only silver takes an interval: gold follows silver's changes."""
+        reprocesses = self.mode == "interval" and layer == "silver"
+        mode: Mode = "incremental" if self.mode == "interval" and not reprocesses else self.mode
+        files = self.max_files if layer == "bronze" else None
+        return replace(self, mode=mode, interval=self.interval if reprocesses else None, max_files=files)
+
     def arguments(self, layer: str) -> list[str]:
-        """Arguments for the job of a layer. Only silver takes an interval: gold follows silver's changes."""
+        """Arguments for the job of a layer; for the job ``run`` all of it."""
+        return self._arguments() if layer == "run" else self.of_layer(layer)._arguments()
+
+    def _arguments(self) -> list[str]:
         given = []
         if self.mode == "full-refresh":
             given.append("--mode=full-refresh")
-        if self.interval is not None and layer == "silver":
+        if self.interval is not None:
             given += self.interval.arguments()
         if self.tables:
             given.append(f"--tables={','.join(self.tables)}")
-        if self.max_files is not None and layer == "bronze":
+        if self.max_files is not None:
             given.append(f"--max-files={self.max_files}")
         return given
 

@@ -1,4 +1,4 @@
-"""Submission of one job: spark-submit, its lines as they come, and its report or its error."""
+"""Submission of one job: spark-submit, its lines as they come, and its reports or its error."""
 
 from __future__ import annotations
 
@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from sluicegate import processes
 from sluicegate.errors import JobFailed, SluicegateError
-from sluicegate.flow import report
-from sluicegate.flow.report import RunReport
+from sluicegate.flow.report import ReportLines, RunReport
 from sluicegate.spark import submit as spark_submit
 
 if TYPE_CHECKING:
@@ -33,6 +32,18 @@ def submit(
     tell: Callable[[str], None],
     extra: Sequence[str] = (),
 ) -> RunReport:
+    """Runs a job that gives one report; see ``submit_all``."""
+    return submit_all(layer, pipeline, settings, facts, tell, extra)[-1]
+
+
+def submit_all(
+    layer: str,
+    pipeline: str,
+    settings: Settings,
+    facts: Mapping[str, Any],
+    tell: Callable[[str], None],
+    extra: Sequence[str] = (),
+) -> list[RunReport]:
     """Runs one job by spark-submit and passes its lines on as they come.
 
     Args:
@@ -43,8 +54,11 @@ def submit(
         tell: takes each line that is for people.
         extra: arguments of that job alone.
 
+    Returns:
+        its reports: one, or that of each layer that it ran.
+
     Raises:
-        SluicegateError: what the job says went wrong, with its code and exit code.
+        SluicegateError: what the job says went wrong, with its code and exit code, and the reports until then.
         JobFailed: the job ended without saying why.
         Stopped: this process was told to end, and the job has ended.
     """
@@ -59,30 +73,34 @@ def submit(
         errors="backslashreplace",  # the JVM may write in another encoding: one byte of its log would end the job
         start_new_session=True,
     )
-    last = ""
+    said = ReportLines()
     error: list[str] = []  # the job's own error for people; the command prints it again, so it is not passed on
     tail: list[str] = []
     with processes.ended_with_us(job):
         for line in job.stdout or ():
             line = line.rstrip("\n")
-            if line.startswith((report.REPORT, report.ERROR)):
-                last = line
-            elif error or line.startswith("error["):
+            if said.take(line):
+                continue
+            if error or line.startswith("error["):
                 error.append(line)
             elif not line.startswith(JVM_CHATTER):
                 tail = [*tail, line][-20:]
                 tell(line)
         code = job.wait()
-    if last.startswith(report.REPORT) and code == 0:
-        return RunReport.from_dict(json.loads(last[len(report.REPORT) :]))
-    raise _error_of(last, code, layer, tail + error)
+    if code == 0 and said.error is None and (reports := said.reports()):
+        return [RunReport.from_dict(one) for one in reports]
+    raise _error_of(said, code, layer, tail + error)
 
 
-def _error_of(last: str, code: int, layer: str, tail: list[str]) -> SluicegateError:
-    if not last.startswith(report.ERROR):
-        return JobFailed(
-            f"the {layer} job ended with exit code {code} and without a report",
+def _error_of(said: ReportLines, code: int, layer: str, tail: list[str]) -> SluicegateError:
+    before = [RunReport.from_dict(one) for one in said.reports(failed=True)]
+    error = said.error
+    if error is None:
+        until = f"after the report of {before[-1].layer}" if before else "and without a report"
+        error = JobFailed(
+            f"the {layer} job ended with exit code {code} {until}",
             cause="\n    ".join(tail[-8:]),
             hint="a new run goes on where the last commit ended",
         )
-    return report.error_of(last)
+    error.reports = before
+    return error

@@ -6,8 +6,10 @@ import logging
 import os
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from threading import Lock
 from typing import TYPE_CHECKING
 
+from sluicegate import console
 from sluicegate.errors import JavaMissing
 from sluicegate.settings import Settings
 from sluicegate.spark import configuration, s3_commits, submit
@@ -64,6 +66,34 @@ def open_session(name: str, at: Lake | None = None, *, private: bool = False) ->
     if at is not None and aws.on_s3(at.root):
         s3_commits.demand_atomic(session, at.locks)
     return session
+
+
+class SharedSpark:
+    """Spark of one application, opened when a table first needs it, and shared by the jobs that run in it.
+
+    Args:
+        name: Spark's application name.
+        at: the lake that the jobs write to.
+        private: whether rows may have personal data; see ``open_session``.
+        opened: a session to use instead of one of its own.
+    """
+
+    def __init__(self, name: str, at: Lake, *, private: bool, opened: SparkSession | None = None) -> None:
+        self._name, self._at, self._private, self._opened = name, at, private, opened
+        self._opening = Lock()
+
+    def new_session(self) -> SparkSession:
+        """New session for one table: settings and temporary views of two tables must not meet."""
+        with self._opening:
+            if self._opened is None:
+                self._opened = open_session(self._name, self._at, private=self._private)
+                console.say_where(self._opened.sparkContext)
+        return self._opened.newSession()
+
+    def clear_cache(self) -> None:
+        """Drops frames that are still cached, such as by a user's Python: all sessions share one cache."""
+        if self._opened is not None:
+            self._opened.catalog.clearCache()
 
 
 def session_inside(name: str) -> SparkSession:

@@ -65,6 +65,11 @@ def job_file(layer: str) -> Path:
     return HOME / "spark_jobs" / f"{layer}.py"
 
 
+def job_name(job: str, pipeline: str) -> str:
+    """Spark's name of an application: that of a run is the pipeline's."""
+    return pipeline if job == "run" else f"{pipeline}.{job}"
+
+
 def job_arguments(pipeline: str, settings: Settings, extra: Sequence[str] = ()) -> list[str]:
     """Arguments that every job takes."""
     return [
@@ -82,7 +87,7 @@ def submit_command(layer: str, pipeline: str, settings: Settings, extra: Sequenc
     java.java_version(java.java())
     return [
         *_spark_submit(settings.master, job_conf(layer, settings)),
-        "--name", f"{pipeline}.{layer}", str(job_file(layer)), *job_arguments(pipeline, settings, extra),
+        "--name", job_name(layer, pipeline), str(job_file(layer)), *job_arguments(pipeline, settings, extra),
     ]  # fmt: skip
 
 

@@ -207,29 +207,31 @@ def test_a_pipeline_with_mistakes_is_named_where_a_table_is_not_known(beats: Wor
 def test_a_run_is_asked_for_as_the_command_asks(beats: Workspace, monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[tuple[Any, ...]] = []
 
-    def submitted(layer: str, _name: str, settings: sg.Settings, _facts: Any, tell: Any, extra: Any = ()) -> RunReport:
-        asked.append((layer, settings, list(extra)))
-        tell(f"{layer} says something")
-        return RunReport("heart_rate", layer)
+    def submitted(job: str, _name: str, settings: sg.Settings, _facts: Any, tell: Any, extra: Any = ()) -> Any:
+        asked.append((job, settings, list(extra)))
+        tell(f"{job} says something")
+        return [RunReport("heart_rate", layer) for layer in extra[0].removeprefix("--layers=").split(",")]
 
-    monkeypatch.setattr(submit, "submit", submitted)
+    monkeypatch.setattr(submit, "submit_all", submitted)
     monkeypatch.setattr(run_pipeline, "_demand_up_to_date", lambda *_: None)
     pipeline = sg.load("heart_rate", beats.settings)
     lines: list[str] = []
     reports = sg.run(pipeline, tell=lines.append)
     assert [report.layer for report in reports] == ["bronze", "silver", "gold"]
-    assert "silver says something" in lines
-    assert asked[0] == ("bronze", beats.settings, [])
+    assert "run says something" in lines
+    assert asked == [("run", beats.settings, ["--layers=bronze,silver,gold"])]
+    asked.clear()
+    assert [report.layer for report in sg.run(pipeline, layer="bronze")] == ["bronze"]
+    assert asked == [("run", beats.settings, ["--layers=bronze"])]
     asked.clear()
     sg.run(pipeline, layer="silver", interval=sg.Interval(datetime(2025, 3, 3), datetime(2025, 3, 4, tzinfo=UTC)))
-    assert [(layer, extra) for layer, _, extra in asked] == [
-        ("silver", ["--mode=interval", "--from=2025-03-03T00:00:00+00:00", "--to=2025-03-04T00:00:00+00:00"])
-    ]
+    day = ["--mode=interval", "--from=2025-03-03T00:00:00+00:00", "--to=2025-03-04T00:00:00+00:00"]
+    assert [(job, extra) for job, _, extra in asked] == [("run", ["--layers=silver", *day])]
     asked.clear()
     sg.run(pipeline, full_refresh=["device_counts"])
-    assert (asked[0][0], asked[0][2]) == (
-        "gold", ["--mode=full-refresh", "--tables=device_counts"]
-    )  # fmt: skip
+    assert [(job, extra) for job, _, extra in asked] == [
+        ("run", ["--layers=bronze,silver,gold", "--mode=full-refresh", "--tables=device_counts", "--follow"])
+    ]
 
 
 @pytest.fixture
@@ -243,6 +245,7 @@ def jobs(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, list[str]]]:
         return RunReport(name, job, [TableReport("recordings_bronze", "bronze", read=3)])
 
     monkeypatch.setattr(submit, "submit", submit_)
+    monkeypatch.setattr(submit, "submit_all", lambda *arguments: [submit_(*arguments)])
     return submitted
 
 
@@ -314,13 +317,9 @@ def test_gold_follows_a_replay_that_is_written(beats: Workspace, jobs: Any) -> N
     assert jobs == [
         ("replay", ["--table=recordings_enriched", "--rule=valid_heartrate", "--dropped", "--validate"])
     ]  # fmt: skip
-    lines: list[str] = []
-    records(beats, "recordings_bronze", [1])
-    taken_in(beats, "recordings_enriched", [1])  # gold is behind
-    assert [one.layer for one in sg.replay(pipeline, "recordings_enriched", everything=True, tell=lines.append)] == [
-        "replay", "gold"
-    ]  # fmt: skip
-    assert lines == ["replay says something", "gold says something"]
+    jobs.clear()
+    sg.replay(pipeline, "recordings_enriched", everything=True)
+    assert jobs == [("replay", ["--table=recordings_enriched", "--everything", "--follow"])]
 
 
 @pytest.mark.parametrize("name", sorted(kinds()))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 from collections import deque
 from collections.abc import Callable, Iterator
@@ -10,12 +9,13 @@ from contextlib import contextmanager
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import psutil  # type: ignore[import-untyped]
 from airflow.providers.apache.spark.hooks.spark_submit import SparkSubmitHook
 from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOperator
 from airflow.sdk import Asset, Connection
+from airflow.sdk.bases.xcom import BaseXCom
 from airflow.sdk.exceptions import AirflowException, AirflowNotFoundException, AirflowRescheduleException
 
 from sluicegate import console
@@ -24,9 +24,9 @@ from sluicegate.airflow.assets import news
 from sluicegate.airflow.connections import environment, with_store
 from sluicegate.airflow.operators.links import SparkUI
 from sluicegate.airflow.run_request import failure, request_of, who
-from sluicegate.definition import load
+from sluicegate.definition import LAYERS, load
 from sluicegate.errors import SluicegateError, UserError
-from sluicegate.flow import report
+from sluicegate.flow.report import ReportLines
 from sluicegate.settings import Settings
 from sluicegate.spark import cluster, java, submit
 
@@ -46,7 +46,7 @@ RESCHEDULE_AFTER = timedelta(seconds=20)
 
 
 class SluicegateJob(SparkSubmitOperator):
-    """Runs one layer of a pipeline by spark-submit, unless the layer has nothing to do.
+    """Runs one layer of a pipeline by spark-submit, or all in one, unless there is nothing to do.
 
     What depends on the machine (jars, Java, class-data archive, connection) is looked up when the task runs: a DAG file
     is parsed every few seconds, also where there is no Java, and all arguments of an operator become part of the DAG's
@@ -54,7 +54,7 @@ class SluicegateJob(SparkSubmitOperator):
 
     Args:
         pipeline: name of the pipeline.
-        layer: bronze, silver or gold.
+        layer: bronze, silver or gold; ``run`` for all of them, one after another in one Spark.
         settings: where things are; its master is used if there is no connection ``conn_id``.
         kwargs: what SparkSubmitOperator takes; ``conf`` is merged into ours, and wins.
     """
@@ -63,28 +63,30 @@ class SluicegateJob(SparkSubmitOperator):
     overwrite_rtif_after_execution = True
     operator_extra_links = (SparkUI(),)
 
-    def __init__(self, *, pipeline: str, layer: Layer, settings: Settings, **kwargs: Any) -> None:
+    def __init__(self, *, pipeline: str, layer: Layer | Literal["run"], settings: Settings, **kwargs: Any) -> None:
         super().__init__(
             application=str(submit.job_file(layer)),
             application_args=submit.job_arguments(pipeline, settings, ["--run-info", RUN_INFO]),
-            name=f"{pipeline}.{layer}",
+            name=submit.job_name(layer, pipeline),
             **kwargs,
         )
         self.pipeline = pipeline
         self.layer = layer
+        self.layers: tuple[Layer, ...] = LAYERS if layer == "run" else (layer,)
         self.settings = settings
-        self._last = ""
+        self._said = ReportLines()
         self._tail: deque[str] = deque(maxlen=8)
         self._lineage: OperatorLineage[Any, Any] | None = None
         self._show: Callable[[str], None] = lambda _: None
         self.logged_as = ""  # application id in Spark's event log
 
     @with_store
-    def execute(self, context: Context) -> dict[str, Any] | None:  # type: ignore[override]
+    def execute(self, context: Context) -> dict[str, Any] | list[dict[str, Any]] | None:  # type: ignore[override]
         """Runs the job.
 
         Returns:
-            the job's report, which becomes the task's XCom; None when there was nothing to do.
+            the job's report, which becomes the task's XCom; of all layers a list, with the report of each; None when
+            there was nothing to do.
 
         Raises:
             AirflowFailException: the user's mistake, or data that broke a rule; a retry would end the same way.
@@ -103,18 +105,22 @@ class SluicegateJob(SparkSubmitOperator):
                     self._submit(context)
                 finally:
                     self._trace(pipeline, context)
+            done = self._report()
         except SluicegateError as error:
             raise failure(error) from None
         self._publish(pipeline, context)
-        return self._report()
+        return done
 
     def _requested(self, pipeline: Pipeline, context: Context) -> Request | None:
         """Request of the run; None for jobs that it does not concern."""
         return request_of(pipeline, context)
 
-    def _report(self) -> dict[str, Any] | None:
-        """Report of the job."""
-        return dict(json.loads(self._last.removeprefix(report.REPORT))) if self._last else None
+    def _report(self) -> dict[str, Any] | list[dict[str, Any]] | None:
+        """Report of the job, or of each layer that it ran."""
+        reports = self._said.reports()
+        if self.layer == "run":
+            return reports
+        return reports[-1] if reports else None
 
     def _submit(self, context: Context) -> None:
         self._show = partial(context["ti"].xcom_push, SparkUI().xcom_key)
@@ -123,6 +129,9 @@ class SluicegateJob(SparkSubmitOperator):
             with environment(submit.submit_env()):
                 super().execute(context)
         except AirflowException:
+            if self.layer == "run" and (before := self._said.reports(failed=True)):
+                # What the layers before did is in the run's note, as where each has a task of its own.
+                context["ti"].xcom_push(BaseXCom.XCOM_RETURN_KEY, before)
             # Its message is the whole command line; the reason is far below it.
             if self._hook is None or self._hook._submit_sp is None:
                 raise
@@ -139,7 +148,7 @@ class SluicegateJob(SparkSubmitOperator):
             return
         at, run = Lake(self.settings.lake, pipeline.name), context["dag_run"].run_id
         try:
-            self._lineage = openlineage.of_try(pipeline, at, self.layer, run, context["ti"].try_number)
+            self._lineage = openlineage.of_try(pipeline, at, self.layers, run, context["ti"].try_number)
         except Exception:
             # The job's result stands, or its own error is the one to show.
             self.log.warning("OpenLineage is not told of the tables", exc_info=True)
@@ -159,10 +168,11 @@ class SluicegateJob(SparkSubmitOperator):
         at = Lake(self.settings.lake, pipeline.name)
         # Airflow makes events for the outlets that a task has at its end.
         self.outlets = []
-        for about, extra in news(at, self.layer, pipeline.names(self.layer), last):
-            context["outlet_events"][about].extra = extra
-            self.outlets.append(about)
-            self.log.info("%s has a new version, %s", about.name, extra["version"])
+        for layer in self.layers:
+            for about, extra in news(at, layer, pipeline.names(layer), last):
+                context["outlet_events"][about].extra = extra
+                self.outlets.append(about)
+                self.log.info("%s has a new version, %s", about.name, extra["version"])
 
     def _idle(self, pipeline: Pipeline, request: Request | None) -> str:
         """Reason why there is nothing to do; empty if there is work."""
@@ -170,13 +180,13 @@ class SluicegateJob(SparkSubmitOperator):
 
         if request is None:
             return ""
-        if not request.names(pipeline, self.layer):
+        if not any(request.names(pipeline, layer) for layer in self.layers):
             return "has none of the tables that this run is for"
         # An interval is reprocessed even if nothing is new. Gold then sees by its own offsets whether silver changed.
-        if request.mode == "full-refresh" or (request.mode == "interval" and self.layer == "silver"):
+        if request.mode == "full-refresh" or (request.mode == "interval" and "silver" in self.layers):
             return ""
         waiting = pending(pipeline, self.settings).only(request.includes)
-        work = any(table.work for table in waiting.tables if table.layer == self.layer)
+        work = any(table.work for table in waiting.tables if table.layer in self.layers)
         return "" if work else "has nothing to do"
 
     def prepare(self, request: Request | None) -> None:
@@ -221,10 +231,10 @@ class SluicegateJob(SparkSubmitOperator):
         return hook
 
     def _listen(self, lines: Iterator[str]) -> Iterator[str]:
-        """Passes the job's output on to the task's log; keeps its report or error, and its last lines."""
+        """Passes the job's output on to the task's log; keeps its reports or error, and its last lines."""
         for line in lines:
-            if line.startswith((report.REPORT, report.ERROR)):
-                self._last = line
+            if self._said.take(line):
+                pass
             elif line.startswith(console.PAGE):
                 self._show(line.removeprefix(console.PAGE).strip())
             elif line.startswith(console.LOGGED):
@@ -234,8 +244,8 @@ class SluicegateJob(SparkSubmitOperator):
             yield line
 
     def _why(self, code: int) -> AirflowException:
-        if self._last.startswith(report.ERROR):
-            return failure(report.error_of(self._last))
+        if (error := self._said.error) is not None:
+            return failure(error)
         said = "".join(f"\n    {line}" for line in self._tail)
         return AirflowException(
             f"the {self.layer} job of {self.pipeline} ended with exit code {code}, having said:{said}"

@@ -146,6 +146,47 @@ def test_a_definition_without_a_schedule_runs_by_hand(workspace: Workspace) -> N
     assert dag_of(workspace).schedule is None
 
 
+def in_one_task(workspace: Workspace) -> None:
+    """Lets one task run all layers."""
+    workspace.edit("pipeline.yaml", "\nbronze:\n", "\ntasks: run\nbronze:\n")
+
+
+def test_one_task_runs_all_layers_where_the_definition_says_so(workspace: Workspace) -> None:
+    from datetime import timedelta
+
+    layers = [job_of(workspace, layer) for layer in ("bronze", "silver", "gold")]
+    in_one_task(workspace)
+    dag = dag_of(workspace)
+    after = {task.task_id: task.downstream_task_ids for task in dag.tasks}
+    order = ["check_request", "wait_for_files", "run", "account"]
+    assert after == {name: {follows} for name, follows in pairwise(order)} | {order[-1]: set()}
+    job = job_of(workspace, "run")
+    assert (job.name, Path(str(job.application)).name) == ("heart_rate", "run.py")
+    assert [one.name for one in job.outlets] == [one.name for layer in layers for one in layer.outlets]
+    assert [one.name for one in job.inlets] == [one.name for one in job.outlets]
+    assert (job.retries, job.execution_timeout) == (layers[0].retries, timedelta(hours=6))
+    assert all(str(layer.doc_md) in str(job.doc_md) for layer in layers)
+
+
+@pytest.mark.parametrize(
+    ("wish", "why"),
+    [
+        ({}, ""),
+        ({"tables": ["daily_patient_avg"]}, ""),
+        ({"tables": ["patients"]}, "has nothing to do"),
+        ({"mode": "full-refresh", "tables": ["patients"]}, ""),
+        ({"mode": "interval", "since": "2024-03-01", "until": "2024-03-02"}, ""),
+    ],
+)
+def test_a_task_for_all_layers_has_work_if_one_has(workspace: Workspace, wish: dict[str, Any], why: str) -> None:
+    from sluicegate.run.request import Request
+
+    in_one_task(workspace)
+    records(workspace, "recordings_enriched", [1])  # gold is behind; silver has no source yet
+    pipeline = workspace.definition
+    assert job_of(workspace, "run")._idle(pipeline, Request.of(pipeline, **wish)) == why
+
+
 def test_a_layer_without_tables_has_no_task(workspace: Workspace) -> None:
     workspace.edit("pipeline.yaml", "gold:\n  daily_patient_avg: {sql: daily_patient_avg.sql}\n", "")
     assert [task.task_id for task in dag_of(workspace).tasks][2:] == ["bronze", "silver", "account"]
@@ -327,10 +368,10 @@ def run(job: SluicegateJob, kind: str = "scheduled", form: Any = None) -> Any:
 
 
 @pytest.fixture
-def submit(heartbeats: Workspace, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], SluicegateJob]:
-    """Makes a bronze job, for which there is work, and whose spark-submit is a shell script."""
+def submit(heartbeats: Workspace, monkeypatch: pytest.MonkeyPatch) -> Callable[..., SluicegateJob]:
+    """Makes a job, by default bronze's, for which there is work, and whose spark-submit is a shell script."""
 
-    def make(script: str) -> SluicegateJob:
+    def make(script: str, task: str = "bronze") -> SluicegateJob:
         monkeypatch.setattr(java, "java", lambda: "/usr/bin/java")
         monkeypatch.setattr(java, "java_version", lambda _: "17")
         monkeypatch.setattr(configuration, "spark_conf", lambda _, **__: {"spark.app.id": "fake"})
@@ -338,7 +379,7 @@ def submit(heartbeats: Workspace, monkeypatch: pytest.MonkeyPatch) -> Callable[[
         program = heartbeats.folder / "spark-submit"
         program.write_text(f"#!/bin/sh\n{script}\n")
         program.chmod(0o755)
-        job = job_of(heartbeats)
+        job = job_of(heartbeats, task)
         job._spark_binary = str(program)
         job.application_args = ["--pipeline", "heart_rate"]
         return job
@@ -346,9 +387,57 @@ def submit(heartbeats: Workspace, monkeypatch: pytest.MonkeyPatch) -> Callable[[
     return make
 
 
+@pytest.fixture
+def stored(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, Any]]:
+    """The XComs that a task asks its supervisor to store."""
+    from airflow.sdk.execution_time import task_runner
+    from airflow.sdk.execution_time.comms import SetXCom
+
+    asked: list[tuple[str, Any]] = []
+
+    class Supervisor:
+        def send(self, message: Any) -> None:
+            if isinstance(message, SetXCom):
+                asked.append((message.key, message.value))
+
+    monkeypatch.setattr(task_runner, "SUPERVISOR_COMMS", Supervisor(), raising=False)
+    return asked
+
+
 def test_a_jobs_report_is_what_the_task_returns(submit: Callable[[str], SluicegateJob]) -> None:
     report = {"pipeline": "heart_rate", "layer": "bronze", "tables": []}
     assert run(submit(f"echo working\necho '{REPORT} {json.dumps(report)}'")) == report
+
+
+def report_of(layer: str) -> dict[str, Any]:
+    return {"pipeline": "heart_rate", "layer": layer, "tables": []}
+
+
+def printed(layer: str) -> str:
+    """Prints the report of a layer in a shell."""
+    return f"echo '{REPORT} {json.dumps(report_of(layer))}'"
+
+
+def test_a_job_of_all_layers_returns_the_report_of_each(
+    submit: Callable[..., SluicegateJob], heartbeats: Workspace
+) -> None:
+    in_one_task(heartbeats)
+    assert run(submit(f"{printed('bronze')}\n{printed('silver')}", "run")) == [report_of("bronze"), report_of("silver")]
+
+
+def test_a_job_of_all_layers_that_fails_leaves_the_reports_before(
+    submit: Callable[..., SluicegateJob], heartbeats: Workspace, stored: list[tuple[str, Any]]
+) -> None:
+    from airflow.sdk.exceptions import AirflowFailException
+
+    in_one_task(heartbeats)
+    with pytest.raises(AirflowFailException, match=r"a\.json is not JSON"):
+        run(submit(f"{printed('bronze')}\necho '{ERROR} {json.dumps(FAILED)}'\nexit 2", "run"))
+    assert stored == [("return_value", [report_of("bronze")])]
+    stored.clear()
+    with pytest.raises(AirflowFailException, match=r"a\.json is not JSON"):
+        run(submit(f"echo '{ERROR} {json.dumps(FAILED)}'\nexit 2", "run"))
+    assert stored == []
 
 
 @pytest.mark.parametrize(("exit_code", "again"), [(2, False), (3, False), (1, True)])
@@ -401,11 +490,14 @@ class NoEvents:
         return []
 
 
-def test_an_idle_layer_tells_of_what_a_killed_run_committed(
-    submit: Callable[[str], SluicegateJob], workspace: Workspace
+@pytest.mark.parametrize("task", ["bronze", "run"])
+def test_an_idle_job_tells_of_what_a_killed_run_committed(
+    submit: Callable[..., SluicegateJob], workspace: Workspace, task: str
 ) -> None:
+    if task == "run":
+        in_one_task(workspace)
     records(workspace, "recordings_bronze", [1, 2], run_id="killed")
-    job = submit(f"touch {workspace.folder}/started")
+    job = submit(f"touch {workspace.folder}/started", task)
     for file in workspace.folder.glob("landing/*/*"):
         file.unlink()
     context = context_of(job)

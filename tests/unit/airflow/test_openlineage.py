@@ -27,9 +27,9 @@ def commit(workspace: Workspace, table: str, **said: Any) -> None:
     write_deltalake(workspace.uri(table), rows, mode="append", commit_properties=told)
 
 
-def told(workspace: Workspace, layer: Any, attempt: int = 2) -> tuple[dict[str, Any], dict[str, Any]]:
+def told(workspace: Workspace, *layers: Any, attempt: int = 2) -> tuple[dict[str, Any], dict[str, Any]]:
     """Inputs and outputs by name, each with the values of its facets."""
-    found = of_try(workspace.definition, workspace.lake, layer, "one", attempt)
+    found = of_try(workspace.definition, workspace.lake, layers, "one", attempt)
     assert {one.namespace for one in [*found.inputs, *found.outputs]} <= {"file"}
     inputs = {
         one.name: (
@@ -55,7 +55,7 @@ def test_bronze_reads_landing_folders(workspace: Workspace) -> None:
     commit(workspace, "patients_bronze")
     landed = f"{workspace.folder}/landing/patients"
     assert told(workspace, "bronze") == ({landed: (None, {})}, {workspace.uri("patients_bronze"): ("3", 4)})
-    assert told(workspace, "bronze", 1)[1] == {workspace.uri("patients_bronze"): ("1", 2)}
+    assert told(workspace, "bronze", attempt=1)[1] == {workspace.uri("patients_bronze"): ("1", 2)}
 
 
 def test_silver_reads_versions_and_says_how_its_rows_were_judged(workspace: Workspace) -> None:
@@ -72,6 +72,17 @@ def test_silver_reads_versions_and_says_how_its_rows_were_judged(workspace: Work
         workspace.uri("recordings_enriched"): ("0", 5),
         workspace.uri("recordings_enriched_quarantine"): (None, 1),
     }
+
+
+def test_a_task_of_all_layers_tells_of_all_their_tables(workspace: Workspace) -> None:
+    commit(workspace, "patients_bronze")
+    commit(workspace, "recordings_enriched", inputs={"patients": "some-id@4"}, written=5)
+    commit(workspace, "daily_patient_avg")
+    inputs, outputs = told(workspace, "bronze", "silver", "gold")
+    wanted = ("patients_bronze", "recordings_enriched", "daily_patient_avg")
+    assert list(outputs) == [workspace.uri(table) for table in wanted]
+    each = [told(workspace, layer) for layer in ("bronze", "silver", "gold")]
+    assert inputs == {name: facts for found, _ in each for name, facts in found.items()}
 
 
 def test_what_a_try_did_not_write_is_not_told_of(workspace: Workspace) -> None:
@@ -107,7 +118,7 @@ def test_airflows_provider_takes_it_from_the_task(workspace: Workspace) -> None:
     job = job_of(workspace, "gold")
     context = context_of(job, run_id="one")
     for state in (TaskInstanceState.SUCCESS, TaskInstanceState.FAILED):
-        job._lineage = of_try(workspace.definition, workspace.lake, "gold", "one", 1)
+        job._lineage = of_try(workspace.definition, workspace.lake, job.layers, "one", 1)
         found = ExtractorManager().extract_metadata(context["dag_run"], job, state, context["ti"])
         assert [one.name for one in found.outputs] == [workspace.uri("daily_patient_avg")]
     job._lineage = None

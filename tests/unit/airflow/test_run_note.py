@@ -58,6 +58,15 @@ def test_a_backfill_says_what_it_rebuilt() -> None:
     ]
 
 
+def test_a_task_of_all_layers_tells_of_each(monkeypatch: pytest.MonkeyPatch) -> None:
+    tables = {layer: TableReport(f"of_{layer}", layer, "written", read=2, written=2) for layer in ("bronze", "silver")}
+    done = [RunReport("heart_rate", layer, [table]).as_dict() for layer, table in tables.items()]
+    layered = told({"check_request": ASKED} | {report["layer"]: report for report in done})
+    monkeypatch.setitem(KINDS, "run", "SluicegateJob")
+    assert told({"check_request": ASKED, "run": done}) == layered
+    assert [line.split()[2] for line in layered[2:]] == ["of_bronze", "of_silver"]
+
+
 def test_a_run_that_failed_says_what_it_was_for() -> None:
     assert told({"check_request": "takes in what is new"}) == ["**This run takes in what is new**"]
     assert told({}) == []

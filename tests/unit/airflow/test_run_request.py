@@ -120,6 +120,11 @@ def test_what_each_kind_of_run_starts(
         facts = json.dumps({"dag_id": "heart_rate", "run_id": run_id, "try": 1})
         given = ["--run-info", facts, *wanted.get(layer, [])]
         assert command == submit.submit_command(layer, "heart_rate", workspace.settings, given)
+    workspace.edit("pipeline.yaml", "\nbronze:\n", "\ntasks: run\nbronze:\n")
+    command = command_of(workspace, job_of(workspace, "run"), kind, **run)
+    whole = wanted.get("silver", []) + [part for part in wanted.get("bronze", []) if part.startswith("--max-files")]
+    given = ["--run-info", facts, *whole]
+    assert command == submit.submit_command("run", "heart_rate", workspace.settings, given)
 
 
 @pytest.mark.usefixtures("a_machine")

@@ -18,6 +18,7 @@ from sluicegate.flow import flows
 from sluicegate.flow.finding import Finding
 from sluicegate.flow.progress import progress
 from sluicegate.flow.report import RunReport
+from sluicegate.flow.selection import Interval
 from sluicegate.lake import log
 from sluicegate.landing import file_status, intake, reread
 from sluicegate.monitor import backlog, status, verify
@@ -317,11 +318,11 @@ def submitted(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, ...]]:
     """The jobs that a command submits, none of which does anything."""
     jobs: list[tuple[str, ...]] = []
 
-    def submit(layer: str, pipeline: str, _places: Any, _who: Any, _tell: Any, extra: Sequence[str] = ()) -> RunReport:
-        jobs.append((layer, *extra))
-        return RunReport(pipeline, layer)
+    def submit(job: str, pipeline: str, _places: Any, _who: Any, _tell: Any, extra: Sequence[str]) -> list[RunReport]:
+        jobs.append((job, *extra))
+        return [RunReport(pipeline, job)]
 
-    monkeypatch.setattr(run_submit, "submit", submit)
+    monkeypatch.setattr(run_submit, "submit_all", submit)
     return jobs
 
 
@@ -333,23 +334,42 @@ def refreshed(workspace: Workspace, *tables: str, layer: str | None = None) -> N
 def test_a_full_refresh_is_followed_by_what_is_made_of_the_tables(
     things: Workspace, submitted: list[tuple[str, ...]]
 ) -> None:
-    for table in ("names", "s", "total"):
-        taken_in(things, table, [1, 2, 3])
-    refreshed(things, "total")
     refreshed(things, "s", "total")
-    assert submitted == [("gold", "--mode=full-refresh", "--tables=total")] + [
-        (layer, "--mode=full-refresh", "--tables=s,total") for layer in ("silver", "gold")
-    ]
-    submitted.clear()
-    taken_in(things, "s", [4])  # as the job would have changed it
-    refreshed(things, "s")
-    assert submitted == [("silver", "--mode=full-refresh", "--tables=s"), ("gold",)]
+    assert submitted == [("run", "--layers=bronze,silver,gold", "--mode=full-refresh", "--tables=s,total", "--follow")]
     submitted.clear()
     with pytest.raises(UserError, match="things is made of files"):
         refreshed(things, "things")
     with pytest.raises(UserError, match="runs the layers of its tables"):
         refreshed(things, "total", layer="gold")
     assert submitted == []
+
+
+def reprocessed(workspace: Workspace, layer: str | None = None) -> list[str]:
+    """What a run says that reprocesses an interval."""
+    told: list[str] = []
+    day = Interval.parse("2024-03-01", "2024-03-02")
+    run_pipeline.run(workspace.definition, workspace.settings, layer, told.append, day)
+    return told
+
+
+def test_an_interval_is_one_job_for_bronze_if_files_wait_then_silver_then_gold(
+    things: Workspace, submitted: list[tuple[str, ...]]
+) -> None:
+    day = ("--mode=interval", "--from=2024-03-01T00:00:00+00:00", "--to=2024-03-02T00:00:00+00:00")
+    for table in ("names", "s", "total"):
+        taken_in(things, table, [1, 2, 3])
+    reprocessed(things)
+    assert submitted.pop() == ("run", "--layers=silver,gold", *day)
+    assert reprocessed(things, "gold")[-1] == "gold is up to date: no row of silver changed"
+    reprocessed(things, "bronze")
+    assert submitted == []
+    things.land("things/a.json", '{"id": 4}')
+    reprocessed(things)
+    reprocessed(things, "bronze")
+    taken_in(things, "s", [4])
+    reprocessed(things, "gold")
+    layers = ("bronze,silver,gold", "bronze", "gold")
+    assert submitted == [("run", f"--layers={names}", *day) for names in layers]
 
 
 @pytest.mark.parametrize(

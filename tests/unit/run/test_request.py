@@ -13,23 +13,33 @@ from tests.conftest import Workspace
 pytestmark = pytest.mark.unit
 
 DAY = {"mode": "interval", "since": "2024-03-01", "until": "2024-03-02T00:00:00+01:00"}
+INTERVAL = ["--mode=interval", "--from=2024-03-01T00:00:00+00:00", "--to=2024-03-01T23:00:00+00:00"]
+TABLE = "--tables=recordings_enriched"
 
 
 @pytest.mark.parametrize(
-    ("wish", "bronze", "silver", "gold"),
+    ("wish", "bronze", "silver", "gold", "run"),
     [
-        ({}, [], [], []),
-        (DAY, [], ["--mode=interval", "--from=2024-03-01T00:00:00+00:00", "--to=2024-03-01T23:00:00+00:00"], []),
-        ({"mode": "full-refresh"}, ["--mode=full-refresh"], ["--mode=full-refresh"], ["--mode=full-refresh"]),
-        ({"max_files": 3}, ["--max-files=3"], [], []),
-        ({"tables": ["patients", "daily_patient_avg"]}, *[["--tables=patients,daily_patient_avg"]] * 3),
+        ({}, [], [], [], []),
+        (DAY, [], INTERVAL, [], INTERVAL),
+        ({"mode": "full-refresh"}, *[["--mode=full-refresh"]] * 4),
+        ({"max_files": 3}, ["--max-files=3"], [], [], ["--max-files=3"]),
+        ({"tables": ["patients", "daily_patient_avg"]}, *[["--tables=patients,daily_patient_avg"]] * 4),
+        (
+            DAY | {"tables": ["recordings_enriched"], "max_files": 3},
+            [TABLE, "--max-files=3"],
+            [*INTERVAL, TABLE],
+            [TABLE],
+            [*INTERVAL, TABLE, "--max-files=3"],
+        ),
     ],
 )
 def test_a_request_becomes_the_arguments_of_each_layer(
-    workspace: Workspace, wish: dict[str, Any], bronze: list[str], silver: list[str], gold: list[str]
+    workspace: Workspace, wish: dict[str, Any], bronze: list[str], silver: list[str], gold: list[str], run: list[str]
 ) -> None:
     asked = Request.of(workspace.definition, **wish)
-    assert [asked.arguments(layer) for layer in ("bronze", "silver", "gold")] == [bronze, silver, gold]
+    jobs = ("bronze", "silver", "gold", "run")
+    assert [asked.arguments(job) for job in jobs] == [bronze, silver, gold, run]
 
 
 @pytest.mark.parametrize(

@@ -1,19 +1,22 @@
-"""A command and the job that it runs end together, however they are told to; which processes are gone for certain."""
+"""A command and the job that it runs end together, however they are told to; what a job's lines say to the command."""
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import subprocess
 import sys
 import textwrap
+from collections.abc import Callable
 from contextlib import suppress
 
 import psutil
 import pytest
 
 from sluicegate import processes
-from sluicegate.errors import JobFailed
+from sluicegate.errors import ExpectationFailed, JobFailed
+from sluicegate.flow.report import ERROR, REPORT, RunReport, TableReport
 from sluicegate.run import submit as run_submit
 from sluicegate.settings import Settings
 from sluicegate.spark import submit as spark_submit
@@ -112,6 +115,70 @@ def test_a_process_is_gone_only_where_its_number_means_it() -> None:
     assert not processes.is_gone("", gone.pid)
     assert not processes.is_gone(f"{here.partition('/')[0]}/1", gone.pid)  # another container on this machine
     assert not processes.is_gone(f"another/{here.partition('/')[2]}", gone.pid)  # another machine
+
+
+# Reports of a job
+
+
+@pytest.fixture
+def job(monkeypatch: pytest.MonkeyPatch) -> Callable[[str], list[RunReport]]:
+    """Submits a job that is a shell script, and gives its reports; what it tells people is printed."""
+
+    def submitted(script: str) -> list[RunReport]:
+        monkeypatch.setattr(spark_submit, "submit_command", lambda *_: ["bash", "-c", script])
+        monkeypatch.setattr(spark_submit, "submit_env", dict)
+        return run_submit.submit_all("run", "p", Settings.of(), {}, print)
+
+    return submitted
+
+
+def line_of(layer: str) -> str:
+    """A shell command that prints the report line of a layer."""
+    return f"echo '{REPORT} {json.dumps(RunReport('p', layer, [TableReport('t', layer, read=3)]).as_dict())}'"
+
+
+BROKEN = f"echo '{ERROR} {json.dumps(ExpectationFailed('t broke a rule', hint='mend it').as_dict())}'"
+
+
+def test_a_job_gives_a_report_for_each_of_its_layers(
+    job: Callable[[str], list[RunReport]], capsys: pytest.CaptureFixture[str]
+) -> None:
+    done = job(f"echo one; {line_of('bronze')}; echo two; {line_of('silver')}; echo three")
+    assert done == [RunReport("p", layer, [TableReport("t", layer, read=3)]) for layer in ("bronze", "silver")]
+    assert capsys.readouterr().out.splitlines() == ["one", "two", "three"]
+
+
+def test_an_error_has_the_reports_of_the_layers_before_it(job: Callable[[str], list[RunReport]]) -> None:
+    with pytest.raises(ExpectationFailed, match="t broke a rule") as raised:
+        job(f"{line_of('bronze')}; {line_of('silver')}; {BROKEN}; exit 3")
+    assert [report.layer for report in raised.value.reports] == ["bronze", "silver"]
+    assert raised.value.exit_code == 3
+
+
+@pytest.mark.parametrize(
+    ("script", "told", "before"),
+    [
+        ("echo bye", "the run job ended with exit code 0 and without a report", []),
+        ("echo bye; exit 1", "the run job ended with exit code 1 and without a report", []),
+        (f"{line_of('bronze')}; exit 9", "the run job ended with exit code 9 after the report of bronze", ["bronze"]),
+        # Killed in the middle of a line.
+        (f"{line_of('bronze')}; {line_of('silver')} | head -c 60; exit 9",
+         "the run job ended with exit code 9 after the report of bronze", ["bronze"]),
+    ],
+    ids=["none", "none-and-failed", "killed-later", "killed-in-a-line"],
+)  # fmt: skip
+def test_a_job_that_does_not_say_how_it_ended_has_failed(
+    job: Callable[[str], list[RunReport]], script: str, told: str, before: list[str]
+) -> None:
+    with pytest.raises(JobFailed) as raised:
+        job(script)
+    assert raised.value.message == told
+    assert [report.layer for report in raised.value.reports] == before
+
+
+def test_a_report_that_cannot_be_read_is_no_good_end(job: Callable[[str], list[RunReport]]) -> None:
+    with pytest.raises(JobFailed, match="cannot be read"):
+        job(f"echo '{REPORT} ...'; {line_of('silver')}")
 
 
 def test_a_byte_that_is_no_text_ends_no_job(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -13,6 +13,7 @@ from tests.conftest import Workspace
 from tests.support.airflow_runs import context_of
 from tests.unit.airflow.test_dag import airflow_home as airflow_home
 from tests.unit.airflow.test_dag import dag_of
+from tests.unit.airflow.test_dag import stored as stored
 from tests.unit.airflow.test_dag import submit as submit
 
 if TYPE_CHECKING:
@@ -21,23 +22,6 @@ if TYPE_CHECKING:
 pytestmark = [pytest.mark.unit, pytest.mark.usefixtures("airflow_home")]
 
 KEY = "_link_SparkUI"
-
-
-@pytest.fixture
-def stored(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, Any]]:
-    """The XComs that a task asks its supervisor to store."""
-    from airflow.sdk.execution_time import task_runner
-    from airflow.sdk.execution_time.comms import SetXCom
-
-    asked: list[tuple[str, Any]] = []
-
-    class Supervisor:
-        def send(self, message: Any) -> None:
-            if isinstance(message, SetXCom):
-                asked.append((message.key, message.value))
-
-    monkeypatch.setattr(task_runner, "SUPERVISOR_COMMS", Supervisor(), raising=False)
-    return asked
 
 
 def ran(job: SluicegateJob) -> None:

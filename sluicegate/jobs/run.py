@@ -1,0 +1,115 @@
+"""Job of a run: the layers of a pipeline one after another, in one Spark.
+
+Each layer does what its own job would do, under the pipeline's lock for itself, and ends with a report line of its own.
+The next one begins only if it ended well, so a failure leaves what a failed job of that layer leaves.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from sluicegate.console import say
+from sluicegate.definition import LAYERS
+from sluicegate.errors import PipelineMissing, UserError
+from sluicegate.flow import flows
+from sluicegate.flow.progress import progress
+from sluicegate.flow.report import RunReport
+from sluicegate.jobs import base
+from sluicegate.jobs.layer import add_request, request_of, run_layer
+from sluicegate.lake import layout
+from sluicegate.run.request import Request
+from sluicegate.spark.session import SharedSpark
+
+if TYPE_CHECKING:
+    from sluicegate.definition import Layer, Pipeline
+
+
+def parser() -> argparse.ArgumentParser:
+    """The command line of ``spark_jobs/run.py``."""
+    made = base.parser("run")
+    made.description = "Runs the layers of a pipeline one after another, in one Spark."
+    made.add_argument("--layers", metavar="NAMES", help="only these layers, with commas between (default: all)")
+    add_request(made, files=True)
+    made.add_argument("--follow", action="store_true", help="besides --tables, the tables that follow them")
+    return made
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """The whole of ``spark_jobs/run.py``; the exit codes are those of ``jobs.layer.main``."""
+    return base.guarded_all(lambda: _run(parser().parse_args(argv)))
+
+
+def _run(arguments: argparse.Namespace) -> Iterator[RunReport]:
+    pipeline, at, facts = base.subject(arguments)
+    layers = _layers(arguments.layers)
+    request = request_of(pipeline, arguments)
+    if not any(request.names(pipeline, layer) for layer in layers):
+        raise UserError(
+            f"{pipeline.name} has none of the tables in these layers", hint="leave out --layers or --tables"
+        )
+    return Run(pipeline, at, facts).reports(request, layers, follow=arguments.follow)
+
+
+def _layers(names: str | None) -> list[Layer]:
+    wanted = names.split(",") if names else LAYERS
+    for name in wanted:
+        if name not in LAYERS:
+            raise PipelineMissing(f"there is no layer {name}", hint=f"the layers are {', '.join(LAYERS)}")
+    return [layer for layer in LAYERS if layer in wanted]
+
+
+class Run:
+    """Layers of a pipeline that share one Spark, which is started only when one of them has work.
+
+    Args:
+        pipeline: the definition.
+        at: the lake.
+        facts: who runs this, for every commit.
+        spark: a Spark to use instead of one of its own.
+    """
+
+    def __init__(
+        self, pipeline: Pipeline, at: layout.Lake, facts: Mapping[str, Any], spark: SharedSpark | None = None
+    ) -> None:
+        self.pipeline, self.at, self.facts = pipeline, at, facts
+        self.spark = spark or SharedSpark(pipeline.name, at, private=bool(pipeline.pii))
+
+    def reports(self, request: Request, layers: Sequence[Layer], *, follow: bool = False) -> Iterator[RunReport]:
+        """Runs the layers, and gives the report of each as soon as it has ended.
+
+        Args:
+            request: what is to be done.
+            layers: in their order. After an interval, gold is run only if it has work.
+            follow: whether tables that follow those of the request are brought up to date, too.
+
+        Raises:
+            SluicegateError: a layer failed; those after it were not run.
+        """
+        begun = False
+        for layer in layers:
+            if request.names(self.pipeline, layer):
+                if begun and layer == "gold" and request.mode == "interval":
+                    yield from self.gold(request)
+                else:
+                    yield self._layer(layer, request.of_layer(layer))
+                begun = True
+            if follow and begun and layer != "bronze" and self._waits(layer):
+                yield self._layer(layer, Request())
+
+    def gold(self, request: Request) -> Iterator[RunReport]:
+        """Runs gold if silver changed."""
+        found = flows.flows(self.pipeline, self.at, "gold")
+        if any(progress(found[name]).work for name in request.names(self.pipeline, "gold")):
+            yield self._layer("gold", request.of_layer("gold"))
+        else:
+            say("gold is up to date: no row of silver changed")
+
+    def _layer(self, layer: Layer, request: Request) -> RunReport:
+        done = run_layer(self.pipeline, self.at, layer, self.facts, request, self.spark)
+        self.spark.clear_cache()
+        return done
+
+    def _waits(self, layer: Layer) -> bool:
+        return any(progress(flow).waits for flow in flows.flows(self.pipeline, self.at, layer).values())
