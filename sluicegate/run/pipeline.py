@@ -1,4 +1,7 @@
-"""``sluicegate run``: the spark-submit jobs in order, without Airflow; no Spark when no work waits."""
+"""``sluicegate run``: the spark-submit jobs in order, without Airflow; no Spark when no work waits.
+
+What only a run with work needs is imported where it is used: a run with nothing to do takes as long as its imports.
+"""
 
 from __future__ import annotations
 
@@ -14,10 +17,7 @@ from sluicegate.flow import flows
 from sluicegate.flow.progress import progress
 from sluicegate.flow.report import RunReport
 from sluicegate.lake import layout, log
-from sluicegate.lake.lock import pipeline_lock
-from sluicegate.landing import clean_source
-from sluicegate.maintenance import catalog
-from sluicegate.monitor import backlog, plan
+from sluicegate.monitor import plan
 from sluicegate.run import submit
 from sluicegate.spark import metastore
 
@@ -66,8 +66,7 @@ def run(
         blocked = any(one.progress.kind == "blocked" for one in waiting.tables)
         tell(f"{'there is nothing to do' if blocked else f'{pipeline.name} is up to date'}; Spark was not started")
         if layer in (None, "bronze"):  # the job does it otherwise
-            at = layout.Lake(settings.lake, pipeline.name)
-            clean_source.sweep(pipeline.bronze, at, lambda: pipeline_lock(at, "command line"), tell)
+            _clean(pipeline, settings, tell)
         return []
     started, began = time.monotonic(), datetime.now(UTC)
     reports = [submit.submit(one, pipeline.name, settings, submit.RUN_INFO, tell) for one in layers]
@@ -80,6 +79,17 @@ def run(
     return reports
 
 
+def _clean(pipeline: Pipeline, settings: Settings, tell: Callable[[str], None]) -> None:
+    """Takes away files whose time has come, where a definition says so."""
+    if all(table.cleanSource == "OFF" for table in pipeline.bronze.values()):
+        return
+    from sluicegate.lake.lock import pipeline_lock
+    from sluicegate.landing import clean_source
+
+    at = layout.Lake(settings.lake, pipeline.name)
+    clean_source.sweep(pipeline.bronze, at, lambda: pipeline_lock(at, "command line"), tell)
+
+
 def _demand_up_to_date(
     pipeline: Pipeline, settings: Settings, reports: Sequence[RunReport], began: datetime, tell: Callable[[str], None]
 ) -> None:
@@ -88,6 +98,8 @@ def _demand_up_to_date(
     Raises:
         AccountingError: one is.
     """
+    from sluicegate.monitor import backlog
+
     made = {table.table: table.version for report in reports for table in report.tables}
 
     def own(table: str, commit: log.Commit) -> bool:
@@ -174,7 +186,11 @@ def follow(pipeline: Pipeline, settings: Settings, tell: Callable[[str], None]) 
 
 def registered(pipeline: Pipeline, settings: Settings, tell: Callable[[str], None]) -> list[RunReport]:
     """Registers tables that are not in the catalog yet, if there is a catalog."""
-    if metastore.address() and catalog.due(pipeline, layout.Lake(settings.lake, pipeline.name)):
+    if not metastore.address():
+        return []
+    from sluicegate.maintenance import catalog
+
+    if catalog.due(pipeline, layout.Lake(settings.lake, pipeline.name)):
         return [submit.submit("catalog", pipeline.name, settings, submit.RUN_INFO, tell)]
     return []
 
