@@ -38,7 +38,7 @@ from sluicegate.landing import file_status, intake
 from sluicegate.monitor import plan
 from sluicegate.settings import Settings
 from sluicegate.spark import session
-from sluicegate.storage import filesystems
+from sluicegate.storage import listings
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -125,8 +125,8 @@ def peak() -> float:
 def measure(folder: Path, new: int) -> dict[str, float]:
     """Seconds of each part of a bronze run before Spark, and the memory at its highest, with ``new`` files landed."""
     parts: dict[str, float] = {}
-    listed = filesystems.files
-    filesystems.files = lambda *how: timed(parts, "listing", lambda: listed(*how))
+    listed = listings.files
+    listings.files = lambda *how: timed(parts, "listing", lambda: listed(*how))
     where = settings(folder)
     pipeline = load("discovery", where)
     at, table = layout.Lake(where.lake, "discovery"), pipeline.bronze["things"]
@@ -158,14 +158,14 @@ def runs(folder: Path, known: int, new: int, times: int) -> dict[str, float]:
 def one_run(folder: Path, spark: SparkSession) -> dict[str, float]:
     """Seconds of one bronze run, and of the listing in it."""
     parts: dict[str, float] = {}
-    listed = filesystems.files
-    filesystems.files = lambda *how: timed(parts, "listing", lambda: listed(*how))
+    listed = listings.files
+    listings.files = lambda *how: timed(parts, "listing", lambda: listed(*how))
     try:
         at = layout.Lake(settings(folder).lake, "discovery")
         job = Job(load("discovery", settings(folder)), at, "bronze", {"run_id": "bench"}, spark)
         timed(parts, "run", job.run)
     finally:
-        filesystems.files = listed
+        listings.files = listed
     return parts
 
 

@@ -9,7 +9,6 @@ from collections.abc import Callable, Mapping
 from datetime import UTC, date, datetime, timedelta
 from typing import Annotated, Any
 
-from croniter import croniter
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, ValidationInfo
 from pydantic_core import PydanticCustomError
 
@@ -32,6 +31,8 @@ _PRESETS = {
     "@hourly": "0 * * * *", "@daily": "0 0 * * *", "@midnight": "0 0 * * *", "@weekly": "0 0 * * 0",
     "@monthly": "0 0 1 * *", "@yearly": "0 0 1 1 *", "@annually": "0 0 1 1 *",
 }  # fmt: skip
+# First and last value of minute, hour, day, month and weekday.
+_CRON_FIELDS = ((0, 59), (0, 23), (1, 31), (1, 12), (0, 6))
 _UNITS = {"": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30, "t": 1 << 40}
 
 
@@ -153,11 +154,32 @@ def cron(schedule: str) -> str:
     if count != 5:
         what = f"{schedule} has {count} fields: minute, hour, day, month and day of the week are five"
         raise wrong("schedule", what, 'as in "*/15 * * * *", every quarter of an hour')
+    if _is_plain_cron(schedule):
+        return schedule
+    from croniter import croniter  # not above: its import runs the program ``file``, and few schedules need it
+
     # croniter accepts R for a random minute, which would differ between processes.
     if not croniter.is_valid(schedule) or re.search(r"\b[rR]\b", schedule):
         what = f"{schedule} is not a cron expression"
         raise wrong("schedule", what, 'minute hour day month weekday, as in "30 6 * * mon-fri"')
     return schedule
+
+
+def _is_plain_cron(schedule: str) -> bool:
+    """Whether it is a cron expression of numbers, ranges, stars and steps alone, which needs no croniter to tell."""
+    fields = schedule.split()
+    return len(fields) == len(_CRON_FIELDS) and all(
+        _is_plain_part(part, *ends)
+        for field, ends in zip(fields, _CRON_FIELDS, strict=True)
+        for part in field.split(",")
+    )
+
+
+def _is_plain_part(part: str, first: int, last: int) -> bool:
+    if match := re.fullmatch(r"\*(?:/([1-9][0-9]?))?", part):
+        return int(match.group(1) or 1) <= last
+    match = re.fullmatch(r"([0-9]{1,2})(?:-([0-9]{1,2}))?", part)
+    return match is not None and first <= int(match.group(1)) <= int(match.group(2) or match.group(1)) <= last
 
 
 def _moment(value: Any) -> Any:

@@ -131,7 +131,12 @@ def _gold_flow(name: str, table: GoldTable, at: layout.Lake, address: Mapping[st
 
 
 def _decided(flow: Flow, found: RefreshStrategy, last: log.Commit | None) -> RefreshStrategy:
-    """How the table is kept up to date: as its last run found it with Spark's help, else as the query's text tells."""
+    """How the table is kept up to date: as its last run found it with Spark's help, else as the query's text tells.
+
+    Of a streaming aggregation the definition tells it, and its commits name the mode instead.
+    """
+    if found.kind == "stream":
+        return found
     said = last.ours if last is not None and last.ours is not None else {}
     if said.get("fingerprint") != flow.fingerprint or "strategy" not in said:
         return replace(found, expected=found.grouped is not None and found.kind in ("partial", "groups"))

@@ -13,7 +13,6 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-import pyarrow.compute as pc
 from deltalake import DeltaTable
 from deltalake.exceptions import DeltaError
 
@@ -167,6 +166,8 @@ def _as_of(table: DeltaTable, app: str, line: Lineage) -> int | None:
 
 def newest_chunk(table: DeltaTable, after: int = -1) -> int | None:
     """Greatest ``_chunk`` above ``after`` among a bronze table's rows; None without such rows."""
+    import pyarrow.compute as pc
+
     if "_chunk" not in {field.name for field in table.schema().fields}:
         return None
     newest: int | None = pc.max(

@@ -1,18 +1,22 @@
-"""Delta tables through delta-rs, in milliseconds and without a JVM: open, read, write, statistics."""
+"""Delta tables through delta-rs, in milliseconds and without a JVM: open, read, write, statistics.
+
+pyarrow is imported by the functions that give its tables, as it takes longer to import than a run with nothing to do.
+"""
 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import pyarrow as pa
-import pyarrow.compute as pc
 from deltalake import DeltaTable, write_deltalake
 from deltalake.exceptions import TableNotFoundError
 
 from sluicegate.errors import NotADeltaTable, Where
 from sluicegate.lake.layout import address, is_local, local_path
 from sluicegate.storage import aws, filesystems
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 # Small tables with this many data files are compacted: opening the files costs more than reading them.
 MANY_FILES = 32
@@ -81,6 +85,7 @@ def above(table: DeltaTable, column: str, value: int) -> Any:
     For tables of thousands of files: describing them all to Arrow takes longer than reading a few. The files with the
     greatest values come first.
     """
+    import pyarrow.compute as pc
     import pyarrow.dataset as ds
 
     greater = ds.field(column) > value
@@ -93,6 +98,7 @@ def above(table: DeltaTable, column: str, value: int) -> Any:
 
 def files_of(table: DeltaTable, paths: list[str]) -> Any:
     """Some data files of a table, as a pyarrow dataset that reads them in this order; only if it ``is_plain``."""
+    import pyarrow as pa
     import pyarrow.dataset as ds
 
     schema = pa.schema(table.schema().to_arrow())
@@ -105,6 +111,8 @@ def where(found: Any, condition: Any, columns: list[str] | None = None) -> pa.Ta
 
     Files rewritten by delta-rs (by a user's DELETE, say) have a string type that Arrow cannot compare yet.
     """
+    import pyarrow as pa
+
     try:
         return found.to_table(columns, filter=condition)
     except pa.ArrowNotImplementedError:
@@ -147,9 +155,19 @@ def statistics(table: DeltaTable, *columns: str) -> pa.Table:
         columns: ``path``, ``num_records``, or ``min.x``, ``max.x`` and ``null_count.x`` of a column ``x``. Texts are
             truncated to 64 characters. A statistic that the writer of a file did not collect is null.
     """
+    import pyarrow as pa
+
     described = pa.table(table.get_add_actions(flatten=True))
     there = set(described.column_names)
     return pa.table([described[c] if c in there else pa.nulls(described.num_rows) for c in columns], list(columns))
+
+
+def statistics_rows(table: DeltaTable, *columns: str) -> list[tuple[Any, ...]]:
+    """The same as Python values, one tuple for each data file: for few files, where pyarrow need not be imported."""
+    described = table.get_add_actions(flatten=True)
+    there = set(described.column_names)
+    values = [described[c].to_pylist() if c in there else [None] * described.num_rows for c in columns]
+    return list(zip(*values, strict=True))
 
 
 def rows(table: DeltaTable | None) -> int:

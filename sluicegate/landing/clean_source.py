@@ -29,6 +29,7 @@ from sluicegate.lake.table import Tables
 from sluicegate.landing import archive, file_status, folders, ledger_index
 from sluicegate.landing import ledger as landing_ledger
 from sluicegate.storage import filesystems
+from sluicegate.storage.listings import FILES
 
 if TYPE_CHECKING:
     from sluicegate.definition import BronzeTable
@@ -36,7 +37,7 @@ if TYPE_CHECKING:
 # Removed files recorded by one commit of the archive log.
 BATCH = 500
 
-DUE = pa.schema([*filesystems.FILES, ("chunk", pa.int64())])
+DUE = pa.schema([*FILES, ("chunk", pa.int64())])
 
 
 @dataclass
@@ -76,7 +77,7 @@ def clean(name: str, table: BronzeTable, at: layout.Lake, now: datetime | None =
     found = due(name, table, at, now, opened)
     if not found.num_rows:
         return done
-    waiting = found.select(filesystems.FILES.names).to_pylist()
+    waiting = found.select(FILES.names).to_pylist()
     chunks = found["chunk"].to_pylist()
     folder = folders.home(at, name, table.path, opened).folder
     taken = archive.Places(at, name)
@@ -128,7 +129,7 @@ def due(
     )
     found = last.join(read, keys=["path", "chunk"], join_type="left semi").select(DUE.names)
     gone = archive.among(at, name, ledger, found)
-    found = found.join(gone, keys=filesystems.FILES.names, join_type="left anti") if gone.num_rows else found
+    found = found.join(gone, keys=FILES.names, join_type="left anti") if gone.num_rows else found
     return landing_ledger.in_order(found.select(DUE.names).cast(DUE))
 
 

@@ -113,7 +113,7 @@ class Copy:
         return arguments if validate is None else [*arguments, f"--validate={validate}"]
 
     def chosen(self, name: str, table: BronzeTable, refused: dict[str, str] | None = None) -> pa.Table:
-        """All files that the copy selects, in the ledger or not (schema ``storage.filesystems.FILES``).
+        """All files that the copy selects, in the ledger or not (schema ``storage.listings.FILES``).
 
         Args:
             name: the bronze table.
@@ -128,7 +128,7 @@ class Copy:
         wanted = only or self.files
         admits = (lambda own: own in wanted) if wanted else naming.admitting(table.pathGlobFilter)
         every = discovery.below(name, folder, admits=admits, left=refused)
-        names = folders.relative(every, folder)
+        names = naming.relative(every, folder)
         missing = sorted(set(wanted) - set(names.to_pylist()))
         if missing:
             raise LandingMissing(

@@ -19,13 +19,12 @@ from deltalake import DeltaTable
 from sluicegate.errors import LandingMissing, StoreUnreachable, Where
 from sluicegate.lake import layout
 from sluicegate.lake.table import Tables
-from sluicegate.landing import archive, file_status, idempotent_commands, ledger_index
+from sluicegate.landing import archive, file_status, idempotent_commands, ledger_index, moved_files
 from sluicegate.landing import folders as landing_folders
 from sluicegate.landing import ledger as landing_ledger
-from sluicegate.landing.file_names import UNFINISHED_NAME, admitting, finished, matching
-from sluicegate.landing.folders import relative as relative
-from sluicegate.storage import filesystems, store_errors
-from sluicegate.storage.filesystems import FILES
+from sluicegate.landing.file_names import UNFINISHED_NAME, admitting, finished, matching, relative
+from sluicegate.storage import filesystems, listings, store_errors
+from sluicegate.storage.listings import FILES
 from sluicegate.storage.local_files import Admits
 
 if TYPE_CHECKING:
@@ -61,7 +60,7 @@ class Discovery:
     whole: bool = False
     command: idempotent_commands.Command | None = None
     refused: Mapping[str, str] = field(default_factory=dict)
-    moved: pa.Table = field(default_factory=landing_folders.ENTERED.empty_table)
+    moved: pa.Table = field(default_factory=moved_files.ENTERED.empty_table)
     folders: tuple[str, ...] = ()
 
     @property
@@ -83,7 +82,7 @@ def below(
         name: the bronze table, for messages.
         folder: path or URI.
         emptied: whether the ledger has files of a folder that is not there; called only for stores without folders.
-        admits: predicate on names (see ``storage.filesystems.files``).
+        admits: predicate on names (see ``storage.listings.files``).
         left: receives the paths that are passed over, and why.
 
     Raises:
@@ -91,7 +90,7 @@ def below(
         StoreUnreachable: its store does not answer.
     """
     try:
-        return filesystems.files(folder, admits, left)
+        return listings.files(folder, admits, left)
     except FileNotFoundError as error:
         if not filesystems.has_folders(folder) and emptied():
             return FILES.empty_table()
@@ -165,7 +164,7 @@ def discover(
         new = pa.concat_tables([new, _among(changed, others["path"].to_pylist())])
         changed = _without(changed, others)
     failed = file_status.failed(at, name, table.fingerprint, opened)
-    moved = landing_folders.adopted(at, name, ledger, place, new, failed)
+    moved = moved_files.adopted(at, name, ledger, place, new, failed)
     new = _without(new, moved) if moved.num_rows else new
     # A failed file is read again when it has changed, or when the cause may be gone.
     reread = changed if table.allowOverwrites else _among(changed, failed)

@@ -1,15 +1,19 @@
-"""File-name filters of landing: unfinished files, and the definition's ``pathGlobFilter``."""
+"""File-name filters of landing: unfinished files, and the definition's ``pathGlobFilter``.
+
+Names come as Arrow columns, and one by one. pyarrow is imported by those who have columns.
+"""
 
 from __future__ import annotations
 
 import fnmatch
 import re
 from collections.abc import Sequence
-
-import pyarrow as pa
-import pyarrow.compute as pc
+from typing import TYPE_CHECKING
 
 from sluicegate.storage.local_files import Admits
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 # Names that programs give to files that they are still writing.
 TEMPORARY = ("*.tmp", "*.temp", "*.part", "*.partial", "*.crdownload", "*.filepart", "*.swp", "*~", "*._COPYING_")
@@ -19,13 +23,25 @@ UNFINISHED = "(^|/)[._]|(" + "|".join(re.escape(pattern[1:]) for pattern in TEMP
 UNFINISHED_NAME = re.compile(UNFINISHED.replace(r"\z", r"\Z"))
 
 
+def relative(files: pa.Table, folder: str) -> pa.ChunkedArray:
+    """File names relative to their folder."""
+    import pyarrow.compute as pc
+
+    return pc.utf8_ltrim(pc.utf8_slice_codeunits(files["path"], len(folder)), "/")
+
+
 def finished(names: pa.ChunkedArray) -> pa.ChunkedArray:
     """Mask of names below the folder that are neither hidden nor temporary."""
+    import pyarrow.compute as pc
+
     return pc.invert(pc.match_substring_regex(names, UNFINISHED))
 
 
 def matching(names: pa.ChunkedArray, glob: str | None) -> pa.ChunkedArray:
     """Mask of names below the folder whose last part matches the glob; all if there is none."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
     if glob is None:
         return pc.is_valid(names)
     matches = re.compile(fnmatch.translate(glob)).match

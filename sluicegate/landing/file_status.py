@@ -16,7 +16,9 @@ from deltalake.exceptions import DeltaError
 from sluicegate.lake import compaction, layout, offsets, tables
 from sluicegate.lake import log as lake_log
 from sluicegate.lake.table import Tables
-from sluicegate.landing import archive
+from sluicegate.landing import archive, on_record
+from sluicegate.landing.on_record import behind as behind
+from sluicegate.landing.on_record import untold as untold
 
 TIME = pa.timestamp("us", "UTC")
 OUTCOME = pa.schema(
@@ -67,7 +69,7 @@ def copy(at: layout.Lake, name: str, opened: Tables | None = None) -> Taken:
     bronze, ledger = opened[at.table("bronze", name)].delta, opened[at.ledger(name)].delta
     if bronze is None or ledger is None:
         return Taken(0, 0, 0, {})
-    commits = _chunk_commits(bronze, ledger, name, _last_recorded(at, name, bronze, opened))
+    commits = on_record.chunk_commits(bronze, ledger, name, on_record.last_version(at, name, bronze, opened))
     sums = dict(NOTHING)
     failed: dict[str, str] = {}
     for some in _some_at_a_time(commits):
@@ -149,21 +151,6 @@ def read(
     return (standing if where is None else standing.filter(where)).select(columns or OUTCOME.names)
 
 
-def _last_recorded(at: layout.Lake, name: str, bronze: DeltaTable, opened: Tables) -> int:
-    """The last version of bronze whose files' outcome is on record; -1 if there is none."""
-    log = opened[at.outcome(name)].delta
-    if log is None:
-        return -1
-    files = tables.statistics(log, "min.table_id", "max.table_id", "max.version")
-    one = pc.equal(files["min.table_id"], files["max.table_id"])
-    if files["max.version"].null_count == 0 and pc.all(one).as_py():
-        mine = files.filter(pc.equal(files["min.table_id"], tables.table_id(bronze)))
-        return int(pc.max(mine["max.version"]).as_py() or 0) if mine.num_rows else -1
-    # Else rows of a former table under this name are in the same file.
-    newest = pc.max(read(at, name, ["version"], opened=opened)["version"]).as_py()
-    return -1 if newest is None else int(newest)
-
-
 def _trouble(commit: lake_log.Commit, path: str) -> dict[str, Any]:
     """Error of a file as bronze's commit has it, whether to retry the unchanged file, and the definition it had."""
     ours = commit.ours or {}
@@ -186,8 +173,7 @@ def failed(at: layout.Lake, name: str, definition: str, opened: Tables | None = 
     log = opened[at.outcome(name)].delta
     if log is None:
         return {}
-    files = tables.statistics(log, "null_count.error", "num_records")
-    if pc.all(pc.fill_null(pc.equal(*files.columns), False)).as_py():
+    if on_record.none_failed(log):
         return {}
     columns = ["path", "chunk", "error", "retry", "definition"]
     wrong = read(at, name, columns, pc.field("error").is_valid(), opened)
@@ -196,20 +182,6 @@ def failed(at: layout.Lake, name: str, definition: str, opened: Tables | None = 
     since = (pc.field("chunk") >= pc.min(wrong["chunk"])) & pc.field("path").isin(wrong["path"].unique().to_pylist())
     last = {row["path"]: row for row in read(at, name, columns, since, opened).sort_by("chunk").to_pylist()}
     return {path: bool(row["retry"]) or row["definition"] != definition for path, row in last.items() if row["error"]}
-
-
-def behind(at: layout.Lake, name: str, opened: Tables | None = None) -> bool:
-    """Whether bronze has committed chunks that the outcome does not tell of: a run was killed between the two."""
-    return bool(untold(at, name, opened))
-
-
-def untold(at: layout.Lake, name: str, opened: Tables | None = None) -> set[int]:
-    """The chunks that bronze has committed and the outcome does not tell of yet; the next run makes up for it."""
-    opened = opened or Tables()
-    bronze, ledger = opened[at.table("bronze", name)].delta, opened[at.ledger(name)].delta
-    if bronze is None or ledger is None:
-        return set()
-    return {*_chunk_commits(bronze, ledger, name, _last_recorded(at, name, bronze, opened))}
 
 
 def statuses(at: layout.Lake, name: str) -> pa.Table:
@@ -310,25 +282,9 @@ def _with_archive(entries: pa.Table, away: pa.Table) -> pa.Table:
 def manifests(bronze: DeltaTable, ledger: DeltaTable, name: str) -> dict[tuple[int, str], int]:
     """Manifests: record counts by ledger batch and path, as far as bronze's log goes back."""
     found: dict[tuple[int, str], int] = {}
-    for chunk, commit in _chunk_commits(bronze, ledger, name, -1).items():
+    for chunk, commit in on_record.chunk_commits(bronze, ledger, name, -1).items():
         said = (commit.ours or {}).get("manifest") or {}
         found |= {(chunk, path): int(records) for path, records in said.items()}
-    return found
-
-
-def _chunk_commits(bronze: DeltaTable, ledger: DeltaTable, name: str, recorded: int) -> dict[int, lake_log.Commit]:
-    """Bronze's commit of each ledger batch, in versions after ``recorded``, without those that a RESTORE undid."""
-    behind = bronze.version() - recorded
-    if behind <= 0:
-        return {}
-    past = offsets.lineage(bronze)
-    offset = offsets.committed_offset(bronze, offsets.app_id("bronze", name, ledger), past).offset or 0
-    found: dict[int, lake_log.Commit] = {}
-    for commit in lake_log.commits(bronze, behind):
-        chunk = (commit.ours or {}).get("chunk")
-        undone = past.restores and not (past.stands(commit.version) and int(chunk or 0) <= offset)
-        if chunk is not None and not undone:
-            found.setdefault(int(chunk), commit)
     return found
 
 

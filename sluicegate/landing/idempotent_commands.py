@@ -19,7 +19,7 @@ import pyarrow.compute as pc
 from deltalake import CommitProperties, DeltaTable, Transaction
 
 from sluicegate.lake import layout, log, offsets, tables
-from sluicegate.storage.filesystems import FILES
+from sluicegate.storage.listings import FILES
 
 KEY = "command"
 """Key of the ledger batches of earlier attempts in our commit metadata of the ledger."""

@@ -13,7 +13,7 @@ from sluicegate.lake.table import Tables
 from sluicegate.landing import folders as landing_folders
 from sluicegate.landing import ledger as landing_ledger
 from sluicegate.landing.discovery import Discovery, FileFinder, discover
-from sluicegate.storage.filesystems import FILES
+from sluicegate.storage.listings import FILES
 
 if TYPE_CHECKING:
     from sluicegate.definition import BronzeTable

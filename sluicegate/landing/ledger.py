@@ -16,7 +16,7 @@ from sluicegate.lake import log, tables
 from sluicegate.landing import folders as landing_folders
 from sluicegate.landing import idempotent_commands
 from sluicegate.landing.moved_files import MOVED
-from sluicegate.storage.filesystems import FILES
+from sluicegate.storage.listings import FILES
 
 LEDGER = pa.schema(
     [

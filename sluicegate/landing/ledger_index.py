@@ -10,7 +10,7 @@ import pyarrow.compute as pc
 from deltalake import DeltaTable
 
 from sluicegate.lake import tables
-from sluicegate.storage.filesystems import FILES
+from sluicegate.storage.listings import FILES
 
 # Files looked up at a time.
 AT_ONCE = 125_000

@@ -20,6 +20,7 @@ from sluicegate.landing import archive, discovery, file_status, folders, moved_f
 from sluicegate.landing import ledger as landing_ledger
 from sluicegate.storage import filesystems
 from sluicegate.storage.concurrent import each
+from sluicegate.storage.listings import FILES
 
 if TYPE_CHECKING:
     from sluicegate.definition import BronzeTable
@@ -190,9 +191,7 @@ class _TableFiles:
         ledger = tables.delta_table(at.ledger(name))
         if ledger is None:
             raise UserError(f"{name} has not read any file yet", hint="sluicegate run reads what has landed")
-        entries = (
-            tables.dataset(ledger).to_table([*filesystems.FILES.names, "action", "chunk"]).sort_by("chunk").to_pylist()
-        )
+        entries = tables.dataset(ledger).to_table([*FILES.names, "action", "chunk"]).sort_by("chunk").to_pylist()
         landed = {file["path"]: file for file in discovery.listing(name, table, at).to_pylist()}
         known = cls(
             name,
@@ -280,13 +279,11 @@ def _demand_named(wanted: Sequence[str], found: set[str], name: str, table: Bron
 
 
 def _table(found: Sequence[Entry]) -> pa.Table:
-    return pa.Table.from_pylist(
-        [{key: file[key] for key in filesystems.FILES.names} for file in found], filesystems.FILES
-    )
+    return pa.Table.from_pylist([{key: file[key] for key in FILES.names} for file in found], FILES)
 
 
 def _discovery(entered: Sequence[pa.Table], *, whole: bool = False) -> discovery.Discovery:
-    nothing = filesystems.FILES.empty_table()
+    nothing = FILES.empty_table()
     new = pa.concat_tables([landing_ledger.to(landing_ledger.READ, nothing), *entered])
     return discovery.Discovery(landing_ledger.in_order(new), nothing, nothing, whole=whole)
 

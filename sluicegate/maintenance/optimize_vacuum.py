@@ -27,7 +27,7 @@ from sluicegate.flow.model import name_of
 from sluicegate.flow.progress import progress
 from sluicegate.lake import layout, log, tables
 from sluicegate.sql.identifiers import quoted
-from sluicegate.storage import filesystems
+from sluicegate.storage import listings
 from sluicegate.times import time_span
 
 if TYPE_CHECKING:
@@ -189,7 +189,7 @@ def _seen(
 
 def _data_files(uri: str) -> pa.Table:
     """Data files below a table's folder, change data feed included (schema ``FILES``)."""
-    files = filesystems.files(layout.local_path(uri))
+    files = listings.files(layout.local_path(uri))
     of_log = pc.match_substring(files["path"], "/_delta_log/")
     return files.filter(pc.and_(pc.ends_with(files["path"], ".parquet"), pc.invert(of_log)))
 

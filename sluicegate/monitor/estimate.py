@@ -7,7 +7,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-import pyarrow as pa
 from deltalake import DeltaTable
 from deltalake.exceptions import DeltaError
 from sqlglot import exp
@@ -158,6 +157,8 @@ def _groups(
 
 def _counted(uri: str, columns: list[str], now: Progress) -> int | None:
     """Number of groups of the changed rows, before and after; None if delta-rs cannot read this change feed."""
+    import pyarrow as pa
+
     try:
         feed = lake_tables.table_at(uri).load_cdf(
             starting_version=now.since + 1, ending_version=now.until, columns=columns

@@ -6,18 +6,19 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-import pyarrow as pa
-
 from sluicegate.console import files as files_
 from sluicegate.console import human_bytes
 from sluicegate.flow.flows import all_opened, flows
 from sluicegate.flow.model import Flow, Progress
 from sluicegate.flow.progress import progress
 from sluicegate.lake import layout
-from sluicegate.landing import discovery, file_status
+from sluicegate.landing import glance, on_record
 
 if TYPE_CHECKING:
-    from sluicegate.definition import Pipeline
+    import pyarrow as pa
+
+    from sluicegate.definition import BronzeTable, Pipeline
+    from sluicegate.lake.table import Tables
     from sluicegate.settings import Settings
 
 
@@ -153,27 +154,42 @@ def _left(failed: Mapping[str, bool], new: pa.Table) -> int:
     return len(failed.keys() - retried)
 
 
-def pending(pipeline: Pipeline, settings: Settings) -> Pending:
+def pending(pipeline: Pipeline, settings: Settings, opened: Tables | None = None) -> Pending:
     """Compares landing, ledger and offsets with what the tables have.
+
+    Args:
+        pipeline: the definition.
+        settings: where things are.
+        opened: the handles of the step that this is a part of, as ``all_opened`` gives them.
 
     Raises:
         LandingMissing: a landing folder, or the Delta table that a bronze table reads, does not exist.
         NotADeltaTable: there are files, but no table, where a table should be.
     """
     at = layout.Lake(settings.lake, pipeline.name)
-    found, opened = Pending(), all_opened(pipeline, at)
+    found, opened = Pending(), opened or all_opened(pipeline, at)
     for layer in layout.LAYERS:
         for name, flow in flows(pipeline, at, layer, opened).items():
             now = progress(flow, opened)
             if flow.foreign:
                 found.tables.append(TableWork(flow, now, versions=now.until - now.since if now.work else 0))
             elif layer == "bronze":
-                table = pipeline.bronze[name]
-                seen = discovery.discover(name, table, at, opened=opened)
-                counts = (seen.new.num_rows, seen.bytes, seen.settling.num_rows, seen.changed.num_rows)
-                failed = _left(file_status.failed(at, name, table.fingerprint, opened), seen.new)
-                behind = file_status.behind(at, name, opened)
-                found.tables.append(TableWork(flow, now, *counts, len(seen.refused), failed, behind))
+                found.tables.append(_of_files(flow, now, pipeline.bronze[name], at, opened))
             else:
                 found.tables.append(TableWork(flow, now))
     return found
+
+
+def _of_files(flow: Flow, now: Progress, table: BronzeTable, at: layout.Lake, opened: Tables) -> TableWork:
+    """Work that waits for a bronze table of files."""
+    name = flow.table
+    behind = on_record.behind(at, name, opened)
+    if glance.nothing_new(name, table, at, opened):
+        return TableWork(flow, now, behind=behind)
+    # Not above: with nothing to do neither is needed, and pyarrow takes longer to import than all the rest.
+    from sluicegate.landing import discovery, file_status
+
+    seen = discovery.discover(name, table, at, opened=opened)
+    counts = (seen.new.num_rows, seen.bytes, seen.settling.num_rows, seen.changed.num_rows)
+    failed = _left(file_status.failed(at, name, table.fingerprint, opened), seen.new)
+    return TableWork(flow, now, *counts, len(seen.refused), failed, behind)

@@ -1,4 +1,7 @@
-"""Status of a pipeline: rows and state of its tables, and the status of each landed file. Read by delta-rs; no JVM."""
+"""Status of a pipeline: rows and state of its tables, and the status of each landed file. Read by delta-rs; no JVM.
+
+What only the files need is imported for them: pyarrow takes longer to import than the tables take to be looked at.
+"""
 
 from __future__ import annotations
 
@@ -7,19 +10,15 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
-import pyarrow as pa
-import pyarrow.compute as pc
-
 from sluicegate.definition.pipeline import bronze_table
 from sluicegate.errors import UserError
-from sluicegate.lake import layout, log
-from sluicegate.lake import tables as lake_tables
-from sluicegate.landing import discovery, file_status
-from sluicegate.monitor import verify as monitor_verify
-from sluicegate.monitor import verify_delta_source
+from sluicegate.flow.flows import all_opened
+from sluicegate.lake import layout
 from sluicegate.monitor.plan import Pending, pending
 
 if TYPE_CHECKING:
+    import pyarrow as pa
+
     from sluicegate.definition import BronzeTable, Pipeline
     from sluicegate.settings import Settings
 
@@ -70,17 +69,18 @@ def status(pipeline: Pipeline, settings: Settings) -> Status:
         NotADeltaTable: there are files, but no table, where a table should be.
     """
     at = layout.Lake(settings.lake, pipeline.name)
-    waiting = pending(pipeline, settings)
+    opened = all_opened(pipeline, at)
+    waiting = pending(pipeline, settings, opened)
     tables = []
     for work in waiting.tables:
-        table = lake_tables.delta_table(at.table(work.layer, work.table))
-        last = log.last_commit_of_ours(table)
+        table = opened[at.table(work.layer, work.table)]
+        last = table.last_commit_of_ours
         side_tables = [at.quarantine(work.table), at.set_aside(work.table)] if work.layer == "silver" else []
-        quarantined, aside = [lake_tables.rows(lake_tables.delta_table(uri)) for uri in side_tables] or [0, 0]
+        quarantined, aside = [opened[uri].rows for uri in side_tables] or [0, 0]
         state = work.progress.why if work.progress.kind == "blocked" else "behind" if work.waits else "up to date"
         tables.append(
             TableStatus(
-                work.layer, work.table, lake_tables.rows(table), table.version() if table else None,
+                work.layer, work.table, table.rows, table.version if table.delta is not None else None,
                 datetime.fromtimestamp(last.timestamp / 1000, UTC) if last else None, quarantined, aside, state,
             )
         )  # fmt: skip
@@ -89,6 +89,8 @@ def status(pipeline: Pipeline, settings: Settings) -> Status:
 
 def verify(pipeline: Pipeline, settings: Settings, limit: int | None = None) -> list[str]:
     """Findings of kind ``wrong`` about files and records, in words. See ``monitor.verify.findings``."""
+    from sluicegate.monitor import verify as monitor_verify
+
     return [str(one) for one in monitor_verify.findings(pipeline, settings, limit) if one.kind == "wrong"]
 
 
@@ -117,6 +119,10 @@ def files(
     """
     if _demand(name, pipeline, states).of_files:
         return _of_files(name, pipeline, settings, states, newest)
+    import pyarrow as pa
+
+    from sluicegate.landing import file_status
+
     return pa.Table.from_pylist(_of_delta(name, pipeline, settings, states, newest), file_status.STATUSES)
 
 
@@ -131,6 +137,8 @@ def _demand(name: str, pipeline: Pipeline, states: Sequence[str]) -> BronzeTable
 def _of_delta(
     name: str, pipeline: Pipeline, settings: Settings, states: Sequence[str], newest: int | None
 ) -> list[dict[str, Any]]:
+    from sluicegate.monitor import verify_delta_source
+
     at = layout.Lake(settings.lake, pipeline.name)
     of_delta = verify_delta_source.entries(at, name, pipeline.bronze[name].path)
     chosen = [entry for entry in of_delta if not states or entry["state"] in states]
@@ -138,6 +146,11 @@ def _of_delta(
 
 
 def _of_files(name: str, pipeline: Pipeline, settings: Settings, states: Sequence[str], newest: int | None) -> pa.Table:
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    from sluicegate.landing import discovery, file_status
+
     at = layout.Lake(settings.lake, pipeline.name)
     found = discovery.discover(name, pipeline.bronze[name], at)
     parts = [file_status.statuses(at, name)]

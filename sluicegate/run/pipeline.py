@@ -1,4 +1,7 @@
-"""``sluicegate run``: the layers that have work in one spark-submit, without Airflow; no Spark when no work waits."""
+"""``sluicegate run``: the layers that have work in one spark-submit, without Airflow; no Spark when no work waits.
+
+What only a run with work needs is imported where it is used: a run with nothing to do takes as long as its imports.
+"""
 
 from __future__ import annotations
 
@@ -11,10 +14,7 @@ from sluicegate.console import files
 from sluicegate.errors import AccountingError, PipelineMissing, UserError
 from sluicegate.flow.report import RunReport
 from sluicegate.lake import layout, log
-from sluicegate.lake.lock import pipeline_lock
-from sluicegate.landing import clean_source
-from sluicegate.maintenance import catalog
-from sluicegate.monitor import backlog, plan
+from sluicegate.monitor import plan
 from sluicegate.run import submit
 from sluicegate.spark import metastore
 
@@ -63,8 +63,7 @@ def run(
         blocked = any(one.progress.kind == "blocked" for one in waiting.tables)
         tell(f"{'there is nothing to do' if blocked else f'{pipeline.name} is up to date'}; Spark was not started")
         if layer in (None, "bronze"):  # the job does it otherwise
-            at = layout.Lake(settings.lake, pipeline.name)
-            clean_source.sweep(pipeline.bronze, at, lambda: pipeline_lock(at, "command line"), tell)
+            _clean(pipeline, settings, tell)
         return []
     started, began = time.monotonic(), datetime.now(UTC)
     reports = _submitted(pipeline, settings, tell, layers)
@@ -77,6 +76,17 @@ def run(
     return reports
 
 
+def _clean(pipeline: Pipeline, settings: Settings, tell: Callable[[str], None]) -> None:
+    """Takes away files whose time has come, where a definition says so."""
+    if all(table.cleanSource == "OFF" for table in pipeline.bronze.values()):
+        return
+    from sluicegate.lake.lock import pipeline_lock
+    from sluicegate.landing import clean_source
+
+    at = layout.Lake(settings.lake, pipeline.name)
+    clean_source.sweep(pipeline.bronze, at, lambda: pipeline_lock(at, "command line"), tell)
+
+
 def _demand_up_to_date(
     pipeline: Pipeline, settings: Settings, reports: Sequence[RunReport], began: datetime, tell: Callable[[str], None]
 ) -> None:
@@ -85,6 +95,8 @@ def _demand_up_to_date(
     Raises:
         AccountingError: one is.
     """
+    from sluicegate.monitor import backlog
+
     made = {table.table: table.version for report in reports for table in report.tables}
 
     def own(table: str, commit: log.Commit) -> bool:
@@ -161,7 +173,11 @@ def _submitted(
 
 def registered(pipeline: Pipeline, settings: Settings, tell: Callable[[str], None]) -> list[RunReport]:
     """Registers tables that are not in the catalog yet, if there is a catalog."""
-    if metastore.address() and catalog.due(pipeline, layout.Lake(settings.lake, pipeline.name)):
+    if not metastore.address():
+        return []
+    from sluicegate.maintenance import catalog
+
+    if catalog.due(pipeline, layout.Lake(settings.lake, pipeline.name)):
         return [submit.submit("catalog", pipeline.name, settings, submit.RUN_INFO, tell)]
     return []
 

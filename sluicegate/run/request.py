@@ -10,18 +10,15 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Literal
 
-import pyarrow.compute as pc
-
 from sluicegate.definition.table import DEIDENTIFIED
 from sluicegate.errors import UserError
 from sluicegate.flow.selection import Interval
 from sluicegate.lake import layout, offsets
 from sluicegate.lake import tables as lake_tables
-from sluicegate.landing import discovery, moved_files
-from sluicegate.landing import ledger as landing_ledger
 
 if TYPE_CHECKING:
     from sluicegate.definition import BronzeTable, Layer, Pipeline
+    from sluicegate.landing import discovery
 
 Mode = Literal["incremental", "interval", "full-refresh"]
 MODES: tuple[Mode, ...] = ("incremental", "interval", "full-refresh")
@@ -157,12 +154,19 @@ class Request:
 
 def _at_most(limit: int, name: str, table: BronzeTable, at: layout.Lake) -> discovery.Discovery:
     """The oldest files that have landed. When a task is retried, files that its first try entered count as well."""
+    from sluicegate.landing import discovery
+
     found = discovery.discover(name, table, at)
     return replace(found, new=found.new.slice(0, max(0, limit - _entered(name, at))))
 
 
 def _entered(name: str, at: layout.Lake) -> int:
     """Number of files in a table's ledger above its offset."""
+    import pyarrow.compute as pc
+
+    from sluicegate.landing import ledger as landing_ledger
+    from sluicegate.landing import moved_files
+
     ledger, bronze = lake_tables.delta_table(at.ledger(name)), lake_tables.delta_table(at.table("bronze", name))
     if ledger is None:
         return 0
@@ -176,6 +180,7 @@ def _entered(name: str, at: layout.Lake) -> int:
 
 def _reset_all(name: str, table: BronzeTable, at: layout.Lake) -> discovery.Discovery:
     """All files, for a full refresh; the rows of files that are gone stay."""
+    from sluicegate.landing import discovery
     from sluicegate.landing.reread import Reset
 
     if lake_tables.delta_table(at.ledger(name)) is None:

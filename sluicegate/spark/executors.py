@@ -52,7 +52,7 @@ def _there(session: SparkSession, module: str, name: str, paths: Sequence[str], 
         import json
 
         try:
-            importlib.import_module("sluicegate.storage.filesystems")  # registers S3 with fsspec
+            importlib.import_module("sluicegate.storage.s3")  # registers S3 with fsspec, and needs what opens files
             work = getattr(importlib.import_module(module), name)
         except ImportError:
             return None

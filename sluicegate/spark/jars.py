@@ -12,9 +12,6 @@ import os
 import shutil
 import subprocess
 import tempfile
-import urllib.error
-import urllib.parse
-import urllib.request
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -165,12 +162,15 @@ def _by_ivy(jars: Sequence[Jar], java: str, spark: Path | None, target: Path) ->
 
 
 def _from_mirror(jar: Jar, mirror: str, target: Path) -> None:
+    import urllib.parse
+    import urllib.request  # not above: each run asks this module for a folder, and few of them for a download
+
     if urllib.parse.urlsplit(mirror).scheme not in {"https", "http", "file"}:
         raise JavaMissing(f"SLUICEGATE_MAVEN must be an https, http or file URL, and it is {mirror}")
     try:
         with urllib.request.urlopen(f"{mirror}/{jar.path}", timeout=60) as source, target.open("wb") as copy:  # noqa: S310 - checked above
             shutil.copyfileobj(source, copy)
-    except (OSError, urllib.error.URLError) as error:
+    except OSError as error:
         raise JavaMissing(
             f"{jar.file} could not be downloaded from {mirror}/{jar.path} ({error})",
             hint=f"check the network and SLUICEGATE_MAVEN, and run `{SET_UP}` again",

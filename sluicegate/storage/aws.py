@@ -17,6 +17,13 @@ RETRY_SECONDS = 60
 CONNECT_SECONDS = 5
 REQUEST_SECONDS = 60
 
+# Arrow's credential options and their variables, for overrides; otherwise Arrow finds credentials itself.
+KEYS = {
+    "access_key": "AWS_ACCESS_KEY_ID",
+    "secret_key": "AWS_SECRET_ACCESS_KEY",
+    "session_token": "AWS_SESSION_TOKEN",
+}
+
 _GIVEN: ContextVar[dict[str, str]] = ContextVar("given", default={})  # noqa: B039 (never changed in place)
 
 

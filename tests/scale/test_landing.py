@@ -15,7 +15,7 @@ from sluicegate.jobs.layer import Job
 from sluicegate.lake import tables
 from sluicegate.landing import archive, clean_source, discovery, intake, reread
 from sluicegate.landing import ledger as landing_ledger
-from sluicegate.storage import filesystems
+from sluicegate.storage import listings
 from tests.conftest import Workspace
 
 if TYPE_CHECKING:
@@ -36,14 +36,14 @@ def entered(workspace: Workspace, files: int, chunks: int) -> pa.Table:
     """Files that the ledger has although they are long gone, in as many chunks."""
     ledger = landing_ledger._create(
         workspace.lake.ledger("things"),
-        landing_ledger._stamped(landing_ledger.to(landing_ledger.SKIP, filesystems.FILES.empty_table()), 0),
+        landing_ledger._stamped(landing_ledger.to(landing_ledger.SKIP, listings.FILES.empty_table()), 0),
     )
     folder, each = workspace.folder / "landing" / "things", files // chunks
-    time, found = pa.scalar(LONG_AGO, filesystems.FILES.field("modification_time").type), []
+    time, found = pa.scalar(LONG_AGO, listings.FILES.field("modification_time").type), []
     for chunk in range(chunks):
         names = [f"{folder}/2026/{chunk * each + number:08}.json" for number in range(each)]
         columns = [names, pa.repeat(pa.scalar(100, pa.int64()), each), pa.repeat(time, each)]
-        found.append(pa.table(columns, schema=filesystems.FILES))
+        found.append(pa.table(columns, schema=listings.FILES))
         landing_ledger._append(ledger, landing_ledger.to("read", found[-1]), {})
     return pa.concat_tables(found)
 

@@ -24,7 +24,7 @@ from sluicegate.jobs.layer import Job
 from sluicegate.lake import tables
 from sluicegate.landing import intake, reread
 from sluicegate.monitor import plan, status
-from sluicegate.storage import filesystems
+from sluicegate.storage import listings
 from tests.conftest import ROOT, Workspace, beat
 from tests.spark.landing.test_file_status import define, ids, states, verified
 from tests.spark.test_medallion import assert_right
@@ -272,7 +272,7 @@ def test_rows_that_give_way_are_found_by_their_files_whatever_these_are_called(
     spark.createDataFrame(rows).write.format("delta").save(uri)  # type: ignore[type-var]
     ledger = pa.table({"path": [p for p, _ in entries], "chunk": [c for _, c in entries], "action": ["read"] * 10})
     for fact in ("size", "modification_time"):  # which tell a file that was moved
-        ledger = ledger.append_column(fact, pa.nulls(10, filesystems.FILES.field(fact).type))
+        ledger = ledger.append_column(fact, pa.nulls(10, listings.FILES.field(fact).type))
     tables.write(str(tmp_path / "ledger"), ledger.filter(pc.field("path") != paths[0]))
     tables.write(str(tmp_path / "ledger"), ledger.filter(pc.field("path") == paths[0]).slice(0, 1), mode="append")
     former = reread_rows.Former.of(tables.delta_table(str(tmp_path / "ledger")), set(paths[:4]), 3)

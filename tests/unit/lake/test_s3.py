@@ -23,7 +23,7 @@ from sluicegate.lake import compaction, layout, lease, log, tables
 from sluicegate.lake.lock import pipeline_lock, turn
 from sluicegate.settings import Settings
 from sluicegate.spark import configuration, jars, java
-from sluicegate.storage import aws, filesystems, store_errors
+from sluicegate.storage import aws, filesystems, listings, store_errors
 from tests.support.s3_server import BUCKET, PASSWORD, Proxy, s3_server, seeded
 
 pytestmark = pytest.mark.unit
@@ -264,7 +264,7 @@ def test_what_a_store_refuses_is_a_sentence(
     with Proxy(server, lambda *_: fate) as proxy:
         monkeypatch.setenv("AWS_ENDPOINT_URL", "http://127.0.0.1:1" if fate == "closed" else proxy.url)
         monkeypatch.setattr("sluicegate.storage.aws.ARROW_ATTEMPTS", 2)
-        for look in (lambda: tables.delta_table(at.events), lambda: filesystems.files(at.root)):
+        for look in (lambda: tables.delta_table(at.events), lambda: listings.files(at.root)):
             with pytest.raises(OSError, match=r"(?s).+") as error:
                 look()
             told = store_errors.readable(error.value)

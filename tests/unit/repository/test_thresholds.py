@@ -33,6 +33,8 @@ CROSSED: dict[str, str] = {
     "test_messages_are_taken_out_AT_ONCE_at_a_time",
     "landing.clean_source.BATCH": "tests/unit/landing/test_clean_source.py::"
     "test_files_are_taken_away_in_parts_of_BATCH",
+    "landing.glance.MOST": "tests/unit/landing/test_glance.py::"
+    "test_it_looks_at_MOST_files_of_the_folder_and_of_the_ledger",
     "landing.ledger_index.AT_ONCE": "tests/unit/landing/test_file_status.py::"
     "test_files_are_looked_up_in_parts_of_AT_ONCE",
     "lake.tables.MANY_FILES": "tests/unit/lake/test_compaction.py::"
@@ -40,7 +42,7 @@ CROSSED: dict[str, str] = {
     "landing.intake.ATTEMPTS": "tests/unit/landing/test_file_status.py::test_discoveries_give_up_after_ATTEMPTS",
     "landing.file_status.AT_ONCE": "tests/unit/landing/test_file_status.py::"
     "test_outcomes_of_many_files_are_made_out_in_parts",
-    "storage.filesystems.AT_ONCE": "tests/unit/storage/test_filesystems.py::test_a_listing_is_made_in_parts_of_AT_ONCE",
+    "storage.listings.AT_ONCE": "tests/unit/storage/test_filesystems.py::test_a_listing_is_made_in_parts_of_AT_ONCE",
     "airflow.operators.reconcile.RECORDS": "tests/unit/airflow/operators/test_reconcile.py::"
     "test_up_to_a_limit_each_record_is_looked_for",
     "monitor.verify.SHOWN": "tests/unit/monitor/test_status.py::test_so_many_records_are_named_and_all_are_counted",
@@ -137,6 +139,7 @@ EXEMPT = {
     "airflow.operators.submit.RESCHEDULE_AFTER": TIME,
     "airflow.sensors.sqs.LONG_POLL": TIME,
     "airflow.sensors.trigger.AT_LEAST_EVERY": TIME,
+    "cli.app.GARBAGE_AFTER": "how often Python looks for objects that hold each other: no result depends on it",
     "cli.import_.PARTIAL": "an exit code",
     "storage.aws.ARROW_ATTEMPTS": "given to Arrow as it is",
     "storage.aws.ATTEMPTS": "given to delta-rs as it is",

@@ -29,7 +29,7 @@ from sluicegate.errors import LakeUnsupported, LandingMissing, SluicegateError, 
 from sluicegate.lake import layout, tables
 from sluicegate.landing import discovery, file_status, intake
 from sluicegate.landing.copy import Copy
-from sluicegate.storage import filesystems, local_files
+from sluicegate.storage import filesystems, listings, local_files
 
 pytestmark = pytest.mark.unit
 
@@ -195,7 +195,7 @@ def test_a_time_that_python_has_no_word_for_stops_nothing(
     path = tmp_path / "landing/a.json"
     path.parent.mkdir()
     path.write_text("{}")
-    monkeypatch.setattr(filesystems.Walk, "files", lambda _: iter([(str(path), 2, seconds * 1_000_000)]))
+    monkeypatch.setattr(listings.Walk, "files", lambda _: iter([(str(path), 2, seconds * 1_000_000)]))
     of_files = BronzeTable(path=str(path.parent), format="json", settleSeconds=0)
     assert intake.enter("b", of_files, at).new.num_rows == 1
     assert [entry["state"] for entry in file_status.statuses(at, "b").to_pylist()] == ["waiting"]
@@ -391,11 +391,11 @@ def test_a_server_that_refuses_is_told_by_its_kind(
 def test_a_listing_is_made_in_parts_of_AT_ONCE(
     tmp_path: Path, at: layout.Lake, monkeypatch: pytest.MonkeyPatch, count: int
 ) -> None:
-    monkeypatch.setattr(filesystems, "AT_ONCE", 4)
+    monkeypatch.setattr(listings, "AT_ONCE", 4)
     store = Local(tmp_path)
     for number in range(count):
         store.put(f"{number}.json", b"x" * number)
-    found = filesystems.files(store.folder)
+    found = listings.files(store.folder)
     assert sorted(found["size"].to_pylist()) == [*range(count)]
     assert [len(batch) for batch in found.to_batches()] == [4] * (count // 4) + [count % 4] * bool(count % 4)
     assert names(store, found) == [f"{number}.json" for number in range(count)]

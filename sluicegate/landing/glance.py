@@ -1,0 +1,90 @@
+"""A glance at a landing folder on local disk: whether the ledger has all of its files just as they lie there.
+
+A run with nothing to do needs no more than that, and what ``discovery.discover`` does needs pyarrow, whose import takes
+longer than such a run. Nothing is decided here: where a glance does not prove that nothing is new, discovery is asked.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from datetime import UTC, datetime
+from itertools import islice
+from operator import itemgetter
+from typing import TYPE_CHECKING
+
+from arro3.core import DataType
+from deltalake import DeltaTable
+
+from sluicegate.lake import layout, tables
+from sluicegate.lake.table import Tables
+from sluicegate.landing import folders, on_record
+from sluicegate.landing.file_names import admitting
+from sluicegate.storage import filesystems
+from sluicegate.storage.local_files import Admits, Entry, Walk
+
+if TYPE_CHECKING:
+    from sluicegate.definition import BronzeTable
+
+# Most files of a folder, and of its ledger, that are looked at. As Python's objects more take longer than the import.
+MOST = 10_000
+
+COLUMNS = ["path", "size", "modification_time", "action", "chunk"]
+
+
+def nothing_new(
+    name: str, table: BronzeTable, at: layout.Lake, opened: Tables | None = None, now: datetime | None = None
+) -> bool:
+    """Whether it is sure that ``discover`` finds nothing: nothing new, changed, settling, refused, moved or failed.
+
+    Args:
+        name: the bronze table.
+        table: its definition.
+        at: the lake that has its ledger.
+        opened: the handles of the step that this is a part of.
+        now: the time by which files have settled (UTC; the clock's by default).
+    """
+    opened = opened or Tables()
+    ledger, statuses = opened[at.ledger(name)].delta, opened[at.outcome(name)].delta
+    if ledger is None or tables.rows(ledger) > MOST or not (statuses is None or on_record.none_failed(statuses)):
+        return False
+    place = folders.home(at, name, table.path, opened)
+    root = filesystems.local(place.folder)
+    if root is None or place.only:
+        return False
+    admits = admitting(table.pathGlobFilter)
+    landed = _landed(root, admits)
+    return landed is not None and not any(
+        admits(path[len(root) :].lstrip("/")) for path in _doubtful(landed, ledger, table.settleSeconds, now)
+    )
+
+
+def _landed(root: str, admits: Admits) -> list[Entry] | None:
+    """Files of a folder; None if they are too many, or something in it is passed over or cannot be read."""
+    passed: dict[str, str] = {}
+    try:
+        found = list(islice(Walk(root, admits, passed).files(), MOST + 1))
+    except OSError:
+        return None
+    return None if passed or len(found) > MOST else found
+
+
+def _doubtful(landed: Iterable[Entry], ledger: DeltaTable, settle: float, now: datetime | None) -> Iterable[str]:
+    """Paths of files that the ledger does not have as they are, or that may still be being written."""
+    known, clock = _known(ledger), (now or datetime.now(UTC)).timestamp()
+    for path, size, microseconds in landed:
+        time = filesystems.sayable(microseconds)
+        if known.get(path) != (size, time) or abs(time / 1e6 - clock) <= settle:
+            yield path
+
+
+def _known(ledger: DeltaTable) -> dict[str, tuple[int, int]]:
+    """Size and modification time of each file by its newest entry, but for files whose rows were dropped."""
+    rows = ledger.scan(COLUMNS).read_all()
+    times = rows["modification_time"].cast(DataType.int64()).to_pylist()
+    columns = (rows["chunk"], rows["path"], rows["size"], rows["action"])
+    chunks, paths, sizes, actions = (column.to_pylist() for column in columns)
+    newest: dict[str, tuple[int, int] | None] = {}
+    entries = zip(chunks, paths, sizes, times, actions, strict=True)
+    for _, path, size, time, action in sorted(entries, key=itemgetter(0)):
+        newest[path] = None if action == "drop" else (size, time)
+    return {path: facts for path, facts in newest.items() if facts is not None}

@@ -1,0 +1,67 @@
+"""What the file statuses on record tell of, by the logs of three tables alone: how far they go, and if a file failed.
+
+A run with nothing to do asks no more than this, and needs no Arrow for it.
+"""
+
+from __future__ import annotations
+
+from deltalake import DeltaTable
+
+from sluicegate.lake import layout, log, offsets, tables
+from sluicegate.lake.table import Tables
+
+
+def none_failed(status_log: DeltaTable) -> bool:
+    """Whether the statistics of a status log show that no file failed; else its rows are to be asked."""
+    return all(
+        nulls is not None and nulls == rows
+        for nulls, rows in tables.statistics_rows(status_log, "null_count.error", "num_records")
+    )
+
+
+def last_version(at: layout.Lake, name: str, bronze: DeltaTable, opened: Tables) -> int:
+    """The last version of bronze whose files' outcome is on record; -1 if there is none."""
+    status_log = opened[at.outcome(name)].delta
+    if status_log is None:
+        return -1
+    files = tables.statistics_rows(status_log, "min.table_id", "max.table_id", "max.version")
+    if all(first is not None and first == last and version is not None for first, last, version in files):
+        mine = tables.table_id(bronze)
+        return max((int(version) for of, _, version in files if of == mine), default=-1)
+    # Else rows of a former table under this name are in the same file.
+    import pyarrow.compute as pc
+
+    from sluicegate.landing import file_status
+
+    newest = pc.max(file_status.read(at, name, ["version"], opened=opened)["version"]).as_py()
+    return -1 if newest is None else int(newest)
+
+
+def behind(at: layout.Lake, name: str, opened: Tables | None = None) -> bool:
+    """Whether bronze has committed chunks that the outcome does not tell of: a run was killed between the two."""
+    return bool(untold(at, name, opened))
+
+
+def untold(at: layout.Lake, name: str, opened: Tables | None = None) -> set[int]:
+    """The chunks that bronze has committed and the outcome does not tell of yet; the next run makes up for it."""
+    opened = opened or Tables()
+    bronze, ledger = opened[at.table("bronze", name)].delta, opened[at.ledger(name)].delta
+    if bronze is None or ledger is None:
+        return set()
+    return {*chunk_commits(bronze, ledger, name, last_version(at, name, bronze, opened))}
+
+
+def chunk_commits(bronze: DeltaTable, ledger: DeltaTable, name: str, recorded: int) -> dict[int, log.Commit]:
+    """Bronze's commit of each ledger batch, in versions after ``recorded``, without those that a RESTORE undid."""
+    behind = bronze.version() - recorded
+    if behind <= 0:
+        return {}
+    past = offsets.lineage(bronze)
+    offset = offsets.committed_offset(bronze, offsets.app_id("bronze", name, ledger), past).offset or 0
+    found: dict[int, log.Commit] = {}
+    for commit in log.commits(bronze, behind):
+        chunk = (commit.ours or {}).get("chunk")
+        undone = past.restores and not (past.stands(commit.version) and int(chunk or 0) <= offset)
+        if chunk is not None and not undone:
+            found.setdefault(int(chunk), commit)
+    return found

@@ -1,0 +1,124 @@
+"""Listing of a landing folder as an Arrow table, on local disk, S3, and whatever fsspec opens. No Spark.
+
+Local disk is walked with ``os.scandir`` (see storage/local_files.py) and S3 listed by Arrow, since a landing folder
+may hold a million files and fsspec makes a dictionary of each.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+from collections.abc import Iterable, Iterator
+from itertools import islice
+from typing import Any
+
+import pyarrow as pa
+from fsspec import AbstractFileSystem
+from fsspec.asyn import AsyncFileSystem
+from pyarrow import fs as arrow
+
+from sluicegate.storage.filesystems import changed, opened, sayable, uri
+from sluicegate.storage.local_files import Admits, Entry, Walk
+from sluicegate.storage.s3 import S3
+
+FILES = pa.schema(
+    [
+        pa.field("path", pa.string(), nullable=False),
+        pa.field("size", pa.int64(), nullable=False),
+        pa.field("modification_time", pa.timestamp("us", "UTC"), nullable=False),
+    ]
+)
+
+# Files converted to Arrow at a time: a whole landing folder as Python objects would fill the memory.
+AT_ONCE = 50_000
+
+# Why a link is passed over on a store that does not show its target.
+LINK = "it is a link, and nobody can tell whether it leads out of the landing folder: land the file itself"
+
+# Suffix of the empty objects by which older Hadoop and EMR mark folders.
+FOLDER_MARKER = "_$folder$"
+
+
+def files(address: str, admits: Admits = lambda _: True, left: dict[str, str] | None = None) -> pa.Table:
+    """All files in a folder and the folders below it (schema ``FILES``), without folder markers.
+
+    Non-files (a pipe, a dangling link) are left out, and so are local names that are not UTF-8.
+
+    Args:
+        address: the folder.
+        admits: predicate on names below it, which decides the name of a file that has links. It filters no other file.
+        left: receives what is passed over because it cannot be read or leads out of the folder, and why; the name of
+            a folder ends in ``/``.
+
+    Raises:
+        FileNotFoundError: there is no such folder.
+        OSError: the folder cannot be listed.
+    """
+    fs, root = opened(address)
+    passed: dict[str, str] = {}
+    if "file" in fs.protocol:
+        found = _table(Walk(root, admits, passed).files())
+    elif isinstance(fs, S3):
+        found = _table(_on_s3(fs, root))
+    else:
+        fs.invalidate_cache(root)  # a long-lived process, such as a sensor, must not use a cached listing
+        if not fs.isdir(root):
+            raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), address)
+        found = _table(_on(fs, root, passed))
+    if left is not None:
+        left |= {_shown(path): why for path, why in passed.items()}
+    return found
+
+
+def _on(fs: Any, root: str, left: dict[str, str]) -> Iterator[Entry]:
+    """Files of a store that fsspec opens."""
+    if type(fs).find is not AbstractFileSystem.find and getattr(type(fs), "_find", None) is not AsyncFileSystem._find:
+        found = fs.find(root, detail=True).items()  # the store has a recursive listing
+    else:
+        found = _walked(fs, root, left)
+    return ((uri(fs, path), int(info["size"]), changed(fs, path, info)) for path, info in found)
+
+
+def _walked(fs: Any, root: str, left: dict[str, str]) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Files, folder by folder: fsspec's own walk silently skips folders that it may not read."""
+    folders = [root]
+    while folders:
+        folder = folders.pop()
+        try:
+            inside = fs.ls(folder, detail=True)
+        except (FileNotFoundError, PermissionError) as error:
+            if folder == root:
+                raise
+            if isinstance(error, PermissionError):  # else it was moved after its name was listed
+                left[f"{uri(fs, folder)}/"] = error.strerror or str(error)
+            continue
+        for info in inside:
+            path = info["name"].rstrip("/")
+            if info["type"] == "directory":
+                folders += [path] if path != folder else []
+            elif info.get("islink") or info["type"] == "link":
+                left[uri(fs, path)] = LINK
+            else:
+                yield path, info
+
+
+def _table(entries: Iterable[Entry]) -> pa.Table:
+    waiting = iter(entries)
+    batches = []
+    while some := list(islice(waiting, AT_ONCE)):
+        paths, sizes, times = zip(*some, strict=True)
+        stamps = pa.array(map(sayable, times), pa.int64()).cast(FILES.field("modification_time").type)
+        columns = [pa.array(paths, pa.string()), pa.array(sizes, pa.int64()), stamps]
+        batches.append(pa.record_batch(columns, schema=FILES))
+    return pa.Table.from_batches(batches, schema=FILES)
+
+
+def _shown(path: str) -> str:
+    return os.fsencode(path).decode("utf-8", "replace")
+
+
+def _on_s3(fs: S3, root: str) -> Iterator[Entry]:
+    for info in fs.fs.get_file_info(arrow.FileSelector(root, recursive=True)):
+        marker = not info.size and info.path.endswith(FOLDER_MARKER)
+        if info.type is arrow.FileType.File and not marker:
+            yield uri(fs, info.path), info.size, info.mtime_ns // 1000
