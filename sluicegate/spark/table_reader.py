@@ -26,7 +26,7 @@ MOST_OBJECTS = 8
 MOST_BYTES = 256 * 1024 * 1024
 
 # Spark looks at more files than this by a job of its own.
-_LOOKED_AT = {"spark.sql.sources.parallelPartitionDiscovery.threshold": str(MOST_FILES)}
+_LISTED_ON_DRIVER = {"spark.sql.sources.parallelPartitionDiscovery.threshold": str(MOST_FILES)}
 
 # A table with another feature for readers is read by Delta.
 FEATURES = {"timestampNtz"}
@@ -49,7 +49,7 @@ def read(session: SparkSession, uri: str, version: int | None = None, opened: De
     paths = _files(uri, opened)
     if not paths:
         return session.read.format("delta").option("versionAsOf", opened.version()).load(uri)
-    with configured(session, _LOOKED_AT):
+    with configured(session, _LISTED_ON_DRIVER):
         return session.read.schema(schema(opened)).parquet(*paths)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from contextlib import suppress
 
 from sqlglot.dialects.spark import Spark
 from sqlglot.errors import TokenError
@@ -111,7 +112,7 @@ def _declared(text: str) -> Iterator[tuple[str, int]]:
         if tokens.word(at) in ("TABLE", "VIEW") and at + 1 < len(tokens):
             statement = _Statement(tokens, 0, Source())
             statement.at = at + 1 + 3 * ([tokens.word(at + n) for n in (1, 2, 3)] == ["IF", "NOT", "EXISTS"])
-            if statement.at < len(tokens):
+            with suppress(NotTaken):  # an unfinished name: whoever reads the statement says so
                 yield statement._name(), tokens.line(at)
 
 
@@ -160,6 +161,8 @@ class _Statement:
         parts = [self.tokens.name(self.at)]
         self.at += 1
         while self.tokens.is_type(self.at, TokenType.DOT):
+            if self.at + 1 >= len(self.tokens):
+                raise self._not_taken("a part of a name is missing")
             parts.append(self.tokens.name(self.at + 1))
             self.at += 2
         return address(parts)

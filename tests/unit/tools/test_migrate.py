@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 from typer.testing import CliRunner
 
@@ -904,6 +904,7 @@ AUTO CDC ; cloud_files"""
 
 
 @given(st.lists(st.sampled_from(SOME.split()), max_size=30))
+@example(["CREATE", "TABLE", "CREATE", "."])
 def test_any_words_are_taken_over_or_told(tmp_path_factory: pytest.TempPathFactory, words: list[str]) -> None:
     text = " ".join(words)
     statements = [part for part in text.split(";") if part.strip()]
