@@ -8,6 +8,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import psutil
 import pytest
@@ -56,6 +57,11 @@ def until(what: Callable[[], object], job: subprocess.Popen[str]) -> None:
         time.sleep(0.05)
 
 
+def commits(workspace: Workspace, table: str) -> int:
+    """How many commits a table has, read while a job makes them."""
+    return len([*Path(workspace.uri(table), "_delta_log").glob("*.json")])
+
+
 def kill_driver(job: subprocess.Popen[str]) -> None:
     """SIGKILL to the JVM of spark-submit alone: its Python, the executors and `sluicegate run` have to notice."""
     for child in psutil.Process(job.pid).children(recursive=True):
@@ -70,7 +76,7 @@ def test_a_worker_and_then_the_driver_killed(heartbeats: Workspace, spark_cluste
     first, rest = '{"device_id": 1, "mrn": 1, "time": 1577900000, "heartrate": 66}', '{"device_id": 2, "mrn": 2'
     heartbeats.land("recordings/torn.json", f"[{first}, {rest}")
     job = start(heartbeats, spark_cluster, SPARK_CONF_DIR=str(spark_cluster.folder))
-    until(lambda: spark_cluster.executors(1) >= 2, job)  # bronze's and silver's
+    until(lambda: spark_cluster.executors(1) and commits(heartbeats, "patients"), job)  # it is in silver
     spark_cluster.kill_worker(1)
     said, _ = job.communicate(timeout=LONGEST)
     assert "a damaged array: its first 1 elements are in" in said
@@ -78,13 +84,14 @@ def test_a_worker_and_then_the_driver_killed(heartbeats: Workspace, spark_cluste
 
     heartbeats.land("recordings/torn.json", f'[{first}, {rest}, "time": 1577900000, "heartrate": 67}}]', age=50)
     heartbeats.land("recordings/d.json", [beat(2, 2, 90_000 + n, 70.0 + n % 9) for n in range(900)], age=50)
-    jobs = spark_cluster.executors(0)
+    former = spark_cluster.executors(0), commits(heartbeats, "recordings_bronze")
     job = start(heartbeats, spark_cluster)
-    until(lambda: spark_cluster.executors(0) >= jobs + 2, job)
+    until(lambda: spark_cluster.executors(0) > former[0], job)
+    until(lambda: commits(heartbeats, "recordings_bronze") > former[1], job)  # silver is next
     kill_driver(job)
     said, _ = job.communicate(timeout=LONGEST)
     assert job.returncode == 1, said
-    assert "without a report" in said
+    assert "the run job ended with exit code" in said
     run(heartbeats, spark_cluster)
     assert_right(heartbeats)
 

@@ -14,6 +14,7 @@ from pathlib import Path
 
 import pytest
 
+from sluicegate.flow.report import ReportLines
 from sluicegate.lake import lock
 from sluicegate.lake.layout import LAYERS
 from sluicegate.run import submit as run_submit
@@ -24,30 +25,42 @@ from tests.spark.test_medallion import assert_right
 pytestmark = pytest.mark.e2e
 
 
-def start(workspace: Workspace, layer: str, fault: str = "", scratch: str = "") -> subprocess.Popen[str]:
-    """Starts a layer's job in a process group of its own, as `sluicegate run` does."""
-    command = spark_submit.submit_command(layer, workspace.pipeline, workspace.settings)
+def start(workspace: Workspace, job: str, fault: str = "", scratch: str = "") -> subprocess.Popen[str]:
+    """Starts a job in a process group of its own, as `sluicegate run` does."""
+    command = spark_submit.submit_command(job, workspace.pipeline, workspace.settings)
     environment = spark_submit.submit_env() | {"SLUICEGATE_FAULT": fault, "TMPDIR": scratch or tempfile.gettempdir()}
     return subprocess.Popen(
         command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, start_new_session=True
     )
 
 
-def finish(workspace: Workspace, *layers: str) -> None:
-    for layer in layers:
-        run_submit.submit(layer, workspace.pipeline, workspace.settings, {"run_id": "after the kill"}, print)
+def finish(workspace: Workspace, *jobs: str) -> None:
+    for job in jobs:
+        run_submit.submit(job, workspace.pipeline, workspace.settings, {"run_id": "after the kill"}, print)
 
 
 @pytest.mark.parametrize(
-    ("layer", "point"),
-    [("bronze", "bronze.before_commit"), ("silver", "silver.between_commits"), ("gold", "gold.after_commit")],
+    ("job", "point", "before"),
+    [
+        ("run", "bronze.before_commit", []),
+        ("run", "silver.between_commits", ["bronze"]),
+        ("run", "gold.after_commit", ["bronze", "silver"]),
+        ("silver", "silver.between_commits", []),
+    ],
 )
-def test_killed_at_a_point(heartbeats: Workspace, layer: str, point: str) -> None:
-    finish(heartbeats, *LAYERS[: LAYERS.index(layer)])
-    job = start(heartbeats, layer, fault=point)
-    output, _ = job.communicate(timeout=180)
-    assert job.returncode == -signal.SIGKILL, output
-    finish(heartbeats, *LAYERS[LAYERS.index(layer) :])
+def test_killed_at_a_point(heartbeats: Workspace, job: str, point: str, before: list[str]) -> None:
+    """In the one Spark of a run, whose layers before have reported, and in that of a layer by itself."""
+    finish(heartbeats, *(LAYERS[: LAYERS.index(job)] if job in LAYERS else ()))
+    killed = start(heartbeats, job, fault=point)
+    output, _ = killed.communicate(timeout=180)
+    assert killed.returncode == -signal.SIGKILL, output
+    said = ReportLines()
+    for line in output.splitlines():
+        said.take(line)
+    assert ([report["layer"] for report in said.reports()], said.error) == (before, None)
+    with lock.pipeline_lock(heartbeats.lake, "the next run", wait=0.0):
+        pass
+    finish(heartbeats, "run")
     assert_right(heartbeats)
 
 
@@ -66,7 +79,7 @@ def test_a_run_that_is_told_to_end_leaves_no_job_and_no_lock(heartbeats: Workspa
     assert "stopped by SIGTERM" in said
     with lock.pipeline_lock(heartbeats.lake, "the next run", wait=0.0):
         pass
-    finish(heartbeats, *LAYERS)
+    finish(heartbeats, "run")
     assert_right(heartbeats)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import time
 from collections import Counter
 from pathlib import Path
@@ -11,6 +12,7 @@ import pyarrow as pa
 import pytest
 from deltalake import write_deltalake
 
+from sluicegate.definition import LAYERS
 from sluicegate.monitor import status
 from sluicegate.tools.demo.local_airflow import LocalAirflow
 from sluicegate.tools.simulators import Faults, Simulator
@@ -37,8 +39,14 @@ def ended(airflow: LocalAirflow, dag: str, run_id: str) -> str:
 
 
 def test_every_pipeline_through_its_dag(tmp_path: Path) -> None:
-    """All of them read one landing folder; two rounds of files, the second one with every fault. No schedule is on."""
-    (tmp_path / "pipelines").symlink_to(ROOT / "pipelines")
+    """All of them read one landing folder; two rounds of files, the second one with every fault. No schedule is on.
+
+    Each layer of the first pipeline has a task of its own, and the others one task for all.
+    """
+    shutil.copytree(ROOT / "pipelines", tmp_path / "pipelines")
+    names = (*EXPECTED, "online_school_courses")
+    for name in names[1:]:
+        Workspace(tmp_path, name).edit("pipeline.yaml", "\nbronze:\n", "\ntasks: run\nbronze:\n")
     settings = Workspace(tmp_path).settings
     with LocalAirflow(tmp_path / ".airflow", settings, lasting=False) as airflow:
         for number, faults in enumerate((Faults(), Faults(drift=True, duplicates=0.03, bad=0.04, late=0.05))):
@@ -50,9 +58,13 @@ def test_every_pipeline_through_its_dag(tmp_path: Path) -> None:
                     os.utime(file, (then, then))
             rows = pa.table(dict(zip(("course_id", "instructor"), COURSES[number], strict=True)))
             write_deltalake(f"{settings.landing}/courses_table", rows, mode="overwrite")
-            for name in (*EXPECTED, "online_school_courses"):
+            for name in names:
                 airflow.wait(name)
-                assert ended(airflow, name, airflow.trigger(name)) == "success", airflow.log
+                run_id = airflow.trigger(name)
+                assert ended(airflow, name, run_id) == "success", airflow.log
+                if name in names[1:]:
+                    layers = [report["layer"] for report in airflow.result(name, run_id, "run")]
+                    assert layers == [layer for layer in LAYERS if Workspace(tmp_path, name).definition.names(layer)]
                 workspace = Workspace(tmp_path, name)
                 if name in EXPECTED:
                     are_right(workspace)
