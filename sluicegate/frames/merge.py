@@ -72,7 +72,9 @@ def merge(uri: str, changes: DataFrame, records: Identities, kinds: Sequence[str
     _merge(uri, changes, same, IDENTITY, few=records.few, kinds=kinds)
 
 
-def merge_by(uri: str, changes: DataFrame, keys: Sequence[str], *, few: bool) -> None:
+def merge_by(
+    uri: str, changes: DataFrame, keys: Sequence[str], *, few: bool, brought: small_writes.Changes | None = None
+) -> None:
     """Merges rows with ``OP`` into a table by its key columns, in one commit.
 
     Args:
@@ -80,16 +82,21 @@ def merge_by(uri: str, changes: DataFrame, keys: Sequence[str], *, few: bool) ->
         changes: rows with ``OP``, materialized.
         keys: key columns; NULL equals NULL.
         few: whether to broadcast the rows.
+        brought: the same rows on the driver, if they were brought before.
     """
+    if brought is not None:
+        brought.merge(changes.sparkSession, uri, KINDS)
+        return
     sides = [[_grouped(changes, key, f"{side}.{quoted(key)}") for side in ("held", "new")] for key in keys]
     pairs = [held.eqNullSafe(made) for held, made in sides]
     _merge(uri, changes, reduce(and_, pairs), keys, few=few, kinds=KINDS)
 
 
 def _merge(uri: str, changes: DataFrame, same: Column, keys: Sequence[str], *, few: bool, kinds: Sequence[str]) -> None:
-    if few and small_writes.merge(uri, changes, keys, OP, kinds):
-        return
     session = changes.sparkSession
+    if few and (brought := small_writes.brought(uri, changes, keys, OP)) is not None:
+        brought.merge(session, uri, kinds)
+        return
     rows = changes.where(F.col(OP).isin(*kinds))
     rows = F.broadcast(rows) if few else rows
     values: dict[str, str | Column] = {quoted(c): F.col(f"new.{quoted(c)}") for c in changes.columns if c != OP}

@@ -5,10 +5,13 @@ Where it cannot (a new table, new columns, a type or a feature that it does not 
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from sluicegate.lake import small_commits, tables
 from sluicegate.spark import commit_settings, table_reader
@@ -46,33 +49,55 @@ def commit_only(session: SparkSession, uri: str) -> None:
         nothing.write.format("delta").mode("append").save(uri)
 
 
-def merge(uri: str, changes: DataFrame, keys: Sequence[str], op: str, kinds: Sequence[str]) -> bool:
-    """Merges few rows into a table by its keys, in the one commit that the session is set for.
+@dataclass(frozen=True)
+class Changes:
+    """Few changes to a table, on the driver, which delta-rs can merge by their keys.
 
-    Args:
-        uri: the table, which exists.
-        changes: rows with ``op``, materialized.
+    Attributes:
+        rows: rows with the columns of the table, and with ``op``.
         keys: key columns.
         op: the column with the operation.
-        kinds: the operations to write.
+    """
+
+    rows: pa.Table
+    keys: Sequence[str]
+    op: str
+
+    @property
+    def counts(self) -> dict[str, int]:
+        """Rows of each operation that there is."""
+        return dict(Counter(self.rows[self.op].to_pylist()))
+
+    def merge(self, session: SparkSession, uri: str, kinds: Sequence[str]) -> None:
+        """Merges the rows of some operations, in the one commit that the session is set for."""
+        rows = self.rows.filter(pc.is_in(self.rows[self.op], pa.array(kinds)))
+        if rows.num_rows:
+            small_commits.merge(uri, rows, self.keys, self.op, commit_settings.facts(session))
+        else:
+            small_commits.append(uri, rows.drop_columns([self.op]), commit_settings.facts(session))
+
+
+def brought(uri: str, changes: DataFrame, keys: Sequence[str], op: str) -> Changes | None:
+    """Brings changes to the driver, in one job.
+
+    Args:
+        uri: the table that they are for.
+        changes: few rows with ``op``, materialized.
+        keys: key columns.
+        op: the column with the operation.
 
     Returns:
-        whether it was done; else Spark has to do it.
+        None where Spark has to merge them.
     """
     table = tables.delta_table(uri)
     if table is None or _bytes(table) > small_commits.MOST_BYTES:
-        return False
+        return None
     names = all(small_commits.NAME.fullmatch(name) for name in changes.columns)
     if not names or not _fits(table, changes.drop(op).schema, every=True):
-        return False
-    found = changes.where(changes[op].isin(*kinds)).toArrow()
-    if not small_commits.storable(found.drop_columns([op])) or not _equal_as_keys(found, keys):
-        return False
-    if found.num_rows:
-        small_commits.merge(uri, found, keys, op, commit_settings.facts(changes.sparkSession))
-    else:
-        small_commits.append(uri, found.drop_columns([op]), commit_settings.facts(changes.sparkSession))
-    return True
+        return None
+    rows = changes.toArrow()
+    storable = small_commits.storable(rows.drop_columns([op])) and _equal_as_keys(rows, keys)
+    return Changes(rows, keys, op) if storable else None
 
 
 def _fits(table: DeltaTable, schema: StructType, *, every: bool) -> bool:

@@ -378,16 +378,14 @@ class Refresh:
             groups = [f"_group_{number}" for number in sorted(self.grouped.keys)]
             held = same_groups(target, self._sent(touched), groups, self.keys)
         changes = materialize(difference(rows, held, self.keys), few=self._few)
-        tally = changes.groupBy(OP).count()
-        if touched is not None:  # counted in the same job
-            tally = tally.unionByName(touched.groupBy(F.lit("groups").alias(OP)).count())
-        counts = {kind: count for kind, count in tally.collect()}
-        groups_read = counts.pop("groups", 0) if touched is not None else None
+        brought = small_writes.brought(self.batch.flow.target, changes, self.keys, OP) if self._few else None
+        counts = brought.counts if brought is not None else dict(changes.groupBy(OP).count().collect())
+        groups_read = touched.count() if touched is not None else None
         _faults.point("gold.before_commit")
         facts: dict[str, Any] = {**self._said, "changed": counts, "groups": groups_read, "all": touched is None}
         with self.batch.commit(read=read, **facts):
             if counts:
-                merge_by(self.batch.flow.target, changes, self.keys, few=self._few)
+                merge_by(self.batch.flow.target, changes, self.keys, few=self._few, brought=brought)
             else:
                 small_writes.commit_only(self.batch.session, self.batch.flow.target)
         _faults.point("gold.after_commit")
