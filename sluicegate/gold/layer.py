@@ -7,9 +7,9 @@ its change feed.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import cached_property, partial
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 from pyspark.errors import AnalysisException
 from pyspark.sql import functions as F
@@ -18,11 +18,12 @@ from sluicegate import _faults
 from sluicegate.errors import QueryError, Where
 from sluicegate.flow import thresholds
 from sluicegate.flow.batch import Batch
-from sluicegate.frames import python_function, small_writes
+from sluicegate.frames import small_writes
 from sluicegate.frames.merge import OP, difference, merge_by
 from sluicegate.frames.record_ids import materialize
 from sluicegate.frames.same_rows import same_rows
 from sluicegate.gold import clustering, partial_aggregates, query_analysis
+from sluicegate.gold.batch_query import BatchQuery
 from sluicegate.gold.group_state import GroupState
 from sluicegate.gold.partial_aggregates import NotPartial, Partials, group_columns, groups_of, rows_of, same_groups
 from sluicegate.gold.row_deltas import Changes, join
@@ -36,12 +37,9 @@ from sluicegate.sql.tokens import Span
 from sluicegate.sql.types import columns_of
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from pyspark.sql import DataFrame
 
     from sluicegate.definition import GoldTable
-    from sluicegate.definition.python_function import PythonTransform
     from sluicegate.sql.refresh.group_by import Grouped
 
 
@@ -50,6 +48,9 @@ _EXACT = "_sluicegate_exact"
 
 # View of the values of groups and aggregate functions.
 _VALUES = "_sluicegate_values"
+
+# Strategies that Spark has confirmed in this process, by query and columns; its answer to the same would be the same.
+_CONFIRMED: dict[tuple[object, ...], RefreshStrategy] = {}
 
 
 def apply(batch: Batch, name: str, table: GoldTable, at: layout.Lake) -> None:
@@ -65,35 +66,27 @@ def apply(batch: Batch, name: str, table: GoldTable, at: layout.Lake) -> None:
 
 
 @dataclass
-class Refresh:
-    """Refresh of one gold table by one batch."""
+class Refresh(BatchQuery):
+    """Refresh of one gold table by one batch; ``at`` has the lake's tables."""
 
-    batch: Batch
-    name: str
-    table: GoldTable
     at: layout.Lake
-    _partials: Partials = field(init=False)  # set where the refresh strategy is decided
-    _of_all: DataFrame = field(init=False)
-
-    @cached_property
-    def source(self) -> str:
-        """Name of the table that is followed."""
-        return self.table.reads[0]
-
-    @cached_property
-    def _rows(self) -> DataFrame:
-        """All rows of that table as of the batch's end."""
-        return self.batch.pinned_source()
-
-    @cached_property
-    def everything(self) -> DataFrame:
-        """Result of the user's own query, or function."""
-        return self._query(self._rows)
 
     @cached_property
     def refresh_strategy(self) -> RefreshStrategy:
         """Refresh strategy of this table, now that Spark knows the types."""
-        found = self._refresh_strategy()
+        query_analysis.keep_nulls_of_maps(self.everything, self._read.values(), self._text)  # Spark may refuse it
+        question = (
+            self.name,
+            self._text or self.table.fingerprint,
+            self.table.refresh,
+            *[(name, one.schema.json()) for name, one in self._read.items()],
+        )
+        if question not in _CONFIRMED:
+            _CONFIRMED[question] = self._refresh_strategy()
+        found = _CONFIRMED[question]
+        if found.grouped is not None:
+            self._rows.createOrReplaceTempView(ROWS)
+            join(self.batch, found.grouped.joins)
         if found.kind == "whole" and self.table.refresh == "incremental":
             raise QueryError(
                 f"{self.name} cannot be kept up to date by what changes: {found.why}",
@@ -103,16 +96,11 @@ class Refresh:
         return found
 
     def _refresh_strategy(self) -> RefreshStrategy:
-        tables = {name: self._rows if name == self.source else self.batch.pinned(name) for name in self.table.reads}
-        found = self.table.refresh_strategy({name: table.columns for name, table in tables.items()})
-        text = None if self.table.transform is not None else self.table.query.text
-        query_analysis.keep_nulls_of_maps(
-            self.everything, tables.values(), text
-        )  # Spark may refuse the user's own query
-        if text is None:
+        found = self.table.refresh_strategy({name: table.columns for name, table in self._read.items()})
+        if self._text is None:
             return found
         session, query = self.batch.session, self.table.query
-        read = query_analysis.Analysis(session, query, {name: table.schema for name, table in tables.items()})
+        read = query_analysis.Analysis(session, query, {name: table.schema for name, table in self._read.items()})
         if moment := read.of_the_run:
             return RefreshStrategy("whole", f"it depends on when it is run: {moment}", of_the_run=moment)
         if query_analysis.by_chance(session, query.with_views(self._views(self._rows))):
@@ -159,14 +147,14 @@ class Refresh:
     def _demand_same(self, grouped: Grouped) -> None:
         """Checks that rows made from aggregate state have the column types of the user's query."""
         try:
-            self._partials = Partials.of(grouped, self._rows)
-            self._of_all = self._outputs(self._partials, self._all(self._partials))
+            partials = Partials.of(grouped, self._rows)
+            of_all = self._outputs(partials, self._all(partials))
         except AnalysisException as error:
             raise NotPartial("its SELECT list asks for more than its groups and aggregate functions") from error
         texts = [text for text, _ in grouped.outputs] + ([grouped.having] if grouped.having else [])
         if not query_analysis.row_for_row(self.batch.session, texts, _VALUES):
             raise NotPartial("its SELECT list asks for more than one value of each group")
-        if columns_of(self._of_all.schema) != columns_of(self.everything.schema):
+        if columns_of(of_all.schema) != columns_of(self.everything.schema):
             raise NotPartial("what can be kept of its groups is of other types")
 
     # --- the three strategies ----------------------------------------------------------------------------------------
@@ -218,6 +206,15 @@ class Refresh:
             self._of_everything(self._outputs(partials, self._group_state.rows()))
             return
         self._change(self._outputs(partials, state), state.select(*partials.groups), read=self._changes)
+
+    @cached_property
+    def _partials(self) -> Partials:
+        return Partials.of(self.grouped, self._rows)
+
+    @cached_property
+    def _of_all(self) -> DataFrame:
+        """The table's rows, from the aggregate state of all rows."""
+        return self._outputs(self._partials, self._all(self._partials))
 
     @cached_property
     def _group_state(self) -> GroupState:
@@ -326,27 +323,6 @@ class Refresh:
             return None
         rounded = tuple(call for call, _ in grouped.sums if sums.is_rounded(call))
         return replace(sums, grouped=replace(grouped, calls=rounded)) if rounded else None
-
-    def _query(self, source: DataFrame, others: Sequence[Span] = (), join: str = "") -> DataFrame:
-        """The user's own query, over some rows of the table that it follows; see ``Query.with_views``."""
-        if self.table.transform is not None:
-            return self._called
-        return self.batch.session.sql(self.table.query.with_views(self._views(source), others, join))
-
-    def _views(self, source: DataFrame) -> dict[str, str]:
-        """Creates views of the tables that the query reads, the followed one with ``source``; returns their names."""
-        views = {}
-        for other in self.table.query.tables:
-            views[other] = f"_sluicegate_{self.name}_{other.replace('.', '_')}"
-            (source if other == self.source else self.batch.pinned(other)).createOrReplaceTempView(views[other])
-        return views
-
-    @cached_property
-    def _called(self) -> DataFrame:
-        """Result of the user's function, called once, over the tables that it reads as of the batch's end."""
-        tables = {name: self._rows if name == self.source else self.batch.pinned(name) for name in self.table.reads}
-        function = python_function.loaded(cast("PythonTransform", self.table.transform))
-        return python_function.of_tables(function, tables, self.name, private=self.batch.flow.private)
 
     # --- writing -----------------------------------------------------------------------------------------------------
 

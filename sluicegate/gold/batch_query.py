@@ -1,0 +1,78 @@
+"""The user's own query, or Python function, over the tables as a batch reads them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, cast
+
+from sluicegate.frames import python_function
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from pyspark.sql import DataFrame
+
+    from sluicegate.definition import GoldTable
+    from sluicegate.definition.python_function import PythonTransform
+    from sluicegate.flow.batch import Batch
+    from sluicegate.sql.tokens import Span
+
+
+@dataclass
+class BatchQuery:
+    """Query of one gold table, for one batch.
+
+    Attributes:
+        batch: the batch, with the versions that are read.
+        name: the gold table.
+        table: its definition.
+    """
+
+    batch: Batch
+    name: str
+    table: GoldTable
+
+    @cached_property
+    def source(self) -> str:
+        """Name of the table that is followed."""
+        return self.table.reads[0]
+
+    @cached_property
+    def _rows(self) -> DataFrame:
+        """All rows of that table as of the batch's end."""
+        return self.batch.pinned_source()
+
+    @cached_property
+    def _read(self) -> dict[str, DataFrame]:
+        """The tables that it reads, by name."""
+        return {name: self._rows if name == self.source else self.batch.pinned(name) for name in self.table.reads}
+
+    @property
+    def _text(self) -> str | None:
+        return None if self.table.transform is not None else self.table.query.text
+
+    @cached_property
+    def everything(self) -> DataFrame:
+        """Result of the user's own query, or function."""
+        return self._query(self._rows)
+
+    def _query(self, source: DataFrame, others: Sequence[Span] = (), join: str = "") -> DataFrame:
+        """The user's own query, over some rows of the table that it follows; see ``Query.with_views``."""
+        if self.table.transform is not None:
+            return self._called
+        return self.batch.session.sql(self.table.query.with_views(self._views(source), others, join))
+
+    def _views(self, source: DataFrame) -> dict[str, str]:
+        """Creates views of the tables that the query reads, the followed one with ``source``; returns their names."""
+        views = {}
+        for other in self.table.query.tables:
+            views[other] = f"_sluicegate_{self.name}_{other.replace('.', '_')}"
+            (source if other == self.source else self.batch.pinned(other)).createOrReplaceTempView(views[other])
+        return views
+
+    @cached_property
+    def _called(self) -> DataFrame:
+        """Result of the user's function, called once, over the tables that it reads as of the batch's end."""
+        function = python_function.loaded(cast("PythonTransform", self.table.transform))
+        return python_function.of_tables(function, self._read, self.name, private=self.batch.flow.private)
