@@ -12,6 +12,9 @@ from sluicegate.sql.identifiers import quoted
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
+# From so many rows in a table on, data skipping by the keys of a batch pays.
+MANY_ROWS = 200_000
+
 # More ranges take longer to plan than they save. One late row must not widen a single range over the whole table.
 RANGES = 50
 
@@ -49,14 +52,28 @@ def near(frame: DataFrame, rows: DataFrame, event_time: str | None, keys: Sequen
     """
     if event_time is None or event_time not in keys:
         return frame
+    hours = same_hours(rows, event_time, event_time)
+    return frame if hours is None else frame.where(hours)
+
+
+def same_hours(rows: DataFrame, event_time: str, column: str) -> Column | None:
+    """Predicate for rows of a table with a time in the same hour as one of ``rows``, or in an hour between these.
+
+    Args:
+        rows: the rows; their hours are collected.
+        event_time: their column with the time.
+        column: column of the table with the time, of the same type.
+
+    Returns:
+        None if their time is of a type without such hours.
+    """
     kind = rows.schema[event_time].dataType.simpleString()
     if kind not in ("timestamp", "date"):
-        return frame
+        return None
     hour = F.unix_micros(F.date_trunc("HOUR", F.col(quoted(event_time)))) / F.lit(3_600_000_000)
     hours = rows.where(f"{quoted(event_time)} IS NOT NULL").select(hour.cast("bigint").alias("hour")).distinct()
     found = ranges([row[0] for row in hours.orderBy("hour").collect()])
-    spans = [(_moment(first), _moment(last + 1)) for first, last in found]
-    return frame.where(_within(quoted(event_time), spans))
+    return _within(quoted(column), [(_moment(first), _moment(last + 1)) for first, last in found])
 
 
 def _moment(hour: int) -> Any:

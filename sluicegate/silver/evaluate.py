@@ -218,6 +218,12 @@ class RowEvaluator:
         """Columns of the uniqueness hashes."""
         return {*self.keys, *(column for columns in self.unique.values() for column in columns)}
 
+    @property
+    def bound_time(self) -> str | None:
+        """The event time, if it is among the columns of each uniqueness hash: rows that share one then share it."""
+        time, sets = self.table.event_time, [*([self.keys] if self.keys else []), *self.unique.values()]
+        return time if time is not None and sets and all(time in columns for columns in sets) else None
+
 
 def _hash(columns: Sequence[str]) -> Column:
     return F.xxhash64(*[F.col(quoted(column)) for column in columns])

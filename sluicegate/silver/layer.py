@@ -19,8 +19,7 @@ from pyspark.sql import functions as F
 from sluicegate import _faults
 from sluicegate.flow import thresholds
 from sluicegate.flow.batch import Batch
-from sluicegate.frames import small_writes
-from sluicegate.frames.data_skipping import near
+from sluicegate.frames import data_skipping, small_writes
 from sluicegate.frames.merge import OP, merge
 from sluicegate.frames.record_ids import Identities, materialize
 from sluicegate.lake import layout, tables
@@ -36,10 +35,6 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
     from sluicegate.definition import SilverTable
-
-
-# From so many rows in the table on, data skipping by the keys of a batch pays.
-MANY_ROWS = 200_000
 
 
 def apply(batch: Batch, name: str, table: SilverTable, at: layout.Lake) -> None:
@@ -103,10 +98,10 @@ class _New:
         if not keys or self.batch.whole or not there:
             return self.evaluator.settled(rows, None)
         [held] = self.evaluator.there(self.batch.flow.target)
-        if self.few or there > MANY_ROWS:
+        if self.few or there > data_skipping.MANY_ROWS:
             rows = self.keep(rows)
-        if there > MANY_ROWS:
-            held = near(held, rows, self.evaluator.table.event_time, keys)
+        if there > data_skipping.MANY_ROWS:
+            held = data_skipping.near(held, rows, self.evaluator.table.event_time, keys)
         if self.few:
             held = materialize(held.join(F.broadcast(rows.select(*map(quoted, keys))), [*keys], "left_semi"), few=True)
         return self.evaluator.settled(rows, held)

@@ -18,7 +18,7 @@ from pyspark.sql import functions as F
 from sluicegate import _faults
 from sluicegate.errors import SluicegateError, Where
 from sluicegate.flow.model import name_of
-from sluicegate.frames import lookup_changes, small_writes
+from sluicegate.frames import data_skipping, lookup_changes, small_writes
 from sluicegate.frames.merge import OP, difference, merge
 from sluicegate.frames.record_ids import Identities, materialize
 from sluicegate.lake import layout, tables
@@ -28,9 +28,13 @@ from sluicegate.silver.evaluate import RowEvaluator
 from sluicegate.silver.expectations import DISPOSITION
 from sluicegate.silver.reconcile import Reconciliation
 from sluicegate.silver.selected_records import selected
+from sluicegate.sql.identifiers import quoted
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
+    from pyspark.sql import Column, DataFrame
+
+# Event time beside a uniqueness hash.
+_TIME = "_event_time"
 
 
 def apply(evaluator: RowEvaluator, at: layout.Lake) -> None:
@@ -141,7 +145,7 @@ class _Reprocessing:
         while True:
             found = self.chosen.materialize(self._with_keys(keys))
             others = Identities(self.chosen.together(found.where("_chosen IS NULL").select(*IDENTITY)))
-            had = found.where("_chosen AND _holds").select("_key")
+            had = found.where("_chosen AND _holds").select("_key", *[_TIME for _ in self._time])
             if others.count:
                 records, rows = self._evaluated(others)
                 self.chosen = Identities(self.chosen.frame.unionByName(others.frame))
@@ -154,21 +158,42 @@ class _Reprocessing:
             seen = self.chosen.together(seen.unionByName(keys))
 
     def _good_keys(self, rows: DataFrame) -> DataFrame:
-        """Uniqueness hashes of the good rows."""
-        return rows.where(f"{DISPOSITION} = 'good'").select(self.evaluator.bonds.alias("_key")).distinct()
+        """Uniqueness hashes of the good rows, with the event time where it is among the columns of each of them."""
+        return rows.where(f"{DISPOSITION} = 'good'").select(self.evaluator.bonds.alias("_key"), *self._time).distinct()
+
+    @property
+    def _time(self) -> list[Column]:
+        time = self.evaluator.bound_time
+        return [F.col(quoted(time)).alias(_TIME)] if time is not None else []
 
     def _with_keys(self, keys: DataFrame) -> DataFrame:
         """Records that have or had one of these keys (stored rows and those that lost), and all chosen ones."""
         has, had = self.evaluator.bonds.alias("_key"), F.col("_key")
-        rows = [*self.evaluator.there(self.table), *self._doubles()]
-        frames = [t.select(*IDENTITY, has, F.lit(True).alias("_holds")) for t in rows]
-        frames += [t.select(*IDENTITY, had, F.lit(False).alias("_holds")) for t in self.evaluator.there(self.set_aside)]
+        rows = [*[self._near(t, keys) for t in self.evaluator.there(self.table)], *self._doubles()]
+        frames = [t.select(*IDENTITY, has, F.lit(True).alias("_holds"), *self._time) for t in rows]
+        unknown = [F.lit(None).cast(keys.schema[_TIME].dataType).alias(_TIME)] if self._time else []
+        lost = [F.lit(False).alias("_holds"), *unknown]
+        frames += [t.select(*IDENTITY, had, *lost) for t in self.evaluator.there(self.set_aside)]
         chosen = self.chosen.together(self.chosen.frame).distinct().withColumn("_chosen", F.lit(True))
-        none = self._nothing().withColumns({"_key": F.lit(None).cast("bigint"), "_holds": F.lit(False)})
+        none = self._nothing().select(*IDENTITY, F.lit(None).cast("bigint").alias("_key"), *lost)
         every = reduce(lambda a, b: a.unionByName(b), frames, none)
         flagged = every.join(self.chosen.sent(chosen), [*IDENTITY], "left")
-        shares = self.chosen.sent(keys.withColumn("_shares", F.lit(True)))
+        shares = self.chosen.sent(keys.select("_key").distinct().withColumn("_shares", F.lit(True)))
         return flagged.join(shares, "_key", "left").where("_chosen OR _shares").drop("_shares")
+
+    def _near(self, table: DataFrame, keys: DataFrame) -> DataFrame:
+        """Rows of the table among which are all that share one of these keys, and those of all chosen records.
+
+        Rows of one key have one event time, if that is among the columns of each key: of a large table only the files
+        with these hours are read.
+        """
+        time = self.evaluator.bound_time
+        if time is None or time not in table.columns or tables.rows(self.evaluator.target) <= data_skipping.MANY_ROWS:
+            return table
+        if table.schema[time].dataType != keys.schema[_TIME].dataType:
+            return table
+        hours = data_skipping.same_hours(keys, _TIME, time)
+        return table if hours is None else table.where(hours | data_skipping.of_chunks(self.chosen.chunks))
 
     def _doubles(self) -> list[DataFrame]:
         """Quarantined rows that broke an expectation ``unique``: they hold their keys, and win them."""

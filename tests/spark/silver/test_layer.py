@@ -133,8 +133,8 @@ def test_a_table_is_the_same_whether_its_keys_are_looked_for_nearby_or_everywher
         assert found.count() == 3, "of the fourth hour there is no new row"
         return found
 
-    monkeypatch.setattr("sluicegate.silver.layer.MANY_ROWS", 3)
-    monkeypatch.setattr("sluicegate.silver.layer.near", looked_nearby)
+    monkeypatch.setattr("sluicegate.frames.data_skipping.MANY_ROWS", 3)
+    monkeypatch.setattr("sluicegate.frames.data_skipping.near", looked_nearby)
     at = "2024-01-0{}T10:59:59.999999Z"
     land(workspace, "raw/a.json", *[{"k": k, "at": at.format(k), "w": "first"} for k in (1, 2, 3, 4)], age=90)
     workspace.run(spark, "bronze", "silver")

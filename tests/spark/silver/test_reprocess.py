@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from sluicegate import _faults
 from sluicegate.errors import SluicegateError
 from sluicegate.flow.selection import Interval, Replay
+from sluicegate.frames import data_skipping
 from sluicegate.lake import tables
 from tests.spark.test_recovery import Stopped, stop_at
 from tests.support.silver_oracle import Today
@@ -282,6 +283,53 @@ def test_a_record_that_its_source_lost_leaves_quarantine_though_the_run_was_stop
     world.take_in(spark, "silver")
     assert world.ids("t_quarantine") == []
     world.assert_right()
+
+
+def test_records_are_the_same_whether_others_of_their_keys_are_looked_for_nearby_or_everywhere(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Tables of three, four and five rows, of which more than four are many; one day is made again by edited SQL.
+
+    A record moves to where another one, of a day that is not selected, has its key: that one loses its row. The key
+    that is free again goes to a record that had lost it.
+    """
+    table = """
+  {}: {{sql: "SELECT r.k, {} AS at, r.w FROM STREAM(raw) AS r WHERE r.k <= {}", keys: [k, at], event_time: at}}"""
+    sizes = {"below": 2, "exactly": 3, "above": 4}
+    world = World(tmp_path)
+
+    def define(time: str) -> None:
+        tables = [table.format(its, time, most) for its, most in sizes.items()]
+        world.define(
+            'name: heart_rate\nbronze:\n  raw: {path: "${landing}/raw", format: json, '
+            'schemaHints: "k BIGINT, at TIMESTAMP"}\nsilver:' + "".join(tables)
+        )
+
+    define("r.at")
+    at = "2024-01-0{}T10:59:59.999999Z"
+    first = [{"k": k, "at": at.format(k), "w": "first"} for k in (1, 2, 3, 4)]
+    world.put("raw/1", *first)
+    world.put("raw/2", *[one | {"w": "again"} for one in first[:3]], {"k": 2, "at": at.format(3), "w": "other"})
+    world.take_in(spark)
+    nearby: list[str] = []
+
+    def same_hours(*given: Any) -> Any:
+        nearby.append(given[-1])
+        return real(*given)
+
+    real = data_skipping.same_hours
+    monkeypatch.setattr(data_skipping, "MANY_ROWS", 4)
+    monkeypatch.setattr(data_skipping, "same_hours", same_hours)
+    define("CASE WHEN r.w = 'first' AND r.k = 2 THEN r.at + INTERVAL 1 DAY ELSE r.at END")
+    world.take_in(spark, "silver", choice=Interval.parse("2024-01-02", "2024-01-03"))
+    assert {*nearby} == {"at"}
+    for its, most in sizes.items():
+        rows = [(1, 1, "first"), (2, 2, "again"), (2, 3, "first"), (3, 3, "first"), (4, 4, "first")]
+        found = [(k, moment.day, w) for k, moment, w in world.rows(its, "k", "at", "w")]
+        assert sorted(found) == [row for row in rows if row[0] <= most], its
+        lost = [reason for (reason,) in world.rows(f"{its}_set_aside", "reason")]
+        assert (lost.count("duplicate"), len(lost)) == (min(most, 3), 8 - len(found)), its
+    assert world.problems() == []
 
 
 # --- intervals -------------------------------------------------------------------------------------------------------

@@ -61,7 +61,7 @@ CROSSED: dict[str, str] = {
     "jobs.layer.SIDE_BY_SIDE": "tests/unit/jobs/test_parallel.py::"
     "test_a_job_fills_no_more_tables_at_a_time_than_it_may",
     "flow.delivery.AT_ONCE": "tests/unit/flow/test_delivery.py::test_many_commits_are_counted_whole",
-    "silver.layer.MANY_ROWS": "tests/spark/silver/test_layer.py::"
+    "frames.data_skipping.MANY_ROWS": "tests/spark/silver/test_layer.py::"
     "test_a_table_is_the_same_whether_its_keys_are_looked_for_nearby_or_everywhere",
     "monitor.estimate.BYTES_COUNTED": "tests/unit/monitor/test_estimate.py::"
     "test_groups_are_counted_of_no_more_than_BYTES_COUNTED",
