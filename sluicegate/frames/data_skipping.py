@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import reduce
+from operator import or_
 from typing import TYPE_CHECKING, Any
 
 from pyspark.sql import functions as F
@@ -14,6 +16,15 @@ if TYPE_CHECKING:
 
 # From so many rows in a table on, data skipping by the keys of a batch pays.
 MANY_ROWS = 200_000
+
+# Values of which a predicate has each; of more it has the least and the greatest.
+FEW_VALUES = 1_000
+
+_WHOLE = ("tinyint", "smallint", "int", "bigint")
+
+# Types of which values are collected as whole numbers, since Python has fewer of them: how, and back again.
+_AS_NUMBERS = {"date": ("CAST(unix_date({}) AS BIGINT)", "date_from_unix_date(CAST({} AS INT))"),
+               "timestamp": ("unix_micros({})", "timestamp_micros({})")}  # fmt: skip
 
 # More ranges take longer to plan than they save. One late row must not widen a single range over the whole table.
 RANGES = 50
@@ -34,10 +45,11 @@ def ranges(values: Sequence[int], most: int = RANGES) -> list[tuple[int, int]]:
 
 def of_chunks(chunks: Sequence[int], column: str = "_chunk") -> Column:
     """Predicate for rows of some ledger batches, or of batches between these."""
-    return _within(column, ranges(chunks))
+    return within(column, ranges(chunks))
 
 
-def _within(column: str, spans: Sequence[tuple[Any, Any]]) -> Column:
+def within(column: str, spans: Sequence[tuple[Any, Any]]) -> Column:
+    """Predicate for values of a column in one of some closed ranges."""
     found = F.lit(False)
     for first, last in spans:
         found = found | F.col(column).between(first, last)
@@ -73,7 +85,45 @@ def same_hours(rows: DataFrame, event_time: str, column: str) -> Column | None:
     hour = F.unix_micros(F.date_trunc("HOUR", F.col(quoted(event_time)))) / F.lit(3_600_000_000)
     hours = rows.where(f"{quoted(event_time)} IS NOT NULL").select(hour.cast("bigint").alias("hour")).distinct()
     found = ranges([row[0] for row in hours.orderBy("hour").collect()])
-    return _within(quoted(column), [(_moment(first), _moment(last + 1)) for first, last in found])
+    return within(quoted(column), [(_moment(first), _moment(last + 1)) for first, last in found])
+
+
+def same_values(rows: DataFrame, of: str) -> Callable[[Column], Column] | None:
+    """Predicate for values of a column that one of ``rows`` has, or, of many, values between these.
+
+    Args:
+        rows: the rows; up to ``FEW_VALUES`` values of theirs are collected.
+        of: their column with the value; the predicate is for columns of the same type.
+
+    Returns:
+        None if Delta has no usable statistics of values of this type.
+    """
+    kind = rows.schema[of].dataType.simpleString()
+    counted = kind in _WHOLE or kind in _AS_NUMBERS
+    if not (counted or kind == "string" or kind.startswith("decimal")):
+        return None
+    number, value = _AS_NUMBERS.get(kind, ("{}", "{}"))
+    held = rows.select(F.expr(number.format(quoted(of))).alias("value")).distinct()
+    found = [row[0] for row in held.limit(FEW_VALUES + 1).collect()]
+    if len(found) > FEW_VALUES:
+        spans, null = [tuple(held.agg(F.min("value"), F.max("value")).collect()[0])], True
+    else:
+        known = sorted(one for one in found if one is not None)
+        spans, null = ranges(known) if counted else [(one, one) for one in known], None in found
+    made = [(_constant(first, kind, value), _constant(last, kind, value)) for first, last in spans]
+
+    def near(column: Column) -> Column:
+        inside = reduce(or_, [column.between(first, last) for first, last in made], F.lit(False))
+        return inside | column.isNull() if null else inside
+
+    return near
+
+
+def _constant(value: Any, kind: str, form: str) -> Column:
+    """Value as a literal of its type."""
+    if kind == "string":
+        return F.lit(value)
+    return F.expr(form.format(f"{value}{'' if kind.startswith('decimal') else 'L'}")).cast(kind)
 
 
 def _moment(hour: int) -> Any:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import reduce
 from operator import and_
 from typing import TYPE_CHECKING
@@ -73,7 +73,13 @@ def merge(uri: str, changes: DataFrame, records: Identities, kinds: Sequence[str
 
 
 def merge_by(
-    uri: str, changes: DataFrame, keys: Sequence[str], *, few: bool, brought: small_writes.Changes | None = None
+    uri: str,
+    changes: DataFrame,
+    keys: Sequence[str],
+    *,
+    few: bool,
+    brought: small_writes.Changes | None = None,
+    near: Callable[[str], Column] | None = None,
 ) -> None:
     """Merges rows with ``OP`` into a table by its key columns, in one commit.
 
@@ -83,13 +89,16 @@ def merge_by(
         keys: key columns; NULL equals NULL.
         few: whether to broadcast the rows.
         brought: the same rows on the driver, if they were brought before.
+        near: predicate for the rows of the table that have one of these keys, so that no other files are opened,
+            made for a prefix of the table's columns.
     """
     if brought is not None:
         brought.merge(changes.sparkSession, uri, KINDS)
         return
     sides = [[_grouped(changes, key, f"{side}.{quoted(key)}") for side in ("held", "new")] for key in keys]
     pairs = [held.eqNullSafe(made) for held, made in sides]
-    _merge(uri, changes, reduce(and_, pairs), keys, few=few, kinds=KINDS)
+    same = reduce(and_, pairs)
+    _merge(uri, changes, near("held.") & same if near is not None else same, keys, few=few, kinds=KINDS)
 
 
 def _merge(uri: str, changes: DataFrame, same: Column, keys: Sequence[str], *, few: bool, kinds: Sequence[str]) -> None:

@@ -8,11 +8,13 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
+from datetime import date, timedelta
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from sluicegate.frames.data_skipping import RANGES, ranges
 from sluicegate.lake import small_commits, tables
 from sluicegate.spark import commit_settings, table_reader
 
@@ -20,6 +22,8 @@ if TYPE_CHECKING:
     from deltalake import DeltaTable
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.types import StructType
+
+EPOCH = date(1970, 1, 1)
 
 
 def append(rows: DataFrame, uri: str, *, few: bool, **options: str) -> None:
@@ -72,7 +76,8 @@ class Changes:
         """Merges the rows of some operations, in the one commit that the session is set for."""
         rows = self.rows.filter(pc.is_in(self.rows[self.op], pa.array(kinds)))
         if rows.num_rows:
-            small_commits.merge(uri, rows, self.keys, self.op, commit_settings.facts(session))
+            near = " AND ".join(filter(None, (_near(rows[key], key) for key in self.keys)))
+            small_commits.merge(uri, rows, self.keys, self.op, commit_settings.facts(session), near)
         else:
             small_commits.append(uri, rows.drop_columns([self.op]), commit_settings.facts(session))
 
@@ -117,6 +122,26 @@ def _fits(table: DeltaTable, schema: StructType, *, every: bool) -> bool:
 
 def _bytes(table: DeltaTable) -> int:
     return sum(tables.statistics(table, "size_bytes")[0].to_pylist())
+
+
+def _near(values: pa.ChunkedArray, column: str) -> str:
+    """Predicate for the rows of a table with one of these values, or one between them; empty for other types.
+
+    delta-rs skips files by such a one alone: not by those that it could make of the rows that it merges.
+    """
+    kind = values.type
+    if pa.types.is_string(kind):
+        known = sorted(pc.unique(values).to_pylist())
+        spans = [(one, one) for one in known] if len(known) <= RANGES else [(known[0], known[-1])]
+        texts = [tuple("'" + one.replace("'", "''") + "'" for one in span) for span in spans]
+    elif pa.types.is_signed_integer(kind):
+        texts = [(str(first), str(last)) for first, last in ranges(sorted(pc.unique(values).to_pylist()))]
+    elif pa.types.is_date32(kind):
+        days = ranges(sorted(pc.unique(values.cast(pa.int32())).to_pylist()))
+        texts = [tuple(f"DATE '{EPOCH + timedelta(days=day)}'" for day in span) for span in days]
+    else:
+        return ""
+    return "(" + " OR ".join(f"held.`{column}` BETWEEN {first} AND {last}" for first, last in texts) + ")"
 
 
 def _equal_as_keys(rows: pa.Table, keys: Sequence[str]) -> bool:

@@ -37,6 +37,20 @@ _COUNTED = {"tinyint", "smallint", "int", "bigint", "float", "double", "date", "
 
 def columns(ordering: Ordering, schema: StructType) -> list[str]:
     """Clustering columns of a table with this schema; none if its query orders by nothing suitable."""
+    able = _with_statistics(schema)
+    wanted = dict.fromkeys(key.column for key in ordering.among(schema.names) if key.column in able)
+    return list(wanted)[:MOST]
+
+
+def in_order(rows: DataFrame, keys: Sequence[str]) -> DataFrame:
+    """Rows of each partition in the order of those keys that have statistics, so that few files can have a value."""
+    able = _with_statistics(rows.schema)
+    order = [quoted(key) for key in keys if key in able]
+    return rows.sortWithinPartitions(*order) if order else rows
+
+
+def _with_statistics(schema: StructType) -> set[str]:
+    """Columns of which Delta has the least and the greatest value of a file."""
     able: set[str] = set()
     before = 0
     for field in schema:
@@ -44,8 +58,7 @@ def columns(ordering: Ordering, schema: StructType) -> list[str]:
         kind = field.dataType.simpleString()
         if before <= COUNTED and (kind in _COUNTED or kind.startswith("decimal")):
             able.add(field.name)
-    wanted = dict.fromkeys(key.column for key in ordering.among(schema.names) if key.column in able)
-    return list(wanted)[:MOST]
+    return able
 
 
 def _leaves(kind: DataType) -> int:

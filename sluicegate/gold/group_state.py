@@ -9,16 +9,31 @@ from typing import TYPE_CHECKING, Any
 from pyspark.sql import functions as F
 
 from sluicegate.flow import thresholds
+from sluicegate.frames.data_skipping import ranges, within
 from sluicegate.frames.merge import OP, merge_by
 from sluicegate.gold.partial_aggregates import LAYOUT, same_groups
 from sluicegate.lake import offsets, tables
 from sluicegate.spark import table_reader
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
+    from collections.abc import Callable
+
+    from pyspark.sql import Column, DataFrame
 
     from sluicegate.flow.batch import Batch
     from sluicegate.gold.partial_aggregates import Partials
+
+# Number of the bucket that a group is in, by a hash of its keys, and how many there are.
+_BUCKET, BUCKETS = "_bucket", 4096
+
+# Buckets that one task writes, where the state is too large for one task.
+BUCKETS_OF_A_TASK = 64
+
+# Groups in a file of the state: the fewer, the less is written again for one of them.
+IN_A_FILE = 50_000
+
+# Files from which on the state is written anew: each batch with new groups adds one.
+MOST_FILES = 200
 
 
 @dataclass(frozen=True)
@@ -37,7 +52,30 @@ class GroupState:
 
     def rows(self) -> DataFrame:
         """Stored state of all groups."""
-        return table_reader.read(self.batch.session, self.uri)
+        return table_reader.read(self.batch.session, self.uri).drop(_BUCKET)
+
+    def near(self, groups: DataFrame, *, few: bool) -> DataFrame:
+        """Stored state of some groups, and of others in the same files.
+
+        Args:
+            groups: their keys, materialized.
+            few: whether they are few.
+        """
+        buckets = self._buckets(groups) if few else None
+        state = table_reader.read(self.batch.session, self.uri)
+        return (state.where(buckets("")) if buckets is not None else state).drop(_BUCKET)
+
+    def _buckets(self, groups: DataFrame) -> Callable[[str], Column] | None:
+        """Predicate for the files that may have the state of some groups; None where all files are as good."""
+        if tables.rows(tables.delta_table(self.uri)) <= IN_A_FILE:
+            return None
+        found = ranges([row[0] for row in groups.select(self._bucket).distinct().orderBy(_BUCKET).collect()])
+        return lambda prefix: within(f"{prefix}{_BUCKET}", found)
+
+    @property
+    def _bucket(self) -> Column:
+        keys = [F.col(name) for name in self.partials.groups] or [F.lit(0)]
+        return F.pmod(F.xxhash64(*keys), F.lit(BUCKETS)).cast("int").alias(_BUCKET)
 
     def known(self) -> tuple[int, dict[str, int]] | None:
         """Source version of the stored state, and its versions of joined tables that have changed since.
@@ -68,7 +106,7 @@ class GroupState:
             self._write(groups)
 
     def keep(self, groups: DataFrame, *, few: bool) -> None:
-        """Writes new state of some groups; a small table is overwritten, which is faster than a MERGE.
+        """Writes new state of some groups; a table that is small, or of many small files, is written again.
 
         Args:
             groups: new state as of ``Partials.merged``; a group with empty sums has no rows left.
@@ -77,22 +115,28 @@ class GroupState:
         partials = self.partials
         columns = [*partials.groups, "_sums", *[f"_held_{call.number}" for call in partials.stored_calls]]
         with self.batch.commit(**self._about):
-            if tables.rows(tables.delta_table(self.uri)) <= thresholds.FEW:
+            state = tables.table_at(self.uri)
+            if tables.rows(state) <= thresholds.FEW or len(state.file_uris()) >= MOST_FILES:
                 sent = F.broadcast(groups) if few else groups
                 others = same_groups(self.rows(), sent, partials.groups, how="left_anti")
                 now = groups.where("cardinality(_sums) > 0").select(*columns)
-                self._write(others.select(*columns).unionByName(now).coalesce(1))
+                every = others.select(*columns).unionByName(now)
+                self._write(every)
                 return
             op = F.expr(
                 "CASE WHEN cardinality(_sums) > 0 AND _was THEN 'update' WHEN cardinality(_sums) > 0 THEN 'insert' "
                 "WHEN _was THEN 'delete' END"
             )
-            changes = groups.withColumn(OP, op).where(f"{OP} IS NOT NULL").select(*columns, OP)
-            merge_by(self.uri, changes, partials.groups, few=few)
+            changes = groups.withColumn(OP, op).where(f"{OP} IS NOT NULL").select(self._bucket, *columns, OP)
+            near = self._buckets(groups) if few else None
+            merge_by(self.uri, changes, [_BUCKET, *partials.groups], few=few, near=near)
 
     def _write(self, rows: DataFrame) -> None:
+        """Writes files of neighbouring buckets, so that a group is in one of them."""
+        rows = rows.select(self._bucket, "*").repartition(F.expr(f"{_BUCKET} DIV {BUCKETS_OF_A_TASK}"))
+        rows = rows.sortWithinPartitions(_BUCKET)
         writer = rows.write.format("delta").mode("overwrite").option("overwriteSchema", "true")
-        writer.option("delta.enableChangeDataFeed", "false").save(self.uri)
+        writer.option("delta.enableChangeDataFeed", "false").option("maxRecordsPerFile", IN_A_FILE).save(self.uri)
 
     @cached_property
     def _past(self) -> offsets.Lineage | None:

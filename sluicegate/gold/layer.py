@@ -18,11 +18,11 @@ from sluicegate import _faults
 from sluicegate.errors import QueryError, Where
 from sluicegate.flow import thresholds
 from sluicegate.flow.batch import Batch
-from sluicegate.frames import small_writes
+from sluicegate.frames import data_skipping, small_writes
 from sluicegate.frames.merge import OP, difference, merge_by
 from sluicegate.frames.record_ids import materialize
 from sluicegate.frames.same_rows import same_rows
-from sluicegate.gold import clustering, partial_aggregates, query_analysis
+from sluicegate.gold import clustering, group_state, partial_aggregates, query_analysis
 from sluicegate.gold.batch_query import BatchQuery
 from sluicegate.gold.group_state import GroupState
 from sluicegate.gold.partial_aggregates import NotPartial, Partials, group_columns, groups_of, rows_of, same_groups
@@ -30,6 +30,8 @@ from sluicegate.gold.row_deltas import Changes, join
 from sluicegate.lake import layout
 from sluicegate.lake import tables as lake_tables
 from sluicegate.spark import table_reader
+from sluicegate.spark.session import configured
+from sluicegate.sql.identifiers import quoted
 from sluicegate.sql.refresh.group_by import outputs_sql
 from sluicegate.sql.refresh.joins import ROWS
 from sluicegate.sql.refresh.strategy import RefreshStrategy
@@ -37,7 +39,9 @@ from sluicegate.sql.tokens import Span
 from sluicegate.sql.types import columns_of
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
+    from collections.abc import Callable
+
+    from pyspark.sql import Column, DataFrame
 
     from sluicegate.definition import GoldTable
     from sluicegate.sql.refresh.group_by import Grouped
@@ -234,7 +238,7 @@ class Refresh(BatchQuery):
 
     def _now(self, partials: Partials, change: DataFrame) -> DataFrame:
         """New state of the affected groups, and whether each had state before."""
-        held = same_groups(self._group_state.rows(), self._sent(change), partials.groups)
+        held = same_groups(self._group_state.near(change, few=self._few), self._sent(change), partials.groups)
         now = materialize(partials.merged(change, held), few=self._few)
         if not partials.stored_calls:
             return now
@@ -324,6 +328,19 @@ class Refresh(BatchQuery):
         rounded = tuple(call for call, _ in grouped.sums if sums.is_rounded(call))
         return replace(sums, grouped=replace(grouped, calls=rounded)) if rounded else None
 
+    def _near(self, target: DataFrame, touched: DataFrame | None) -> Callable[[str], Column] | None:
+        """Predicate for the affected groups' rows of the table; None where it would skip no file."""
+        held = lake_tables.rows(lake_tables.delta_table(self.batch.flow.target))
+        if touched is None or not self._few or held <= group_state.IN_A_FILE:
+            return None
+        for number, key in sorted(self.grouped.keys.items()):
+            group = f"_group_{number}"
+            if target.schema[key].dataType == touched.schema[group].dataType:
+                near = data_skipping.same_values(touched, group)
+                if near is not None:
+                    return lambda prefix, key=key, near=near: near(F.col(prefix + quoted(key)))  # type: ignore[misc]
+        return None
+
     # --- writing -----------------------------------------------------------------------------------------------------
 
     def _of_everything(self, rows: DataFrame) -> None:
@@ -343,16 +360,22 @@ class Refresh(BatchQuery):
         _faults.point("gold.before_commit")
         commit = self.batch.commit(read=read, all=True, **self._said)
         by = clustering.columns(self.table.ordering, rows.schema)
-        clustering.replace(rows, self.batch.flow.target, by, commit, recluster=self.batch.whole)
+        grouped, settings = self.refresh_strategy.grouped, {}
+        if not by and grouped is not None and grouped.located:
+            rows = clustering.in_order(rows, self.keys)
+            settings = {"spark.sql.files.maxRecordsPerFile": str(group_state.IN_A_FILE)}
+        with configured(self.batch.session, settings):
+            clustering.replace(rows, self.batch.flow.target, by, commit, recluster=self.batch.whole)
         _faults.point("gold.after_commit")
         self.batch.report.read = read
 
     def _change(self, rows: DataFrame, touched: DataFrame | None, read: int) -> None:
         """Merges the current rows of the affected groups, or of all groups."""
         held = target = table_reader.read(self.batch.session, self.batch.flow.target)
+        near = self._near(target, touched)
         if touched is not None:
             groups = [f"_group_{number}" for number in sorted(self.grouped.keys)]
-            held = same_groups(target, self._sent(touched), groups, self.keys)
+            held = same_groups(target.where(near("")) if near else target, self._sent(touched), groups, self.keys)
         changes = materialize(difference(rows, held, self.keys), few=self._few)
         brought = small_writes.brought(self.batch.flow.target, changes, self.keys, OP) if self._few else None
         counts = brought.counts if brought is not None else dict(changes.groupBy(OP).count().collect())
@@ -361,7 +384,7 @@ class Refresh(BatchQuery):
         facts: dict[str, Any] = {**self._said, "changed": counts, "groups": groups_read, "all": touched is None}
         with self.batch.commit(read=read, **facts):
             if counts:
-                merge_by(self.batch.flow.target, changes, self.keys, few=self._few, brought=brought)
+                merge_by(self.batch.flow.target, changes, self.keys, few=self._few, brought=brought, near=near)
             else:
                 small_writes.commit_only(self.batch.session, self.batch.flow.target)
         _faults.point("gold.after_commit")

@@ -50,7 +50,7 @@ if TYPE_CHECKING:
 SIGN = "_sluicegate_sign"
 """Weight of a row delta: 1 for an inserted row, -1 for a deleted one."""
 
-LAYOUT = 2
+LAYOUT = 3
 """Format of the state; stored state of another format is not used."""
 
 _ROWS = f"coalesce(try_element_at(_sums, {COUNT}), 0L)"

@@ -122,7 +122,7 @@ def append(uri: str, rows: pa.Table, facts: Facts) -> None:
     raise _overtaken(uri)
 
 
-def merge(uri: str, changes: pa.Table, keys: Sequence[str], op: str, facts: Facts) -> None:
+def merge(uri: str, changes: pa.Table, keys: Sequence[str], op: str, facts: Facts, near: str = "") -> None:
     """Merges rows into a table by keys that are not NULL, in one commit.
 
     Args:
@@ -131,6 +131,7 @@ def merge(uri: str, changes: pa.Table, keys: Sequence[str], op: str, facts: Fact
         keys: the key columns.
         op: the column that says what is to be done with a row.
         facts: what the commit says.
+        near: predicate that holds for each row ``held`` of the table with one of these keys, so that files are skipped.
 
     Raises:
         SluicegateError: another program committed to the table first.
@@ -141,7 +142,7 @@ def merge(uri: str, changes: pa.Table, keys: Sequence[str], op: str, facts: Fact
     values = {f"`{name}`": f"new.`{name}`" for name in changes.column_names if name != op}
     work = table.merge(
         changes,
-        " AND ".join(f"held.`{key}` = new.`{key}`" for key in keys),
+        " AND ".join([*([near] if near else []), *[f"held.`{key}` = new.`{key}`" for key in keys]]),
         source_alias="new",
         target_alias="held",
         commit_properties=facts.properties,

@@ -11,7 +11,7 @@ OPTIMIZE and ALTER TABLE change no row but commit a version: silver and gold run
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
@@ -105,11 +105,14 @@ def maintainable(pipeline: Pipeline, at: layout.Lake, keeps: timedelta | None = 
     """
     keeps = retention(pipeline) if keeps is None else keeps
     behind = unfollowed(pipeline, at)
+    # Each refresh keeps them in small files by itself, so that it need not write all for one group.
+    states = {at.groups(name) for name in pipeline.gold}
     found = []
     for uri, of_spark in _addresses(pipeline, at):
         table = tables.delta_table(uri)
         if table is not None:
-            found.append(_seen(table, uri, at, of_spark, keeps, behind.get(uri)))
+            seen = _seen(table, uri, at, of_spark, keeps, behind.get(uri))
+            found.append(replace(seen, scattered=False) if uri in states else seen)
     return found
 
 

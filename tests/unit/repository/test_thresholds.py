@@ -61,6 +61,11 @@ CROSSED: dict[str, str] = {
     "jobs.layer.SIDE_BY_SIDE": "tests/unit/jobs/test_parallel.py::"
     "test_a_job_fills_no_more_tables_at_a_time_than_it_may",
     "flow.delivery.AT_ONCE": "tests/unit/flow/test_delivery.py::test_many_commits_are_counted_whole",
+    "frames.data_skipping.FEW_VALUES": "tests/spark/frames/test_data_skipping.py::"
+    "test_rows_with_the_same_values_are_kept_for_FEW_VALUES_and_more",
+    "gold.group_state.IN_A_FILE": "tests/spark/gold/test_group_state.py::"
+    "test_groups_are_looked_for_in_some_files_of_more_than_IN_A_FILE",
+    "gold.group_state.MOST_FILES": "tests/spark/gold/test_group_state.py::test_state_of_MOST_FILES_is_written_anew",
     "frames.data_skipping.MANY_ROWS": "tests/spark/silver/test_layer.py::"
     "test_a_table_is_the_same_whether_its_keys_are_looked_for_nearby_or_everywhere",
     "monitor.estimate.BYTES_COUNTED": "tests/unit/monitor/test_estimate.py::"
@@ -130,6 +135,7 @@ CROSSED: dict[str, str] = {
 EXEMPT = {
     "frames.compare.PARTS": SHAPE,
     "frames.compare.SHOWN": LOOKS,
+    "gold.group_state.BUCKETS_OF_A_TASK": SHAPE,
     "airflow.operators.check_request.ANSWER_WITHIN": TIME,
     "airflow.dag.ENDS_WITHIN": "given to Airflow as it is, which ends a try that takes longer",
     "tools.demo.local_airflow.LOCKED_FOR": TIME,
