@@ -13,6 +13,7 @@ import pytest
 
 from sluicegate.jobs import copy_into
 from sluicegate.jobs.layer import Job
+from sluicegate.lake import log as lake_log
 from sluicegate.lake import tables as lakes
 from sluicegate.landing import copy, reread
 from sluicegate.monitor import status
@@ -136,8 +137,8 @@ def test_a_fact_table_takes_one_file_a_commit(spark: SparkSession, tmp_path: Pat
     assert workspace.run(spark, "bronze")["fact_heartbeat_bronze"].files == 3
     table = lakes.delta_table(workspace.uri("fact_heartbeat_bronze"))
     assert table is not None
-    written = [commit["operationMetrics"] for commit in table.history() if commit["operation"] == "WRITE"]
-    assert [int(one["numOutputRows"]) for one in written] == [120, 120, 120]
+    written = [commit.rows_written for commit in lake_log.commits(table) if commit.operation == "WRITE"]
+    assert written == [120, 120, 120]
     assert all(file.endswith(".snappy.parquet") for file in table.file_uris())
     database = workspace.definition.database
     assert database is not None

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import json
+import os
 from collections import Counter
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 from deltalake import DeltaTable
 
 from sluicegate import _faults
-from sluicegate.lake import log as lake_log
 from sluicegate.lake import offsets
 from sluicegate.landing import file_status
 from sluicegate.monitor import plan, status
@@ -85,8 +86,11 @@ def test_restored_by_spark_twice_and_forward_again(spark: SparkSession, five: Wo
 
 def test_restored_to_a_time(spark: SparkSession, five: Workspace) -> None:
     """The log tells the time as it was written, in a zone that only the writer knows; the files tell the version."""
-    stamps = {commit.version: commit.timestamp for commit in lake_log.commits(things(five))}
-    then = datetime.fromtimestamp(stamps[3] / 1000, UTC).strftime("%Y-%m-%d %H:%M:%S.%f")
+    hours = {version: datetime(2026, 1, 1, version, tzinfo=UTC) for version in range(5)}
+    for version, hour in hours.items():
+        at = hour.timestamp()
+        os.utime(Path(five.uri("things")) / "_delta_log" / f"{version:020}.json", (at, at))
+    then = (hours[3] - timedelta(milliseconds=1)).strftime("%Y-%m-%d %H:%M:%S.%f")
     spark.sql(f"RESTORE TABLE delta.`{five.uri('things')}` TO TIMESTAMP AS OF '{then}'")
     assert offsets.lineage(things(five)).restores == (offsets.Restore(2, 5),)
     assert five.run(spark, "bronze")["things"].read == 2

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import event, given
 from hypothesis import strategies as st
 
+from sluicegate.lake import tables as lake_tables
 from sluicegate.monitor import status
 from tests.conftest import Workspace, copy_heart_rate
 from tests.support.properties import in_spark
@@ -84,7 +85,7 @@ def test_every_record_and_value_is_kept(
 def check(workspace: Workspace, written: dict[tuple[str, int], dict[str, Any]], malformed: list[Any]) -> None:
     rows = []
     if written or malformed:
-        columns = status.lake_tables.delta_table(workspace.uri("things")).schema().to_arrow().names
+        columns = lake_tables.delta_table(workspace.uri("things")).schema().to_arrow().names
         rows = [dict(zip(columns, row, strict=True)) for row in workspace.rows("things", *columns)]
     corrupt = Counter((file_of(row), row["_corrupt_record"]) for row in rows if row["_corrupt_record"] is not None)
     sound = {(file_of(row), row["n"]): row for row in rows if row["_corrupt_record"] is None}
