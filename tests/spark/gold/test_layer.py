@@ -192,6 +192,7 @@ def sample(number: int) -> tuple[Any, ...]:
     )  # fmt: skip
 
 
+@pytest.mark.more
 def test_variances_are_exact_whatever_came_and_went(spark: SparkSession, tmp_path: Path) -> None:
     world = GoldWorld(
         tmp_path, {"v": kept("SELECT g, var_pop(x) AS v, stddev(x) AS s, variance(k) AS k FROM t GROUP BY g")}, spark
@@ -237,6 +238,7 @@ def test_only_rows_that_are_other_are_written(spark: SparkSession, tmp_path: Pat
     assert all(report.state == "idle" for report in world.run().values())
 
 
+@pytest.mark.more
 def test_what_cannot_be_followed_is_made_again_whole(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -288,6 +290,7 @@ def test_groups_are_kept_of_tables_that_are_not_SMALL(
         assert world.rows(name) == world.expected(name), name
 
 
+@pytest.mark.more
 def test_all_is_read_where_more_than_FEW_rows_and_MUCH_of_all_changed(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -334,6 +337,7 @@ def test_all_is_read_where_more_than_FEW_rows_and_MUCH_of_all_changed(
     assert came(0, 0.5, u=16) == {"three": True}  # of 30
 
 
+@pytest.mark.more
 def test_many_groups_are_merged(spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(thresholds, "FEW", 3)
     world = GoldWorld(tmp_path, {name: QUERIES[name] for name in ("sums", "small", "mixed", "rows")}, spark)
@@ -398,6 +402,7 @@ def clustered(world: GoldWorld, name: str) -> list[str]:
     return list(detail.clusteringColumns)
 
 
+@pytest.mark.more
 def test_a_table_is_clustered_by_what_its_query_orders_by(spark: SparkSession, tmp_path: Path) -> None:
     total = "SELECT b, k, count(*) AS n, array_sort(collect_set(g)) AS gs FROM t GROUP BY b, k"
     queries = {"kept": kept(f"{SUMS} ORDER BY s DESC, k, g"), "whole": f"{total} ORDER BY gs, b, n LIMIT 20"}
@@ -446,6 +451,7 @@ def test_commits_and_events_say_what_a_run_wrote_for_what_changed(spark: SparkSe
     assert said["written_per_byte_changed"] == round(said["written"] / said["changed"], 3)
 
 
+@pytest.mark.more
 def test_a_python_function_is_called_whenever_a_table_that_it_reads_changed(
     spark: SparkSession, tmp_path: Path
 ) -> None:
