@@ -66,7 +66,8 @@ def spark() -> Iterator[SparkSession]:
     """
     from sluicegate.spark import session
 
-    opened = session.session_inside("tests")
+    # The heap has its full size from the start: from the 400 MB that suit a job it grows by dozens of full collections.
+    opened = session.session_inside("tests", "-Xms2g")
     # It would say farewell to a log that has been closed by then.
     logging.getLogger("py4j").setLevel(logging.ERROR)
     # Delta changes two settings of Parquet once, with the first query of a session: whichever file of tests comes first

@@ -91,7 +91,8 @@ def test_restored_by_spark_twice_and_forward_again(spark: SparkSession, five: Wo
 
 def test_restored_to_a_time(spark: SparkSession, five: Workspace) -> None:
     """The log tells the time as it was written, in a zone that only the writer knows; the files tell the version."""
-    hours = {version: datetime(2026, 1, 1, version, tzinfo=UTC) for version in range(5)}
+    today = datetime.now(UTC).replace(microsecond=0)  # Delta cleans away what is older than a month
+    hours = {version: today - timedelta(hours=5 - version) for version in range(5)}
     for version, hour in hours.items():
         at = hour.timestamp()
         os.utime(Path(five.uri("things")) / "_delta_log" / f"{version:020}.json", (at, at))

@@ -59,6 +59,9 @@ QUERIES = {
     "whole": "SELECT count(*) AS n, count(DISTINCT g) AS g FROM t",
 }  # fmt: skip
 
+# Whose sums Spark by itself gets wrong, and Python does not.
+BY_HAND = {"sums", "small", "exact"}
+
 NUMBERS = st.one_of(
     st.none(),
     st.sampled_from([0.0, -0.0, 0.1, 1e16, -1e16, 1.0, math.nan, math.inf, -math.inf, 5e-324, 1e-300, 1e300]),
@@ -138,11 +141,8 @@ def assert_right(world: GoldWorld) -> None:
         tuple(map(comparable, (*key, len(xs), sum(x is not None for x in xs), *exact(xs))))
         for key, xs in groups.items()
     )
-    assert world.rows("sums") == expected
-    assert world.rows("small") == expected
-    assert world.rows("exact") == expected
-    for name in ("mixed", "nowhere", "rows", "one", "whole"):
-        assert world.rows(name) == world.expected(name), name
+    for name in world.pipeline.gold:
+        assert world.rows(name) == (expected if name in BY_HAND else world.expected(name)), name
 
 
 FIRST = [
@@ -163,6 +163,11 @@ STEPS = [
 ]
 
 
+SOME = ("sums", "rows", "one", "whole")
+OTHERS = tuple(name for name in QUERIES if name not in SOME)
+
+
+@pytest.mark.parametrize("names", [SOME, pytest.param(OTHERS, marks=pytest.mark.more)], ids=["some", "others"])
 @in_spark(examples=0)
 @example(first=FIRST, steps=STEPS)
 @given(
@@ -170,9 +175,13 @@ STEPS = [
     steps=st.lists(st.lists(STEP, min_size=1, max_size=2), min_size=1, max_size=4),
 )
 def test_gold_equals_its_queries_after_every_run(
-    spark: SparkSession, tmp_path_factory: pytest.TempPathFactory, first: list[Any], steps: list[Any]
+    spark: SparkSession,
+    tmp_path_factory: pytest.TempPathFactory,
+    names: tuple[str, ...],
+    first: list[Any],
+    steps: list[Any],
 ) -> None:
-    world = GoldWorld(tmp_path_factory.mktemp("gold"), QUERIES, spark)
+    world = GoldWorld(tmp_path_factory.mktemp("gold"), {name: QUERIES[name] for name in names}, spark)
     world.add(rows(first, 0))
     after_every_run(world, first, steps, step, assert_right)
 

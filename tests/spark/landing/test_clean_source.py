@@ -114,6 +114,7 @@ def test_deleting_and_idle_runs(spark: SparkSession, workspace: Workspace) -> No
     assert verified(workspace)
 
 
+@pytest.mark.more
 def test_a_name_that_is_used_again(spark: SparkSession, workspace: Workspace) -> None:
     """Each day's export has yesterday's name: all are read, all are kept, and one is read again without the others."""
     moving(workspace)
@@ -173,6 +174,7 @@ def test_a_kill_at_every_point(
     assert_idle(workspace)
 
 
+@pytest.mark.more
 def test_a_restored_table_reads_what_was_moved(spark: SparkSession, workspace: Workspace) -> None:
     moving(workspace, ", maxFilesPerTrigger: 1, partitionColumns: [day]")
     for number in (1, 2, 3):
