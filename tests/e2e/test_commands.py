@@ -44,6 +44,7 @@ def readme_commands() -> list[str]:
     return [line for block in blocks for line in block.splitlines() if line and not line.startswith("#")]
 
 
+@pytest.mark.more
 def test_readme_commands_in_their_order(home: Path) -> None:
     """All but `make` (its demo is a test of its own), as one shell runs them."""
     commands = [command for command in readme_commands() if not command.startswith("make")]

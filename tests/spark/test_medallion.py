@@ -60,6 +60,7 @@ def test_second_run_starts_no_spark(
     assert {report.state for report in again.values()} == {"idle"}
 
 
+@pytest.mark.more
 def test_one_by_one_is_all_at_once(spark: SparkSession, heartbeats: Workspace, tmp_path: Path) -> None:
     landing, later = tmp_path / "landing", tmp_path / "later"
     heartbeats.run(spark)

@@ -103,6 +103,7 @@ class Pair:
         return ours.count()
 
 
+@pytest.mark.more
 def test_rows_with_values_at_their_ends_are_appended_as_spark_would(spark: SparkSession, tmp_path: Path) -> None:
     pair = Pair(spark, tmp_path)
     pair.append(pair.row())

@@ -64,6 +64,7 @@ def enrich(batch, tables):
 """
 
 
+@pytest.mark.more
 def test_a_python_transform_makes_the_rows(spark: SparkSession, workspace: Workspace) -> None:
     define(workspace, NAMES + """
   t:

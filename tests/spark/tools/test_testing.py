@@ -236,6 +236,7 @@ cases:
 """
 
 
+@pytest.mark.more
 def test_rows_land_in_every_format_and_nowhere_else(spark: SparkSession, tmp_path: Path) -> None:
     folder = tmp_path / "pipelines" / "formats"
     (folder / "tests").mkdir(parents=True)
