@@ -66,7 +66,8 @@ def spark() -> Iterator[SparkSession]:
     """
     from sluicegate.spark import session
 
-    opened = session.session_inside("tests")
+    # The heap has its full size from the start: from the 400 MB that suit a job it grows by dozens of full collections.
+    opened = session.session_inside("tests", "-Xms2g")
     # It would say farewell to a log that has been closed by then.
     logging.getLogger("py4j").setLevel(logging.ERROR)
     # Delta changes two settings of Parquet once, with the first query of a session: whichever file of tests comes first
@@ -174,10 +175,16 @@ def _hashable(value: Any) -> Any:
 @pytest.fixture
 def workspace(tmp_path: Path) -> Workspace:
     """A workspace with the heart_rate definition and empty landing folders."""
-    copy_heart_rate(tmp_path)
+    empty = Workspace(tmp_path)
+    begin(empty)
+    return empty
+
+
+def begin(workspace: Workspace) -> None:
+    """Gives a workspace the heart_rate definition and empty landing folders."""
+    copy_heart_rate(workspace.folder)
     for folder in ("recordings", "patients"):
-        (tmp_path / "landing" / folder).mkdir(parents=True)
-    return Workspace(tmp_path)
+        (workspace.folder / "landing" / folder).mkdir(parents=True)
 
 
 def copy_heart_rate(folder: Path) -> None:
@@ -191,11 +198,16 @@ def copy_heart_rate(folder: Path) -> None:
 @pytest.fixture
 def heartbeats(workspace: Workspace) -> Workspace:
     """A workspace with two patients and three small files of recordings landed."""
+    land_heartbeats(workspace)
+    return workspace
+
+
+def land_heartbeats(workspace: Workspace) -> None:
+    """Lands two patients and three small files of recordings."""
     workspace.land("patients/patients.csv", "mrn,name\n1,Ada\n2,Bo\n", age=100)
     workspace.land("recordings/a.json", [beat(1, 1, 0, 60.0), beat(1, 1, 900, 62.5), beat(2, 2, 0, -3.0)], age=90)
     workspace.land("recordings/b.json", [beat(2, 2, 900, 80.0), beat(3, 9, 900, 70.0)], age=80)
     workspace.land("recordings/c.json", [beat(1, 1, 0, 61.0), beat(1, 1, 86400, 90.0)], age=70)
-    return workspace
 
 
 def beat(device: int, mrn: int, seconds: float, heartrate: float | str | None) -> dict[str, Any]:

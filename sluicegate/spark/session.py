@@ -96,18 +96,21 @@ class SharedSpark:
             self._opened.catalog.clearCache()
 
 
-def session_inside(name: str) -> SparkSession:
+def session_inside(name: str, *jvm_options: str) -> SparkSession:
     """Open a session in this process with the settings of a long-lived job, for tests and benches.
 
     Args:
         name: Spark's application name.
+        jvm_options: options of the JVM besides those of a job.
     """
     from pyspark.sql import SparkSession
 
     settings = Settings.of(master="local[2]")
     os.environ.update({k: v for k, v in submit.submit_env().items() if k in ("SPARK_HOME", "PYSPARK_PYTHON")})
     builder = SparkSession.builder.master(settings.master).appName(name)
-    for key, value in configuration.spark_conf(settings, long_lived=True).items():
+    conf = configuration.spark_conf(settings, long_lived=True)
+    conf["spark.driver.extraJavaOptions"] = " ".join([conf["spark.driver.extraJavaOptions"], *jvm_options])
+    for key, value in conf.items():
         builder = builder.config(key, value)
     return builder.getOrCreate()
 

@@ -17,7 +17,7 @@ from scripts.standalone import Cluster, cluster
 from tests.conftest import ROOT, Workspace, beat
 from tests.spark.test_medallion import assert_right
 
-pytestmark = pytest.mark.e2e
+pytestmark = [pytest.mark.e2e, pytest.mark.more]
 
 LONGEST = 600.0
 

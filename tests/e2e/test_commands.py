@@ -44,6 +44,7 @@ def readme_commands() -> list[str]:
     return [line for block in blocks for line in block.splitlines() if line and not line.startswith("#")]
 
 
+@pytest.mark.more
 def test_readme_commands_in_their_order(home: Path) -> None:
     """All but `make` (its demo is a test of its own), as one shell runs them."""
     commands = [command for command in readme_commands() if not command.startswith("make")]
@@ -61,9 +62,14 @@ def test_readme_commands_in_their_order(home: Path) -> None:
     assert done.stdout.count("SLUICEGATE_REPORT") == 3  # the jobs by themselves, with nothing left to do
 
 
-def test_nothing_new_starts_no_jvm_and_loads_nothing_of_spark(home: Path, tmp_path: Path) -> None:
-    """Which is what makes it quick to say so."""
-    assert sluicegate(home, "run", "heart_rate").returncode == 0
+def test_a_run_in_json_and_then_nothing_new_starts_no_jvm(home: Path, tmp_path: Path) -> None:
+    """Nor is anything of Spark loaded, which is what makes it quick to say so."""
+    done = sluicegate(home, "run", "heart_rate", "--json")
+    reports = json.loads(done.stdout)
+    assert [report["layer"] for report in reports] == ["bronze", "silver", "gold"]
+    silver = next(t for t in reports[1]["tables"] if t["table"] == "recordings_enriched")
+    assert silver["read"] == 1500
+    assert silver["read"] == silver["written"] + silver["quarantined"] + silver["dropped"] + silver["duplicates"]
     shim = tmp_path / "bin"
     shim.mkdir()
     (shim / "java").write_text("#!/bin/sh\necho started >> " + shlex.quote(str(tmp_path / "jvm starts")) + "\nexit 1\n")
@@ -80,11 +86,13 @@ def test_nothing_new_starts_no_jvm_and_loads_nothing_of_spark(home: Path, tmp_pa
     assert not loaded & {"pyspark", "py4j", "airflow"}
 
 
+@pytest.mark.more
 def test_the_page_on_python_does_what_it_says(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(home)
     follow_in_process((ROOT / "docs" / "howto" / "from-python.md").read_text())
 
 
+@pytest.mark.more
 def test_jobs_use_the_class_data_archive(heartbeats: Workspace, tmp_path: Path) -> None:
     """The JVM says nothing when it refuses an archive, and then each start costs seconds."""
     log = tmp_path / "classes.log"
@@ -96,15 +104,6 @@ def test_jobs_use_the_class_data_archive(heartbeats: Workspace, tmp_path: Path) 
     archived = [line for line in loaded if line.endswith("source: shared objects file (top)")]
     assert len(archived) > len(loaded) / 3
     assert any("org.apache.spark" in line for line in archived)
-
-
-def test_a_run_in_json(home: Path) -> None:
-    done = sluicegate(home, "run", "heart_rate", "--json")
-    reports = json.loads(done.stdout)
-    assert [report["layer"] for report in reports] == ["bronze", "silver", "gold"]
-    silver = next(t for t in reports[1]["tables"] if t["table"] == "recordings_enriched")
-    assert silver["read"] == 1500
-    assert silver["read"] == silver["written"] + silver["quarantined"] + silver["dropped"] + silver["duplicates"]
 
 
 def one_sentence(done: subprocess.CompletedProcess[str]) -> str:
@@ -153,6 +152,7 @@ def test_job_says_the_user_s_mistake_and_exits_2(heartbeats: Workspace) -> None:
     assert "no_such_function" in said
 
 
+@pytest.mark.more
 def test_broken_expect_or_fail_exits_3(heartbeats: Workspace) -> None:
     heartbeats.edit("pipeline.yaml", "{expect_or_quarantine: heartrate > 0}", "{expect_or_fail: heartrate > 0}")
     heartbeats.land("recordings/z.json", [beat(1, 1, 1, -1.0)])
@@ -163,6 +163,7 @@ def test_broken_expect_or_fail_exits_3(heartbeats: Workspace) -> None:
     assert not heartbeats.rows("recordings_enriched")
 
 
+@pytest.mark.more
 def test_copy_into_with_a_select(heartbeats: Workspace) -> None:
     archive = heartbeats.folder / "archive"
     archive.mkdir()
@@ -180,6 +181,7 @@ def test_copy_into_with_a_select(heartbeats: Workspace) -> None:
     assert json.loads(again.stdout)["num_inserted_rows"] == 0
 
 
+@pytest.mark.more
 def test_a_delta_table_as_the_source(tmp_path: Path) -> None:
     """From the table to bronze, and what the commands say of it; nothing new starts no JVM."""
     workspace = Workspace(tmp_path)

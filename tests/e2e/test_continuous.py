@@ -18,7 +18,7 @@ from sluicegate.monitor import streams
 from tests.conftest import ROOT, Workspace, beat
 from tests.spark.test_medallion import assert_right
 
-pytestmark = pytest.mark.e2e
+pytestmark = [pytest.mark.e2e, pytest.mark.more]
 
 
 def start(workspace: Workspace, *arguments: str) -> subprocess.Popen[str]:

@@ -110,6 +110,7 @@ def java_that_tells(folder: Path) -> Path:
     return program.parent.parent
 
 
+@pytest.mark.more
 def test_the_demo_and_then_nothing_new(tmp_path: Path) -> None:
     lineage_file = tmp_path.with_suffix(".lineage")
     transport = {"type": "file", "log_file_path": str(lineage_file), "append": True}
@@ -161,6 +162,7 @@ def test_the_demo_and_then_nothing_new(tmp_path: Path) -> None:
     assert (tmp_path / ".airflow" / "demo.log").stat() == log  # nor was Airflow
 
 
+@pytest.mark.more
 def test_a_run_that_fails_is_one_sentence(tmp_path: Path) -> None:
     (tmp_path / "jars").mkdir()
     done = demo(tmp_path, SLUICEGATE_JARS=str(tmp_path / "jars"))

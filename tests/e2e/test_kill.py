@@ -39,32 +39,40 @@ def finish(workspace: Workspace, *jobs: str) -> None:
         run_submit.submit(job, workspace.pipeline, workspace.settings, {"run_id": "after the kill"}, print)
 
 
-@pytest.mark.parametrize(
-    ("job", "point", "before"),
-    [
-        ("run", "bronze.before_commit", []),
-        ("run", "silver.between_commits", ["bronze"]),
-        ("run", "gold.after_commit", ["bronze", "silver"]),
-        ("silver", "silver.between_commits", []),
-    ],
-)
-def test_killed_at_a_point(heartbeats: Workspace, job: str, point: str, before: list[str]) -> None:
-    """In the one Spark of a run, whose layers before have reported, and in that of a layer by itself."""
-    finish(heartbeats, *(LAYERS[: LAYERS.index(job)] if job in LAYERS else ()))
-    killed = start(heartbeats, job, fault=point)
-    output, _ = killed.communicate(timeout=180)
-    assert killed.returncode == -signal.SIGKILL, output
+def free(workspace: Workspace) -> None:
+    """Fails where whoever ended has left its lock."""
+    with lock.pipeline_lock(workspace.lake, "the next run", wait=0.0):
+        pass
+
+
+def killed(workspace: Workspace, job: str, point: str, before: list[str]) -> None:
+    """Kills a job at a point, by when some layers have reported."""
+    started = start(workspace, job, fault=point)
+    output, _ = started.communicate(timeout=180)
+    assert started.returncode == -signal.SIGKILL, output
     said = ReportLines()
     for line in output.splitlines():
         said.take(line)
     assert ([report["layer"] for report in said.reports()], said.error) == (before, None)
-    with lock.pipeline_lock(heartbeats.lake, "the next run", wait=0.0):
-        pass
+    free(workspace)
+
+
+def test_killed_between_the_commits_of_silver(heartbeats: Workspace) -> None:
+    """In the one Spark of a run, whose bronze has reported."""
+    killed(heartbeats, "run", "silver.between_commits", ["bronze"])
     finish(heartbeats, "run")
     assert_right(heartbeats)
 
 
-def test_a_run_that_is_told_to_end_leaves_no_job_and_no_lock(heartbeats: Workspace) -> None:
+@pytest.mark.more
+def test_killed_at_one_point_after_another_and_then_told_to_end(heartbeats: Workspace) -> None:
+    """Each job goes on from what the one before has left, so that a job which mends is killed, too."""
+    killed(heartbeats, "run", "bronze.before_commit", [])
+    finish(heartbeats, "bronze")
+    killed(heartbeats, "silver", "silver.between_commits", [])  # in a Spark of the layer's own
+    killed(heartbeats, "run", "gold.after_commit", ["bronze", "silver"])
+
+    heartbeats.land("recordings/d.json", [beat(2, 2, 7200, 75.0), beat(1, 1, 0, 99.0), beat(5, 5, 1, 50.0)], age=60)
     places = heartbeats.settings.arguments
     options = [part for name in ("lake", "landing", "pipelines", "master") for part in (f"--{name}", places[name])]
     told = subprocess.Popen(
@@ -77,8 +85,7 @@ def test_a_run_that_is_told_to_end_leaves_no_job_and_no_lock(heartbeats: Workspa
     _, said = told.communicate()
     assert told.returncode == 128 + signal.SIGTERM
     assert "stopped by SIGTERM" in said
-    with lock.pipeline_lock(heartbeats.lake, "the next run", wait=0.0):
-        pass
+    free(heartbeats)
     finish(heartbeats, "run")
     assert_right(heartbeats)
 

@@ -7,7 +7,7 @@ import pytest
 from tests.conftest import ROOT
 from tests.support.notebooks import run_all
 
-pytestmark = pytest.mark.e2e
+pytestmark = [pytest.mark.e2e, pytest.mark.more]
 
 
 def test_the_notebook_runs_from_its_first_cell_to_its_last() -> None:

@@ -16,7 +16,7 @@ import pytest
 
 from tests.conftest import ROOT
 
-pytestmark = pytest.mark.e2e
+pytestmark = [pytest.mark.e2e, pytest.mark.more]
 
 PAGE = (ROOT / "docs" / "howto" / "your-own-files.md").read_text()
 

@@ -22,7 +22,7 @@ from tests.conftest import Workspace, beat
 from tests.spark.test_medallion import assert_right
 from tests.support.s3_server import BUCKET, Proxy, s3_server, seeded
 
-pytestmark = pytest.mark.e2e
+pytestmark = [pytest.mark.e2e, pytest.mark.more]
 
 
 @dataclass

@@ -10,7 +10,7 @@ import pytest
 from tests.conftest import ROOT
 from tests.support.pages import Person
 
-pytestmark = pytest.mark.e2e
+pytestmark = [pytest.mark.e2e, pytest.mark.more]
 
 FIRST, *OTHERS = sorted((ROOT / "docs" / "tutorial").glob("[0-9]*.md"))
 

@@ -47,10 +47,10 @@ def test_files_become_gold(spark: SparkSession, heartbeats: Workspace) -> None:
     assert reports["daily_patient_avg"].written == 3
 
 
+@pytest.mark.ran
 def test_second_run_starts_no_spark(
     spark: SparkSession, heartbeats: Workspace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    heartbeats.run(spark)
 
     def refuse(*_: object) -> None:
         raise AssertionError("a session was opened for nothing")
@@ -60,6 +60,7 @@ def test_second_run_starts_no_spark(
     assert {report.state for report in again.values()} == {"idle"}
 
 
+@pytest.mark.more
 def test_one_by_one_is_all_at_once(spark: SparkSession, heartbeats: Workspace, tmp_path: Path) -> None:
     landing, later = tmp_path / "landing", tmp_path / "later"
     heartbeats.run(spark)
@@ -90,6 +91,7 @@ STEP = st.one_of(
 )
 
 
+@pytest.mark.more
 @in_spark(examples=2)
 @given(steps=st.lists(st.tuples(STEP, st.booleans()), min_size=3, max_size=4))
 def test_tables_are_a_function_of_what_landed(

@@ -119,6 +119,7 @@ def refusal(spark: SparkSession, workspace: Workspace, table: str) -> Sluicegate
     return caught.value
 
 
+@pytest.mark.more
 def test_the_jobs_by_themselves_quote_no_value_either(
     spark: SparkSession, marked: Workspace, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -71,7 +71,13 @@ def waiting(workspace: Workspace) -> dict[str, int]:
     return {name: sum(set(rules) <= LATE for (rules,) in rows) for name, rows in found.items()}
 
 
-@pytest.mark.parametrize("pipeline", ["heart_rate", "healthcare_dlh", "online_school", "retail"])
+@pytest.mark.parametrize(
+    "pipeline",
+    [
+        "heart_rate",
+        *(pytest.param(name, marks=pytest.mark.more) for name in ("healthcare_dlh", "online_school", "retail")),
+    ],
+)
 def test_in_increments_and_at_once(spark: SparkSession, tmp_path: Path, pipeline: str) -> None:
     workspace = workspace_of(tmp_path / "in increments", pipeline)
     land(workspace, Faults(), SOME)
@@ -87,6 +93,7 @@ def test_in_increments_and_at_once(spark: SparkSession, tmp_path: Path, pipeline
     assert_right(at_once(spark, workspace, tmp_path / "at once"))
 
 
+@pytest.mark.more
 def test_the_school_in_python(spark: SparkSession, tmp_path: Path) -> None:
     """Its silver is made by Python functions, and its tables have the rows and columns of those made by SQL."""
     workspace = workspace_of(tmp_path, "online_school_python")
@@ -108,6 +115,7 @@ def test_the_school_in_python(spark: SparkSession, tmp_path: Path) -> None:
     ]  # fmt: skip
 
 
+@pytest.mark.more
 def test_columns_and_types_are_those_of_the_lessons(spark: SparkSession, tmp_path: Path) -> None:
     workspace = workspace_of(tmp_path, "heart_rate")
     land(workspace, Faults())
@@ -131,6 +139,7 @@ def test_columns_and_types_are_those_of_the_lessons(spark: SparkSession, tmp_pat
     assert high.to_pylist() == [{"n": sum(rate > 80 for rate in rates)}]
 
 
+@pytest.mark.more
 def test_a_fact_table_takes_one_file_a_commit(spark: SparkSession, tmp_path: Path) -> None:
     workspace = workspace_of(tmp_path, "healthcare_dlh")
     land(workspace, Faults(), Faults(), Faults())
@@ -149,6 +158,7 @@ def test_a_fact_table_takes_one_file_a_commit(spark: SparkSession, tmp_path: Pat
 COURSE = "('C{0}', 'Course {0}', 'Noor Haddad', 'Data', {0})"
 
 
+@pytest.mark.more
 def test_a_definition_follows_a_delta_table(spark: SparkSession, tmp_path: Path) -> None:
     """INSERT INTO is followed; an update, a delete or an overwrite makes the tables again, and nothing is skipped."""
     workspace = workspace_of(tmp_path, "online_school_courses")
@@ -202,6 +212,7 @@ def test_real_data(spark: SparkSession, tmp_path: Path) -> None:
     assert dict(hearts.rows("device_counts", "device_id", "total_recordings")) == counts
 
 
+@pytest.mark.more
 def test_the_school_by_copies_and_then_again_from_its_files(spark: SparkSession, tmp_path: Path) -> None:
     """COPY INTO takes each file once, by the ledger of runs; a reset makes the table again from its files."""
     workspace = workspace_of(tmp_path, "online_school")

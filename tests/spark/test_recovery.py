@@ -51,13 +51,17 @@ def run_until_stopped(spark: SparkSession, workspace: Workspace) -> bool:
 # gold/test_layer.py.
 ELSEWHERE = {"silver.after_removal", "gold.between_commits"}
 POINTS = [point for point in _faults.POINTS if not point.startswith("clean.") and point not in ELSEWHERE]
+# Where most is at stake: rows without their outcome, and one of two tables without the other.
+FIRST = {"bronze.after_commit", "silver.between_commits"}
 
 
-@pytest.mark.parametrize("name", POINTS)
+@pytest.mark.ran("bronze")  # so that the stop meets tables that have rows already
+@pytest.mark.parametrize(
+    "name", [point if point in FIRST else pytest.param(point, marks=pytest.mark.more) for point in POINTS]
+)
 def test_stop_at_every_point(
     spark: SparkSession, heartbeats: Workspace, monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:
-    heartbeats.run(spark, "bronze")  # so that the stop below meets tables that have rows already
     heartbeats.land("recordings/d.json", [beat(2, 2, 7200, 75.0), beat(1, 1, 0, 99.0), beat(5, 5, 1, 50.0)], age=60)
     stop_at(monkeypatch, name)
     assert run_until_stopped(spark, heartbeats), f"no run passes {name}"
@@ -73,11 +77,11 @@ def test_every_point_is_passed(spark: SparkSession, heartbeats: Workspace, monke
     assert set(passed) == set(POINTS)
 
 
+@pytest.mark.ran
 def test_lookup_changes_between_stop_and_recovery(
     spark: SparkSession, heartbeats: Workspace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The trap that loses rows: judged once without a patient, the second time with."""
-    heartbeats.run(spark)
     heartbeats.land("recordings/d.json", [beat(7, 7, 0, 70.0), beat(8, 8, 0, 71.0), beat(1, 1, 0, 99.0)], age=60)
     stop_at(monkeypatch, "silver.between_commits", times=1)
     assert run_until_stopped(spark, heartbeats)
@@ -87,11 +91,11 @@ def test_lookup_changes_between_stop_and_recovery(
     assert_right(heartbeats)
 
 
+@pytest.mark.ran
 @pytest.mark.chaos
 def test_rule_changes_between_stop_and_recovery(
     spark: SparkSession, heartbeats: Workspace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    heartbeats.run(spark)
     heartbeats.land("recordings/d.json", [beat(1, 1, 5, -7.0), beat(1, 1, 6, 66.0), beat(1, 1, 0, 99.0)], age=60)
     stop_at(monkeypatch, "silver.between_commits")
     assert run_until_stopped(spark, heartbeats)
@@ -103,8 +107,8 @@ def test_rule_changes_between_stop_and_recovery(
     assert sorted(rates) == [-7.0, 60.0, 62.5, 66.0, 80.0, 90.0]
 
 
+@pytest.mark.ran
 def test_optimize_only_moves_the_mark(spark: SparkSession, heartbeats: Workspace) -> None:
-    heartbeats.run(spark)
     before = heartbeats.content()
     spark.sql(f"OPTIMIZE delta.`{heartbeats.uri('recordings_bronze')}`")
     spark.sql(f"ALTER TABLE delta.`{heartbeats.uri('recordings_enriched')}` SET TBLPROPERTIES ('steward' = 'me')")
@@ -114,8 +118,8 @@ def test_optimize_only_moves_the_mark(spark: SparkSession, heartbeats: Workspace
     assert {r.state for r in heartbeats.run(None).values()} == {"idle"}  # type: ignore[arg-type]
 
 
+@pytest.mark.ran
 def test_deleted_source_rows_leave_silver(spark: SparkSession, heartbeats: Workspace) -> None:
-    heartbeats.run(spark)
     spark.sql(f"DELETE FROM delta.`{heartbeats.uri('recordings_bronze')}` WHERE device_id = 1")
     reports = heartbeats.run(spark)
     assert (reports["recordings_enriched"].state, reports["recordings_enriched"].deleted) == ("again", 3)
@@ -124,8 +128,9 @@ def test_deleted_source_rows_leave_silver(spark: SparkSession, heartbeats: Works
     assert status.verify(heartbeats.definition, heartbeats.settings)[0].startswith("recordings_bronze: ")
 
 
+@pytest.mark.more
+@pytest.mark.ran
 def test_vacuumed_feed_is_a_rebuild(spark: SparkSession, heartbeats: Workspace) -> None:
-    heartbeats.run(spark)
     heartbeats.land("recordings/d.json", [beat(2, 2, 7200, 75.0)], age=60)
     heartbeats.run(spark, "bronze")
     log = heartbeats.lake.table("bronze", "recordings_bronze")
@@ -142,17 +147,18 @@ def test_vacuumed_feed_is_a_rebuild(spark: SparkSession, heartbeats: Workspace) 
     assert_right(heartbeats)
 
 
+@pytest.mark.more
+@pytest.mark.ran
 def test_silver_made_anew_after_its_tables_were_deleted(spark: SparkSession, heartbeats: Workspace) -> None:
     import shutil
 
-    heartbeats.run(spark)
     shutil.rmtree(heartbeats.uri("recordings_enriched"))
     heartbeats.run(spark)
     assert_right(heartbeats)
 
 
+@pytest.mark.ran
 def test_gold_follows_its_definition(spark: SparkSession, heartbeats: Workspace) -> None:
-    heartbeats.run(spark)
     heartbeats.edit("daily_patient_avg.sql", "avg(heartrate)", "max(heartrate)")
     reports = heartbeats.run(spark)
     assert reports["daily_patient_avg"].why == "its definition changed"
@@ -160,9 +166,9 @@ def test_gold_follows_its_definition(spark: SparkSession, heartbeats: Workspace)
     assert [name for name, report in reports.items() if report.state != "idle"] == ["daily_patient_avg"]
 
 
+@pytest.mark.ran
 def test_two_runs_at_once(spark: SparkSession, heartbeats: Workspace, monkeypatch: pytest.MonkeyPatch) -> None:
     """Without the lock, too, in one driver: of two writers with one mark Delta refuses the slower, or lets it pass."""
-    heartbeats.run(spark)
     heartbeats.land("recordings/d.json", [beat(2, 2, 7200, 75.0), beat(1, 1, 0, 99.0)], age=60)
     refused: list[str] = []
     both = threading.Barrier(2)

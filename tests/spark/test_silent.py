@@ -74,7 +74,7 @@ def _corrupt(workspace: Workspace) -> dict[str, list[str]]:
     return found
 
 
-@pytest.mark.parametrize("overwrites", [False, True])
+@pytest.mark.parametrize("overwrites", [False, pytest.param(True, marks=pytest.mark.more)])
 def test_two_bronze_runs_at_once(
     spark: SparkSession, workspace: Workspace, monkeypatch: pytest.MonkeyPatch, overwrites: bool
 ) -> None:

@@ -57,6 +57,7 @@ def test_every_codec_and_types_of_their_own(spark: SparkSession, workspace: Work
     assert status.verify(workspace.definition, workspace.settings) == []
 
 
+@pytest.mark.more
 def test_fields_come_and_change_their_types(spark: SparkSession, workspace: Workspace) -> None:
     define(workspace)
     land(spark, workspace, "a.avro", "SELECT 1L AS id, struct(1 AS a) AS o, NULL AS nothing", 90)
@@ -71,6 +72,7 @@ def test_fields_come_and_change_their_types(spark: SparkSession, workspace: Work
     assert rescued["id"] == 2.5  # what the whole number in the column does not have
 
 
+@pytest.mark.more
 def test_a_broken_file_fails_alone(spark: SparkSession, workspace: Workspace) -> None:
     define(workspace)
     query = "SELECT id, md5(CAST(id AS STRING)) AS text FROM range(20000)"

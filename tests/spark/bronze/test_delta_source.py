@@ -97,20 +97,20 @@ def test_rows_that_come_are_added(source: Source) -> None:
     assert source.verified()
 
 
-@pytest.mark.parametrize(
-    "change",
-    [
-        "UPDATE SOURCE SET n = -1 WHERE id = 3",
-        "DELETE FROM SOURCE WHERE id < 5",
-        "INSERT OVERWRITE SOURCE SELECT id, 0 FROM range(3)",
-        "RESTORE TABLE SOURCE TO VERSION AS OF 0",
-        "MERGE INTO SOURCE t USING (SELECT 3L id, 5 n) s ON t.id = s.id WHEN MATCHED THEN UPDATE SET *",
-        RENAMED,
-        "ALTER TABLE SOURCE SET TBLPROPERTIES (delta.enableTypeWidening = true); "
-        "ALTER TABLE SOURCE ALTER COLUMN n TYPE BIGINT; INSERT INTO SOURCE VALUES (50, 5000000000)",
-        "CREATE OR REPLACE TABLE SOURCE USING delta AS SELECT 'a' AS id, 1 AS other",
-    ],
-)
+DELETED = "DELETE FROM SOURCE WHERE id < 5"
+OTHER_CHANGES = [
+    "UPDATE SOURCE SET n = -1 WHERE id = 3",
+    "INSERT OVERWRITE SOURCE SELECT id, 0 FROM range(3)",
+    "RESTORE TABLE SOURCE TO VERSION AS OF 0",
+    "MERGE INTO SOURCE t USING (SELECT 3L id, 5 n) s ON t.id = s.id WHEN MATCHED THEN UPDATE SET *",
+    RENAMED,
+    "ALTER TABLE SOURCE SET TBLPROPERTIES (delta.enableTypeWidening = true); "
+    "ALTER TABLE SOURCE ALTER COLUMN n TYPE BIGINT; INSERT INTO SOURCE VALUES (50, 5000000000)",
+    "CREATE OR REPLACE TABLE SOURCE USING delta AS SELECT 'a' AS id, 1 AS other",
+]
+
+
+@pytest.mark.parametrize("change", [DELETED, *(pytest.param(one, marks=pytest.mark.more) for one in OTHER_CHANGES)])
 def test_other_changes_make_bronze_again(source: Source, change: str) -> None:
     source.make()
     source.sql("INSERT INTO SOURCE VALUES (100, 1)")
@@ -143,11 +143,16 @@ def test_a_table_that_is_not_its_source_is_found(source: Source) -> None:
     assert "is not at" in problem
 
 
+@pytest.mark.more
 def test_history_that_is_gone(source: Source) -> None:
     source.make()
     source.run()
     source.sql("INSERT INTO SOURCE VALUES (50, 5)", "INSERT INTO SOURCE VALUES (51, 5)", "OPTIMIZE SOURCE")
-    with configured(source.spark, {"spark.databricks.delta.retentionDurationCheck.enabled": "false"}):
+    at_once = {
+        "spark.databricks.delta.retentionDurationCheck.enabled": "false",
+        "spark.sql.sources.parallelPartitionDiscovery.parallelism": "2",  # not Spark's 10,000 tasks to list a folder
+    }
+    with configured(source.spark, at_once):
         source.sql("VACUUM SOURCE RETAIN 0 HOURS")  # the files of the two inserts
     assert source.run().why == "the source's history is gone"
     assert source.same()
@@ -163,6 +168,7 @@ def test_history_that_is_gone(source: Source) -> None:
     assert source.verified()
 
 
+@pytest.mark.more
 def test_killed_around_its_commit(source: Source, monkeypatch: pytest.MonkeyPatch) -> None:
     source.make()
     for number, place in enumerate(["bronze.before_commit", "bronze.after_commit"] * 2):
@@ -183,6 +189,7 @@ def test_killed_around_its_commit(source: Source, monkeypatch: pytest.MonkeyPatc
     assert source.verified()
 
 
+@pytest.mark.more
 def test_a_commit_while_it_is_read(source: Source, monkeypatch: pytest.MonkeyPatch) -> None:
     source.make()
     source.run()
@@ -213,6 +220,7 @@ def test_a_commit_while_it_is_read(source: Source, monkeypatch: pytest.MonkeyPat
     assert source.verified()
 
 
+@pytest.mark.more
 def test_another_table_in_its_place_and_back(source: Source) -> None:
     source.make()
     source.run()
@@ -229,7 +237,10 @@ def test_another_table_in_its_place_and_back(source: Source) -> None:
     assert source.verified()
 
 
-@pytest.mark.parametrize("mode", ["addNewColumns", "rescue", "none", "failOnNewColumns"])
+@pytest.mark.parametrize(
+    "mode",
+    ["addNewColumns", "failOnNewColumns", *(pytest.param(one, marks=pytest.mark.more) for one in ("rescue", "none"))],
+)
 def test_a_source_that_grows(spark: SparkSession, workspace: Workspace, mode: str) -> None:
     source = Source(spark, workspace, f", schemaEvolutionMode: {mode}")
     source.make("SELECT 1L AS id, named_struct('a', 1) AS o")
@@ -266,6 +277,7 @@ def test_columns_with_names_of_ours(source: Source) -> None:
     assert rescued["_file_path"] == str(source.path)
 
 
+@pytest.mark.more
 def test_types_and_rules_of_their_own(source: Source) -> None:
     columns = "id BIGINT GENERATED ALWAYS AS IDENTITY, code CHAR(3), day DATE NOT NULL, v VARIANT, m MAP<STRING, INT>"
     columns += ", twice INT GENERATED ALWAYS AS (n * 2), n INT"
@@ -284,6 +296,7 @@ def test_types_and_rules_of_their_own(source: Source) -> None:
     assert source.verified()
 
 
+@pytest.mark.more
 def test_silver_follows(source: Source) -> None:
     source.workspace.define(
         f"name: heart_rate\nbronze:\n  things: {{path: '{source.path}', format: delta}}\n"
@@ -326,6 +339,7 @@ def test_a_table_that_was_filled_from_files_is_not_replaced(source: Source) -> N
     assert source.workspace.rows("things", "id") == [("1",)]
 
 
+@pytest.mark.more
 def test_a_table_with_a_feed_is_read_alike(source: Source) -> None:
     source.make(properties="TBLPROPERTIES (delta.enableChangeDataFeed = true)")
     source.run()

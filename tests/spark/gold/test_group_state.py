@@ -37,6 +37,7 @@ def files(uri: str) -> set[str]:
     return {*table.file_uris()}
 
 
+@pytest.mark.more
 def test_groups_of_every_type_are_found_in_many_files(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -65,6 +66,7 @@ def test_groups_of_every_type_are_found_in_many_files(
         assert {name: world.rows(name) == world.expected(name) for name in QUERIES} == dict.fromkeys(QUERIES, True)
 
 
+@pytest.mark.more
 @pytest.mark.parametrize(("most", "files_after"), [(4, 1), (5, 1), (6, 5)], ids=["above", "exactly", "below"])
 def test_state_of_MOST_FILES_is_written_anew(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, most: int, files_after: int

@@ -59,6 +59,9 @@ QUERIES = {
     "whole": "SELECT count(*) AS n, count(DISTINCT g) AS g FROM t",
 }  # fmt: skip
 
+# Whose sums Spark by itself gets wrong, and Python does not.
+BY_HAND = {"sums", "small", "exact"}
+
 NUMBERS = st.one_of(
     st.none(),
     st.sampled_from([0.0, -0.0, 0.1, 1e16, -1e16, 1.0, math.nan, math.inf, -math.inf, 5e-324, 1e-300, 1e300]),
@@ -138,11 +141,8 @@ def assert_right(world: GoldWorld) -> None:
         tuple(map(comparable, (*key, len(xs), sum(x is not None for x in xs), *exact(xs))))
         for key, xs in groups.items()
     )
-    assert world.rows("sums") == expected
-    assert world.rows("small") == expected
-    assert world.rows("exact") == expected
-    for name in ("mixed", "nowhere", "rows", "one", "whole"):
-        assert world.rows(name) == world.expected(name), name
+    for name in world.pipeline.gold:
+        assert world.rows(name) == (expected if name in BY_HAND else world.expected(name)), name
 
 
 FIRST = [
@@ -163,6 +163,11 @@ STEPS = [
 ]
 
 
+SOME = ("sums", "rows", "one", "whole")
+OTHERS = tuple(name for name in QUERIES if name not in SOME)
+
+
+@pytest.mark.parametrize("names", [SOME, pytest.param(OTHERS, marks=pytest.mark.more)], ids=["some", "others"])
 @in_spark(examples=0)
 @example(first=FIRST, steps=STEPS)
 @given(
@@ -170,9 +175,13 @@ STEPS = [
     steps=st.lists(st.lists(STEP, min_size=1, max_size=2), min_size=1, max_size=4),
 )
 def test_gold_equals_its_queries_after_every_run(
-    spark: SparkSession, tmp_path_factory: pytest.TempPathFactory, first: list[Any], steps: list[Any]
+    spark: SparkSession,
+    tmp_path_factory: pytest.TempPathFactory,
+    names: tuple[str, ...],
+    first: list[Any],
+    steps: list[Any],
 ) -> None:
-    world = GoldWorld(tmp_path_factory.mktemp("gold"), QUERIES, spark)
+    world = GoldWorld(tmp_path_factory.mktemp("gold"), {name: QUERIES[name] for name in names}, spark)
     world.add(rows(first, 0))
     after_every_run(world, first, steps, step, assert_right)
 
@@ -192,6 +201,7 @@ def sample(number: int) -> tuple[Any, ...]:
     )  # fmt: skip
 
 
+@pytest.mark.more
 def test_variances_are_exact_whatever_came_and_went(spark: SparkSession, tmp_path: Path) -> None:
     world = GoldWorld(
         tmp_path, {"v": kept("SELECT g, var_pop(x) AS v, stddev(x) AS s, variance(k) AS k FROM t GROUP BY g")}, spark
@@ -237,6 +247,7 @@ def test_only_rows_that_are_other_are_written(spark: SparkSession, tmp_path: Pat
     assert all(report.state == "idle" for report in world.run().values())
 
 
+@pytest.mark.more
 def test_what_cannot_be_followed_is_made_again_whole(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -288,6 +299,7 @@ def test_groups_are_kept_of_tables_that_are_not_SMALL(
         assert world.rows(name) == world.expected(name), name
 
 
+@pytest.mark.more
 def test_all_is_read_where_more_than_FEW_rows_and_MUCH_of_all_changed(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -334,6 +346,7 @@ def test_all_is_read_where_more_than_FEW_rows_and_MUCH_of_all_changed(
     assert came(0, 0.5, u=16) == {"three": True}  # of 30
 
 
+@pytest.mark.more
 def test_many_groups_are_merged(spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(thresholds, "FEW", 3)
     world = GoldWorld(tmp_path, {name: QUERIES[name] for name in ("sums", "small", "mixed", "rows")}, spark)
@@ -398,6 +411,7 @@ def clustered(world: GoldWorld, name: str) -> list[str]:
     return list(detail.clusteringColumns)
 
 
+@pytest.mark.more
 def test_a_table_is_clustered_by_what_its_query_orders_by(spark: SparkSession, tmp_path: Path) -> None:
     total = "SELECT b, k, count(*) AS n, array_sort(collect_set(g)) AS gs FROM t GROUP BY b, k"
     queries = {"kept": kept(f"{SUMS} ORDER BY s DESC, k, g"), "whole": f"{total} ORDER BY gs, b, n LIMIT 20"}
@@ -446,6 +460,7 @@ def test_commits_and_events_say_what_a_run_wrote_for_what_changed(spark: SparkSe
     assert said["written_per_byte_changed"] == round(said["written"] / said["changed"], 3)
 
 
+@pytest.mark.more
 def test_a_python_function_is_called_whenever_a_table_that_it_reads_changed(
     spark: SparkSession, tmp_path: Path
 ) -> None:

@@ -102,6 +102,7 @@ def test_a_forced_copy_of_files_of_a_time(copies: Copies) -> None:
     assert copies.rows("id") == [(1,), (1,), (2,), (2,)]
 
 
+@pytest.mark.more
 def test_a_bad_file_is_tried_again(copies: Copies) -> None:
     whole = gzip.compress(b'{"id": 2}\n' * 100)
     copies.land("a.json", '{"id": 1}')
@@ -149,6 +150,7 @@ def test_what_does_not_cast_or_fit_is_rescued(copies: Copies) -> None:
     assert copies.verified()
 
 
+@pytest.mark.more
 def test_an_error_in_an_expression_fails_its_file_alone(copies: Copies) -> None:
     copies.land("a.json", '{"a": "2024-05-01"}', age=90)
     copies.land("b.json", '{"a": "never"}', age=80)
@@ -175,6 +177,7 @@ def test_fields_that_are_not_there(copies: Copies) -> None:
     assert copies.rows("x") == [("1",)]
 
 
+@pytest.mark.more
 def test_what_can_no_longer_be_done_does_not_stop_others(copies: Copies) -> None:
     """The file changed between the look and the reading: nobody can correct what the ledger says of it."""
     copies.land("a.json", '{"id": 1, "new": 1}')
@@ -191,6 +194,7 @@ def test_what_can_no_longer_be_done_does_not_stop_others(copies: Copies) -> None
     assert copies.verified()
 
 
+@pytest.mark.more
 def test_a_field_that_only_some_files_have(copies: Copies) -> None:
     copies.land("a.json", '{"a": 1, "b": 2}', age=90)
     copies.land("b.json", '{"a": 3}', age=85)

@@ -29,6 +29,7 @@ from tests.conftest import ROOT, Workspace, beat
 from tests.spark.landing.test_file_status import define, ids, states, verified
 from tests.spark.test_medallion import assert_right
 from tests.spark.test_recovery import Stopped, stop_at
+from tests.support.prepared import Prepared
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -59,12 +60,14 @@ def kinds(workspace: Workspace) -> dict[str, str]:
 
 
 @pytest.fixture
-def three(spark: SparkSession, workspace: Workspace) -> Workspace:
-    define(workspace, "format: json, schemaHints: id BIGINT, maxFilesPerTrigger: 2")
-    for number in (1, 2, 3):
-        workspace.land(f"things/d/{number}.json", json.dumps({"id": number, "n": str(number)}), age=100 - number)
-    workspace.run(spark, "bronze")
-    return workspace
+def three(spark: SparkSession, prepared: Prepared) -> Workspace:
+    def fill(workspace: Workspace) -> None:
+        define(workspace, "format: json, schemaHints: id BIGINT, maxFilesPerTrigger: 2")
+        for number in (1, 2, 3):
+            workspace.land(f"things/d/{number}.json", json.dumps({"id": number, "n": str(number)}), age=100 - number)
+        workspace.run(spark, "bronze")
+
+    return prepared.workspace("three files", fill)
 
 
 def test_a_reload_replaces_what_the_files_gave(spark: SparkSession, three: Workspace) -> None:
@@ -81,6 +84,7 @@ def test_a_reload_replaces_what_the_files_gave(spark: SparkSession, three: Works
     assert_idle(three)
 
 
+@pytest.mark.more
 def test_a_reload_that_cannot_be_read_keeps_the_rows(spark: SparkSession, workspace: Workspace) -> None:
     define(workspace, "format: json, schemaHints: id BIGINT")
     workspace.land("things/a.json.gz", gzip.compress(b'{"id": 1}'), age=90)
@@ -125,6 +129,7 @@ def test_a_reset_starts_the_columns_anew(spark: SparkSession, three: Workspace) 
     assert_idle(three)
 
 
+@pytest.mark.more
 def test_a_reset_keeps_the_rows_of_files_that_are_gone(spark: SparkSession, three: Workspace) -> None:
     """Fitted into the new columns; what does not fit is rescued."""
     three.land("things/d/4.json", '{"id": 4, "n": "four", "o": {"a": 1}, "p": 1}', age=50)
@@ -157,6 +162,7 @@ def test_a_reset_keeps_the_rows_of_files_that_are_gone(spark: SparkSession, thre
     assert_idle(three)
 
 
+@pytest.mark.more
 def test_a_reset_keeps_the_rows_of_a_file_that_went_bad(spark: SparkSession, workspace: Workspace) -> None:
     define(workspace, "format: json, schemaHints: id BIGINT")
     workspace.land("things/a.json.gz", gzip.compress(b'{"id": 1}'), age=90)
@@ -168,8 +174,9 @@ def test_a_reset_keeps_the_rows_of_a_file_that_went_bad(spark: SparkSession, wor
     assert verified(workspace)
 
 
+@pytest.mark.more
+@pytest.mark.ran
 def test_silver_and_gold_follow_a_reset_with_other_types(spark: SparkSession, heartbeats: Workspace) -> None:
-    heartbeats.run(spark)
     heartbeats.edit("pipeline.yaml", "mrn BIGINT, time DOUBLE, heartrate DOUBLE", "mrn INT, time STRING")
     before = tables.delta_table(heartbeats.uri("recordings_bronze"))
     assert before is not None
@@ -184,11 +191,17 @@ def test_silver_and_gold_follow_a_reset_with_other_types(spark: SparkSession, he
     assert_idle(heartbeats)
 
 
-@pytest.mark.parametrize("name", ["ledger.after_commit", "bronze.before_commit", "bronze.after_commit"])
+@pytest.mark.ran
+@pytest.mark.parametrize(
+    "name",
+    [
+        "bronze.before_commit",
+        *(pytest.param(f"{one}.after_commit", marks=pytest.mark.more) for one in ("ledger", "bronze")),
+    ],
+)
 def test_a_kill_during_a_reset(
     spark: SparkSession, heartbeats: Workspace, monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:
-    heartbeats.run(spark)
     heartbeats.land("recordings/a.json", [beat(1, 1, 0, 66.0), beat(5, 2, 0, 50.0)], age=40)
     stop_at(monkeypatch, name)
     with pytest.raises(Stopped):
@@ -223,6 +236,7 @@ def test_a_reset_and_a_run_at_once(spark: SparkSession, three: Workspace) -> Non
     assert_idle(three)
 
 
+@pytest.mark.more
 def test_a_reset_of_copied_files(spark: SparkSession, three: Workspace) -> None:
     """They lie outside of landing, and are read from there; a hidden file of landing that was copied as well."""
     from sluicegate.landing.copy import Copy
@@ -236,6 +250,7 @@ def test_a_reset_of_copied_files(spark: SparkSession, three: Workspace) -> None:
     assert_idle(three)
 
 
+@pytest.mark.more
 def test_the_commands(spark: SparkSession, three: Workspace) -> None:
     def command(*arguments: str) -> subprocess.CompletedProcess[str]:
         settings = three.settings

@@ -78,6 +78,7 @@ def reported(said: ReportLines) -> list[tuple[str, dict[str, str]]]:
     ]
 
 
+@pytest.mark.more
 def test_a_run_that_fails_in_silver_and_then_does_not(
     job: Callable[..., tuple[int, ReportLines]], heartbeats: Workspace
 ) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import gzip
 import json
 import threading
-import time
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -103,10 +102,11 @@ def test_deleting_and_idle_runs(spark: SparkSession, workspace: Workspace) -> No
     assert clean(workspace, 6.9).removed == 0
     assert clean(workspace, 7.1).removed == 1
     assert (landed(workspace), states(workspace)) == ([], [("a.json", "archived")])
-    moving(workspace, retention="2 seconds")  # the definition as it is now counts
+    moving(workspace, retention="7 days")
     workspace.land("things/b.json", '{"id": 2}', age=99)
     workspace.run(spark, "bronze")
-    time.sleep(2)
+    assert away(workspace) == []
+    moving(workspace)  # the definition as it is now counts
     lines: list[str] = []
     assert pipeline.run(workspace.definition, workspace.settings, None, lines.append) == []  # without a JVM
     assert any("1 file of things moved to" in line for line in lines)
@@ -114,6 +114,7 @@ def test_deleting_and_idle_runs(spark: SparkSession, workspace: Workspace) -> No
     assert verified(workspace)
 
 
+@pytest.mark.more
 def test_a_name_that_is_used_again(spark: SparkSession, workspace: Workspace) -> None:
     """Each day's export has yesterday's name: all are read, all are kept, and one is read again without the others."""
     moving(workspace)
@@ -173,6 +174,7 @@ def test_a_kill_at_every_point(
     assert_idle(workspace)
 
 
+@pytest.mark.more
 def test_a_restored_table_reads_what_was_moved(spark: SparkSession, workspace: Workspace) -> None:
     moving(workspace, ", maxFilesPerTrigger: 1, partitionColumns: [day]")
     for number in (1, 2, 3):

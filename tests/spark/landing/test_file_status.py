@@ -84,6 +84,7 @@ def test_a_file_out_of_reach_is_tried_again(
     assert verified(workspace)
 
 
+@pytest.mark.more
 def test_a_file_that_always_meets_passing_trouble_keeps_no_newer_one_waiting(
     spark: SparkSession, workspace: Workspace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -101,6 +102,7 @@ def test_a_file_that_always_meets_passing_trouble_keeps_no_newer_one_waiting(
     assert Counter(states(workspace)) == {**of_a, ("b.json", "ingested"): 1}
 
 
+@pytest.mark.more
 def test_as_many_WITNESSES_are_asked_whether_trouble_is_of_the_machines(
     spark: SparkSession, workspace: Workspace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -154,6 +156,7 @@ def test_nothing_but_bad_files(spark: SparkSession, workspace: Workspace) -> Non
     assert "the table is gone" in status.verify(workspace.definition, workspace.settings)[0]
 
 
+@pytest.mark.more
 def test_a_changed_file_replaces_its_rows_and_silver_follows(spark: SparkSession, heartbeats: Workspace) -> None:
     heartbeats.edit("pipeline.yaml", "format: json", "format: json\n    allowOverwrites: true")
     heartbeats.run(spark)
@@ -201,6 +204,7 @@ def test_columns_from_the_path(spark: SparkSession, workspace: Workspace) -> Non
     assert json.loads(rows["2"][2])["day"] == "soon"
 
 
+@pytest.mark.more
 def test_formats_with_types_of_their_own(spark: SparkSession, workspace: Workspace) -> None:
     import pyarrow as pa
     from pyarrow import orc, parquet
@@ -337,6 +341,7 @@ def test_a_corrected_definition_reads_what_failed_by_it(spark: SparkSession, wor
     assert verified(workspace)
 
 
+@pytest.mark.more
 def test_a_landing_folder_that_was_moved_doubles_nothing(spark: SparkSession, workspace: Workspace) -> None:
     """Nor does a file of it that changes afterwards; and a link in it does not lead out."""
     define(workspace, "format: json, schemaHints: id BIGINT, allowOverwrites: true")
@@ -372,6 +377,7 @@ def test_a_file_that_was_away_is_read_when_it_is_back(spark: SparkSession, works
     assert ids(workspace) == ["1"]
 
 
+@pytest.mark.more
 def test_an_older_version_that_comes_back_is_a_change(spark: SparkSession, workspace: Workspace) -> None:
     define(workspace, "format: json, allowOverwrites: true")
     path = workspace.land("things/a.json", '{"id": 1}', age=900)

@@ -72,6 +72,7 @@ def ids(workspace: Workspace) -> dict[str, list[int]]:
     return {name: sorted((id for (id,) in workspace.rows(name, "id")), key=str) for name in RIGHT}
 
 
+@pytest.mark.more
 def test_killed_at_each_point_in_turn_and_repeated(
     spark: SparkSession, tables: Workspace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -89,6 +90,7 @@ def test_killed_at_each_point_in_turn_and_repeated(
     assert ids(tables)["copied"] == [1, 1, 1, 2, 20, 20, 3]
 
 
+@pytest.mark.more
 def test_two_at_once_without_the_lock(spark: SparkSession, tables: Workspace) -> None:
     """The ledger gives them an order, and the marks keep it. Of the two copies either counts as a try of the other."""
     refused: list[str] = []

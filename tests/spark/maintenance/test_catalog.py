@@ -34,6 +34,7 @@ def shown(heartbeats: Workspace, spark: SparkSession) -> Iterator[Workspace]:
     spark.sql("DROP DATABASE IF EXISTS shown CASCADE")
 
 
+@pytest.mark.more
 def test_tables_are_found_by_their_names(shown: Workspace, spark: SparkSession) -> None:
     pipeline, at = shown.definition, shown.lake
     assert catalog.due(pipeline, at)
@@ -62,6 +63,7 @@ def test_tables_are_found_by_their_names(shown: Workspace, spark: SparkSession) 
     assert catalog.due(shown.definition, at)
 
 
+@pytest.mark.more
 def test_a_name_that_stands_for_another_table_is_left_alone(
     shown: Workspace, spark: SparkSession, tmp_path: Path
 ) -> None:

@@ -37,6 +37,8 @@ AT_ONCE = timedelta(0)
 def maintained(heartbeats: Workspace, monkeypatch: pytest.MonkeyPatch) -> Workspace:
     heartbeats.edit("pipeline.yaml", "gold:", GOLD)
     monkeypatch.setattr(tables, "MANY_FILES", 2)
+    # As many tasks as cores list a folder here, of which there are some 200 in a test.
+    monkeypatch.setitem(optimize_vacuum.SETTINGS, "spark.sql.sources.parallelPartitionDiscovery.parallelism", "2")
     return heartbeats
 
 
@@ -70,6 +72,7 @@ def states(workspace: Workspace) -> set[str]:
     return {report.state for report in workspace.run(None).values()}  # type: ignore[arg-type]
 
 
+@pytest.mark.more
 def test_files_go_and_all_else_stays(spark: SparkSession, maintained: Workspace) -> None:
     maintained.run(spark)
     land_more(maintained, spark)
@@ -125,6 +128,7 @@ def test_what_is_SMALL_to_who_looks_is_put_together_by_spark(
     assert left == {-1: 1, 0: 2, 1: 2}
 
 
+@pytest.mark.more
 def test_files_stay_that_another_table_has_yet_to_follow(spark: SparkSession, maintained: Workspace) -> None:
     maintained.run(spark)
     allow_at_once(spark, maintained)
@@ -139,8 +143,9 @@ def test_files_stay_that_another_table_has_yet_to_follow(spark: SparkSession, ma
     assert optimize_vacuum.unfollowed(maintained.definition, maintained.lake) == {}
 
 
+@pytest.mark.more
+@pytest.mark.ran
 def test_a_longer_retention_is_said_to_the_tables(spark: SparkSession, heartbeats: Workspace) -> None:
-    heartbeats.run(spark)
     heartbeats.edit("pipeline.yaml", "\ndatabase:", "\nmaintenance: {retention: 14 days}\ndatabase:")
     content = heartbeats.content()
     assert {table.name for table in look(heartbeats) if table.due} == {t.name for t in look(heartbeats) if t.of_spark}
@@ -151,8 +156,8 @@ def test_a_longer_retention_is_said_to_the_tables(spark: SparkSession, heartbeat
     assert (heartbeats.content(), states(heartbeats)) == (content, {"idle"})
 
 
+@pytest.mark.ran
 def test_where_nothing_is_due_spark_is_not_started(spark: SparkSession, heartbeats: Workspace) -> None:
-    heartbeats.run(spark)
     versions = {table.uri: DeltaTable(table.uri).version() for table in look(heartbeats)}
     assert not any(table.due for table in look(heartbeats))
     maintain.run(heartbeats.definition, heartbeats.lake, {}, lambda: pytest.fail("it was"))

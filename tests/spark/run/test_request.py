@@ -28,8 +28,8 @@ def run(spark: SparkSession, workspace: Workspace, **wish: Any) -> dict[str, Any
     return done
 
 
+@pytest.mark.ran
 def test_a_full_refresh_mends_what_somebody_spoilt(spark: SparkSession, heartbeats: Workspace) -> None:
-    run(spark, heartbeats)
     wanted = heartbeats.content()
     assert all(wanted[name] for name in ("recordings_bronze", "recordings_enriched", "daily_patient_avg"))
     for name in ("patients_bronze", "recordings_enriched", "recordings_enriched_quarantine"):

@@ -127,6 +127,7 @@ def test_each_column_is_what_the_definition_says(spark: SparkSession, workspace:
     assert asked == {"n": 5}
 
 
+@pytest.mark.more
 def test_it_follows_corrections_deletions_and_rebuilds(spark: SparkSession, workspace: Workspace) -> None:
     define(workspace, PEOPLE)
     land(workspace, "a", person(1, "Ada"), person(2, "Bo"), person(3, "Cy"), age=90)
@@ -185,6 +186,7 @@ def test_what_was_rescued_and_where_it_came_from_is_left_out(spark: SparkSession
     assert "ada" not in str(workspace.rows("people_deidentified")).lower()
 
 
+@pytest.mark.more
 def test_another_key_makes_the_table_again(
     spark: SparkSession, workspace: Workspace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -264,6 +266,7 @@ def test_columns_that_cannot_be_treated_stop_the_table(spark: SparkSession, work
     assert workspace.rows("nested_deidentified", "k", "home") == [(1, None)]
 
 
+@pytest.mark.more
 def test_the_key_is_in_no_plan_and_in_nothing_that_is_written(spark: SparkSession, workspace: Workspace) -> None:
     frame = spark.sql("SELECT 'Ada' AS name")
     treated = frame.select(pseudonyms.pseudonym(frame["name"], KEY.encode()).alias("name"))

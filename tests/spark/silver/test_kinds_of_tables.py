@@ -64,6 +64,7 @@ def enrich(batch, tables):
 """
 
 
+@pytest.mark.more
 def test_a_python_transform_makes_the_rows(spark: SparkSession, workspace: Workspace) -> None:
     define(workspace, NAMES + """
   t:
@@ -127,6 +128,7 @@ def versions(workspace: Workspace) -> list[tuple[Any, ...]]:
     return sorted(workspace.rows("t", "k", "v", "__START_AT", "__END_AT"), key=lambda row: (row[0], row[2]))
 
 
+@pytest.mark.more
 def test_versions_of_a_key_however_late_its_records_come(spark: SparkSession, workspace: Workspace) -> None:
     define(workspace, """
   t:
@@ -149,6 +151,7 @@ def test_versions_of_a_key_however_late_its_records_come(spark: SparkSession, wo
     assert versions(workspace) == [(1, "A", 10, 20), (1, "b", 20, 40), (1, "c", 40, None), (2, "x", 5, 9)]
 
 
+@pytest.mark.more
 def test_versions_from_snapshots(spark: SparkSession, workspace: Workspace) -> None:
     define(workspace, """
   t: {from: raw, apply_changes_from_snapshot: {keys: [k], sequence_by: seq, stored_as_scd_type: 2}}
@@ -168,6 +171,7 @@ def test_versions_from_snapshots(spark: SparkSession, workspace: Workspace) -> N
     ]
 
 
+@pytest.mark.more
 def test_a_changed_definition_is_told_until_all_is_replayed(spark: SparkSession, workspace: Workspace) -> None:
     define(workspace, """
   t: {sql: "SELECT k, upper(v) AS v FROM STREAM(raw)", expectations: {low: {expect_or_quarantine: k < 5}}}
@@ -205,6 +209,7 @@ def test_a_key_that_the_table_does_not_have_yet(spark: SparkSession, workspace: 
     assert status.verify(workspace.definition, workspace.settings) == []
 
 
+@pytest.mark.more
 def test_a_name_with_a_backtick_or_a_dot_in_it_stops_no_table(spark: SparkSession, workspace: Workspace) -> None:
     """A field of that name can come with any file: one with a backtick, which Delta cannot replace, is rescued."""
     silver = """
@@ -229,6 +234,7 @@ def test_a_name_with_a_backtick_or_a_dot_in_it_stops_no_table(spark: SparkSessio
     assert [(one["of`it"], one["``"]) for one in rescued] == [("x", {"`": "2"})] * 2
 
 
+@pytest.mark.more
 def test_tables_that_need_nothing_of_each_other_are_filled_side_by_side(
     spark: SparkSession, workspace: Workspace, monkeypatch: pytest.MonkeyPatch
 ) -> None:

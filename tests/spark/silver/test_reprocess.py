@@ -66,6 +66,7 @@ def test_lookup_rows_come_change_and_go(spark: SparkSession, world: World) -> No
     assert world.problems() == []
 
 
+@pytest.mark.more
 def test_lookup_that_was_only_moved_changes_no_row(spark: SparkSession, world: World) -> None:
     world.put("raw/1", record(1), record(2, k=2, n=3))
     world.take_in(spark)
@@ -97,6 +98,7 @@ def test_restored_lookup_is_followed(spark: SparkSession, world: World) -> None:
     world.assert_right()
 
 
+@pytest.mark.more
 def test_lookup_that_cannot_be_tied_makes_the_table_again(spark: SparkSession, world: World) -> None:
     path = world.folder / "pipelines/heart_rate/pipeline.yaml"
     path.write_text(path.read_text().replace("ON r.n = m.n", "ON r.n < m.n + 1 AND r.n > m.n - 1"))
@@ -131,6 +133,7 @@ def test_loser_takes_over_when_the_winner_goes(spark: SparkSession, world: World
     assert world.problems() == []
 
 
+@pytest.mark.more
 def test_replaced_file_without_keys(spark: SparkSession, world: World) -> None:
     """Case 3.7."""
     world.redefine(Today("every"))
@@ -142,6 +145,7 @@ def test_replaced_file_without_keys(spark: SparkSession, world: World) -> None:
     world.assert_right()
 
 
+@pytest.mark.more
 def test_key_of_two_dates_is_one_row(spark: SparkSession, world: World) -> None:
     """Case 3.4, and 3.5: NULL as key or event time is quarantined, and no replay doubles it."""
     world.put("raw/1", record(1, s=0), record(2, k=None), record(3, k=3, s=None))
@@ -163,6 +167,7 @@ MORE = """
 """
 
 
+@pytest.mark.more
 def test_silver_reads_silver(spark: SparkSession, world: World) -> None:
     world.more = MORE
     world.redefine(Today())
@@ -188,6 +193,7 @@ WIDE = """
 """
 
 
+@pytest.mark.more
 def test_columns_and_fields_that_come_with_records_that_are_applied_again(spark: SparkSession, world: World) -> None:
     """A struct that has more fields now than in the table is compared with what it was."""
     world.more = WIDE
@@ -266,6 +272,7 @@ def test_stop_again_and_again(spark: SparkSession, world: World, monkeypatch: py
     world.assert_right()
 
 
+@pytest.mark.more
 def test_a_record_that_its_source_lost_leaves_quarantine_though_the_run_was_stopped_before_that(
     spark: SparkSession, world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -355,6 +362,7 @@ def test_interval_applies_the_edited_rule_to_itself_alone(spark: SparkSession, w
     world.assert_right()
 
 
+@pytest.mark.more
 def test_rows_move_in_and_out_of_an_interval(spark: SparkSession, world: World) -> None:
     """Cases 4.1, 4.4: rows of which the edited transform makes another time, and files that wait are taken in once."""
     world.redefine(Today("every"))
@@ -376,6 +384,7 @@ def test_rows_move_in_and_out_of_an_interval(spark: SparkSession, world: World) 
     assert world.versions() == before
 
 
+@pytest.mark.more
 def test_winner_that_leaves_the_interval_gives_its_place(spark: SparkSession, world: World) -> None:
     """The loser is found by its key although neither its old nor its new time is in the interval."""
     world.put("raw/1", record(1, v="2"), record(2, v="7", s=9 * HOUR), record(3, k=2, v="7"))
@@ -385,6 +394,7 @@ def test_winner_that_leaves_the_interval_gives_its_place(spark: SparkSession, wo
     world.assert_right()
 
 
+@pytest.mark.more
 def test_interval_whose_records_are_gone_is_cleared(spark: SparkSession, world: World) -> None:
     world.put("raw/1", record(1), record(2, k=2, v="-1"), record(3, k=3, s=HOUR))
     world.put("raw/2", record(4, k=4), record(5, k=5, v="500"))
@@ -440,6 +450,7 @@ def _once_at(monkeypatch: pytest.MonkeyPatch, point: str, work: Callable[[], Non
 # --- replays ---------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.more
 def test_replay_of_a_rule_of_dropped_ones_and_of_everything(spark: SparkSession, world: World) -> None:
     world.redefine(Today(least=3))
     world.put("raw/1", record(1, v="2"), record(2, k=2, v="7", n=3), record(3, k=3, v="500"), record(4, k=4, v="x"))
@@ -465,6 +476,7 @@ def test_replay_of_a_rule_of_dropped_ones_and_of_everything(spark: SparkSession,
     assert world.ids() == [6]
 
 
+@pytest.mark.more
 def test_retried_rule(spark: SparkSession, world: World) -> None:
     """Of a lookup as of the run, only rows that a rule with ``retry`` quarantined see what changed."""
     world.edit("pipeline.yaml", "event_time: at", "event_time: at\n    lookups: {names: as_of_run}")

@@ -93,6 +93,7 @@ RECORD = st.builds(
 FILES = st.dictionaries(st.sampled_from(["raw/0", "raw/1", "raw/2"]), st.lists(RECORD, max_size=4), min_size=1)
 
 
+@pytest.mark.more
 @in_spark(examples=2)
 @given(order=st.sampled_from(["every", "first", "latest"]), steps=st.lists(FILES, min_size=3, max_size=4))
 def test_the_first_to_arrive_stays(
@@ -107,6 +108,7 @@ def test_the_first_to_arrive_stays(
     assert made.take_in(spark, "silver", choice=Replay("t", everything=True))["t"].unchanged
 
 
+@pytest.mark.more
 def test_the_next_takes_its_place(spark: SparkSession, tmp_path: Path) -> None:
     made = world(tmp_path, "first")
     made.put("raw/0", record(1), record(2, k=2, v="6"))

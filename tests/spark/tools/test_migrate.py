@@ -74,6 +74,7 @@ def imported(folder: Path, file: str, text: str) -> Workspace:
     return workspace
 
 
+@pytest.mark.more
 def test_a_sql_source_runs(spark: SparkSession, tmp_path: Path) -> None:
     workspace = imported(tmp_path, "clinic.sql", SQL)
     workspace.land("wards/1.csv", "ward,name,op,seq\na,North,I,1\nb,South,I,2\nc,East,I,3\na,West,U,4\nc,East,D,5\n")
@@ -87,6 +88,7 @@ def test_a_sql_source_runs(spark: SparkSession, tmp_path: Path) -> None:
     assert sorted(workspace.rows("longest", "ward", "most"), key=str) == [("South", 7), ("West", 5), (None, 9)]
 
 
+@pytest.mark.more
 def test_a_python_source_runs(spark: SparkSession, tmp_path: Path) -> None:
     workspace = imported(tmp_path, "clinic.py", PYTHON)
     reports = workspace.run(spark)

@@ -78,6 +78,7 @@ def test_readings_and_patients_reach_gold(spark: SparkSession, tmp_path: Path) -
     assert found == {day: (len(rates), sum(rates) / len(rates)) for day, rates in days.items()}
 
 
+@pytest.mark.more
 def test_names_quotes_and_separators_come_through(spark: SparkSession, tmp_path: Path) -> None:
     """Names that Delta refuses, values with all that CSV quotes, a byte-order mark, decimal commas, words for none."""
     header = [
@@ -134,6 +135,7 @@ def test_names_quotes_and_separators_come_through(spark: SparkSession, tmp_path:
     assert {str(day)[:10]: n for day, n in workspace.rows(f"{table}_by_day", "day", "records")} == dict(totals)
 
 
+@pytest.mark.more
 def test_what_does_not_fit_later_is_quarantined(spark: SparkSession, tmp_path: Path) -> None:
     """The types are guesses from some rows: what comes later and is other is seen, not lost."""
     (tmp_path / "sales.csv").write_text("id,amount,shop\n" + "".join(f"{n},{n}.5,s{n % 2}\n" for n in range(20)))
@@ -146,6 +148,7 @@ def test_what_does_not_fit_later_is_quarantined(spark: SparkSession, tmp_path: P
     assert amounts == {s: sum(n + 0.5 for n in range(20) if f"s{n % 2}" == s) + 100 * (s == "s0") for s in ("s0", "s1")}
 
 
+@pytest.mark.more
 def test_each_format_comes_through(spark: SparkSession, tmp_path: Path) -> None:
     """Parquet, packed JSON lines with nested values, CSV without a header, and text that is no UTF-8."""
     times = [datetime(2024, 1, n % 5 + 1, 12, tzinfo=UTC) for n in range(25)]

@@ -38,6 +38,7 @@ def results(spark: SparkSession, pipelines: Path, name: str, folder: Path) -> di
 SOME = ("online_school_courses",)
 
 
+@pytest.mark.more
 @pytest.mark.parametrize(
     "name",
     [pytest.param(name, marks=() if name in SOME else pytest.mark.chaos) for name in names(ROOT / "pipelines")],
@@ -127,6 +128,7 @@ cases:
 """
 
 
+@pytest.mark.more
 def test_cases_that_are_wrong_are_found_out(spark: SparkSession, tmp_path: Path) -> None:
     folder = tmp_path / "pipelines" / "hearts"
     (folder / "tests").mkdir(parents=True)
@@ -234,6 +236,7 @@ cases:
 """
 
 
+@pytest.mark.more
 def test_rows_land_in_every_format_and_nowhere_else(spark: SparkSession, tmp_path: Path) -> None:
     folder = tmp_path / "pipelines" / "formats"
     (folder / "tests").mkdir(parents=True)
