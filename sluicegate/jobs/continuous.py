@@ -35,12 +35,10 @@ from sluicegate.lake.lock import pipeline_lock
 from sluicegate.monitor import plan, streams
 from sluicegate.run.continuous import interval, next_tick
 from sluicegate.settings import Settings
-from sluicegate.spark import session
+from sluicegate.spark.session import SharedSpark
 from sluicegate.times import utc_now
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
-
     from sluicegate.definition import Pipeline
 
 
@@ -90,7 +88,7 @@ class Continuous:
         stream: its registration.
         facts: who runs this, for every commit.
         known: the registry entry, by which it reports its state and is asked to stop.
-        spark: a session to use instead of one of its own.
+        spark: a Spark to use instead of one of its own.
     """
 
     def __init__(
@@ -100,7 +98,7 @@ class Continuous:
         stream: streams.Stream,
         facts: dict[str, Any],
         known: streams.Registration,
-        spark: SparkSession | None = None,
+        spark: SharedSpark | None = None,
     ) -> None:
         self.settings, self.at, self.stream, self.known, self._spark = settings, at, stream, known, spark
         self.facts = {"run_id": f"continuous {stream.id}", **facts}
@@ -110,6 +108,7 @@ class Continuous:
         self._waits_for = ""
         self._parent = os.getppid()
         self._opens = spark is None
+        self._private = False
 
     def run(self, every: float) -> RunReport:
         """Runs until it is asked to stop.
@@ -176,9 +175,10 @@ class Continuous:
 
     def _batch(self, pipeline: Pipeline, layers: Sequence[str]) -> None:
         began, reports = time.monotonic(), []
-        spark = self._session(pipeline)
+        spark = self._shared(pipeline)
         for layer in layers:
             reports.append(layer_job.Job(pipeline, self.at, layer, self.facts, spark, tell=console.silent).run())
+            spark.clear_cache()
         self.batches += 1
         self.rows += sum(table.read for table in reports[0].tables)
         self.known.tell(batches=self.batches, rows=self.rows, last_batch=utc_now())
@@ -204,10 +204,12 @@ class Continuous:
                 console.say(f"{_clock()}  the definition changed, and counts from here on")
         return self._pipeline
 
-    def _session(self, pipeline: Pipeline) -> SparkSession:
-        # Opened anew even if there is one: the definition may have marked personal data since.
-        if self._spark is None or self._opens:
-            self._spark = session.open_session(f"{pipeline.name}.continuous", self.at, private=bool(pipeline.pii))
+    def _shared(self, pipeline: Pipeline) -> SharedSpark:
+        private = bool(pipeline.pii)
+        # Opened anew where the definition has marked personal data since: Spark's log must not quote it.
+        if self._spark is None or (self._opens and private != self._private):
+            self._spark = SharedSpark(f"{pipeline.name}.continuous", self.at, private=private)
+            self._private = private
         return self._spark
 
     def _failed(self, raised: Exception, error: SluicegateError) -> None:

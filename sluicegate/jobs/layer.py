@@ -176,7 +176,7 @@ class Job:
         started = time.monotonic()
         self._tell(f"{self.pipeline.name} {self.layer}")
         if aws.on_s3(self.at.root) and not s3_commits.is_proven(self.at.locks):
-            self._spark.new_session()  # refuses a store that is not safe, before anything is written to it
+            self._spark.session_of("")  # refuses a store that is not safe, before anything is written to it
         # By handles of their own: the step of each table reads anew what those before it have committed.
         chosen = flows.flows(self.pipeline, self.at, self.layer)
         chosen = {name: flow for name, flow in chosen.items() if self._only is None or name in self._only}
@@ -205,7 +205,9 @@ class Job:
         choice = self._choice if self._choice and self._choice.of(name, self.pipeline) else None
         full_refresh = self._full_refresh and step.refreshes and now.kind != "blocked"
         if now.work or full_refresh or (choice is not None and now.kind == "idle"):
-            done = step.fill(self._spark.new_session(), self.facts, choice, full_refresh=full_refresh)
+            done = step.fill(
+                self._spark.session_of(f"{self.layer}.{name}"), self.facts, choice, full_refresh=full_refresh
+            )
         else:
             done = TableReport(name, self.layer, state=now.kind, why=now.why)
         step.complete(done)

@@ -81,14 +81,20 @@ class SharedSpark:
     def __init__(self, name: str, at: Lake, *, private: bool, opened: SparkSession | None = None) -> None:
         self._name, self._at, self._private, self._opened = name, at, private, opened
         self._opening = Lock()
+        self._sessions: dict[str, SparkSession] = {}
 
-    def new_session(self) -> SparkSession:
-        """New session for one table: settings and temporary views of two tables must not meet."""
+    def session_of(self, table: str) -> SparkSession:
+        """Session of one table: settings and temporary views of two tables must not meet.
+
+        A table has the same one in each batch of a long run, since Spark never lets a session go in which a stream ran.
+        """
         with self._opening:
             if self._opened is None:
                 self._opened = open_session(self._name, self._at, private=self._private)
                 console.say_where(self._opened.sparkContext)
-        return self._opened.newSession()
+            if table not in self._sessions:
+                self._sessions[table] = self._opened.newSession()
+            return self._sessions[table]
 
     def clear_cache(self) -> None:
         """Drops frames that are still cached, such as by a user's Python: all sessions share one cache."""
