@@ -11,6 +11,16 @@ VARIABLES = {
     "SLUICEGATE_PII_KEY": ("Secret key of pseudonyms, at least 16 bytes; jobs of tables with `hmac` need it.", ""),
     "SLUICEGATE_HISTORY_SERVER": ("Address of Spark's history server, which tasks in Airflow then link to.", "none"),
     "SLUICEGATE_STORE_CONN_ID": ("Connection of Airflow with the credentials of the landing's store.", "none"),
+    "SLUICEGATE_CONNECT_TOKEN_FILE": (
+        "File with the token of a Spark Connect server.",
+        "`~/.sluicegate/connect-token`, if there is one",
+    ),
+    "SLUICEGATE_TRY_CONNECT": (
+        "`1` lets jobs use a Spark Connect server as master; it is not proven yet.",
+        "not set",
+    ),
+    "SPARK_CONNECT_AUTHENTICATE_TOKEN": ("Spark's own variable for that token; a file is better.", "not set"),
+    "SPARK_REMOTE": ("Address of a Spark Connect server, as master where none is named.", "not set"),
     "SLUICEGATE_MAVEN": ("Maven repository that the jars are fetched from.", "Maven Central"),
     "SLUICEGATE_METASTORE": ("JDBC address of the PostgreSQL database that is the catalog.", "no catalog"),
     "SLUICEGATE_METASTORE_USER": ("Its user.", ""),

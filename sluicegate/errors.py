@@ -26,7 +26,8 @@
     ├── AccountingError        SG400  exit 1   read != written + quarantined + dropped + duplicates
     ├── LakeLocked             SG401  exit 1   another run holds the pipeline's lock
     ├── JobFailed              SG402  exit 1   a spark-submit job ended without a report
-    └── StoreUnreachable       SG403  exit 1   an object store that does not answer, or fails
+    ├── StoreUnreachable       SG403  exit 1   an object store that does not answer, or fails
+    └── SparkUnreachable       SG404  exit 1   a Spark Connect server that does not answer, or lets nobody in
 """
 
 from __future__ import annotations
@@ -298,6 +299,12 @@ class StoreUnreachable(SluicegateError):
     """Raised when an object store does not answer, or fails, until retries are exhausted."""
 
     code = "SG403"
+
+
+class SparkUnreachable(SluicegateError):
+    """Raised when a Spark Connect server does not answer, or refuses the token."""
+
+    code = "SG404"
 
 
 def of_code(code: str) -> type[SluicegateError]:

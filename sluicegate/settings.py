@@ -20,7 +20,7 @@ class Settings:
         lake: path or URI of the tables' root.
         landing: path or URI of the folder that files arrive in; ``${landing}`` in a definition.
         pipelines: folder with one folder for each pipeline.
-        master: Spark master, as spark-submit takes it.
+        master: Spark master, as spark-submit takes it, or the address of a Spark Connect server (``sc://host:port``).
     """
 
     lake: str
@@ -41,8 +41,13 @@ class Settings:
             lake=_place(lake or os.environ.get("SLUICEGATE_LAKE") or "lake"),
             landing=_place(landing or os.environ.get("SLUICEGATE_LANDING") or "landing"),
             pipelines=Path(pipelines or os.environ.get("SLUICEGATE_PIPELINES") or "pipelines").absolute(),
-            master=master or os.environ.get("SLUICEGATE_MASTER") or "local[*]",
+            master=master or os.environ.get("SLUICEGATE_MASTER") or os.environ.get("SPARK_REMOTE") or "local[*]",
         )
+
+    @property
+    def remote(self) -> str:
+        """Address of the Spark Connect server that is the master; empty if it is none."""
+        return self.master if self.master.startswith("sc://") else ""
 
     @property
     def arguments(self) -> dict[str, str]:

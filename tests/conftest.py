@@ -64,8 +64,11 @@ def spark() -> Iterator[SparkSession]:
     Those of jobs that go on for hours: after a minute the second compiler gives more than it takes, even beside a
     second process of tests (thirty small runs in each: 9 s a run with it, 13 s without it).
     """
-    from sluicegate.spark import session
+    from sluicegate.spark import configuration, connect, session
 
+    if url := connect.address():  # the same tests through a Spark Connect server: make test-connect
+        yield connect.open_session(url, configuration.session_conf(Settings.of(master=url)))
+        return
     # The heap has its full size from the start: from the 400 MB that suit a job it grows by dozens of full collections.
     opened = session.session_inside("tests", "-Xms2g")
     # It would say farewell to a log that has been closed by then.

@@ -56,7 +56,8 @@ def read(by: Reader, copy: CopyOptions, paths: Sequence[str], *, strict: bool = 
     known, schema = _known(copy), by.schema
     reader = _free(by, known)
     raw = reader.read(paths) if paths else reader.nothing()
-    raw = raw.withColumns({name: F.lit(None).cast(kind) for name, kind in known.items() if name not in raw.columns})
+    unread = {name: F.lit(None).cast(kind) for name, kind in known.items() if name not in raw.columns}
+    raw = raw.withColumns(unread) if unread else raw
     select = copy.query
     own = [name for name in raw.columns if name not in PROVENANCE]
     absent = [field for output in select.outputs for field in output.fields if field not in own]
@@ -66,7 +67,8 @@ def read(by: Reader, copy: CopyOptions, paths: Sequence[str], *, strict: bool = 
         names = select.names(copy.columns, own)
     except QuerySyntax as error:
         raise _other_columns(schema, copy, own, error) from None
-    raw = raw.withColumns({field: F.lit(None).cast("string") for field in dict.fromkeys(absent)})
+    nothing = {field: F.lit(None).cast("string") for field in dict.fromkeys(absent)}
+    raw = raw.withColumns(nothing) if nothing else raw
     try:
         made = _selected(raw.withColumn("_metadata", F.expr(_ABOUT)).alias(select.alias), select, own)
     except AnalysisException as error:

@@ -105,7 +105,8 @@ class Reader:
         absent = {c: F.lit(None).cast(t) for c, t in self.schema.wanted.items() if c.lower() not in have}
         last = [column for column in PROVENANCE if column in frame.columns]
         first = [quoted(column) for column in frame.columns if column not in last]
-        return frame.withColumns(absent).select(*first, *[quoted(c) for c in absent], *last)
+        frame = frame.withColumns(absent) if absent else frame
+        return frame.select(*first, *[quoted(c) for c in absent], *last)
 
     def nothing(self) -> DataFrame:
         """Empty frame with the known columns."""

@@ -98,10 +98,8 @@ class Batch:
             name: its name.
             since: after which version; by default, since the last batch.
         """
-        reader = self.session.read.format("delta").option("readChangeFeed", "true")
         first = (self.progress.changed[name] if since is None else since) + 1
-        until = self.progress.versions[name]
-        return reader.option("startingVersion", first).option("endingVersion", until).load(self.flow.inputs[name])
+        return table_reader.changes(self.session, self.flow.inputs[name], first, self.progress.versions[name])
 
     def _read(self, uri: str, version: int) -> DataFrame:
         # A query over whole tables speaks of their data: `SELECT *` must not bring identities of other records.

@@ -23,6 +23,7 @@ import pyarrow.parquet as pq
 
 from sluicegate.errors import AccountingError, Where
 from sluicegate.lake import layout, log, tables
+from sluicegate.spark import connect
 from sluicegate.storage import filesystems
 
 if TYPE_CHECKING:
@@ -245,6 +246,8 @@ class Delivery:
 
     def _count_of_the_first_job(self) -> int | None:
         """Row count of the first job that read them; None if there was none yet."""
+        if connect.is_remote(self.frame.sparkSession):
+            return self._seen.get.get("rows")  # empty until a job of this client has ended that read them
         jvm = self._seen._jo
         return int(self._seen.get["rows"]) if jvm is not None and jvm.future().isCompleted() else None
 

@@ -26,7 +26,7 @@ from sluicegate.flow.report import TableReport
 from sluicegate.flow.stream_checkpoint import covered
 from sluicegate.lake.table import Tables
 from sluicegate.schema import columns
-from sluicegate.spark import table_reader
+from sluicegate.spark import connect, table_reader
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -130,7 +130,7 @@ class _Loop:
             why these changes cannot be had, so that a full refresh is due; empty if they were applied.
         """
         if now.since < now.until:
-            return self.stream(now)
+            return self.read_changes(now) if connect.is_remote(self.session) else self.stream(now)
         try:
             self._apply(self._no_rows(now), now)
         except Exception as error:
@@ -179,6 +179,29 @@ class _Loop:
         if not applied:  # commits without any change in them, an OPTIMIZE for instance: only the offset moves
             expected = delivery.expected_rows(self.flow.source, now.since, now.until, feed=not self.flow.foreign)
             self._apply(self._of_feed(self.session.createDataFrame([], changes.schema), now), now, expected)
+        return ""
+
+    def read_changes(self, now: Progress) -> str:
+        """Applies the changes after the offset as a batch query reads them, for sessions of a Spark Connect server.
+
+        There the function of a ``foreachBatch`` stream would run in a process of the server, far from this job's
+        ledger, handles and locks. The same versions give the same rows, and their number is proven in the same way.
+
+        Returns:
+            why these changes cannot be had, so that a full refresh is due; empty if they were applied.
+        """
+        source = self.flow.source
+        expected = delivery.expected_rows(source, now.since, now.until, feed=not self.flow.foreign)
+        try:
+            if self.flow.foreign:
+                rows = table_reader.added_rows(self.session, source, now.since, now.until)
+            else:
+                rows = self._of_feed(table_reader.changes(self.session, source, now.since + 1, now.until), now)
+            self._apply(rows, now, expected)
+        except Exception as error:
+            if any(sign in str(error) for sign in GAP) and self.flow.rebuildable:
+                return "the source's history is gone"
+            raise_readable(error, self.flow)
         return ""
 
     def _no_rows(self, now: Progress) -> DataFrame:

@@ -11,6 +11,7 @@ from pyspark.sql import functions as F
 from sluicegate.frames.value_equality import exact
 from sluicegate.schema import columns as schema_columns
 from sluicegate.schema.columns import IDENTITY
+from sluicegate.spark import connect
 from sluicegate.spark.session import configured
 from sluicegate.sql.identifiers import quoted
 from sluicegate.sql.join_keys import JoinKey
@@ -81,4 +82,4 @@ def _select(
     query = f"SELECT {', '.join(items)} FROM _sluicegate_records AS {stream}{f' WHERE {has_key}' if only else ''}"
     # A value that does not cast matches nothing; without ANSI mode more texts cast than with it, and none fewer.
     with configured(rows.sparkSession, {"spark.sql.ansi.enabled": "false"}):
-        return rows.sparkSession.sql(query)
+        return connect.frozen(rows.sparkSession.sql(query))

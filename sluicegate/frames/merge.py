@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from functools import reduce
 from operator import and_
 from typing import TYPE_CHECKING
@@ -14,11 +15,12 @@ from sluicegate.frames import small_writes
 from sluicegate.frames.data_skipping import of_chunks
 from sluicegate.frames.value_equality import grouped, is_loose, is_plain, together
 from sluicegate.schema.columns import IDENTITY
+from sluicegate.spark import commit_settings, connect
 from sluicegate.spark.session import configured
 from sluicegate.sql.identifiers import quoted
 
 if TYPE_CHECKING:
-    from pyspark.sql import Column, DataFrame
+    from pyspark.sql import Column, DataFrame, SparkSession
 
     from sluicegate.frames.record_ids import Identities
 
@@ -43,7 +45,7 @@ def difference(new: DataFrame, old: DataFrame | None, keys: Sequence[str] = IDEN
         return new.withColumn(OP, F.lit("insert"))
     kinds = {field.name: field.dataType for field in new.schema}
     absent = {c: F.lit(None).cast(kind) for c, kind in kinds.items() if c not in old.columns}
-    old = old.withColumns(absent)
+    old = old.withColumns(absent) if absent else old
     values = [c for c in kinds if c not in (*keys, *WRITTEN) or (c in keys and is_loose(kinds[c]))]
     held, made = _comparable(old, new, values)
     own = F.struct(*[quoted(c) for c in keys])
@@ -66,9 +68,11 @@ def merge(uri: str, changes: DataFrame, records: Identities, kinds: Sequence[str
         records: the records of these rows.
         kinds: the operations to write; rows with another are left out.
     """
-    same = of_chunks(records.chunks, "held._chunk")  # so that no other files are opened
-    for column in IDENTITY:
-        same &= F.col(f"held.{column}") == F.col(f"new.{column}")
+
+    def same(names: _Names) -> Column:
+        found = of_chunks(records.chunks, names.held("_chunk"))  # so that no other files are opened
+        return reduce(and_, [F.col(names.held(c)) == F.col(names.new(c)) for c in IDENTITY], found)
+
     _merge(uri, changes, same, IDENTITY, few=records.few, kinds=kinds)
 
 
@@ -95,21 +99,55 @@ def merge_by(
     if brought is not None:
         brought.merge(changes.sparkSession, uri, KINDS)
         return
-    sides = [[_grouped(changes, key, f"{side}.{quoted(key)}") for side in ("held", "new")] for key in keys]
-    pairs = [held.eqNullSafe(made) for held, made in sides]
-    same = reduce(and_, pairs)
-    _merge(uri, changes, near("held.") & same if near is not None else same, keys, few=few, kinds=KINDS)
+
+    def same(names: _Names) -> Column:
+        sides = [[_grouped(changes, key, side(key)) for side in (names.held, names.new)] for key in keys]
+        found = reduce(and_, [held.eqNullSafe(made) for held, made in sides])
+        return found if near is None else near(names.prefix) & found
+
+    _merge(uri, changes, same, keys, few=few, kinds=KINDS)
 
 
-def _merge(uri: str, changes: DataFrame, same: Column, keys: Sequence[str], *, few: bool, kinds: Sequence[str]) -> None:
+@dataclass(frozen=True)
+class _Names:
+    """Names of the columns of the two sides of a MERGE in its condition."""
+
+    prefix: str
+    start: str
+
+    def held(self, column: str) -> str:
+        """Name of a column of the table."""
+        return f"{self.prefix}{quoted(column)}"
+
+    def new(self, column: str) -> str:
+        """Name of a column of the rows."""
+        return quoted(f"{self.start}{column}") if self.start else f"new.{quoted(column)}"
+
+
+# Names of the sides where both have aliases, and where the table can have none and the rows' columns are renamed.
+_ALIASED, _RENAMED = _Names("held.", ""), _Names("", "_sluicegate_new_")
+
+
+def _merge(
+    uri: str,
+    changes: DataFrame,
+    same: Callable[[_Names], Column],
+    keys: Sequence[str],
+    *,
+    few: bool,
+    kinds: Sequence[str],
+) -> None:
     session = changes.sparkSession
     if few and (brought := small_writes.brought(uri, changes, keys, OP)) is not None:
         brought.merge(session, uri, kinds)
         return
     rows = changes.where(F.col(OP).isin(*kinds))
     rows = F.broadcast(rows) if few else rows
+    if connect.is_remote(session):
+        _merge_remotely(uri, rows, same(_RENAMED), kinds)
+        return
     values: dict[str, str | Column] = {quoted(c): F.col(f"new.{quoted(c)}") for c in changes.columns if c != OP}
-    work = DeltaTable.forPath(session, uri).alias("held").merge(rows.alias("new"), same).withSchemaEvolution()
+    work = DeltaTable.forPath(session, uri).alias("held").merge(rows.alias("new"), same(_ALIASED)).withSchemaEvolution()
     if "delete" in kinds:
         work = work.whenMatchedDelete(f"new.{OP} = 'delete'")
     if "update" in kinds:
@@ -118,6 +156,38 @@ def _merge(uri: str, changes: DataFrame, same: Column, keys: Sequence[str], *, f
         work = work.whenNotMatchedInsert(f"new.{OP} = 'insert'", values)
     with configured(session, {"spark.databricks.delta.merge.materializeSource": "none"}):
         work.execute()
+
+
+def _merge_remotely(uri: str, rows: DataFrame, same: Column, kinds: Sequence[str]) -> None:
+    """Merges rows with ``OP`` into a table by a Spark Connect server, whose client has no ``DeltaTable``.
+
+    New columns come before, by a commit without rows and without offset: MERGE adds only columns that have the same
+    name on both sides.
+    """
+    session = rows.sparkSession
+    table = f"delta.{quoted(uri)}"
+    values = {quoted(c): F.col(_RENAMED.new(c)) for c in rows.columns if c != OP}
+    _add_columns(session, uri, rows.drop(OP))
+    renamed = rows.select(*[F.col(quoted(c)).alias(f"{_RENAMED.start}{c}") for c in rows.columns])
+    work, kind = renamed.mergeInto(table, same), F.col(_RENAMED.new(OP))
+    if "delete" in kinds:
+        work = work.whenMatched(kind == "delete").delete()
+    if "update" in kinds:
+        work = work.whenMatched(kind == "update").update(values)
+    if "insert" in kinds:
+        work = work.whenNotMatched(kind == "insert").insert(values)
+    with configured(session, {"spark.databricks.delta.merge.materializeSource": "none"}):
+        work.merge()
+
+
+def _add_columns(session: SparkSession, uri: str, rows: DataFrame) -> None:
+    """Gives a table the columns, fields and types of rows that it does not have yet."""
+    target = session.read.format("delta").load(uri)
+    held = {field.name.lower(): field.dataType for field in target.schema}
+    if all(held.get(field.name.lower()) == field.dataType for field in rows.schema):
+        return
+    with configured(session, commit_settings.NOTHING):
+        rows.limit(0).write.format("delta").mode("append").option("mergeSchema", "true").save(uri)
 
 
 def _key(frame: DataFrame, keys: Sequence[str]) -> Column:

@@ -11,6 +11,7 @@ from pyspark.sql import functions as F
 from sluicegate.flow import thresholds
 from sluicegate.frames.data_skipping import of_chunks
 from sluicegate.schema.columns import IDENTITY
+from sluicegate.spark import connect
 from sluicegate.spark.session import configured
 
 if TYPE_CHECKING:
@@ -85,6 +86,7 @@ def materialize(frame: DataFrame, *, few: bool, adaptive: bool = False) -> DataF
     settings = {"spark.sql.constraintPropagation.enabled": "false"}
     if few and not adaptive:
         settings["spark.sql.adaptive.enabled"] = "false"
+    connect.activate(frame.sparkSession)
     with configured(frame.sparkSession, settings):
         checkpointed = frame.localCheckpoint()
     return checkpointed.coalesce(1) if few else checkpointed

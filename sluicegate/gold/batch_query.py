@@ -7,6 +7,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, cast
 
 from sluicegate.frames import python_function
+from sluicegate.spark import connect
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -61,7 +62,7 @@ class BatchQuery:
         """The user's own query, over some rows of the table that it follows; see ``Query.with_views``."""
         if self.table.transform is not None:
             return self._called
-        return self.batch.session.sql(self.table.query.with_views(self._views(source), others, join))
+        return connect.frozen(self.batch.session.sql(self.table.query.with_views(self._views(source), others, join)))
 
     def _views(self, source: DataFrame) -> dict[str, str]:
         """Creates views of the tables that the query reads, the followed one with ``source``; returns their names."""

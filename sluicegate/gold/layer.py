@@ -29,7 +29,7 @@ from sluicegate.gold.partial_aggregates import NotPartial, Partials, group_colum
 from sluicegate.gold.row_deltas import Changes, join
 from sluicegate.lake import layout
 from sluicegate.lake import tables as lake_tables
-from sluicegate.spark import table_reader
+from sluicegate.spark import connect, table_reader
 from sluicegate.spark.session import configured
 from sluicegate.sql.identifiers import quoted
 from sluicegate.sql.refresh.group_by import outputs_sql
@@ -287,7 +287,7 @@ class Refresh(BatchQuery):
 
     def _outputs(self, partials: Partials, state: DataFrame) -> DataFrame:
         partials.values(state).createOrReplaceTempView(_VALUES)
-        return self.batch.session.sql(outputs_sql(partials.grouped, _VALUES))
+        return connect.frozen(self.batch.session.sql(outputs_sql(partials.grouped, _VALUES)))
 
     def _exactly(self, rows: DataFrame, touched: DataFrame | None = None) -> DataFrame:
         """The user's own query, with sums and averages that do not depend on the order in which Spark adds.

@@ -35,6 +35,7 @@ from pyspark.sql.types import (
 
 from sluicegate.gold import exact_sum
 from sluicegate.gold.exact_sum import COUNT, FUNCTIONS, PLACES, Sum, entry, variance, with_limbs, with_squares
+from sluicegate.spark import connect
 from sluicegate.sql.identifiers import quoted
 from sluicegate.sql.refresh.group_by import MOMENTS, SUMS
 from sluicegate.sql.refresh.joins import ROWS
@@ -375,4 +376,4 @@ def _selected(grouped: Grouped, rows: DataFrame, items: Sequence[str]) -> DataFr
     """Expressions of the query over the rows that its WHERE lets through; joined tables are views already."""
     rows.createOrReplaceTempView(ROWS)
     condition = f" WHERE {grouped.where}" if grouped.where else ""
-    return rows.sparkSession.sql(f"SELECT {', '.join(items)} FROM {grouped.from_}{condition}")
+    return connect.frozen(rows.sparkSession.sql(f"SELECT {', '.join(items)} FROM {grouped.from_}{condition}"))

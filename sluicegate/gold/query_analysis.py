@@ -107,7 +107,7 @@ def by_chance(session: SparkSession, sql: str) -> bool:
     """Whether Spark finds a query nondeterministic: an aggregate function takes no such argument."""
     with unlogged():
         try:
-            session.sql(f"SELECT count((SELECT count(*) FROM ({sql}\n) AS _all))")
+            _ = session.sql(f"SELECT count((SELECT count(*) FROM ({sql}\n) AS _all))").schema
         except AnalysisException as error:
             if "NONDETERMINISTIC" in (error.getCondition() or "").replace("_", ""):
                 return True
@@ -119,7 +119,7 @@ def row_for_row(session: SparkSession, texts: Sequence[str], view_: str) -> bool
     """Whether expressions over a view give one value for each row, and are deterministic."""
     with unlogged():
         try:
-            session.sql(f"SELECT {', '.join(f'count({text})' for text in texts)} FROM {view_}")
+            _ = session.sql(f"SELECT {', '.join(f'count({text})' for text in texts)} FROM {view_}").schema
         except AnalysisException:
             return False
     return True

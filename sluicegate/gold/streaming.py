@@ -25,7 +25,7 @@ from pyspark.sql import functions as F
 
 from sluicegate import _faults
 from sluicegate.definition.streaming_query import Unkeyed, keys
-from sluicegate.errors import QueryError, SluicegateError, Where
+from sluicegate.errors import QueryError, SluicegateError, UserError, Where
 from sluicegate.flow import delivery, source_changes, thresholds
 from sluicegate.flow.batch import Batch, raise_readable
 from sluicegate.flow.delivery import Delivery
@@ -41,7 +41,7 @@ from sluicegate.gold import query_analysis
 from sluicegate.gold.partial_aggregates import same_groups
 from sluicegate.lake import layout, log, tables
 from sluicegate.schema.columns import ENGINE_COLUMNS
-from sluicegate.spark import table_reader
+from sluicegate.spark import connect, table_reader
 from sluicegate.spark.session import configured
 
 if TYPE_CHECKING:
@@ -79,7 +79,15 @@ def run(
 
     Raises:
         QueryError: Spark refuses the query, or refuses it in this mode.
+        UserError: Spark is a Spark Connect server.
     """
+    if connect.is_remote(session):
+        raise UserError(
+            f"{flow.table} has a mode, which a Spark Connect server cannot run",
+            where=Where(table=flow.table),
+            cause="its stream's function needs the ledger, the locks and the checkpoint of this job",
+            hint="run its pipeline with a master of spark-submit",
+        )
     began, now = time.monotonic(), progress(flow)
     now = now.full_refresh() if full_refresh else now
     report = TableReport(flow.table, flow.layer, state=now.kind, why=now.why)

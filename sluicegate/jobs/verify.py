@@ -53,7 +53,7 @@ def _run(arguments: argparse.Namespace) -> RunReport:
             found += backlog.findings(pipeline, settings)
         if gold_verify.provable(pipeline, at):
             spark = session.open_session(f"{pipeline.name}.verify", at, private=bool(pipeline.pii))
-            console.say_where(spark.sparkContext)
+            session.say_where(spark)
             found += gold_verify.prove(spark, pipeline, at, arguments.sample)
         found += gold_verify.unprovable(pipeline)
     for one in found:

@@ -21,7 +21,7 @@ from sluicegate.silver.declared_columns import cast_to_declared
 from sluicegate.silver.deduplicate import ARRIVAL, SEQUENCE, Keyed
 from sluicegate.silver.expectations import BROKEN, DISPOSITION, Rules, unique
 from sluicegate.silver.scd import DELETES, History
-from sluicegate.spark import table_reader
+from sluicegate.spark import connect, table_reader
 from sluicegate.spark.session import configured
 from sluicegate.sql.identifiers import quoted
 
@@ -106,6 +106,7 @@ class RowEvaluator:
             frame = self.rules.evaluate(frame)
             if self.table.apply_changes and self.table.apply_changes.deletes:
                 frame = frame.withColumn(DELETES, F.expr(self.table.apply_changes.deletes))
+            frame = connect.frozen(frame)
         ours = (*IDENTITY, SEQUENCE, DELETES, BROKEN, DISPOSITION)
         columns = [column for column in (*self.outputs, *ours) if column in frame.columns]
         return frame.select(*[quoted(column) for column in columns], *self._provenance(frame))
@@ -181,7 +182,7 @@ class RowEvaluator:
         for table in query.tables:
             views[table] = f"_sluicegate_{self.name}_{table}"
             (records if table == query.stream else self.batch.pinned(table)).createOrReplaceTempView(views[table])
-        return self.batch.session.sql(query.with_identity(views, (*IDENTITY, RECORD)))
+        return connect.frozen(self.batch.session.sql(query.with_identity(views, (*IDENTITY, RECORD))))
 
     def _provenance(self, frame: DataFrame) -> list[Any]:
         """Provenance of a record; its text only where it may go to quarantine, since texts are large."""

@@ -18,6 +18,9 @@ _METADATA, _APP_ID, _VERSION, _EMPTY = (
     for name in ("commitInfo.userMetadata", "write.txnAppId", "write.txnVersion", "skipRecordingEmptyCommits")
 )
 
+# Settings with which Spark's writers say nothing of a batch.
+NOTHING = dict.fromkeys((_METADATA, _APP_ID, _VERSION))
+
 
 def settings(said: Facts) -> dict[str, str]:
     """Settings with which Spark's writers say what these facts say."""

@@ -10,7 +10,7 @@ from sluicegate.spark import class_archive, cluster, jars, s3_commits
 from sluicegate.storage import aws
 
 # Jobs that run for minutes or hours, for which the optimising compiler (C2) pays.
-LONG_LIVED = {"continuous"}
+LONG_LIVED = {"continuous", "serve"}
 OF_SHORT_LIVES = {"-XX:TieredStopAtLevel=1"}
 
 CHECKPOINT_FILES = "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
@@ -70,6 +70,12 @@ def spark_conf(settings: Settings, *, archive: bool = True, long_lived: bool = F
         conf |= cluster.conf(found)
     conf |= s3_commits.spark_conf() if on_s3 else {}
     return {key: value for key, value in conf.items() if key not in cluster.own_settings()}
+
+
+def session_conf(settings: Settings) -> dict[str, str]:
+    """Those settings of a job that a session of any Spark can have, whoever started it."""
+    common = spark_conf(settings, archive=False)
+    return {name: value for name, value in common.items() if name.startswith(("spark.sql.", "spark.databricks."))}
 
 
 def _jvm_options(*, archived: bool) -> list[str]:

@@ -73,10 +73,8 @@ def demand_atomic(session: SparkSession, folder: str) -> None:
     Raises:
         LakeUnsupported: the store, or this Hadoop, overwrites the object all the same.
     """
+    make_atomic(session)
     jvm: Any = session._jvm
-    s3a = jvm.org.apache.hadoop.fs.s3a.impl
-    how = s3a.CreateFileBuilder.OPTIONS_CREATE_FILE_NO_OVERWRITE.writeObjectFlags()
-    how.add(s3a.write.WriteObjectFlags.ConditionalOverwrite)
     probe = jvm.org.apache.hadoop.fs.Path(f"{folder}/{PROBE}")
     fs = probe.getFileSystem(session._jsc.hadoopConfiguration())
     # The first call creates the object, once in the life of a lake; the second must fail.
@@ -90,8 +88,21 @@ def demand_atomic(session: SparkSession, folder: str) -> None:
         )
 
 
+def make_atomic(session: SparkSession) -> None:
+    """Make ``create(overwrite=false)`` of a session's JVM atomic on S3, if it has what reads S3."""
+    from py4j.protocol import Py4JError  # type: ignore[import-untyped]
+
+    jvm: Any = session._jvm
+    s3a = jvm.org.apache.hadoop.fs.s3a.impl
+    try:
+        how = s3a.CreateFileBuilder.OPTIONS_CREATE_FILE_NO_OVERWRITE.writeObjectFlags()
+    except (Py4JError, TypeError):  # no jars for S3
+        return
+    how.add(s3a.write.WriteObjectFlags.ConditionalOverwrite)
+
+
 def _created(fs: Any, probe: Any) -> bool:
-    from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped]
+    from py4j.protocol import Py4JJavaError
 
     try:
         fs.create(probe, False).close()

@@ -7,12 +7,12 @@ import os
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from threading import Lock
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from sluicegate import console
-from sluicegate.errors import JavaMissing
+from sluicegate.errors import JavaMissing, UserError
 from sluicegate.settings import Settings
-from sluicegate.spark import configuration, s3_commits, submit
+from sluicegate.spark import configuration, connect, s3_commits, submit
 from sluicegate.storage import aws
 
 if TYPE_CHECKING:
@@ -22,23 +22,26 @@ if TYPE_CHECKING:
 
 
 @contextmanager
-def configured(session: SparkSession, settings: Mapping[str, str]) -> Iterator[None]:
-    """Override settings of a session within the block."""
+def configured(session: SparkSession, settings: Mapping[str, str | None]) -> Iterator[None]:
+    """Override settings of a session within the block; None unsets one."""
     former = {name: session.conf.get(name, None) for name in settings}
-    for name, value in settings.items():
-        session.conf.set(name, value)
+    _configure(session, settings)
     try:
         yield
     finally:
-        for name, before in former.items():
-            if before is None:
-                session.conf.unset(name)
-            else:
-                session.conf.set(name, before)
+        _configure(session, former)
+
+
+def _configure(session: SparkSession, settings: Mapping[str, str | None]) -> None:
+    for name, value in settings.items():
+        if value is None:
+            session.conf.unset(name)
+        else:
+            session.conf.set(name, value)
 
 
 def open_session(name: str, at: Lake | None = None, *, private: bool = False) -> SparkSession:
-    """Open the session of a job started by spark-submit, whose command line or defaults have the settings.
+    """Open the session of a job: on the server that ``SPARK_REMOTE`` names, else as spark-submit has started it.
 
     Args:
         name: Spark's application name.
@@ -48,15 +51,17 @@ def open_session(name: str, at: Lake | None = None, *, private: bool = False) ->
     Raises:
         JavaMissing: Delta is not configured, and its jars cannot be added to a running JVM.
         LakeUnsupported: on the lake's store another driver could overwrite our commits.
+        SparkUnreachable: the server does not answer, or refuses the token.
+        UserError: the server's log might quote personal data.
     """
+    if url := connect.address():
+        return _remote_session(url, at, private=private)
     from pyspark.sql import SparkSession
 
     session = SparkSession.builder.appName(name).getOrCreate()
     if private:
         _hide_texts(session)
-    # These print a stack trace for each error that we turn into a sentence.
-    for chatter in ("SQLQueryContextLogger", "DataFrameQueryContextLogger", "py4j.clientserver"):
-        logging.getLogger(chatter).setLevel(logging.CRITICAL)
+    _silence_chatter()
     if "delta" not in (session.conf.get("spark.sql.extensions", "") or ""):
         session.stop()
         raise JavaMissing(
@@ -66,6 +71,60 @@ def open_session(name: str, at: Lake | None = None, *, private: bool = False) ->
     if at is not None and aws.on_s3(at.root):
         s3_commits.demand_atomic(session, at.locks)
     return session
+
+
+def _remote_session(url: str, at: Lake | None, *, private: bool) -> SparkSession:
+    settings = Settings.of(at.root if at else None, master=url)
+    session = connect.open_session(url, configuration.session_conf(settings))
+    _silence_chatter()
+    connect.demand_ours(session, url, private=private, on_s3=at is not None and aws.on_s3(at.root))
+    return session
+
+
+def open_server(host: str, port: int, token: str) -> SparkSession:
+    """Open a session whose JVM serves Spark Connect, and tell that JVM what its clients cannot.
+
+    Args:
+        host: address to listen on.
+        port: port to listen on; 0 for any that is free.
+        token: what clients have to show; empty for none. It is never on a command line, nor in an environment.
+
+    Raises:
+        UserError: no token, and others than this machine could connect.
+    """
+    from pyspark.sql import SparkSession
+
+    if not token and host not in ("127.0.0.1", "localhost", "::1"):
+        raise UserError(
+            f"a Spark Connect server at {host} needs a token: whoever connects to it may run any code",
+            hint=f"write one into {connect.token_file()}, or name its file in {connect.TOKEN_FILE}",
+        )
+    builder = SparkSession.builder.config("spark.plugins", "org.apache.spark.sql.connect.SparkConnectPlugin")
+    builder = builder.config("spark.connect.grpc.binding.address", host)
+    builder = builder.config("spark.connect.grpc.binding.port", str(port)).config(connect.OURS, "true")
+    if token:
+        builder = builder.config("spark.connect.authenticate.token", token)
+    session = builder.getOrCreate()
+    _hide_texts(session)
+    s3_commits.make_atomic(session)
+    return session
+
+
+def server_port(session: SparkSession) -> int:
+    """Port on which a session's JVM serves Spark Connect."""
+    service = getattr(session._jvm, "org.apache.spark.sql.connect.service.SparkConnectService$")
+    return int(getattr(service, "MODULE$").localPort())
+
+
+def new_session(session: SparkSession) -> SparkSession:
+    """New session of the same Spark, with its settings and without temporary views of the former one.
+
+    On a server it is one of its own, which shares nothing with the former one but the server.
+    """
+    if connect.is_remote(session):
+        settings = Settings.of(master=connect.address())
+        return connect.open_session(connect.address(), configuration.session_conf(settings))
+    return session.newSession()
 
 
 class SharedSpark:
@@ -91,9 +150,9 @@ class SharedSpark:
         with self._opening:
             if self._opened is None:
                 self._opened = open_session(self._name, self._at, private=self._private)
-                console.say_where(self._opened.sparkContext)
+                say_where(self._opened)
             if table not in self._sessions:
-                self._sessions[table] = self._opened.newSession()
+                self._sessions[table] = new_session(self._opened)
             return self._sessions[table]
 
     def clear_cache(self) -> None:
@@ -121,15 +180,27 @@ def session_inside(name: str, *jvm_options: str) -> SparkSession:
     return builder.getOrCreate()
 
 
+def say_where(session: SparkSession) -> None:
+    """Print where Spark shows what it does: its page and its event log, whichever is on, or the server's address."""
+    if connect.is_remote(session):
+        console.say(f"Spark Connect: {connect.address().partition(';')[0]}")
+    else:
+        console.say_where(session.sparkContext)
+
+
+def _silence_chatter() -> None:
+    # These print a stack trace for each error that we turn into a sentence.
+    for chatter in ("SQLQueryContextLogger", "DataFrameQueryContextLogger", "py4j.clientserver"):
+        logging.getLogger(chatter).setLevel(logging.CRITICAL)
+
+
 def _hide_texts(session: SparkSession) -> None:
     """Hide message texts in Spark's log; time, level and logger stay.
 
     The texts quote values: a failed task logs its whole error, in several places. ``log4j2.properties`` prints this
     property in place of the message.
     """
-    jvm = session._jvm
-    if jvm is None:  # Spark Connect has no JVM here, and no log of it either
-        return
+    jvm: Any = session._jvm
     hidden = "(not shown, since it may quote personal data) %ex{short.className}%n"
     jvm.java.lang.System.setProperty("sluicegate.log.message", hidden)
     jvm.org.apache.logging.log4j.core.config.Configurator.reconfigure()

@@ -12,13 +12,17 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from sluicegate.errors import JavaMissing, SluicegateError
 from sluicegate.settings import HOME, PACKAGE, Settings
-from sluicegate.spark import class_archive, cluster, configuration, java, metastore
+from sluicegate.spark import class_archive, cluster, configuration, connect, java, metastore
 
 ROOT = PACKAGE.parent
+
+# Jobs that look into their own JVM: at plans to prove gold, and at the metastore. They run by spark-submit always.
+IN_THE_JVM = {"verify", "catalog", "cases", "serve"}
 
 
 def make_archive() -> None:
@@ -79,11 +83,14 @@ def job_arguments(pipeline: str, settings: Settings, extra: Sequence[str] = ()) 
 
 
 def submit_command(layer: str, pipeline: str, settings: Settings, extra: Sequence[str] = ()) -> list[str]:
-    """Build the spark-submit command that runs one layer of a pipeline.
+    """Build the command that runs a job of a pipeline: spark-submit, or this Python with a Spark Connect server.
 
     Raises:
         JavaMissing: no Java 17 or newer, no pyspark, or no jars.
     """
+    if settings.remote and layer not in IN_THE_JVM:
+        return [sys.executable, str(job_file(layer)), *job_arguments(pipeline, settings, extra)]
+    settings = of_spark_submit(settings)
     java.java_version(java.java())
     return [
         *_spark_submit(settings.master, job_conf(layer, settings)),
@@ -91,14 +98,45 @@ def submit_command(layer: str, pipeline: str, settings: Settings, extra: Sequenc
     ]  # fmt: skip
 
 
+def serve_command(settings: Settings, port: int) -> list[str]:
+    """Build the command that serves Spark Connect on this machine.
+
+    Args:
+        settings: their master is that of the server's Spark.
+        port: port to listen on; 0 for any that is free, which the server prints.
+
+    Raises:
+        JavaMissing: see ``submit_command``.
+    """
+    java.java_version(java.java())
+    command = _spark_submit(settings.master, job_conf("serve", settings))
+    return [*command, "--name", "sluicegate", str(job_file("serve")), "--port", str(port)]
+
+
+def of_spark_submit(settings: Settings) -> Settings:
+    """The settings with a master for spark-submit: this machine where theirs is a Spark Connect server."""
+    return replace(settings, master="local[*]") if settings.remote else settings
+
+
+def job_env(layer: str, settings: Settings) -> dict[str, str]:
+    """Environment in which the command of a job runs."""
+    if settings.remote and layer not in IN_THE_JVM:
+        return {**os.environ, connect.REMOTE: settings.remote, "PYTHONPATH": _python_path(), "PYTHONUNBUFFERED": "1"}
+    return submit_env()
+
+
+def _python_path() -> str:
+    return os.pathsep.join([str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])])
+
+
 def submit_env() -> dict[str, str]:
     """Environment of a job: this process's, with the Spark and Python to use."""
     return {
-        **os.environ,
+        **{name: value for name, value in os.environ.items() if name != connect.REMOTE},
         "SPARK_HOME": str(java.spark_home()),
         "SPARK_CONF_DIR": cluster.conf_folder() or str(class_archive.conf_folder()),
         "PYSPARK_PYTHON": sys.executable,
-        "PYTHONPATH": os.pathsep.join([str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])]),
+        "PYTHONPATH": _python_path(),
         "PYTHONUNBUFFERED": "1",
     }
 

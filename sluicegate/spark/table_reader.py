@@ -10,9 +10,12 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Sequence
+from functools import reduce
 from typing import TYPE_CHECKING, Any
+from urllib.parse import unquote
 
-from sluicegate.lake import layout, tables
+from sluicegate.lake import layout, log, tables
 from sluicegate.spark.session import configured
 
 if TYPE_CHECKING:
@@ -51,6 +54,37 @@ def read(session: SparkSession, uri: str, version: int | None = None, opened: De
         return session.read.format("delta").option("versionAsOf", opened.version()).load(uri)
     with configured(session, _LISTED_ON_DRIVER):
         return session.read.schema(schema(opened)).parquet(*paths)
+
+
+def changes(session: SparkSession, uri: str, since: int, until: int) -> DataFrame:
+    """Change feed of a table from one version to another, both included, with Delta's columns of a change."""
+    reader = session.read.format("delta").option("readChangeFeed", "true")
+    return reader.option("startingVersion", since).option("endingVersion", until).load(uri)
+
+
+def added_rows(session: SparkSession, uri: str, since: int, until: int) -> DataFrame:
+    """Rows in the files that commits after ``since`` up to ``until`` have added to a table, none of which removed any.
+
+    Raises:
+        FileNotFoundError: the log of these versions was cleaned away.
+    """
+    from pyspark.sql import functions as F
+
+    def read_files(names: Sequence[str], version: int) -> DataFrame:
+        rows = session.read.format("delta").option("versionAsOf", version).load(uri)
+        return rows.where(F.col("_metadata.file_name").isin(names)) if names else rows.limit(0)
+
+    frames: list[DataFrame] = []
+    names: list[str] = []
+    for version in range(since + 1, until + 1):
+        actions = list(log.actions(uri, version))
+        if names and any("remove" in action for action in actions):  # an OPTIMIZE puts other files in their place
+            frames.append(read_files(names, version - 1))
+            names = []
+        added = [action["add"] for action in actions if "add" in action]
+        names += [unquote(file["path"]).rpartition("/")[2] for file in added if file.get("dataChange", True)]
+    frames.append(read_files(names, until))
+    return reduce(lambda some, more: some.unionByName(more, allowMissingColumns=True), frames)
 
 
 def schema(table: DeltaTable) -> Any:

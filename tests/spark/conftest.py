@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from sluicegate.spark import connect
 from tests.conftest import Workspace, begin, land_heartbeats
 from tests.support.prepared import Prepared
 
@@ -40,6 +41,8 @@ def tables_are_let_go(spark: SparkSession) -> Iterator[None]:
     of their queries: after some two hundred tests a tenth of all CPU seconds went into collecting garbage around them.
     """
     yield
+    if connect.is_remote(spark):
+        return
     jvm = spark._jvm
     assert jvm is not None
     jvm.org.apache.spark.sql.delta.DeltaLog.clearCache()

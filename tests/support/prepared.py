@@ -7,6 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from sluicegate.spark import connect
 from tests.conftest import Workspace
 
 if TYPE_CHECKING:
@@ -29,8 +30,9 @@ class Prepared:
         """The workspace of a name, which ``fill`` fills the first time."""
         used, kept = self._folder / name / "used", self._folder / name / "kept"
         shutil.rmtree(used, ignore_errors=True)
-        # Delta keeps what it has read of a table by the table's path.
-        self._spark._jvm.org.apache.spark.sql.delta.DeltaLog.clearCache()  # type: ignore[union-attr]
+        if not connect.is_remote(self._spark):
+            # Delta keeps what it has read of a table by the table's path.
+            self._spark._jvm.org.apache.spark.sql.delta.DeltaLog.clearCache()  # type: ignore[union-attr]
         if kept.exists():
             shutil.copytree(kept, used)  # with the times of the files, which the ledger knows
         else:

@@ -1,0 +1,47 @@
+"""Job that serves Spark Connect: a JVM with our settings, warm for the jobs of all pipelines, until it is told to end.
+
+Spark starts the server in the JVM of this application, as a plugin. What only a JVM can be told is said here, before
+anybody can connect to it: that its log quotes no values of rows, and that commits on S3 do not overwrite each other.
+https://spark.apache.org/docs/latest/spark-connect-overview.html
+"""
+
+from __future__ import annotations
+
+import argparse
+import signal
+import threading
+from collections.abc import Sequence
+
+from sluicegate import console
+from sluicegate.flow.report import RunReport
+from sluicegate.jobs import base
+from sluicegate.spark import connect, session
+
+# Printed before the address once the server takes connections.
+SERVES = "Spark Connect serves at"
+
+
+def parser() -> argparse.ArgumentParser:
+    """The command line of ``spark_jobs/serve.py``."""
+    made = argparse.ArgumentParser(prog="serve.py", description="Serves Spark Connect until it is told to end.")
+    made.add_argument("--host", default="127.0.0.1", help="address to listen on (default: this machine alone)")
+    made.add_argument("--port", type=int, default=15002, help="port to listen on; 0 for any that is free")
+    return made
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """The whole of ``spark_jobs/serve.py``; the exit codes are those of ``jobs.layer.main``."""
+    return base.guarded(lambda: _serve(parser().parse_args(argv)))
+
+
+def _serve(arguments: argparse.Namespace) -> RunReport:
+    ended = threading.Event()
+    for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+        signal.signal(number, lambda *_: ended.set())
+    opened = session.open_server(arguments.host, arguments.port, connect.token())
+    port = session.server_port(opened)
+    console.say(f"{SERVES} {connect.SCHEME}{arguments.host}:{port}")
+    while not ended.wait(1):
+        pass
+    opened.stop()
+    return RunReport("all", "serve", notes=["stopped"])

@@ -1,0 +1,229 @@
+"""Sessions of a Spark Connect server: addresses, the token, and the settings that our jobs need there.
+
+The master ``sc://host:port`` runs a job's Python here without a JVM, and its queries on a server that is warm already.
+The address is Spark's own; its parameters are kept (``use_ssl=true``, ``user_id``).
+https://spark.apache.org/docs/latest/spark-connect-overview.html
+"""
+
+from __future__ import annotations
+
+import atexit
+import itertools
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from sluicegate.errors import LakeUnsupported, SparkUnreachable, UserError, Where
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.connect.client import DefaultChannelBuilder
+
+SCHEME = "sc://"
+
+REMOTE = "SPARK_REMOTE"
+"""Spark's own variable for the address of a server."""
+
+TOKEN = "SPARK_CONNECT_AUTHENTICATE_TOKEN"  # noqa: S105  (the name of a variable)
+"""Spark's own variable for a server's token; a file is better, as other programs can read an environment."""
+
+TOKEN_FILE = "SLUICEGATE_CONNECT_TOKEN_FILE"  # noqa: S105  (the name of a variable)
+"""Variable that names the file of the token."""
+
+TRIAL = "SLUICEGATE_TRY_CONNECT"
+"""Variable that lets jobs use a server, until the tests of stops and changes have all run through one."""
+
+OURS = "spark.sluicegate.server"
+"""Setting of the servers that ``sluicegate serve`` starts: their log quotes no values of rows, and their commits on S3
+are atomic. Neither can be seen from here, so whoever starts another server and has seen to both sets it to ``true``."""
+
+# Settings that only a server's start can change.
+_STATIC = {"spark.sql.extensions", "spark.sql.catalog.spark_catalog"}
+
+# PySpark asks this variable which of its two sets of functions to use.
+_MODE = "SPARK_CONNECT_MODE_ENABLED"
+
+# Numbers of the views of ``frozen``: no two frames may share one.
+_numbers = itertools.count()
+
+# Sessions that this process has opened.
+_opened: list[Any] = []
+
+
+def is_remote(session: SparkSession) -> bool:
+    """Whether a session is one of a Spark Connect server."""
+    return type(session).__module__.startswith("pyspark.sql.connect")
+
+
+def address() -> str:
+    """Address of the server that this process's jobs are to use; empty if they start a Spark of their own."""
+    return os.environ.get(REMOTE, "")
+
+
+def token_file() -> Path:
+    """File of the token: the one that is named, else that which ``sluicegate serve`` writes."""
+    return Path(os.environ.get(TOKEN_FILE) or Path.home() / ".sluicegate" / "connect-token").expanduser()
+
+
+def token() -> str:
+    """Token for the server, from Spark's variable or the file; empty if there is neither.
+
+    Raises:
+        UserError: a named file cannot be read.
+    """
+    if given := os.environ.get(TOKEN):
+        return given
+    file = token_file()
+    try:
+        return file.read_text(encoding="utf-8").strip()
+    except FileNotFoundError:
+        if TOKEN_FILE not in os.environ:
+            return ""
+        raise UserError(f"there is no token at {file}", hint=f"correct {TOKEN_FILE}, or unset it") from None
+    except OSError as error:
+        raise UserError(f"the token at {file} cannot be read", cause=str(error)) from error
+
+
+def open_session(url: str, wanted: Mapping[str, str]) -> SparkSession:
+    """Opens a session of its own on a server.
+
+    Args:
+        url: the server's address.
+        wanted: settings of our jobs; those that a session can change are set where they differ.
+
+    Raises:
+        SparkUnreachable: no server answers there, or it refuses the token.
+        UserError: the address is none, or ``SLUICEGATE_TRY_CONNECT`` is not set.
+    """
+    if os.environ.get(TRIAL) != "1":
+        raise UserError(
+            f"{url} is a Spark Connect server, and jobs on one are not proven to be exact yet",
+            hint=f"set {TRIAL}=1 to try it on tables that you can make again; else give a master of spark-submit",
+        )
+    os.environ[_MODE] = "1"
+    from grpc import RpcError  # type: ignore[import-untyped]
+    from pyspark.errors import PySparkException, PySparkValueError
+    from pyspark.sql.connect.session import SparkSession as ConnectSession
+
+    try:
+        session = ConnectSession.builder.channelBuilder(_channel(url)).create()
+        has = session.conf.getAll
+    except PySparkValueError as error:
+        raise UserError(f"{url} is no address of a Spark Connect server", cause=str(error)) from error
+    except (RpcError, PySparkException) as error:
+        raise unreachable(url, error) from error
+    if "delta" not in has.get("spark.sql.extensions", ""):
+        raise UserError(
+            f"the Spark Connect server at {url} was started without Delta Lake",
+            hint="start it with `sluicegate serve`, or add Delta's extension and catalog to its settings",
+        )
+    for name, value in wanted.items():
+        if name not in _STATIC and has.get(name) != value:
+            session.conf.set(name, value)
+    _close_at_exit(session)
+    return session  # type: ignore[return-value]
+
+
+def _close_at_exit(session: object) -> None:
+    """Closes a session before Python ends: after that, closing its channel would wait for threads that are gone."""
+    if not _opened:
+        atexit.register(_close)
+    _opened.append(session)
+
+
+def _close() -> None:
+    for session in _opened:
+        session.stop()
+
+
+def activate(session: SparkSession) -> None:
+    """Makes a session of a server the active one of this thread.
+
+    PySpark gives a checkpointed frame to the active session, whichever made it (``proto_to_remote_cached_dataframe`` of
+    4.2), and no other session of the server knows it.
+    """
+    if is_remote(session):
+        type(session)._active_session.session = session  # type: ignore[attr-defined]
+
+
+def frozen(frame: DataFrame) -> DataFrame:
+    """The frame with the meaning that its query has now, whatever views and settings are changed later.
+
+    A client of a server sends the text of a query each time that it is executed, and only then it is analyzed. A view
+    is analyzed when it is made.
+    """
+    session = frame.sparkSession
+    if not is_remote(session):
+        return frame
+    name = f"_sluicegate_frozen_{next(_numbers)}"
+    frame.createOrReplaceTempView(name)
+    return session.table(name)
+
+
+def demand_ours(session: SparkSession, url: str, *, private: bool, on_s3: bool) -> None:
+    """Refuses a server of which it is not known that it keeps what only its JVM can.
+
+    Args:
+        session: a session of the server.
+        url: its address.
+        private: whether rows may have personal data.
+        on_s3: whether tables are on S3.
+
+    Raises:
+        UserError: its log might quote personal values.
+        LakeUnsupported: of two concurrent commits on S3 it might lose one.
+    """
+    if (session.conf.get(OURS, None) or "") == "true":
+        return
+    hint = f"use a server that `sluicegate serve` has started, or see to it and set {OURS}=true on that server"
+    if private:
+        raise UserError(
+            f"the log of the Spark Connect server at {url} may quote personal data",
+            cause="the pipeline has `pii`, and what hides values in Spark's log is set where Spark starts",
+            hint=hint,
+        )
+    if on_s3:
+        raise LakeUnsupported(
+            f"the Spark Connect server at {url} may lose one of two concurrent commits on S3",
+            where=Where(file=url),
+            cause="its JVM writes commits without asking whether they exist, unless it is told to",
+            hint=hint,
+        )
+
+
+def unreachable(url: str, error: BaseException) -> SparkUnreachable:
+    """Error for a server that does not answer, or refuses us."""
+    text = str(error).replace(token() or "\0", "***")
+    refused = "UNAUTHENTICATED" in text
+    return SparkUnreachable(
+        f"the Spark Connect server at {url} {'refuses the token' if refused else 'does not answer'}",
+        cause=next((line.strip() for line in text.splitlines() if "details" in line or "message" in line), text[:300]),
+        hint=f"give its token in {TOKEN_FILE}" if refused else "start one with `sluicegate serve`, or use --master",
+    )
+
+
+def _channel(url: str) -> DefaultChannelBuilder:
+    """Channel to a server, with the token in its metadata."""
+    from pyspark.sql.connect import client
+
+    class Channel(client.DefaultChannelBuilder):
+        """As Spark's own, but that ``use_ssl=false`` is believed: then a token goes over a private network in plain.
+
+        Without that parameter Spark takes TLS for every host but ``localhost`` as soon as there is a token.
+        """
+
+        @property
+        def secure(self) -> bool:
+            return self.getDefault(self.PARAM_USE_SSL, "").lower() != "false" and super().secure
+
+        def metadata(self) -> list[tuple[str, str]]:
+            own = [(name, value) for name, value in super().metadata()]
+            plain = self.token is not None and not self.secure
+            return [*own, ("authorization", f"Bearer {self.token}")] if plain else own
+
+    # gRPC's own name for this machine is what Spark's rule about tokens asks for.
+    made = Channel(url.replace("//127.0.0.1", "//localhost"))
+    if made.getDefault(Channel.PARAM_TOKEN, None) is None and (given := token()):
+        made.set(Channel.PARAM_TOKEN, given)
+    return made

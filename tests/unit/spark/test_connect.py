@@ -1,0 +1,134 @@
+"""Addresses, tokens and refusals of Spark Connect servers, of which none is started here."""
+
+from __future__ import annotations
+
+import socket
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from sluicegate.errors import LakeUnsupported, SparkUnreachable, UserError
+from sluicegate.settings import Settings
+from sluicegate.spark import connect, submit
+
+URL = "sc://localhost:1"
+
+
+@pytest.fixture(autouse=True)
+def alone(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """A home without a token, and no server in the environment."""
+    monkeypatch.setenv("HOME", str(tmp_path))
+    for name in (connect.REMOTE, connect.TOKEN, connect.TOKEN_FILE, connect.TRIAL, "SLUICEGATE_MASTER"):
+        monkeypatch.delenv(name, raising=False)
+    # Which opening a session sets, and with which PySpark would take other tests for ones of a server.
+    monkeypatch.setenv("SPARK_CONNECT_MODE_ENABLED", "1")
+
+
+def test_the_master_of_nobody_is_the_server_that_spark_is_told_of(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(connect.REMOTE, URL)
+    assert Settings.of().remote == URL
+    assert Settings.of(master="local[2]").remote == ""
+    monkeypatch.setenv("SLUICEGATE_MASTER", "spark://there:7077")
+    assert Settings.of().remote == ""
+
+
+def test_a_job_on_a_server_is_this_python_and_no_jvm(tmp_path: Path) -> None:
+    settings = Settings.of(str(tmp_path), str(tmp_path), tmp_path, URL)
+    command = submit.submit_command("run", "heart_rate", settings)
+    assert command[:2] == [sys.executable, str(submit.job_file("run"))]
+    assert URL not in command
+    assert submit.job_env("run", settings)[connect.REMOTE] == URL
+
+
+@pytest.mark.parametrize("job", sorted(submit.IN_THE_JVM))
+def test_a_job_that_looks_into_its_jvm_has_one(job: str, tmp_path: Path) -> None:
+    settings = Settings.of(str(tmp_path), str(tmp_path), tmp_path, URL)
+    command = submit.submit_command(job, "heart_rate", settings)
+    assert Path(command[0]).name == "spark-submit"
+    assert command[command.index("--master") + 1] == "local[*]"
+    assert connect.REMOTE not in submit.job_env(job, settings)
+
+
+def test_a_token_comes_from_sparks_variable_or_from_a_file(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    assert connect.token() == ""
+    own = tmp_path / ".sluicegate" / "connect-token"
+    own.parent.mkdir()
+    own.write_text("of the file\n")
+    assert connect.token() == "of the file"
+    named = tmp_path / "named"
+    monkeypatch.setenv(connect.TOKEN_FILE, str(named))
+    with pytest.raises(UserError, match="there is no token"):
+        connect.token()
+    named.write_text("of the named file")
+    assert connect.token() == "of the named file"
+    monkeypatch.setenv(connect.TOKEN, "of the variable")
+    assert connect.token() == "of the variable"
+
+
+@pytest.mark.parametrize(
+    ("url", "secure", "header"),
+    [
+        ("sc://there:15002", True, False),  # as Spark: a token goes to another machine by TLS only
+        ("sc://there:15002/;use_ssl=false", False, True),
+        ("sc://127.0.0.1:15002", True, False),
+    ],
+)
+def test_a_token_goes_in_plain_only_where_the_address_says_so(
+    url: str, secure: bool, header: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(connect.TOKEN, "secret")
+    channel = connect._channel(url)
+    assert channel.secure is secure
+    assert (("authorization", "Bearer secret") in list(channel.metadata())) is header
+
+
+def test_a_server_is_not_used_unless_it_is_to_be_tried() -> None:
+    with pytest.raises(UserError, match="not proven to be exact"):
+        connect.open_session(URL, {})
+
+
+def test_a_server_that_does_not_answer_is_told_with_its_address(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(connect.TRIAL, "1")
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    error = connect.unreachable(f"sc://localhost:{port}", RuntimeError('message = "connection refused"'))
+    assert isinstance(error, SparkUnreachable)
+    assert f"localhost:{port} does not answer" in error.message
+
+
+def test_a_token_is_not_in_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(connect.TOKEN, "secret")
+    error = connect.unreachable(URL, RuntimeError('UNAUTHENTICATED: message = "wrong secret"'))
+    assert "refuses the token" in error.message
+    assert "secret" not in error.cause
+
+
+def test_an_address_that_is_none_is_the_users_mistake(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(connect.TRIAL, "1")
+    with pytest.raises(UserError, match="is no address"):
+        connect.open_session("sc://localhost:1/path", {})
+
+
+class Server:
+    """What is asked of a session about its server: one setting."""
+
+    def __init__(self, setting: str | None) -> None:
+        self.conf = self
+        self._setting = setting
+
+    def get(self, name: str, default: Any) -> Any:
+        return self._setting if name == connect.OURS else default
+
+
+def test_a_server_of_others_gets_no_personal_data_and_no_tables_on_s3() -> None:
+    unknown: Any = Server(None)
+    connect.demand_ours(unknown, URL, private=False, on_s3=False)
+    with pytest.raises(UserError, match="may quote personal data"):
+        connect.demand_ours(unknown, URL, private=True, on_s3=False)
+    with pytest.raises(LakeUnsupported, match="concurrent commits"):
+        connect.demand_ours(unknown, URL, private=False, on_s3=True)
+    ours: Any = Server("true")
+    connect.demand_ours(ours, URL, private=True, on_s3=True)
