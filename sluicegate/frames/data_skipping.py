@@ -26,6 +26,9 @@ _WHOLE = ("tinyint", "smallint", "int", "bigint")
 _AS_NUMBERS = {"date": ("CAST(unix_date({}) AS BIGINT)", "date_from_unix_date(CAST({} AS INT))"),
                "timestamp": ("unix_micros({})", "timestamp_micros({})")}  # fmt: skip
 
+# What Python has in the place of bytes that are no UTF-8, which Spark keeps in its texts as they are.
+_NO_TEXT = "\N{REPLACEMENT CHARACTER}"
+
 # More ranges take longer to plan than they save. One late row must not widen a single range over the whole table.
 RANGES = 50
 
@@ -96,7 +99,7 @@ def same_values(rows: DataFrame, of: str) -> Callable[[Column], Column] | None:
         of: their column with the value; the predicate is for columns of the same type.
 
     Returns:
-        None if Delta has no usable statistics of values of this type.
+        None if Delta has no usable statistics of values of this type, or Python cannot have one of the values.
     """
     kind = rows.schema[of].dataType.simpleString()
     counted = kind in _WHOLE or kind in _AS_NUMBERS
@@ -110,6 +113,8 @@ def same_values(rows: DataFrame, of: str) -> Callable[[Column], Column] | None:
     else:
         known = sorted(one for one in found if one is not None)
         spans, null = ranges(known) if counted else [(one, one) for one in known], None in found
+    if kind == "string" and any(_NO_TEXT in one for span in spans for one in span):
+        return None
     made = [(_constant(first, kind, value), _constant(last, kind, value)) for first, last in spans]
 
     def near(column: Column) -> Column:
@@ -123,7 +128,9 @@ def _constant(value: Any, kind: str, form: str) -> Column:
     """Value as a literal of its type."""
     if kind == "string":
         return F.lit(value)
-    return F.expr(form.format(f"{value}{'' if kind.startswith('decimal') else 'L'}")).cast(kind)
+    # A number with an exponent (str of a small decimal) is a double for Spark, and has not all of its digits.
+    digits = f"{value:f}BD" if kind.startswith("decimal") else f"{value}L"
+    return F.expr(form.format(digits)).cast(kind)
 
 
 def _moment(hour: int) -> Any:

@@ -37,6 +37,9 @@ FEATURES = {"timestampNtz"}
 # Characters of a path that Spark's Parquet reader would take for a pattern, or Delta's log has in another form.
 _ODD = re.compile(r"[^A-Za-z0-9_.=/:@+, ~-]")
 
+# A file that is not in the table's folder, such as one of the table that this one is a shallow clone of.
+_ELSEWHERE = re.compile(r"/|[A-Za-z][A-Za-z0-9+.-]*:")
+
 
 def read(session: SparkSession, uri: str, version: int | None = None, opened: DeltaTable | None = None) -> DataFrame:
     """Rows of a table as of one version, of which neither a later commit nor another read changes anything.
@@ -116,6 +119,8 @@ def _files(uri: str, table: DeltaTable) -> list[str]:
         return []
     names, sizes = (column.to_pylist() for column in tables.statistics(table, "path", "size_bytes").columns)
     most = MOST_FILES if layout.is_local(uri) else MOST_OBJECTS
+    if any(map(_ELSEWHERE.match, names)):
+        return []
     paths = [f"{uri.rstrip('/')}/{name}" for name in names]
     small = len(paths) <= most and sum(sizes) <= MOST_BYTES
     return paths if small and not any(map(_ODD.search, paths)) else []

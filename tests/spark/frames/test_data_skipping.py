@@ -20,6 +20,9 @@ VALUES = {
     "bigint": ["NULL", "-9223372036854775808", "-1", "0", "9223372036854775806", "9223372036854775807"],
     "string": ["NULL", "''", "'O''Hara'", "'\\\\\\\\ü'", "'a%_'", "'b'"],
     "decimal(38,10)": ["NULL", "-9999999999999999999999999999.9999999999", "-0.5", "0", "0.5", "1E27"],
+    "decimal(38,30)": ["NULL", "'-99999999.999999999999999999999999999999'",
+                       "'-0.000000123456789012345678901234'", "0", "'0.000000000000000000000000000001'",
+                       "'0.000000023456789012345678901234'"],
     "date": ["NULL", "'-0044-03-15'", "'1582-10-04'", "'1970-01-01'", "'2024-02-29'", "'+12000-01-01'"],
     "timestamp": ["NULL", "'0001-01-01 00:00:00'", "'1850-06-01 00:00:00.000001'", "'1970-01-01 00:00:00'",
                   "'2024-03-31 02:30:00.123456'", "'9999-12-31 23:59:59.999999'"],
@@ -43,6 +46,12 @@ def test_rows_with_the_same_values_are_kept_for_FEW_VALUES_and_more(
             assert kept == {*chosen}, "of few values no other has one"
         else:
             assert kept == {0, *range(min(chosen) or 1, max(chosen) + 1)}
+
+
+def test_texts_that_are_no_utf_8_skip_nothing(spark: SparkSession) -> None:
+    """Files of Parquet may have them, and Spark keeps their bytes; Python cannot."""
+    texts = spark.sql("SELECT CAST(value AS STRING) AS value FROM VALUES (X'FF61'), (X'61'), (X'C3') AS t(value)")
+    assert data_skipping.same_values(texts, "value") is None
 
 
 @pytest.mark.parametrize("kind", ["double", "boolean", "binary", "timestamp_ntz", "array<int>", "struct<a:int>"])

@@ -76,6 +76,17 @@ def test_a_table_of_which_a_reader_has_more_to_know_is_read_by_delta(
     assert sorted(row["k"] for row in found.collect()) == [0, 2, 3]
 
 
+def test_files_of_another_table_are_read_by_delta(spark: SparkSession, tmp_path: Path) -> None:
+    """A shallow clone has the addresses of another table's files in its log."""
+    original, clone = str(tmp_path / "t"), str(tmp_path / "clone")
+    spark.range(3).coalesce(1).write.format("delta").save(original)
+    spark.sql(f"CREATE TABLE delta.`{clone}` SHALLOW CLONE delta.`{original}`")
+    spark.range(3, 5).coalesce(1).write.format("delta").mode("append").save(clone)
+    found = table_reader.read(spark, clone)
+    assert not by_list(found)
+    assert sorted(row[0] for row in found.collect()) == [0, 1, 2, 3, 4]
+
+
 def test_more_files_than_MOST_FILES_or_bytes_than_MOST_BYTES_are_read_by_delta(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
