@@ -13,6 +13,7 @@ from sluicegate.console import human_bytes
 from sluicegate.settings import Settings
 
 _NUMBERS = ["version", "read", "written", "quarantined", "dropped", "duplicates"]
+_SECONDS = ["estimated s", "took s"]
 _OF_GOLD = ["groups", "bytes written", "per byte changed"]
 
 
@@ -25,7 +26,10 @@ def history(
     settings: Settings,
     as_json: JsonOption = False,
 ) -> None:
-    """Show the event log: for each commit of a run its rows, and of gold the groups and bytes too.
+    """Show the event log: for each commit of a run its rows, and of gold the groups, the bytes and the cost too.
+
+    A batch of a gold table is made by the technique that is estimated to take least; `--json` has the estimates of the
+    others as well.
 
     Example: sluicegate history heart_rate daily_patient_avg
     """
@@ -34,9 +38,9 @@ def history(
     if as_json:
         show_json(found)
         return
-    of_gold = _OF_GOLD if any(event["layer"] == "gold" for event in found) else []
+    of_gold = [*_OF_GOLD, "by", *_SECONDS] if any(event["layer"] == "gold" for event in found) else []
     columns = ["time", "layer", "table", *_NUMBERS, *of_gold, "mode", "why"]
-    show_table(columns, [_row(event, columns) for event in found], right=[*_NUMBERS, *_OF_GOLD])
+    show_table(columns, [_row(event, columns) for event in found], right=[*_NUMBERS, *_OF_GOLD, *_SECONDS])
     print(f"\n{len(found):,} {'commit' if len(found) == 1 else 'commits'}")
 
 
@@ -44,10 +48,11 @@ def _row(event: dict[str, Any], columns: list[str]) -> list[Any]:
     details = event["details"]
     # Of a bronze commit it is the size of its files.
     bytes_ = details.get("bytes") or {} if event["layer"] == "gold" else {}
-    written = bytes_.get("written")
+    written, cost = bytes_.get("written"), details.get("cost") or {}
     shown = {
         **event, "why": details.get("why"), "groups": details.get("groups"),
         "bytes written": None if written is None else human_bytes(written),
         "per byte changed": bytes_.get("written_per_byte_changed"),
+        "by": cost.get("technique"), "estimated s": cost.get("estimated"), "took s": cost.get("seconds"),
     }  # fmt: skip
     return [shown.get(column) for column in columns]

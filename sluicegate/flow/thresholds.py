@@ -7,6 +7,3 @@ FEW = 20_000
 
 # Up to this many rows, a full recompute costs less than keeping state.
 SMALL = 100_000
-
-# Where more than this part of the source's rows changed, a full recompute is cheaper.
-MUCH = 0.5

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from sluicegate.flow.batch import Batch
-from sluicegate.gold.layer import Refresh
+from sluicegate.gold.proved_query import ProvedQuery
 from sluicegate.lake import layout
 
 if TYPE_CHECKING:
@@ -16,14 +16,14 @@ if TYPE_CHECKING:
 
 def plainly(batch: Batch, name: str, table: GoldTable, at: layout.Lake) -> DataFrame:
     """Rows of the user's own query, or function, over the batch's versions; nothing else is read."""
-    return Refresh(batch, name, table, at).everything
+    return ProvedQuery(batch, name, table).everything
 
 
 def rounded_once(
     batch: Batch, name: str, table: GoldTable, at: layout.Lake
 ) -> tuple[DataFrame, set[str] | None] | None:
     """Same rows with sums rounded once, and the columns made of them (None: unknown); None if none is rounded."""
-    gold = Refresh(batch, name, table, at)
+    gold = ProvedQuery(batch, name, table)
     if gold.refresh_strategy.kind == "partial":
         return (gold._of_all, gold._partials.rounded_outputs) if gold._partials.rounded else None
     return (gold._exactly(gold._rows), None) if gold._rounded is not None else None

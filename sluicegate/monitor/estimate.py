@@ -12,8 +12,9 @@ from deltalake.exceptions import DeltaError
 from sqlglot import exp
 
 from sluicegate.console import human_bytes
-from sluicegate.flow import thresholds
+from sluicegate.flow import refresh_cost, thresholds
 from sluicegate.flow.model import Flow, Progress, name_of
+from sluicegate.flow.refresh_cost import Choice, RefreshCost, Work
 from sluicegate.lake import commit_stats
 from sluicegate.lake import tables as lake_tables
 from sluicegate.monitor.plan import Pending, pending
@@ -40,6 +41,7 @@ class Touched:
         why: why they are read whole where the changes could be enough.
         groups: groups that it would touch; None where all are computed again, or nothing is known.
         exact: whether ``groups`` is exact; otherwise it is an upper bound.
+        choice: technique that the run will probably take, with the seconds of each; None if it cannot be foreseen.
     """
 
     rows: int | None
@@ -48,12 +50,14 @@ class Touched:
     why: str = ""
     groups: int | None = None
     exact: bool = False
+    choice: Choice | None = None
 
     def facts(self) -> dict[str, Any]:
         """Estimate as JSON facts."""
         return {
             "rows_changed": self.rows, "bytes_read": self.reads, "reads_all_of": list(self.all_of),
             "groups": self.groups, "groups_exact": self.exact if self.groups is not None else None,
+            "cost": self.choice.facts() if self.choice is not None else None,
         }  # fmt: skip
 
     def __str__(self) -> str:
@@ -68,6 +72,8 @@ class Touched:
         if self.groups is not None:
             count = f"{self.groups:,} {'group' if self.groups == 1 else 'groups'}"
             parts.append(f"touches {'' if self.exact else 'at most '}{count}")
+        if self.choice is not None:
+            parts.append(f"takes {self.choice}")
         return ", ".join(parts)
 
 
@@ -115,11 +121,13 @@ def touched(table: GoldTable, flow: Flow, now: Progress) -> Touched:
         return Touched(rows, *_all(flow, now))
     if flow.inputs:  # a row of one table may meet many of another, in any number of groups
         return Touched(rows, *_all(flow, now), "at most, as it joins them")
-    why = _why_all(table, strategy, news, lake_tables.rows(source))
+    there = lake_tables.rows(source)
+    choice = _choice(table, strategy, news, there, lake_tables.delta_table(flow.target))
+    why = _why_all(choice, table, there)
     groups, exact = _groups(strategy.grouped, source, now, news, flow.target)
     if why:
-        return Touched(rows, *_all(flow, now), why, groups, exact)
-    return Touched(rows, news.changed, (), "", groups, exact)
+        return Touched(rows, *_all(flow, now), why, groups, exact, choice)
+    return Touched(rows, news.changed, (), "", groups, exact, choice)
 
 
 def _all(flow: Flow, now: Progress) -> tuple[int, tuple[str, ...]]:
@@ -127,13 +135,30 @@ def _all(flow: Flow, now: Progress) -> tuple[int, tuple[str, ...]]:
     return sum(commit_stats.size(uri, version) for uri, version in tables.items()), tuple(map(name_of, tables))
 
 
-def _why_all(table: GoldTable, strategy: RefreshStrategy, news: commit_stats.Volume, there: int) -> str:
+def _choice(
+    table: GoldTable, strategy: RefreshStrategy, news: commit_stats.Volume, there: int, target: DeltaTable | None
+) -> Choice:
+    """Technique that a run will take if nothing happens before it; a run counts exactly, and looks at the state."""
+    cost, held = RefreshCost.of(target), lake_tables.rows(target)
+    changed = news.rows + news.updated
+    permitted = refresh_cost.permitted(
+        strategy,
+        auto=table.refresh != "incremental",
+        small=there <= thresholds.SMALL,
+        few=changed <= thresholds.FEW,
+        state=cost.has_state,
+    )
+    located = strategy.grouped is not None and strategy.grouped.located
+    return cost.choose(permitted, Work(changed, there, held, min(changed, held) if located else held))
+
+
+def _why_all(choice: Choice, table: GoldTable, there: int) -> str:
     """Reason why a run reads the whole source although its changes are known; empty if it does not."""
+    if choice.technique == "partial":
+        return ""
     if there <= thresholds.SMALL and table.refresh != "incremental":
         return "it is small"
-    if news.rows + news.updated > max(thresholds.FEW, thresholds.MUCH * there):
-        return "much of it changed"
-    return "for the rows of the groups" if strategy.kind == "groups" else ""
+    return "for the rows of the groups" if choice.technique == "groups" else "which is faster"
 
 
 def _groups(

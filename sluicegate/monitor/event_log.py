@@ -18,6 +18,7 @@ from deltalake import DeltaTable
 from sluicegate import _faults
 from sluicegate.definition.table import LAYERS
 from sluicegate.errors import UserError
+from sluicegate.flow import refresh_cost
 from sluicegate.lake import commit_stats, layout, tables
 from sluicegate.lake import log as lake_log
 
@@ -119,6 +120,8 @@ def _bytes(commit: lake_log.Commit, uri: str, source: str) -> dict[str, Any]:
 
 def _event(commit: lake_log.Commit, more: Mapping[str, Any]) -> dict[str, Any]:
     ours = {**(commit.ours or {}), **more}
+    if (took := refresh_cost.measured(commit)) is not None:
+        ours["cost"] = {**ours["cost"], "seconds": round(took, 2)}
     numbers = {key: ours.get(key) for key in ("since", "until", "read", "quarantined", "dropped", "duplicates")}
     return {
         "time": datetime.fromtimestamp(commit.timestamp / 1000, UTC),

@@ -7,8 +7,11 @@ import tempfile
 import time
 from pathlib import Path
 
+import pytest
+
 from sluicegate.flow import thresholds
 from sluicegate.spark import session
+from tests.support.techniques import by_lot
 from tests.worlds.world import World, failures
 
 
@@ -20,6 +23,7 @@ def main() -> int:
     wrong, tried = 0, 0
     for seed in range(first, last + 1):
         started = time.monotonic()
+        by_lot(pytest.MonkeyPatch(), seed)
         with tempfile.TemporaryDirectory(prefix="worlds-") as folder:
             try:
                 problems = failures([seed], Path(folder), spark)

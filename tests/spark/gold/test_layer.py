@@ -22,8 +22,9 @@ from hypothesis import strategies as st
 
 from sluicegate.errors import QueryError
 from sluicegate.flow import flows as flow_flows
-from sluicegate.flow import thresholds
+from sluicegate.flow import refresh_cost, thresholds
 from sluicegate.flow.progress import progress
+from sluicegate.flow.refresh_cost import Rates
 from sluicegate.lake import log, tables
 from sluicegate.monitor import estimate
 from tests.spark.test_recovery import Stopped, stop_at
@@ -274,6 +275,7 @@ def test_what_cannot_be_followed_is_made_again_whole(
     world.run()
     assert world.commits("a")[0]["all"]
     monkeypatch.setattr(thresholds, "FEW", 0)
+    monkeypatch.setattr(refresh_cost, "RATES", {"partial": Rates(1.0), "restart": Rates(1e-6)})
     world.sql("UPDATE {t} SET k = k + 1")  # all of them: to read everything is cheaper
     world.run()
     assert world.commits("a")[0]["all"]
@@ -300,10 +302,11 @@ def test_groups_are_kept_of_tables_that_are_not_SMALL(
 
 
 @pytest.mark.more
-def test_all_is_read_where_more_than_FEW_rows_and_MUCH_of_all_changed(
+def test_state_is_made_again_at_most_where_more_than_FEW_rows_changed(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """As it was foreseen. What is kept of no more than FEW groups is written anew, and of more it is merged."""
+    monkeypatch.setattr(refresh_cost, "RATES", {"partial": Rates(1.0), "restart": Rates(1e-6)})
     queries = {
         "one": kept("SELECT g, count(*) AS n, sum(k) AS s FROM t GROUP BY g"),
         "two": kept("SELECT b, count(*) AS n, sum(k) AS s FROM t GROUP BY b"),
@@ -312,10 +315,9 @@ def test_all_is_read_where_more_than_FEW_rows_and_MUCH_of_all_changed(
     world = GoldWorld(tmp_path, queries, spark)
     sizes = {"t": 0, "u": 0}
 
-    def came(few: int, much: float, **rows: int) -> dict[str, bool]:
+    def came(few: int, **rows: int) -> dict[str, bool]:
         """Adds rows and runs; whether each table that is behind was made of all rows."""
         monkeypatch.setattr(thresholds, "FEW", few)
-        monkeypatch.setattr(thresholds, "MUCH", much)
         for table, count in rows.items():
             numbers = range(sizes[table], sizes[table] + count)
             if table == "t":
@@ -338,12 +340,12 @@ def test_all_is_read_where_more_than_FEW_rows_and_MUCH_of_all_changed(
         assert table is not None
         return next(log.commits(table)).operation
 
-    assert came(2, 0, t=6, u=6) == {"one": True, "two": True, "three": True}
-    assert came(2, 0, t=1, u=2) == {"one": False, "two": False, "three": False}
+    assert came(2, t=6, u=6) == {"one": True, "two": True, "three": True}
+    assert came(2, t=1, u=2) == {"one": False, "two": False, "three": False}
     assert [how(name) for name in queries] == ["WRITE", "WRITE", "MERGE"]
-    assert came(2, 0, t=3) == {"one": True, "two": True}
-    assert came(0, 0.5, t=10, u=6) == {"one": False, "two": False, "three": False}  # 10 of 20 rows, and 6 of 14
-    assert came(0, 0.5, u=16) == {"three": True}  # of 30
+    assert came(2, t=3) == {"one": True, "two": True}
+    assert came(10, t=10, u=6) == {"one": False, "two": False, "three": False}
+    assert came(15, u=16) == {"three": True}
 
 
 @pytest.mark.more

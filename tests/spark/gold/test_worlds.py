@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from sluicegate.flow import thresholds
+from tests.support.techniques import by_lot
 from tests.worlds.world import failures
 
 if TYPE_CHECKING:
@@ -25,5 +26,6 @@ def test_gold_is_what_plain_spark_and_duckdb_give_in_random_worlds(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seed: int
 ) -> None:
     monkeypatch.setattr(thresholds, "SMALL", -1)  # small tables, too, keep what they need of their groups
+    by_lot(monkeypatch, seed)
     problems = failures([seed], tmp_path, spark)
     assert not problems, "\n".join(problems)

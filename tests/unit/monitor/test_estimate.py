@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,13 +15,18 @@ from typer.testing import CliRunner
 from sluicegate.cli import app, history
 from sluicegate.definition import load
 from sluicegate.errors import UserError
-from sluicegate.flow import flows, thresholds
+from sluicegate.flow import flows, refresh_cost, thresholds
+from sluicegate.flow.refresh_cost import Rates, Work
 from sluicegate.lake import commit_stats, layout, offsets
 from sluicegate.lake import log as lake_log
 from sluicegate.monitor import estimate, event_log, plan
 from sluicegate.settings import Settings
 
 pytestmark = pytest.mark.unit
+
+# Rates by which it is cheaper to follow changes, and to read all.
+CHANGES = {"partial": Rates(0.1), "restart": Rates(1.0), "groups": Rates(0.5), "whole": Rates(1.0)}
+ALL = {"partial": Rates(1.0), "restart": Rates(0.1), "groups": Rates(0.5), "whole": Rates(0.1)}
 
 FEED = {"delta.enableChangeDataFeed": "true"}
 
@@ -95,8 +101,11 @@ def test_rows_bytes_and_groups_of_what_changed(world: World) -> None:
     [added] = [a["add"]["size"] for a in lake_log.actions(world.silver, 1) if "add" in a]
     feed = sum(file.stat().st_size for file in folder.glob("_change_data/*.parquet"))
     found = world.foreseen()["g"]
-    assert found == estimate.Touched(rows=22, reads=added + feed, groups=4, exact=True)
-    assert str(found) == f"22 rows changed, reads {(added + feed) / 1000:.1f} kB of changes, touches 4 groups"
+    assert replace(found, choice=None) == estimate.Touched(rows=22, reads=added + feed, groups=4, exact=True)
+    assert str(found).startswith(f"22 rows changed, reads {(added + feed) / 1000:.1f} kB of changes, touches 4 groups")
+    assert found.choice is not None
+    assert (found.choice.technique, found.choice.work) == ("partial", Work(changed=32, all=32, held=4, touched=4))
+    assert f"takes some {found.choice.estimates['partial']:.1f} s by partial" in str(found)
     world.run(4, 0)
     assert world.foreseen() == {}
 
@@ -133,31 +142,43 @@ def test_why_all_of_the_source_is_read(world: World, monkeypatch: pytest.MonkeyP
     change(world)
     assert why(KEPT) == "it is small"
     monkeypatch.setattr(thresholds, "SMALL", 10)
+    monkeypatch.setattr(refresh_cost, "RATES", CHANGES)
     assert why(KEPT) == ""
     world.define("SELECT g, sum(x) AS s FROM t GROUP BY g, k")
     found = world.foreseen()["g"]  # another definition: what changed since does not matter
     assert (found.all_of, found.rows, found.groups) == (("t",), 22, None)
-    monkeypatch.setattr(thresholds, "FEW", 1)
-    assert why(KEPT) == "much of it changed"
+    monkeypatch.setattr(refresh_cost, "RATES", ALL)
+    assert why(KEPT) == "which is faster"
+
+
+def test_groups_are_made_of_all_of_their_rows(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(thresholds, "SMALL", 10)
+    monkeypatch.setattr(refresh_cost, "RATES", CHANGES)
+    world.define("SELECT g, count(DISTINCT x) AS s FROM t GROUP BY g")
+    world.run(4)
+    change(world)
+    assert world.foreseen()["g"].why == "for the rows of the groups"
 
 
 @pytest.mark.parametrize("beyond", [-1, 0, 1])
-def test_all_is_read_of_what_is_SMALL_and_where_more_than_FEW_rows_and_MUCH_of_it_changed(
+def test_all_is_read_of_what_is_SMALL_and_state_is_made_again_where_more_than_FEW_rows_changed(
     world: World, monkeypatch: pytest.MonkeyPatch, beyond: int
 ) -> None:
     """The source has 32 rows, and as many came, went or changed, of which each is two."""
 
-    def why(small: float, few: float, much: float) -> str:
-        for name, value in {"SMALL": small, "FEW": few, "MUCH": much}.items():
+    def why(small: float, few: float) -> str:
+        for name, value in {"SMALL": small, "FEW": few}.items():
             monkeypatch.setattr(thresholds, name, value)
         return world.foreseen()["g"].why
 
     world.define(KEPT)
     world.run(4)
     change(world)
-    assert why(32 - beyond, 100, 1) == ("it is small" if beyond <= 0 else "")
-    assert why(0, 32 - beyond, 0) == ("much of it changed" if beyond > 0 else "")
-    assert why(0, 0, (32 - beyond) / 32) == ("much of it changed" if beyond > 0 else "")
+    monkeypatch.setattr(refresh_cost, "RATES", CHANGES)
+    assert why(32 - beyond, 100) == ("it is small" if beyond <= 0 else "")
+    monkeypatch.setattr(refresh_cost, "RATES", ALL)
+    world.define(KEPT, "incremental")
+    assert why(0, 32 - beyond) == ("which is faster" if beyond > 0 else "")
 
 
 def test_the_first_run_reads_all(world: World) -> None:
@@ -212,6 +233,8 @@ def test_the_command_says_so_to_people_and_to_programs(world: World) -> None:
     assert told == {
         "rows_changed": 22, "bytes_read": world.foreseen()["g"].reads, "reads_all_of": [], "groups": 4,
         "groups_exact": True,
+        "cost": {"technique": "partial", "estimated": 2.0, "estimates": {"partial": 2.0},
+                 "rows": {"changed": 32, "all": 32, "held": 4, "touched": 4}},
     }  # fmt: skip
     text = said()
     assert "22 rows changed" in text

@@ -108,9 +108,12 @@ CROSSED: dict[str, str] = {
     "gold.clustering.MOST": "tests/unit/sql/test_order_by.py::test_a_table_is_clustered_by_MOST_columns_at_most",
     "jobs.continuous.FAILURES": "tests/unit/jobs/test_continuous.py::test_a_run_ends_by_as_many_FAILURES_in_a_row",
     "flow.thresholds.FEW": "tests/spark/gold/test_layer.py::"
-    "test_all_is_read_where_more_than_FEW_rows_and_MUCH_of_all_changed",
-    "flow.thresholds.MUCH": "tests/spark/gold/test_layer.py::"
-    "test_all_is_read_where_more_than_FEW_rows_and_MUCH_of_all_changed",
+    "test_state_is_made_again_at_most_where_more_than_FEW_rows_changed",
+    "flow.refresh_cost.MARGIN": "tests/unit/flow/test_refresh_cost.py::"
+    "test_another_technique_has_to_be_cheaper_by_the_MARGIN",
+    "flow.refresh_cost.NEWEST": "tests/unit/flow/test_refresh_cost.py::test_runs_are_those_of_the_NEWEST_commits",
+    "flow.refresh_cost.LEAST": "tests/unit/flow/test_refresh_cost.py::test_a_factor_is_from_LEAST_to_MOST",
+    "flow.refresh_cost.MOST": "tests/unit/flow/test_refresh_cost.py::test_a_factor_is_from_LEAST_to_MOST",
     "spark.table_reader.MOST_FILES": "tests/spark/spark/test_table_reader.py::"
     "test_more_files_than_MOST_FILES_or_bytes_than_MOST_BYTES_are_read_by_delta",
     "spark.table_reader.MOST_OBJECTS": "tests/spark/spark/test_table_reader.py::"

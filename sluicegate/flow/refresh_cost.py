@@ -1,0 +1,265 @@
+"""What a refresh of a gold table costs by each technique, in seconds, and which of them a batch is given.
+
+An estimate is a fixed part and a part for the rows, at rates that were measured once (``RATES``). Two factors, one for
+each part, are then fitted to the table's own former runs, whose commits say how they were done, over how many rows, and
+when they began. Where a technique has not been tried, the factors of the table's other runs stand in for its own.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from functools import cached_property
+from itertools import takewhile
+from typing import TYPE_CHECKING, Any, Literal
+
+from sluicegate.lake import log
+
+if TYPE_CHECKING:
+    from deltalake import DeltaTable
+
+    from sluicegate.sql.refresh.strategy import RefreshStrategy
+
+Technique = Literal["partial", "restart", "groups", "whole"]
+"""``partial``: row deltas are applied to the aggregate state. ``restart``: state and table are made of all rows.
+``groups``: the query over all rows of the affected groups. ``whole``: the query over all rows. The latter two leave the
+state behind as it is, and it cannot be used before a restart."""
+
+WITH_STATE: tuple[Technique, ...] = ("partial", "restart")
+"""Techniques that leave the aggregate state up to date."""
+
+# Another technique than the last run's has to be estimated at less than this part of its seconds, so that two that cost
+# nearly the same do not take turns.
+MARGIN = 0.8
+
+# Commits of the table that are looked at for former runs: older ones tell of other tables and other machines.
+NEWEST = 20
+
+# Bounds of a factor, lest one strange run decides for all.
+LEAST = 0.05
+MOST = 20.0
+
+
+@dataclass(frozen=True)
+class Rates:
+    """Seconds of one technique: for any batch, and for a million rows of each kind.
+
+    Attributes:
+        fixed: of any batch.
+        all: rows of the tables that the query reads.
+        changed: row deltas.
+        touched: rows of the table that may change.
+        held: rows of the table.
+        of_groups: rows of the affected groups.
+    """
+
+    fixed: float
+    all: float = 0.0
+    changed: float = 0.0
+    touched: float = 0.0
+    held: float = 0.0
+    of_groups: float = 0.0
+
+
+# Measured by `bench/refresh.py` on two cores; only how they relate to each other counts once a table has had some runs.
+RATES: Mapping[Technique, Rates] = {
+    "partial": Rates(3.0, changed=6.0, touched=80.0),
+    "restart": Rates(2.0, all=1.0, held=100.0),
+    "groups": Rates(1.0, all=0.5, changed=0.5, touched=80.0, of_groups=0.8),
+    "whole": Rates(0.8, all=0.7, held=80.0),
+}
+
+
+@dataclass(frozen=True)
+class Work:
+    """Rows that a batch is about.
+
+    Attributes:
+        changed: row deltas; an update is two.
+        all: rows of the tables that the query reads.
+        held: rows of the gold table before the batch.
+        touched: rows of these that may change; an upper bound.
+    """
+
+    changed: int
+    all: int
+    held: int
+    touched: int
+
+    def parts(self, technique: Technique) -> tuple[float, float]:
+        """Seconds by ``RATES``: for any batch, and for these rows."""
+        rates = RATES[technique]
+        of_groups = self.all * min(self.touched / max(self.held, 1), 1.0)
+        rows = (rates.all * self.all + rates.changed * self.changed + rates.touched * self.touched
+                + rates.held * self.held + rates.of_groups * of_groups)  # fmt: skip
+        return rates.fixed, rows / 1_000_000
+
+
+@dataclass(frozen=True)
+class FormerRun:
+    """One former run of the table, as its commit tells.
+
+    Attributes:
+        technique: how it was done.
+        work: over which rows.
+        seconds: how long it took, from the choice to the commit.
+        estimates: what was estimated then.
+    """
+
+    technique: Technique
+    work: Work
+    seconds: float
+    estimates: Mapping[str, float] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Choice:
+    """Technique that a batch is given, and why.
+
+    Attributes:
+        technique: the technique.
+        estimates: seconds of each that could be taken, and of ``partial`` also where there is no state.
+        work: the rows.
+        began: when it was chosen, in milliseconds since 1970 UTC.
+    """
+
+    technique: Technique
+    estimates: Mapping[Technique, float]
+    work: Work
+    began: int = field(default_factory=lambda: time.time_ns() // 1_000_000)
+
+    def facts(self) -> dict[str, Any]:
+        """Choice as JSON facts."""
+        estimates = {technique: round(seconds, 2) for technique, seconds in self.estimates.items()}
+        return {"technique": self.technique, "estimated": estimates[self.technique], "estimates": estimates,
+                "rows": asdict(self.work)}  # fmt: skip
+
+    def in_commit(self) -> dict[str, Any]:
+        """What a commit says of it; ``measured`` tells from that how long it took."""
+        return {"cost": {**self.facts(), "began": self.began}}
+
+    def __str__(self) -> str:
+        """Choice in words."""
+        others = [f"{seconds:.1f} s by {name}" for name, seconds in self.estimates.items() if name != self.technique]
+        of = f" (by {', '.join(others)})" if others else ""
+        return f"some {self.estimates[self.technique]:.1f} s by {self.technique}{of}"
+
+
+def permitted(strategy: RefreshStrategy, *, auto: bool, small: bool, few: bool, state: bool) -> list[Technique]:
+    """Techniques that give the right table by changes alone, and that its definition lets be taken.
+
+    Args:
+        strategy: the refresh strategy.
+        auto: whether ``refresh`` leaves the choice open, and does not demand that state is kept.
+        small: whether the tables that it reads are too small to keep state.
+        few: whether few rows changed, so that state, once it is there, is not made again.
+        state: whether there is aggregate state from which changes can be followed.
+    """
+    if strategy.kind not in ("partial", "groups") or strategy.grouped is None or (small and auto):
+        return ["whole"]
+    if strategy.kind == "groups":
+        return ["groups", "whole"] if auto or not few else ["groups"]
+    found: list[Technique] = ["partial"] if state else []
+    if not (state and few):
+        found.append("restart")
+    by_group = strategy.grouped.located and not strategy.grouped.one_row
+    return found + ([] if not auto else ["groups", "whole"] if by_group else ["whole"])
+
+
+def measured(commit: log.Commit) -> float | None:
+    """Seconds between the choice of a technique and its commit; None if there was no choice."""
+    cost = (commit.ours or {}).get("cost")
+    return None if not cost else max(commit.timestamp - int(cost["began"]), 0) / 1000
+
+
+@dataclass(frozen=True)
+class RefreshCost:
+    """Costs of one gold table.
+
+    Attributes:
+        runs: its former runs, newest first.
+    """
+
+    runs: Sequence[FormerRun] = ()
+
+    @classmethod
+    def of(cls, table: DeltaTable | None) -> RefreshCost:
+        """Costs by the commits of a table, which may not exist yet."""
+        commits = [] if table is None else log.commits(table, NEWEST)
+        return cls([run for commit in commits if (run := _former_run(commit)) is not None])
+
+    def choose(self, permitted: Collection[Technique], work: Work) -> Choice:
+        """Chooses the technique that is estimated to cost least, with the last run's at an advantage.
+
+        Args:
+            permitted: those that give the right table now; with ``restart`` and without ``partial`` where the state has
+                to be made anew.
+            work: the rows.
+        """
+        estimates = {name: self.seconds(name, work) for name in RATES if name in permitted}
+        if "restart" in permitted and len(permitted) > 1:
+            estimates.setdefault("partial", self.seconds("partial", work))
+        costs = {name: seconds for name, seconds in estimates.items() if name in permitted}
+        if "restart" in costs and "partial" not in permitted and (others := {*costs} - {"restart"}):
+            # A restart pays by what comes after it, which nobody knows. So it is bought once the batches without state
+            # have cost as much more as it does: at worst twice of what was best.
+            cheapest = min(costs[name] for name in others)
+            costs["restart"] -= self.regret + max(cheapest - estimates["partial"], 0.0)
+        return Choice(self._stable(costs), estimates, work)
+
+    def _stable(self, costs: Mapping[Technique, float]) -> Technique:
+        best = min(costs, key=lambda name: costs[name])
+        last = self.runs[0].technique if self.runs else None
+        stays: Technique | None = "partial" if last == "restart" else last
+        if stays not in costs:
+            stays = next((name for name in RATES if name in costs and name != "restart"), None)
+        return best if stays is None or costs[best] < MARGIN * costs[stays] else stays
+
+    @property
+    def has_state(self) -> bool:
+        """Whether the last run left aggregate state, as far as the commits tell."""
+        return not self.runs or self.runs[0].technique in WITH_STATE
+
+    @cached_property
+    def regret(self) -> float:
+        """Seconds by which the runs since there was usable state took longer than with it."""
+        without = takewhile(lambda run: run.technique not in WITH_STATE, self.runs)
+        return sum(max(run.seconds - run.estimates.get("partial", run.seconds), 0.0) for run in without)
+
+    def seconds(self, technique: Technique, work: Work) -> float:
+        """Estimate for a batch."""
+        fixed, rows = work.parts(technique)
+        of_fixed, of_rows = _fitted([run for run in self.runs if run.technique == technique], self._of_all)
+        return of_fixed * fixed + of_rows * rows
+
+    @cached_property
+    def _of_all(self) -> tuple[float, float]:
+        """Factors of this table and machine, whatever the technique."""
+        return _fitted(self.runs, (1.0, 1.0))
+
+
+def _former_run(commit: log.Commit) -> FormerRun | None:
+    seconds, cost = measured(commit), (commit.ours or {}).get("cost") or {}
+    if seconds is None or cost.get("technique") not in RATES:
+        return None
+    return FormerRun(cost["technique"], Work(**cost["rows"]), seconds, cost["estimates"])
+
+
+def _fitted(runs: Sequence[FormerRun], before: tuple[float, float]) -> tuple[float, float]:
+    """Factors of the fixed part and of that for the rows, by least squares of the relative errors.
+
+    Args:
+        runs: the runs that they are to explain.
+        before: factors from which they depart; they count as one run does.
+    """
+    ff, fr, rr = 1.0, 0.0, 1.0
+    ft, rt = before
+    for run in runs:
+        fixed, rows = run.work.parts(run.technique)
+        share, others, took = fixed / (fixed + rows), rows / (fixed + rows), run.seconds / (fixed + rows)
+        ff, fr, rr = ff + share * share, fr + share * others, rr + others * others
+        ft, rt = ft + share * took, rt + others * took
+    one = ff * rr - fr * fr
+    found = (ft * rr - rt * fr) / one, (rt * ff - ft * fr) / one
+    return min(max(found[0], LEAST), MOST), min(max(found[1], LEAST), MOST)

@@ -1,0 +1,185 @@
+"""The query of a gold table taken apart, as far as Spark confirms that the parts are it, and rows made of them."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+from pyspark.errors import AnalysisException
+from pyspark.sql import functions as F
+
+from sluicegate.errors import QueryError, Where
+from sluicegate.gold import partial_aggregates, query_analysis
+from sluicegate.gold.batch_query import BatchQuery
+from sluicegate.gold.partial_aggregates import NotPartial, Partials
+from sluicegate.gold.row_deltas import join
+from sluicegate.spark import connect
+from sluicegate.sql.refresh.group_by import outputs_sql
+from sluicegate.sql.refresh.joins import ROWS
+from sluicegate.sql.refresh.strategy import RefreshStrategy
+from sluicegate.sql.tokens import Span
+from sluicegate.sql.types import columns_of
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+    from sluicegate.spark import connect
+from sluicegate.sql.refresh.group_by import Grouped
+
+# View of the exact sums of groups.
+_EXACT = "_sluicegate_exact"
+
+# View of the values of groups and aggregate functions.
+_VALUES = "_sluicegate_values"
+
+# Strategies that Spark has confirmed in this process, by query and columns; its answer to the same would be the same.
+_CONFIRMED: dict[tuple[object, ...], RefreshStrategy] = {}
+
+
+class ProvedQuery(BatchQuery):
+    """The user's own query, and its parts as far as they may be used."""
+
+    @cached_property
+    def refresh_strategy(self) -> RefreshStrategy:
+        """Refresh strategy of this table, now that Spark knows the types."""
+        query_analysis.keep_nulls_of_maps(self.everything, self._read.values(), self._text)  # Spark may refuse it
+        question = (
+            self.name,
+            self._text or self.table.fingerprint,
+            self.table.refresh,
+            *[(name, one.schema.json()) for name, one in self._read.items()],
+        )
+        if question not in _CONFIRMED:
+            _CONFIRMED[question] = self._refresh_strategy()
+        found = _CONFIRMED[question]
+        if found.grouped is not None:
+            self._rows.createOrReplaceTempView(ROWS)
+            join(self.batch, found.grouped.joins)
+        if found.kind == "whole" and self.table.refresh == "incremental":
+            raise QueryError(
+                f"{self.name} cannot be kept up to date by what changes: {found.why}",
+                where=Where(table=self.name),
+                hint=found.cheaper or "refresh: auto",
+            )
+        return found
+
+    def _refresh_strategy(self) -> RefreshStrategy:
+        found = self.table.refresh_strategy({name: table.columns for name, table in self._read.items()})
+        if self._text is None:
+            return found
+        session, query = self.batch.session, self.table.query
+        read = query_analysis.Analysis(session, query, {name: table.schema for name, table in self._read.items()})
+        if moment := read.of_the_run:
+            return RefreshStrategy("whole", f"it depends on when it is run: {moment}", of_the_run=moment)
+        if query_analysis.by_chance(session, query.with_views(self._views(self._rows))):
+            return RefreshStrategy("whole", "Spark says that it may have another value with each run")
+        if found.grouped is None:
+            return found
+        if read.makes_rows:
+            return RefreshStrategy("whole", "a function in its SELECT list makes several rows of one")
+        self._rows.createOrReplaceTempView(ROWS)
+        join(self.batch, found.grouped.joins)
+        return self._proved(found, found.grouped)
+
+    def _proved(self, found: RefreshStrategy, grouped: Grouped) -> RefreshStrategy:
+        """Refresh strategy that remains once Spark is asked about the parts of the query that it uses."""
+        reason = query_analysis.disproved(self.batch.session, self.table.query, grouped)
+        if reason:
+            return RefreshStrategy("whole", reason)
+        try:
+            with query_analysis.unlogged():
+                odd = partial_aggregates.odd_groups(grouped, self._rows) if found.kind != "whole" else ""
+        except AnalysisException:
+            return RefreshStrategy("whole", "what it groups by has the name of an output in it")
+        if odd:
+            return RefreshStrategy("whole", f"rows of a table cannot be found by {odd}, which it groups by")
+        if found.kind == "partial":
+            try:
+                self._demand_same(grouped)
+            except NotPartial as reason:
+                return replace(found, kind="groups" if grouped.located else "whole", why=str(reason))
+        return found
+
+    @property
+    def grouped(self) -> Grouped:
+        """The query taken apart."""
+        if self.refresh_strategy.grouped is None:
+            raise LookupError("a query that is made again whole is not taken apart")
+        return self.refresh_strategy.grouped
+
+    @property
+    def keys(self) -> list[str]:
+        """Columns of the table that identify the group of a row."""
+        return [self.grouped.keys[number] for number in sorted(self.grouped.keys)]
+
+    def _demand_same(self, grouped: Grouped) -> None:
+        """Checks that rows made from aggregate state have the column types of the user's query."""
+        try:
+            partials = Partials.of(grouped, self._rows)
+            of_all = self._outputs(partials, self._all(partials))
+        except AnalysisException as error:
+            raise NotPartial("its SELECT list asks for more than its groups and aggregate functions") from error
+        texts = [text for text, _ in grouped.outputs] + ([grouped.having] if grouped.having else [])
+        if not query_analysis.row_for_row(self.batch.session, texts, _VALUES):
+            raise NotPartial("its SELECT list asks for more than one value of each group")
+        if columns_of(of_all.schema) != columns_of(self.everything.schema):
+            raise NotPartial("what can be kept of its groups is of other types")
+
+    # --- rows made of the parts ---------------------------------------------------------------------------------------
+
+    @cached_property
+    def _partials(self) -> Partials:
+        return Partials.of(self.grouped, self._rows)
+
+    @cached_property
+    def _of_all(self) -> DataFrame:
+        """The table's rows, from the aggregate state of all rows."""
+        return self._outputs(self._partials, self._all(self._partials))
+
+    def _all(self, partials: Partials) -> DataFrame:
+        """Aggregate state of all rows."""
+        return partials.fresh(partials.of_rows(self._rows.withColumn(partial_aggregates.SIGN, F.lit(1))))
+
+    def _outputs(self, partials: Partials, state: DataFrame) -> DataFrame:
+        partials.values(state).createOrReplaceTempView(_VALUES)
+        return connect.frozen(self.batch.session.sql(outputs_sql(partials.grouped, _VALUES)))
+
+    def _exactly(self, rows: DataFrame, touched: DataFrame | None = None) -> DataFrame:
+        """The user's own query, with sums and averages that do not depend on the order in which Spark adds.
+
+        Args:
+            rows: rows of the table that it follows.
+            touched: the affected groups; all by default.
+        """
+        plain, exact = self._query(rows), self._rounded
+        if exact is None:
+            return plain
+        change = (exact.of_rows(rows.withColumn(partial_aggregates.SIGN, F.lit(1))) if touched is None
+                  else exact.of_groups(rows, touched))  # fmt: skip
+        exact.values(exact.fresh(change)).createOrReplaceTempView(_EXACT)
+        same = [f"({text}) <=> {_EXACT}.{name}" for text, name in zip(self.grouped.groups, exact.groups, strict=True)]
+        spans = [
+            Span(span.first, span.last, f"any_value({_EXACT}.{call.value})")
+            for call, span in self.grouped.sums
+            if call in exact.grouped.calls
+        ]
+        try:
+            found = self._query(rows, spans, f"LEFT JOIN {_EXACT} ON {' AND '.join(same)}")
+        except AnalysisException:
+            return plain
+        return found if columns_of(found.schema) == columns_of(plain.schema) else plain
+
+    @cached_property
+    def _rounded(self) -> Partials | None:
+        """The sums and averages whose terms Spark rounds one by one; None if there are none that can be told apart."""
+        grouped = self.refresh_strategy.grouped
+        if grouped is None or not grouped.sums:
+            return None
+        try:
+            with query_analysis.unlogged():
+                sums = Partials.of(replace(grouped, calls=tuple(call for call, _ in grouped.sums)), self._rows)
+        except (NotPartial, AnalysisException):
+            return None
+        rounded = tuple(call for call, _ in grouped.sums if sums.is_rounded(call))
+        return replace(sums, grouped=replace(grouped, calls=rounded)) if rounded else None
