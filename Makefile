@@ -77,8 +77,8 @@ docs: setup ## write docs/reference.md, docs/pipeline.schema.json and docs/pictu
 	@$(RUN) -m scripts.reference
 	@$(RUN) -m scripts.diagrams
 
-bench: setup ## measure this against the same job done the notebook way (ARGS="--input DIR --runs N")
-	@$(RUN) bench/medallion.py $(ARGS)
+bench: setup ## measure this, in three ways, against the same job done in a notebook, in two (ARGS="--input DIR --runs N")
+	@$(RUN) -m bench.medallion $(ARGS)
 
 # What runs and tools leave in this folder. Neither .venv nor .jars: they cost a download.
 LEFT = $(wildcard lake lake-*/ landing .airflow spark-warehouse metastore_db derby.log dist \

@@ -1,0 +1,96 @@
+"""What Airflow adds: a run of the DAG beside the same jobs without it."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import ClassVar
+
+from bench import case
+from bench.case import Absence, Case, Side
+from bench.cases.files import SIZES, landed
+from bench.measure import CommandFailed, Cost, Watch
+from bench.sides import heart_rate as ways
+from sluicegate.settings import Settings
+from sluicegate.tools.demo.local_airflow import LocalAirflow
+
+LAYERS, RUN = "DAG, a task for each layer", "DAG, one task for all"
+TASKS = {LAYERS: "layers", RUN: "run"}
+PATIENCE, POLL = 1800.0, 0.2  # seconds
+POINT = "first load"
+
+
+class DagOverhead(Case):
+    """Each side has an Airflow of its own, which is up before the clock starts."""
+
+    name = "dag-overhead"
+    sentence = (
+        "The first load of case files, by a run of its DAG in a local Airflow that is up and has parsed it, and by the"
+        " same jobs without Airflow. Seconds are from the trigger to the end of the run; CPU seconds and megabytes have"
+        " all of Airflow's processes in them."
+    )
+    baseline = ways.THREE_JOBS
+    points: ClassVar[list[str]] = [POINT]
+
+    def open(self) -> Sequence[Side | Absence]:
+        files, records, _ = SIZES[self.scene.scale]
+        if self.scene.input:
+            shutil.copytree(self.scene.input, self._landing)
+        else:
+            landed(self._landing, files, records)
+        return [
+            Side(ways.THREE_JOBS, lambda _, number: self._plain(ways.three_jobs, number)),
+            Side(ways.ONE_RUN, lambda _, number: self._plain(ways.one_run, number)),
+            *(Side(name, lambda _, number, name=name: self._dag(name, number)) for name in TASKS),  # type: ignore[misc]
+            *(Absence(name, "it brings no DAG: whoever runs it in Airflow writes one") for name in (
+                case.AS_SET, case.BATCH, case.DECLARATIVE_TUNED, case.DUCKDB, case.DLT)),
+        ]  # fmt: skip
+
+    @property
+    def _landing(self) -> Path:
+        return self.scene.folder / "landing"
+
+    def _plain(self, way: ways.Way, number: int) -> tuple[Cost, int]:
+        with self._folder(way.__name__, number) as folder:
+            return way(self._landing, folder, self.scene.log)
+
+    def _dag(self, name: str, number: int) -> tuple[Cost, int]:
+        with self._folder(name, number) as folder:
+            settings = ways.settings_of(self._landing, folder)
+            pipelines = folder / "pipelines"
+            shutil.copytree(ways.ROOT / "pipelines" / ways.PIPELINE, pipelines / ways.PIPELINE)
+            definition = pipelines / ways.PIPELINE / "pipeline.yaml"
+            definition.write_text(definition.read_text() + f"\ntasks: {TASKS[name]}\n")
+            settings = Settings.of(settings.lake, settings.landing, pipelines, settings.master)
+            return _run(folder / "airflow", settings), ways.gold_of(folder)
+
+    @contextmanager
+    def _folder(self, side: str, number: int) -> Iterator[Path]:
+        folder = self.scene.of("lakes", side, number)
+        folder.mkdir(parents=True)
+        try:
+            yield folder
+        finally:
+            shutil.rmtree(folder)
+
+
+def _run(home: Path, settings: Settings) -> Cost:
+    with LocalAirflow(home, settings, lasting=False) as airflow:
+        airflow.wait(ways.PIPELINE)
+        watch = Watch(os.getpid())  # below which all of Airflow is; itself it only waits
+        run_id = airflow.trigger(ways.PIPELINE)
+        until = time.monotonic() + PATIENCE
+        while (state := airflow.run_state(ways.PIPELINE, run_id)) in ("queued", "running"):
+            if time.monotonic() > until:
+                break
+            time.sleep(POLL)
+        cost = watch.end()
+        if state != "success":
+            failed = [task for task in airflow.tasks(ways.PIPELINE, run_id) if task["state"] == "failed"]
+            why = [airflow.failure(ways.PIPELINE, run_id, task["task_id"], task["try_number"]) for task in failed]
+            raise CommandFailed(f"the DAG run is {state}: {'; '.join(why) or airflow.log}")
+        return cost

@@ -1,0 +1,100 @@
+"""The whole way from landed files to gold: the first load, one more file, and nothing new."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import ClassVar
+
+from bench import case
+from bench.case import Absence, Aim, Case, Side
+from bench.measure import Cost
+from bench.sides import heart_rate as ways
+from bench.worker import OURS
+from sluicegate.tools.simulators import simulate
+
+FIRST, MORE, NOTHING = "first load", "one more file", "nothing new"
+LATER = 40 * 86_400  # seconds by which the records of the new file are later than those that they are copied from
+# Files, records of each, and records of the file that comes later.
+SIZES = {case.SMALL: (2, 300, 100), case.FULL: (12, 8_900, 1_000)}
+
+
+class Files(Case):
+    """Ours in three ways and every rival, on the heart-rate pipeline."""
+
+    name = "files"
+    sentence = (
+        "The heart-rate pipeline from landed files to gold: the first load of 12 files of 8,900 records (or of those of"
+        " --input), then one more file of 1,000 records, then a run with nothing new. Small: 2 files of 300, then 100."
+    )
+    baseline = case.AS_SET
+    points: ClassVar[list[str]] = [FIRST, MORE, NOTHING]
+
+    def open(self) -> Sequence[Side | Absence]:
+        worker = self.scene.worker(OURS)
+        warm = ways.warm_run(worker)
+        landed(self.scene.folder / "before", 2, 100)
+        warm(self.scene.folder / "before", self._folder("before", 0), self.scene.log)
+        ours = [(ways.THREE_JOBS, ways.three_jobs), (ways.ONE_RUN, ways.one_run), (ways.WARM, warm)]
+        return [self._side(name, way) for name, way in [*ours, *ways.rivals()]]
+
+    def _side(self, name: str, way: ways.Way | str) -> Side | Absence:
+        if isinstance(way, str):
+            return Absence(name, way)
+
+        def run(_point: str, number: int) -> tuple[Cost, int]:
+            return way(self._landing(number), self._folder(name, number), self.scene.log)
+
+        return Side(name, run)
+
+    def _folder(self, side: str, number: int) -> Path:
+        folder = self.scene.of("lakes", side, number)
+        folder.mkdir(parents=True, exist_ok=True)
+        return folder
+
+    def _landing(self, number: int) -> Path:
+        return self.scene.folder / f"landing-{number}"
+
+    def before(self, point: str, number: int) -> None:
+        files, records, new = SIZES[self.scene.scale]
+        landing = self._landing(number)
+        if point == FIRST and self.scene.input:
+            shutil.copytree(self.scene.input, landing)
+        elif point == FIRST:
+            landed(landing, files, records)
+        elif point == MORE:
+            one_more(landing, new)
+
+    def after(self, number: int) -> None:
+        shutil.rmtree(self._landing(number))
+        shutil.rmtree(self.scene.folder / "lakes", ignore_errors=True)
+
+    def aims(self) -> list[Aim]:
+        of: Callable[[str, float, str], Aim] = lambda side, most, rival: Aim(FIRST, side, most, rival)  # noqa: E731
+        return [
+            of(ways.THREE_JOBS, 0.9, case.AS_SET), of(ways.ONE_RUN, 0.5, case.AS_SET), of(ways.WARM, 0.25, case.AS_SET),
+            of(ways.ONE_RUN, 1.0, case.DECLARATIVE_TUNED),
+            Aim(MORE, ways.ONE_RUN, 15.0), Aim(MORE, ways.WARM, 4.0), Aim(NOTHING, ways.ONE_RUN, 0.6),
+        ]  # fmt: skip
+
+
+def landed(landing: Path, files: int, records: int) -> None:
+    """Lands simulated files that settled long ago."""
+    for file in simulate(str(landing), files, records, seed=1):
+        os.utime(file.path, (0, 0))
+    os.utime(landing / "patients" / "patients.csv", (0, 0))
+
+
+def one_more(landing: Path, records: int) -> None:
+    """Lands a file with the first records of another one, of later days."""
+    first = min((landing / "recordings").glob("*.json"))
+    found = json.loads(first.read_text())[:records]
+    for record in found:
+        later = float(record["time"]) + LATER
+        record["time"] = str(later) if isinstance(record["time"], str) else later
+    new = landing / "recordings" / "zz-one-more.json"
+    new.write_text(json.dumps(found))
+    os.utime(new, (1, 1))
