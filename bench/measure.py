@@ -87,7 +87,7 @@ class Watch:
         self._seen: dict[tuple[int, int], float] = {}
         self._peak = 0.0
         self._waited: float | None = None
-        self._look()
+        self._sample()
         self._before, self._waited_before = dict(self._seen), self._waited
         self._began = time.monotonic()
         self._thread = threading.Thread(target=self._go_on, daemon=True)
@@ -95,9 +95,9 @@ class Watch:
 
     def _go_on(self) -> None:
         while not self._ended.wait(EVERY):
-            self._look()
+            self._sample()
 
-    def _look(self) -> None:
+    def _sample(self) -> None:
         there = processes()
         ours = {self._root} | {pid for pid, one in there.items() if (pid, one.began) in self._seen}
         inside = {pid: one for pid, one in there.items() if _below(pid, ours, there)}
@@ -115,7 +115,7 @@ class Watch:
         seconds = time.monotonic() - self._began
         self._ended.set()
         self._thread.join()
-        self._look()
+        self._sample()
         if self._waited is None or self._waited_before is None:
             return Cost(seconds, all_cpu or None)
         # What ended between two looks is in the sums of who waited for it; what nobody waited for was seen.

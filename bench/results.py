@@ -39,7 +39,7 @@ class CaseResult:
         sentence: what it measures.
         baseline: the side that the others are held against.
         scale: whether it was measured small or full.
-        rounds: how many rounds were asked for.
+        rounds: how many rounds were wanted.
         commit: the commit of the repository then.
         points: its points, in order.
         sides: its sides, in order.
@@ -88,7 +88,7 @@ class CaseResult:
                     Absence(side, f"its table has {rows:,} rows, and that of {first} {found[first]:,}"), point
                 )
 
-    def judged(self, aim: Aim) -> float | None:
+    def figure(self, aim: Aim) -> float | None:
         """The figure that an aim is about; None if it was not measured."""
         mine = self.seconds(aim.point, aim.side)
         if aim.of is None and aim.of_point is None:
@@ -141,7 +141,7 @@ class Results:
         """All aims with what was measured."""
         for case in self.cases.values():
             for aim in case.aims:
-                yield case, aim, case.judged(aim)
+                yield case, aim, case.figure(aim)
 
 
 def _case_of(read: dict[str, Any]) -> CaseResult:

@@ -51,10 +51,10 @@ class Worker:
         Raises:
             CommandFailed: it raised, or the process ended.
         """
-        asked = {"function": f"{function.__module__}:{function.__qualname__}", "arguments": arguments}
+        request = {"function": f"{function.__module__}:{function.__qualname__}", "arguments": arguments}
         watch = measure.Watch(self._process.pid)
         try:
-            answer = self._ask(json.dumps(asked))
+            answer = self._ask(json.dumps(request))
         finally:
             cost = watch.end()
         if "error" in answer:
@@ -125,13 +125,13 @@ def main() -> None:
     os.dup2(2, 1)
     session = session_of(sys.argv[1])
     for question in sys.stdin:
-        asked = json.loads(question)
-        module, name = asked["function"].split(":")
+        request = json.loads(question)
+        module, name = request["function"].split(":")
         try:
             function = getattr(importlib.import_module(module), name)
             given = {"spark": session} if "spark" in inspect.signature(function).parameters else {}
             clock = time.monotonic()
-            value = function(**given, **asked["arguments"])
+            value = function(**given, **request["arguments"])
             answer = {"seconds": time.monotonic() - clock, "value": value}
         except Exception as error:
             answer = {"error": f"{type(error).__name__}: {str(error).strip()[:400]}"}

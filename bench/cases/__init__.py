@@ -6,11 +6,11 @@ from bench.case import Case
 from bench.cases.airflow import DagOverhead
 from bench.cases.files import Files
 from bench.cases.gold import Groups, HistoryGold
-from bench.cases.known import KnownFiles
+from bench.cases.known import LedgerSize
 from bench.cases.rows import RowsBronze, RowsGold, RowsSilver
 from bench.cases.silver import HistorySilver, IntervalOfADay
 
 ALL: tuple[type[Case], ...] = (
-    Files, RowsBronze, RowsSilver, RowsGold, HistorySilver, HistoryGold, KnownFiles, IntervalOfADay, Groups,
+    Files, RowsBronze, RowsSilver, RowsGold, HistorySilver, HistoryGold, LedgerSize, IntervalOfADay, Groups,
     DagOverhead,
 )  # fmt: skip

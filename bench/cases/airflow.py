@@ -14,7 +14,7 @@ from bench import case
 from bench.case import Absence, Case, Side
 from bench.cases.files import SIZES, landed
 from bench.measure import CommandFailed, Cost, Watch
-from bench.sides import heart_rate as ways
+from bench.sides import heart_rate
 from sluicegate.settings import Settings
 from sluicegate.tools.demo.local_airflow import LocalAirflow
 
@@ -33,7 +33,7 @@ class DagOverhead(Case):
         " same jobs without Airflow. Seconds are from the trigger to the end of the run; CPU seconds and megabytes have"
         " all of Airflow's processes in them."
     )
-    baseline = ways.THREE_JOBS
+    baseline = heart_rate.THREE_JOBS
     points: ClassVar[list[str]] = [POINT]
 
     def open(self) -> Sequence[Side | Absence]:
@@ -43,8 +43,8 @@ class DagOverhead(Case):
         else:
             landed(self._landing, files, records)
         return [
-            Side(ways.THREE_JOBS, lambda _, number: self._plain(ways.three_jobs, number)),
-            Side(ways.ONE_RUN, lambda _, number: self._plain(ways.one_run, number)),
+            Side(heart_rate.THREE_JOBS, lambda _, number: self._plain(heart_rate.three_jobs, number)),
+            Side(heart_rate.ONE_RUN, lambda _, number: self._plain(heart_rate.one_run, number)),
             *(Side(name, lambda _, number, name=name: self._dag(name, number)) for name in TASKS),  # type: ignore[misc]
             *(Absence(name, "it brings no DAG: whoever runs it in Airflow writes one") for name in (
                 case.AS_SET, case.BATCH, case.DECLARATIVE_TUNED, case.DUCKDB, case.DLT)),
@@ -54,19 +54,19 @@ class DagOverhead(Case):
     def _landing(self) -> Path:
         return self.scene.folder / "landing"
 
-    def _plain(self, way: ways.Way, number: int) -> tuple[Cost, int]:
-        with self._folder(way.__name__, number) as folder:
-            return way(self._landing, folder, self.scene.log)
+    def _plain(self, program: heart_rate.Program, number: int) -> tuple[Cost, int]:
+        with self._folder(program.__name__, number) as folder:
+            return program(self._landing, folder, self.scene.log)
 
     def _dag(self, name: str, number: int) -> tuple[Cost, int]:
         with self._folder(name, number) as folder:
-            settings = ways.settings_of(self._landing, folder)
+            settings = heart_rate.settings_of(self._landing, folder)
             pipelines = folder / "pipelines"
-            shutil.copytree(ways.ROOT / "pipelines" / ways.PIPELINE, pipelines / ways.PIPELINE)
-            definition = pipelines / ways.PIPELINE / "pipeline.yaml"
+            shutil.copytree(heart_rate.ROOT / "pipelines" / heart_rate.PIPELINE, pipelines / heart_rate.PIPELINE)
+            definition = pipelines / heart_rate.PIPELINE / "pipeline.yaml"
             definition.write_text(definition.read_text() + f"\ntasks: {TASKS[name]}\n")
             settings = Settings.of(settings.lake, settings.landing, pipelines, settings.master)
-            return _run(folder / "airflow", settings), ways.gold_of(folder)
+            return _run(folder / "airflow", settings), heart_rate.gold_of(folder)
 
     @contextmanager
     def _folder(self, side: str, number: int) -> Iterator[Path]:
@@ -80,17 +80,17 @@ class DagOverhead(Case):
 
 def _run(home: Path, settings: Settings) -> Cost:
     with LocalAirflow(home, settings, lasting=False) as airflow:
-        airflow.wait(ways.PIPELINE)
+        airflow.wait(heart_rate.PIPELINE)
         watch = Watch(os.getpid())  # below which all of Airflow is; itself it only waits
-        run_id = airflow.trigger(ways.PIPELINE)
+        run_id = airflow.trigger(heart_rate.PIPELINE)
         until = time.monotonic() + PATIENCE
-        while (state := airflow.run_state(ways.PIPELINE, run_id)) in ("queued", "running"):
+        while (state := airflow.run_state(heart_rate.PIPELINE, run_id)) in ("queued", "running"):
             if time.monotonic() > until:
                 break
             time.sleep(POLL)
         cost = watch.end()
         if state != "success":
-            failed = [task for task in airflow.tasks(ways.PIPELINE, run_id) if task["state"] == "failed"]
-            why = [airflow.failure(ways.PIPELINE, run_id, task["task_id"], task["try_number"]) for task in failed]
+            failed = [task for task in airflow.tasks(heart_rate.PIPELINE, run_id) if task["state"] == "failed"]
+            why = [airflow.failure(heart_rate.PIPELINE, run_id, task["task_id"], task["try_number"]) for task in failed]
             raise CommandFailed(f"the DAG run is {state}: {'; '.join(why) or airflow.log}")
         return cost

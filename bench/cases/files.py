@@ -5,14 +5,14 @@ from __future__ import annotations
 import json
 import os
 import shutil
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import ClassVar
 
 from bench import case
 from bench.case import Absence, Aim, Case, Side
 from bench.measure import Cost
-from bench.sides import heart_rate as ways
+from bench.sides import heart_rate
 from bench.worker import OURS
 from sluicegate.tools.simulators import simulate
 
@@ -35,18 +35,22 @@ class Files(Case):
 
     def open(self) -> Sequence[Side | Absence]:
         worker = self.scene.worker(OURS)
-        warm = ways.warm_run(worker)
+        warm = heart_rate.warm_run(worker)
         landed(self.scene.folder / "before", 2, 100)
         warm(self.scene.folder / "before", self._folder("before", 0), self.scene.log)
-        ours = [(ways.THREE_JOBS, ways.three_jobs), (ways.ONE_RUN, ways.one_run), (ways.WARM, warm)]
-        return [self._side(name, way) for name, way in [*ours, *ways.rivals()]]
+        ours = [
+            (heart_rate.THREE_JOBS, heart_rate.three_jobs),
+            (heart_rate.ONE_RUN, heart_rate.one_run),
+            (heart_rate.WARM, warm),
+        ]
+        return [self._side(name, program) for name, program in [*ours, *heart_rate.rivals()]]
 
-    def _side(self, name: str, way: ways.Way | str) -> Side | Absence:
-        if isinstance(way, str):
-            return Absence(name, way)
+    def _side(self, name: str, program: heart_rate.Program | str) -> Side | Absence:
+        if isinstance(program, str):
+            return Absence(name, program)
 
         def run(_point: str, number: int) -> tuple[Cost, int]:
-            return way(self._landing(number), self._folder(name, number), self.scene.log)
+            return program(self._landing(number), self._folder(name, number), self.scene.log)
 
         return Side(name, run)
 
@@ -73,12 +77,18 @@ class Files(Case):
         shutil.rmtree(self.scene.folder / "lakes", ignore_errors=True)
 
     def aims(self) -> list[Aim]:
-        of: Callable[[str, float, str], Aim] = lambda side, most, rival: Aim(FIRST, side, most, rival)  # noqa: E731
+        against = {
+            (heart_rate.THREE_JOBS, case.AS_SET): 0.9,
+            (heart_rate.ONE_RUN, case.AS_SET): 0.5,
+            (heart_rate.WARM, case.AS_SET): 0.25,
+            (heart_rate.ONE_RUN, case.DECLARATIVE_TUNED): 1.0,
+        }
         return [
-            of(ways.THREE_JOBS, 0.9, case.AS_SET), of(ways.ONE_RUN, 0.5, case.AS_SET), of(ways.WARM, 0.25, case.AS_SET),
-            of(ways.ONE_RUN, 1.0, case.DECLARATIVE_TUNED),
-            Aim(MORE, ways.ONE_RUN, 15.0), Aim(MORE, ways.WARM, 4.0), Aim(NOTHING, ways.ONE_RUN, 0.6),
-        ]  # fmt: skip
+            *(Aim(FIRST, side, most, rival) for (side, rival), most in against.items()),
+            Aim(MORE, heart_rate.ONE_RUN, 15.0),
+            Aim(MORE, heart_rate.WARM, 4.0),
+            Aim(NOTHING, heart_rate.ONE_RUN, 0.6),
+        ]
 
 
 def landed(landing: Path, files: int, records: int) -> None:

@@ -49,7 +49,7 @@ BEHIND = 25  # ledger batches after which the outcome is copied, as jobs do each
 NEW = {case.SMALL: 5, case.FULL: 10}
 
 
-class KnownFiles(Sized):
+class LedgerSize(Sized):
     """Whole bronze runs, and the part of them that grows with the ledger: all before Spark."""
 
     name = "known-files"

@@ -33,7 +33,7 @@ PIPELINE = "heart_rate"
 THREE_JOBS, ONE_RUN, WARM = "three jobs", "one run", "warm run"
 
 # Does the job for a landing folder and a folder of its own, and writes what is said to a log.
-Way = Callable[[Path, Path, Path], tuple[measure.Cost, int]]
+Program = Callable[[Path, Path, Path], tuple[measure.Cost, int]]
 
 
 def settings_of(landing: Path, folder: Path) -> Settings:
@@ -82,20 +82,20 @@ def run_layers(spark: SparkSession, landing: str, folder: str) -> int:
     )
 
 
-def warm_run(worker: Worker) -> Way:
+def warm_run(worker: Worker) -> Program:
     """The layers in a session that is there already, and has run before."""
 
-    def way(landing: Path, folder: Path, _log: Path) -> tuple[measure.Cost, int]:
+    def program(landing: Path, folder: Path, _log: Path) -> tuple[measure.Cost, int]:
         cost, _ = worker.call(run_layers, landing=str(landing), folder=str(folder))
         return cost, gold_of(folder)
 
-    return way
+    return program
 
 
-def submitted(script: str, *options: str) -> Way:
+def submitted(script: str, *options: str) -> Program:
     """A script of plain Spark with Delta, by spark-submit."""
 
-    def way(landing: Path, folder: Path, log: Path) -> tuple[measure.Cost, int]:
+    def program(landing: Path, folder: Path, log: Path) -> tuple[measure.Cost, int]:
         command = [
             str(java.spark_home() / "bin" / "spark-submit"), "--master", "local[2]",
             "--jars", ",".join(map(str, jars.found())), *_options(declarative_side.DELTA),
@@ -105,34 +105,34 @@ def submitted(script: str, *options: str) -> Way:
         cost = measure.run(command, log, submit.submit_env() | {"SPARK_CONF_DIR": str(folder)})
         return cost, rows(folder / "gold")
 
-    return way
+    return program
 
 
 def _options(conf: dict[str, str]) -> list[str]:
     return [part for key, value in conf.items() for part in ("--conf", f"{key}={value}")]
 
 
-def declarative(*, tuned: bool) -> Way:
+def declarative(*, tuned: bool) -> Program:
     """``spark-pipelines run``; see ``declarative.project``."""
 
-    def way(landing: Path, folder: Path, log: Path) -> tuple[measure.Cost, int]:
+    def program(landing: Path, folder: Path, log: Path) -> tuple[measure.Cost, int]:
         if not (folder / declarative_side.SPEC_FILE).exists():
             definitions = (SIDES / "declarative_heart_rate.py").read_text()
             declarative_side.project(folder, "definitions.py", definitions, tuned=tuned)
         cost = declarative_side.run(folder, log, {"BENCH_LANDING": str(landing)})
         return cost, rows(declarative_side.table(folder, "gold"))
 
-    return way
+    return program
 
 
-def script(name: str, gold: str) -> Way:
+def script(name: str, gold: str) -> Program:
     """A script of Python alone."""
 
-    def way(landing: Path, folder: Path, log: Path) -> tuple[measure.Cost, int]:
+    def program(landing: Path, folder: Path, log: Path) -> tuple[measure.Cost, int]:
         cost = measure.run([sys.executable, str(SIDES / name), str(landing), str(folder)], log)
         return cost, rows(folder / gold)
 
-    return way
+    return program
 
 
 def lacking(module: str, how: str) -> str | None:
@@ -140,8 +140,8 @@ def lacking(module: str, how: str) -> str | None:
     return None if importlib.util.find_spec(module) else f"{module} is not installed: {how}"
 
 
-def rivals() -> list[tuple[str, Way | str]]:
-    """Every rival by name, with its way, or why it cannot be had."""
+def rivals() -> list[tuple[str, Program | str]]:
+    """Every rival by name, with its program, or why it cannot be had."""
     return [
         (case.AS_SET, submitted("../notebook.py", "--as-set")),
         (case.DEFAULTS, submitted("../notebook.py")),

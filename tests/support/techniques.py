@@ -14,11 +14,14 @@ if TYPE_CHECKING:
 
 
 def by_lot(patch: pytest.MonkeyPatch, seed: int) -> list[Technique]:
-    """From now on each batch is given one of the techniques that it may be; returns those that were, as they come."""
-    random = Random(seed)
+    """From now on each batch is given one of the techniques that it may be; returns those that were, as they come.
+
+    The lot of a batch depends on what it is about, not on which of the tables side by side comes first.
+    """
     taken: list[Technique] = []
 
-    def choose(_: RefreshCost, permitted: Collection[Technique], work: Work) -> Choice:
+    def choose(cost: RefreshCost, permitted: Collection[Technique], work: Work) -> Choice:
+        random = Random(f"{seed} {[run.technique for run in cost.runs]} {sorted(permitted)} {work}")
         # A restart is the rarer, so that state is missing for a while.
         likely = [name for name in permitted if name != "restart" or random.random() < 0.5]
         found: Technique = random.choice(likely) if likely else "restart"

@@ -16,6 +16,7 @@ from sluicegate.jobs.continuous import Continuous
 from sluicegate.lake import tables
 from sluicegate.monitor import streams
 from sluicegate.monitor.streams import Registration, Stream
+from sluicegate.spark.session import SharedSpark
 from tests.conftest import Workspace
 from tests.spark.test_medallion import assert_right
 from tests.spark.test_recovery import Stopped, stop_at
@@ -222,7 +223,8 @@ def test_a_continuous_run_tries_again_what_may_be_gone_and_tells_each_batch(
 ) -> None:
     stream = Stream("heart_rate", streams.new_id(), "1s")
     with Registration(heartbeats.lake, stream) as known:
-        loop = Continuous(heartbeats.settings, heartbeats.lake, stream, {}, known, spark)
+        shared = SharedSpark("continuous", heartbeats.lake, private=True, opened=spark)
+        loop = Continuous(heartbeats.settings, heartbeats.lake, stream, {}, known, shared)
         with monkeypatch.context() as patch:
 
             def broken(name: str) -> None:

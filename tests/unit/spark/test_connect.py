@@ -13,6 +13,8 @@ from sluicegate.errors import LakeUnsupported, SparkUnreachable, UserError
 from sluicegate.settings import Settings
 from sluicegate.spark import connect, submit
 
+pytestmark = pytest.mark.unit
+
 URL = "sc://localhost:1"
 
 
