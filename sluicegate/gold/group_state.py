@@ -105,16 +105,19 @@ class GroupState:
         with self.batch.commit(fenced=False, **self._about):
             self._write(groups)
 
-    def keep(self, groups: DataFrame, *, few: bool) -> None:
+    def keep(self, groups: DataFrame, *, since: int, few: bool) -> None:
         """Writes new state of some groups; a table that is small, or of many small files, is written again.
 
         Args:
             groups: new state as of ``Partials.merged``; a group with empty sums has no rows left.
+            since: source version of the state that they are made from.
             few: whether they are few.
         """
         partials = self.partials
         columns = [*partials.groups, "_sums", *[f"_held_{call.number}" for call in partials.stored_calls]]
-        with self.batch.commit(**self._about):
+        # A run that was stopped may have left state of this version: what joined tables changed since is to be added, but
+        # Delta would skip a write whose offset is there.
+        with self.batch.commit(fenced=since < self.batch.progress.until, **self._about):
             state = tables.table_at(self.uri)
             if tables.rows(state) <= thresholds.FEW or len(state.file_uris()) >= MOST_FILES:
                 sent = F.broadcast(groups) if few else groups

@@ -139,7 +139,7 @@ class Refresh(ProvedQuery):
         news = self._news if current else replace(self._news, since=since, before=before)
         state = self._now(partials, materialize(partials.together(news.over(partials.prepared)), few=self._few))
         if since < now.until or before:
-            self._group_state.keep(state, few=self._few)
+            self._group_state.keep(state, since=since, few=self._few)
         _faults.point("gold.between_commits")
         if not (current and self.grouped.located):
             # A run was stopped before it had written the table: which of its rows are to be changed is not known.

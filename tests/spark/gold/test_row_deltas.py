@@ -11,7 +11,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from tests.spark.gold.test_layer import ROW, after_every_run, rows, sample, step
+from tests.spark.gold.test_layer import ROW, after_every_run, rows, sample, step, stop
 from tests.support.gold_world import GoldWorld, comparable, exact, kept
 from tests.support.properties import in_spark
 
@@ -136,3 +136,18 @@ def test_a_changed_row_of_a_joined_table_reaches_only_the_rows_that_it_touches(
         assert world.rows(name) == world.expected(name)
         assert not world.commits(name)[0]["all"]
     assert all(report.state == "idle" for report in world.run().values())
+
+
+def test_a_joined_table_that_changes_after_a_stop_reaches_the_state(spark: SparkSession, tmp_path: Path) -> None:
+    """State of the stopped run is there with the version that the next run ends at, and is not up to date."""
+    world = GoldWorld(tmp_path, {name: QUERIES[name] for name in ("inner", "left")}, spark)
+    world.add([sample(i) for i in range(10)])
+    world.name([("a", "Ann", 1.0), ("b", "Bob", 1.0)])
+    world.run()
+    stop(world, "gold.between_commits", [sample(i) for i in range(10, 13)])
+    world.sql("UPDATE {u} SET name = 'Bo' WHERE g = 'b'")
+    for number in (13, 16):
+        world.run()
+        for name in ("inner", "left"):
+            assert world.rows(name) == world.expected(name)
+        world.add([sample(i) for i in range(number, number + 3)])
