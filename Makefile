@@ -77,8 +77,9 @@ docs: setup ## write docs/reference.md, docs/pipeline.schema.json and docs/pictu
 	@$(RUN) -m scripts.reference
 	@$(RUN) -m scripts.diagrams
 
-bench: setup ## measure this, in three ways, against the same job done in a notebook, in two (ARGS="--input DIR --runs N")
-	@$(RUN) -m bench.medallion $(ARGS)
+bench: setup ## measure this against rivals, case by case, into docs/bench (ARGS="--case files --scale full --input DIR")
+	@.venv/bin/uv sync --frozen --inexact --group bench --quiet
+	@$(RUN) -m bench $(ARGS)
 
 # What runs and tools leave in this folder. Neither .venv nor .jars: they cost a download.
 LEFT = $(wildcard lake lake-*/ landing .airflow spark-warehouse metastore_db derby.log dist \
