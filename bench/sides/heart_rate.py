@@ -62,14 +62,18 @@ def three_jobs(landing: Path, folder: Path, log: Path) -> tuple[measure.Cost, in
     return cost, gold_of(folder)
 
 
-def one_run(landing: Path, folder: Path, log: Path) -> tuple[measure.Cost, int]:
-    """``sluicegate run``: one JVM for all layers, or none if there is nothing to do."""
+def run_command(landing: Path, folder: Path) -> list[str]:
+    """Command line of ``sluicegate run``."""
     settings = settings_of(landing, folder)
-    command = [
+    return [
         sys.executable, "-m", "sluicegate.cli", "run", PIPELINE, "--lake", settings.lake,
         "--landing", settings.landing, "--pipelines", str(settings.pipelines), "--master", settings.master,
     ]  # fmt: skip
-    return measure.run(command, log, folder=ROOT), gold_of(folder)
+
+
+def one_run(landing: Path, folder: Path, log: Path) -> tuple[measure.Cost, int]:
+    """``sluicegate run``: one JVM for all layers, or none if there is nothing to do."""
+    return measure.run(run_command(landing, folder), log, folder=ROOT), gold_of(folder)
 
 
 def run_layers(spark: SparkSession, landing: str, folder: str) -> int:
