@@ -299,8 +299,12 @@ class _Chunk:
                 writer.format("delta").mode("overwrite").options(**OPTIONS).save(self.batch.flow.target)
 
     def _few(self, size: int) -> bool:
-        """Whether the records are certain to be few, and small: of other formats, a small file may hold very much."""
+        """Whether the records are certain to be few, and small.
+
+        Of other formats, a small file may hold very much, and an expression may make much of a small value.
+        """
         text = self.table.format in ("json", "csv") and all(path.endswith(TEXT) for path in self.read)
+        text = text and not self.copy.selects
         return text and size <= SMALL_BYTES
 
     @property

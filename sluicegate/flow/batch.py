@@ -126,7 +126,8 @@ class Batch:
         ours = {**self.describe(), "until": offset, **facts}
         metadata = json.dumps({log.METADATA: ours}, default=str)
         app_id = self.progress.app_id if fenced and offset > self.progress.since else None
-        with configured(self.session, commit_settings.settings(Facts(metadata, app_id, offset))):
+        said = Facts(metadata, app_id, offset, private=self.flow.private)
+        with configured(self.session, commit_settings.settings(said)):
             yield
 
     def target_version(self) -> int:

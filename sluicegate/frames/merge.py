@@ -73,7 +73,14 @@ def merge(uri: str, changes: DataFrame, records: Identities, kinds: Sequence[str
         found = of_chunks(records.chunks, names.held("_chunk"))  # so that no other files are opened
         return reduce(and_, [F.col(names.held(c)) == F.col(names.new(c)) for c in IDENTITY], found)
 
-    _merge(uri, changes, same, IDENTITY, few=records.few, kinds=kinds)
+    brought = bring(uri, changes, IDENTITY, few=records.few)
+    if brought is None or not brought.merge(changes.sparkSession, uri, kinds, IDENTITY):
+        _merge(uri, changes, same, few=records.few, kinds=kinds)
+
+
+def bring(uri: str, changes: DataFrame, keys: Sequence[str], *, few: bool) -> small_writes.Changes | None:
+    """Brings rows with ``OP`` to the driver, to be merged without Spark; None where they have to be merged by it."""
+    return small_writes.brought(uri, changes, keys, OP) if few else None
 
 
 def merge_by(
@@ -82,8 +89,9 @@ def merge_by(
     keys: Sequence[str],
     *,
     few: bool,
-    brought: small_writes.Changes | None = None,
+    brought: small_writes.Changes | None,
     near: Callable[[str], Column] | None = None,
+    numbers: Sequence[str] = (),
 ) -> None:
     """Merges rows with ``OP`` into a table by its key columns, in one commit.
 
@@ -92,12 +100,12 @@ def merge_by(
         changes: rows with ``OP``, materialized.
         keys: key columns; NULL equals NULL.
         few: whether to broadcast the rows.
-        brought: the same rows on the driver, if they were brought before.
+        brought: the same rows as ``bring`` gives them; None to merge them by Spark.
         near: predicate for the rows of the table that have one of these keys, so that no other files are opened,
-            made for a prefix of the table's columns.
+            made for a prefix of the table's columns. The commit quotes it.
+        numbers: keys whose values are numbers of ours, which a commit may quote whatever the rows are.
     """
-    if brought is not None:
-        brought.merge(changes.sparkSession, uri, KINDS)
+    if brought is not None and brought.merge(changes.sparkSession, uri, KINDS, numbers):
         return
 
     def same(names: _Names) -> Column:
@@ -105,7 +113,7 @@ def merge_by(
         found = reduce(and_, [held.eqNullSafe(made) for held, made in sides])
         return found if near is None else near(names.prefix) & found
 
-    _merge(uri, changes, same, keys, few=few, kinds=KINDS)
+    _merge(uri, changes, same, few=few, kinds=KINDS)
 
 
 @dataclass(frozen=True)
@@ -132,15 +140,11 @@ def _merge(
     uri: str,
     changes: DataFrame,
     same: Callable[[_Names], Column],
-    keys: Sequence[str],
     *,
     few: bool,
     kinds: Sequence[str],
 ) -> None:
     session = changes.sparkSession
-    if few and (brought := small_writes.brought(uri, changes, keys, OP)) is not None:
-        brought.merge(session, uri, kinds)
-        return
     rows = changes.where(F.col(OP).isin(*kinds))
     rows = F.broadcast(rows) if few else rows
     if connect.is_remote(session):

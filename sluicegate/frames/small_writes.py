@@ -14,8 +14,9 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from sluicegate.frames import row_bytes
 from sluicegate.frames.data_skipping import RANGES, ranges
-from sluicegate.lake import small_commits, tables
+from sluicegate.lake import file_statistics, small_commits, tables
 from sluicegate.spark import commit_settings, table_reader
 
 if TYPE_CHECKING:
@@ -36,9 +37,9 @@ def append(rows: DataFrame, uri: str, *, few: bool, **options: str) -> None:
         options: options of Delta's writer for a table that is made by this.
     """
     if few and (table := tables.delta_table(uri)) is not None and _fits(table, rows.schema, every=False):
-        found = rows.toArrow()
-        if small_commits.storable(found):
-            small_commits.append(uri, found, commit_settings.facts(rows.sparkSession))
+        found = row_bytes.brought(rows)
+        if found is not None and file_statistics.right_of(found):
+            small_commits.append(uri, found, commit_settings.facts(rows.sparkSession), table)
             return
     rows.write.format("delta").mode("append").option("mergeSchema", "true").options(**options).save(uri)
 
@@ -47,7 +48,7 @@ def commit_only(session: SparkSession, uri: str) -> None:
     """Makes the commit that the session is set for without a row: only the offset and the metadata are new."""
     table = tables.table_at(uri)
     if small_commits.takes(table):
-        small_commits.append(uri, pa.table({}), commit_settings.facts(session))
+        small_commits.append(uri, pa.table({}), commit_settings.facts(session), table)
     else:
         nothing = session.createDataFrame([], table_reader.schema(table))
         nothing.write.format("delta").mode("append").save(uri)
@@ -58,11 +59,13 @@ class Changes:
     """Few changes to a table, on the driver, which delta-rs can merge by their keys.
 
     Attributes:
+        table: the table as of the version that they are for.
         rows: rows with the columns of the table, and with ``op``.
         keys: key columns.
         op: the column with the operation.
     """
 
+    table: DeltaTable
     rows: pa.Table
     keys: Sequence[str]
     op: str
@@ -72,14 +75,26 @@ class Changes:
         """Rows of each operation that there is."""
         return dict(Counter(self.rows[self.op].to_pylist()))
 
-    def merge(self, session: SparkSession, uri: str, kinds: Sequence[str]) -> None:
-        """Merges the rows of some operations, in the one commit that the session is set for."""
+    def merge(self, session: SparkSession, uri: str, kinds: Sequence[str], numbers: Sequence[str] = ()) -> bool:
+        """Merges the rows of some operations, in the one commit that the session is set for.
+
+        Args:
+            session: the session.
+            uri: the table's address.
+            kinds: the operations.
+            numbers: keys whose values are numbers of ours, which a commit may quote whatever the rows are.
+
+        Returns:
+            False if Spark has to merge them; nothing is written then.
+        """
+        facts = commit_settings.facts(session)
         rows = self.rows.filter(pc.is_in(self.rows[self.op], pa.array(kinds)))
         if rows.num_rows:
-            near = " AND ".join(filter(None, (_near(rows[key], key) for key in self.keys)))
-            small_commits.merge(uri, rows, self.keys, self.op, commit_settings.facts(session), near)
-        else:
-            small_commits.append(uri, rows.drop_columns([self.op]), commit_settings.facts(session))
+            quoted = [key for key in self.keys if key in numbers or not facts.private]
+            near = " AND ".join(filter(None, (_near(rows[key], key) for key in quoted)))
+            return small_commits.merge(self.table, rows, self.keys, self.op, facts, near)
+        small_commits.append(uri, rows.drop_columns([self.op]), facts, self.table)
+        return True
 
 
 def brought(uri: str, changes: DataFrame, keys: Sequence[str], op: str) -> Changes | None:
@@ -97,12 +112,13 @@ def brought(uri: str, changes: DataFrame, keys: Sequence[str], op: str) -> Chang
     table = tables.delta_table(uri)
     if table is None or _bytes(table) > small_commits.MOST_BYTES:
         return None
-    names = all(small_commits.NAME.fullmatch(name) for name in changes.columns)
-    if not names or not _fits(table, changes.drop(op).schema, every=True):
+    names = all(file_statistics.NAME.fullmatch(name) for name in changes.columns)
+    if not names or not _fits(table, changes.drop(op).schema, every=True) or not file_statistics.right_of_stored(table):
         return None
-    rows = changes.toArrow()
-    storable = small_commits.storable(rows.drop_columns([op])) and _equal_as_keys(rows, keys)
-    return Changes(rows, keys, op) if storable else None
+    rows = row_bytes.brought(changes)
+    if rows is None or not file_statistics.right_of(rows.drop_columns([op])) or not _equal_as_keys(rows, keys):
+        return None
+    return Changes(table, rows, keys, op)
 
 
 def _fits(table: DeltaTable, schema: StructType, *, every: bool) -> bool:

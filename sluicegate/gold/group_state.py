@@ -10,7 +10,7 @@ from pyspark.sql import functions as F
 
 from sluicegate.flow import thresholds
 from sluicegate.frames.data_skipping import ranges, within
-from sluicegate.frames.merge import OP, merge_by
+from sluicegate.frames.merge import OP, bring, merge_by
 from sluicegate.gold.partial_aggregates import LAYOUT, same_groups
 from sluicegate.lake import offsets, tables
 from sluicegate.spark import table_reader
@@ -18,6 +18,7 @@ from sluicegate.spark import table_reader
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from deltalake import DeltaTable
     from pyspark.sql import Column, DataFrame
 
     from sluicegate.flow.batch import Batch
@@ -32,7 +33,7 @@ BUCKETS_OF_A_TASK = 64
 # Groups in a file of the state: the fewer, the less is written again for one of them.
 IN_A_FILE = 50_000
 
-# Files from which on the state is written anew: each batch with new groups adds one.
+# Files with fewer groups than that from which on the state is written anew: each batch with new groups adds one.
 MOST_FILES = 200
 
 
@@ -106,7 +107,7 @@ class GroupState:
             self._write(groups)
 
     def keep(self, groups: DataFrame, *, since: int, few: bool) -> None:
-        """Writes new state of some groups; a table that is small, or of many small files, is written again.
+        """Writes new state of some groups; a table that is small, or of many part-filled files, is written again.
 
         Args:
             groups: new state as of ``Partials.merged``; a group with empty sums has no rows left.
@@ -115,11 +116,11 @@ class GroupState:
         """
         partials = self.partials
         columns = [*partials.groups, "_sums", *[f"_held_{call.number}" for call in partials.stored_calls]]
-        # A run that was stopped may have left state of this version: what joined tables changed since is to be added, but
-        # Delta would skip a write whose offset is there.
+        # A run that was stopped may have left state of this version. What joined tables changed since is to be added,
+        # but Delta would skip a write whose offset is there.
         with self.batch.commit(fenced=since < self.batch.progress.until, **self._about):
             state = tables.table_at(self.uri)
-            if tables.rows(state) <= thresholds.FEW or len(state.file_uris()) >= MOST_FILES:
+            if tables.rows(state) <= thresholds.FEW or _part_filled(state) >= MOST_FILES:
                 sent = F.broadcast(groups) if few else groups
                 others = same_groups(self.rows(), sent, partials.groups, how="left_anti")
                 now = groups.where("cardinality(_sums) > 0").select(*columns)
@@ -131,8 +132,10 @@ class GroupState:
                 "WHEN _was THEN 'delete' END"
             )
             changes = groups.withColumn(OP, op).where(f"{OP} IS NOT NULL").select(self._bucket, *columns, OP)
-            near = self._buckets(groups) if few else None
-            merge_by(self.uri, changes, [_BUCKET, *partials.groups], few=few, near=near)
+            keys = [_BUCKET, *partials.groups]
+            brought = bring(self.uri, changes, keys, few=few)
+            near = self._buckets(groups) if few and brought is None else None
+            merge_by(self.uri, changes, keys, few=few, brought=brought, near=near, numbers=[_BUCKET])
 
     def _write(self, rows: DataFrame) -> None:
         """Writes files of neighbouring buckets, so that a group is in one of them."""
@@ -161,3 +164,8 @@ class GroupState:
             "seen": state.version() if state is not None else -1,
             "restores": self._past.facts() if self._past is not None else [],
         }
+
+
+def _part_filled(state: DeltaTable) -> int:
+    """Number of files that hold fewer groups than they could: full ones would be written again as they are."""
+    return sum(groups is None or groups < IN_A_FILE for (groups,) in tables.statistics_rows(state, "num_records"))

@@ -18,7 +18,7 @@ from sluicegate.flow import refresh_cost, thresholds
 from sluicegate.flow.batch import Batch
 from sluicegate.flow.refresh_cost import Choice, RefreshCost, Work
 from sluicegate.frames import data_skipping, small_writes
-from sluicegate.frames.merge import OP, difference, merge_by
+from sluicegate.frames.merge import OP, bring, difference, merge_by
 from sluicegate.frames.record_ids import materialize
 from sluicegate.frames.same_rows import same_rows
 from sluicegate.gold import clustering, group_state
@@ -258,14 +258,15 @@ class Refresh(ProvedQuery):
             groups = [f"_group_{number}" for number in sorted(self.grouped.keys)]
             held = same_groups(target.where(near("")) if near else target, self._sent(touched), groups, self.keys)
         changes = materialize(difference(rows, held, self.keys), few=self._few)
-        brought = small_writes.brought(self.batch.flow.target, changes, self.keys, OP) if self._few else None
+        brought = bring(self.batch.flow.target, changes, self.keys, few=self._few)
         counts = brought.counts if brought is not None else dict(changes.groupBy(OP).count().collect())
         groups_read = touched.count() if touched is not None else None
         _faults.point("gold.before_commit")
         facts: dict[str, Any] = {**self._said, "changed": counts, "groups": groups_read, "all": touched is None}
         with self.batch.commit(read=read, **facts):
             if counts:
-                merge_by(self.batch.flow.target, changes, self.keys, few=self._few, brought=brought, near=near)
+                by = None if self.batch.flow.private else near  # a commit quotes its condition
+                merge_by(self.batch.flow.target, changes, self.keys, few=self._few, brought=brought, near=by)
             else:
                 small_writes.commit_only(self.batch.session, self.batch.flow.target)
         _faults.point("gold.after_commit")

@@ -35,7 +35,7 @@ from sluicegate.flow.model import Flow, Progress, name_of
 from sluicegate.flow.progress import progress
 from sluicegate.flow.report import TableReport
 from sluicegate.flow.stream_checkpoint import Checkpoint
-from sluicegate.frames.merge import difference, merge_by
+from sluicegate.frames.merge import bring, difference, merge_by
 from sluicegate.frames.record_ids import materialize
 from sluicegate.gold import query_analysis
 from sluicegate.gold.partial_aggregates import same_groups
@@ -285,7 +285,8 @@ class _Stream:
             return
         _faults.point("gold.before_commit")
         with batch.commit(**self._about()):
-            merge_by(self.flow.target, changes, self.keys, few=few)
+            brought = bring(self.flow.target, changes, self.keys, few=few)
+            merge_by(self.flow.target, changes, self.keys, few=few, brought=brought)
         self._committed(batch, fenced=True)
 
     def _about(self) -> dict[str, Any]:

@@ -1,26 +1,26 @@
 """Commits of few rows by delta-rs: in hundredths of a second what takes Spark seconds, and some ten jobs of its own.
 
 Spark computes the rows; only who writes them differs. delta-rs writes a table only where it does so as Spark would: it
-must know every feature of the table, and be able to count the rows' values for data skipping as they are. The commit is
+must know every feature of the table, and make the right statistics of its rows (``file_statistics``). The commit is
 atomic and has the same metadata and the same ``txn`` as Spark's.
 https://github.com/delta-io/delta/blob/master/PROTOCOL.md
 """
 
 from __future__ import annotations
 
-import re
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass
-from decimal import Decimal
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 from deltalake import CommitProperties, DeltaTable, PostCommitHookProperties, Transaction
-from deltalake.exceptions import CommitFailedError
+from deltalake.exceptions import CommitFailedError, DeltaError
 
 from sluicegate.errors import SluicegateError, Where
 from sluicegate.lake import tables
+from sluicegate.lake.layout import address
 
 # Features of a table for its writers that delta-rs has; a table with any other is written by Spark.
 FEATURES = {"appendOnly", "changeDataFeed", "invariants"}
@@ -34,18 +34,8 @@ OF_WRITERS = ("delta.constraints.", "delta.autoOptimize.", "delta.columnMapping.
 # A MERGE rewrites whole files: in tables up to this size one process does it as fast as Spark.
 MOST_BYTES = 128 * 1024 * 1024
 
-# Digits that a number has in the statistics of a file, where delta-rs has it as a double.
-DIGITS = 15
-
 # Attempts at an append beside other programs that commit to the table.
 ATTEMPTS = 5
-
-# Names of columns that need no escape in DataFusion's predicates.
-NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
-
-# Years 1 to 9999, which every reader of statistics takes, in microseconds and in days.
-_TIMES = (-62_135_596_800_000_000, 253_402_300_799_999_999)
-_DAYS = (-719_162, 2_932_896)
 
 
 @dataclass(frozen=True)
@@ -56,11 +46,13 @@ class Facts:
         metadata: its ``userMetadata``; None for none.
         app_id: id of the ``txn`` that it sets; None for none.
         version: version of this.
+        private: whether rows may have personal data, which a commit must not quote.
     """
 
     metadata: str | None = None
     app_id: str | None = None
     version: int = 0
+    private: bool = False
 
     def is_in(self, table: DeltaTable) -> bool:
         """Whether a commit with this ``txn`` or a later one is in the table, so that Delta would skip the write."""
@@ -71,7 +63,8 @@ class Facts:
     def properties(self) -> CommitProperties:
         """The same as delta-rs takes it. A commit is made for one version: who retries looks at the table first."""
         said = {"userMetadata": self.metadata} if self.metadata is not None else None
-        transactions = [Transaction(self.app_id, self.version)] if self.app_id is not None else None
+        now = int(time.time() * 1000)  # by which Delta lets it go, if the table says that transactions end some time
+        transactions = [Transaction(self.app_id, self.version, now)] if self.app_id is not None else None
         return CommitProperties(max_commit_retries=0, custom_metadata=said, app_transactions=transactions)
 
 
@@ -88,57 +81,61 @@ def takes(table: DeltaTable) -> bool:
     return known and tables.is_plain(table) and not any(name.startswith(OF_WRITERS) for name in properties)
 
 
-def storable(rows: pa.Table) -> bool:
-    """Whether the statistics that delta-rs makes of these values are right, so that no reader skips one of them."""
-    return all(_countable(column.combine_chunks()) for column in rows.columns)
-
-
-def append(uri: str, rows: pa.Table, facts: Facts) -> None:
+def append(uri: str, rows: pa.Table, facts: Facts, opened: DeltaTable | None = None) -> None:
     """Appends rows to a table, in one commit, which is made also if there are none.
 
     Args:
         uri: the table, which ``takes`` it.
         rows: rows with columns of the table, of its types; the others become NULL.
         facts: what the commit says.
+        opened: the table as it was opened before; if others have committed since, it is opened again.
 
     Raises:
         SluicegateError: other programs committed again and again, or have made another table of it.
     """
     first: str | None = None
     for _ in range(ATTEMPTS):
-        table = tables.table_at(uri)
+        table = opened or tables.table_at(uri)
+        opened = None
         schema = pa.schema(table.schema().to_arrow())
         first = first or f"{tables.table_id(table)} {schema}"
         if not takes(table) or f"{tables.table_id(table)} {schema}" != first:
             break
         if facts.is_in(table):
             return
-        how: dict[str, Any] = {"commit_properties": facts.properties, "post_commithook_properties": _HOOKS}
         try:
-            tables.write(table, _fitted(rows, schema), mode="append", **how)
+            _append(table, rows, facts)
             return
         except CommitFailedError:
             continue
     raise _overtaken(uri)
 
 
-def merge(uri: str, changes: pa.Table, keys: Sequence[str], op: str, facts: Facts, near: str = "") -> None:
-    """Merges rows into a table by keys that are not NULL, in one commit.
+def _append(table: DeltaTable, rows: pa.Table, facts: Facts) -> None:
+    how: dict[str, Any] = {"commit_properties": facts.properties, "post_commithook_properties": _HOOKS}
+    tables.write(table, _fitted(rows, pa.schema(table.schema().to_arrow())), mode="append", **how)
+
+
+def merge(table: DeltaTable, changes: pa.Table, keys: Sequence[str], op: str, facts: Facts, near: str = "") -> bool:
+    """Merges rows into a table by keys that are not NULL, in one commit, which is made also if no row changes.
 
     Args:
-        uri: the table, which ``takes`` it.
+        table: the table, which ``takes`` it, as of the version that the commit is to follow.
         changes: rows with the columns of the table, and with ``op``: insert, update or delete.
         keys: the key columns.
         op: the column that says what is to be done with a row.
         facts: what the commit says.
         near: predicate that holds for each row ``held`` of the table with one of these keys, so that files are skipped.
+            Its values are in the commit.
+
+    Returns:
+        False if delta-rs cannot read rows of the table, such as a text that is not UTF-8: nothing is written then.
 
     Raises:
         SluicegateError: another program committed to the table first.
     """
-    table = tables.table_at(uri)
     if facts.is_in(table):
-        return
+        return True
     values = {f"`{name}`": f"new.`{name}`" for name in changes.column_names if name != op}
     work = table.merge(
         changes,
@@ -155,10 +152,20 @@ def merge(uri: str, changes: pa.Table, keys: Sequence[str], op: str, facts: Fact
             work = work.when_matched_update(values, f"new.`{op}` = 'update'")
         else:
             work = work.when_not_matched_insert(values, f"new.`{op}` = 'insert'")
+    before = table.version()
     try:
         work.execute()
+        if table.version() == before:  # delta-rs commits nothing where no row changes
+            _append(table, changes.slice(0, 0).drop_columns([op]), facts)
     except CommitFailedError as error:
-        raise _overtaken(uri) from error
+        raise _overtaken(address(table.table_uri)) from error
+    except DeltaError as error:
+        newest = tables.table_at(table.table_uri)
+        if newest.version() == before:
+            return False
+        if not facts.is_in(newest):
+            raise _overtaken(address(table.table_uri)) from error
+    return True
 
 
 def _overtaken(uri: str) -> SluicegateError:
@@ -177,28 +184,3 @@ def _fitted(rows: pa.Table, schema: pa.Schema) -> pa.Table:
         for field in schema
     ]
     return pa.table(columns, schema=schema)
-
-
-def _countable(values: Any) -> bool:
-    kind = values.type
-    if pa.types.is_struct(kind):
-        return all(_countable(part) for part in values.flatten())
-    if pa.types.is_map(kind):
-        return _countable(values.keys) and _countable(values.items)
-    if pa.types.is_list(kind) or pa.types.is_large_list(kind):
-        return _countable(values.flatten())
-    if pa.types.is_floating(kind):  # NaN is left out of a file's greatest value, which for Spark it is
-        return not pc.any(pc.is_nan(values)).as_py()
-    if pa.types.is_decimal(kind):
-        return _within(values, (-(limit := Decimal(10**DIGITS - 1).scaleb(-kind.scale)), limit))
-    if pa.types.is_timestamp(kind):
-        return kind.unit == "us" and kind.tz is not None and _within(values.cast(pa.int64()), _TIMES)
-    if pa.types.is_date32(kind):
-        return _within(values.cast(pa.int32()), _DAYS)
-    return bool(pa.types.is_string(kind) or pa.types.is_boolean(kind) or pa.types.is_signed_integer(kind))
-
-
-def _within(values: Any, limits: tuple[Any, Any]) -> bool:
-    found = pc.min_max(values)
-    least, most = found["min"].as_py(), found["max"].as_py()
-    return least is None or (limits[0] <= least and most <= limits[1])

@@ -18,6 +18,9 @@ _METADATA, _APP_ID, _VERSION, _EMPTY = (
     for name in ("commitInfo.userMetadata", "write.txnAppId", "write.txnVersion", "skipRecordingEmptyCommits")
 )
 
+# Setting of ours, of which Spark's writers know nothing: whether rows may have personal data.
+_PRIVATE = "spark.sluicegate.private"
+
 # Settings with which Spark's writers say nothing of a batch.
 NOTHING = dict.fromkeys((_METADATA, _APP_ID, _VERSION))
 
@@ -25,7 +28,7 @@ NOTHING = dict.fromkeys((_METADATA, _APP_ID, _VERSION))
 def settings(said: Facts) -> dict[str, str]:
     """Settings with which Spark's writers say what these facts say."""
     # A commit's metadata counts where no row changes, too: which versions were read, and that a batch is closed.
-    found = {_EMPTY: "false"}
+    found = {_EMPTY: "false", _PRIVATE: str(said.private).lower()}
     if said.metadata is not None:
         found[_METADATA] = said.metadata
     if said.app_id is not None:
@@ -36,4 +39,4 @@ def settings(said: Facts) -> dict[str, str]:
 def facts(session: SparkSession) -> Facts:
     """What writes in this session are to say."""
     metadata, app_id, version = (session.conf.get(name, None) for name in (_METADATA, _APP_ID, _VERSION))
-    return Facts(metadata, app_id, int(version or 0))
+    return Facts(metadata, app_id, int(version or 0), session.conf.get(_PRIVATE, None) == "true")

@@ -10,9 +10,10 @@ import pytest
 from deltalake import DeltaTable
 
 from sluicegate.errors import ExpectationFailed, FanOut, QueryError, SluicegateError
+from sluicegate.gold import group_state
 from sluicegate.jobs import layer as layer_job
 from sluicegate.jobs.copy_into import masked
-from sluicegate.lake import tables
+from sluicegate.lake import small_commits, tables
 from sluicegate.run import submit
 from sluicegate.spark.spark_errors import NOT_SHOWN, root_cause
 from tests.conftest import Workspace
@@ -44,6 +45,15 @@ silver:
   unmarked: {sql: "SELECT k, name + 2 AS e FROM STREAM(raw)"}
 gold:
   summed: {sql: "SELECT k, name + 1 AS n FROM broken_rule_all"}
+"""
+COUNTED = """
+name: heart_rate
+bronze:
+  raw: {path: "${landing}/raw", format: json, schemaHints: "k BIGINT"}
+silver:
+  people: {sql: "SELECT k, name FROM STREAM(raw)", pii: [name]}
+gold:
+  counted: {sql: "SELECT name, count(*) AS c FROM people GROUP BY name", refresh: incremental}
 """
 REFUSED: dict[str, tuple[type[SluicegateError], str]] = {
     "fan_out": (FanOut, "makes 4 rows of 2 records"),
@@ -110,6 +120,27 @@ def test_no_message_and_no_commit_quotes_a_value(
     shown = capsys.readouterr()  # Spark's log is not among it: for that there is the next test
     assert "FAILED" in shown.out
     assert not quotes(shown.out)
+
+
+@pytest.mark.parametrize(
+    "by_spark", [pytest.param(False, id="delta-rs"), pytest.param(True, marks=pytest.mark.more, id="Spark")]
+)
+def test_a_commit_does_not_quote_the_keys_that_it_merges_by(
+    spark: SparkSession, workspace: Workspace, monkeypatch: pytest.MonkeyPatch, by_spark: bool
+) -> None:
+    """Files are skipped by the values of keys, and the condition of a MERGE is in the log."""
+    monkeypatch.setattr(group_state, "IN_A_FILE", 1)
+    monkeypatch.setattr(small_commits, "MOST_BYTES", -1 if by_spark else small_commits.MOST_BYTES)
+    workspace.define(COUNTED)
+    for file, names in (("a", [SECRET, "Ford", "Trillian"]), ("b", [SECRET]), ("c", ["Ford"])):
+        workspace.land(f"raw/{file}.json", "\n".join(json.dumps({"k": 1, "name": name}) for name in names))
+        workspace.run(spark)
+    table = DeltaTable(workspace.lake.table("gold", "counted"))
+    assert [commit["operation"] for commit in table.history(2)] == ["MERGE", "MERGE"]
+    assert "delta-rs" in table.history(1)[0]["engineInfo"] or by_spark
+    assert sorted(row["c"] for row in table.to_pyarrow_table().to_pylist()) == [1, 2, 2]
+    assert "mergePredicate" in told_by_tables(workspace) or by_spark
+    assert not quotes(told_by_tables(workspace))
 
 
 def refusal(spark: SparkSession, workspace: Workspace, table: str) -> SluicegateError:

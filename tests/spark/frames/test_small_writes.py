@@ -15,7 +15,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from sluicegate.frames import small_writes
-from sluicegate.frames.merge import OP, merge_by
+from sluicegate.frames.merge import OP, bring, merge_by
 from sluicegate.frames.same_rows import same_rows
 from sluicegate.lake import small_commits
 from sluicegate.lake.small_commits import Facts
@@ -77,8 +77,8 @@ class Pair:
 
     def merge(self, rows: DataFrame, *keys: str) -> None:
         rows = rows.localCheckpoint()
-        merge_by(self.ours, rows, keys, few=True)
-        merge_by(self.sparks, rows, keys, few=False)
+        merge_by(self.ours, rows, keys, few=True, brought=bring(self.ours, rows, keys, few=True))
+        merge_by(self.sparks, rows, keys, few=False, brought=None)
 
     @property
     def by_delta_rs(self) -> bool:
@@ -203,7 +203,8 @@ def test_an_offset_is_committed_once_by_either_writer(spark: SparkSession, tmp_p
         with configured(spark, commit_settings.settings(said)):
             small_writes.append(row, pair.ours, few=few)
             changes = row.withColumn("v", F.lit(str(version))).withColumn(OP, F.lit("update"))
-            merge_by(pair.ours, changes, ["k"], few=few)  # the same offset is there by now
+            brought = bring(pair.ours, changes, ["k"], few=few)
+            merge_by(pair.ours, changes, ["k"], few=few, brought=brought)  # the same offset is there by now
     table = DeltaTable(pair.ours)
     assert table.transaction_version("flow") == 6
     assert [json.loads(one["userMetadata"])["version"] for one in table.history(2)] == [6, 5]

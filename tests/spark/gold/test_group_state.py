@@ -87,6 +87,23 @@ def test_state_of_MOST_FILES_is_written_anew(
     assert world.rows("q") == world.expected("q")
 
 
+def test_state_of_full_files_is_not_written_anew(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Five full files of one group each, where three files that are not full would be too many."""
+    monkeypatch.setattr(thresholds, "FEW", 3)
+    monkeypatch.setattr(group_state, "IN_A_FILE", 1)
+    monkeypatch.setattr(group_state, "MOST_FILES", 3)
+    world = GoldWorld(tmp_path, {"q": kept("SELECT id, count(*) AS c FROM t GROUP BY id")}, spark)
+    world.add([sample(i) for i in range(5)])
+    world.run()
+    before = files(world.at.groups("q"))
+    world.add([sample(2)])
+    world.run()
+    assert len(before & files(world.at.groups("q"))) == 4, "only the file with the group is another one"
+    assert world.rows("q") == world.expected("q")
+
+
 def test_groups_are_looked_for_in_some_files_of_more_than_IN_A_FILE(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

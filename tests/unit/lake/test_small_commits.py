@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from datetime import UTC, date, datetime
 from decimal import Decimal
 from pathlib import Path
@@ -12,7 +13,7 @@ import pytest
 from deltalake import DeltaTable
 
 from sluicegate.errors import SluicegateError
-from sluicegate.lake import small_commits, tables
+from sluicegate.lake import file_statistics, log, small_commits, tables
 from sluicegate.lake.small_commits import Facts
 
 pytestmark = pytest.mark.unit
@@ -81,7 +82,7 @@ def test_a_merge_beside_another_commit_is_given_up(uri: str, monkeypatch: pytest
     Others(monkeypatch, 1)
     change = pa.table({"k": pa.array([1, 2], pa.int32()), "v": ["b", "b"], "op": ["update", "insert"]})
     with pytest.raises(SluicegateError, match="another program committed to the table first"):
-        small_commits.merge(uri, change, ["k"], "op", Facts("{}", "flow", 1))
+        small_commits.merge(tables.table_at(uri), change, ["k"], "op", Facts("{}", "flow", 1))
     assert rows(uri) == [(1, "a"), (1, "a")]
     assert DeltaTable(uri).transaction_version("flow") is None
 
@@ -89,11 +90,41 @@ def test_a_merge_beside_another_commit_is_given_up(uri: str, monkeypatch: pytest
 def test_an_offset_that_is_there_is_not_committed_again(uri: str) -> None:
     change = pa.table({"k": pa.array([1, 2], pa.int32()), "v": ["b", "c"], "op": ["delete", "insert"]})
     for _ in range(2):
-        small_commits.merge(uri, change, ["k"], "op", Facts("{}", "flow", 4))
+        small_commits.merge(tables.table_at(uri), change, ["k"], "op", Facts("{}", "flow", 4))
         small_commits.append(uri, ROW, Facts("{}", "flow", 3))
     assert (rows(uri), DeltaTable(uri).version()) == ([(2, "c")], 1)
     small_commits.append(uri, ROW.slice(0, 0), Facts("{}", "flow", 5))
     assert (rows(uri), DeltaTable(uri).transaction_version("flow")) == ([(2, "c")], 5)
+
+
+def test_a_merge_that_changes_no_row_commits_its_offset(uri: str) -> None:
+    change = pa.table({"k": pa.array([7], pa.int32()), "v": ["b"], "op": ["delete"]})
+    assert small_commits.merge(tables.table_at(uri), change, ["k"], "op", Facts("{}", "flow", 4))
+    table = DeltaTable(uri)
+    assert (table.version(), table.transaction_version("flow"), rows(uri)) == (1, 4, [(1, "a")])
+
+
+def test_an_offset_says_when_it_was_committed_as_those_of_spark_do(uri: str) -> None:
+    before = int(time.time() * 1000)
+    small_commits.append(uri, ROW, Facts("{}", "flow", 4))
+    change = ROW.append_column("op", [["update"]])
+    small_commits.merge(tables.table_at(uri), change, ["k"], "op", Facts("{}", "flow", 5))
+    for version in (1, 2):
+        [said] = [action["txn"] for action in log.actions(uri, version) if "txn" in action]
+        assert before <= said["lastUpdated"] <= int(time.time() * 1000)
+
+
+def test_a_table_that_is_open_is_not_opened_again_unless_others_have_committed(
+    uri: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    opened = tables.table_at(uri)
+    with monkeypatch.context() as patched:
+        patched.setattr(tables, "table_at", None)
+        small_commits.append(uri, ROW, Facts(), opened)
+    opened = tables.table_at(uri)
+    tables.write(uri, ROW, mode="append")
+    small_commits.append(uri, ROW, Facts("{}", "flow", 4), opened)
+    assert (len(rows(uri)), DeltaTable(uri).version()) == (4, 3)
 
 
 @pytest.mark.parametrize(
@@ -110,13 +141,17 @@ def test_an_offset_that_is_there_is_not_committed_again(uri: str) -> None:
         ([2_932_897], "days", False), ([b"a"], pa.binary(), False), ([None], pa.null(), False),
         ([1], pa.timestamp("us"), False), ([[{"a": [("x", float("nan"))]}]], "deep", False),
         ([[{"a": [("x", 1.0), ("y", None)]}, None], None, []], "deep", True), (["a" * 1000], pa.string(), True),
+        ([b"A\xff"], "text", False), ([b"A", None], "text", True),
     ],
 )  # fmt: skip
 def test_values_are_stored_without_spark_if_statistics_of_files_tell_them(values: Any, kind: Any, is_: bool) -> None:
     deep = pa.list_(pa.struct([("a", pa.map_(pa.string(), pa.float64()))]))
-    ends = {"micros": (pa.int64(), pa.timestamp("us", "UTC")), "days": (pa.int32(), pa.date32())}
+    ends = {
+        "micros": (pa.int64(), pa.timestamp("us", "UTC")), "days": (pa.int32(), pa.date32()),
+        "text": (pa.binary(), pa.string()),
+    }  # fmt: skip
     if kind in ends:
-        column = pa.array(values, ends[kind][0]).cast(ends[kind][1])
+        column = pa.array(values, ends[kind][0]).view(ends[kind][1])
     else:
         column = pa.array(values, deep if kind == "deep" else kind)
-    assert small_commits.storable(pa.table({"c": column})) is is_
+    assert file_statistics.right_of(pa.table({"c": column})) is is_

@@ -1,0 +1,47 @@
+"""Bytes of few rows: a batch of some rows may be of many megabytes each, which must not come to the driver."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from pyspark.sql import functions as F
+
+from sluicegate.spark import connect
+from sluicegate.sql.identifiers import quoted
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from pyspark.sql import DataFrame
+
+# Bytes that come to the driver at a time. There they are in Spark, in Arrow and in the writer of files at once, and
+# several tables may be written side by side.
+MOST_BYTES = 64 * 1024 * 1024
+
+
+def brought(rows: DataFrame) -> pa.Table | None:
+    """Brings rows to the driver, if they have few bytes; else None."""
+    return rows.toArrow() if size(rows) <= MOST_BYTES else None
+
+
+def size(rows: DataFrame) -> int:
+    """Bytes of rows: what they are made of, as it lies in the block managers or in files.
+
+    No job runs for it. It is an estimate where they are not materialized, but their columns copied or renamed. A client
+    of Spark Connect does not see any of this, and has them counted.
+    """
+    if connect.is_remote(rows.sparkSession):
+        length = F.octet_length(F.to_json(F.struct(*map(quoted, rows.columns))))
+        return int(rows.agg(F.sum(length)).collect()[0][0] or 0)
+    leaves: Any = rows._jdf.queryExecution().optimizedPlan().collectLeaves()
+    return sum(_of_leaf(rows, leaves.apply(at)) for at in range(leaves.size()))
+
+
+def _of_leaf(rows: DataFrame, leaf: Any) -> int:
+    """Bytes of what a plan reads. Statistics of a materialized frame would be those of the plan that it came from."""
+    if leaf.nodeName() != "LogicalRDD" or not (held := leaf.rdd()).getStorageLevel().isValid():
+        return int(leaf.stats().sizeInBytes())
+    storage: Any = rows.sparkSession._jvm.org.apache.spark  # type: ignore[union-attr]
+    blocks = [storage.storage.RDDBlockId(held.id(), part) for part in range(held.getNumPartitions())]
+    stores = storage.SparkEnv.get().blockManager().master().getStorageStatus()
+    found = [store.getBlock(block) for store in stores for block in blocks]
+    return sum(int(one.get().memSize()) + int(one.get().diskSize()) for one in found if one.isDefined())

@@ -1,0 +1,142 @@
+"""Values of which the statistics that delta-rs makes of a file are right, so that no reader skips one of them.
+
+A file has statistics in the table's log, and others in its own footer: Spark skips by both. delta-rs leaves NaN out of
+both, and has decimals as doubles in the log.
+https://github.com/delta-io/delta/blob/master/PROTOCOL.md#per-file-statistics
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from decimal import Decimal
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from sluicegate.lake import tables
+
+if TYPE_CHECKING:
+    from deltalake import DeltaTable
+
+# Digits that a number has in the statistics of a file, where delta-rs has it as a double.
+DIGITS = 15
+
+# Columns of a table, from the first one, that delta-rs makes statistics of for the log. Spark counts fields of structs
+# one by one, and so has statistics of fewer columns.
+COUNTED = 32
+
+# Properties of a table that say of which columns there are statistics in place of that.
+_OF_STATISTICS = "delta.dataSkipping"
+
+# Names by which the statistics of a column are found.
+NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+
+# Years 1 to 9999, which every reader of statistics takes, in microseconds and in days.
+_TIMES = (-62_135_596_800_000_000, 253_402_300_799_999_999)
+_DAYS = (-719_162, 2_932_896)
+
+
+def right_of(rows: pa.Table) -> bool:
+    """Whether the statistics that delta-rs makes of these rows are right."""
+    return all(_countable(column.combine_chunks()) for column in rows.columns)
+
+
+def right_of_stored(table: DeltaTable) -> bool:
+    """Whether those that delta-rs makes of the table's own rows are, by what the log says of them; no data is read.
+
+    A MERGE writes whole files again, and in them rows that stay.
+    """
+    doubtful = list(_doubtful(table))
+    if any(not leaf.named for leaf in doubtful):
+        return False
+    names = [f"{kind}.{leaf.name}" for leaf in doubtful for kind in ("min", "max", "null_count")]
+    found = tables.statistics(table, "num_records", *names) if doubtful else None
+    return found is None or all(_shown(found, leaf.name) for leaf in doubtful)
+
+
+@dataclass(frozen=True)
+class _Leaf:
+    """Column, or field of a struct, of a type that has values of which the statistics are wrong.
+
+    Attributes:
+        name: its name in the statistics.
+        named: whether no other one can have this name.
+    """
+
+    name: str
+    named: bool
+
+
+def _doubtful(table: DeltaTable) -> Iterator[_Leaf]:
+    by_rule = any(name.startswith(_OF_STATISTICS) for name in table.metadata().configuration)
+    for place, field in enumerate(pa.schema(table.schema().to_arrow())):
+        counted = by_rule or place < COUNTED
+        yield from _doubtful_in(field.name, field.type, counted=counted, named=bool(NAME.fullmatch(field.name)))
+
+
+def _doubtful_in(name: str, kind: Any, *, counted: bool, named: bool) -> Iterator[_Leaf]:
+    """Leaves of a column. Inside of arrays and maps nothing is counted, nor skipped by."""
+    if pa.types.is_struct(kind):
+        for field in kind:
+            both = named and bool(NAME.fullmatch(field.name))
+            yield from _doubtful_in(f"{name}.{field.name}", field.type, counted=counted, named=both)
+    elif pa.types.is_floating(kind) or (counted and not (pa.types.is_nested(kind) or _always_right(kind))):
+        yield _Leaf(name, named)
+
+
+def _always_right(kind: Any) -> bool:
+    short = pa.types.is_decimal(kind) and kind.precision <= DIGITS
+    return short or _is_text(kind) or pa.types.is_boolean(kind) or pa.types.is_signed_integer(kind)
+
+
+def _is_text(kind: Any) -> bool:
+    return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind))
+
+
+def _shown(found: pa.Table, name: str) -> bool:
+    """Whether the least and the greatest value of each file that has any are known, and right."""
+    empty = pc.fill_null(pc.equal(found[f"null_count.{name}"], found["num_records"]), False)
+    rest = found.filter(pc.invert(empty))
+    if not rest.num_rows:
+        return True
+    ends = [rest[f"{kind}.{name}"].combine_chunks() for kind in ("min", "max")]
+    return all(end.null_count == 0 and _countable(end) for end in ends)
+
+
+def _countable(values: Any) -> bool:
+    kind = values.type
+    if pa.types.is_struct(kind):
+        return all(_countable(part) for part in values.flatten())
+    if pa.types.is_map(kind):
+        return _countable(values.keys) and _countable(values.items)
+    if pa.types.is_list(kind) or pa.types.is_large_list(kind):
+        return _countable(values.flatten())
+    if pa.types.is_floating(kind):  # NaN is left out of a file's greatest value, which for Spark it is
+        return not pc.any(pc.is_nan(values)).as_py()
+    if pa.types.is_decimal(kind):
+        return _within(values, (-(limit := Decimal(10**DIGITS - 1).scaleb(-kind.scale)), limit))
+    if pa.types.is_timestamp(kind):
+        return kind.unit == "us" and kind.tz is not None and _within(values.cast(pa.int64()), _TIMES)
+    if pa.types.is_date32(kind):
+        return _within(values.cast(pa.int32()), _DAYS)
+    if _is_text(kind):
+        return _is_utf8(values)
+    return bool(pa.types.is_boolean(kind) or pa.types.is_signed_integer(kind))
+
+
+def _is_utf8(values: Any) -> bool:
+    """Whether all texts are UTF-8: Spark has texts of any bytes, which nothing but Spark takes."""
+    try:
+        values.validate(full=True)
+    except pa.ArrowInvalid:
+        return False
+    return True
+
+
+def _within(values: Any, limits: tuple[Any, Any]) -> bool:
+    found = pc.min_max(values)
+    least, most = found["min"].as_py(), found["max"].as_py()
+    return least is None or (limits[0] <= least and most <= limits[1])
