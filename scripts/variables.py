@@ -15,10 +15,6 @@ VARIABLES = {
         "File with the token of a Spark Connect server.",
         "`~/.sluicegate/connect-token`, if there is one",
     ),
-    "SLUICEGATE_TRY_CONNECT": (
-        "`1` lets jobs use a Spark Connect server as master; it is not proven yet.",
-        "not set",
-    ),
     "SPARK_CONNECT_AUTHENTICATE_TOKEN": ("Spark's own variable for that token; a file is better.", "not set"),
     "SPARK_REMOTE": ("Address of a Spark Connect server, as master where none is named.", "not set"),
     "SLUICEGATE_MAVEN": ("Maven repository that the jars are fetched from.", "Maven Central"),

@@ -67,7 +67,9 @@ def spark() -> Iterator[SparkSession]:
     from sluicegate.spark import configuration, connect, session
 
     if url := connect.address():  # the same tests through a Spark Connect server: make test-connect
-        yield connect.open_session(url, configuration.session_conf(Settings.of(master=url)))
+        served = connect.open_session(url, configuration.session_conf(Settings.of(master=url)))
+        served.sql("SELECT 1").collect()  # as below
+        yield served
         return
     # The heap has its full size from the start: from the 400 MB that suit a job it grows by dozens of full collections.
     opened = session.session_inside("tests", "-Xms2g")

@@ -12,7 +12,7 @@ from sluicegate.bronze.unreadable_files import Failure, unreadable
 from sluicegate.console import say
 from sluicegate.errors import QueryError, SchemaMismatch
 from sluicegate.landing.copy_options import CopyOptions
-from sluicegate.spark.session import configured
+from sluicegate.spark.session import configured, new_session
 from sluicegate.spark.spark_errors import root_cause
 
 if TYPE_CHECKING:
@@ -38,7 +38,7 @@ def preview(
         ``rows``, ``corrupt`` and ``rescued`` as numbers of records, ``failed`` files with the reason, and the first
         records as ``sample``.
     """
-    session = session.newSession()  # the caller's keeps its settings, also where two threads look at files
+    session = new_session(session)  # the caller's keeps its settings, also where two threads look at files
     schema = _schema(name, table, target)
     with configured(session, READING):
         damaged: dict[str, str] = {}
@@ -62,7 +62,7 @@ def checked_copy(
         SchemaMismatch: its SELECT reads a field that no file has, or there are other columns than may come.
         QueryError: Spark refuses its SELECT.
     """
-    session = session.newSession()  # the caller's keeps its settings, also where two threads look at files
+    session = new_session(session)  # the caller's keeps its settings, also where two threads look at files
     schema = _schema(name, table, target)
     with configured(session, READING):
         try:

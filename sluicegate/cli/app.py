@@ -21,6 +21,7 @@ from sluicegate.cli import (
     plan,
     reload,
     run,
+    serve,
     simulate,
     sql,
     status,
@@ -95,6 +96,7 @@ app.command()(streams.streams)
 app.command()(maintain.maintain)
 app.command()(catalog.catalog)
 app.command()(jars.jars)
+app.command()(serve.serve)
 
 
 app.command()(sql.sql)

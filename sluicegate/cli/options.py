@@ -13,6 +13,7 @@ from typing import Annotated, Any, Literal
 import typer
 
 from sluicegate.console import silent
+from sluicegate.errors import UserError
 from sluicegate.settings import Settings
 
 Place = Literal["lake", "landing", "pipelines", "master"]
@@ -30,19 +31,24 @@ PLACES: dict[Place, Any] = {
     ),
     "master": typer.Option("--master", help="Spark master. [env: SLUICEGATE_MASTER; default: local[*]]"),
 }
+REMOTE = typer.Option(
+    "--remote", metavar="URL", help="In place of a master, a Spark Connect server: sc://HOST:PORT. [env: SPARK_REMOTE]"
+)
 
 
 def with_settings(*places: Place) -> Callable[[Callable[..., None]], Callable[..., None]]:
     """Gives a command the options of some places, and hands it one ``Settings`` of what they say.
 
     The options stand in the help where the parameter ``settings`` stands among the command's own, in the order given
-    here. A place without an option is the environment's.
+    here. A place without an option is the environment's. Whoever can say the master can name a server instead.
     """
 
     def decorate(command: Callable[..., None]) -> Callable[..., None]:
         @wraps(command)
         def with_options(**values: Any) -> None:
             said = {place: values.pop(place) for place in places}
+            if "master" in places:
+                said["master"] = _master(said["master"], values.pop("remote"))
             command(settings=Settings.of(**said), **values)
 
         # Typer reads types from the signature, and could not resolve their names in this module.
@@ -60,7 +66,27 @@ def _expanded(own: Mapping[str, inspect.Parameter], places: Sequence[Place]) -> 
         inspect.Parameter(place, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=_annotation(place))
         for place in places
     ]
+    if "master" in places:
+        remote = Annotated[str | None, REMOTE]
+        options.append(inspect.Parameter("remote", inspect.Parameter.KEYWORD_ONLY, default=None, annotation=remote))
     return [one for name, parameter in own.items() for one in (options if name == "settings" else [parameter])]
+
+
+def _master(master: str | None, remote: str | None) -> str | None:
+    """The master that a command line names.
+
+    Raises:
+        UserError: it names two, or ``--remote`` is no address of a server.
+    """
+    if remote is None:
+        return master
+    if master is not None:
+        raise UserError("--master and --remote name two places for Spark", hint="give one of them")
+    if not remote.startswith("sc://"):
+        raise UserError(
+            f"{remote} is no address of a Spark Connect server", hint="it begins with sc://, as sc://localhost:15002"
+        )
+    return remote
 
 
 def _annotation(place: Place) -> Any:

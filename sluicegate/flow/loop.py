@@ -191,8 +191,8 @@ class _Loop:
             why these changes cannot be had, so that a full refresh is due; empty if they were applied.
         """
         source = self.flow.source
-        expected = delivery.expected_rows(source, now.since, now.until, feed=not self.flow.foreign)
         try:
+            expected = delivery.expected_rows(source, now.since, now.until, feed=not self.flow.foreign)
             if self.flow.foreign:
                 rows = table_reader.added_rows(self.session, source, now.since, now.until)
             else:

@@ -187,6 +187,8 @@ class Partials:
                 if call.function in MOMENTS:
                     prepared, squares = with_squares(prepared, number, argument)
                     limbs = [*limbs, *squares]
+                if kind != "whole":  # each has many steps, and a client's message has an end of its depth
+                    prepared = connect.frozen(prepared)
                 entries += [entry(number, place, f"({value}) * {SIGN}") for place, value in limbs]
         values = [_argument(call) for call in self.stored_calls]
         first = F.col("place") == COUNT  # each row has one such entry

@@ -6,6 +6,7 @@ import argparse
 import json
 import os
 from collections.abc import Callable, Iterable
+from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any
 
 from sluicegate import processes
@@ -13,8 +14,9 @@ from sluicegate.definition import load
 from sluicegate.errors import SluicegateError, UserError
 from sluicegate.flow import report
 from sluicegate.flow.report import RunReport
-from sluicegate.lake import layout
+from sluicegate.lake import fence, layout
 from sluicegate.settings import Settings
+from sluicegate.spark import connect
 from sluicegate.storage import store_errors
 
 if TYPE_CHECKING:
@@ -44,6 +46,11 @@ def guarded_all(work: Callable[[], Iterable[RunReport]]) -> int:
             raise
         return 1
     return 0
+
+
+def writing(at: layout.Lake, owner: str, wait: float = 600.0) -> AbstractContextManager[None]:
+    """Context in which this job alone writes a pipeline's tables; see ``lake.fence.sole_writer``."""
+    return fence.sole_writer(at, owner, remote=bool(connect.address()), wait=wait, sent=connect.has_opened)
 
 
 def subject(arguments: argparse.Namespace) -> tuple[Pipeline, layout.Lake, dict[str, Any]]:
@@ -78,6 +85,8 @@ def unexpected(error: Exception) -> SluicegateError:
     """Any other error as a ``SluicegateError``, without Java's stack: the first lines say what happened."""
     if (of_store := store_errors.readable(error)) is not None:
         return of_store
+    if (of_server := connect.lost(error)) is not None:
+        return of_server
     text = str(error).split("JVM stacktrace")[0].split("\n\tat ")[0].strip()
     return SluicegateError(
         f"the job failed: {type(error).__name__}",

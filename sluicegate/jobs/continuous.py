@@ -24,6 +24,7 @@ from sluicegate.errors import (
     ExpectationFailed,
     LakeLocked,
     SluicegateError,
+    SparkUnreachable,
     UserError,
 )
 from sluicegate.flow import report
@@ -31,7 +32,6 @@ from sluicegate.flow.report import RunReport
 from sluicegate.jobs import base
 from sluicegate.jobs import layer as layer_job
 from sluicegate.lake import layout
-from sluicegate.lake.lock import pipeline_lock
 from sluicegate.monitor import plan, streams
 from sluicegate.run.continuous import interval, next_tick
 from sluicegate.settings import Settings
@@ -170,7 +170,7 @@ class Continuous:
         found = plan.pending(pipeline, self.settings).late
         layers = [layer for layer in found if self.stream.layer in (None, layer)]
         if layers:
-            with pipeline_lock(self.at, f"continuous run {self.stream.id}", wait=0):
+            with base.writing(self.at, f"continuous run {self.stream.id}", wait=0):
                 self._batch(pipeline, layers)
 
     def _batch(self, pipeline: Pipeline, layers: Sequence[str]) -> None:
@@ -214,6 +214,8 @@ class Continuous:
 
     def _failed(self, raised: Exception, error: SluicegateError) -> None:
         self.failures += 1
+        if self._opens and isinstance(error, SparkUnreachable):
+            self._spark = None  # its sessions are gone with the server
         if self.failures >= FAILURES:
             raise error from raised
         self.known.tell(failures=self.failures)

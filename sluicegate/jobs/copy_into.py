@@ -19,7 +19,6 @@ from sluicegate.flow.report import RunReport, TableReport
 from sluicegate.jobs import base
 from sluicegate.jobs import layer as layer_job
 from sluicegate.lake import layout
-from sluicegate.lake.lock import pipeline_lock
 from sluicegate.landing import idempotent_commands
 from sluicegate.landing.copy import Copy, moment
 from sluicegate.landing.copy_options import CopyOptions
@@ -63,7 +62,7 @@ def _copy(arguments: argparse.Namespace) -> RunReport:
     )  # fmt: skip
     if arguments.validate is not None:
         return _validate(copy, pipeline, name, table, at, arguments.validate)
-    with pipeline_lock(at, str(facts.get("run_id") or f"copy into {name}")):
+    with base.writing(at, str(facts.get("run_id") or f"copy into {name}")):
         done = run(copy, pipeline, name, at, facts)
     return replace(done, notes=[json.dumps(result(done.tables[0]))])
 

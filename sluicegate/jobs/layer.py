@@ -12,11 +12,10 @@ from sluicegate.flow import flows
 from sluicegate.flow.model import Flow
 from sluicegate.flow.progress import progress
 from sluicegate.flow.report import RunReport, TableReport
-from sluicegate.jobs.base import guarded, parser, subject
+from sluicegate.jobs.base import guarded, parser, subject, writing
 from sluicegate.jobs.parallel import side_by_side
 from sluicegate.jobs.table_step import step_of
 from sluicegate.lake import layout
-from sluicegate.lake.lock import pipeline_lock
 from sluicegate.landing import discovery
 from sluicegate.monitor import event_log
 from sluicegate.run.request import MODES, Request
@@ -63,7 +62,7 @@ def run_layer(
     spark: SharedSpark | None = None,
 ) -> RunReport:
     """Runs a layer's part of a request under the pipeline's lock."""
-    with pipeline_lock(at, str(facts.get("run_id") or f"{layer} job of {pipeline.name}")):
+    with writing(at, str(facts.get("run_id") or f"{layer} job of {pipeline.name}")):
         return Job.of_request(pipeline, at, layer, facts, request, spark).run()
 
 

@@ -12,7 +12,6 @@ from sluicegate.flow.report import RunReport
 from sluicegate.jobs import base
 from sluicegate.jobs import layer as layer_job
 from sluicegate.lake import layout
-from sluicegate.lake.lock import pipeline_lock
 from sluicegate.maintenance.optimize_vacuum import SETTINGS, by_delta_rs, by_spark, line_of, maintainable
 from sluicegate.spark import session
 
@@ -76,7 +75,7 @@ def _run(arguments: argparse.Namespace) -> RunReport:
         lines.append(line.strip())
         say(line)
 
-    with pipeline_lock(at, str(facts.get("run_id") or f"maintenance of {pipeline.name}")):
+    with base.writing(at, str(facts.get("run_id") or f"maintenance of {pipeline.name}")):
         name = f"{pipeline.name}.maintain"
         run(pipeline, at, facts, lambda: session.open_session(name, at, private=bool(pipeline.pii)), tell=tell)
     return RunReport(pipeline.name, "maintain", notes=lines)

@@ -15,7 +15,6 @@ from sluicegate.definition.pipeline import bronze_table
 from sluicegate.flow.report import RunReport
 from sluicegate.jobs import base
 from sluicegate.jobs import layer as layer_job
-from sluicegate.lake.lock import pipeline_lock
 from sluicegate.landing.reread import Reset, chosen
 
 
@@ -41,5 +40,5 @@ def _run(action: str, arguments: argparse.Namespace) -> RunReport:
     name = arguments.table
     bronze_table(pipeline, name)
     reread = Reset(arguments.drop_missing) if action == "reset" else chosen(arguments.files, arguments.pattern)
-    with pipeline_lock(at, str(facts.get("run_id") or f"{action} of {name}")):
+    with base.writing(at, str(facts.get("run_id") or f"{action} of {name}")):
         return layer_job.Job(pipeline, at, "bronze", facts, only=name, finder=reread.discover).run()

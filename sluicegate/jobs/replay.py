@@ -13,7 +13,6 @@ from sluicegate.flow.selection import Replay
 from sluicegate.jobs import base
 from sluicegate.jobs import layer as layer_job
 from sluicegate.jobs.run import Run
-from sluicegate.lake.lock import pipeline_lock
 from sluicegate.run.request import Request
 
 
@@ -63,7 +62,7 @@ def _run(arguments: argparse.Namespace) -> Iterator[RunReport]:
     demand(pipeline, replay)
     only = replay.table if replay.validate else None  # else the tables that read it run too
     run = Run(pipeline, at, facts)
-    with pipeline_lock(at, str(facts.get("run_id") or f"replay of {replay.table}")):
+    with base.writing(at, str(facts.get("run_id") or f"replay of {replay.table}")):
         done = layer_job.Job(pipeline, at, "silver", facts, run.spark, choice=replay, only=only).run()
     yield done
     if arguments.follow and not replay.validate:

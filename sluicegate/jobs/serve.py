@@ -17,9 +17,6 @@ from sluicegate.flow.report import RunReport
 from sluicegate.jobs import base
 from sluicegate.spark import connect, session
 
-# Printed before the address once the server takes connections.
-SERVES = "Spark Connect serves at"
-
 
 def parser() -> argparse.ArgumentParser:
     """The command line of ``spark_jobs/serve.py``."""
@@ -40,7 +37,7 @@ def _serve(arguments: argparse.Namespace) -> RunReport:
         signal.signal(number, lambda *_: ended.set())
     opened = session.open_server(arguments.host, arguments.port, connect.token())
     port = session.server_port(opened)
-    console.say(f"{SERVES} {connect.SCHEME}{arguments.host}:{port}")
+    console.say(f"{connect.SERVES} {connect.SCHEME}{arguments.host}:{port}")
     while not ended.wait(1):
         pass
     opened.stop()

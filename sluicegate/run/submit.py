@@ -65,7 +65,7 @@ def submit_all(
     # A process group of its own, so that Ctrl-C and a kill reach the JVM and its Python alike.
     job = subprocess.Popen(
         command,
-        env={**spark_submit.job_env(layer, settings), **processes.named_parent()},
+        env={**spark_submit.job_env(layer, pipeline, settings), **processes.named_parent()},
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,

@@ -11,6 +11,7 @@ import atexit
 import itertools
 import os
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -31,12 +32,23 @@ TOKEN = "SPARK_CONNECT_AUTHENTICATE_TOKEN"  # noqa: S105  (the name of a variabl
 TOKEN_FILE = "SLUICEGATE_CONNECT_TOKEN_FILE"  # noqa: S105  (the name of a variable)
 """Variable that names the file of the token."""
 
-TRIAL = "SLUICEGATE_TRY_CONNECT"
-"""Variable that lets jobs use a server, until the tests of stops and changes have all run through one."""
-
 OURS = "spark.sluicegate.server"
 """Setting of the servers that ``sluicegate serve`` starts: their log quotes no values of rows, and their commits on S3
 are atomic. Neither can be seen from here, so whoever starts another server and has seen to both sets it to ``true``."""
+
+# Seconds in which a server has to answer at first.
+ANSWERS_WITHIN = 10.0
+
+# Attempts to reach a server again whose connection was lost: with the pauses between them some forty seconds. Spark's
+# own fifteen take ten minutes, in which the pipeline would be locked. A server of ours keeps what it does for as long.
+RETRIES, LONGEST_PAUSE = 10, 6_000
+CLIENT_GONE_AFTER = "60s"
+
+# Signs of an error that the server, or the session on it, is gone.
+LOST = ("StatusCode.UNAVAILABLE", "INVALID_HANDLE.", "RESPONSE_ALREADY_RECEIVED")
+
+SERVES = "Spark Connect serves at"
+"""What a server prints before its address once it takes connections."""
 
 # Settings that only a server's start can change.
 _STATIC = {"spark.sql.extensions", "spark.sql.catalog.spark_catalog"}
@@ -61,9 +73,20 @@ def address() -> str:
     return os.environ.get(REMOTE, "")
 
 
+def has_opened() -> bool:
+    """Whether this process has opened a session on a server."""
+    return bool(_opened)
+
+
 def token_file() -> Path:
     """File of the token: the one that is named, else that which ``sluicegate serve`` writes."""
-    return Path(os.environ.get(TOKEN_FILE) or Path.home() / ".sluicegate" / "connect-token").expanduser()
+    named = os.environ.get(TOKEN_FILE)
+    return Path(named).expanduser().absolute() if named else own_token_file()
+
+
+def own_token_file() -> Path:
+    """File of this user's token, where none is named."""
+    return Path.home() / ".sluicegate" / "connect-token"
 
 
 def token() -> str:
@@ -94,35 +117,75 @@ def open_session(url: str, wanted: Mapping[str, str]) -> SparkSession:
 
     Raises:
         SparkUnreachable: no server answers there, or it refuses the token.
-        UserError: the address is none, or ``SLUICEGATE_TRY_CONNECT`` is not set.
+        UserError: the address is none, or the server has no Delta Lake or another Spark than this Python.
     """
-    if os.environ.get(TRIAL) != "1":
-        raise UserError(
-            f"{url} is a Spark Connect server, and jobs on one are not proven to be exact yet",
-            hint=f"set {TRIAL}=1 to try it on tables that you can make again; else give a master of spark-submit",
-        )
     os.environ[_MODE] = "1"
-    from grpc import RpcError  # type: ignore[import-untyped]
+    from grpc import FutureTimeoutError, RpcError  # type: ignore[import-untyped]
     from pyspark.errors import PySparkException, PySparkValueError
+    from pyspark.sql.connect.client.retries import DefaultPolicy
     from pyspark.sql.connect.session import SparkSession as ConnectSession
 
     try:
-        session = ConnectSession.builder.channelBuilder(_channel(url)).create()
-        has = session.conf.getAll
+        made = _channel(url)
+        _demand_answer(made)
+        session = ConnectSession.builder.channelBuilder(made).create()
+        session.client.set_retry_policies([DefaultPolicy(max_retries=RETRIES, max_backoff=LONGEST_PAUSE)])
+        has, version = session.conf.getAll, session.version
     except PySparkValueError as error:
         raise UserError(f"{url} is no address of a Spark Connect server", cause=str(error)) from error
-    except (RpcError, PySparkException) as error:
-        raise unreachable(url, error) from error
-    if "delta" not in has.get("spark.sql.extensions", ""):
-        raise UserError(
-            f"the Spark Connect server at {url} was started without Delta Lake",
-            hint="start it with `sluicegate serve`, or add Delta's extension and catalog to its settings",
-        )
+    except (RpcError, PySparkException, FutureTimeoutError) as error:
+        raise unreachable(url, error) from None
+    _demand_usable(url, has, version)
     for name, value in wanted.items():
         if name not in _STATIC and has.get(name) != value:
             session.conf.set(name, value)
     _close_at_exit(session)
     return session  # type: ignore[return-value]
+
+
+def _demand_answer(channel: DefaultChannelBuilder) -> None:
+    """Waits for a connection to a server, no longer than ``ANSWERS_WITHIN``; then gRPC's ``FutureTimeoutError``."""
+    from grpc import channel_ready_future
+
+    with channel.toChannel() as opened:
+        channel_ready_future(opened).result(timeout=ANSWERS_WITHIN)
+
+
+def _demand_usable(url: str, has: Mapping[str, str], version: str) -> None:
+    """Checks that a server has Delta Lake, and the Spark that this Python speaks with.
+
+    Raises:
+        UserError: it has not.
+    """
+    import pyspark
+
+    if "delta" not in has.get("spark.sql.extensions", ""):
+        raise UserError(
+            f"the Spark Connect server at {_shown(url)} was started without Delta Lake",
+            hint="start it with `sluicegate serve`, or add Delta's extension and catalog to its settings",
+        )
+    if version.split(".")[:2] != pyspark.__version__.split(".")[:2]:
+        raise UserError(
+            f"the Spark Connect server at {_shown(url)} has Spark {version}, and this Python has {pyspark.__version__}",
+            cause="jobs are right with one version on both sides only",
+            hint="start a server of this version with `sluicegate serve`, or install the server's version here",
+        )
+
+
+def _shown(url: str) -> str:
+    """An address without its parameters, of which one may be the token."""
+    return url.partition("/;")[0].partition(";")[0]
+
+
+def lost(error: BaseException) -> SparkUnreachable | None:
+    """Error for a server that went away while a job used it; None for any other error."""
+    if not address() or not any(sign in str(error) for sign in LOST):
+        return None
+    return SparkUnreachable(
+        f"the Spark Connect server at {_shown(address())} went away",
+        cause=_cause(error),
+        hint="run again when it is up: a new run goes on where the last commit ended",
+    )
 
 
 def _close_at_exit(session: object) -> None:
@@ -134,7 +197,10 @@ def _close_at_exit(session: object) -> None:
 
 def _close() -> None:
     for session in _opened:
-        session.stop()
+        # Of a server that is gone, too: then there is nothing to close.
+        session.client.set_retry_policies([])
+        with suppress(Exception):
+            session.stop()
 
 
 def activate(session: SparkSession) -> None:
@@ -179,14 +245,14 @@ def demand_ours(session: SparkSession, url: str, *, private: bool, on_s3: bool) 
     hint = f"use a server that `sluicegate serve` has started, or see to it and set {OURS}=true on that server"
     if private:
         raise UserError(
-            f"the log of the Spark Connect server at {url} may quote personal data",
+            f"the log of the Spark Connect server at {_shown(url)} may quote personal data",
             cause="the pipeline has `pii`, and what hides values in Spark's log is set where Spark starts",
             hint=hint,
         )
     if on_s3:
         raise LakeUnsupported(
-            f"the Spark Connect server at {url} may lose one of two concurrent commits on S3",
-            where=Where(file=url),
+            f"the Spark Connect server at {_shown(url)} may lose one of two concurrent commits on S3",
+            where=Where(file=_shown(url)),
             cause="its JVM writes commits without asking whether they exist, unless it is told to",
             hint=hint,
         )
@@ -194,13 +260,18 @@ def demand_ours(session: SparkSession, url: str, *, private: bool, on_s3: bool) 
 
 def unreachable(url: str, error: BaseException) -> SparkUnreachable:
     """Error for a server that does not answer, or refuses us."""
-    text = str(error).replace(token() or "\0", "***")
-    refused = "UNAUTHENTICATED" in text
+    refused = "UNAUTHENTICATED" in str(error)
     return SparkUnreachable(
-        f"the Spark Connect server at {url} {'refuses the token' if refused else 'does not answer'}",
-        cause=next((line.strip() for line in text.splitlines() if "details" in line or "message" in line), text[:300]),
+        f"the Spark Connect server at {_shown(url)} {'refuses the token' if refused else 'does not answer'}",
+        cause=_cause(error),
         hint=f"give its token in {TOKEN_FILE}" if refused else "start one with `sluicegate serve`, or use --master",
     )
+
+
+def _cause(error: BaseException) -> str:
+    """What an error of gRPC says, in a line and without the token."""
+    text = str(error).replace(token() or "\0", "***") or f"nothing came within {ANSWERS_WITHIN:g} s"
+    return next((line.strip() for line in text.splitlines() if "details" in line or "message" in line), text[:300])
 
 
 def _channel(url: str) -> DefaultChannelBuilder:

@@ -102,6 +102,9 @@ def open_server(host: str, port: int, token: str) -> SparkSession:
     builder = SparkSession.builder.config("spark.plugins", "org.apache.spark.sql.connect.SparkConnectPlugin")
     builder = builder.config("spark.connect.grpc.binding.address", host)
     builder = builder.config("spark.connect.grpc.binding.port", str(port)).config(connect.OURS, "true")
+    # What a client that is gone has sent last does not go on for Spark's five minutes.
+    builder = builder.config("spark.connect.execute.manager.detachedTimeout", connect.CLIENT_GONE_AFTER)
+    builder = builder.config("spark.connect.execute.manager.maintenanceInterval", "10s")
     if token:
         builder = builder.config("spark.connect.authenticate.token", token)
     session = builder.getOrCreate()

@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 
 from sluicegate.errors import QueryError, SluicegateError, SourceError, Where
+from sluicegate.spark import connect
 from sluicegate.storage import store_errors
 
 # Error conditions of unreadable files.
@@ -57,6 +58,8 @@ def readable(error: BaseException, layer: str, table: str, *, private: bool = Fa
         return error  # an interrupt is not a failure of the table
     if (of_store := store_errors.readable(error, private=private)) is not None:
         return of_store
+    if (of_server := connect.lost(error)) is not None:
+        return of_server
     cause = message(error)
     if layer == "bronze" and file_trouble(error):
         return SourceError(

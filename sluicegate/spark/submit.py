@@ -15,6 +15,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
+from sluicegate.definition import load
 from sluicegate.errors import JavaMissing, SluicegateError
 from sluicegate.settings import HOME, PACKAGE, Settings
 from sluicegate.spark import class_archive, cluster, configuration, connect, java, metastore
@@ -23,6 +24,9 @@ ROOT = PACKAGE.parent
 
 # Jobs that look into their own JVM: at plans to prove gold, and at the metastore. They run by spark-submit always.
 IN_THE_JVM = {"verify", "catalog", "cases", "serve"}
+
+# Jobs that bring gold up to date; a gold table with a ``mode`` is a stream that runs in their own JVM.
+OF_GOLD = {"gold", "run", "continuous", "replay", "reload", "reset"}
 
 
 def make_archive() -> None:
@@ -88,7 +92,7 @@ def submit_command(layer: str, pipeline: str, settings: Settings, extra: Sequenc
     Raises:
         JavaMissing: no Java 17 or newer, no pyspark, or no jars.
     """
-    if settings.remote and layer not in IN_THE_JVM:
+    if is_of_server(layer, pipeline, settings):
         return [sys.executable, str(job_file(layer)), *job_arguments(pipeline, settings, extra)]
     settings = of_spark_submit(settings)
     java.java_version(java.java())
@@ -98,11 +102,12 @@ def submit_command(layer: str, pipeline: str, settings: Settings, extra: Sequenc
     ]  # fmt: skip
 
 
-def serve_command(settings: Settings, port: int) -> list[str]:
+def serve_command(settings: Settings, host: str, port: int) -> list[str]:
     """Build the command that serves Spark Connect on this machine.
 
     Args:
         settings: their master is that of the server's Spark.
+        host: address to listen on.
         port: port to listen on; 0 for any that is free, which the server prints.
 
     Raises:
@@ -110,7 +115,18 @@ def serve_command(settings: Settings, port: int) -> list[str]:
     """
     java.java_version(java.java())
     command = _spark_submit(settings.master, job_conf("serve", settings))
-    return [*command, "--name", "sluicegate", str(job_file("serve")), "--port", str(port)]
+    return [*command, "--name", "sluicegate", str(job_file("serve")), "--host", host, "--port", str(port)]
+
+
+def is_of_server(layer: str, pipeline: str, settings: Settings) -> bool:
+    """Whether a job of a pipeline runs on a Spark Connect server.
+
+    Raises:
+        DefinitionError: the pipeline's definition has mistakes.
+    """
+    if not settings.remote or layer in IN_THE_JVM:
+        return False
+    return layer not in OF_GOLD or all(table.mode is None for table in load(pipeline, settings).gold.values())
 
 
 def of_spark_submit(settings: Settings) -> Settings:
@@ -118,9 +134,9 @@ def of_spark_submit(settings: Settings) -> Settings:
     return replace(settings, master="local[*]") if settings.remote else settings
 
 
-def job_env(layer: str, settings: Settings) -> dict[str, str]:
+def job_env(layer: str, pipeline: str, settings: Settings) -> dict[str, str]:
     """Environment in which the command of a job runs."""
-    if settings.remote and layer not in IN_THE_JVM:
+    if is_of_server(layer, pipeline, settings):
         return {**os.environ, connect.REMOTE: settings.remote, "PYTHONPATH": _python_path(), "PYTHONUNBUFFERED": "1"}
     return submit_env()
 

@@ -1,88 +1,247 @@
-"""Commands whose jobs use a Spark Connect server, which has a Spark of its own."""
+"""Commands whose jobs use a Spark Connect server: clients, connections and servers that end in a batch."""
 
 from __future__ import annotations
 
-import json
 import os
-import shutil
+import signal
+import socket
 import subprocess
 import sys
+import threading
+import time
 from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import pytest
 
-from sluicegate.jobs.serve import SERVES
-from sluicegate.settings import Settings
-from sluicegate.spark import connect, submit
-from tests.conftest import ROOT, beat
+from sluicegate.spark import connect
+from tests.conftest import ROOT, Workspace, beat
+from tests.spark.test_medallion import assert_right
 
-pytestmark = [pytest.mark.e2e, pytest.mark.more]
+pytestmark = pytest.mark.e2e
 
-
-@pytest.fixture
-def home(tmp_path: Path) -> Path:
-    """A working folder with the sample files landed, but nothing made yet."""
-    (tmp_path / "pipelines").symlink_to(ROOT / "pipelines")
-    (tmp_path / "token").write_text(TOKEN)
-    shutil.copytree(ROOT / "data" / "heart_rate", tmp_path / "landing")
-    return tmp_path
+LATER = [beat(2, 2, 7200, 75.0), beat(1, 1, 0, 99.0), beat(5, 5, 1, 50.0)]
 
 
-TOKEN = "a secret of these tests"
+class Server:
+    """A server that `sluicegate serve` has started, and whose token is in a file of its own.
+
+    Args:
+        folder: folder for the token.
+        port: port to listen on; 0 for any.
+    """
+
+    def __init__(self, folder: Path, port: int = 0) -> None:
+        self.token = folder / "private" / "token"
+        command = [sys.executable, "-m", "sluicegate.cli", "serve", "--port", str(port), "--master", "local[2]"]
+        command += ["--token-file", str(self.token)]
+        self.running = subprocess.Popen(command, env=environment(), cwd=folder, stdout=subprocess.PIPE, text=True)
+        self.said: list[str] = []
+        assert self.running.stdout is not None
+        for line in self.running.stdout:
+            self.said.append(line)
+            if line.startswith("Ctrl-C stops it"):  # the last line before it waits
+                break
+        [serves] = [line for line in self.said if line.startswith(connect.SERVES)]
+        self.url = serves.removeprefix(connect.SERVES).strip()
+        self.port = int(self.url.rpartition(":")[2])
+
+    def end(self) -> str:
+        """Lets the server end as SIGTERM does; what it said since it served."""
+        self.running.terminate()
+        said, _ = self.running.communicate(timeout=60)
+        return said
+
+    def kill(self) -> None:
+        """Kills the server, its JVM first, as a machine that loses power."""
+        # Its group is that of spark-submit, the one child of the command.
+        [child] = Path(f"/proc/{self.running.pid}/task/{self.running.pid}/children").read_text().split()
+        os.killpg(int(child), signal.SIGKILL)
+        self.running.communicate(timeout=60)
 
 
 @pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """Address of a server that asks for a token."""
-    folder = tmp_path_factory.mktemp("server")
-    token = folder / "token"
-    token.write_text(TOKEN)
-    settings = Settings.of(str(folder / "lake"), str(folder / "landing"), ROOT / "pipelines", "local[2]")
-    env = submit.submit_env() | {connect.TOKEN_FILE: str(token)}
-    command = submit.serve_command(settings, 0)
-    assert not any(TOKEN in word for word in command)
-    with subprocess.Popen(command, env=env, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True) as running:
-        try:
-            lines = iter(running.stdout or ())
-            yield next(line for line in lines if line.startswith(SERVES)).removeprefix(SERVES).strip()
-        finally:
-            running.terminate()
-            running.wait(60)
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    """A server that all tests share which do not end it."""
+    started = Server(tmp_path_factory.mktemp("server"))
+    try:
+        yield started
+    finally:
+        started.end()
 
 
-def sluicegate(folder: Path, *arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
-    """Runs the command line of this Python."""
-    env = {name: value for name, value in os.environ.items() if name != "SLUICEGATE_MASTER"}
-    env |= {"PYTHONPATH": str(ROOT), connect.TOKEN_FILE: str(folder / "token"), **environment}
-    command = [sys.executable, "-m", "sluicegate.cli", *arguments]
-    return subprocess.run(command, cwd=folder, env=env, capture_output=True, text=True, check=False)
+@contextmanager
+def served(folder: Path, port: int = 0) -> Iterator[Server]:
+    """A server of one test, which may kill it."""
+    started = Server(folder, port)
+    try:
+        yield started
+    finally:
+        if started.running.poll() is None:
+            started.end()
 
 
-def test_a_pipeline_runs_and_goes_on_by_a_server(home: Path, server: str) -> None:
-    tried = {connect.TRIAL: "1", connect.REMOTE: server}
-    refused = sluicegate(home, "run", "heart_rate", **{connect.REMOTE: server})
-    assert refused.returncode == 2, refused.stdout + refused.stderr
-    assert "not proven to be exact" in refused.stderr + refused.stdout
-
-    first = sluicegate(home, "run", "heart_rate", **tried)
-    assert first.returncode == 0, first.stdout + first.stderr
-    file = home / "landing" / "recordings" / "later.json"
-    file.write_text(json.dumps([beat(1, 1, 0, 80.0), beat(1, 1, 60, 81.0)]))
-    os.utime(file, (0, 0))
-    second = sluicegate(home, "run", "heart_rate", **tried)
-    assert second.returncode == 0, second.stdout + second.stderr
-    assert "2 read" in second.stdout
-
-    verified = sluicegate(home, "status", "heart_rate", "--verify", SLUICEGATE_MASTER="local[2]")
-    assert verified.returncode == 0, verified.stdout + verified.stderr
-    assert "verified: every record is in exactly one place" in verified.stdout
+def environment(**more: str) -> dict[str, str]:
+    """This process's, without what names another Spark."""
+    left_out = ("SLUICEGATE_MASTER", connect.REMOTE, connect.TOKEN)
+    return {name: value for name, value in os.environ.items() if name not in left_out} | {
+        "PYTHONPATH": str(ROOT),
+        **more,
+    }
 
 
-def test_a_wrong_token_is_refused(home: Path, server: str) -> None:
-    (home / "other").write_text("another")
-    tried = {connect.TRIAL: "1", connect.REMOTE: server, connect.TOKEN_FILE: str(home / "other")}
-    refused = sluicegate(home, "run", "heart_rate", **tried)
-    assert refused.returncode == 1, refused.stdout + refused.stderr
-    assert "refuses the token" in refused.stdout + refused.stderr
-    assert "another" not in refused.stdout + refused.stderr
+def started(workspace: Workspace, url: str, token: Path, *command: str, **more: str) -> subprocess.Popen[str]:
+    """Starts a command on a server, in a process group of its own."""
+    places = workspace.settings.arguments
+    options = [part for name in ("lake", "landing", "pipelines") for part in (f"--{name}", places[name])]
+    words = [sys.executable, "-m", "sluicegate.cli", *command, *options, "--remote", url]
+    env = environment(**{connect.TOKEN_FILE: str(token)}, **more)
+    return subprocess.Popen(
+        words, cwd=workspace.folder, env=env, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+    )
+
+
+def ended(job: subprocess.Popen[str], code: int = 0) -> str:
+    """What a command said until its end, with the exit code that it must have."""
+    said, _ = job.communicate(timeout=300)
+    assert job.returncode == code, said
+    return said
+
+
+def run(workspace: Workspace, server: Server) -> str:
+    return ended(started(workspace, server.url, server.token, "run", "heart_rate"))
+
+
+def until_line(job: subprocess.Popen[str], beginning: str) -> None:
+    """Reads what a command says until a line begins so."""
+    assert job.stdout is not None
+    assert any(line.startswith(beginning) for line in job.stdout), f"it never said {beginning}"
+
+
+def test_a_client_killed_between_two_commits_and_a_wrong_token(heartbeats: Workspace, server: Server) -> None:
+    killed = started(
+        heartbeats, server.url, server.token, "run", "heart_rate", SLUICEGATE_FAULT="silver.between_commits"
+    )
+    assert "ended with exit code -9" in ended(killed, 1)
+    said = run(heartbeats, server)
+    assert "has not ended well" in said
+    assert_right(heartbeats)
+
+    other = heartbeats.folder / "other"
+    other.write_text("another")
+    heartbeats.land("recordings/d.json", LATER)
+    refused = ended(started(heartbeats, server.url, other, "run", "heart_rate"), 1)
+    assert "refuses the token" in refused
+    assert "another" not in refused
+    assert "has not ended well" not in run(heartbeats, server)
+    assert_right(heartbeats)
+
+
+@pytest.mark.more
+def test_a_server_says_how_it_is_used_and_ends_when_it_is_told(tmp_path: Path) -> None:
+    with served(tmp_path) as server:
+        assert oct(server.token.stat().st_mode & 0o777) == "0o600"
+        assert oct(server.token.parent.stat().st_mode & 0o777) == "0o700"
+        secret = server.token.read_text().strip()
+        for process in Path("/proc").glob("[0-9]*"):
+            with suppress(OSError):
+                assert secret.encode() not in (process / "cmdline").read_bytes()
+                assert secret.encode() not in (process / "environ").read_bytes()
+        said = server.end()
+        before = "".join(server.said)
+        assert f"export SPARK_REMOTE={server.url} SLUICEGATE_CONNECT_TOKEN_FILE={server.token}" in before
+        assert said.rstrip().endswith("stopped")
+        assert secret not in before + said
+        assert server.running.returncode == 0
+
+
+@pytest.mark.more
+@pytest.mark.parametrize("back", [False, True], ids=["gone", "back at once"])
+def test_a_server_killed_in_a_batch(heartbeats: Workspace, tmp_path: Path, back: bool) -> None:
+    """Once it stays away, so that the client gives up, and once another one is there before the client has noticed."""
+    with served(tmp_path) as first:
+        began = time.monotonic()
+        job = started(heartbeats, first.url, first.token, "run", "heart_rate")
+        until_line(job, "heart_rate silver")
+        time.sleep(2)
+        first.kill()
+        if not back:
+            assert "went away" in ended(job, 1)
+            assert time.monotonic() - began < 200
+    with served(tmp_path, first.port) as second:
+        if back:
+            assert "went away" in ended(job, 1)
+        assert "has not ended well" in run(heartbeats, second)
+        assert_right(heartbeats)
+
+
+@pytest.mark.more
+def test_a_connection_that_is_lost_again_and_again(heartbeats: Workspace, server: Server) -> None:
+    with Cut(server.port) as cut:
+        job = started(heartbeats, f"sc://127.0.0.1:{cut.port}", server.token, "run", "heart_rate")
+        until_line(job, "Spark Connect: ")
+        while job.poll() is None and cut.times < 8:
+            time.sleep(2)
+            cut.now()
+        ended(job)
+        assert cut.times > 2
+    assert_right(heartbeats)
+
+
+@pytest.mark.more
+def test_commands_besides_runs(heartbeats: Workspace, server: Server) -> None:
+    run(heartbeats, server)
+    for words in (("maintain", "heart_rate"), ("replay", "heart_rate", "recordings_enriched", "--everything")):
+        ended(started(heartbeats, server.url, server.token, *words))
+    ended(started(heartbeats, server.url, server.token, "reset", "heart_rate", "patients_bronze", "--yes"))
+    run(heartbeats, server)
+    verified = ended(started(heartbeats, server.url, server.token, "status", "heart_rate", "--verify"))
+    assert "verified: every record is in exactly one place" in verified
+    assert_right(heartbeats)
+
+
+class Cut:
+    """A way to a server on which connections break when they are told to.
+
+    Args:
+        port: port of the server.
+    """
+
+    def __init__(self, port: int) -> None:
+        self._target, self._pairs, self.times = port, list[socket.socket](), 0
+        self._listening = socket.create_server(("127.0.0.1", 0))
+        self.port: int = self._listening.getsockname()[1]
+
+    def __enter__(self) -> Cut:
+        threading.Thread(target=self._accept, daemon=True).start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._listening.close()
+        self.now()
+
+    def now(self) -> None:
+        """Breaks all connections that there are."""
+        self.times += bool(self._pairs)
+        while self._pairs:
+            with suppress(OSError):
+                self._pairs.pop().shutdown(socket.SHUT_RDWR)
+
+    def _accept(self) -> None:
+        with suppress(OSError):
+            while True:
+                ours, _ = self._listening.accept()
+                theirs = socket.create_connection(("127.0.0.1", self._target))
+                self._pairs += [ours, theirs]
+                for one, other in ((ours, theirs), (theirs, ours)):
+                    threading.Thread(target=_pass_on, args=(one, other), daemon=True).start()
+
+
+def _pass_on(one: socket.socket, other: socket.socket) -> None:
+    with suppress(OSError):
+        while data := one.recv(65536):
+            other.sendall(data)
+    for end in (one, other):
+        with suppress(OSError):
+            end.close()

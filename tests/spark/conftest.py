@@ -21,6 +21,13 @@ NOTED = {"spark.databricks.delta.lastCommitVersionInSession", "spark.app.name"}
 
 
 @pytest.fixture(autouse=True)
+def has_what_it_looks_at(spark: SparkSession, request: pytest.FixtureRequest) -> None:
+    """Skips a test of what only a JVM of one's own has, where a server runs the others."""
+    if connect.is_remote(spark) and request.node.get_closest_marker("in_the_jvm"):
+        pytest.skip("it looks into its own JVM, and a client of a server has none")
+
+
+@pytest.fixture(autouse=True)
 def settings_stay(spark: SparkSession) -> Iterator[None]:
     """Fails a test that leaves other settings in the session: another one, much later, would fail for them."""
     before = settings(spark)

@@ -22,6 +22,7 @@ from sluicegate.lake import log, tables
 from sluicegate.monitor import backlog, event_log, status
 from sluicegate.monitor import verify as monitor_verify
 from sluicegate.schema import history
+from sluicegate.spark.session import new_session
 from tests.conftest import ROOT, Workspace
 
 if TYPE_CHECKING:
@@ -93,7 +94,7 @@ def assert_right(spark: SparkSession, former: Workspace) -> None:
     files = [file for file in (former.folder / "landing" / "readings").iterdir() if file.suffix == ".json"]
     landed = Counter(f"{file.name}: {line}" for file in files for line in file.read_text().splitlines())
     assert sum(landed.values()) == len(former.rows("readings_bronze"))
-    session = spark.newSession()
+    session = new_session(spark)
     for layer in ("bronze", "silver"):
         for name in former.definition.names(layer):
             session.read.format("delta").load(former.uri(name)).createOrReplaceTempView(name)

@@ -94,6 +94,7 @@ def test_what_came_after_the_marks_were_read_is_the_next_runs(
     assert world.taken == 3
 
 
+@pytest.mark.in_the_jvm
 def test_rows_are_counted_in_the_job_that_reads_them(spark: SparkSession) -> None:
     def given(rows: int | None) -> delivery.Delivery:
         return delivery.Delivery(spark.range(10), WAY, delivery.ExpectedRows({1: 4, 2: rows}, {1: 1, 2: 1}))

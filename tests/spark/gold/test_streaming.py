@@ -25,7 +25,7 @@ from tests.support.gold_world import GoldWorld
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.in_the_jvm]
 
 QUERY = "SELECT window.start AS w, g, count(*) AS n, sum(k) AS s FROM t GROUP BY window(t, '5 minutes'), g"
 WIDTH, DELAY = 5, 10  # minutes

@@ -20,7 +20,7 @@ from tests.support.gold_world import GoldWorld, kept
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.in_the_jvm]
 
 QUERIES = {
     "kept": kept("SELECT g, count(*) AS n, sum(x) AS s, round(avg(x), 2) AS a, max(t) AS t FROM t GROUP BY g"),

@@ -274,6 +274,7 @@ def test_the_commands(spark: SparkSession, three: Workspace) -> None:
     assert_idle(three)
 
 
+@pytest.mark.in_the_jvm
 def test_rows_that_give_way_are_found_by_their_files_whatever_these_are_called(
     spark: SparkSession, tmp_path: Path
 ) -> None:

@@ -266,6 +266,7 @@ def test_columns_that_cannot_be_treated_stop_the_table(spark: SparkSession, work
     assert workspace.rows("nested_deidentified", "k", "home") == [(1, None)]
 
 
+@pytest.mark.in_the_jvm
 @pytest.mark.more
 def test_the_key_is_in_no_plan_and_in_nothing_that_is_written(spark: SparkSession, workspace: Workspace) -> None:
     frame = spark.sql("SELECT 'Ada' AS name")

@@ -152,6 +152,7 @@ def test_a_table_is_the_same_whether_its_keys_are_looked_for_nearby_or_everywher
     assert verified(workspace)
 
 
+@pytest.mark.in_the_jvm
 def test_records_find_the_same_rows_whether_they_are_SENT_to_the_tasks_or_shuffled(
     spark: SparkSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -397,6 +397,7 @@ def test_names_may_need_quotes_and_a_table_may_have_its_keys_alone(spark: SparkS
     assert settled(spark, TYPE_2, "k INT", (1, 1), (1, 2)) == [("good", 1, 1, None), ("duplicate", 1, None, None)]
 
 
+@pytest.mark.in_the_jvm
 def test_it_costs_one_shuffle(spark: SparkSession) -> None:
     frame = frame_of(spark, made([((1.0, "x"), "a", 1.0, None, 1, None, "good", None)]), 2)
     history = History(("k1", "k2"), "seq", 2, track=("a",), ignore_null_updates=True)

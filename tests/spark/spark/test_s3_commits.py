@@ -15,7 +15,7 @@ from tests.support.s3_server import BUCKET, PASSWORD, USER, Proxy, s3_server
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.in_the_jvm]
 
 HERE = f"s3a://{BUCKET}/spark"
 

@@ -16,7 +16,7 @@ from sluicegate.spark import table_reader
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.in_the_jvm]
 
 
 def by_list(frame: DataFrame) -> bool:

@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import shutil
 import socket
 import sys
 from pathlib import Path
 from typing import Any
 
+import pyspark
 import pytest
 
 from sluicegate.errors import LakeUnsupported, SparkUnreachable, UserError
 from sluicegate.settings import Settings
 from sluicegate.spark import connect, submit
+from tests.conftest import ROOT
+
+pytestmark = pytest.mark.unit
 
 pytestmark = pytest.mark.unit
 
@@ -22,7 +27,7 @@ URL = "sc://localhost:1"
 def alone(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """A home without a token, and no server in the environment."""
     monkeypatch.setenv("HOME", str(tmp_path))
-    for name in (connect.REMOTE, connect.TOKEN, connect.TOKEN_FILE, connect.TRIAL, "SLUICEGATE_MASTER"):
+    for name in (connect.REMOTE, connect.TOKEN, connect.TOKEN_FILE, "SLUICEGATE_MASTER"):
         monkeypatch.delenv(name, raising=False)
     # Which opening a session sets, and with which PySpark would take other tests for ones of a server.
     monkeypatch.setenv("SPARK_CONNECT_MODE_ENABLED", "1")
@@ -37,11 +42,11 @@ def test_the_master_of_nobody_is_the_server_that_spark_is_told_of(monkeypatch: p
 
 
 def test_a_job_on_a_server_is_this_python_and_no_jvm(tmp_path: Path) -> None:
-    settings = Settings.of(str(tmp_path), str(tmp_path), tmp_path, URL)
+    settings = Settings.of(str(tmp_path), str(tmp_path), ROOT / "pipelines", URL)
     command = submit.submit_command("run", "heart_rate", settings)
     assert command[:2] == [sys.executable, str(submit.job_file("run"))]
     assert URL not in command
-    assert submit.job_env("run", settings)[connect.REMOTE] == URL
+    assert submit.job_env("run", "heart_rate", settings)[connect.REMOTE] == URL
 
 
 @pytest.mark.parametrize("job", sorted(submit.IN_THE_JVM))
@@ -50,7 +55,19 @@ def test_a_job_that_looks_into_its_jvm_has_one(job: str, tmp_path: Path) -> None
     command = submit.submit_command(job, "heart_rate", settings)
     assert Path(command[0]).name == "spark-submit"
     assert command[command.index("--master") + 1] == "local[*]"
-    assert connect.REMOTE not in submit.job_env(job, settings)
+    assert connect.REMOTE not in submit.job_env(job, "heart_rate", settings)
+
+
+def test_a_gold_table_that_is_a_stream_has_a_jvm_of_its_own(tmp_path: Path) -> None:
+    folder = tmp_path / "heart_rate"
+    shutil.copytree(ROOT / "pipelines" / "heart_rate", folder)
+    settings = Settings.of(str(tmp_path), str(tmp_path), tmp_path, URL)
+    assert submit.is_of_server("run", "heart_rate", settings)
+    text = (folder / "pipeline.yaml").read_text()
+    (folder / "pipeline.yaml").write_text(text.replace("{sql: device_counts", "{mode: complete, sql: device_counts"))
+    for job in sorted(submit.OF_GOLD):
+        assert not submit.is_of_server(job, "heart_rate", settings)
+    assert submit.is_of_server("silver", "heart_rate", settings)
 
 
 def test_a_token_comes_from_sparks_variable_or_from_a_file(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -86,19 +103,33 @@ def test_a_token_goes_in_plain_only_where_the_address_says_so(
     assert (("authorization", "Bearer secret") in list(channel.metadata())) is header
 
 
-def test_a_server_is_not_used_unless_it_is_to_be_tried() -> None:
-    with pytest.raises(UserError, match="not proven to be exact"):
-        connect.open_session(URL, {})
-
-
-def test_a_server_that_does_not_answer_is_told_with_its_address(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv(connect.TRIAL, "1")
+def test_a_server_that_does_not_answer_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(connect, "ANSWERS_WITHIN", 0.3)
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
-    error = connect.unreachable(f"sc://localhost:{port}", RuntimeError('message = "connection refused"'))
+        with pytest.raises(SparkUnreachable, match=f"localhost:{port} does not answer"):
+            connect.open_session(f"sc://localhost:{port}", {})
+
+
+def test_a_server_of_another_spark_or_without_delta_is_refused() -> None:
+    delta = {"spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension"}
+    connect._demand_usable(URL, delta, pyspark.__version__)
+    with pytest.raises(UserError, match="without Delta Lake"):
+        connect._demand_usable(URL, {}, pyspark.__version__)
+    with pytest.raises(UserError, match=r"has Spark 3\.5\.1, and this Python has"):
+        connect._demand_usable(f"{URL}/;token=secret", delta, "3.5.1")
+
+
+def test_a_server_that_goes_away_is_told_without_its_parameters(monkeypatch: pytest.MonkeyPatch) -> None:
+    gone = RuntimeError("[INVALID_HANDLE.SESSION_CHANGED] another session")
+    assert connect.lost(gone) is None  # there is no server
+    monkeypatch.setenv(connect.REMOTE, f"{URL}/;token=secret")
+    error = connect.lost(gone)
     assert isinstance(error, SparkUnreachable)
-    assert f"localhost:{port} does not answer" in error.message
+    assert "localhost:1 went away" in error.message
+    assert "secret" not in error.for_people()
+    assert connect.lost(RuntimeError("another error")) is None
 
 
 def test_a_token_is_not_in_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -108,8 +139,7 @@ def test_a_token_is_not_in_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
     assert "secret" not in error.cause
 
 
-def test_an_address_that_is_none_is_the_users_mistake(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv(connect.TRIAL, "1")
+def test_an_address_that_is_none_is_the_users_mistake() -> None:
     with pytest.raises(UserError, match="is no address"):
         connect.open_session("sc://localhost:1/path", {})
 

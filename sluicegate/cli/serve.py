@@ -1,0 +1,46 @@
+"""``sluicegate serve``."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from sluicegate.cli.options import PLACES
+from sluicegate.settings import Settings
+
+
+def serve(
+    host: Annotated[
+        str, typer.Option("--host", help="Address to listen on; by default this machine alone can connect.")
+    ] = "127.0.0.1",
+    port: Annotated[int, typer.Option("--port", help="Port to listen on; 0 for any that is free.")] = 15002,
+    token_file: Annotated[
+        str | None,
+        typer.Option(
+            "--token-file",
+            help="File of the token that clients have to show; made if it is not there."
+            " [env: SLUICEGATE_CONNECT_TOKEN_FILE; default: ~/.sluicegate/connect-token]",
+        ),
+    ] = None,
+    lake: Annotated[str | None, PLACES["lake"]] = None,
+    landing: Annotated[str | None, PLACES["landing"]] = None,
+    master: Annotated[str | None, PLACES["master"]] = None,
+) -> None:
+    """Serve Spark Connect with the settings of our jobs, until Ctrl-C; commands use it by --remote.
+
+    Lake and landing only say whether it must read S3; a server is for all pipelines.
+
+    Example: sluicegate serve --port 15002
+    """
+    from sluicegate.run import serve as of_servers
+
+    settings = Settings.of(lake, landing, None, master)
+    of_servers.serve(
+        settings,
+        host,
+        port,
+        Path(token_file).expanduser() if token_file else None,
+        lambda line: print(line, flush=True),
+    )

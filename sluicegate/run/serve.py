@@ -1,0 +1,138 @@
+"""Start of a Spark Connect server on this machine, with its token, until it is signals to end."""
+
+from __future__ import annotations
+
+import os
+import secrets
+import shlex
+import signal
+import subprocess
+import threading
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+from types import FrameType
+from typing import TYPE_CHECKING
+
+from sluicegate import processes
+from sluicegate.errors import JobFailed, UserError
+from sluicegate.flow.report import ReportLines
+from sluicegate.spark import connect, submit
+
+if TYPE_CHECKING:
+    from sluicegate.settings import Settings
+
+# Lines of the JVM before the server takes connections, which are shown if it ends without saying why.
+LAST_LINES = 8
+
+# What is passed on of Spark's log.
+ERROR = " ERROR "
+
+
+def make_token(file: Path) -> bool:
+    """Makes the file of a token, which this user alone can read, unless it is there; whether it was made.
+
+    Raises:
+        UserError: it cannot be made.
+    """
+    try:
+        file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        opened = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    except FileExistsError:
+        return False
+    except OSError as error:
+        raise UserError(
+            f"no token can be made at {file}", cause=str(error), hint="name another file with --token-file"
+        ) from error
+    with os.fdopen(opened, "w", encoding="utf-8") as made:
+        made.write(secrets.token_urlsafe(32) + "\n")
+    return True
+
+
+def serve(settings: Settings, host: str, port: int, token_file: Path | None, tell: Callable[[str], None]) -> None:
+    """Runs a server until Ctrl-C or SIGTERM, and says how to use it.
+
+    Args:
+        settings: their master is that of the server's Spark.
+        host: address to listen on.
+        port: port to listen on; 0 for any that is free.
+        token_file: file of the token, made if it is not there; None for the usual one.
+        tell: takes each line for people.
+
+    Raises:
+        UserError: the token's file cannot be made or read.
+        JavaMissing: see ``submit_command``.
+        SluicegateError: why the server ended by itself.
+    """
+    file = connect.token_file() if token_file is None else token_file.absolute()
+    if make_token(file):
+        tell(f"made a token in {file}, for you alone")
+    command = submit.serve_command(submit.of_spark_submit(settings), host, port)
+    signals: list[int] = []
+
+    def on_signal(number: int, _frame: FrameType | None) -> None:
+        if not signals:
+            _later(server)
+        signals.append(number)
+        with suppress(ProcessLookupError):
+            os.killpg(server.pid, signal.SIGTERM)
+
+    env = {**submit.submit_env(), connect.TOKEN_FILE: str(file), **processes.named_parent()}
+    env.pop(connect.TOKEN, None)  # the file is what counts, and no process of the server need have it there
+    server = subprocess.Popen(
+        command, env=env, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="backslashreplace",
+        start_new_session=True,
+    )  # fmt: skip
+    former = {number: signal.signal(number, on_signal) for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)}
+    try:
+        with processes.ended_with_us(server):
+            said, tail = _listen(server, file, tell)
+            code = server.wait()
+    finally:
+        for number, handler in former.items():
+            signal.signal(number, handler)
+    if signals:
+        tell("stopped")
+        return
+    raise said.error or JobFailed(
+        f"the Spark Connect server ended with exit code {code}", cause="\n    ".join(tail), hint="start it again"
+    )
+
+
+def _later(server: subprocess.Popen[str]) -> None:
+    """Kills what is left of a server that was told to end, once it has had its time."""
+
+    def kill() -> None:
+        with suppress(ProcessLookupError):
+            os.killpg(server.pid, signal.SIGKILL)
+
+    timer = threading.Timer(processes.GRACE, kill)
+    timer.daemon = True
+    timer.start()
+
+
+def _usage(url: str, file: Path) -> str:
+    """How commands of the same user on this machine come to use a server."""
+    named = "" if file == connect.own_token_file() else f" {connect.TOKEN_FILE}={shlex.quote(str(file))}"
+    return (
+        f"use it with --remote {url}, or for all commands: export {connect.REMOTE}={url}{named}\n"
+        "Ctrl-C stops it; from other machines, and for TLS, see docs/howto/spark-connect.md"
+    )
+
+
+def _listen(server: subprocess.Popen[str], file: Path, tell: Callable[[str], None]) -> tuple[ReportLines, list[str]]:
+    """Passes on what is for people until the server has ended; its error, if it said one, and its last lines."""
+    lines = ReportLines()
+    tail: list[str] = []
+    for line in server.stdout or ():
+        line = line.rstrip("\n")
+        if lines.take(line):
+            continue
+        if line.startswith(connect.SERVES):
+            tell(line)
+            tell(_usage(line.removeprefix(connect.SERVES).strip(), file))
+        else:
+            if ERROR in line:
+                tell(line)
+            tail = [*tail, line][-LAST_LINES:]
+    return lines, tail
