@@ -39,13 +39,20 @@ are atomic. Neither can be seen from here, so whoever starts another server and 
 # Seconds in which a server has to answer at first.
 ANSWERS_WITHIN = 10.0
 
-# Attempts to reach a server again whose connection was lost: with the pauses between them some forty seconds. Spark's
-# own fifteen take ten minutes, in which the pipeline would be locked. A server of ours keeps what it does for as long.
-RETRIES, LONGEST_PAUSE = 10, 6_000
+# Time after which a server of ours ends what has no client any more: longer than a client goes back to it.
 CLIENT_GONE_AFTER = "60s"
 
 # Signs of an error that the server, or the session on it, is gone.
-LOST = ("StatusCode.UNAVAILABLE", "INVALID_HANDLE.", "RESPONSE_ALREADY_RECEIVED")
+LOST = (
+    "StatusCode.UNAVAILABLE", "INVALID_HANDLE.", "RESPONSE_ALREADY_RECEIVED", "server side session identifier",
+    "NO_ACTIVE_SESSION",
+)  # fmt: skip
+
+# A connection whose other end is gone without a word is noticed by pings. A server ends connections that send them more
+# often than every five minutes, gRPC's own limit in Java.
+ALIVE = [
+    ("grpc.keepalive_time_ms", 330_000), ("grpc.keepalive_timeout_ms", 20_000), ("grpc.http2.max_pings_without_data", 0)
+]  # fmt: skip
 
 SERVES = "Spark Connect serves at"
 """What a server prints before its address once it takes connections."""
@@ -59,8 +66,9 @@ _MODE = "SPARK_CONNECT_MODE_ENABLED"
 # Numbers of the views of ``frozen``: no two frames may share one.
 _numbers = itertools.count()
 
-# Sessions that this process has opened.
+# Sessions that this process has opened, and their policies of going back to a server.
 _opened: list[Any] = []
+_policies: list[Any] = []
 
 
 def is_remote(session: SparkSession) -> bool:
@@ -122,14 +130,13 @@ def open_session(url: str, wanted: Mapping[str, str]) -> SparkSession:
     os.environ[_MODE] = "1"
     from grpc import FutureTimeoutError, RpcError  # type: ignore[import-untyped]
     from pyspark.errors import PySparkException, PySparkValueError
-    from pyspark.sql.connect.client.retries import DefaultPolicy
     from pyspark.sql.connect.session import SparkSession as ConnectSession
 
     try:
         made = _channel(url)
         _demand_answer(made)
         session = ConnectSession.builder.channelBuilder(made).create()
-        session.client.set_retry_policies([DefaultPolicy(max_retries=RETRIES, max_backoff=LONGEST_PAUSE)])
+        session.client.set_retry_policies([_patience()])
         has, version = session.conf.getAll, session.version
     except PySparkValueError as error:
         raise UserError(f"{url} is no address of a Spark Connect server", cause=str(error)) from error
@@ -186,6 +193,15 @@ def lost(error: BaseException) -> SparkUnreachable | None:
         cause=_cause(error),
         hint="run again when it is up: a new run goes on where the last commit ended",
     )
+
+
+def _patience() -> Any:
+    """The policy of all sessions that are opened until a server is lost for good."""
+    from sluicegate.spark.connect_retries import Patience
+
+    if not _policies or _policies[-1].given_up:
+        _policies.append(Patience())
+    return _policies[-1]
 
 
 def _close_at_exit(session: object) -> None:
@@ -294,7 +310,7 @@ def _channel(url: str) -> DefaultChannelBuilder:
             return [*own, ("authorization", f"Bearer {self.token}")] if plain else own
 
     # gRPC's own name for this machine is what Spark's rule about tokens asks for.
-    made = Channel(url.replace("//127.0.0.1", "//localhost"))
+    made = Channel(url.replace("//127.0.0.1", "//localhost"), ALIVE)
     if made.getDefault(Channel.PARAM_TOKEN, None) is None and (given := token()):
         made.set(Channel.PARAM_TOKEN, given)
     return made

@@ -16,7 +16,9 @@ from pathlib import Path
 import pytest
 
 from sluicegate.spark import connect
+from sluicegate.tools.demo.local_airflow import LocalAirflow
 from tests.conftest import ROOT, Workspace, beat
+from tests.e2e.test_pipeline_dags import ended as finished
 from tests.spark.test_medallion import assert_right
 
 pytestmark = pytest.mark.e2e
@@ -201,6 +203,24 @@ def test_commands_besides_runs(heartbeats: Workspace, server: Server) -> None:
     assert_right(heartbeats)
 
 
+@pytest.mark.more
+def test_the_tasks_of_a_dag_use_the_server_of_their_connection(
+    heartbeats: Workspace, server: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Without a Spark that they could start, and with the token in nothing that Airflow writes down."""
+    monkeypatch.setenv("SLUICEGATE_JARS", str(heartbeats.folder / "no-jars"))
+    secret = server.token.read_text().strip()
+    facts = {"conn_type": "spark_connect", "host": "127.0.0.1", "port": server.port, "password": secret}
+    with LocalAirflow(heartbeats.folder / ".airflow", heartbeats.settings, lasting=False) as airflow:
+        airflow.wait("heart_rate")
+        airflow.call("POST", "/api/v2/connections", {"connection_id": "spark_default", **facts})
+        assert finished(airflow, "heart_rate", airflow.trigger("heart_rate")) == "success", airflow.log
+    assert_right(heartbeats)
+    logs = [file.read_text() for file in (heartbeats.folder / ".airflow").rglob("*.log")]
+    assert any("Spark Connect: sc://127.0.0.1" in log for log in logs)
+    assert not any(secret in log for log in logs)
+
+
 class Cut:
     """A way to a server on which connections break when they are told to.
 
@@ -242,6 +262,6 @@ def _pass_on(one: socket.socket, other: socket.socket) -> None:
     with suppress(OSError):
         while data := one.recv(65536):
             other.sendall(data)
-    for end in (one, other):
+    for end in (one, other):  # not by close(), which the other thread, that waits for data here, would not notice
         with suppress(OSError):
-            end.close()
+            end.shutdown(socket.SHUT_RDWR)

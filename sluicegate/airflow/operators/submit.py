@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import os
+import sys
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
@@ -21,6 +22,7 @@ from airflow.sdk.exceptions import AirflowException, AirflowNotFoundException, A
 from sluicegate import console
 from sluicegate.airflow import openlineage
 from sluicegate.airflow.assets import news
+from sluicegate.airflow.connect_server import OWN_JVM, Client, ConnectServer
 from sluicegate.airflow.connections import environment, with_store
 from sluicegate.airflow.operators.links import SparkUI
 from sluicegate.airflow.run_request import failure, request_of, who
@@ -28,7 +30,7 @@ from sluicegate.definition import LAYERS, load
 from sluicegate.errors import SluicegateError, UserError
 from sluicegate.flow.report import ReportLines
 from sluicegate.settings import Settings
-from sluicegate.spark import cluster, java, submit
+from sluicegate.spark import cluster, connect, java, submit
 
 if TYPE_CHECKING:
     from airflow.providers.openlineage.extractors import OperatorLineage
@@ -46,7 +48,8 @@ RESCHEDULE_AFTER = timedelta(seconds=20)
 
 
 class SluicegateJob(SparkSubmitOperator):
-    """Runs one layer of a pipeline by spark-submit, or all in one, unless there is nothing to do.
+    """Runs one layer of a pipeline, or all in one, unless there is nothing to do: by spark-submit, or by this Python on
+    the Spark Connect server that the connection names.
 
     What depends on the machine (jars, Java, class-data archive, connection) is looked up when the task runs: a DAG file
     is parsed every few seconds, also where there is no Java, and all arguments of an operator become part of the DAG's
@@ -78,6 +81,9 @@ class SluicegateJob(SparkSubmitOperator):
         self._tail: deque[str] = deque(maxlen=8)
         self._lineage: OperatorLineage[Any, Any] | None = None
         self._show: Callable[[str], None] = lambda _: None
+        self._server: ConnectServer | None = None
+        self._client: Client | None = None
+        self._hidden: dict[str, str] = {}  # variables that its process is not to have
         self.logged_as = ""  # application id in Spark's event log
 
     @with_store
@@ -124,18 +130,44 @@ class SluicegateJob(SparkSubmitOperator):
 
     def _submit(self, context: Context) -> None:
         self._show = partial(context["ti"].xcom_push, SparkUI().xcom_key)
+        if self._server is not None:
+            self._run_on(self._server, context)
+            return
         try:
             # Not by `env_vars`: the provider passes them to pods and to YARN's own process, but not to a local driver.
-            with environment(submit.submit_env()):
+            with environment(submit.submit_env() | self._hidden):
                 super().execute(context)
         except AirflowException:
-            if self.layer == "run" and (before := self._said.reports(failed=True)):
-                # What the layers before did is in the run's note, as where each has a task of its own.
-                context["ti"].xcom_push(BaseXCom.XCOM_RETURN_KEY, before)
+            self._keep_reports(context)
             # Its message is the whole command line; the reason is far below it.
             if self._hook is None or self._hook._submit_sp is None:
                 raise
             raise self._why(self._hook._submit_sp.returncode) from None
+
+    def _keep_reports(self, context: Context) -> None:
+        """Keeps what the layers before did for the run's note, as where each has a task of its own."""
+        if self.layer == "run" and (before := self._said.reports(failed=True)):
+            context["ti"].xcom_push(BaseXCom.XCOM_RETURN_KEY, before)
+
+    def _run_on(self, server: ConnectServer, context: Context) -> None:
+        """Runs the job on a server, and passes its output on as the provider's hook does."""
+        settings = replace(self.settings, master=server.url)
+        command = [sys.executable, str(self.application), *(str(one) for one in self.application_args or ())]
+        with server.environment() as token:
+            env = submit.job_env(self.layer, self.pipeline, settings)
+            if token:
+                env.pop(connect.TOKEN, None)
+            env.pop(_variable(self._conn_id), None)  # which has the token where the connection is made by it
+            self._client = Client(command, env | token)
+            try:
+                for line in self._listen(self._client.lines()):
+                    self.log.info(line.rstrip())
+                code = self._client.ended()
+            finally:
+                self._client.kill()
+        if code:
+            self._keep_reports(context)
+            raise self._why(code)
 
     def _trace(self, pipeline: Pipeline, context: Context) -> None:
         """Records the lineage for OpenLineage, where that is on.
@@ -194,10 +226,18 @@ class SluicegateJob(SparkSubmitOperator):
 
         Raises:
             JavaMissing: no Java 17 or newer, no pyspark, or no jars.
-            UserError: the connection asks for cluster deploy mode.
+            UserError: the connection asks for cluster deploy mode, or is no address of a server.
         """
         requested = request.arguments(self.layer) if request else ()
         self.application_args = [*(self.application_args or ()), *requested]
+        if (server := ConnectServer.of(self._conn_id, self.settings)) is not None:
+            settings = replace(self.settings, master=server.url)
+            if submit.is_of_server(self.layer, self.pipeline, settings):
+                self._server = server
+                return
+            # It looks into a JVM of its own, and has one beside this task.
+            self._hidden = {_variable(self._conn_id): ""}
+            self._conn_id, self.settings = OWN_JVM, submit.of_spark_submit(settings)
         java.java_version(java.java())
         self.conf = submit.job_conf(self.layer, replace(self.settings, master=self._master())) | (self.conf or {})
         if file := cluster.properties_file():
@@ -214,7 +254,7 @@ class SluicegateJob(SparkSubmitOperator):
             # environment of this process is Airflow's own way to supply one.
             self.log.info("there is no connection %s: the master is %s", self._conn_id, self.settings.master)
             stand_in = Connection(conn_id=self._conn_id, conn_type="spark", host=self.settings.master)
-            os.environ[f"AIRFLOW_CONN_{self._conn_id.upper()}"] = stand_in.as_json()
+            os.environ[_variable(self._conn_id)] = stand_in.as_json()
         resolved = SparkSubmitHook(conn_id=self._conn_id, deploy_mode=self._deploy_mode)._connection
         if resolved["deploy_mode"] == "cluster":
             raise UserError(
@@ -230,7 +270,7 @@ class SluicegateJob(SparkSubmitOperator):
         hook._process_spark_submit_log = lambda itr: process(self._listen(itr))  # type: ignore[method-assign]
         return hook
 
-    def _listen(self, lines: Iterator[str]) -> Iterator[str]:
+    def _listen(self, lines: Iterable[str]) -> Iterator[str]:
         """Passes the job's output on to the task's log; keeps its reports or error, and its last lines."""
         for line in lines:
             if self._said.take(line):
@@ -253,6 +293,8 @@ class SluicegateJob(SparkSubmitOperator):
 
     def on_kill(self) -> None:
         """Kills the JVM and the Python that it started; the hook would leave the latter at work, holding the lock."""
+        if self._client is not None:
+            self._client.kill()
         if self._hook is None or self._hook._submit_sp is None:
             return
         try:
@@ -263,6 +305,11 @@ class SluicegateJob(SparkSubmitOperator):
         for child in children:
             if child.is_running():
                 child.kill()
+
+
+def _variable(conn_id: str) -> str:
+    """Variable by which Airflow takes a connection from the environment."""
+    return f"AIRFLOW_CONN_{conn_id.upper()}"
 
 
 @contextmanager

@@ -176,6 +176,8 @@ EXEMPT = {
     "lake.fence.ATTEMPTS": "other programs' commits that come between: the last attempt is as the first",
     "run.serve.LAST_LINES": "lines that are shown of a log",
     "spark.connect.ANSWERS_WITHIN": TIME,
+    "spark.connect_retries.LONGEST_PAUSE": TIME,
+    "spark.connect_retries.RETRIES": TIME,
     "gold.partial_aggregates.LAYOUT": SHAPE,
     "processes.GRACE": TIME,
     "run.pipeline.LONGEST_WAIT": TIME,

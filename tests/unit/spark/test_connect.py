@@ -132,6 +132,28 @@ def test_a_server_that_goes_away_is_told_without_its_parameters(monkeypatch: pyt
     assert connect.lost(RuntimeError("another error")) is None
 
 
+def test_once_a_server_is_lost_no_other_call_waits_for_it() -> None:
+    from grpc import RpcError, StatusCode  # type: ignore[import-untyped]
+
+    class Unavailable(RpcError):  # type: ignore[misc]
+        def code(self) -> StatusCode:
+            return StatusCode.UNAVAILABLE
+
+        def trailing_metadata(self) -> None:
+            """Nothing: the server is not there to say when to come back."""
+
+    policy, away = connect._patience(), Unavailable()
+    first, second = policy.to_state(), policy.to_state()
+    pauses = [first.next_attempt(away) for _ in range(10)]
+    assert 30_000 < sum(pauses) < 50_000
+    assert policy.can_retry(away)
+    assert connect._patience() is policy
+    assert first.next_attempt(away) is None
+    assert second.next_attempt(away) is None
+    assert not policy.can_retry(away)
+    assert connect._patience().can_retry(away)  # that of sessions which are opened later
+
+
 def test_a_token_is_not_in_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(connect.TOKEN, "secret")
     error = connect.unreachable(URL, RuntimeError('UNAUTHENTICATED: message = "wrong secret"'))

@@ -1,0 +1,108 @@
+"""Connections of the type ``spark_connect``: jobs of a task on a Spark Connect server, and the token that they show."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import tempfile
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+from urllib.parse import unquote
+
+from airflow.providers.apache.spark.hooks.spark_connect import SparkConnectHook
+from airflow.sdk import Connection
+from airflow.sdk.exceptions import AirflowNotFoundException
+
+from sluicegate import processes
+from sluicegate.errors import UserError
+from sluicegate.settings import Settings
+from sluicegate.spark import connect
+
+# Id of the connection by which jobs that need a JVM of their own start one, where the task's own one is a server.
+OWN_JVM = "sluicegate_own_jvm"
+
+
+@dataclass(frozen=True)
+class ConnectServer:
+    """A Spark Connect server, as a connection or the settings name it.
+
+    Attributes:
+        url: its address, without the token.
+        token: what it asks for; empty where a file on this machine has it.
+    """
+
+    url: str
+    token: str = field(default="", repr=False)
+
+    @classmethod
+    def of(cls, conn_id: str, settings: Settings) -> ConnectServer | None:
+        """The server of a connection, or of the settings where there is no such connection; None if it is none.
+
+        Raises:
+            UserError: the connection has no host, or one that is no address.
+        """
+        try:
+            connection: Any = Connection.get(conn_id)
+        except AirflowNotFoundException:
+            return cls(settings.remote) if settings.remote else None
+        if connection.conn_type != SparkConnectHook.conn_type:
+            return None
+        if not connection.host:
+            raise UserError(f"connection {conn_id} has no host", hint="it is that of the Spark Connect server")
+        try:
+            said = SparkConnectHook(conn_id).get_connection_url()
+        except ValueError as error:
+            raise UserError(f"connection {conn_id} is no address of a server", cause=str(error)) from None
+        place, _, parameters = said.partition("/;")
+        named = [one.partition("=") for one in parameters.split(";") if one]
+        others = [f"{name}={value}" for name, _, value in named if name != SparkConnectHook.PARAM_TOKEN]
+        tokens = [unquote(value) for name, _, value in named if name == SparkConnectHook.PARAM_TOKEN]
+        url = ";".join([f"{place.rstrip('/')}/", *others])
+        return cls(url, "".join(tokens))
+
+    @contextmanager
+    def environment(self) -> Iterator[dict[str, str]]:
+        """Variables of a job by which it finds the token: they name a file that this user alone can read.
+
+        A program's environment can be read by others of the same user, and its command line by everybody.
+        """
+        if not self.token:
+            yield {}
+            return
+        with tempfile.TemporaryDirectory(prefix="sluicegate-") as folder:  # which this user alone may enter
+            file = Path(folder) / "token"
+            with os.fdopen(os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as opened:
+                opened.write(self.token)
+            yield {connect.TOKEN_FILE: str(file)}
+
+
+class Client:
+    """A job on a server: a Python process in a group of its own, which a task ends with itself.
+
+    Args:
+        command: its command.
+        env: its environment.
+    """
+
+    def __init__(self, command: Sequence[str], env: Mapping[str, str]) -> None:
+        self._job = subprocess.Popen(
+            command, env={**env, **processes.named_parent()}, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+            text=True, errors="backslashreplace", start_new_session=True,
+        )  # fmt: skip
+
+    def lines(self) -> Iterable[str]:
+        """What it says, as it comes."""
+        yield from self._job.stdout or ()
+
+    def ended(self) -> int:
+        """Exit code, once it has ended."""
+        return self._job.wait()
+
+    def kill(self) -> None:
+        """Ends it at once, with all that it started."""
+        with suppress(ProcessLookupError):
+            os.killpg(self._job.pid, signal.SIGKILL)
