@@ -131,7 +131,10 @@ def _fits(table: DeltaTable, schema: StructType, *, every: bool) -> bool:
     """
     if not small_commits.takes(table) or not table_reader.is_plain(table):
         return False
-    there = {field.name: field.dataType.simpleString() for field in table_reader.schema(table)}
+    held = table_reader.schema(table)
+    if held != held.toNullable():  # of a NULL where none may be, Spark's error tells
+        return False
+    there = {field.name: field.dataType.simpleString() for field in held}
     own = {field.name: field.dataType.simpleString() for field in schema}
     return own.items() <= there.items() and (not every or own.keys() == there.keys())
 

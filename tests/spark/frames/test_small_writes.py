@@ -185,6 +185,20 @@ def test_a_table_with_more_to_heed_is_written_by_spark(spark: SparkSession, tmp_
     assert [*map(tuple, table_reader.read(spark, pair.ours).collect())] == [(1, "a")]
 
 
+@pytest.mark.parametrize("columns", ["k INT, v STRING NOT NULL", "k INT, v STRUCT<a: INT NOT NULL>"])
+def test_a_table_with_columns_that_are_not_null_is_written_by_spark(
+    spark: SparkSession, tmp_path: Path, columns: str
+) -> None:
+    pair = Pair(spark, tmp_path, columns)
+    value = "'a'" if "STRING" in columns else "named_struct('a', 1)"
+    pair.append(spark.range(1).selectExpr("1 AS k", f"{value} AS v"))
+    assert not pair.by_delta_rs
+    assert pair.same()
+    if "STRING" in columns:
+        with pytest.raises(Exception, match="DELTA_NOT_NULL_CONSTRAINT_VIOLATED"):
+            small_writes.append(spark.range(1).selectExpr("1 AS k", "CAST(NULL AS STRING) AS v"), pair.ours, few=True)
+
+
 def test_new_columns_and_new_tables_are_made_by_spark(spark: SparkSession, tmp_path: Path) -> None:
     uri = str(tmp_path / "new")
     small_writes.append(spark.range(1), uri, few=True)
