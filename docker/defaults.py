@@ -12,15 +12,19 @@ from sluicegate.spark.submit import write_defaults
 
 FOLDER = Path(__file__).resolve().parent / "spark"
 
+CLUSTER = "spark://spark-master:7077"
+
 STACK = {
-    "spark.master": "spark://spark-master:7077",
+    "spark.master": "local[*]",  # of people's spark-sql; jobs say theirs
     # Without the secret nobody talks to the cluster or to a driver. It is in the environment, which goes before this
     # setting; but Spark does not start without the setting.
     "spark.authenticate": "true",
     "spark.authenticate.secret": "see-_SPARK_AUTH_SECRET",
     "spark.master.rest.enabled": "false",  # it would take work from anyone
-    "spark.driver.memory": "768m",
+    "spark.driver.memory": "1g",
     "spark.executor.memory": "768m",
+    # The image of the workers has the jars, so that no job sends them.
+    "spark.executor.extraClassPath": "/opt/sluicegate/.jars/*",
     # Each job has executors of its own, which live for seconds: the second compiler would take half of their time.
     "spark.executor.defaultJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
     # A job takes no more than this of the cluster, so that the next one is not kept waiting by it.
@@ -36,6 +40,8 @@ STACK = {
 }
 
 if __name__ == "__main__":
-    write_defaults(FOLDER, STACK["spark.master"])
-    with (FOLDER / "spark-defaults.conf").open("a") as file:
-        file.writelines(f"{key} {value}\n" for key, value in STACK.items())
+    write_defaults(FOLDER, CLUSTER)
+    file = FOLDER / "spark-defaults.conf"
+    # Without those that it says otherwise, and without the jars to send, which the image has.
+    general = [line for line in file.read_text().splitlines() if line.split(" ")[0] not in {*STACK, "spark.jars"}]
+    file.write_text("\n".join([*general, *(f"{key} {value}" for key, value in STACK.items())]) + "\n")

@@ -36,11 +36,15 @@ SECRETS: dict[str, Callable[[], str]] = {
     "SPARK_SECRET": lambda: secrets.token_urlsafe(32),
 }
 
-# Ports of what is always there, and where they are set.
+# Ports that are published, and where they are set; that of Spark's master with its profile alone.
 PORTS = {"AIRFLOW_PORT": "8080", "SPARK_PORT": "8081"}
+CLUSTER = "cluster"
+
+# File of the token by which jobs use the stack's Spark Connect server.
+TOKEN = ".connect-token"  # noqa: S105  (the name of a file)
 
 # Services of all profiles are stopped, whoever started them.
-PROFILES = ["--profile", "history", "--profile", "metrics", "--profile", "s3"]
+PROFILES = ["--profile", CLUSTER, "--profile", "history", "--profile", "metrics", "--profile", "s3"]
 
 HEAD = """# Made by `make up`: the secrets of the stack on this machine, and where its data lie. Not for the repository.
 # Passwords of the databases are in the volume `postgres` from its first start on; to change one, change it there, too.
@@ -177,6 +181,7 @@ def up(lake: str | None, s3: bool) -> None:
     for folder in (said["SLUICEGATE_LANDING_FOLDER"], said.get("SLUICEGATE_LAKE_VOLUME", "")):
         if os.path.isabs(folder):  # Docker would make it root's
             _own(Path(folder), int(said["SLUICEGATE_UID"]))
+    token(ROOT, int(said["SLUICEGATE_UID"]))
     started = time.monotonic()
     _run([*command, "up", "-d", "--build"], "start the stack")
     _wait(command, started)
@@ -185,6 +190,19 @@ def up(lake: str | None, s3: bool) -> None:
     print(f"Airflow: http://localhost:{port}, user admin, password: AIRFLOW_PASSWORD in .env")
     place = said["SLUICEGATE_LANDING"]
     print(f"Put files below {place} and unpause a DAG; `make down` stops, and keeps all.")
+
+
+def token(root: Path, user: int) -> None:
+    """Makes the file of the server's token, which the containers' user alone can read, unless it is there."""
+    file = root / TOKEN
+    if file.is_dir():  # made by Docker where the stack was started without `make up`
+        file.rmdir()
+    if file.exists():
+        return
+    with os.fdopen(os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as made:
+        made.write(secrets.token_urlsafe(32) + "\n")
+    if os.getuid() == 0:
+        os.chown(file, user, 0)
 
 
 def free(said: Mapping[str, str]) -> None:
@@ -197,6 +215,8 @@ def free(said: Mapping[str, str]) -> None:
         Stop: somebody has one.
     """
     for name, usual in PORTS.items():
+        if name == "SPARK_PORT" and CLUSTER not in said.get("COMPOSE_PROFILES", "").split(","):
+            continue
         port = said.get(name, usual)
         with socket.socket() as probe:
             if port.isdigit() and probe.connect_ex(("127.0.0.1", int(port))) == 0:

@@ -113,6 +113,7 @@ def _later(server: subprocess.Popen[str]) -> None:
 
 def _usage(url: str, file: Path) -> str:
     """How commands of the same user on this machine come to use a server."""
+    url = url.replace("//0.0.0.0", "//localhost")
     named = "" if file == connect.own_token_file() else f" {connect.TOKEN_FILE}={shlex.quote(str(file))}"
     return (
         f"use it with --remote {url}, or for all commands: export {connect.REMOTE}={url}{named}\n"

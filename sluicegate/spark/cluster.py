@@ -28,9 +28,10 @@ def conf(jars: Sequence[Path]) -> dict[str, str]:
     Args:
         jars: jars that Spark needs besides its own.
     """
+    # Executors fetch them from the driver when they start: the cluster need not have them installed.
+    sent = {} if jars and _is_installed(jars[0].parent) else {"spark.jars": ",".join(map(str, jars))}
     return {
-        # Executors fetch them from the driver when they start: the cluster need not have them installed.
-        "spark.jars": ",".join(map(str, jars)),
+        **sent,
         "spark.executor.extraJavaOptions": "-Duser.timezone=UTC",
         # A user's spark.pyspark.python for the executors must not change the driver's Python.
         "spark.pyspark.driver.python": sys.executable,
@@ -38,6 +39,14 @@ def conf(jars: Sequence[Path]) -> dict[str, str]:
         # frames/record_ids.py) the number is that of local runs: each of 200 would be a task sent to another machine.
         "spark.sql.adaptive.coalescePartitions.initialPartitionNum": "200",
     }
+
+
+def _is_installed(folder: Path) -> bool:
+    """Whether the user's settings say that executors have our jars, in a folder of the same path as the driver's."""
+    file = defaults()
+    lines = file.read_text().splitlines() if file else []
+    named = (re.match(r"\s*spark\.executor\.extraClassPath[\s=:]+(\S+)", line) for line in lines)
+    return any(f"{folder}/*" in found[1].split(os.pathsep) for found in named if found)
 
 
 def defaults() -> Path | None:

@@ -212,7 +212,7 @@ def test_a_run_by_the_rest_api(stack: Stack) -> None:
     until(lambda: "Asset" not in (stack.asked("GET", DAGS)["timetable_summary"] or ""), "the new definition")
     drop(stack)
     run = stack.trigger()
-    with told("a run triggered through the REST API: three jobs on the cluster"):
+    with told("a run triggered through the REST API: three jobs on the server"):
         assert stack.ended(run) == "success"
     assert set(stack.tasks(run).values()) == {"success"}
     stack.is_right()
@@ -263,7 +263,7 @@ def test_a_backfill_rebuilds(stack: Stack) -> None:
     stack.is_right()
 
 
-@pytest.mark.parametrize("service", ["spark-worker", "airflow-triggerer", "airflow-scheduler"])
+@pytest.mark.parametrize("service", ["connect", "airflow-triggerer", "airflow-scheduler"])
 def test_a_service_killed_in_a_run_loses_and_doubles_nothing(stack: Stack, service: str) -> None:
     drop(stack, files=2)
     run = stack.trigger()
@@ -275,13 +275,20 @@ def test_a_service_killed_in_a_run_loses_and_doubles_nothing(stack: Stack, servi
     stack.is_right()
 
 
-def test_another_worker_helps(stack: Stack) -> None:
-    with told("a second worker"):
-        stack.compose("up", "-d", "--no-recreate", "--scale", "spark-worker=2", "spark-worker")
-        until(lambda: stack.compose("ps", "-q", "spark-worker").count("\n") == 2, "a second worker")
-    drop(stack)
-    assert stack.ended(stack.trigger()) == "success"
-    stack.is_right()
+def test_a_cluster_by_two_settings(stack: Stack) -> None:
+    """Once by a Spark of each job's own there, and once by the server."""
+    for name in ("SLUICEGATE_MASTER", "SLUICEGATE_CONNECT_MASTER"):
+        before = (stack.folder / ".env").read_text()
+        (stack.folder / ".env").write_text(f"{before}COMPOSE_PROFILES=cluster\n{name}=spark://spark-master:7077\n")
+        with told(f"{name} is a cluster of two workers"):
+            stack.compose("--profile", "cluster", "up", "-d", "--scale", "spark-worker=2")
+            until(lambda: stack.compose("ps", "-q", "spark-worker").count("\n") == 2, "a second worker")
+        drop(stack)
+        with told("a run there"):
+            assert stack.ended(stack.trigger()) == "success"
+        stack.is_right()
+        (stack.folder / ".env").write_text(before)
+    stack.compose("up", "-d", "--remove-orphans")
 
 
 def test_down_keeps_what_there_is(stack: Stack) -> None:

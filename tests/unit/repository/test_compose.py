@@ -5,6 +5,7 @@ The numbers are those of its version 1.6. Where a control is left out, ``EXCEPTI
 
 from __future__ import annotations
 
+import os
 import re
 import socket
 import time
@@ -83,7 +84,7 @@ def test_ports_are_on_loopback(name: str) -> None:
 
 @EVERY
 def test_nothing_of_the_host_is_mounted_but_what_is_ours(name: str) -> None:
-    ours = ("./pipelines:", "./dags:", "./docker/", "${SLUICEGATE_LANDING_FOLDER:-./landing}:",
+    ours = ("./pipelines:", "./dags:", "./.connect-token:", "./docker/", "${SLUICEGATE_LANDING_FOLDER:-./landing}:",
             "${SLUICEGATE_LAKE_VOLUME:-lake}:")  # fmt: skip
     for volume in SERVICES[name].get("volumes", []):  # 5.5, 5.31
         source = volume.split(":")[0]
@@ -143,6 +144,24 @@ def test_generated_secrets_differ_and_stay(tmp_path: Path) -> None:
     assert ".env" in (ROOT / ".gitignore").read_text().splitlines()
 
 
+def test_the_token_of_the_server_is_for_the_containers_user_alone(tmp_path: Path) -> None:
+    (tmp_path / compose.TOKEN).mkdir()
+    compose.token(tmp_path, 50000)
+    file = tmp_path / compose.TOKEN
+    first = file.read_text()
+    assert re.fullmatch(r"[\w-]{32,}\n", first)
+    assert file.stat().st_mode & 0o777 == 0o600
+    assert file.stat().st_uid == (os.getuid() or 50000)
+    compose.token(tmp_path, 50000)
+    assert file.read_text() == first
+    assert compose.TOKEN in (ROOT / ".gitignore").read_text().splitlines()
+    readers = {
+        name for name, service in SERVICES.items() if any(compose.TOKEN in one for one in service.get("volumes", []))
+    }
+    assert readers == {"connect", "airflow-scheduler"}
+    assert not SERVICES["connect"].get("ports")
+
+
 def test_what_env_lacks_is_added_and_the_rest_is_kept(tmp_path: Path) -> None:
     (tmp_path / ".env").write_text("# mine\nAIRFLOW_PASSWORD=chosen-by-hand\nAIRFLOW_PORT=9090")  # no newline
     added = compose.complete(tmp_path, str(tmp_path / "lake"))
@@ -189,9 +208,11 @@ def test_a_port_that_another_program_has_is_told_of_at_once() -> None:
             one.bind(("127.0.0.1", 0))
         mine.listen()
         taken, free = mine.getsockname()[1], other.getsockname()[1]
-        compose.free({"AIRFLOW_PORT": str(free), "SPARK_PORT": str(free)})
+        compose.free({"AIRFLOW_PORT": str(free), "SPARK_PORT": str(taken)})  # nobody listens there without a cluster
+        both = {"COMPOSE_PROFILES": "s3,cluster"}
+        compose.free(both | {"AIRFLOW_PORT": str(free), "SPARK_PORT": str(free)})
         with pytest.raises(compose.Stop, match=f"Port {taken} is in use .* set SPARK_PORT"):
-            compose.free({"AIRFLOW_PORT": str(free), "SPARK_PORT": str(taken)})
+            compose.free(both | {"AIRFLOW_PORT": str(free), "SPARK_PORT": str(taken)})
 
 
 def test_the_image_is_built_with_care() -> None:

@@ -145,6 +145,16 @@ def test_what_spark_defaults_say_wins_but_where_jobs_depend_on_it(
 
 
 @pytest.mark.usefixtures("installed")
+@pytest.mark.parametrize(("more", "sent"), [("/*", False), ("/*:/other/*", False), ("", True), ("/deeper/*", True)])
+def test_jars_that_executors_have_are_not_sent(
+    more: str, sent: bool, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    folder = jars.found()[0].parent
+    monkeypatch.setenv("SPARK_CONF_DIR", str(defaults(tmp_path, f"spark.executor.extraClassPath {folder}{more}\n")))
+    assert ("spark.jars" in configuration.spark_conf(Settings.of(master="yarn"))) is sent
+
+
+@pytest.mark.usefixtures("installed")
 def test_a_folder_of_nothing_else_stays_off_the_class_path(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """So that the driver can start by its class-data archive."""
     monkeypatch.setenv("SPARK_CONF_DIR", str(defaults(tmp_path, "spark.driver.memory 6g\n")))
