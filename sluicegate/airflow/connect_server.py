@@ -25,6 +25,12 @@ from sluicegate.spark import connect
 # Id of the connection by which jobs that need a JVM of their own start one, where the task's own one is a server.
 OWN_JVM = "sluicegate_own_jvm"
 
+# Parameters of an address that are not taken as the provider writes them.
+OWN = (SparkConnectHook.PARAM_TOKEN, SparkConnectHook.PARAM_USE_SSL)
+
+PLAINTEXT = "plaintext"
+"""Extra of a connection that lets its token go over a network without TLS."""
+
 
 @dataclass(frozen=True)
 class ConnectServer:
@@ -59,7 +65,11 @@ class ConnectServer:
             raise UserError(f"connection {conn_id} is no address of a server", cause=str(error)) from None
         place, _, parameters = said.partition("/;")
         named = [one.partition("=") for one in parameters.split(";") if one]
-        others = [f"{name}={value}" for name, _, value in named if name != SparkConnectHook.PARAM_TOKEN]
+        others = [f"{name}={value}" for name, _, value in named if name not in OWN]
+        # The provider's form says that there is no TLS where nobody has thought of it.
+        extra = connection.extra_dejson
+        if extra.get(SparkConnectHook.PARAM_USE_SSL) or extra.get(PLAINTEXT):
+            others.append(f"{SparkConnectHook.PARAM_USE_SSL}={str(not extra.get(PLAINTEXT)).lower()}")
         tokens = [unquote(value) for name, _, value in named if name == SparkConnectHook.PARAM_TOKEN]
         url = ";".join([f"{place.rstrip('/')}/", *others])
         return cls(url, "".join(tokens))

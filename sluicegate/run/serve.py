@@ -6,7 +6,9 @@ import os
 import secrets
 import shlex
 import signal
+import stat
 import subprocess
+import tempfile
 import threading
 from collections.abc import Callable
 from contextlib import suppress
@@ -33,20 +35,43 @@ def make_token(file: Path) -> bool:
     """Makes the file of a token, which this user alone can read, unless it is there; whether it was made.
 
     Raises:
-        UserError: it cannot be made.
+        UserError: it cannot be made, or others could have read or written the one that is there.
     """
     try:
         file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        opened = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+        if file.exists():
+            _demand_private(file)
+            return False
+        # Under its name only once it is whole: a stop in between would leave an empty token.
+        handle, name = tempfile.mkstemp(dir=file.parent, prefix=".connect-token-")  # which this user alone can read
+        try:
+            with os.fdopen(handle, "w", encoding="utf-8") as made:
+                made.write(secrets.token_urlsafe(32) + "\n")
+            os.link(name, file)
+        finally:
+            os.unlink(name)
     except FileExistsError:
-        return False
+        return False  # another server of this user has just made it
     except OSError as error:
         raise UserError(
             f"no token can be made at {file}", cause=str(error), hint="name another file with --token-file"
         ) from error
-    with os.fdopen(opened, "w", encoding="utf-8") as made:
-        made.write(secrets.token_urlsafe(32) + "\n")
     return True
+
+
+def _demand_private(file: Path) -> None:
+    """Checks that a token is this user's, or root's, and a secret: secrets of a container are often root's.
+
+    Raises:
+        UserError: it is not.
+    """
+    facts = file.stat()
+    if not stat.S_ISREG(facts.st_mode) or facts.st_uid not in (os.getuid(), 0) or facts.st_mode & 0o007:
+        raise UserError(
+            f"the token at {file} may be known to others",
+            cause=f"it is a file of user {facts.st_uid} with the rights {stat.filemode(facts.st_mode)}",
+            hint=f"make it yours alone (chmod 600 {file}), or delete it, and another one is made",
+        )
 
 
 def serve(settings: Settings, host: str, port: int, token_file: Path | None, tell: Callable[[str], None]) -> None:

@@ -98,16 +98,25 @@ def own_token_file() -> Path:
 
 
 def token() -> str:
-    """Token for the server, from Spark's variable or the file; empty if there is neither.
+    """Token for the server: of the file that is named, else of Spark's variable, else of this user's own file.
+
+    Returns:
+        The token; empty if there is none.
 
     Raises:
-        UserError: a named file cannot be read.
+        UserError: the file cannot be read, or is empty.
     """
-    if given := os.environ.get(TOKEN):
+    if TOKEN_FILE not in os.environ and (given := os.environ.get(TOKEN)):
         return given
     file = token_file()
     try:
-        return file.read_text(encoding="utf-8").strip()
+        if found := file.read_text(encoding="utf-8").strip():
+            return found
+        raise UserError(
+            f"the token at {file} is empty",
+            cause="whatever wrote it was stopped, or the disk was full",
+            hint="delete the file; `sluicegate serve` makes another one, and its clients read that",
+        )
     except FileNotFoundError:
         if TOKEN_FILE not in os.environ:
             return ""
@@ -138,8 +147,12 @@ def open_session(url: str, wanted: Mapping[str, str]) -> SparkSession:
         session = ConnectSession.builder.channelBuilder(made).create()
         session.client.set_retry_policies([_patience()])
         has, version = session.conf.getAll, session.version
-    except PySparkValueError as error:
-        raise UserError(f"{url} is no address of a Spark Connect server", cause=str(error)) from error
+    except (PySparkValueError, ValueError):
+        # Their words quote the parameters, of which one may be the token.
+        raise UserError(
+            f"{_shown(url)} is no address of a Spark Connect server",
+            hint="it is sc://host:port, and after that /;name=value for each parameter, with %3D for a = in a value",
+        ) from None
     except (RpcError, PySparkException, FutureTimeoutError) as error:
         raise unreachable(url, error) from None
     _demand_usable(url, has, version)
@@ -297,8 +310,19 @@ def _channel(url: str) -> DefaultChannelBuilder:
     class Channel(client.DefaultChannelBuilder):
         """As Spark's own, but that ``use_ssl=false`` is believed: then a token goes over a private network in plain.
 
-        Without that parameter Spark takes TLS for every host but ``localhost`` as soon as there is a token.
+        Without that parameter Spark takes TLS for every host but ``localhost`` as soon as there is a token. 127.0.0.1
+        passes for that name, but is not looked up by it: the name may be ::1 first, where another user may listen.
         """
+
+        def __init__(self, address: str) -> None:
+            super().__init__(address, ALIVE)
+            self._loopback = self._host == "127.0.0.1"
+            if self._loopback:
+                self._host = "localhost"
+
+        @property
+        def endpoint(self) -> str:
+            return f"127.0.0.1:{self._port}" if self._loopback else super().endpoint
 
         @property
         def secure(self) -> bool:
@@ -309,8 +333,7 @@ def _channel(url: str) -> DefaultChannelBuilder:
             plain = self.token is not None and not self.secure
             return [*own, ("authorization", f"Bearer {self.token}")] if plain else own
 
-    # gRPC's own name for this machine is what Spark's rule about tokens asks for.
-    made = Channel(url.replace("//127.0.0.1", "//localhost"), ALIVE)
+    made = Channel(url)
     if made.getDefault(Channel.PARAM_TOKEN, None) is None and (given := token()):
         made.set(Channel.PARAM_TOKEN, given)
     return made

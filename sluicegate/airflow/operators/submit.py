@@ -135,7 +135,9 @@ class SluicegateJob(SparkSubmitOperator):
             return
         try:
             # Not by `env_vars`: the provider passes them to pods and to YARN's own process, but not to a local driver.
-            with environment(submit.submit_env() | self._hidden):
+            # Spark refuses a job with a master where it finds the address of a server as well.
+            without = {connect.REMOTE: "", connect.TOKEN: ""}
+            with environment(submit.submit_env() | without | self._hidden):
                 super().execute(context)
         except AirflowException:
             self._keep_reports(context)

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+import os
 import time
 from collections.abc import Callable
 from pathlib import Path
 from threading import Thread
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -60,7 +62,9 @@ def job(heartbeats: Workspace) -> Callable[[str], Any]:
     [
         ({}, "sc://server.example:15002/", ""),
         ({"host": "sc://there", "port": None, "login": "ada"}, "sc://there/;user_id=ada", ""),
-        ({"password": SECRET, "extra": {"use_ssl": False}}, "sc://server.example:15002/;use_ssl=False", SECRET),
+        ({"password": SECRET, "extra": {"use_ssl": False}}, "sc://server.example:15002/", SECRET),
+        ({"password": SECRET, "extra": {"use_ssl": True}}, "sc://server.example:15002/;use_ssl=true", SECRET),
+        ({"password": SECRET, "extra": {"plaintext": True}}, "sc://server.example:15002/;use_ssl=false", SECRET),
     ],
 )
 def test_the_address_of_a_connection_is_the_providers_without_the_token(
@@ -94,13 +98,13 @@ def test_only_a_connection_of_that_type_is_a_server(monkeypatch: pytest.MonkeyPa
 def test_a_job_on_a_server_needs_no_java_and_shows_its_token_to_nobody(
     job: Callable[[str], Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    connection(monkeypatch, password=SECRET, extra={"use_ssl": False})
+    connection(monkeypatch, password=SECRET, extra={"plaintext": True})
     monkeypatch.setenv(connect.TOKEN, "another one")
     monkeypatch.setenv("PATH", "/nowhere")
     made = job(SAYS)
     told = run(made)
     assert (told["token"], told["mode"], told["folder"]) == (SECRET, "0o600", "0o700")
-    assert told["url"] == "sc://server.example:15002/;use_ssl=False"
+    assert told["url"] == "sc://server.example:15002/;use_ssl=false"
     assert SECRET not in told["said"]
     assert connect.TOKEN not in told["said"]
     assert not Path(told["file"]).exists()
@@ -148,3 +152,19 @@ def test_a_job_that_looks_into_its_jvm_has_one_beside_the_task(
     assert made._get_hook()._connection["master"] == "local[*]"
     assert SECRET not in str(made.conf)
     assert made._hidden == {"AIRFLOW_CONN_SPARK_DEFAULT": ""}
+
+
+def test_a_job_by_spark_submit_does_not_find_the_address_of_a_server(
+    heartbeats: Workspace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOperator
+
+    seen: list[dict[str, str]] = []
+    monkeypatch.setattr(SparkSubmitOperator, "execute", lambda *_: seen.append(dict(os.environ)))
+    monkeypatch.setenv(connect.REMOTE, "sc://there")
+    monkeypatch.setenv(connect.TOKEN, SECRET)
+    made = task_of(heartbeats, "bronze")
+    made._submit({"ti": SimpleNamespace(xcom_push=print)})
+    assert seen
+    assert not {connect.REMOTE, connect.TOKEN} & {*seen[0]}
+    assert os.environ[connect.REMOTE] == "sc://there"

@@ -12,6 +12,7 @@ import pyspark
 import pytest
 
 from sluicegate.errors import LakeUnsupported, SparkUnreachable, UserError
+from sluicegate.run import serve
 from sluicegate.settings import Settings
 from sluicegate.spark import connect, submit
 from tests.conftest import ROOT
@@ -80,10 +81,39 @@ def test_a_token_comes_from_sparks_variable_or_from_a_file(monkeypatch: pytest.M
     monkeypatch.setenv(connect.TOKEN_FILE, str(named))
     with pytest.raises(UserError, match="there is no token"):
         connect.token()
+    named.write_text("\n")
+    with pytest.raises(UserError, match="is empty"):
+        connect.token()
     named.write_text("of the named file")
-    assert connect.token() == "of the named file"
     monkeypatch.setenv(connect.TOKEN, "of the variable")
+    assert connect.token() == "of the named file"
+    monkeypatch.delenv(connect.TOKEN_FILE)
     assert connect.token() == "of the variable"
+
+
+def test_a_token_is_made_whole_and_must_be_a_secret(tmp_path: Path) -> None:
+    file = tmp_path / "private" / "token"
+    assert serve.make_token(file)
+    assert (file.stat().st_mode & 0o777, file.parent.stat().st_mode & 0o777) == (0o600, 0o700)
+    made = file.read_text()
+    assert len(made.strip()) > 40
+    assert not serve.make_token(file)
+    assert file.read_text() == made
+    assert [*file.parent.iterdir()] == [file]
+    file.chmod(0o644)
+    with pytest.raises(UserError, match="may be known to others") as refused:
+        serve.make_token(file)
+    assert "-rw-r--r--" in refused.value.for_people()
+    with pytest.raises(UserError, match="may be known to others"):
+        serve.make_token(file.parent)
+
+
+@pytest.mark.parametrize("url", ["sc://there/;token=abc==", "sc://there:port/;token=abc", "sc:///;token=abc"])
+def test_an_address_that_is_none_is_told_without_its_parameters(url: str) -> None:
+    with pytest.raises(UserError, match="is no address of a Spark Connect server") as refused:
+        connect.open_session(url, {})
+    assert "abc" not in refused.value.for_people()
+    assert refused.value.__suppress_context__
 
 
 @pytest.mark.parametrize(
@@ -100,6 +130,8 @@ def test_a_token_goes_in_plain_only_where_the_address_says_so(
     monkeypatch.setenv(connect.TOKEN, "secret")
     channel = connect._channel(url)
     assert channel.secure is secure
+    # By number, not by a name that may be another user's ::1.
+    assert (channel.endpoint == "127.0.0.1:15002") is ("127" in url)
     assert (("authorization", "Bearer secret") in list(channel.metadata())) is header
 
 
