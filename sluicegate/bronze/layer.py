@@ -23,7 +23,7 @@ from sluicegate.bronze.unreadable_files import Failure, unreadable
 from sluicegate.console import files, human_bytes, say
 from sluicegate.errors import UserError
 from sluicegate.flow.batch import Batch
-from sluicegate.frames import small_writes
+from sluicegate.frames import row_bytes, small_writes
 from sluicegate.lake import layout, log, offsets, tables
 from sluicegate.landing import file_status, folders
 from sluicegate.landing.copy_options import CopyOptions, of_chunks
@@ -305,7 +305,9 @@ class _Chunk:
         """
         text = self.table.format in ("json", "csv") and all(path.endswith(TEXT) for path in self.read)
         text = text and not self.copy.selects
-        return text and size <= SMALL_BYTES
+        # An empty record has two bytes in its file, and in each column an offset and a bit.
+        columns = len(self.schema().known) + len(self.schema().wanted)
+        return text and size <= SMALL_BYTES and size * columns * 5 // 2 <= row_bytes.MOST_BYTES
 
     @property
     def _dropped(self) -> list[str]:

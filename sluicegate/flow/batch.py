@@ -153,6 +153,7 @@ class Batch:
         return {
             "layer": self.flow.layer, "table": self.flow.table, "mode": "whole" if self.whole else "incremental",
             "since": self.progress.since, "until": self.progress.until, "inputs": dict(self.progress.stamps),
+            **({"source_id": tables.table_id(source)} if (source := self.opened[self.flow.source].delta) else {}),
             "fingerprint": self.flow.fingerprint, "why": self.progress.why, "seen": self.progress.seen,
             **({"key": self.flow.key} if self.flow.key else {}), **(self.choice.facts() if self.choice else {}),
             **({"restores": self.progress.restores} if self.progress.restores else {}), **self.facts,

@@ -160,10 +160,23 @@ def _why_whole(
         return ""
     if last is None or last.ours is None:
         return "its log no longer tells what it was made from"
-    if flow.fingerprint and last.ours.get("fingerprint") != flow.fingerprint:
+    return _why_other(flow, source, last) or _why_changed(flow, source, last, offset, stamps)
+
+
+def _why_other(flow: Flow, source: DeltaTable, last: log.Commit) -> str:
+    """Reason, if the target was made by another definition, or of another table; empty if it was not."""
+    ours = last.ours or {}
+    if ours.get("source_id", table_id(source)) != table_id(source):
+        # The offset is that of this table, but rows of another one have come since: it was moved away and back.
+        return f"{name_of(flow.source)} is not the table that it was filled from last"
+    if flow.fingerprint and ours.get("fingerprint") != flow.fingerprint:
         return "its definition changed"
-    if flow.key and last.ours.get("key") != flow.key:
-        return "the key of its pseudonyms changed"
+    return "the key of its pseudonyms changed" if flow.key and ours.get("key") != flow.key else ""
+
+
+def _why_changed(flow: Flow, source: DeltaTable, last: log.Commit, offset: int, stamps: Mapping[str, str]) -> str:
+    """Reason, if what changed since the offset cannot be followed; empty if it can."""
+    name = name_of(flow.source)
     changed = [n for n, stamp in stamps.items() if n not in flow.as_of_run and _rebuilt(flow, n, stamp, last)]
     if changed:
         return f"{', '.join(changed)} changed"

@@ -11,7 +11,7 @@ import time
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from functools import cached_property
-from itertools import takewhile
+from statistics import median
 from typing import TYPE_CHECKING, Any, Literal
 
 from sluicegate.lake import log
@@ -39,6 +39,9 @@ NEWEST = 20
 # Bounds of a factor, lest one strange run decides for all.
 LEAST = 0.05
 MOST = 20.0
+
+# Runs of a technique from which on their median counts, however far beyond ``MOST`` it is.
+OWN_RUNS = 3
 
 
 @dataclass(frozen=True)
@@ -105,12 +108,14 @@ class FormerRun:
         work: over which rows.
         seconds: how long it took, from the choice to the commit.
         estimates: what was estimated then.
+        regret: ``RefreshCost.regret`` before it.
     """
 
     technique: Technique
     work: Work
     seconds: float
     estimates: Mapping[str, float] = field(default_factory=dict)
+    regret: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -121,12 +126,14 @@ class Choice:
         technique: the technique.
         estimates: seconds of each that could be taken, and of ``partial`` also where there is no state.
         work: the rows.
+        regret: see ``RefreshCost.regret``; commits carry it on, since the runs that it is of may be many.
         began: when it was chosen, in milliseconds since 1970 UTC.
     """
 
     technique: Technique
     estimates: Mapping[Technique, float]
     work: Work
+    regret: float = 0.0
     began: int = field(default_factory=lambda: time.time_ns() // 1_000_000)
 
     def facts(self) -> dict[str, Any]:
@@ -137,7 +144,7 @@ class Choice:
 
     def in_commit(self) -> dict[str, Any]:
         """What a commit says of it; ``measured`` tells from that how long it took."""
-        return {"cost": {**self.facts(), "began": self.began}}
+        return {"cost": {**self.facts(), "regret": round(self.regret, 2), "began": self.began}}
 
     def __str__(self) -> str:
         """Choice in words."""
@@ -168,9 +175,10 @@ def permitted(strategy: RefreshStrategy, *, auto: bool, small: bool, few: bool, 
 
 
 def measured(commit: log.Commit) -> float | None:
-    """Seconds between the choice of a technique and its commit; None if there was no choice."""
+    """Seconds between the choice of a technique and its commit; None if there was no choice, or no clock for both."""
     cost = (commit.ours or {}).get("cost")
-    return None if not cost else max(commit.timestamp - int(cost["began"]), 0) / 1000
+    took = commit.timestamp - int(cost["began"]) if cost else -1
+    return took / 1000 if took >= 0 else None  # a server that commits may have another clock than its client
 
 
 @dataclass(frozen=True)
@@ -206,7 +214,7 @@ class RefreshCost:
             # have cost as much more as it does: at worst twice of what was best.
             cheapest = min(costs[name] for name in others)
             costs["restart"] -= self.regret + max(cheapest - estimates["partial"], 0.0)
-        return Choice(self._stable(costs), estimates, work)
+        return Choice(self._stable(costs), estimates, work, self.regret)
 
     def _stable(self, costs: Mapping[Technique, float]) -> Technique:
         best = min(costs, key=lambda name: costs[name])
@@ -224,8 +232,10 @@ class RefreshCost:
     @cached_property
     def regret(self) -> float:
         """Seconds by which the runs since there was usable state took longer than with it."""
-        without = takewhile(lambda run: run.technique not in WITH_STATE, self.runs)
-        return sum(max(run.seconds - run.estimates.get("partial", run.seconds), 0.0) for run in without)
+        if not self.runs or self.runs[0].technique in WITH_STATE:
+            return 0.0
+        last = self.runs[0]
+        return last.regret + max(last.seconds - last.estimates.get("partial", last.seconds), 0.0)
 
     def seconds(self, technique: Technique, work: Work) -> float:
         """Estimate for a batch."""
@@ -243,7 +253,7 @@ def _former_run(commit: log.Commit) -> FormerRun | None:
     seconds, cost = measured(commit), (commit.ours or {}).get("cost") or {}
     if seconds is None or cost.get("technique") not in RATES:
         return None
-    return FormerRun(cost["technique"], Work(**cost["rows"]), seconds, cost["estimates"])
+    return FormerRun(cost["technique"], Work(**cost["rows"]), seconds, cost["estimates"], cost.get("regret", 0.0))
 
 
 def _fitted(runs: Sequence[FormerRun], before: tuple[float, float]) -> tuple[float, float]:
@@ -255,6 +265,8 @@ def _fitted(runs: Sequence[FormerRun], before: tuple[float, float]) -> tuple[flo
     """
     ff, fr, rr = 1.0, 0.0, 1.0
     ft, rt = before
+    factors = [run.seconds / sum(run.work.parts(run.technique)) for run in runs]
+    most = MOST if len(runs) < OWN_RUNS else max(MOST, median(factors))
     for run in runs:
         fixed, rows = run.work.parts(run.technique)
         share, others, took = fixed / (fixed + rows), rows / (fixed + rows), run.seconds / (fixed + rows)
@@ -262,4 +274,4 @@ def _fitted(runs: Sequence[FormerRun], before: tuple[float, float]) -> tuple[flo
         ft, rt = ft + share * took, rt + others * took
     one = ff * rr - fr * fr
     found = (ft * rr - rt * fr) / one, (rt * ff - ft * fr) / one
-    return min(max(found[0], LEAST), MOST), min(max(found[1], LEAST), MOST)
+    return min(max(found[0], LEAST), most), min(max(found[1], LEAST), most)

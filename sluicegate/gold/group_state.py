@@ -95,7 +95,8 @@ class GroupState:
         for name in self.partials.grouped.joins:
             was, _, then = said.get("inputs", {}).get(name, "").rpartition("@")
             is_, _, version = now.stamps[name].rpartition("@")
-            if was != is_ or int(then) > int(version):
+            # State that is behind the table would need more changes than the batch is about.
+            if was != is_ or not now.changed.get(name, int(version)) <= int(then) <= int(version):
                 return None
             if then != version:
                 before[name] = int(then)

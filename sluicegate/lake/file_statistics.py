@@ -34,9 +34,12 @@ _OF_STATISTICS = "delta.dataSkipping"
 # Names by which the statistics of a column are found.
 NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
-# Years 1 to 9999, which every reader of statistics takes, in microseconds and in days.
-_TIMES = (-62_135_596_800_000_000, 253_402_300_799_999_999)
-_DAYS = (-719_162, 2_932_896)
+# Times from 1900, in microseconds, and days from 15 October 1582, both to the year 9999: every reader takes them. Those
+# before might be of the Julian calendar, and by default Spark 3 refuses a file with one, unless Spark has written its
+# name into the file.
+# https://spark.apache.org/docs/latest/sql-data-sources-parquet.html (datetimeRebaseModeInRead)
+_TIMES = (-2_208_988_800_000_000, 253_402_300_799_999_999)
+_DAYS = (-141_427, 2_932_896)
 
 
 def right_of(rows: pa.Table) -> bool:

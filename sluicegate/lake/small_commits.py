@@ -28,8 +28,17 @@ FEATURES = {"appendOnly", "changeDataFeed", "invariants"}
 # Of tables from before features had names, the newest version for writers without generated columns in it.
 LEGACY_WRITER = 4
 
-# Properties of a table that Spark heeds when it writes.
-OF_WRITERS = ("delta.constraints.", "delta.autoOptimize.", "delta.columnMapping.", "delta.appendOnly")
+# Properties of Delta that ask nothing more of who writes rows. By any other one Spark may do more at each commit than
+# the features show, such as a manifest of the files for readers of other formats.
+HARMLESS = {
+    f"delta.{name}"
+    for name in (
+        "checkpointInterval", "checkpointPolicy", "dataSkippingNumIndexedCols", "dataSkippingStatsColumns",
+        "deletedFileRetentionDuration", "enableChangeDataFeed", "enableDeletionVectors", "enableExpiredLogCleanup",
+        "logRetentionDuration", "minReaderVersion", "minWriterVersion", "setTransactionRetentionDuration",
+        "tuneFileSizesForRewrites", "targetFileSize",
+    )
+}  # fmt: skip
 
 # A MERGE rewrites whole files: in tables up to this size one process does it as fast as Spark.
 MOST_BYTES = 128 * 1024 * 1024
@@ -78,7 +87,8 @@ def takes(table: DeltaTable) -> bool:
     features = protocol.writer_features
     known = protocol.min_writer_version <= LEGACY_WRITER if features is None else {*features} <= FEATURES
     properties = table.metadata().configuration
-    return known and tables.is_plain(table) and not any(name.startswith(OF_WRITERS) for name in properties)
+    others = {name for name in properties if name.startswith("delta.")} - HARMLESS
+    return known and tables.is_plain(table) and not others
 
 
 def append(uri: str, rows: pa.Table, facts: Facts, opened: DeltaTable | None = None) -> None:

@@ -34,7 +34,7 @@ COLUMNS = (
 )
 PLAIN = {
     "k": "1", "Select": "'it''s'", "big": "-9223372036854775808", "small": "-32768", "yes": "true", "x": "-0.0D",
-    "y": "1.1F", "d": "DATE'0001-01-01'", "at": "TIMESTAMP'1899-12-31 23:59:59.999999'", "price": "12345.0000000001BD",
+    "y": "1.1F", "d": "DATE'1582-10-15'", "at": "TIMESTAMP'1900-01-01 00:00:00.000001'", "price": "12345.0000000001BD",
     "cents": "-9999999.99BD", "tags": "array('a', NULL, '')", "limbs": "map(1L, 2L, 3L, NULL)",
     "one": "named_struct('a', 1, 'b', 0.5D, 'c', named_struct('d', NULL))",
 }  # fmt: skip
@@ -44,7 +44,7 @@ TAKEN = [
     ("x", "double('inf')"), ("x", "double('-inf')"), ("x", "4.9E-324D"), ("x", "1.7976931348623157E308D"),
     ("y", "float('-inf')"), ("y", "float(3.4028234663852886E38D)"), ("big", "9223372036854775807"), ("Select", "''"),
     ("Select", "repeat('z', 200)"), ("Select", "repeat('\U0010ffff', 80)"), ("Select", "char(0)"),
-    ("d", "DATE'9999-12-31'"), ("at", "TIMESTAMP'0001-01-01 00:00:00'"),
+    ("d", "DATE'9999-12-31'"), ("at", "TIMESTAMP'1900-01-01 00:00:00'"),
     ("at", "TIMESTAMP'9999-12-31 23:59:59.999999'"),
     ("price", "99999.9999999999BD"), ("price", "-99999.9999999999BD"), ("cents", "9999999.99BD"), ("tags", "array()"),
     ("limbs", "map()"), ("one", "named_struct('a', NULL, 'b', NULL, 'c', NULL)"),
@@ -53,8 +53,8 @@ TAKEN = [
 NOT_TAKEN = [
     ("x", "double('NaN')"), ("y", "float('NaN')"), ("one", "named_struct('a', 1, 'b', double('NaN'), 'c', NULL)"),
     ("price", "100000.0000000000BD"), ("price", "9999999999999999999999999999.9999999999BD"),
-    ("at", "timestamp_micros(9223372036854775807)"), ("at", "TIMESTAMP'-0001-01-01 00:00:00'"),
-    ("d", "DATE'+10000-01-01'"),
+    ("at", "timestamp_micros(9223372036854775807)"), ("at", "TIMESTAMP'1899-12-31 23:59:59.999999'"),
+    ("d", "DATE'+10000-01-01'"), ("d", "DATE'1582-10-14'"),
 ]  # fmt: skip
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import pytest
 from deltalake import DeltaTable
@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from sluicegate.flow import flows as flow_flows
 from sluicegate.flow import refresh_cost, thresholds
 from sluicegate.flow.progress import progress
-from sluicegate.flow.refresh_cost import Rates
+from sluicegate.flow.refresh_cost import Choice, Rates, RefreshCost, Technique, Work
 from sluicegate.monitor import estimate, event_log
 from tests.spark.gold import test_row_deltas
 from tests.spark.gold.test_layer import ROW, after_every_run, rows, sample
@@ -23,6 +23,8 @@ from tests.support.properties import in_spark
 from tests.support.techniques import by_lot
 
 if TYPE_CHECKING:
+    from collections.abc import Collection
+
     from pyspark.sql import SparkSession
 
 pytestmark = pytest.mark.spark
@@ -90,6 +92,55 @@ def test_a_history_in_which_the_technique_switches(
     assert all(0 < cost["seconds"] < 600 for cost in costs)
     assert {*costs[2]["estimates"]} == {"partial", "groups", "whole"}
     assert costs[1]["rows"] == {"changed": 1, "all": 61, "held": 4, "touched": 1}
+
+
+def test_state_that_a_batch_left_behind_is_not_used(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Only the joined table had changed, so the source's version of the state is that of the table all the same."""
+    monkeypatch.setattr(thresholds, "SMALL", -1)
+    permitted: list[set[str]] = []
+    wanted = iter(["restart", "whole", "groups", "restart", "partial"])
+
+    def choose(_: RefreshCost, found: Collection[Technique], work: Work) -> Choice:
+        permitted.append({*found})
+        technique = cast("Technique", next(wanted))
+        return Choice(technique, {technique: 1.0}, work)
+
+    monkeypatch.setattr(RefreshCost, "choose", choose)
+    world = GoldWorld(tmp_path, {"joined": QUERIES["joined"]}, spark)
+    world.add([sample(i) for i in range(20)])
+    world.name([("a", "Ann", 1.0), ("b", "Bob", 1.0)])
+    for change in ("", "UPDATE {u} SET name = 'Bo' WHERE g = 'b'", "add", "add", "add"):
+        if change == "add":
+            world.add([sample(len(permitted))])
+        elif change:
+            world.sql(change)
+        world.run()
+        assert world.rows("joined") == world.expected("joined")
+    assert ["partial" in found for found in permitted] == [False, True, False, False, True]
+
+
+def test_silver_that_is_moved_away_and_back(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Gold's log has the offset of the former table, but its rows are of the other one."""
+    monkeypatch.setattr(thresholds, "SMALL", -1)
+    world = GoldWorld(tmp_path, QUERIES, spark)
+    world.add([sample(i) for i in range(20)])
+    world.name([("a", "Ann", 1.0), ("b", "Bob", 1.0)])
+    world.run()
+    kept, other = Path(world.silver), tmp_path / "other"
+    kept.rename(other)
+    world.add([sample(i) for i in range(30, 35)])
+    world.run()
+    kept.rename(tmp_path / "gone")
+    other.rename(kept)
+    spark._jvm.org.apache.spark.sql.delta.DeltaLog.clearCache()  # type: ignore[union-attr]
+    world.add([sample(40)])
+    for name, report in world.run().items():
+        assert report.why == "t is not the table that it was filled from last", name
+        assert world.rows(name) == world.expected(name), name
 
 
 STEP = st.one_of(test_row_deltas.STEP, st.tuples(st.just("add"), st.lists(ROW, min_size=20, max_size=40)))

@@ -18,6 +18,7 @@ from sluicegate.flow.refresh_cost import (
     MARGIN,
     MOST,
     NEWEST,
+    OWN_RUNS,
     RATES,
     FormerRun,
     Rates,
@@ -101,8 +102,9 @@ def test_estimates_become_what_the_runs_of_the_table_took() -> None:
 
 
 @pytest.mark.parametrize(("took", "factor"), [(0.0, LEAST), (1e9, MOST), (1.0, 1.0)])
-def test_a_factor_is_from_LEAST_to_MOST(took: float, factor: float) -> None:
+def test_a_factor_is_from_LEAST_to_MOST(took: float, factor: float, monkeypatch: pytest.MonkeyPatch) -> None:
     """Nine runs as long as the clock shows none, or a machine stood still."""
+    monkeypatch.setattr(refresh_cost, "OWN_RUNS", 10)
     usual, runs = RefreshCost().seconds("partial", work(1_000)), []
     for _ in range(9):
         runs.append(ran("partial", work(1_000), took * usual))
@@ -112,6 +114,28 @@ def test_a_factor_is_from_LEAST_to_MOST(took: float, factor: float) -> None:
     fixed = Work(0, 0, 0, 0)
     found = RefreshCost(runs).seconds("partial", fixed) / RefreshCost().seconds("partial", fixed)
     assert found == pytest.approx(factor, abs=0.06)
+
+
+@pytest.mark.parametrize("runs", [OWN_RUNS - 1, OWN_RUNS, OWN_RUNS + 1])
+def test_a_technique_that_is_slow_each_time_is_taken_for_it_from_OWN_RUNS_on(runs: int) -> None:
+    """Applied rows take a hundred times as long as they should, which is more than to read all of them."""
+    batch = work(1_000, 20_000_000)
+    usual = RefreshCost().seconds("partial", batch)
+    slow = RefreshCost([ran("partial", batch, 100 * usual) for _ in range(runs)])
+    assert (slow.seconds("partial", batch) > MOST * 1.5 * usual) is (runs >= OWN_RUNS)
+
+
+@pytest.mark.usefixtures("plain")
+def test_state_is_made_again_however_many_batches_it_takes() -> None:
+    """A batch takes 2 seconds with state and 3 without, and state takes a hundred to make."""
+    batch = Work(changed=200_000, all=300_000, held=10_000_000, touched=10_000_000)
+    runs: list[FormerRun] = [ran("partial", batch, 2.0)]
+    taken: list[Technique] = []
+    while "restart" not in taken and len(taken) < 200:
+        choice = RefreshCost(runs[:NEWEST]).choose(WITHOUT, batch)
+        taken.append(choice.technique)
+        runs.insert(0, FormerRun(choice.technique, batch, 3.0, choice.estimates, choice.regret))
+    assert NEWEST < len(taken) <= 110
 
 
 @pytest.mark.usefixtures("plain")
@@ -124,7 +148,7 @@ def test_state_is_made_again_once_the_batches_without_it_have_cost_as_much_more(
         choice = RefreshCost(runs).choose(WITHOUT, batch)
         taken.append(choice.technique)
         took = {"whole": 10.0, "restart": 35.0}[choice.technique]
-        runs.insert(0, ran(choice.technique, batch, took, partial=1.0))
+        runs.insert(0, FormerRun(choice.technique, batch, took, {"partial": 1.0}, choice.regret))
     assert taken[:3] == ["whole", "whole", "restart"]
     assert RefreshCost(runs[1:]).has_state
     assert not RefreshCost(runs[2:]).has_state
