@@ -58,7 +58,7 @@ class _AtOnce:
 
 
 @pytest.fixture(scope="session")
-def spark() -> Iterator[SparkSession]:
+def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     """The one session of all tests, with the settings that jobs have.
 
     Those of jobs that go on for hours: after a minute the second compiler gives more than it takes, even beside a
@@ -66,10 +66,17 @@ def spark() -> Iterator[SparkSession]:
     """
     from sluicegate.spark import configuration, connect, session
 
-    if url := connect.address():  # the same tests through a Spark Connect server: make test-connect
-        served = connect.open_session(url, configuration.session_conf(Settings.of(master=url)))
-        served.sql("SELECT 1").collect()  # as below
-        yield served
+    if os.environ.get("SLUICEGATE_TESTS_ON") == "server":  # make test-connect
+        from tests.support.servers import serving
+
+        token = tmp_path_factory.mktemp("server") / "token"
+        token.write_text("of these tests")
+        with serving(token) as url, pytest.MonkeyPatch.context() as patch:
+            patch.setenv(connect.REMOTE, url)
+            patch.setenv(connect.TOKEN_FILE, str(token))
+            served = connect.open_session(url, configuration.session_conf(Settings.of(master=url)))
+            served.sql("SELECT 1").collect()  # as below
+            yield served
         return
     # The heap has its full size from the start: from the 400 MB that suit a job it grows by dozens of full collections.
     opened = session.session_inside("tests", "-Xms2g")

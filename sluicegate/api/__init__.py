@@ -251,15 +251,18 @@ def readable_definitions(settings: Settings) -> tuple[dict[str, Pipeline], dict[
 def spark_session(name: str = "notebook") -> SparkSession:
     """A session of Spark inside this process, with the settings that jobs have; the one there is, if there is one.
 
+    Where ``SPARK_REMOTE`` names a Spark Connect server it is one of that.
+
     Args:
         name: what Spark is to call it.
 
     Raises:
         JavaMissing: there is no Java 17 or newer, or no jars.
+        SparkUnreachable: the server does not answer, or refuses the token.
     """
-    from sluicegate.spark.session import session_inside
+    from sluicegate.spark import connect, session
 
-    return session_inside(name)
+    return session.open_session(name) if connect.address() else session.session_inside(name)
 
 
 def _demand_some(newest: int | None) -> None:
