@@ -74,9 +74,10 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
         with serving(token) as url, pytest.MonkeyPatch.context() as patch:
             patch.setenv(connect.REMOTE, url)
             patch.setenv(connect.TOKEN_FILE, str(token))
-            served = connect.open_session(url, configuration.session_conf(Settings.of(master=url)))
+            served = connect.open_session(url, configuration.session_conf())
             served.sql("SELECT 1").collect()  # as below
             yield served
+            connect.close_all()  # while there is a server that can answer
         return
     # The heap has its full size from the start: from the 400 MB that suit a job it grows by dozens of full collections.
     opened = session.session_inside("tests", "-Xms2g")

@@ -16,6 +16,33 @@ OF_SHORT_LIVES = {"-XX:TieredStopAtLevel=1"}
 CHECKPOINT_FILES = "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
 
 
+# Settings that a session of any Spark can have, whoever started it.
+_OF_SESSIONS = {
+    "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
+    "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
+    "spark.sql.session.timeZone": "UTC",
+    # Spark's old default, INT96, is deprecated, has no statistics, and not every reader gets early dates right.
+    "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
+    # Delta rebuilds a table's state with this many tasks; the default, 50, costs seconds on small tables.
+    "spark.databricks.delta.snapshotPartitions": "1",
+    # Adaptive execution coalesces what it can, but every shuffle starts with as many tasks as this.
+    "spark.sql.shuffle.partitions": "4",
+    "spark.sql.adaptive.enabled": "true",
+    # Delta refuses time travel beyond a table's retention even if all files are there; after a week without runs we
+    # read what a lookup was before it changed. See maintenance/ for what keeps the files.
+    "spark.databricks.delta.vacuum.enforceTimeTravelWithinDeletedFileRetentionDuration": "false",
+    # One pipeline's batch generates more classes than the 100 that Spark caches: each would be compiled again.
+    "spark.sql.codegen.cache.maxEntries": "2000",
+    "spark.sql.debug.maxToStringFields": "200",
+    # Our next layer, and others, read our tables by change data feed.
+    "spark.databricks.delta.properties.defaults.enableChangeDataFeed": "true",
+    # Every Delta reader opens plain files; deletion vectors are a choice to make with the readers in mind.
+    "spark.databricks.delta.properties.defaults.enableDeletionVectors": "false",
+    # A log checkpoint is a Spark job of its own; reading a hundred small commits costs less than ten of them.
+    "spark.databricks.delta.properties.defaults.checkpointInterval": "100",
+}
+
+
 def spark_conf(settings: Settings, *, archive: bool = True, long_lived: bool = False) -> dict[str, str]:
     """Settings of a job for spark-submit's command line (a running session is too late for JVM options).
 
@@ -33,29 +60,8 @@ def spark_conf(settings: Settings, *, archive: bool = True, long_lived: bool = F
             option for option in _jvm_options(archived=archive) if not (long_lived and option in OF_SHORT_LIVES)
         ),
         "spark.driver.memory": "2g",
-        "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
-        "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
-        "spark.sql.session.timeZone": "UTC",
-        # Spark's old default, INT96, is deprecated, has no statistics, and not every reader gets early dates right.
-        "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
-        # Delta rebuilds a table's state with this many tasks; the default, 50, costs seconds on small tables.
-        "spark.databricks.delta.snapshotPartitions": "1",
-        # Adaptive execution coalesces what it can, but every shuffle starts with as many tasks as this.
-        "spark.sql.shuffle.partitions": "4",
-        "spark.sql.adaptive.enabled": "true",
-        # Delta refuses time travel beyond a table's retention even if all files are there; after a week without runs we
-        # read what a lookup was before it changed. See maintenance/ for what keeps the files.
-        "spark.databricks.delta.vacuum.enforceTimeTravelWithinDeletedFileRetentionDuration": "false",
-        # One pipeline's batch generates more classes than the 100 that Spark caches: each would be compiled again.
-        "spark.sql.codegen.cache.maxEntries": "2000",
+        **_OF_SESSIONS,
         "spark.ui.showConsoleProgress": "false",
-        "spark.sql.debug.maxToStringFields": "200",
-        # Our next layer, and others, read our tables by change data feed.
-        "spark.databricks.delta.properties.defaults.enableChangeDataFeed": "true",
-        # Every Delta reader opens plain files; deletion vectors are a choice to make with the readers in mind.
-        "spark.databricks.delta.properties.defaults.enableDeletionVectors": "false",
-        # A log checkpoint is a Spark job of its own; reading a hundred small commits costs less than ten of them.
-        "spark.databricks.delta.properties.defaults.checkpointInterval": "100",
     }
     if local:
         conf |= {
@@ -72,10 +78,9 @@ def spark_conf(settings: Settings, *, archive: bool = True, long_lived: bool = F
     return {key: value for key, value in conf.items() if key not in cluster.own_settings()}
 
 
-def session_conf(settings: Settings) -> dict[str, str]:
-    """Those settings of a job that a session of any Spark can have, whoever started it."""
-    common = spark_conf(settings, archive=False)
-    return {name: value for name, value in common.items() if name.startswith(("spark.sql.", "spark.databricks."))}
+def session_conf() -> dict[str, str]:
+    """Settings that a job's session on a server is to have; what depends on where tasks run is the server's."""
+    return {name: value for name, value in _OF_SESSIONS.items() if name not in cluster.own_settings()}
 
 
 def _jvm_options(*, archived: bool) -> list[str]:

@@ -220,12 +220,14 @@ def _patience() -> Any:
 def _close_at_exit(session: object) -> None:
     """Closes a session before Python ends: after that, closing its channel would wait for threads that are gone."""
     if not _opened:
-        atexit.register(_close)
+        atexit.register(close_all)
     _opened.append(session)
 
 
-def _close() -> None:
-    for session in _opened:
+def close_all() -> None:
+    """Closes all sessions that this process has opened."""
+    while _opened:
+        session = _opened.pop()
         # Of a server that is gone, too: then there is nothing to close.
         session.client.set_retry_policies([])
         with suppress(Exception):

@@ -74,8 +74,7 @@ def open_session(name: str, at: Lake | None = None, *, private: bool = False) ->
 
 
 def _remote_session(url: str, at: Lake | None, *, private: bool) -> SparkSession:
-    settings = Settings.of(at.root if at else None, master=url)
-    session = connect.open_session(url, configuration.session_conf(settings))
+    session = connect.open_session(url, configuration.session_conf())
     _silence_chatter()
     connect.demand_ours(session, url, private=private, on_s3=at is not None and aws.on_s3(at.root))
     return session
@@ -125,8 +124,7 @@ def new_session(session: SparkSession) -> SparkSession:
     On a server it is one of its own, which shares nothing with the former one but the server.
     """
     if connect.is_remote(session):
-        settings = Settings.of(master=connect.address())
-        return connect.open_session(connect.address(), configuration.session_conf(settings))
+        return connect.open_session(connect.address(), configuration.session_conf())
     return session.newSession()
 
 
