@@ -18,6 +18,7 @@ from sluicegate.errors import QueryError, SchemaMismatch, Where
 from sluicegate.schema.columns import CORRUPT, PROVENANCE, RESCUED
 from sluicegate.schema.evolution import Schema
 from sluicegate.schema.values import MICROSECONDS, Value
+from sluicegate.spark import connect
 from sluicegate.sql.identifiers import quoted
 from sluicegate.sql.tokens import QuerySyntax
 
@@ -70,7 +71,7 @@ def read(by: Reader, copy: CopyOptions, paths: Sequence[str], *, strict: bool = 
     nothing = {field: F.lit(None).cast("string") for field in dict.fromkeys(absent)}
     raw = raw.withColumns(nothing) if nothing else raw
     try:
-        made = _selected(raw.withColumn("_metadata", F.expr(_ABOUT)).alias(select.alias), select, own)
+        made = connect.analyzed(_selected(raw.withColumn("_metadata", F.expr(_ABOUT)).alias(select.alias), select, own))
     except AnalysisException as error:
         cause = str(error).split(";\n")[0].split("\n==")[0].strip()
         message = f"Spark refuses the SELECT of the copy into {schema.table}"

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from sluicegate.definition.python_function import NoTransform, PythonTransform
 from sluicegate.errors import TransformError, Where
+from sluicegate.spark import connect
 from sluicegate.sql.types import REFUSED, REFUSED_IN_WORDS
 
 if TYPE_CHECKING:
@@ -131,9 +132,12 @@ def of_tables(function: Transform, tables: Mapping[str, DataFrame], name: str, *
 
 def _result(function: Transform, arguments: tuple[Any, ...], name: str, private: bool) -> Any:
     """Return value of the user's function, of any type."""
+    from pyspark.sql import DataFrame
+
     file, line = _place(function)
     try:
-        return function(*arguments)
+        made = function(*arguments)
+        return connect.analyzed(made) if isinstance(made, DataFrame) else made
     except (Exception, SystemExit) as error:
         raise TransformError(
             f"{_called(function)} stopped with an error",

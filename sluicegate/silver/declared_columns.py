@@ -18,6 +18,7 @@ from sluicegate.definition.fields import nearest
 from sluicegate.errors import SchemaMismatch, Where
 from sluicegate.schema.evolution import Column
 from sluicegate.schema.values import Value
+from sluicegate.spark import connect
 from sluicegate.spark.spark_errors import message
 from sluicegate.sql.identifiers import quoted
 from sluicegate.sql.types import without_lengths
@@ -113,7 +114,7 @@ def _fitted(frame: DataFrame, names: Mapping[str, str], name: str, text: str, ta
     kind, raw, source = DataType.fromDDL(text), F.col(quoted(made)), frame.schema[made].dataType
     try:
         typed = _typed(raw, source, without_lengths(kind))
-        frame.select(typed.value, *([] if typed.lost is None else [typed.lost]))
+        connect.analyzed(frame.select(typed.value, *([] if typed.lost is None else [typed.lost])))
     except (AnalysisException, _Unlike) as error:
         raise SchemaMismatch(
             f"{table}.{name} is declared as {text}, and {source.simpleString()} cannot be cast to that",

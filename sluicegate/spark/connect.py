@@ -244,6 +244,17 @@ def activate(session: SparkSession) -> None:
         type(session)._active_session.session = session  # type: ignore[attr-defined]
 
 
+def analyzed(frame: DataFrame) -> DataFrame:
+    """The frame, once Spark has found out whether it can be: of a client's frame it would say so much later.
+
+    Raises:
+        AnalysisException: it cannot.
+    """
+    if is_remote(frame.sparkSession):
+        _ = frame.schema
+    return frame
+
+
 def frozen(frame: DataFrame) -> DataFrame:
     """The frame with the meaning that its query has now, whatever views and settings are changed later.
 
