@@ -8,11 +8,13 @@ https://spark.apache.org/docs/latest/spark-connect-overview.html
 from __future__ import annotations
 
 import argparse
+import os
 import signal
 import threading
 from collections.abc import Sequence
 
 from sluicegate import console
+from sluicegate.errors import JobFailed
 from sluicegate.flow.report import RunReport
 from sluicegate.jobs import base
 from sluicegate.spark import connect, session
@@ -38,7 +40,9 @@ def _serve(arguments: argparse.Namespace) -> RunReport:
     opened = session.open_server(arguments.host, arguments.port, connect.token())
     port = session.server_port(opened)
     console.say(f"{connect.SERVES} {connect.SCHEME}{arguments.host}:{port}")
+    jvm = os.getppid()
     while not ended.wait(1):
-        pass
+        if os.getppid() != jvm:  # it was killed, and the server with it
+            raise JobFailed("the JVM of the Spark Connect server has ended", hint="start it again")
     opened.stop()
     return RunReport("all", "serve", notes=["stopped"])
