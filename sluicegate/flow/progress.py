@@ -24,7 +24,8 @@ if TYPE_CHECKING:
 # Commits that only add rows, or none. Any other (DELETE, UPDATE, MERGE, RESTORE…) changes rows of the source that were
 # applied already: these are reprocessed, or the target gets a full refresh where it does not know which rows they made.
 ADDITIVE = {"WRITE", "STREAMING UPDATE", "CREATE TABLE", "ADD COLUMNS", "SET TBLPROPERTIES", "UNSET TBLPROPERTIES",
-            "CHANGE COLUMN", "UPDATE SCHEMA", "OPTIMIZE", "VACUUM START", "VACUUM END", "CLUSTER BY"}  # fmt: skip
+            "CHANGE COLUMN", "UPDATE SCHEMA", "UPDATE TABLE METADATA", "OPTIMIZE", "VACUUM START", "VACUUM END",
+            "CLUSTER BY"}  # fmt: skip
 
 
 def progress(flow: Flow, opened: Tables | None = None) -> Progress:

@@ -9,16 +9,18 @@ https://github.com/delta-io/delta/blob/master/PROTOCOL.md
 
 from __future__ import annotations
 
+import time
 import uuid
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 
+from deltalake import CommitProperties, DeltaTable
 from deltalake.exceptions import CommitFailedError, DeltaError
 
 from sluicegate.console import say
-from sluicegate.errors import LakeLocked, Where
-from sluicegate.lake import tables
-from sluicegate.lake.layout import LAYERS, Lake
+from sluicegate.errors import SluicegateError, Where
+from sluicegate.lake import metadata_commit, tables
+from sluicegate.lake.layout import LAYERS, Lake, is_local
 from sluicegate.lake.lock import pipeline_lock
 from sluicegate.storage import filesystems
 
@@ -30,6 +32,11 @@ WRITTEN = (*LAYERS, "_state")
 
 # Commits of other programs that may come between before it is given up.
 ATTEMPTS = 20
+
+# Seconds after which a commit that had found no file at its version before ours was there has been renamed over it.
+SETTLES = 1.0
+
+OTHERS = "other programs committed again and again"
 
 
 @contextmanager
@@ -46,14 +53,14 @@ def sole_writer(
         sent: whether the server has been sent anything by now.
 
     Raises:
-        LakeLocked: somebody else held the lock all that time, or a table cannot be fenced.
+        LakeLocked: somebody else held the lock all that time.
+        SluicegateError: a table cannot be fenced.
         LakeUnsupported: this version has no safe lock on the lake's store or mount.
     """
     with pipeline_lock(lake, owner, wait):
         if filesystems.file(_note(lake)) is not None:
             say("the last run on a Spark Connect server has not ended well; what it may still write is kept out")
-            for uri in written_tables(lake):
-                _fence(lake, uri)
+            _fence_all(lake)
             _forget(lake)
         if remote:
             _write_note(lake, owner)
@@ -79,21 +86,57 @@ def written_tables(lake: Lake) -> list[str]:
     return found
 
 
-def _fence(lake: Lake, uri: str) -> None:
+def _fence_all(lake: Lake) -> None:
+    """Fences all tables that Spark has written.
+
+    Spark's own commit on a disk checks for the file and then renames its own over it. So a fence may vanish under a
+    commit that was a moment behind, and is looked at once more.
+    """
+    left = written_tables(lake)
     for _ in range(ATTEMPTS):
-        if (table := tables.delta_table(uri)) is None:
+        made = {uri: fence for uri in left if (fence := _fence(lake, uri)) is not None and is_local(uri)}
+        if not made:
             return
+        time.sleep(SETTLES)
+        left = [uri for uri, fence in made.items() if not metadata_commit.is_there(*fence)]
+    raise _refused(lake, left[0], OTHERS)
+
+
+def _fence(lake: Lake, uri: str) -> tuple[DeltaTable, int, str, str] | None:
+    """Fences one table; the facts by which ``metadata_commit.is_there`` finds it, or None if there is no table."""
+    for _ in range(ATTEMPTS):
+        value = uuid.uuid4().hex
         try:
-            table.alter.set_table_properties({PROPERTY: uuid.uuid4().hex}, raise_if_not_exists=False)
-            return
-        except CommitFailedError:  # the server's own commit came first, or another program's
-            continue
-        except DeltaError as error:
-            cause = str(error)
-            break
-    else:
-        cause = "other programs committed again and again"
-    raise LakeLocked(
+            if (table := tables.delta_table(uri)) is None:
+                return None
+            before = table.version()
+            metadata_commit.demand_possible(table)
+            if _put(table, value):
+                return table, before + 1, PROPERTY, value
+        except (SluicegateError, DeltaError, OSError) as error:
+            cause = (error.cause or error.message) if isinstance(error, SluicegateError) else str(error)
+            raise _refused(lake, uri, cause) from error
+    raise _refused(lake, uri, OTHERS)
+
+
+def _put(table: DeltaTable, value: str) -> bool:
+    """Commits a fence; False if the server's own commit came first, or another program's."""
+    if is_local(table.table_uri):
+        return metadata_commit.put(table, PROPERTY, value)
+    before = table.version()
+    try:  # delta-rs alone has S3's conditional writes here; what it commits by this is the metadata alone, too
+        table.alter.set_table_description(
+            table.metadata().description or "", commit_properties=CommitProperties(max_commit_retries=0)
+        )
+    except CommitFailedError:
+        if tables.table_at(table.table_uri).version() == before:
+            raise
+        return False
+    return True
+
+
+def _refused(lake: Lake, uri: str, cause: str) -> SluicegateError:
+    return SluicegateError(
         f"{uri} cannot be kept from what a Spark Connect server may still write for the run before",
         where=Where(file=uri),
         cause=cause,

@@ -78,6 +78,23 @@ def test_the_fence_is_for_those_after_a_run_that_did_not_end_well(spark: SparkSe
         assert fence.PROPERTY in now.metadata().configuration
 
 
+def test_a_clustered_table_is_fenced_and_spark_writes_it_on(spark: SparkSession, tmp_path: Path) -> None:
+    lake = Lake(str(tmp_path), "heart_rate")
+    uri = lake.table("gold", "by_bed")
+    spark.sql(f"CREATE TABLE delta.`{uri}` (k INT, v STRING) USING delta CLUSTER BY (k)")
+    spark.sql(f"INSERT INTO delta.`{uri}` VALUES (1, 'a')")
+    before = tables.table_at(uri)
+    fence._write_note(lake, "a run whose client was killed")
+    with fence.sole_writer(lake, "the next run", remote=False):
+        pass
+    after = tables.table_at(uri)
+    assert (after.version(), after.protocol()) == (before.version() + 1, before.protocol())
+    spark.sql(f"INSERT INTO delta.`{uri}` VALUES (2, 'b')")
+    assert spark.sql(f"SELECT clusteringColumns c, numFiles n FROM (DESCRIBE DETAIL delta.`{uri}`)").collect() == [
+        (["k"], 2)
+    ]
+
+
 def test_a_lake_without_tables_needs_no_fence(tmp_path: Path) -> None:
     lake = Lake(str(tmp_path / "a b"), "heart_rate")
     assert fence.written_tables(lake) == []

@@ -176,6 +176,7 @@ EXEMPT = {
     "lake.lease.RENEWED_AFTER": TIME,
     "lake.lock.POLL_SECONDS": TIME,
     "lake.fence.ATTEMPTS": "other programs' commits that come between: the last attempt is as the first",
+    "lake.fence.SETTLES": TIME,
     "run.serve.LAST_LINES": "lines that are shown of a log",
     "spark.connect.ANSWERS_WITHIN": TIME,
     "spark.connect_retries.LONGEST_PAUSE": TIME,

@@ -1,0 +1,149 @@
+"""Commit of a table's own metadata with one property set, and of nothing else: it changes no row, and no other fact.
+
+delta-rs cannot make it: it refuses a table with features that it does not know, and with a property it commits another
+protocol as well. So on disk it is a file of ours, made as delta-rs and Spark make theirs. The metadata is the action
+that the log has, with whatever fields another program gave it.
+https://github.com/delta-io/delta/blob/master/PROTOCOL.md
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import time
+import uuid
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from deltalake import DeltaTable
+
+from sluicegate.errors import SluicegateError, Where
+from sluicegate.lake import log
+from sluicegate.lake.layout import address
+
+# Features of a table with which a commit of the same schema and properties need say nothing more than the metadata.
+FEATURES = {
+    "appendOnly", "invariants", "checkConstraints", "changeDataFeed", "generatedColumns", "columnMapping",
+    "identityColumns", "deletionVectors", "rowTracking", "timestampNtz", "domainMetadata", "v2Checkpoint", "clustering",
+    "vacuumProtocolCheck", "typeWidening", "typeWidening-preview", "variantType", "variantType-preview",
+    "variantShredding", "variantShredding-preview", "allowColumnDefaults", "checkpointProtection", "inCommitTimestamp",
+    "icebergCompatV1", "icebergCompatV2",
+}  # fmt: skip
+
+# Property of tables whose commits each carry a time that is later than the one before.
+TIMED = "delta.enableInCommitTimestamps"
+
+# A checkpoint in one file, in several, or of the second version.
+_CHECKPOINT = re.compile(r"(\d{20})\.checkpoint(\.\d{10}\.\d{10}|\.[0-9a-f-]{36})?\.(parquet|json)")
+
+
+def demand_possible(table: DeltaTable) -> None:
+    """Checks that a commit of metadata alone keeps to the rules of a table's protocol.
+
+    Raises:
+        SluicegateError: it would not, or nobody knows.
+    """
+    protocol = table.protocol()
+    there = {*(protocol.writer_features or ()), *(protocol.reader_features or ())}
+    if table.metadata().configuration.get(TIMED, "").lower() == "true":
+        cause = f"each commit of it needs a time ({TIMED}), which this version does not write"
+    elif unknown := sorted(there - FEATURES):
+        cause = f"it has features that this version does not know: {', '.join(unknown)}"
+    else:
+        return
+    raise SluicegateError("the table's metadata cannot be committed", where=Where(file=table.table_uri), cause=cause)
+
+
+def put(table: DeltaTable, name: str, value: str) -> bool:
+    """Commits the metadata of a table on a disk as its next version; False if that version is another program's.
+
+    Args:
+        table: the table, as of the version that the commit is to follow.
+        name: the property that is set.
+        value: its value.
+
+    Raises:
+        SluicegateError: the log has no metadata.
+        OSError: the disk refuses a link, or is full.
+    """
+    metadata = action(table)
+    metadata["configuration"] = {**(metadata.get("configuration") or {}), name: value}
+    said = {
+        "timestamp": int(time.time() * 1000), "operation": "SET TBLPROPERTIES",
+        "operationParameters": {"properties": json.dumps({name: value})}, "engineInfo": "sluicegate",
+    }  # fmt: skip
+    lines = [json.dumps(one) + "\n" for one in ({"commitInfo": said}, {"metaData": metadata})]
+    target = _log(table) / f"{table.version() + 1:020d}.json"
+    made = target.parent / f".{uuid.uuid4().hex}.tmp"
+    try:
+        with made.open("w", encoding="utf-8") as file:
+            file.writelines(lines)
+            file.flush()
+            os.fsync(file.fileno())
+        os.link(made, target)
+    except FileExistsError:
+        return False
+    finally:
+        made.unlink(missing_ok=True)
+    return True
+
+
+def is_there(table: DeltaTable, version: int, name: str, value: str) -> bool:
+    """Whether the commit of a version set a property to a value."""
+    return any(found.get("configuration", {}).get(name) == value for found in _of_commit(table, version))
+
+
+def action(table: DeltaTable) -> dict[str, Any]:
+    """The metadata of a table on a disk as its log has it: from the newest commit with one, or else the checkpoint.
+
+    Raises:
+        SluicegateError: neither has one.
+    """
+    checkpoints = _checkpoints(table)
+    for version in range(table.version(), -1, -1):
+        for found in _of_commit(table, version):
+            return found
+        for found in (found for file in checkpoints.get(version, ()) for found in _of_checkpoint(file)):
+            return found
+    raise SluicegateError("the table's log has no metadata", where=Where(file=table.table_uri))
+
+
+def _checkpoints(table: DeltaTable) -> dict[int, list[Path]]:
+    """Files of the checkpoints by their versions; of some a part may be missing."""
+    found: dict[int, list[Path]] = {}
+    for file in sorted(_log(table).iterdir()):
+        if named := _CHECKPOINT.fullmatch(file.name):
+            found.setdefault(int(named[1]), []).append(file)
+    return found
+
+
+def _of_commit(table: DeltaTable, version: int) -> list[dict[str, Any]]:
+    """The metadata of one commit, if it has some and is still there."""
+    try:
+        said = log.actions(table.table_uri, version, added=False)
+        return [one["metaData"] for one in said if "metaData" in one]
+    except FileNotFoundError:
+        return []
+
+
+def _of_checkpoint(file: Path) -> Iterator[dict[str, Any]]:
+    """The metadata of one file of a checkpoint, which has it or not."""
+    if file.suffix == ".json":
+        lines = map(json.loads, file.read_text(encoding="utf-8").splitlines())
+        yield from (one["metaData"] for one in lines if "metaData" in one)
+        return
+    import pyarrow.parquet as pq
+
+    with pq.ParquetFile(file) as opened:
+        if "metaData" not in opened.schema_arrow.names:
+            return
+        for batch in opened.iter_batches(columns=["metaData"]):
+            for found in batch.column("metaData").to_pylist(maps_as_pydicts="strict"):
+                if found is not None and found["id"] is not None:
+                    yield {name: held for name, held in found.items() if held is not None}
+
+
+def _log(table: DeltaTable) -> Path:
+    return Path(address(table.table_uri)) / "_delta_log"
