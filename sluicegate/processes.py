@@ -90,6 +90,11 @@ def ended_with_us(job: subprocess.Popen[str]) -> Iterator[None]:
             signal.signal(number, handler)
 
 
+def heeded(*numbers: int) -> list[int]:
+    """Those of some signals that this process was not started to ignore, as ``nohup`` does with SIGHUP."""
+    return [number for number in numbers if signal.getsignal(number) != signal.SIG_IGN]
+
+
 def _stop(number: int, _frame: FrameType | None) -> None:
     raise Stopped(number)
 

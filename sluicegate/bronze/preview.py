@@ -82,4 +82,7 @@ def checked_copy(
 def _counted(frame: DataFrame, shown: int) -> dict[str, Any]:
     frame = frame.persist()  # else Spark would read only the columns that are counted, and find other records corrupt
     sums = frame.selectExpr("count(1) AS rows", "count(_corrupt_record) AS corrupt", "count(_rescued_data) AS rescued")
-    return {**sums.collect()[0].asDict(), "sample": [row.asDict() for row in frame.limit(shown).collect()]}
+    try:
+        return {**sums.collect()[0].asDict(), "sample": [row.asDict() for row in frame.limit(shown).collect()]}
+    finally:
+        frame.unpersist()

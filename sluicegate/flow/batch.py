@@ -148,6 +148,15 @@ class Batch:
             )
         return target.version()
 
+    def demand_not_overtaken(self) -> None:
+        """Checks before a write that no other run committed: Delta finds only conflicts with what came after it began.
+
+        Raises:
+            SluicegateError: the target is no longer what the offsets were read of.
+        """
+        if self.target_version() != self.progress.seen:
+            raise overtaken(self.flow.table, self.flow.target)
+
     def describe(self) -> dict[str, Any]:
         """Metadata of every commit of this batch."""
         return {
@@ -158,6 +167,15 @@ class Batch:
             **({"key": self.flow.key} if self.flow.key else {}), **(self.choice.facts() if self.choice else {}),
             **({"restores": self.progress.restores} if self.progress.restores else {}), **self.facts,
         }  # fmt: skip
+
+
+def overtaken(table: str, uri: str) -> SluicegateError:
+    """Error for a run that finds another one's commit in a table that it has begun to write."""
+    return SluicegateError(
+        f"{table} was changed by another run while it was being filled",
+        where=Where(table=table, file=uri),
+        hint="run again: the next run repairs what is unfinished",
+    )
 
 
 def raise_readable(error: BaseException, flow: Flow) -> NoReturn:

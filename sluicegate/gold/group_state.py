@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from pyspark.sql import functions as F
 
 from sluicegate.flow import thresholds
+from sluicegate.flow.batch import overtaken
 from sluicegate.frames.data_skipping import ranges, within
 from sluicegate.frames.merge import OP, bring, merge_by
 from sluicegate.gold.partial_aggregates import LAYOUT, same_groups
@@ -104,6 +105,7 @@ class GroupState:
 
     def start(self, groups: DataFrame) -> None:
         """Replaces the state of all groups."""
+        self._demand_not_overtaken()
         with self.batch.commit(fenced=False, **self._about):
             self._write(groups)
 
@@ -115,6 +117,7 @@ class GroupState:
             since: source version of the state that they are made from.
             few: whether they are few.
         """
+        self._demand_not_overtaken()
         partials = self.partials
         columns = [*partials.groups, "_sums", *[f"_held_{call.number}" for call in partials.stored_calls]]
         # A run that was stopped may have left state of this version. What joined tables changed since is to be added,
@@ -147,8 +150,23 @@ class GroupState:
 
     @cached_property
     def _past(self) -> offsets.Lineage | None:
-        state = tables.delta_table(self.uri)
-        return offsets.lineage(state) if state is not None else None
+        return offsets.lineage(self._opened) if self._opened is not None else None
+
+    @cached_property
+    def _opened(self) -> DeltaTable | None:
+        """The table as this batch found it."""
+        return tables.delta_table(self.uri)
+
+    def _demand_not_overtaken(self) -> None:
+        """Checks that no other run has written the state, or the table that it is of.
+
+        Raises:
+            SluicegateError: one has.
+        """
+        self.batch.demand_not_overtaken()
+        was, now = (-1 if table is None else table.version() for table in (self._opened, tables.delta_table(self.uri)))
+        if was != now:
+            raise overtaken(self.batch.flow.table, self.uri)
 
     @property
     def _for_what(self) -> dict[str, Any]:

@@ -239,6 +239,7 @@ class Refresh(ProvedQuery):
 
     def _replace(self, rows: DataFrame, read: int) -> None:
         _faults.point("gold.before_commit")
+        self.batch.demand_not_overtaken()
         commit = self.batch.commit(read=read, all=True, **self._said)
         by = clustering.columns(self.table.ordering, rows.schema)
         grouped, settings = self.refresh_strategy.grouped, {}
@@ -262,6 +263,7 @@ class Refresh(ProvedQuery):
         counts = brought.counts if brought is not None else dict(changes.groupBy(OP).count().collect())
         groups_read = touched.count() if touched is not None else None
         _faults.point("gold.before_commit")
+        self.batch.demand_not_overtaken()
         facts: dict[str, Any] = {**self._said, "changed": counts, "groups": groups_read, "all": touched is None}
         with self.batch.commit(read=read, **facts):
             if counts:

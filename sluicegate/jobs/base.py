@@ -5,8 +5,8 @@ from __future__ import annotations
 import argparse
 import json
 import os
-from collections.abc import Callable, Iterable
-from contextlib import AbstractContextManager
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from sluicegate import processes
@@ -48,9 +48,18 @@ def guarded_all(work: Callable[[], Iterable[RunReport]]) -> int:
     return 0
 
 
-def writing(at: layout.Lake, owner: str, wait: float = 600.0) -> AbstractContextManager[None]:
-    """Context in which this job alone writes a pipeline's tables; see ``lake.fence.sole_writer``."""
-    return fence.sole_writer(at, owner, remote=bool(connect.address()), wait=wait, sent=connect.has_opened)
+@contextmanager
+def writing(at: layout.Lake, owner: str, wait: float = 600.0) -> Iterator[None]:
+    """Context in which this job alone writes a pipeline's tables; see ``lake.fence.sole_writer``.
+
+    An interrupt, such as where its lease is another's, also ends what a server still does for it.
+    """
+    with fence.sole_writer(at, owner, remote=bool(connect.address()), wait=wait, sent=connect.has_opened):
+        try:
+            yield
+        except (KeyboardInterrupt, SystemExit):
+            connect.interrupt_all()
+            raise
 
 
 def subject(arguments: argparse.Namespace) -> tuple[Pipeline, layout.Lake, dict[str, Any]]:

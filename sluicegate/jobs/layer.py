@@ -19,7 +19,7 @@ from sluicegate.lake import layout
 from sluicegate.landing import discovery
 from sluicegate.monitor import event_log
 from sluicegate.run.request import MODES, Request
-from sluicegate.spark import s3_commits
+from sluicegate.spark import connect, s3_commits
 from sluicegate.spark.session import SharedSpark
 from sluicegate.storage import aws
 
@@ -179,7 +179,12 @@ class Job:
         # By handles of their own: the step of each table reads anew what those before it have committed.
         chosen = flows.flows(self.pipeline, self.at, self.layer)
         chosen = {name: flow for name, flow in chosen.items() if self._only is None or name in self._only}
-        failed = side_by_side(flows.needs(chosen), lambda name: self._reported(name, chosen[name]), SIDE_BY_SIDE)
+        failed = side_by_side(
+            flows.needs(chosen),
+            lambda name: self._reported(name, chosen[name]),
+            SIDE_BY_SIDE,
+            connect.interrupt_all,
+        )
         self.done.tables.sort(key=lambda table: [*chosen].index(table.table))
         for interrupt in (error for error in failed.values() if not isinstance(error, Exception)):
             raise interrupt

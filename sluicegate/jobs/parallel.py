@@ -6,9 +6,15 @@ from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from graphlib import TopologicalSorter
 
+# Seconds until what still runs after an interrupt is stopped once more.
+AGAIN = 1.0
+
 
 def side_by_side(
-    needs: Mapping[str, Iterable[str]], work: Callable[[str], None], most: int
+    needs: Mapping[str, Iterable[str]],
+    work: Callable[[str], None],
+    most: int,
+    stop: Callable[[], None] = lambda: None,
 ) -> dict[str, BaseException]:
     """Runs each task once all tasks it needs are done, even where one of them failed.
 
@@ -16,6 +22,7 @@ def side_by_side(
         needs: for each task by name, the names of those that come before it.
         work: runs a task.
         most: tasks that run at a time.
+        stop: ends what tasks are waiting for; called again and again after an interrupt until those that run end.
 
     Returns:
         what tasks raised, in the order of ``needs``.
@@ -28,13 +35,20 @@ def side_by_side(
     running: dict[Future[None], str] = {}
     raised: dict[str, BaseException] = {}
     with ThreadPoolExecutor(most) as pool:
-        while order.is_active():
-            running |= {pool.submit(work, name): name for name in sorted(order.get_ready(), key=[*needs].index)}
-            done, _ = wait(running, return_when=FIRST_COMPLETED)
-            for future in done:
-                name = running.pop(future)
-                error = future.exception()
-                if error is not None:
-                    raised[name] = error
-                order.done(name)
+        try:
+            while order.is_active():
+                running |= {pool.submit(work, name): name for name in sorted(order.get_ready(), key=[*needs].index)}
+                done, _ = wait(running, return_when=FIRST_COMPLETED)
+                for future in done:
+                    name = running.pop(future)
+                    error = future.exception()
+                    if error is not None:
+                        raised[name] = error
+                    order.done(name)
+        except (KeyboardInterrupt, SystemExit):
+            pool.shutdown(wait=False, cancel_futures=True)
+            stop()
+            while wait(running, timeout=AGAIN).not_done:  # one may have been between two queries
+                stop()
+            raise
     return {name: raised[name] for name in needs if name in raised}

@@ -1,7 +1,6 @@
 """Job that serves Spark Connect: a JVM with our settings, warm for the jobs of all pipelines, until it is told to end.
 
-Spark starts the server in the JVM of this application, as a plugin. What only a JVM can be told is said here, before
-anybody can connect to it: that its log quotes no values of rows, and that commits on S3 do not overwrite each other.
+The server is in the JVM of this application. What only a JVM can be told is said before anybody can connect to it: that its log quotes no values of rows, and that commits on S3 do not overwrite each other.
 https://spark.apache.org/docs/latest/spark-connect-overview.html
 """
 
@@ -13,7 +12,7 @@ import signal
 import threading
 from collections.abc import Sequence
 
-from sluicegate import console
+from sluicegate import console, processes
 from sluicegate.errors import JobFailed
 from sluicegate.flow.report import RunReport
 from sluicegate.jobs import base
@@ -35,7 +34,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def _serve(arguments: argparse.Namespace) -> RunReport:
     ended = threading.Event()
-    for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+    for number in processes.heeded(signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
         signal.signal(number, lambda *_: ended.set())
     opened = session.open_server(arguments.host, arguments.port, connect.token())
     port = session.server_port(opened)
@@ -44,5 +43,5 @@ def _serve(arguments: argparse.Namespace) -> RunReport:
     while not ended.wait(1):
         if os.getppid() != jvm:  # it was killed, and the server with it
             raise JobFailed("the JVM of the Spark Connect server has ended", hint="start it again")
-    opened.stop()
+    session.close_server(opened)
     return RunReport("all", "serve", notes=["stopped"])

@@ -58,12 +58,11 @@ def sole_writer(
         LakeUnsupported: this version has no safe lock on the lake's store or mount.
     """
     with pipeline_lock(lake, owner, wait):
-        if filesystems.file(_note(lake)) is not None:
+        if (former := _noted(lake)) is not None:
             say("the last run on a Spark Connect server has not ended well; what it may still write is kept out")
             _fence_all(lake)
-            _forget(lake)
-        if remote:
-            _write_note(lake, owner)
+            _forget(lake, former)
+        mine = _write_note(lake, owner) if remote else ""
         try:
             yield
         except BaseException:  # it may be that of a connection, and the server be at work
@@ -71,7 +70,7 @@ def sole_writer(
             raise
         finally:
             if remote:
-                _forget(lake)
+                _forget(lake, mine)
 
 
 def written_tables(lake: Lake) -> list[str]:
@@ -148,14 +147,30 @@ def _note(lake: Lake) -> str:
     return f"{lake.locks}/remote"
 
 
-def _write_note(lake: Lake, owner: str) -> None:
+def _write_note(lake: Lake, owner: str) -> str:
+    """Leaves a note that says who may be writing by a server, and that no other holder's is like."""
     fs, path = filesystems.opened(_note(lake))
     fs.makedirs(path.rpartition("/")[0], exist_ok=True)
+    said = f"{owner}\n{uuid.uuid4().hex}\n"
     with fs.open(path, "wb") as file:
-        file.write(owner.encode())
+        file.write(said.encode())
+    return said
 
 
-def _forget(lake: Lake) -> None:
+def _noted(lake: Lake) -> str | None:
+    """What the note says; None if there is none."""
+    if filesystems.file(_note(lake)) is None:  # not by opening it: a store that does not answer would have none
+        return None
+    fs, path = filesystems.opened(_note(lake))
+    with suppress(FileNotFoundError), fs.open(path, "rb") as file:
+        return str(file.read().decode(errors="replace"))
+    return None
+
+
+def _forget(lake: Lake, said: str) -> None:
+    """Takes a note away, unless it is another's by now: who has lost the lock may end after the next one has begun."""
+    if _noted(lake) != said:
+        return
     fs, path = filesystems.opened(_note(lake))
     with suppress(FileNotFoundError):
         fs.rm_file(path)

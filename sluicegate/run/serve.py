@@ -108,7 +108,8 @@ def serve(settings: Settings, host: str, port: int, token_file: Path | None, tel
         command, env=env, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="backslashreplace",
         start_new_session=True,
     )  # fmt: skip
-    former = {number: signal.signal(number, on_signal) for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)}
+    heeded = processes.heeded(signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+    former = {number: signal.signal(number, on_signal) for number in heeded}
     try:
         with processes.ended_with_us(server):
             said, tail = _listen(server, file, tell)

@@ -18,7 +18,8 @@ from pyspark.sql import functions as F
 
 from sluicegate import _faults
 from sluicegate.flow import thresholds
-from sluicegate.flow.batch import Batch
+from sluicegate.flow.batch import Batch, overtaken
+from sluicegate.flow.model import name_of
 from sluicegate.frames import data_skipping, small_writes
 from sluicegate.frames.merge import OP, merge
 from sluicegate.frames.record_ids import Identities, materialize
@@ -29,6 +30,7 @@ from sluicegate.silver.deduplicate import REPLACED
 from sluicegate.silver.evaluate import RowEvaluator
 from sluicegate.silver.expectations import DISPOSITION
 from sluicegate.silver.reconcile import Reconciliation
+from sluicegate.spark import connect
 from sluicegate.sql.identifiers import quoted
 
 if TYPE_CHECKING:
@@ -81,9 +83,13 @@ class _New:
         self.few = not self.batch.whole and self.batch.read <= thresholds.FEW
 
     def keep(self, frame: DataFrame) -> DataFrame:
-        """Keeps a frame that is read more than once until the batch has been applied."""
-        if self.few:
-            return materialize(frame, few=True, adaptive=True)
+        """Keeps a frame that is read more than once until the batch has been applied.
+
+        A persisted one that others evict from a server's cache would be computed anew, with another random number or
+        time in a row than the one that has been counted.
+        """
+        if self.few or connect.is_remote(self.batch.session):
+            return materialize(frame, few=self.few, adaptive=True)
         cached = frame.persist()
         self.persisted.callback(cached.unpersist)
         return cached
@@ -110,6 +116,7 @@ class _New:
         """Writes quarantine, set-aside and the table, in this order."""
         reconciliation.fill(self.batch.report)
         _faults.point("silver.before_commit")
+        self.batch.demand_not_overtaken()
         name = self.evaluator.name
         self._write_side_table(
             self.at.quarantine(name), quarantine.quarantine(self.evaluator, rows), reconciliation.sums["quarantine"]
@@ -119,6 +126,7 @@ class _New:
             self.at.set_aside(name), quarantine.set_aside(self.evaluator, rows, left_out), reconciliation.aside
         )
         _faults.point("silver.between_commits")
+        self.batch.demand_not_overtaken()
         with self.batch.commit(op=self.op, **reconciliation.facts()):
             self._write_table(rows, reconciliation)
         _faults.point("silver.after_commit")
@@ -140,13 +148,31 @@ class _New:
             small_writes.append(good, uri, few=self.few)
 
     def _write_side_table(self, uri: str, frame: DataFrame, count: int) -> None:
+        there = tables.delta_table(uri)
         # What side tables have at a full refresh is of a former table.
-        replaces = tables.delta_table(uri) is not None and self.batch.whole
+        replaces = there is not None and self.batch.whole
         if not (count or replaces):
             return
+        # A server may still write for a run whose client is gone, also a table that was not there to be fenced. Delta
+        # would take ours behind it, since our offset may be greater; the next run finds records that are in it twice.
+        if not self.batch.whole and self.batch.opened[uri].version != (-1 if there is None else there.version()):
+            raise overtaken(name_of(uri), uri)
         # A replacement must happen although this offset may have been committed before a kill, with other rows.
         with self.batch.commit(fenced=not replaces, op=self.op, step="enter"):
             if replaces:
                 frame.write.format("delta").mode("overwrite").option("overwriteSchema", "true").save(uri)
+            elif there is None:
+                self._make(uri, frame)
             else:
                 small_writes.append(frame, uri, few=self.few)
+
+    def _make(self, uri: str, frame: DataFrame) -> None:
+        """Makes a side table that nobody else has made meanwhile."""
+        from pyspark.errors import AnalysisException
+
+        try:
+            frame.write.format("delta").mode("errorifexists").save(uri)
+        except AnalysisException as error:
+            if tables.delta_table(uri) is None:
+                raise
+            raise overtaken(name_of(uri), uri) from error

@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING
 from pyspark.sql import functions as F
 
 from sluicegate import _faults
-from sluicegate.errors import SluicegateError, Where
 from sluicegate.flow.model import name_of
 from sluicegate.frames import data_skipping, lookup_changes, small_writes
 from sluicegate.frames.merge import OP, difference, merge
@@ -229,13 +228,13 @@ class _Reprocessing:
             report.unchanged = True
             return
         _faults.point("silver.before_commit")
-        self._demand_not_overtaken()
+        self.batch.demand_not_overtaken()
         for change in others:
             if change.comes:
                 with self.batch.commit(fenced=False, op=self.op, step="enter"):
                     self._merge(change, ("insert", "update"))
         _faults.point("silver.between_commits")
-        self._demand_not_overtaken()
+        self.batch.demand_not_overtaken()
         leaves = [name_of(change.uri) for change in others if change.leaves]
         with self.batch.commit(op=self.op, leaves=leaves, **reconciliation.facts()):
             if table.comes or table.leaves:
@@ -248,19 +247,6 @@ class _Reprocessing:
                 with self.batch.commit(fenced=False, op=self.op, step="leave"):
                     self._merge(change, ("delete",))
         _faults.point("silver.after_removal")
-
-    def _demand_not_overtaken(self) -> None:
-        """Checks that no other run committed: Delta finds only conflicts with commits made after a MERGE has begun.
-
-        Raises:
-            SluicegateError: the table is no longer the one that these rows were compared with.
-        """
-        if self.batch.target_version() != self.batch.progress.seen:
-            raise SluicegateError(
-                f"{self.name} was changed by another run while records were reprocessed",
-                where=Where(table=self.name, file=self.table),
-                hint="run again: the next run repairs what is unfinished",
-            )
 
     def _merge(self, change: _Change, kinds: Sequence[str]) -> None:
         if tables.delta_table(change.uri) is None:

@@ -42,10 +42,16 @@ ANSWERS_WITHIN = 10.0
 # Time after which a server of ours ends what has no client any more: longer than a client goes back to it.
 CLIENT_GONE_AFTER = "60s"
 
+# Time after which a server of ours forgets a session that nobody uses. Spark's hour is short for a continuous run.
+SESSION_IDLE = "24h"
+
+# Signs of an error that the session was ended on a server that is there.
+ENDED = ("INVALID_HANDLE.SESSION_CLOSED", "NO_ACTIVE_SESSION")
+
 # Signs of an error that the server, or the session on it, is gone.
 LOST = (
     "StatusCode.UNAVAILABLE", "INVALID_HANDLE.", "RESPONSE_ALREADY_RECEIVED", "server side session identifier",
-    "NO_ACTIVE_SESSION",
+    *ENDED,
 )  # fmt: skip
 
 # A connection whose other end is gone without a word is noticed by pings. A server ends connections that send them more
@@ -198,9 +204,15 @@ def _shown(url: str) -> str:
 
 
 def lost(error: BaseException) -> SparkUnreachable | None:
-    """Error for a server that went away while a job used it; None for any other error."""
+    """Error for a server that went away while a job used it, or ended its session; None for any other error."""
     if not address() or not any(sign in str(error) for sign in LOST):
         return None
+    if any(sign in str(error) for sign in ENDED):
+        return SparkUnreachable(
+            f"the session on the Spark Connect server at {_shown(address())} has ended",
+            cause=_cause(error),
+            hint="run again: a new run opens another one, and goes on where the last commit ended",
+        )
     return SparkUnreachable(
         f"the Spark Connect server at {_shown(address())} went away",
         cause=_cause(error),
@@ -232,6 +244,13 @@ def close_all() -> None:
         session.client.set_retry_policies([])
         with suppress(Exception):
             session.stop()
+
+
+def interrupt_all() -> None:
+    """Ends what the sessions that this process has opened still do on a server; threads that wait for it get errors."""
+    for session in _opened:
+        with suppress(Exception):  # of a server that is gone, and of sessions that it has forgotten
+            session.interruptAll()
 
 
 def activate(session: SparkSession) -> None:

@@ -81,7 +81,9 @@ def _remote_session(url: str, at: Lake | None, *, private: bool) -> SparkSession
 
 
 def open_server(host: str, port: int, token: str) -> SparkSession:
-    """Open a session whose JVM serves Spark Connect, and tell that JVM what its clients cannot.
+    """Open a session whose JVM serves Spark Connect, once that JVM has been told what its clients cannot tell it.
+
+    Not by Spark's plugin: that takes connections while the session is still being made.
 
     Args:
         host: address to listen on.
@@ -98,24 +100,36 @@ def open_server(host: str, port: int, token: str) -> SparkSession:
             f"a Spark Connect server at {host} needs a token: whoever connects to it may run any code",
             hint=f"write one into {connect.token_file()}, or name its file in {connect.TOKEN_FILE}",
         )
-    builder = SparkSession.builder.config("spark.plugins", "org.apache.spark.sql.connect.SparkConnectPlugin")
-    builder = builder.config("spark.connect.grpc.binding.address", host)
+    builder = SparkSession.builder.config("spark.connect.grpc.binding.address", host)
     builder = builder.config("spark.connect.grpc.binding.port", str(port)).config(connect.OURS, "true")
     # What a client that is gone has sent last does not go on for Spark's five minutes.
     builder = builder.config("spark.connect.execute.manager.detachedTimeout", connect.CLIENT_GONE_AFTER)
     builder = builder.config("spark.connect.execute.manager.maintenanceInterval", "10s")
+    builder = builder.config("spark.connect.session.manager.defaultSessionTimeout", connect.SESSION_IDLE)
     if token:
         builder = builder.config("spark.connect.authenticate.token", token)
     session = builder.getOrCreate()
     _hide_texts(session)
     s3_commits.make_atomic(session)
+    _service(session).start(session._jsc.sc())
     return session
 
 
 def server_port(session: SparkSession) -> int:
     """Port on which a session's JVM serves Spark Connect."""
-    service = getattr(session._jvm, "org.apache.spark.sql.connect.service.SparkConnectService$")
-    return int(getattr(service, "MODULE$").localPort())
+    return int(_service(session).localPort())
+
+
+def close_server(session: SparkSession) -> None:
+    """Close a session of ``open_server`` and what it serves."""
+    service = _service(session)
+    service.stop(getattr(service, "stop$default$1")(), getattr(service, "stop$default$2")())
+    session.stop()
+
+
+def _service(session: SparkSession) -> Any:
+    """Spark Connect of a session's JVM."""
+    return getattr(getattr(session._jvm, "org.apache.spark.sql.connect.service.SparkConnectService$"), "MODULE$")
 
 
 def new_session(session: SparkSession) -> SparkSession:
@@ -157,8 +171,12 @@ class SharedSpark:
             return self._sessions[table]
 
     def clear_cache(self) -> None:
-        """Drops frames that are still cached, such as by a user's Python: all sessions share one cache."""
-        if self._opened is not None:
+        """Drops frames that are still cached, such as by a user's Python: all sessions share one cache.
+
+        On a server they share it with the runs of others, whose frames would go as well: there each frame is dropped by
+        who has cached it.
+        """
+        if self._opened is not None and not connect.is_remote(self._opened):
             self._opened.catalog.clearCache()
 
 

@@ -140,6 +140,97 @@ def test_a_client_killed_between_two_commits_and_a_wrong_token(heartbeats: Works
     assert_right(heartbeats)
 
 
+BESIDE = """
+from sluicegate.lake.layout import Lake
+from sluicegate.spark.session import SharedSpark
+
+one, other = (SharedSpark(name, Lake("/nowhere", name), private=True) for name in ("one", "other"))
+kept = one.session_of("a").range(3).persist()
+kept.count()
+other.session_of("b")
+other.clear_cache()
+one.clear_cache()
+print(kept.storageLevel.useMemory, one.session_of("a").conf.get("spark.connect.session.manager.defaultSessionTimeout"))
+kept.unpersist()
+"""
+
+
+def client(server: Server, script: str, *arguments: str) -> str:
+    """What a Python program says that uses a server."""
+    env = environment(**{connect.REMOTE: server.url, connect.TOKEN_FILE: str(server.token)})
+    command = [sys.executable, "-c", script, *arguments]
+    done = subprocess.run(command, env=env, capture_output=True, text=True, timeout=240)
+    assert done.returncode == 0, done.stderr[-2000:]
+    return done.stdout
+
+
+def test_a_run_leaves_the_cache_of_others_alone_and_a_session_lasts(server: Server) -> None:
+    assert client(server, BESIDE).splitlines()[-1] == f"True {connect.SESSION_IDLE}"
+
+
+INTERRUPTED = """
+import signal, sys, threading, time
+from pyspark.sql import functions as F
+from sluicegate.jobs.base import writing
+from sluicegate.jobs.parallel import side_by_side
+from sluicegate.lake.layout import Lake
+from sluicegate.spark import connect
+from sluicegate.spark.session import SharedSpark
+
+signal.signal(signal.SIGINT, signal.default_int_handler)
+lake = Lake(sys.argv[1], "one")
+spark = SharedSpark("one", lake, private=True)
+
+def work(name):
+    slow = spark.session_of(name).range(1).select(F.expr("java_method('java.lang.Thread', 'sleep', id + 90000L)"))
+    threading.Timer(2, signal.pthread_kill, [threading.main_thread().ident, signal.SIGINT]).start()
+    slow.collect()
+
+began = time.monotonic()
+try:
+    with writing(lake, "a run"):
+        side_by_side({"a": []}, work, 1, connect.interrupt_all)
+except KeyboardInterrupt:
+    print("ended", time.monotonic() - began < 60)
+"""
+
+
+def test_an_interrupt_ends_what_threads_still_have_a_server_do(server: Server, tmp_path: Path) -> None:
+    assert client(server, INTERRUPTED, str(tmp_path)).splitlines()[-1] == "ended True"
+
+
+OPENING = """
+import socket, sys
+from sluicegate.spark import s3_commits, session
+
+port = int(sys.argv[1])
+
+def answers():
+    with socket.socket() as probe:
+        return probe.connect_ex(("127.0.0.1", port)) == 0
+
+session._hide_texts = s3_commits.make_atomic = lambda opened: print("answers", answers())
+opened = session.open_server("127.0.0.1", port, "")
+print("port", session.server_port(opened) == port, "answers", answers())
+session.close_server(opened)
+print("answers", answers())
+"""
+
+
+def test_a_server_takes_nobody_before_its_log_is_silent_and_its_commits_are_atomic() -> None:
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    env = environment(PYSPARK_SUBMIT_ARGS="--master local[1] --conf spark.ui.enabled=false pyspark-shell")
+    env.pop("SPARK_HOME", None)
+    done = subprocess.run(
+        [sys.executable, "-c", OPENING, str(port)], env=env, capture_output=True, text=True, timeout=240
+    )
+    assert done.stdout.splitlines() == ["answers False", "answers False", "port True answers True", "answers False"], (
+        done.stderr[-2000:]
+    )
+
+
 @pytest.mark.more
 def test_a_server_says_how_it_is_used_and_ends_when_it_is_told(tmp_path: Path) -> None:
     with served(tmp_path) as server:

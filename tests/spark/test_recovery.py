@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import shutil
 import threading
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from sluicegate import _faults
+from sluicegate.errors import SluicegateError
+from sluicegate.flow.batch import Batch
 from sluicegate.lake import log as lake_log
 from sluicegate.lake import tables
 from sluicegate.lake.layout import LAYERS
@@ -75,6 +81,81 @@ def test_every_point_is_passed(spark: SparkSession, heartbeats: Workspace, monke
     passed = stop_at(monkeypatch, "none")
     heartbeats.run(spark)
     assert set(passed) == set(POINTS)
+
+
+BAD = [beat(4, 1, 5, -7.0), beat(4, 1, 10, 66.0)]
+
+
+@pytest.mark.ran
+@pytest.mark.parametrize("late", ["at the point", "in the commit"])
+def test_a_quarantine_that_a_former_run_makes_late(
+    spark: SparkSession, heartbeats: Workspace, monkeypatch: pytest.MonkeyPatch, late: str
+) -> None:
+    """A server goes on for a client that is gone: what is not there yet cannot be fenced."""
+    table = Path(heartbeats.uri("recordings_enriched_quarantine"))
+    shutil.rmtree(table)
+    heartbeats.land("recordings/d.json", BAD, age=60)
+    stop_at(monkeypatch, "silver.between_commits")
+    assert run_until_stopped(spark, heartbeats)
+    monkeypatch.undo()
+    aside = heartbeats.folder / "not there yet"
+    table.rename(aside)
+    heartbeats.land("recordings/e.json", [beat(4, 1, 15, -8.0)], age=50)  # so that the next run's offset is greater
+    heartbeats.run(spark, "bronze")
+    commit = Batch.commit
+
+    @contextmanager
+    def committing(batch: Batch, **facts: Any) -> Iterator[None]:
+        with commit(batch, **facts):
+            if facts.get("step") == "enter" and late == "in the commit":
+                aside.rename(table)
+            yield
+
+    def point(here: str) -> None:
+        if here == "silver.before_commit" and late == "at the point":
+            aside.rename(table)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Batch, "commit", committing)
+        patched.setattr(_faults, "point", point)
+        with pytest.raises(SluicegateError, match="was changed by another run"):
+            heartbeats.run(spark, "silver")
+    assert len(heartbeats.rows("recordings_enriched_quarantine", "_chunk")) == 1
+    heartbeats.run(spark)
+    rates = heartbeats.rows("recordings_enriched_quarantine", "heartrate")
+    assert sorted(rates) == [(-8.0,), (-7.0,)]
+    assert (66.0,) in heartbeats.rows("recordings_enriched", "heartrate")
+
+
+@pytest.mark.ran
+@pytest.mark.parametrize(
+    ("name", "table"),
+    [
+        ("silver.before_commit", "recordings_enriched"),
+        ("silver.between_commits", "recordings_enriched"),
+        ("gold.before_commit", "device_counts"),
+    ],
+)
+def test_a_run_stops_where_another_has_committed(
+    spark: SparkSession, heartbeats: Workspace, monkeypatch: pytest.MonkeyPatch, name: str, table: str
+) -> None:
+    uri = heartbeats.uri(table)
+    heartbeats.land("recordings/d.json", BAD, age=60)
+    passed: list[str] = []
+
+    def point(here: str) -> None:
+        if here == name and not passed:
+            passed.append(here)
+            spark.sql(f"ALTER TABLE delta.`{uri}` SET TBLPROPERTIES ('steward' = 'me')")
+            passed.append(str(tables.table_at(uri).version()))
+
+    with monkeypatch.context() as patched:
+        patched.setattr(_faults, "point", point)
+        with pytest.raises(SluicegateError, match=f"{table} was changed by another run"):
+            heartbeats.run(spark)
+    assert tables.table_at(uri).version() == int(passed[1])
+    heartbeats.run(spark)
+    assert_right(heartbeats)
 
 
 @pytest.mark.ran

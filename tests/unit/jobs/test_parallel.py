@@ -12,6 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sluicegate.jobs import layer as layer_job
+from sluicegate.jobs import parallel
 from sluicegate.jobs.parallel import side_by_side
 from sluicegate.storage import concurrent
 from sluicegate.storage.concurrent import each
@@ -108,3 +109,27 @@ def test_a_job_fills_no_more_tables_at_a_time_than_it_may(
     Watched(workspace.definition, workspace.lake, "bronze", {}, tell=lambda _: None).run()
     assert sorted(ended) == names
     assert max(at_once) == min(tables, 2)
+
+
+def test_an_interrupt_stops_those_that_run_until_they_end_and_begins_no_other(monkeypatch: pytest.MonkeyPatch) -> None:
+    waited, over, begun, stops = parallel.wait, threading.Event(), [], []
+
+    def wait(running: Any, **how: Any) -> Any:
+        if "timeout" in how:
+            return waited(running, **how)
+        raise KeyboardInterrupt
+
+    def work(name: str) -> None:
+        begun.append(name)
+        assert over.wait(60)
+
+    def stop() -> None:
+        stops.append(1)
+        if len(stops) == 3:  # what was begun after the first is stopped by a later one
+            over.set()
+
+    monkeypatch.setattr(parallel, "wait", wait)
+    monkeypatch.setattr(parallel, "AGAIN", 0.05)
+    with pytest.raises(KeyboardInterrupt):
+        side_by_side({"a": [], "b": []}, work, 1, stop)
+    assert (begun, len(stops)) == (["a"], 3)

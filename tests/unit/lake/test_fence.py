@@ -179,6 +179,19 @@ def test_tables_with_features_that_only_spark_writes_are_fenced(lake: Lake) -> N
     assert (tables.table_at(uri).version(), tables.table_at(uri).protocol()) == (1, before)
 
 
+def test_the_note_of_the_next_holder_is_left_to_it(lake: Lake) -> None:
+    """Who has lost the lock may end after the next one has begun."""
+    note = Path(fence._note(lake))
+    with fence.sole_writer(lake, "a run", remote=True):
+        mine = note.read_text()
+        its = fence._write_note(lake, "a run")
+        assert its != mine
+    assert note.read_text() == its
+    with fence.sole_writer(lake, "a run", remote=True):
+        assert note.read_text() not in (mine, its)
+    assert not note.exists()
+
+
 @pytest.fixture(scope="module")
 def server() -> Iterator[str]:
     with s3_server() as url:

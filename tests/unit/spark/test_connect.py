@@ -164,6 +164,14 @@ def test_a_server_that_goes_away_is_told_without_its_parameters(monkeypatch: pyt
     assert connect.lost(RuntimeError("another error")) is None
 
 
+def test_a_session_that_was_ended_is_no_server_that_went_away(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(connect.REMOTE, URL)
+    for text in ("[INVALID_HANDLE.SESSION_CLOSED] The handle x is invalid. Session was closed.", "[NO_ACTIVE_SESSION] x"):
+        error = connect.lost(RuntimeError(text))
+        assert isinstance(error, SparkUnreachable)
+        assert "the session on the Spark Connect server at sc://localhost:1 has ended" in error.message
+
+
 def test_once_a_server_is_lost_no_other_call_waits_for_it() -> None:
     from grpc import RpcError, StatusCode  # type: ignore[import-untyped]
 
