@@ -1,6 +1,7 @@
 """Job that serves Spark Connect: a JVM with our settings, warm for the jobs of all pipelines, until it is told to end.
 
-The server is in the JVM of this application. What only a JVM can be told is said before anybody can connect to it: that its log quotes no values of rows, and that commits on S3 do not overwrite each other.
+The server is in the JVM of this application. What only a JVM can be told is said before anybody can connect to it: that
+its log quotes no values of rows, and that commits on S3 do not overwrite each other.
 https://spark.apache.org/docs/latest/spark-connect-overview.html
 """
 

@@ -166,7 +166,10 @@ def test_a_server_that_goes_away_is_told_without_its_parameters(monkeypatch: pyt
 
 def test_a_session_that_was_ended_is_no_server_that_went_away(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(connect.REMOTE, URL)
-    for text in ("[INVALID_HANDLE.SESSION_CLOSED] The handle x is invalid. Session was closed.", "[NO_ACTIVE_SESSION] x"):
+    for text in (
+        "[INVALID_HANDLE.SESSION_CLOSED] The handle x is invalid. Session was closed.",
+        "[NO_ACTIVE_SESSION] x",
+    ):
         error = connect.lost(RuntimeError(text))
         assert isinstance(error, SparkUnreachable)
         assert "the session on the Spark Connect server at sc://localhost:1 has ended" in error.message
