@@ -48,7 +48,8 @@ def side_by_side(
         except (KeyboardInterrupt, SystemExit):
             pool.shutdown(wait=False, cancel_futures=True)
             stop()
-            while wait(running, timeout=AGAIN).not_done:  # one may have been between two queries
+            begun = [future for future in running if not future.cancelled()]
+            while wait(begun, timeout=AGAIN).not_done:  # one may have been between two queries
                 stop()
             raise
     return {name: raised[name] for name in needs if name in raised}

@@ -133,7 +133,7 @@ def test_a_quarantine_that_a_former_run_makes_late(
     [
         ("silver.before_commit", "recordings_enriched"),
         ("silver.between_commits", "recordings_enriched"),
-        ("gold.before_commit", "device_counts"),
+        ("gold.before_commit", "daily_patient_avg"),
     ],
 )
 def test_a_run_stops_where_another_has_committed(
