@@ -171,7 +171,7 @@ class _New:
         from pyspark.errors import AnalysisException
 
         try:
-            frame.write.format("delta").mode("errorifexists").save(uri)
+            frame.write.format("delta").mode("error").save(uri)
         except AnalysisException as error:
             if tables.delta_table(uri) is None:
                 raise
