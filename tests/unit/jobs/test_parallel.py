@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
+from concurrent import futures
 from pathlib import Path
 from typing import Any
 
@@ -112,7 +113,7 @@ def test_a_job_fills_no_more_tables_at_a_time_than_it_may(
 
 
 def test_an_interrupt_stops_those_that_run_until_they_end_and_begins_no_other(monkeypatch: pytest.MonkeyPatch) -> None:
-    waited, over, begun, stops = parallel.wait, threading.Event(), [], []
+    waited, over, begun, stops = futures.wait, threading.Event(), [], []  # type: ignore[var-annotated]
 
     def wait(running: Any, **how: Any) -> Any:
         if "timeout" in how:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -144,7 +145,7 @@ def test_a_fence_that_a_commit_was_renamed_over_is_made_again(
         if tables.table_at(uri).version() == 1:
             (Path(uri) / "_delta_log" / f"{1:020d}.json").write_text(its)
 
-    monkeypatch.setattr(fence.time, "sleep", late)
+    monkeypatch.setattr(time, "sleep", late)
     fenced(lake)
     assert tables.table_at(uri).version() == 2
     assert fence.PROPERTY in tables.table_at(uri).metadata().configuration

@@ -12,7 +12,7 @@ import pytest
 from sluicegate.errors import JobFailed
 from sluicegate.run import serve
 from sluicegate.settings import Settings
-from sluicegate.spark import connect
+from sluicegate.spark import connect, submit
 
 pytestmark = pytest.mark.unit
 
@@ -24,8 +24,8 @@ SERVER = f"import time; print({connect.SERVES!r}, 'sc://localhost:1', flush=True
 def test_a_signal_that_the_command_was_started_to_ignore_does_not_end_it(
     ignored: bool, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    monkeypatch.setattr(serve.submit, "serve_command", lambda *_: [sys.executable, "-c", SERVER])
-    monkeypatch.setattr(serve.submit, "submit_env", lambda: dict(os.environ))
+    monkeypatch.setattr(submit, "serve_command", lambda *_: [sys.executable, "-c", SERVER])
+    monkeypatch.setattr(submit, "submit_env", lambda: dict(os.environ))
     said: list[str] = []
 
     def tell(line: str) -> None:
