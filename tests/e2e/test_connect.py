@@ -164,6 +164,7 @@ def client(server: Server, script: str, *arguments: str) -> str:
     return done.stdout
 
 
+@pytest.mark.more
 def test_a_run_leaves_the_cache_of_others_alone_and_a_session_lasts(server: Server) -> None:
     assert client(server, BESIDE).splitlines()[-1] == f"True {connect.SESSION_IDLE}"
 
@@ -195,6 +196,7 @@ except KeyboardInterrupt:
 """
 
 
+@pytest.mark.more
 def test_an_interrupt_ends_what_threads_still_have_a_server_do(server: Server, tmp_path: Path) -> None:
     assert client(server, INTERRUPTED, str(tmp_path)).splitlines()[-1] == "ended True"
 
@@ -217,6 +219,7 @@ print("answers", answers())
 """
 
 
+@pytest.mark.more
 def test_a_server_takes_nobody_before_its_log_is_silent_and_its_commits_are_atomic() -> None:
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))

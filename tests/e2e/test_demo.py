@@ -6,6 +6,7 @@ import csv
 import json
 import os
 import shutil
+import signal
 import sqlite3
 import subprocess
 import sys
@@ -19,6 +20,7 @@ import psutil  # type: ignore[import-untyped]
 import pytest
 from deltalake import DeltaTable
 
+from sluicegate.spark import connect
 from tests.conftest import ROOT
 
 pytestmark = pytest.mark.e2e
@@ -172,6 +174,34 @@ def test_a_run_that_fails_is_one_sentence(tmp_path: Path) -> None:
     assert "Traceback" not in done.stdout + done.stderr
     log = done.stderr.split("the log of the task is ")[1].strip()
     assert "there are no Delta jars" in (tmp_path / log).read_text()
+    assert left_of(tmp_path) == []
+
+
+@pytest.mark.more
+def test_the_page_has_a_warm_spark_beside_it(tmp_path: Path) -> None:
+    own = {key: value for key, value in os.environ.items() if not key.startswith(("AIRFLOW", "SLUICEGATE"))}
+    shutil.copytree(ROOT / "data" / "heart_rate", tmp_path / "landing")
+    command = [sys.executable, "-m", "sluicegate.tools.demo", "--ui"]
+    with subprocess.Popen(
+        command, cwd=tmp_path, env=own | {"SLUICEGATE_MASTER": "local[2]"}, stdout=subprocess.PIPE, text=True
+    ) as page:
+        assert page.stdout is not None
+        said = [next(page.stdout) for _ in range(4)]
+        try:
+            assert said[2].startswith("open http"), said
+            home = tmp_path / ".airflow"
+            spark = (home / "spark.log").read_text()
+            [url] = [line.split()[-1] for line in spark.splitlines() if line.startswith(connect.SERVES)]
+            run = [sys.executable, "-m", "sluicegate.cli", "run", "heart_rate", "--remote", url]
+            run += ["--pipelines", str(ROOT / "pipelines")]
+            env = own | {connect.TOKEN_FILE: str(home / "connect-token")}
+            done = subprocess.run(run, cwd=tmp_path, env=env, capture_output=True, text=True, check=False, timeout=300)
+            assert done.returncode == 0, done.stdout + done.stderr
+            assert gold(tmp_path / "lake") == pytest.approx(averages(tmp_path / "landing"))
+        finally:
+            page.send_signal(signal.SIGINT)
+            page.wait(60)
+    assert page.returncode == 0
     assert left_of(tmp_path) == []
 
 

@@ -29,6 +29,7 @@ from sluicegate.monitor.status import status
 from sluicegate.settings import Settings
 from sluicegate.spark.submit import ROOT
 from sluicegate.tools.demo.local_airflow import USER, LocalAirflow, interrupt_on_termination
+from sluicegate.tools.demo.warm_spark import warm_spark
 
 if TYPE_CHECKING:
     from deltalake import DeltaTable
@@ -263,7 +264,8 @@ def _ui(given: str | None) -> int:
     if given is None and (HOME / "demo.json").exists():
         last = json.loads((HOME / "demo.json").read_text())
         settings = Settings.of(lake=last["lake"], landing=last["landing"], pipelines=settings.pipelines)
-    with LocalAirflow(HOME, settings, lasting=True) as airflow:
+    say(f"Spark is starting, and stays warm for all runs (its log: {_short(HOME / 'spark.log')})")
+    with warm_spark(HOME.absolute(), settings) as warm, LocalAirflow(HOME, warm, lasting=True) as airflow:
         say(f"Airflow is starting (its log: {_short(airflow.log)})")
         airflow.wait(PIPELINE)
         say(f"open {airflow.url}/dags/{PIPELINE} as user {USER}; the password is in {_short(airflow.password_file)}")
