@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from graphlib import TopologicalSorter
 
-# Seconds until what still runs after an interrupt is stopped once more.
-AGAIN = 1.0
+# Seconds after which what still runs after an interrupt is stopped once more.
+STOPPED_EVERY = 1.0
 
 
 def side_by_side(
@@ -49,7 +49,7 @@ def side_by_side(
             pool.shutdown(wait=False, cancel_futures=True)
             stop()
             begun = [future for future in running if not future.cancelled()]
-            while wait(begun, timeout=AGAIN).not_done:  # one may have been between two queries
+            while wait(begun, timeout=STOPPED_EVERY).not_done:  # one may have been between two queries
                 stop()
             raise
     return {name: raised[name] for name in needs if name in raised}

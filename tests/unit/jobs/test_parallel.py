@@ -113,7 +113,7 @@ def test_a_job_fills_no_more_tables_at_a_time_than_it_may(
 
 
 def test_an_interrupt_stops_those_that_run_until_they_end_and_begins_no_other(monkeypatch: pytest.MonkeyPatch) -> None:
-    waited, over, begun, stops = futures.wait, threading.Event(), [], []  # type: ignore[var-annotated]
+    waited, over, begun, stops = futures.wait, threading.Event(), [], []
 
     def wait(running: Any, **how: Any) -> Any:
         if "timeout" in how:
@@ -130,7 +130,7 @@ def test_an_interrupt_stops_those_that_run_until_they_end_and_begins_no_other(mo
             over.set()
 
     monkeypatch.setattr(parallel, "wait", wait)
-    monkeypatch.setattr(parallel, "AGAIN", 0.05)
+    monkeypatch.setattr(parallel, "STOPPED_EVERY", 0.05)
     with pytest.raises(KeyboardInterrupt):
         side_by_side({"a": [], "b": []}, work, 1, stop)
     assert (begun, len(stops)) == (["a"], 3)

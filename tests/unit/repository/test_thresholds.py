@@ -164,7 +164,7 @@ EXEMPT = {
     "tools.testing.given.APART": TIME,
     "flow.stream_checkpoint.BASE": "a word of Delta's own",
     "jobs.continuous.POLL_SECONDS": TIME,
-    "jobs.parallel.AGAIN": TIME,
+    "jobs.parallel.STOPPED_EVERY": TIME,
     "run.continuous.SHORTEST": TIME,
     "tools.demo.demo.SHOWN": LOOKS,
     "lake.file_statistics.DIGITS": "the digits of a double; values of so many and one more are in both writers' tests",
