@@ -18,9 +18,6 @@ from sluicegate.flow.model import Flow, Progress
 from sluicegate.flow.progress import progress
 from sluicegate.flow.report import TableReport
 from sluicegate.lake import log, offsets
-from sluicegate.silver import reprocess
-from sluicegate.silver.evaluate import RowEvaluator
-from tests.conftest import Workspace
 
 pytestmark = pytest.mark.unit
 
@@ -176,26 +173,22 @@ def test_a_run_that_was_stopped_in_the_middle_is_made_up_for(tmp_path: Path) -> 
 
 
 @pytest.mark.parametrize("commits", [0, 1, 2])
-def test_records_are_not_applied_again_to_a_table_that_another_run_changed(
-    tmp_path: Path, workspace: Workspace, commits: int
-) -> None:
+def test_nothing_is_written_to_a_table_that_another_run_changed(tmp_path: Path, commits: int) -> None:
     history = made(tmp_path / "tables", by_record=True)
     history.add()
     now, frame = history.now(), Delivery(None, history.way)  # type: ignore[arg-type]  # no row of it is looked at
     report = TableReport("target", "silver")
     batch = flow_batch.Batch(frame, 0, False, True, now, history.way, report, {})
-    judge = RowEvaluator(batch, "patients", workspace.definition.silver["patients"])
-    work = reprocess._Reprocessing(judge, workspace.lake)
     for _ in range(commits):
         history.add(history.target)
     if not commits:
-        work._demand_not_overtaken()
+        batch.demand_not_overtaken()
         return
     with pytest.raises(SluicegateError, match="changed by another run"):
-        work._demand_not_overtaken()
+        batch.demand_not_overtaken()
     DeltaTable(history.target).restore(0)
     with pytest.raises(SluicegateError, match="restored while"):
-        work._demand_not_overtaken()
+        batch.demand_not_overtaken()
 
 
 def test_a_mark_is_read_in_the_epoch_of_its_rows(tmp_path: Path) -> None:
