@@ -151,6 +151,8 @@ EXEMPT = {
     "tools.demo.local_airflow.POLL_SECONDS": TIME,
     "tools.demo.local_airflow.PORT": "a port",
     "tools.demo.local_airflow.STARTS_WITHIN": TIME,
+    "tools.demo.warm_spark.STARTS_WITHIN": TIME,
+    "tools.demo.warm_spark.ENDS_WITHIN": TIME,
     "airflow.operators.submit.RESCHEDULE_AFTER": TIME,
     "airflow.sensors.sqs.LONG_POLL": TIME,
     "airflow.sensors.trigger.AT_LEAST_EVERY": TIME,
