@@ -94,6 +94,7 @@ def test_a_history_in_which_the_technique_switches(
     assert costs[1]["rows"] == {"changed": 1, "all": 61, "held": 4, "touched": 1}
 
 
+@pytest.mark.more
 def test_state_that_a_batch_left_behind_is_not_used(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -121,6 +122,7 @@ def test_state_that_a_batch_left_behind_is_not_used(
     assert ["partial" in found for found in permitted] == [False, True, False, False, True]
 
 
+@pytest.mark.more
 def test_silver_that_is_moved_away_and_back(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
