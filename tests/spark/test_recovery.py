@@ -272,7 +272,8 @@ def test_two_runs_at_once(spark: SparkSession, heartbeats: Workspace, monkeypatc
     for one in runs:
         one.join()
     monkeypatch.undo()
-    assert all("CONCURRENT" in reason.upper() for reason in refused), refused
+    # By Delta at its commit, or by the slower one's own look at the table before it.
+    assert all("CONCURRENT" in one.upper() or "was changed by another run" in one for one in refused), refused
     bronze = tables.table_at(heartbeats.uri("recordings_bronze"))
     chunks = [commit.ours["chunk"] for commit in lake_log.commits(bronze) if commit.ours and "chunk" in commit.ours]
     assert chunks == [2, 1], "one commit for each chunk, whoever made it"
