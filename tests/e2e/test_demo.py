@@ -6,7 +6,6 @@ import csv
 import json
 import os
 import shutil
-import signal
 import sqlite3
 import subprocess
 import sys
@@ -199,8 +198,11 @@ def test_the_page_has_a_warm_spark_beside_it(tmp_path: Path) -> None:
             assert done.returncode == 0, done.stdout + done.stderr
             assert gold(tmp_path / "lake") == pytest.approx(averages(tmp_path / "landing"))
         finally:
-            page.send_signal(signal.SIGINT)
-            page.wait(60)
+            page.terminate()  # as by Ctrl-C, which processes in the background of a shell ignore
+            try:
+                page.wait(60)
+            except subprocess.TimeoutExpired:
+                page.kill()
     assert page.returncode == 0
     assert left_of(tmp_path) == []
 
