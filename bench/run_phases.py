@@ -1,4 +1,4 @@
-"""Where the seconds of a run go, by Spark's event log: ``python -m bench.profile [--input DIR] [--records N]``.
+"""Where the seconds of a run go, by Spark's event log: ``python -m bench.run_phases [--input DIR] [--records N]``.
 
 Profiled are the first load of the heart-rate pipeline, a run after one more file, each a command with a JVM of its own,
 and a run with nothing new. A phase ends with the line that tells of a layer; of each the table has the seconds, those
