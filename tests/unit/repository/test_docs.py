@@ -352,7 +352,7 @@ def test_every_picture_is_shown_and_said_in_words_and_small() -> None:
         for file in DOCUMENTS
         for alt, path in re.findall(r"!\[([^]]*)\]\(([^):]+)\)", prose(file))
     ]
-    pictures = set((ROOT / "docs" / "pictures").iterdir())
+    pictures = {*(ROOT / "docs" / "pictures").iterdir(), *(ROOT / "docs" / "bench").glob("*.svg")}
     assert {path for _, path in shown} == pictures
     assert [path for alt, path in shown if len(alt.split()) < 4] == []
     assert [named(path) for path in pictures if path.stat().st_size > 100_000] == []
