@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
 import resource
 import shutil
 import statistics
@@ -24,85 +23,23 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import pyarrow as pa
-import pyarrow.compute as pc
-import pyarrow.dataset  # else the first look at a table would take the time of this import
-from deltalake import CommitProperties, Transaction, write_deltalake
+import pyarrow.dataset  # noqa: F401  (else the first look at a table would take the time of this import)
 
+from bench.cases.known import land, prepare, settings_of, take
 from sluicegate.definition import load
 from sluicegate.flow import flows
 from sluicegate.flow.progress import progress
 from sluicegate.jobs.layer import Job
-from sluicegate.lake import layout, log, tables
+from sluicegate.lake import layout
 from sluicegate.landing import file_status, intake
 from sluicegate.monitor import plan
-from sluicegate.settings import Settings
 from sluicegate.spark import session
 from sluicegate.storage import listings
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-DEFINITION = """
-name: discovery
-bronze:
-  things: {path: "${landing}/things", format: json, schemaHints: id BIGINT, settleSeconds: 0}
-"""
 AIM = 1.3
-
-
-def settings(folder: Path) -> Settings:
-    """Where a bench's folder has its things."""
-    return Settings.of(str(folder / "lake"), str(folder / "landing"), folder / "pipelines")
-
-
-def land(folder: Path, first: int, many: int) -> None:
-    """Lands empty files, a thousand to a folder."""
-    for number in range(first, first + many):
-        below = folder / "landing" / "things" / f"date=2024-{number // 1000:06d}"
-        if number == first or number % 1000 == 0:
-            below.mkdir(parents=True, exist_ok=True)
-        os.close(os.open(below / f"part-{number:09d}-of-a-longer-name.json", os.O_CREAT | os.O_WRONLY))
-
-
-def prepare(folder: Path, known: int) -> None:
-    """Makes a landing folder, a ledger and an outcome of so many files."""
-    (folder / "pipelines" / "discovery").mkdir(parents=True)
-    (folder / "pipelines" / "discovery" / "pipeline.yaml").write_text(DEFINITION)
-    land(folder, 0, known)
-    take(folder)
-
-
-def take(folder: Path) -> None:
-    """Enters what has landed, and commits to bronze and its outcome what a job would."""
-    pipeline = load("discovery", settings(folder))
-    at, table = layout.Lake(settings(folder).lake, "discovery"), pipeline.bronze["things"]
-    intake.enter("things", table, at)
-    ledger = tables.delta_table(at.ledger("things"))
-    if ledger is None:
-        sys.exit("nothing has landed")
-    app_id = f"sluicegate.bronze.things@{tables.table_id(ledger)}"
-    offset = tables.txn_version(tables.delta_table(at.table("bronze", "things")), app_id)
-    entries = tables.dataset(ledger).to_table(["path", "chunk"]).sort_by("chunk")
-    entries = entries.combine_chunks()
-    chunks = entries["chunk"].combine_chunks()
-    for chunk in chunks.filter(pc.greater(chunks, -1 if offset is None else offset)).unique().to_pylist():
-        first, count = pc.index(chunks, chunk).as_py(), pc.sum(pc.equal(chunks, chunk)).as_py()
-        paths = entries["path"].slice(first, count)
-        facts = {"chunk": chunk, "failed": {}, "definition": table.fingerprint}
-        rows = {
-            "id": pa.array(range(count)), "_chunk": pa.repeat(chunk, count), "_pos": pa.array(range(count)),
-            "source_file": pa.array(["file://" + path for path in paths.to_pylist()]),
-            "_corrupt_record": pa.nulls(count, pa.string()), "_rescued_data": pa.nulls(count, pa.string()),
-        }  # fmt: skip
-        properties = CommitProperties(
-            custom_metadata={"userMetadata": json.dumps({log.METADATA: facts})},
-            app_transactions=[Transaction(app_id, chunk)],
-        )
-        write_deltalake(at.table("bronze", "things"), pa.table(rows), mode="append", commit_properties=properties)
-        if chunk % 25 == 0:
-            file_status.copy(at, "things")
-    file_status.copy(at, "things")
 
 
 def timed(parts: dict[str, float], part: str, work: Callable[[], Any]) -> Any:
@@ -127,7 +64,7 @@ def measure(folder: Path, new: int) -> dict[str, float]:
     parts: dict[str, float] = {}
     listed = listings.files
     listings.files = lambda *how: timed(parts, "listing", lambda: listed(*how))
-    where = settings(folder)
+    where = settings_of(folder)
     pipeline = load("discovery", where)
     at, table = layout.Lake(where.lake, "discovery"), pipeline.bronze["things"]
     flow = flows.flows(pipeline, at, "bronze")["things"]
@@ -161,8 +98,8 @@ def one_run(folder: Path, spark: SparkSession) -> dict[str, float]:
     listed = listings.files
     listings.files = lambda *how: timed(parts, "listing", lambda: listed(*how))
     try:
-        at = layout.Lake(settings(folder).lake, "discovery")
-        job = Job(load("discovery", settings(folder)), at, "bronze", {"run_id": "bench"}, spark)
+        at = layout.Lake(settings_of(folder).lake, "discovery")
+        job = Job(load("discovery", settings_of(folder)), at, "bronze", {"run_id": "bench"}, spark)
         timed(parts, "run", job.run)
     finally:
         listings.files = listed

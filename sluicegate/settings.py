@@ -11,6 +11,9 @@ PACKAGE = Path(__file__).resolve().parent
 # Parent of spark_jobs/ and the warm-up's samples: beside the package in a checkout, inside it in a wheel.
 HOME = PACKAGE if (PACKAGE / "spark_jobs").is_dir() else PACKAGE.parent
 
+SERVER = "sc://"
+"""Beginning of the address of a Spark Connect server."""
+
 
 @dataclass(frozen=True)
 class Settings:
@@ -47,7 +50,7 @@ class Settings:
     @property
     def remote(self) -> str:
         """Address of the Spark Connect server that is the master; empty if it is none."""
-        return self.master if self.master.startswith("sc://") else ""
+        return self.master if self.master.startswith(SERVER) else ""
 
     @property
     def arguments(self) -> dict[str, str]:

@@ -14,7 +14,7 @@ import typer
 
 from sluicegate.console import silent
 from sluicegate.errors import UserError
-from sluicegate.settings import Settings
+from sluicegate.settings import SERVER, Settings
 
 Place = Literal["lake", "landing", "pipelines", "master"]
 """A field of ``Settings`` that a command line can say."""
@@ -82,9 +82,10 @@ def _master(master: str | None, remote: str | None) -> str | None:
         return master
     if master is not None:
         raise UserError("--master and --remote name two places for Spark", hint="give one of them")
-    if not remote.startswith("sc://"):
+    if not remote.startswith(SERVER):
         raise UserError(
-            f"{remote} is no address of a Spark Connect server", hint="it begins with sc://, as sc://localhost:15002"
+            f"{remote} is no address of a Spark Connect server",
+            hint=f"it begins with {SERVER}, as {SERVER}localhost:15002",
         )
     return remote
 

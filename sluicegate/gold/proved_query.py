@@ -24,8 +24,7 @@ from sluicegate.sql.types import columns_of
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-    from sluicegate.spark import connect
-from sluicegate.sql.refresh.group_by import Grouped
+    from sluicegate.sql.refresh.group_by import Grouped
 
 # View of the exact sums of groups.
 _EXACT = "_sluicegate_exact"

@@ -17,6 +17,7 @@ from sluicegate import console, processes
 from sluicegate.errors import JobFailed
 from sluicegate.flow.report import RunReport
 from sluicegate.jobs import base
+from sluicegate.settings import SERVER
 from sluicegate.spark import connect, session
 
 
@@ -39,7 +40,7 @@ def _serve(arguments: argparse.Namespace) -> RunReport:
         signal.signal(number, lambda *_: ended.set())
     opened = session.open_server(arguments.host, arguments.port, connect.token())
     port = session.server_port(opened)
-    console.say(f"{connect.SERVES} {connect.SCHEME}{arguments.host}:{port}")
+    console.say(f"{connect.SERVES} {SERVER}{arguments.host}:{port}")
     jvm = os.getppid()
     while not ended.wait(1):
         if os.getppid() != jvm:  # it was killed, and the server with it

@@ -21,8 +21,6 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.connect.client import DefaultChannelBuilder
 
-SCHEME = "sc://"
-
 REMOTE = "SPARK_REMOTE"
 """Spark's own variable for the address of a server."""
 
@@ -144,7 +142,7 @@ def open_session(url: str, wanted: Mapping[str, str]) -> SparkSession:
     """
     os.environ[_MODE] = "1"
     from grpc import FutureTimeoutError, RpcError  # type: ignore[import-untyped]
-    from pyspark.errors import PySparkException, PySparkValueError
+    from pyspark.errors import PySparkException
     from pyspark.sql.connect.session import SparkSession as ConnectSession
 
     try:
@@ -153,7 +151,7 @@ def open_session(url: str, wanted: Mapping[str, str]) -> SparkSession:
         session = ConnectSession.builder.channelBuilder(made).create()
         session.client.set_retry_policies([_patience()])
         has, version = session.conf.getAll, session.version
-    except (PySparkValueError, ValueError):
+    except ValueError:  # PySpark's own for an address is one, too
         # Their words quote the parameters, of which one may be the token.
         raise UserError(
             f"{_shown(url)} is no address of a Spark Connect server",
