@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -110,6 +111,21 @@ def _end(job: subprocess.Popen[str], number: int) -> None:
         with suppress(ProcessLookupError):
             os.killpg(job.pid, signal.SIGKILL)
         job.wait()
+
+
+def wait_for_group(leader: int) -> None:
+    """Wait until no process of a group is left whose leader has ended: a JVM ends before the Python that it started.
+
+    What is left after ``GRACE`` seconds is killed.
+    """
+    end = time.monotonic() + GRACE
+    with suppress(ProcessLookupError):
+        while time.monotonic() < end:
+            os.killpg(leader, 0)
+            with suppress(ChildProcessError):  # the first process of a container inherits them, and has to reap them
+                os.waitpid(-leader, os.WNOHANG)
+            time.sleep(0.05)
+        os.killpg(leader, signal.SIGKILL)
 
 
 def end_with_parent() -> None:

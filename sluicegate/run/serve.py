@@ -1,4 +1,4 @@
-"""Start of a Spark Connect server on this machine, with its token, until it is signals to end."""
+"""Start of a Spark Connect server on this machine, with its token, until a signal ends it."""
 
 from __future__ import annotations
 
@@ -114,6 +114,7 @@ def serve(settings: Settings, host: str, port: int, token_file: Path | None, tel
         with processes.ended_with_us(server):
             said, tail = _listen(server, file, tell)
             code = server.wait()
+            processes.wait_for_group(server.pid)
     finally:
         for number, handler in former.items():
             signal.signal(number, handler)

@@ -98,6 +98,18 @@ def test_a_signal_that_is_ignored_stays_so() -> None:
         job.wait()
 
 
+@pytest.mark.parametrize("seconds", ["0.3", "600"], ids=["ends by itself", "is killed"])
+def test_what_a_leader_of_a_group_leaves_behind_is_waited_for(seconds: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(processes, "GRACE", 0.5)
+    leader = subprocess.Popen(["sh", "-c", f"sleep {seconds} &"], start_new_session=True)
+    leader.wait()
+    left = living(leader.pid)
+    assert left
+    processes.wait_for_group(leader.pid)
+    psutil.wait_procs(left, 10)  # SIGKILL takes its moment
+    assert not living(leader.pid)
+
+
 def test_a_job_ends_whose_command_was_killed() -> None:
     code = "from sluicegate import processes; processes.end_with_parent(); print(1); threading.Event().wait()"
     command, _ = started(f"exec {sys.executable} -uc 'import threading; {code}'")
