@@ -1,6 +1,6 @@
 # Each target says in its `##` comment what it does; `make` alone lists them.
 .DEFAULT_GOAL := help
-.PHONY: help setup demo ui up down test test-more test-unit test-spark test-connect test-e2e test-chaos test-scale test-compose check fmt docs bench clean
+.PHONY: help setup demo ui up down test test-more test-unit test-spark test-connect test-e2e test-release test-chaos test-scale test-compose check fmt docs bench clean
 
 # The first Python of a version that fits, so that a machine whose python3 is newer or older needs no option.
 # If none fits, scripts/setup.py says what to install.
@@ -34,17 +34,20 @@ down: ## stop that stack; its data stay
 	@$(PYTHON) -m scripts.compose down
 
 # The tests run a lake on S3, too. What is set for a target is set for those that it needs: for setup.
-test test-more test-spark test-connect test-e2e test-chaos test-scale: S3 = 1
+test test-more test-spark test-connect test-e2e test-release test-chaos test-scale: S3 = 1
 
 # Two processes, each with a Spark of its own: one Spark keeps little more than one core busy. The one that has done its
 # half takes from what the other has left, so that none is idle at the end.
 TWO := -n 2 --dist worksteal
 
 test: setup ## what every change has to pass: all without Spark, and each promise in Spark and by whole commands (ARGS="-k word" for some)
-	@$(RUN) -m pytest -m "not more and not chaos and not compose and not scale" $(TWO) $(ARGS)
+	@$(RUN) -m pytest -m "not more and not release and not chaos and not compose and not scale" $(TWO) $(ARGS)
 
 test-more: setup ## what CI runs after that: a stop at every point, every pipeline, S3, a cluster, real Airflows, the demo, the tutorial
-	@$(RUN) -m pytest -m "more and not chaos and not compose and not scale" $(TWO) $(ARGS)
+	@$(RUN) -m pytest -m "more and not release and not chaos and not compose and not scale" $(TWO) $(ARGS)
+
+test-release: setup ## the rest of what `make test-more` has an example of, and long properties: by hand, before a release
+	@$(RUN) -m pytest -m "release and not chaos and not compose and not scale" $(TWO) $(ARGS)
 
 test-chaos: setup ## the long runs of stops and changes: by hand, before a change to how records are applied goes in
 	@$(RUN) -m pytest -m chaos --timeout 0 $(ARGS)
@@ -62,7 +65,7 @@ test-spark: setup ## the tests of the layers, in Spark
 	@$(RUN) -m pytest -m "spark and not scale" $(ARGS)
 
 test-connect: setup ## the tests of the layers again, through a Spark Connect server: before a change to what a server does otherwise goes in
-	@SLUICEGATE_TESTS_ON=server $(RUN) -m pytest -m "spark and not more and not chaos and not scale" $(ARGS)
+	@SLUICEGATE_TESTS_ON=server $(RUN) -m pytest -m "spark and not more and not release and not chaos and not scale" $(ARGS)
 
 test-e2e: setup ## the tests of whole commands: spark-submit, Airflow, kills
 	@$(RUN) -m pytest -m "e2e and not compose" $(ARGS)

@@ -121,6 +121,7 @@ def until_line(job: subprocess.Popen[str], beginning: str) -> None:
     assert any(line.startswith(beginning) for line in job.stdout), f"it never said {beginning}"
 
 
+@pytest.mark.more
 def test_a_client_killed_between_two_commits_and_a_wrong_token(heartbeats: Workspace, server: Server) -> None:
     killed = started(
         heartbeats, server.url, server.token, "run", "heart_rate", SLUICEGATE_FAULT="silver.between_commits"
@@ -253,7 +254,9 @@ def test_a_server_says_how_it_is_used_and_ends_when_it_is_told(tmp_path: Path) -
 
 
 @pytest.mark.more
-@pytest.mark.parametrize("back", [False, True], ids=["gone", "back at once"])
+@pytest.mark.parametrize(
+    "back", [pytest.param(False, id="gone"), pytest.param(True, id="back at once", marks=pytest.mark.release)]
+)
 def test_a_server_killed_in_a_batch(heartbeats: Workspace, tmp_path: Path, back: bool) -> None:
     """Once it stays away, so that the client gives up, and once another one is there before the client has noticed."""
     with served(tmp_path) as first:
@@ -286,7 +289,7 @@ def test_a_connection_that_is_lost_again_and_again(heartbeats: Workspace, server
     assert_right(heartbeats)
 
 
-@pytest.mark.more
+@pytest.mark.release
 def test_commands_besides_runs(heartbeats: Workspace, server: Server) -> None:
     run(heartbeats, server)
     for words in (("maintain", "heart_rate"), ("replay", "heart_rate", "recordings_enriched", "--everything")):

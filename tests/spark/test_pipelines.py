@@ -75,7 +75,8 @@ def waiting(workspace: Workspace) -> dict[str, int]:
     "pipeline",
     [
         "heart_rate",
-        *(pytest.param(name, marks=pytest.mark.more) for name in ("healthcare_dlh", "online_school", "retail")),
+        pytest.param("healthcare_dlh", marks=pytest.mark.more),
+        *(pytest.param(name, marks=pytest.mark.release) for name in ("online_school", "retail")),
     ],
 )
 def test_in_increments_and_at_once(spark: SparkSession, tmp_path: Path, pipeline: str) -> None:

@@ -110,7 +110,7 @@ OTHER_CHANGES = [
 ]
 
 
-@pytest.mark.parametrize("change", [DELETED, *(pytest.param(one, marks=pytest.mark.more) for one in OTHER_CHANGES)])
+@pytest.mark.parametrize("change", [DELETED, *(pytest.param(one, marks=pytest.mark.release) for one in OTHER_CHANGES)])
 def test_other_changes_make_bronze_again(source: Source, change: str) -> None:
     source.make()
     source.sql("INSERT INTO SOURCE VALUES (100, 1)")

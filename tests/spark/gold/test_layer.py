@@ -168,7 +168,7 @@ SOME = ("sums", "rows", "one", "whole")
 OTHERS = tuple(name for name in QUERIES if name not in SOME)
 
 
-@pytest.mark.parametrize("names", [SOME, pytest.param(OTHERS, marks=pytest.mark.more)], ids=["some", "others"])
+@pytest.mark.parametrize("names", [SOME, pytest.param(OTHERS, marks=pytest.mark.release)], ids=["some", "others"])
 @in_spark(examples=0)
 @example(first=FIRST, steps=STEPS)
 @given(

@@ -103,7 +103,7 @@ STEPS = [
 ]
 
 
-@pytest.mark.more
+@pytest.mark.release
 @in_spark(examples=0)
 @example(first=FIRST, names=[("a", "Ann", 0.1), ("a", "Bob", 3.5), ("b", "Bob", -1e16), (None, "No", 3.5)], steps=STEPS)
 @given(

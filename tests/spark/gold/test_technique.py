@@ -148,7 +148,7 @@ def test_silver_that_is_moved_away_and_back(
 STEP = st.one_of(test_row_deltas.STEP, st.tuples(st.just("add"), st.lists(ROW, min_size=20, max_size=40)))
 
 
-@pytest.mark.more
+@pytest.mark.release
 @in_spark(examples=0)
 @example(seed=4, first=test_row_deltas.FIRST, steps=[*test_row_deltas.STEPS, [("add", test_row_deltas.FIRST[1:4])],
                                                     [("stop", "gold.between_commits"), ("rename", "b")]])  # fmt: skip

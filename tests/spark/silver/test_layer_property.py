@@ -125,7 +125,7 @@ NAMED = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize("few", [thresholds.FEW, pytest.param(-1, marks=pytest.mark.more)], ids=["few", "many"])
+@pytest.mark.parametrize("few", [thresholds.FEW, pytest.param(-1, marks=pytest.mark.release)], ids=["few", "many"])
 @in_spark(examples=0)
 @example(order="latest", steps=NAMED)
 @given(order=st.sampled_from(["first", "latest", "every"]), steps=STEPS)

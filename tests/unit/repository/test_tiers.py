@@ -15,7 +15,7 @@ pytestmark = pytest.mark.unit
 
 MAKEFILE = (ROOT / "Makefile").read_text()
 # Those that share all tests among them; the others run some of these again, by what they need.
-SHARES = ("test", "test-more", "test-chaos", "test-scale", "test-compose")
+SHARES = ("test", "test-more", "test-release", "test-chaos", "test-scale", "test-compose")
 PROMISE = re.compile(r"^\| (?P<promise>[A-Z][^|]+) \| `[^|]+ \| (?P<tests>`[^|]+) \|$", re.MULTILINE)
 
 
