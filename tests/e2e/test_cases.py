@@ -38,7 +38,7 @@ def sluicegate(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str
     return subprocess.run(command, cwd=folder, env=env, capture_output=True, text=True, check=False)
 
 
-@pytest.mark.more
+@pytest.mark.release
 def test_cases_of_a_pipeline(tmp_path: Path) -> None:
     copy_heart_rate(tmp_path)
     tests = tmp_path / "pipelines" / "heart_rate" / "tests"

@@ -86,7 +86,7 @@ def test_a_run_in_json_and_then_nothing_new_starts_no_jvm(home: Path, tmp_path: 
     assert not loaded & {"pyspark", "py4j", "airflow"}
 
 
-@pytest.mark.more
+@pytest.mark.release
 def test_the_page_on_python_does_what_it_says(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(home)
     follow_in_process((ROOT / "docs" / "howto" / "from-python.md").read_text())
@@ -163,7 +163,7 @@ def test_broken_expect_or_fail_exits_3(heartbeats: Workspace) -> None:
     assert not heartbeats.rows("recordings_enriched")
 
 
-@pytest.mark.more
+@pytest.mark.release
 def test_copy_into_with_a_select(heartbeats: Workspace) -> None:
     archive = heartbeats.folder / "archive"
     archive.mkdir()

@@ -163,7 +163,7 @@ def test_the_demo_and_then_nothing_new(tmp_path: Path) -> None:
     assert (tmp_path / ".airflow" / "demo.log").stat() == log  # nor was Airflow
 
 
-@pytest.mark.more
+@pytest.mark.release
 def test_a_run_that_fails_is_one_sentence(tmp_path: Path) -> None:
     (tmp_path / "jars").mkdir()
     done = demo(tmp_path, SLUICEGATE_JARS=str(tmp_path / "jars"))
@@ -176,7 +176,7 @@ def test_a_run_that_fails_is_one_sentence(tmp_path: Path) -> None:
     assert left_of(tmp_path) == []
 
 
-@pytest.mark.more
+@pytest.mark.release
 def test_the_page_has_a_warm_spark_beside_it(tmp_path: Path) -> None:
     own = {key: value for key, value in os.environ.items() if not key.startswith(("AIRFLOW", "SLUICEGATE"))}
     shutil.copytree(ROOT / "data" / "heart_rate", tmp_path / "landing")

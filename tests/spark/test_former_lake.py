@@ -150,7 +150,7 @@ def test_a_lake_of_the_version_before_the_move_is_read(
     assert versions(former) == before
 
 
-@pytest.mark.more
+@pytest.mark.release
 def test_a_lake_of_the_version_before_the_move_is_continued(spark: SparkSession, former: Workspace) -> None:
     told = event_log.newest_rows(former.lake, None, 1000).to_pylist()
 
