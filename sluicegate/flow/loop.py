@@ -1,4 +1,6 @@
-"""Loop that every layer runs: offset, availableNow stream, batch, commit with the new offset.
+"""Loop that every layer runs: offset, changes, batch, commit with the new offset.
+
+Changes come by an availableNow stream, or by a query where they are few.
 
 A flow's offset is committed in its *target's own Delta log*: each commit carries a transaction id (``txnAppId``)
 and ``txnVersion`` = the version of the source that the batch ends at. Rows and offset change in one atomic commit, so
@@ -16,7 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from sluicegate.errors import UserError, Where
-from sluicegate.flow import delivery, source_changes
+from sluicegate.flow import delivery, source_changes, thresholds
 from sluicegate.flow.batch import Batch, raise_readable
 from sluicegate.flow.delivery import Delivery, ExpectedRows, truncated
 from sluicegate.flow.foreach_batch import run_available
@@ -130,7 +132,7 @@ class _Loop:
             why these changes cannot be had, so that a full refresh is due; empty if they were applied.
         """
         if now.since < now.until:
-            return self.read_changes(now) if connect.is_remote(self.session) else self.stream(now)
+            return self.stream(now) if self._needs_stream(now) else self.read_changes(now)
         try:
             self._apply(self._no_rows(now), now)
         except Exception as error:
@@ -138,6 +140,21 @@ class _Loop:
                 return "the history of a table that it reads is gone"
             raise_readable(error, self.flow)
         return ""
+
+    def _needs_stream(self, now: Progress) -> bool:
+        """Whether a stream is to read the changes: if there are many, or the log does not say how many.
+
+        Of tables of others, too, whose rows without a feed Spark's stream tells from those of rewritten files.
+        """
+        if connect.is_remote(self.session):
+            return False
+        if self.flow.foreign:
+            return True
+        try:
+            count = delivery.expected_rows(self.flow.source, now.since, now.until, feed=True).count
+        except RuntimeError:  # a part of the log is gone: the stream says what follows from that
+            return True
+        return count is None or count > thresholds.FEW_CHANGES
 
     def stream(self, now: Progress) -> str:
         """Runs an availableNow stream over the changes after the offset; its one batch is applied.
@@ -182,10 +199,11 @@ class _Loop:
         return ""
 
     def read_changes(self, now: Progress) -> str:
-        """Applies the changes after the offset as a batch query reads them, for sessions of a Spark Connect server.
+        """Applies the changes after the offset as a batch query reads them: few ones, or on a Spark Connect server.
 
-        There the function of a ``foreachBatch`` stream would run in a process of the server, far from this job's
-        ledger, handles and locks. The same versions give the same rows, and their number is proven in the same way.
+        Few are read before a stream would have started. On a server the function of a ``foreachBatch`` stream would
+        run in a process of the server, far from this job's ledger, handles and locks. The same versions give the same
+        rows, and their number is proven in the same way.
 
         Returns:
             why these changes cannot be had, so that a full refresh is due; empty if they were applied.

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from sluicegate.errors import AccountingError
-from sluicegate.flow import delivery, loop, source_changes
+from sluicegate.flow import delivery, loop, source_changes, thresholds
 from sluicegate.flow.model import Flow, Progress
 from sluicegate.lake.table import Tables
 from tests.conftest import Workspace
@@ -55,6 +55,7 @@ def test_a_batch_holds_all_rows_or_nothing_of_it_is_written(
     world = kind(spark, workspace)
     world.run()
     with monkeypatch.context() as patch:
+        patch.setattr(thresholds, "FEW_CHANGES", -1)
         patch.setattr(source_changes, "STREAM", LIMITED)
         world.grow(LIMIT)
         world.run()
@@ -72,9 +73,33 @@ def test_a_batch_holds_all_rows_or_nothing_of_it_is_written(
     assert world.run().state == "idle"
 
 
-def test_what_came_after_the_marks_were_read_is_the_next_runs(
+@pytest.mark.in_the_jvm
+def test_more_than_FEW_CHANGES_are_read_by_a_stream(
     spark: SparkSession, workspace: Workspace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    world = World(spark, workspace)
+    world.run()
+    monkeypatch.setattr(thresholds, "FEW_CHANGES", 2)
+    streams: list[bool] = []
+    run_available = loop.run_available
+
+    def counted(*about: Any, **more: Any) -> Any:
+        streams.append(True)
+        return run_available(*about, **more)
+
+    monkeypatch.setattr(loop, "run_available", counted)
+    for grown, streamed in ((1, 0), (2, 0), (3, 1)):
+        world.grow(grown)
+        assert world.run().read == grown
+        assert world.taken == world.rows
+        assert len(streams) == streamed
+
+
+@pytest.mark.parametrize("few", [-1, thresholds.FEW_CHANGES], ids=["by a stream", "by a query"])
+def test_what_came_after_the_marks_were_read_is_the_next_runs(
+    spark: SparkSession, workspace: Workspace, monkeypatch: pytest.MonkeyPatch, few: int
+) -> None:
+    monkeypatch.setattr(thresholds, "FEW_CHANGES", few)
     world = World(spark, workspace)
     world.run()
     world.grow(1)
@@ -140,6 +165,7 @@ def test_a_second_batch_is_refused(spark: SparkSession, workspace: Workspace, mo
         return run_available(writer, both, *about, **more)
 
     monkeypatch.setattr(loop, "run_available", twice)
+    monkeypatch.setattr(thresholds, "FEW_CHANGES", -1)
     world.grow(1)
     with pytest.raises(AccountingError, match="batch 1 came after"):
         world.run()

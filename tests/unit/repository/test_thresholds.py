@@ -132,6 +132,7 @@ CROSSED: dict[str, str] = {
     "test_an_append_beside_others_is_tried_as_many_ATTEMPTS",
     "bronze.layer.SMALL_BYTES": "tests/spark/bronze/test_layer.py::"
     "test_files_of_SMALL_BYTES_give_the_same_rows_as_larger_ones",
+    "flow.thresholds.FEW_CHANGES": "tests/spark/flow/test_delivery.py::test_more_than_FEW_CHANGES_are_read_by_a_stream",
     "flow.thresholds.SMALL": "tests/spark/gold/test_layer.py::test_groups_are_kept_of_tables_that_are_not_SMALL",
     "definition.bronze.DELETE_AT_LEAST": "tests/unit/landing/test_clean_source.py::"
     "test_files_are_deleted_no_sooner_than_DELETE_AT_LEAST_and_moved_at_any_time",
