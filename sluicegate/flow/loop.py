@@ -132,7 +132,10 @@ class _Loop:
             why these changes cannot be had, so that a full refresh is due; empty if they were applied.
         """
         if now.since < now.until:
-            return self.stream(now) if self._needs_stream(now) else self.read_changes(now)
+            if connect.is_remote(self.session):
+                return self.read_changes(now)
+            few = self._few_changes(now)
+            return self.stream(now) if few is None else self.read_changes(now, few)
         try:
             self._apply(self._no_rows(now), now)
         except Exception as error:
@@ -141,20 +144,19 @@ class _Loop:
             raise_readable(error, self.flow)
         return ""
 
-    def _needs_stream(self, now: Progress) -> bool:
-        """Whether a stream is to read the changes: if there are many, or the log does not say how many.
+    def _few_changes(self, now: Progress) -> ExpectedRows | None:
+        """The changes after the offset by the source's log, if they are few; None where a stream is to read them.
 
-        Of tables of others, too, whose rows without a feed Spark's stream tells from those of rewritten files.
+        That is also where the log does not say how many, or a part of it is gone, which the stream tells what to do
+        about; and of a table of others, where Spark's stream tells rows that were added from those of rewritten files.
         """
-        if connect.is_remote(self.session):
-            return False
         if self.flow.foreign:
-            return True
+            return None
         try:
-            count = delivery.expected_rows(self.flow.source, now.since, now.until, feed=True).count
-        except RuntimeError:  # a part of the log is gone: the stream says what follows from that
-            return True
-        return count is None or count > thresholds.FEW_CHANGES
+            found = delivery.expected_rows(self.flow.source, now.since, now.until, feed=True)
+        except RuntimeError:
+            return None
+        return found if found.count is not None and found.count <= thresholds.FEW_CHANGES else None
 
     def stream(self, now: Progress) -> str:
         """Runs an availableNow stream over the changes after the offset; its one batch is applied.
@@ -198,19 +200,23 @@ class _Loop:
             self._apply(self._of_feed(self.session.createDataFrame([], changes.schema), now), now, expected)
         return ""
 
-    def read_changes(self, now: Progress) -> str:
+    def read_changes(self, now: Progress, counted: ExpectedRows | None = None) -> str:
         """Applies the changes after the offset as a batch query reads them: few ones, or on a Spark Connect server.
 
         Few are read before a stream would have started. On a server the function of a ``foreachBatch`` stream would
         run in a process of the server, far from this job's ledger, handles and locks. The same versions give the same
         rows, and their number is proven in the same way.
 
+        Args:
+            now: where the batch begins and ends.
+            counted: these changes by the source's log, if they have been counted.
+
         Returns:
             why these changes cannot be had, so that a full refresh is due; empty if they were applied.
         """
         source = self.flow.source
         try:
-            expected = delivery.expected_rows(source, now.since, now.until, feed=not self.flow.foreign)
+            expected = counted or delivery.expected_rows(source, now.since, now.until, feed=not self.flow.foreign)
             if self.flow.foreign:
                 rows = table_reader.added_rows(self.session, source, now.since, now.until)
             else:
