@@ -53,6 +53,7 @@ def test_readme_commands_in_their_order(home: Path) -> None:
     env = os.environ | {"SLUICEGATE_MASTER": "local[2]", "PYTHONPATH": str(ROOT)}
     done = subprocess.run(["sh", "-c", script], cwd=home, env=env, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
+    assert " WARN " not in done.stdout + done.stderr
     assert "2,500 read" in done.stdout  # three sample files and the one that `simulate` landed
     assert "verified: every record is in exactly one place, and gold is what its queries give" in done.stdout
     assert "valid_heartrate" in done.stdout
