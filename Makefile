@@ -43,7 +43,7 @@ TWO := -n 2 --dist worksteal
 test: setup ## what every change has to pass: all without Spark, and each promise in Spark and by whole commands (ARGS="-k word" for some)
 	@$(RUN) -m pytest -m "not more and not release and not chaos and not compose and not scale" $(TWO) $(ARGS)
 
-test-more: setup ## what CI runs after that: a stop at every point, every pipeline, S3, a cluster, real Airflows, the demo, the tutorial
+test-more: setup ## what CI runs after that: a stop at every point, more pipelines, S3, a cluster, real Airflows, the demo, the tutorial
 	@$(RUN) -m pytest -m "more and not release and not chaos and not compose and not scale" $(TWO) $(ARGS)
 
 test-release: setup ## the rest of what `make test-more` has an example of, and long properties: by hand, before a release
