@@ -134,8 +134,10 @@ class _Loop:
         if now.since < now.until:
             if connect.is_remote(self.session):
                 return self.read_changes(now)
-            few = self._few_changes(now)
-            return self.stream(now) if few is None else self.read_changes(now, few)
+            counted = None if self.flow.foreign else self._counted(now)
+            count = None if counted is None else counted.count
+            few = count is not None and count <= thresholds.FEW_CHANGES
+            return self.read_changes(now, counted) if few else self.stream(now, counted)
         try:
             self._apply(self._no_rows(now), now)
         except Exception as error:
@@ -144,22 +146,23 @@ class _Loop:
             raise_readable(error, self.flow)
         return ""
 
-    def _few_changes(self, now: Progress) -> ExpectedRows | None:
-        """The changes after the offset by the source's log, if they are few; None where a stream is to read them.
-
-        That is also where the log does not say how many, or a part of it is gone, which the stream tells what to do
-        about; and of a table of others, where Spark's stream tells rows that were added from those of rewritten files.
-        """
-        if self.flow.foreign:
-            return None
+    def _counted(self, now: Progress) -> ExpectedRows | None:
+        """The changes after the offset by the source's log; None if a part of it is gone, which a stream finds out."""
         try:
-            found = delivery.expected_rows(self.flow.source, now.since, now.until, feed=True)
+            return delivery.expected_rows(self.flow.source, now.since, now.until, feed=True)
         except RuntimeError:
             return None
-        return found if found.count is not None and found.count <= thresholds.FEW_CHANGES else None
+        except Exception as error:
+            raise_readable(error, self.flow)
 
-    def stream(self, now: Progress) -> str:
+    def stream(self, now: Progress, counted: ExpectedRows | None) -> str:
         """Runs an availableNow stream over the changes after the offset; its one batch is applied.
+
+        A table of others is always read so: Spark's stream tells rows that were added from those of rewritten files.
+
+        Args:
+            now: where the batch begins and ends.
+            counted: these changes by the source's log, if they have been counted.
 
         Returns:
             why these changes cannot be had, so that a full refresh is due; empty if they were applied.
@@ -170,7 +173,7 @@ class _Loop:
             if applied:
                 raise truncated(self.flow, f"batch {batch_id} came after the one that was to hold everything")
             applied.append(batch_id)
-            expected, end = _demand_all(Path(scratch), batch_id, self.flow, now)
+            expected, end = _demand_all(Path(scratch), batch_id, self.flow, now, counted)
             if self.flow.foreign:
                 # Rows of a feed say which commit they are of; without one, all that came is taken in.
                 source_changes.demand_additive(self.flow, now.until, end)
@@ -196,7 +199,9 @@ class _Loop:
                     return f"{name_of(self.flow.source)} was changed while it was read"
                 raise_readable(error, self.flow)
         if not applied:  # commits without any change in them, an OPTIMIZE for instance: only the offset moves
-            expected = delivery.expected_rows(self.flow.source, now.since, now.until, feed=not self.flow.foreign)
+            expected = counted or delivery.expected_rows(
+                self.flow.source, now.since, now.until, feed=not self.flow.foreign
+            )
             self._apply(self._of_feed(self.session.createDataFrame([], changes.schema), now), now, expected)
         return ""
 
@@ -264,7 +269,9 @@ class _Loop:
         self.apply(Batch(given, read, whole, reprocesses, now, self.flow, self.report, self.facts, choice, self.opened))
 
 
-def _demand_all(checkpoint: Path, batch_id: int, flow: Flow, now: Progress) -> tuple[ExpectedRows, int]:
+def _demand_all(
+    checkpoint: Path, batch_id: int, flow: Flow, now: Progress, counted: ExpectedRows | None = None
+) -> tuple[ExpectedRows, int]:
     """Checks that the batch ends after every change up to the offset that it is going to commit.
 
     The stream has no limit, so Spark delivers all at once; were it ever to deliver less, committing the offset would
@@ -277,7 +284,7 @@ def _demand_all(checkpoint: Path, batch_id: int, flow: Flow, now: Progress) -> t
         AccountingError: the batch ends before, or in the middle of a version.
     """
     until = now.until
-    expected = delivery.expected_rows(flow.source, now.since, until, feed=not flow.foreign)
+    expected = counted or delivery.expected_rows(flow.source, now.since, until, feed=not flow.foreign)
 
     def files(version: int) -> int:
         if version in expected.files:
