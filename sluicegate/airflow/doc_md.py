@@ -26,9 +26,9 @@ MAINTENANCE = """\
 Puts small files of the tables together, and deletes files that no version of the last days needs. Rows stay as they
 are. Starts Spark only if there is something to gain, and never meets a run of the pipeline."""
 VERIFY = """\
-Proves with Spark that files, records and gold are right: each gold query is run over the versions of silver that its
-table was made from, and the rows are compared. Fails with the rows that differ, by key, and the command that mends
-them. Never meets a run of the pipeline."""
+Proves with Spark that files, records and gold are right: each gold query is run over the versions of what it reads
+that its table was made from, and the rows are compared. Fails with the rows that differ, by key, and the command that
+mends them. Never meets a run of the pipeline."""
 CATALOG = """\
 Enters tables that are new into the catalog, so that `spark-sql` finds them by their names. Starts Spark only if there
 is one."""
@@ -53,7 +53,7 @@ def of_layer(pipeline: Pipeline, layer: Layer) -> str:
     what = {
         "bronze": "Reads files that have landed, each once, and keeps every record as it came.",
         "silver": "Evaluates each record by the rules of its table, joins lookups, and keeps one row for each key.",
-        "gold": "Brings tables up to what changed in silver.",
+        "gold": "Brings tables up to what changed in those that they read.",
     }[layer]
     tried = "Starts Spark only if there is something to do. A retry goes on where the last commit ended."
     return "\n".join([what, "", *_tables(pipeline, layer), "", tried])

@@ -21,22 +21,37 @@ def plan(pipeline: PipelineName, *, settings: Settings, as_json: JsonOption = Fa
 
     Example: sluicegate plan heart_rate
     """
+    from sluicegate.monitor import graph
+
     definition = api.load(pipeline, settings)
     waiting = api.plan(definition)
-    facts = [_planned(definition, waiting, work) for work in waiting.tables]
+    news = _with_news(definition, waiting)
+    facts = [_planned(definition, waiting, work, news) for work in waiting.tables]
     if as_json:
-        show_json(
-            {"pipeline": definition.name, "schedule": definition.schedule, "nothing": waiting.nothing, "tables": facts}
-        )
+        show_json({
+            "pipeline": definition.name, "schedule": definition.schedule, "nothing": waiting.nothing,
+            "reads": graph.reads(definition), "tables": facts,
+        })  # fmt: skip
         return
     print(f"{definition.name}: {definition.description}".rstrip(": "))
     print(f"  the definition is right; schedule: {definition.schedule or 'by hand only'}\n")
+    print("each table with what it reads:")
+    print("\n".join(f"  {line}" for line in graph.drawn(definition)), end="\n\n")
     columns = ["layer", "table", "reads", "how", "a run would"]
     show_table(columns, [[fact[column] for column in columns] for fact in facts])
     print(f"\n{waiting.sentence()}")
 
 
-def _planned(definition: Pipeline, waiting: Plan, work: TableWork) -> dict[str, Any]:
+def _with_news(definition: Pipeline, waiting: Plan) -> set[str]:
+    """Tables that have work, or will have it once those that they read have done theirs."""
+    found: set[str] = set()
+    for work in waiting.tables:  # each after those that it reads
+        if work.work or not found.isdisjoint(definition.reads(work.table)):
+            found.add(work.table)
+    return found
+
+
+def _planned(definition: Pipeline, waiting: Plan, work: TableWork, news: set[str]) -> dict[str, Any]:
     from sluicegate.console import files
     from sluicegate.definition import LAYERS
 
@@ -52,6 +67,8 @@ def _planned(definition: Pipeline, waiting: Plan, work: TableWork) -> dict[str, 
         would = f"make it again whole: {now.why}" if now.why else "make it"
     elif follows:
         would = "follow what the layer before writes"
+    elif work.table in news:
+        would = f"follow what {', '.join(read for read in definition.reads(work.table) if read in news)} writes"
     else:
         would = f"wait: {now.why}" if now.kind == "blocked" else "do nothing"
     reads, how = _described(definition, work.layer, work.table, work.flow.refresh_strategy)
@@ -91,7 +108,7 @@ def _strategy_text(found: RefreshStrategy) -> str:
     kind = {
         "partial": "kept up to date by what changed",
         "groups": "the groups that changed are made again from all of their rows",
-        "whole": "made again whole whenever silver changes, in one commit",
+        "whole": "made again whole whenever a table that it reads changes, in one commit",
         "stream": "a streaming aggregation with a checkpoint",
     }[found.kind]
     proviso = "so says its text: its first run asks Spark" if found.expected else ""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
-from sluicegate.definition import reader_options, streaming_query
+from sluicegate.definition import graph, reader_options, streaming_query
 from sluicegate.definition.apply_changes import END_AT, START_AT, TRACKED, ApplyChanges, ApplyChangesFromSnapshot
 from sluicegate.definition.fields import RESERVED, nearest
 from sluicegate.definition.gold import GoldTable
@@ -24,6 +24,9 @@ _LISTS = ("keys", "pii", "column_list", "except_column_list", *TRACKED)
 
 # Columns that the engine adds to each bronze table and that queries may read.
 _BRONZE_COLUMNS = ("_file_modification_time", "receipt_time", "source_file", "_rescued_data", "_corrupt_record")
+
+# Columns that no query over whole tables is given (``ENGINE_COLUMNS`` of schema/columns.py).
+_HIDDEN = ("_chunk", "_pos", "_sequence")
 
 
 @dataclass(frozen=True)
@@ -93,7 +96,8 @@ def findings(tables: Tables) -> Iterator[Finding]:
         yield from _silver(tables, name, silver)
     for name, gold in tables.gold.items():
         yield from _gold(tables, name, gold)
-    yield from _rings(tables.silver)
+    yield from _cycles("silver", tables.silver)
+    yield from _cycles("gold", tables.gold)
 
 
 def _options(path: Path, table: BronzeTable) -> Iterator[Finding]:
@@ -201,6 +205,7 @@ def _gold_query(tables: Tables, name: str, table: GoldTable) -> Iterator[Finding
     for read in table.query.tables:
         yield from _read(tables, path, read, table.query.line_of(read))
     yield from _delta_names(path, table.query)
+    yield from _names_for_readers(tables, name, table.query)
     for objection in streaming_query.objections(table) if table.mode else ():
         yield Finding("mode", ("gold", name, "mode"), objection.message, objection.hint)
 
@@ -211,15 +216,16 @@ def _objections(path: Path, objections: list[QuerySyntax]) -> Iterator[Finding]:
 
 
 def _read(tables: Tables, path: Path, read: str, line: int | None) -> Iterator[Finding]:
-    """A table that is read must be one of this pipeline, in bronze or silver."""
+    """A table that is read must be one of this pipeline; silver reads bronze and silver, gold any."""
+    reader, name = str(path[0]), path[1]
     layer = tables.layers.get(read)
     if layer is None:
-        known = [name for name, of in tables.layers.items() if of != "gold"]
+        known = [one for one, of in tables.layers.items() if one != name and (reader == "gold" or of != "gold")]
         hint = nearest(read.rsplit(".", 1)[-1], known) or (f"there are {', '.join(known)}" if known else "")
         yield Finding("unknown-table", path, f"there is no table {read} in this pipeline", hint, line)
-    elif layer == "gold":
-        message = f"{read} is a gold table, which is made last: only bronze and silver tables can be read"
-        yield Finding("wrong-layer", path, message, "write its query as a WITH here", line)
+    elif layer == "gold" and reader == "silver":
+        message = f"{read} is a gold table, which is made after silver: only bronze and silver tables can be read here"
+        yield Finding("wrong-layer", path, message, f"put {name} into gold, where it can read {read}", line)
 
 
 def _delta_names(path: Path, query: Query) -> Iterator[Finding]:
@@ -227,6 +233,16 @@ def _delta_names(path: Path, query: Query) -> Iterator[Finding]:
         if REFUSED & set(output):
             message = f"Delta has no column {output}: it takes {REFUSED_IN_WORDS} in a name"
             yield Finding("name", path, message, "give it another, AS name", query.line_of_output(output))
+
+
+def _names_for_readers(tables: Tables, name: str, query: Query) -> Iterator[Finding]:
+    """Columns of a gold table that others of gold read must not have names that no reader is given."""
+    readers = [reader for reader, table in tables.gold.items() if reader != name and name in table.reads]
+    for output in (query.outputs or []) if readers else []:
+        if output.lower() in _HIDDEN:
+            message = f"{output} is a name of the engine's own, so {readers[0]} cannot read it"
+            line = query.line_of_output(output)
+            yield Finding("reserved-name", ("gold", name, "sql"), message, "give it another, AS name", line)
 
 
 def _output_names(path: Path, query: Query) -> Iterator[Finding]:
@@ -312,28 +328,24 @@ def _instead(column: str, known: list[str]) -> str:
     return nearest(column, known) or f"its columns are {', '.join(known)}"
 
 
-def _rings(silver: Mapping[str, SilverTable]) -> Iterator[Finding]:
-    """Cycles of silver tables, each reported once."""
-    reported: set[frozenset[str]] = set()
-    for name in silver:
-        ring = _ring(silver, name)
-        if ring and frozenset(ring) not in reported:
-            reported.add(frozenset(ring))
-            source = "from" if silver[name].from_ else "sql"
-            path = " reads ".join([*ring, name])
-            yield Finding("cycle", ("silver", name, source), f"tables wait for each other: {path}", sql_line=1)
+def _cycles(layer: Layer, tables: Mapping[str, SilverTable] | Mapping[str, GoldTable]) -> Iterator[Finding]:
+    """Cycles of the tables of a layer, each reported once, where its first table reads the next."""
+    for found in graph.cycles({name: table.reads for name, table in tables.items()}):
+        name, read = found[0], found[1] if len(found) > 1 else found[0]
+        path, line = _place_of_reading(layer, name, tables[name], read)
+        if name == read:
+            hint = "a table is made of others: read those here" if layer == "gold" else "stream what it is made of"
+            yield Finding("cycle", path, f"{name} reads itself", hint, line)
+            continue
+        message = f"tables wait for each other: {' reads '.join([*found, name])}"
+        yield Finding("cycle", path, message, f"let {name} read what {read} is made of, or the other way round", line)
 
 
-def _ring(silver: Mapping[str, SilverTable], start: str) -> list[str]:
-    """Shortest cycle through a table; empty if there is none."""
-    paths = [[start]]
-    seen: set[str] = set()
-    while paths:
-        path = paths.pop(0)
-        for read in silver[path[-1]].reads:
-            if read == start:
-                return path
-            if read in silver and read not in seen:
-                seen.add(read)
-                paths.append([*path, read])
-    return []
+def _place_of_reading(layer: Layer, name: str, table: SilverTable | GoldTable, read: str) -> tuple[Path, int | None]:
+    """Path of the field by which a table reads another, and the line in its query, if that is one."""
+    if isinstance(table, GoldTable) and table.is_python:
+        return (layer, name, "reads", table.reads.index(read)), None
+    if isinstance(table, SilverTable) and table.query is None:
+        return (layer, name, "from" if table.from_ == read else "lookups"), None
+    query = table.query
+    return (layer, name, "sql"), query.line_of(read) if query is not None else None

@@ -18,7 +18,9 @@ from sluicegate.sql.refresh.strategy import RefreshStrategy, refresh_strategy
 
 
 class GoldTable(MadeTable, streaming.Streamed):
-    """A table computed from silver: by a query, or by a Python function with the tables that it ``reads``.
+    """A table computed from tables of any layer: by a query, or by a Python function with the tables it ``reads``.
+
+    It may read other tables of gold, and these others again. A run makes each after those that it reads.
 
     Attributes:
         sql: the query, as the name of a file in the pipeline's folder or as text.
@@ -27,7 +29,7 @@ class GoldTable(MadeTable, streaming.Streamed):
         reads_: ``reads`` of the definition: the tables that ``python`` is called with.
         refresh: ``auto``: from what changed, if that is possible, or from everything where that is faster by what
             former runs took; ``incremental``: from what changed, and it is a mistake if that is impossible; ``full``:
-            full recompute whenever silver changes.
+            full recompute whenever a table that it reads changes.
         mode: makes it a classic streaming aggregation, with an output mode of Structured Streaming: ``complete``: all
             groups in each batch; ``update``: groups with new rows; ``append``: each once, when the watermark passes it.
         withWatermark: event-time column of the table that is read, and the delay allowed for late rows.

@@ -13,6 +13,7 @@ from pathlib import Path
 
 from pydantic import PrivateAttr
 
+from sluicegate.definition import graph
 from sluicegate.definition.apply_changes import ApplyChanges as ApplyChanges
 from sluicegate.definition.apply_changes import ApplyChangesFromSnapshot as ApplyChangesFromSnapshot
 from sluicegate.definition.bronze import BronzeTable as BronzeTable
@@ -53,7 +54,7 @@ class Pipeline(Header):
         database: database of its tables in the catalog.
         bronze: tables of files as they came.
         silver: tables of evaluated records.
-        gold: tables computed from silver.
+        gold: tables computed from silver, and from each other.
     """
 
     bronze: dict[str, BronzeTable] = {}
@@ -102,18 +103,17 @@ class Pipeline(Header):
         hint = nearest(name, known) or f"its tables are {', '.join(known)}"
         raise PipelineMissing(f"the pipeline {self.name} has no table {name}", hint=hint)
 
-    def silver_order(self) -> list[str]:
-        """Silver tables in topological order: each after those that it reads, else as in the definition."""
-        order: list[str] = []
-        while len(order) < len(self.silver):
-            order.append(
-                next(
-                    name
-                    for name, table in self.silver.items()
-                    if name not in order and all(read in order or read not in self.silver for read in table.reads)
-                )
-            )
-        return order
+    def in_order(self, layer: Layer) -> list[str]:
+        """Tables of a layer in topological order: each after those that it reads, else as in the definition."""
+        return graph.in_order({name: self.reads(name) for name in getattr(self, layer)})
+
+    def reads(self, name: str) -> list[str]:
+        """Tables that a table reads, the followed one first; none for a bronze table, which reads files."""
+        if name in self.deidentified_tables:
+            return [self.deidentified_tables[name]]
+        if name in self.silver:
+            return self.silver[name].reads
+        return list(self.gold[name].reads) if name in self.gold else []
 
 
 def bronze_table(pipeline: Pipeline, name: str) -> BronzeTable:

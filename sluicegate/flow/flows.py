@@ -34,6 +34,14 @@ def flows(pipeline: Pipeline, at: layout.Lake, layer: str, opened: Tables | None
     return {name: replace(flow, private=private) for name, flow in found.items()}
 
 
+def renewed(flow: Flow, pipeline: Pipeline, at: layout.Lake) -> Flow:
+    """A flow as it is now: how a gold table is refreshed depends on the columns that those it reads have by now."""
+    if flow.layer != "gold":
+        return flow
+    found = _gold_flow(flow.table, pipeline.gold[flow.table], at, _addresses(pipeline, at), Tables())
+    return replace(found, private=flow.private)
+
+
 def all_opened(pipeline: Pipeline, at: layout.Lake) -> Tables:
     """Handles for a look at a whole pipeline, its tables opened already, each before those that it is made of.
 
@@ -41,8 +49,7 @@ def all_opened(pipeline: Pipeline, at: layout.Lake) -> Tables:
     only one is whose source was put back to an older state.
     """
     opened, address = Tables(), _addresses(pipeline, at)
-    reads = {name: list(table.reads) for of in (pipeline.silver, pipeline.gold) for name, table in of.items()}
-    reads |= {copy: [of] for copy, of in pipeline.deidentified_tables.items()}
+    reads = {name: pipeline.reads(name) for name in pipeline.names("silver") + pipeline.names("gold")}
     address |= {copy: at.table("silver", copy) for copy in pipeline.deidentified_tables}
     for name in reversed([*TopologicalSorter(reads).static_order()]):
         opened[address[name]].open()
@@ -69,9 +76,10 @@ def _flows(pipeline: Pipeline, at: layout.Lake, layer: str, opened: Tables) -> d
     if layer == "bronze":
         return {name: _bronze_flow(name, table, at) for name, table in pipeline.bronze.items()}
     if layer == "gold":
-        return {name: _gold_flow(name, table, at, address, opened) for name, table in pipeline.gold.items()}
+        in_order = {name: pipeline.gold[name] for name in pipeline.in_order("gold")}
+        return {name: _gold_flow(name, table, at, address, opened) for name, table in in_order.items()}
     found = {}
-    for name in pipeline.silver_order():
+    for name in pipeline.in_order("silver"):
         found[name] = _silver_flow(name, pipeline.silver[name], at, address)
         for copy in (copy for copy, of in pipeline.deidentified_tables.items() if of == name):
             found[copy] = _deidentified_flow(copy, pipeline.silver[name], address[name], at)

@@ -190,7 +190,13 @@ def _rebuilt(flow: Flow, name: str, stamp: str, last: log.Commit) -> bool:
     """Whether an input changed in a way that leaves the affected records unknown."""
     before = (last.ours or {}).get("inputs", {}).get(name, "")
     (was, _, then), (now, _, version) = before.rpartition("@"), stamp.rpartition("@")
-    return before != stamp and (name not in flow.followed or was != now or int(then) > int(version))
+    if before == stamp:
+        return False
+    if name not in flow.followed or was != now or int(then) > int(version):
+        return True
+    # Silver gains columns only. A gold table that is made again may have others, over which no change feed is read.
+    of_gold = flow.layer == "gold" and flow.of_own_layer(name)
+    return of_gold and not source_changes.grew(flow.inputs[name], int(then), int(version))
 
 
 def _overwritten(name: str, source: DeltaTable, offset: int) -> str:

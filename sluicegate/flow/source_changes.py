@@ -1,4 +1,4 @@
-"""Changes of another Delta table, as a source, since it was read: only added rows, or more?"""
+"""Changes of another Delta table, as a source, since it was read: only added rows or columns, or more?"""
 
 from __future__ import annotations
 
@@ -88,6 +88,12 @@ def rewritten(uri: str, name: str, offset: int, until: int) -> str:
                 return f"the columns of {name} were changed by {operation} in version {version}"
             before = after
     return ""
+
+
+def grew(uri: str, since: int, until: int) -> bool:
+    """Whether a table has the columns of an earlier version still, besides new ones; not if that is no longer known."""
+    before, after = _columns_at(uri, since), _columns_at(uri, until)
+    return before is not None and after is not None and _grew(before, after)
 
 
 def _columns_at(uri: str, version: int) -> dict[str, Any] | None:

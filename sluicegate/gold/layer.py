@@ -1,4 +1,4 @@
-"""Gold: the user's own query over silver, refreshed by what has changed there, as if it were run over everything.
+"""Gold: the user's own query over other tables, refreshed by what has changed there, as if it were run over all.
 
 The refresh strategy is found by sql/refresh/strategy.py and proved by gold/query_analysis.py; which technique a batch
 is given is a matter of cost (flow/refresh_cost.py); aggregate state is in gold/partial_aggregates.py. The table changes

@@ -1,4 +1,4 @@
-"""Proof of gold: each query is run again over silver as of the table's offset, and the rows are compared.
+"""Proof of gold: each query is run again over what it reads, as of the table's offset, and the rows are compared.
 
 No state of ours is trusted: neither aggregate state nor refresh strategy. The table's last commit says only which
 versions it was made of, and these are read again.

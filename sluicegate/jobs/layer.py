@@ -179,11 +179,15 @@ class Job:
         # By handles of their own: the step of each table reads anew what those before it have committed.
         chosen = flows.flows(self.pipeline, self.at, self.layer)
         chosen = {name: flow for name, flow in chosen.items() if self._only is None or name in self._only}
+        needs = flows.needs(chosen)
         failed = side_by_side(
-            flows.needs(chosen),
-            lambda name: self._reported(name, chosen[name]),
+            needs,
+            lambda name: self._reported(name, chosen[name], renew=bool(needs[name])),
             SIDE_BY_SIDE,
             connect.interrupt_all,
+            # A record of silver is evaluated again when its source gets it. A gold table would be made of some tables
+            # as they are now, and of others as they were before.
+            self._left if self.layer == "gold" else None,
         )
         self.done.tables.sort(key=lambda table: [*chosen].index(table.table))
         for interrupt in (error for error in failed.values() if not isinstance(error, Exception)):
@@ -194,10 +198,22 @@ class Job:
             raise error
         return self.done
 
-    def _reported(self, name: str, flow: Flow) -> None:
-        """Runs a table, and reports a failure at once."""
+    def _left(self, name: str, missing: Sequence[str]) -> None:
+        """Reports a table that is not filled, as tables that it reads were not."""
+        why = f"it reads {', '.join(missing)}, which this run could not bring up to date"
+        self.done.tables.append(TableReport(name, self.layer, state="blocked", why=why))
+        self._tell(self.done.tables[-1].line())
+
+    def _reported(self, name: str, flow: Flow, *, renew: bool) -> None:
+        """Runs a table, and reports a failure at once.
+
+        Args:
+            name: the table.
+            flow: what fills it.
+            renew: whether it reads tables of this layer, which this run may have made, or given other columns.
+        """
         try:
-            self._table(name, flow)
+            self._table(name, flows.renewed(flow, self.pipeline, self.at) if renew else flow)
         except Exception as error:
             self._tell(f"  {self.layer:<6} {name:<28} FAILED: {error}".split("\n")[0])
             raise

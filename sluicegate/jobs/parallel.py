@@ -15,14 +15,17 @@ def side_by_side(
     work: Callable[[str], None],
     most: int,
     stop: Callable[[], None] = lambda: None,
+    leave: Callable[[str, list[str]], None] | None = None,
 ) -> dict[str, BaseException]:
-    """Runs each task once all tasks it needs are done, even where one of them failed.
+    """Runs each task once all tasks it needs are done, even where one of them failed unless such a task is to be left.
 
     Args:
         needs: for each task by name, the names of those that come before it.
         work: runs a task.
         most: tasks that run at a time.
         stop: ends what tasks are waiting for; called again and again after an interrupt until those that run end.
+        leave: takes a task that is not run as others that it needs failed or were left, and their names; without it
+            tasks are run all the same.
 
     Returns:
         what tasks raised, in the order of ``needs``.
@@ -34,10 +37,20 @@ def side_by_side(
     order.prepare()
     running: dict[Future[None], str] = {}
     raised: dict[str, BaseException] = {}
+    left: set[str] = set()
     with ThreadPoolExecutor(most) as pool:
         try:
             while order.is_active():
-                running |= {pool.submit(work, name): name for name in sorted(order.get_ready(), key=[*needs].index)}
+                for name in sorted(order.get_ready(), key=[*needs].index):
+                    missing = [need for need in needs[name] if need in raised or need in left]
+                    if missing and leave is not None:
+                        leave(name, missing)
+                        left.add(name)
+                        order.done(name)
+                    else:
+                        running[pool.submit(work, name)] = name
+                if not running:  # those that were left may have made others ready
+                    continue
                 done, _ = wait(running, return_when=FIRST_COMPLETED)
                 for future in done:
                     name = running.pop(future)

@@ -48,7 +48,7 @@ class GoldWorld:
         """Writes the definition."""
         tables = "".join(f"  {name}:\n    {_fields(query)}\n" for name, query in queries.items())
         text = (
-            "name: w\nbronze:\n  raw: {path: /nowhere, format: json}\n"
+            'name: w\nbronze:\n  raw: {path: "${landing}", format: json}\n'
             'silver:\n  t: {sql: "SELECT * FROM STREAM(raw) AS r"}\n  u: {sql: "SELECT * FROM STREAM(raw) AS r"}\n'
             f"gold:\n{tables}"
         )
@@ -71,9 +71,9 @@ class GoldWorld:
         """Runs a statement in which ``{t}`` and ``{u}`` stand for the silver tables."""
         self.spark.sql(text.replace("{t}", f"delta.`{self.silver}`").replace("{u}", f"delta.`{self.names}`"))
 
-    def run(self) -> dict[str, TableReport]:
-        """Runs gold."""
-        done = Job(self.pipeline, self.at, "gold", {"run_id": "test"}, self.spark).run()
+    def run(self, *only: str) -> dict[str, TableReport]:
+        """Runs gold, all of it or some tables."""
+        done = Job(self.pipeline, self.at, "gold", {"run_id": "test"}, self.spark, only=only or None).run()
         return {table.table: table for table in done.tables}
 
     def rows(self, name: str) -> Counter[Any]:
@@ -85,13 +85,13 @@ class GoldWorld:
         return self.spark.read.format("delta").load(self.at.table("gold", name))
 
     def expected(self, name: str) -> Counter[Any]:
-        """What plain Spark makes of the silver tables by the same query."""
+        """What plain Spark makes of the tables that it reads by the same query."""
         return _counted(self.plain(name).collect())
 
     def plain(self, name: str) -> DataFrame:
         """The query of a gold table, as plain Spark reads it."""
         for table in self.pipeline.gold[name].query.tables:
-            uri = self.at.table("silver", table)
+            uri = self.at.table(self.pipeline.table(table)[0], table)
             self.spark.read.format("delta").load(uri).createOrReplaceTempView(table)
         return self.spark.sql(self.pipeline.gold[name].query.text)
 

@@ -116,6 +116,13 @@ def retail(landing: Path) -> Tables:
         lambda one: (one["quantity"], one["quantity"] * one["unit_price"]),
     )
     daily = [(*k, len(v), sum(n for n, _ in v), math.fsum(money for _, money in v)) for k, v in sales.items()]
+    regions_of = _grouped(daily, lambda row: row[0], lambda row: row[2:])
+    totals = {
+        region: (sum(row[1] for row in rows), sum(row[2] for row in rows), math.fsum(row[3] for row in rows),
+                 max(row[0] for row in rows))
+        for region, rows in regions_of.items()
+    }  # fmt: skip
+    parts = {key: math.fsum(money) for key, money in _grouped(daily, lambda r: r[:2], lambda r: r[5]).items()}
     balance = []
     for product in products.values():
         of = [
@@ -134,6 +141,13 @@ def retail(landing: Path) -> Tables:
     }
     return silver | {
         "daily_sales": (("region", "category", "day", "orders", "sold", "revenue"), daily),
+        "region_sales": (
+            ("region", "orders", "sold", "revenue", "last_day"), [(region, *of) for region, of in totals.items()]
+        ),
+        "category_shares": (
+            ("region", "category", "revenue", "share"),
+            [(*key, revenue, revenue / totals[key[0]][2]) for key, revenue in parts.items()],
+        ),
         "product_balance": (
             ("product_id", "name", "category", "sold", "bought", "net_movement", "margin"), balance
         ),

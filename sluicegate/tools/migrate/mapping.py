@@ -11,7 +11,7 @@ from sluicegate.sql.query import Query
 from sluicegate.sql.tokens import QuerySyntax
 from sluicegate.tools.migrate import auto_loader, casts, layers, underscores
 from sluicegate.tools.migrate.model import FILES, Changes, Dataset, Rule, Source
-from sluicegate.tools.migrate.rewriting import places, tables_of, with_names, with_query, with_stream, without_stream
+from sluicegate.tools.migrate.rewriting import places, tables_of, with_names, with_stream, without_stream
 from sluicegate.tools.migrate.table_names import Ambiguous, addresses
 from sluicegate.tools.scaffold.naming import ident
 
@@ -54,7 +54,6 @@ def draft(source: Source) -> Draft:
 class _Mapping:
     def __init__(self, source: Source) -> None:
         self.source, self.made = source, Draft()
-        self.views: dict[str, str] = {}  # queries that are inlined into those that read them
         self.elsewhere: dict[str, str] = {}  # addresses of tables made elsewhere, by their names here
 
     def draft(self) -> Draft:
@@ -80,7 +79,7 @@ class _Mapping:
                 self.source.leave(dataset.line, dataset.name, "nothing that is taken over fills it")
         for changes in targets.values():
             self._changes(changes)
-        self._inline()
+        self._tell_gold()
         self._others()
         self._settle()
         return self.made
@@ -267,7 +266,6 @@ class _Mapping:
         self._comment(dataset)
         self.made.gold[dataset.name] = {"sql": f"{dataset.name}.sql"}
         self.made.queries[dataset.name] = text
-        self.views[dataset.name] = text
         if dataset.kind == "view":
             self.made.comments[dataset.name].append("It was a view: here it is a table.")
 
@@ -287,14 +285,8 @@ class _Mapping:
 
     # --- tables that read what is no table here ----------------------------------------------------------------------
 
-    def _inline(self) -> None:
-        """Inlines a gold query that another gold query reads as its WITH: gold reads bronze and silver only."""
-        for name in self.made.gold:
-            seen: set[str] = set()
-            while (read := self._gold_read(self.made.queries[name], seen)) is not None:
-                seen.add(read)
-                self.made.queries[name] = with_query(self.made.queries[name], read, self.views[read])
-                self.made.comments.setdefault(name, []).append(f"{read} is a part of the query: gold reads no gold.")
+    def _tell_gold(self) -> None:
+        """Notes the silver tables that read gold."""
         for name, fields in self.made.silver.items():
             text = self.made.queries.get(name)
             reads = Query.parse(text).tables if text else [str(fields.get("from"))]
@@ -302,13 +294,8 @@ class _Mapping:
                 if read in self.made.gold:
                     dataset = self.source.named(name)
                     line = dataset.line if dataset else 1
-                    self.source.leave(line, f"{name} reads {read}", "it aggregates, so it is gold, which is made last")
-
-    def _gold_read(self, text: str, seen: set[str]) -> str | None:
-        try:
-            return next((read for read in Query.parse(text).tables if read in self.views and read not in seen), None)
-        except QuerySyntax:
-            return None
+                    why = "it aggregates, so it is gold, which is made after silver"
+                    self.source.leave(line, f"{name} reads {read}", why)
 
     def _others(self) -> None:
         """Declares tables made elsewhere that are read: Delta tables whose path a person fills in."""

@@ -117,12 +117,3 @@ def with_stream(text: str) -> str | None:
     except QuerySyntax:
         return None
     return found
-
-
-def with_query(text: str, name: str, query: str) -> str:
-    """Query with another one as its first WITH."""
-    tokens = Tokens(text)
-    one = f"WITH {ident(name)} AS (\n{query.strip()}\n)"
-    if tokens.word(0) == "WITH":
-        return f"{one},{text[tokens[0].end + 1 :]}"
-    return f"{one}\n{text[tokens[0].start :]}"

@@ -258,14 +258,5 @@ def wanted(pipeline: Pipeline, case: Case) -> set[str]:
         name = left.pop()
         if name not in found:
             found.add(name)
-            left += reads(pipeline, name)
+            left += pipeline.reads(name)
     return found
-
-
-def reads(pipeline: Pipeline, name: str) -> list[str]:
-    """Tables that a table reads."""
-    if name in pipeline.deidentified_tables:
-        return [pipeline.deidentified_tables[name]]
-    if name in pipeline.silver:
-        return pipeline.silver[name].reads
-    return list(pipeline.gold[name].reads) if name in pipeline.gold else []

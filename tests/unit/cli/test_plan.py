@@ -1,14 +1,23 @@
-"""``sluicegate plan`` of tables that have been filled, by a former version's lake, which has every kind of them."""
+"""``sluicegate plan``: of tables that have been filled, by a former version's lake; and the graph of the tables."""
 
 from __future__ import annotations
 
+import json
 import tarfile
 from pathlib import Path
 
 import pytest
 from typer.testing import CliRunner
 
-from sluicegate.cli import app
+from sluicegate.cli import app, plan
+from sluicegate.definition import LAYERS, Pipeline, load, names
+from sluicegate.flow import flows as flow_flows
+from sluicegate.flow.model import Progress
+from sluicegate.lake import layout
+from sluicegate.monitor import graph
+from sluicegate.monitor.estimate import Plan
+from sluicegate.monitor.plan import TableWork
+from sluicegate.settings import Settings
 from tests.conftest import ROOT
 
 pytestmark = pytest.mark.unit
@@ -25,3 +34,85 @@ def test_a_streaming_aggregation_that_has_run_is_told_as_one(tmp_path: Path) -> 
     assert done.exit_code == 0, done.output
     (told,) = [line for line in done.output.splitlines() if line.startswith("gold") and " hours " in line]
     assert "a streaming aggregation with a checkpoint: mode complete writes" in told
+
+
+SHOP = """\
+name: shop
+bronze:
+  raw: {path: "${landing}/in", format: json}
+  alone: {path: "${landing}/alone", format: json}
+silver:
+  orders: {sql: "SELECT o.x, p.y FROM STREAM(raw) AS o LEFT JOIN prices AS p USING (x)", deidentified: {y: drop}}
+  prices: {sql: SELECT x FROM STREAM(raw)}
+gold:
+  c: {sql: SELECT a.x FROM a JOIN b ON a.x = b.x JOIN raw ON a.x = raw.x}
+  a: {sql: "SELECT x, count(*) AS n FROM orders GROUP BY x"}
+  b: {sql: "SELECT x, max(n) AS n FROM a GROUP BY x"}
+"""
+
+
+@pytest.fixture
+def shop(tmp_path: Path) -> Pipeline:
+    folder = tmp_path / "pipelines" / "shop"
+    folder.mkdir(parents=True)
+    (folder / "pipeline.yaml").write_text(SHOP)
+    return load("shop", Settings.of(str(tmp_path / "lake"), str(tmp_path / "landing"), tmp_path / "pipelines"))
+
+
+def test_the_graph_has_each_table_once_with_what_it_reads(shop: Pipeline) -> None:
+    assert [*graph.drawn(shop)] == [
+        "gold    c",
+        "gold    ├─ a",
+        "silver  │  └─ orders",
+        "bronze  │     ├─ raw",
+        "silver  │     └─ prices",
+        "bronze  │        └─ raw",
+        "gold    ├─ b",
+        "gold    │  └─ a (above)",
+        "bronze  └─ raw",
+        "silver  orders_deidentified",
+        "silver  └─ orders (above)",
+        "bronze  alone",
+    ]
+    assert graph.reads(shop) == {
+        "raw": [], "alone": [], "orders": ["raw", "prices"], "orders_deidentified": ["orders"], "prices": ["raw"],
+        "c": ["a", "b", "raw"], "a": ["orders"], "b": ["a"],
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize("name", names(ROOT / "pipelines"))
+def test_the_graphs_of_the_pipelines_fit_into_eighty_columns(name: str, tmp_path: Path) -> None:
+    pipeline = load(name, Settings.of(str(tmp_path), str(tmp_path), ROOT / "pipelines"))
+    lines = [*graph.drawn(pipeline)]
+    assert max(map(len, lines)) + 2 <= 80
+    drawn = {line.split("─ ")[-1].split()[-1] for line in lines if not line.endswith("(above)")}
+    assert drawn == {table for layer in LAYERS for table in pipeline.names(layer)}
+
+
+def test_the_command_prints_the_graph_and_hands_it_on(shop: Pipeline) -> None:
+    for folder in ("in", "alone"):
+        Path(shop.settings.landing, folder).mkdir(parents=True)
+    where = shop.settings
+    places = ["--lake", where.lake, "--landing", where.landing, "--pipelines", str(where.pipelines)]
+    done = CliRunner().invoke(app.app, ["plan", "shop", *places])
+    assert done.exit_code == 0, done.output
+    assert "\neach table with what it reads:\n  gold    c\n  gold    ├─ a\n" in done.output
+    done = CliRunner().invoke(app.app, ["plan", "shop", *places, "--json"])
+    assert json.loads(done.output)["reads"] == graph.reads(shop)
+
+
+def test_a_table_follows_what_those_of_its_layer_will_write(shop: Pipeline, tmp_path: Path) -> None:
+    flows = {name: flow for layer in LAYERS for name, flow in flow_flows.flows(shop, shop_lake(shop), layer).items()}
+    work = [TableWork(flow, Progress("incremental", 0, 1) if name == "a" else Progress("idle"))
+            for name, flow in flows.items()]  # fmt: skip
+    waiting = Plan(work)
+    news = plan._with_news(shop, waiting)
+    would = {one.table: plan._planned(shop, waiting, one, news)["a run would"] for one in work}
+    assert (would["a"], would["b"], would["c"]) == (
+        "take versions 1 to 1", "follow what a writes", "follow what a, b writes"
+    )  # fmt: skip
+    assert (would["raw"], would["orders"]) == ("do nothing", "do nothing")
+
+
+def shop_lake(pipeline: Pipeline) -> layout.Lake:
+    return layout.Lake(pipeline.settings.lake, pipeline.name)

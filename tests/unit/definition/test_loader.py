@@ -96,7 +96,7 @@ class TestHeartRate:
         assert pipeline.schedule == "*/15 * * * *"
         assert pipeline.database is not None
         assert pipeline.database.properties == {"contains_pii": "true"}
-        assert pipeline.silver_order() == ["patients", "recordings_enriched"]
+        assert pipeline.in_order("silver") == ["patients", "recordings_enriched"]
 
     def test_a_bronze_table_has_its_fields_and_the_defaults(self, pipeline: Pipeline) -> None:
         table = pipeline.bronze["recordings_bronze"]
@@ -204,7 +204,7 @@ class TestLoad:
           d: {from: raw, apply_changes: {keys: [k], sequence_by: t}}
           a: {sql: "SELECT k FROM STREAM(raw)"}
         """
-        assert folder.load(text).silver_order() == ["d", "b", "a", "c"]
+        assert folder.load(text).in_order("silver") == ["d", "b", "a", "c"]
 
     def test_models_do_not_change(self, folder: Folder) -> None:
         pipeline = folder.load(GOOD)
@@ -802,9 +802,9 @@ class TestSql:
         [
             ("SELECT a FROM STREAM(raw)", "sql"),
             ("SELECT count(*) FROM raw", "sql"),
-            ("SELECT a FROM other", "wrong-layer"),
-            ("SELECT a FROM sums", "wrong-layer"),
+            ("SELECT a FROM sums", "cycle"),
             ("SELECT a FROM rawe", "unknown-table"),
+            ("SELECT a FROM othre", "unknown-table"),
             ("SELECT 1 AS a", "reads-nothing"),
             ("SELECT a AS `a b` FROM raw", "name"),
             ("SELECT a FROM raw, refresh: incremental", "refresh"),
@@ -829,6 +829,8 @@ class TestSql:
         found = folder.mistakes(text)
         assert [(one.code, one.line) for one in found] == [("cycle", 5), ("cycle", 9)]
         assert found[0].message == "tables wait for each other: a reads b reads c reads a"
+        assert found[0].hint == "let a read what b is made of, or the other way round"
+        assert (found[1].message, found[1].hint) == ("e reads itself", "stream what it is made of")
 
     def test_a_table_with_a_mistake_is_not_unknown_as_well(self, folder: Folder) -> None:
         text = silver("sql: SELECT a FROM STREAM(raw)").replace("format: json", "format: jsno")
@@ -1004,9 +1006,94 @@ class TestPython:
         """
         pipeline = folder.load(text)
         assert pipeline.silver["made"].reads == ["raw", "names", "raw2"]
-        assert pipeline.silver_order() == ["names", "raw2", "made"]
+        assert pipeline.in_order("silver") == ["names", "raw2", "made"]
         ring = folder.mistake(text.replace("from: names,", "from: made,"))
         assert (ring.code, ring.message) == ("cycle", "tables wait for each other: made reads raw2 reads made")
+
+
+class TestGoldOnGold:
+    RAW = "name: shop\nbronze: {raw: {path: /in, format: json}}\n"
+
+    def test_it_reads_any_layer_in_any_depth_and_comes_after_what_it_reads(self, folder: Folder) -> None:
+        text = self.RAW + (
+            "silver: {made: {sql: SELECT a FROM STREAM(raw), pii: [a]}}\n"
+            "gold:\n"
+            "  top: {sql: SELECT l.a FROM leaf AS l JOIN mid ON l.a = mid.a JOIN raw ON raw.a = mid.a}\n"
+            "  mid: {sql: SELECT a FROM leaf}\n"
+            "  own: {sql: SELECT a FROM raw}\n"
+            "  leaf: {sql: SELECT a FROM made}\n"
+        )
+        pipeline = folder.load(text)
+        assert pipeline.in_order("gold") == ["own", "leaf", "mid", "top"]
+        assert pipeline.reads("top") == ["leaf", "mid", "raw"]
+        assert (pipeline.reads("made"), pipeline.reads("raw")) == (["raw"], [])
+        found = flows.flows(pipeline, layout.Lake("/lake", "shop"), "gold")
+        assert [*found] == pipeline.in_order("gold")
+        assert flows.needs(found) == {"own": [], "leaf": [], "mid": ["leaf"], "top": ["leaf", "mid"]}
+        renewed = flows.renewed(found["top"], pipeline, layout.Lake("/lake", "shop"))
+        assert (renewed, renewed.private) == (found["top"], True)
+        assert (found["top"].source, found["top"].inputs["mid"]) == ("/lake/shop/gold/leaf", "/lake/shop/gold/mid")
+
+    def test_a_cycle_is_refused_with_the_cycle_in_it_at_the_line_that_reads(self, folder: Folder) -> None:
+        text = self.RAW + (
+            "gold:\n"
+            "  a:\n"
+            "    sql: |\n"
+            "      SELECT r.x\n"
+            "      FROM raw AS r\n"
+            "      JOIN b ON r.x = b.x\n"
+            "  b: {sql: b.sql}\n"
+            "  c: {sql: SELECT x FROM a}\n"
+            "  d: {sql: SELECT x FROM a}\n"
+        )
+        found = folder.mistake(text, b="SELECT x\nFROM c")
+        assert (found.code, found.path, found.line) == ("cycle", "gold.a.sql", 8)
+        assert found.message == "tables wait for each other: a reads b reads c reads a"
+        assert found.hint == "let a read what b is made of, or the other way round"
+
+    def test_a_cycle_through_a_function_is_told_at_its_reads(self, folder: Folder) -> None:
+        (folder.root / "shop").mkdir()
+        (folder.root / "shop" / "transforms.py").write_text(GOLD_PYTHON)
+        text = self.RAW + (
+            "gold:\n  a:\n    python: transforms.py:totals\n    reads: [raw, b]\n  b: {sql: SELECT x FROM a}\n"
+        )
+        found = folder.mistake(text)
+        assert (found.code, found.path, found.line) == ("cycle", "gold.a.reads.1", 6)
+
+    def test_a_table_that_reads_itself_is_refused(self, folder: Folder) -> None:
+        found = folder.mistake(self.RAW + "gold:\n  a:\n    sql: |\n      SELECT x\n      FROM a\n")
+        assert (found.code, found.line, found.message) == ("cycle", 7, "a reads itself")
+        assert found.hint == "a table is made of others: read those here"
+
+    def test_an_unknown_table_gets_the_nearest_name_of_any_layer(self, folder: Folder) -> None:
+        text = (
+            self.RAW + "gold:\n  sums: {sql: SELECT x FROM raw}\n  made:\n    sql: |\n      SELECT x\n      FROM sum\n"
+        )
+        found = folder.mistake(text)
+        assert (found.code, found.line, found.message) == (
+            "unknown-table", 8, "there is no table sum in this pipeline"
+        )  # fmt: skip
+        assert "sums" in found.hint
+        far = folder.mistake(text.replace("FROM sum\n", "FROM nothing_like_it\n"))
+        assert far.hint == "there are raw, sums"
+
+    def test_silver_reads_no_gold(self, folder: Folder) -> None:
+        text = self.RAW + (
+            "silver:\n  made: {sql: SELECT s.x FROM STREAM(raw) AS s LEFT JOIN sums USING (x)}\n"
+            "gold: {sums: {sql: SELECT x FROM raw}}\n"
+        )
+        found = folder.mistake(text)
+        assert (found.code, found.line, found.hint) == ("wrong-layer", 4, "put made into gold, where it can read sums")
+
+    @pytest.mark.parametrize("name", ["_pos", "_SEQUENCE"])
+    def test_a_column_that_no_reader_is_given_is_refused_where_there_is_a_reader(
+        self, folder: Folder, name: str
+    ) -> None:
+        text = self.RAW + f"gold:\n  sums:\n    sql: |\n      SELECT x,\n        x AS {name}\n      FROM raw\n"
+        assert folder.load(text).gold["sums"].query.outputs == ["x", name]
+        found = folder.mistake(text + "  made: {sql: SELECT x FROM sums}\n")
+        assert (found.code, found.line, found.hint) == ("reserved-name", 7, "give it another, AS name")
+        assert found.message == f"{name} is a name of the engine's own, so made cannot read it"
 
 
 class TestLookups:
@@ -1233,7 +1320,7 @@ class TestGoldPython:
             ("python: transforms.py:totals", "missing-field", "gold.made", "has no reads"),
             ("sql: SELECT a FROM raw\n    reads: [raw]", "one-of", "gold.made", "has sql and reads"),
             ("python: transforms.py:totals\n    reads: [rwa]", "unknown-table", "gold.made.reads.0", "mean raw?"),
-            ("python: transforms.py:totals\n    reads: [made]", "wrong-layer", "gold.made.reads.0", "a gold table"),
+            ("python: transforms.py:totals\n    reads: [raw, made]", "cycle", "gold.made.reads.1", "made reads itself"),
             ("python: transforms.py:totals\n    reads: [raw, raw]", "duplicate-name", "gold.made.reads", "raw"),
             ("python: transforms.py:totals\n    reads: [raw]\n    mode: update", "one-of", "gold.made", "streaming"),
             ("python: transforms.py:totals\n    reads: [raw]\n    refresh: incremental", "refresh",

@@ -58,6 +58,26 @@ def test_each_piece_once_after_those_that_it_needs_whatever_fails(
     assert all(isinstance(error, KeyError) for error in raised.values())
 
 
+@given(graphs(), st.integers(1, 4), st.sets(st.integers(0, 7)))
+def test_what_needs_a_piece_that_failed_is_left_and_nothing_else(
+    needs: dict[str, list[str]], most: int, failing: set[int]
+) -> None:
+    begun: list[str] = []
+    left: dict[str, list[str]] = {}
+
+    def work(name: str) -> None:
+        begun.append(name)
+        if int(name[1:]) in failing:
+            raise KeyError(name)
+
+    raised = side_by_side(needs, work, most, leave=left.__setitem__)
+    assert sorted([*begun, *left]) == sorted(needs)
+    assert [*raised] == [name for name in needs if name in begun and int(name[1:]) in failing]
+    for name, of in needs.items():
+        missing = [need for need in of if need in raised or need in left]
+        assert left.get(name, []) == missing
+
+
 def test_pieces_that_need_nothing_of_each_other_meet() -> None:
     both = threading.Barrier(2, timeout=10)
     assert side_by_side({"a": [], "b": [], "c": ["a", "b"]}, lambda name: None if name == "c" else _meet(both), 2) == {}

@@ -1,0 +1,60 @@
+"""Graph of tables that read each other: their order, and its cycles."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from heapq import heappop, heappush
+
+# The tables that each table reads, by name; names that are not among the keys do not count.
+Reads = Mapping[str, Sequence[str]]
+
+
+def in_order(reads: Reads) -> list[str]:
+    """Tables in topological order: each after those that it reads, else as they are given.
+
+    Those of a cycle, and what reads them, are left out.
+    """
+    names = [*reads]
+    place = {name: number for number, name in enumerate(names)}
+    missing = {name: {one for one in read if one in reads} for name, read in reads.items()}
+    readers: dict[str, list[str]] = {name: [] for name in names}
+    for name, of in missing.items():
+        for read in of:
+            readers[read].append(name)
+    ready = [place[name] for name in names if not missing[name]]
+    order: list[str] = []
+    while ready:
+        order.append(names[heappop(ready)])
+        for reader in readers[order[-1]]:
+            missing[reader].discard(order[-1])
+            if not missing[reader]:
+                heappush(ready, place[reader])
+    return order
+
+
+def cycles(reads: Reads) -> Iterator[list[str]]:
+    """Cycles of tables, each once: it begins with the first of its tables, and each reads the next, the last the first.
+
+    Of the cycles through one table it is the shortest.
+    """
+    reported: set[frozenset[str]] = set()
+    for name in reads:
+        found = _shortest(reads, name)
+        if found and frozenset(found) not in reported:
+            reported.add(frozenset(found))
+            yield found
+
+
+def _shortest(reads: Reads, start: str) -> list[str]:
+    """Shortest cycle through a table; empty if there is none."""
+    paths = [[start]]
+    seen: set[str] = set()
+    while paths:
+        path = paths.pop(0)
+        for read in reads[path[-1]]:
+            if read == start:
+                return path
+            if read in reads and read not in seen:
+                seen.add(read)
+                paths.append([*path, read])
+    return []

@@ -1,0 +1,40 @@
+"""Graph of a pipeline's tables, drawn in plain text: each table with what it reads below it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from sluicegate.definition.table import LAYERS
+
+if TYPE_CHECKING:
+    from sluicegate.definition import Pipeline
+
+
+def reads(pipeline: Pipeline) -> dict[str, list[str]]:
+    """The tables that each table reads, by name; those of bronze read none."""
+    return {name: pipeline.reads(name) for layer in LAYERS for name in pipeline.names(layer)}
+
+
+def drawn(pipeline: Pipeline) -> Iterator[str]:
+    """Lines of the graph: from the tables that no other reads, of the last layer first, down to bronze.
+
+    A table is drawn once with what it reads; where it stands again, the line says so.
+    """
+    layers = {name: layer for layer in LAYERS for name in pipeline.names(layer)}
+    graph, seen = reads(pipeline), set[str]()
+    read_by_others = {read for of in graph.values() for read in of}
+
+    def lines(name: str, branch: str, below: str) -> Iterator[str]:
+        above = name in seen and bool(graph[name])
+        seen.add(name)
+        yield f"{layers[name]:<6}  {branch}{name}{' (above)' if above else ''}"
+        parts = [] if above else graph[name]
+        for number, read in enumerate(parts, start=1):
+            last = number == len(parts)
+            yield from lines(read, f"{below}{'└─ ' if last else '├─ '}", f"{below}{'   ' if last else '│  '}")
+
+    for layer in reversed(LAYERS):
+        for name in pipeline.names(layer):
+            if name not in read_by_others:
+                yield from lines(name, "", "")
