@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from unittest import mock
 
 import pytest
-from hypothesis import event, example, given
+from hypothesis import currently_in_test_context, event, example, given
 from hypothesis import strategies as st
 
 from sluicegate.errors import ExpectationFailed, FanOut
@@ -67,6 +67,12 @@ def killed_before(commit: int) -> Iterator[list[str]]:
         yield made
 
 
+def noted(what: str) -> None:
+    """Counts what happened among the examples of a property."""
+    if currently_in_test_context():
+        event(what)
+
+
 class Course:
     """What happens to a world, step by step."""
 
@@ -83,13 +89,13 @@ class Course:
             self.definitions.append(self.world.today)
         self.world.take_in(self.spark, "bronze")
         choice, commit = self.choice(how[0]), how[1]
-        event(how[0])
+        noted(how[0])
         if commit:
             with killed_before(commit) as made:
                 try:
                     self.run(choice)
                 except Stopped:
-                    event(f"killed after {', '.join(made) or 'nothing'}")
+                    noted(f"killed after {', '.join(made) or 'nothing'}")
             self.run(None)
             self.assert_no_record_is_half()
             return
