@@ -236,7 +236,10 @@ class StoreRefused(UserError):
 
 
 class FanOut(UserError):
-    """Raised when a silver transform gives several rows for one record, mostly by a lookup with duplicate keys."""
+    """Raised when a silver transform gives several rows for one record, mostly by a lookup with duplicate keys.
+
+    A table that is to have them says ``rows: many``.
+    """
 
     code = "SG208"
 

@@ -11,7 +11,8 @@ if TYPE_CHECKING:
     from sluicegate.lake.layout import Lake
 
 # Commit info that an asset event carries, as far as the commit has it.
-_FACTS = ("mode", "interval", "run_id", "read", "written", "quarantined", "dropped", "duplicates", "expectations")
+_FACTS = ("mode", "interval", "run_id", "read", "written", "quarantined", "dropped", "duplicates", "rows",
+          "no_rows", "expectations")  # fmt: skip
 
 
 def asset(pipeline: str, table: str) -> Asset:

@@ -86,6 +86,7 @@ def _table(pipeline: Pipeline, layer: Layer, name: str) -> str:
     text = f"from `{stream}`" + (f", joined with {_names(others)}" if others else "")
     keys = table.changes.keys if table.changes else table.keys
     text += f"; one row for each {_names(keys)}" if keys and not (table.changes and table.changes.history) else ""
+    text += "; many rows of a record" if table.many else ""
     return text + (f"; rules: {_names(list(table.expectations))}" if table.expectations else "")
 
 

@@ -96,7 +96,9 @@ def _described(definition: Pipeline, layer: str, name: str, strategy: RefreshStr
     if changes := table.changes:
         rows = "each version" if changes.history else "latest row"
         return str(table.from_), f"{rows} for each {', '.join(changes.keys)} by {changes.sequence_by}"
-    how = [f"one row for each {', '.join(table.keys)}" if table.keys else "a row for each record"]
+    of_a_record = "many rows of a record" if table.many else "a row for each record"
+    how = [*([f"one row for each {', '.join(table.keys)}"] if table.keys else [])]
+    how += [of_a_record] if table.many or not table.keys else []
     if table.keys and table.event_time not in table.keys:
         how.append("each batch reads the keys of the whole table, as no event_time among them says where to look")
     how += [f"by the Python function {table.python}"] if table.is_python else []

@@ -132,7 +132,7 @@ def _within(path: str, folder: str) -> bool:
 def _silver(tables: Tables, name: str, table: SilverTable) -> Iterator[Finding]:
     path: Path = ("silver", name)
     if table.query is not None:
-        yield from _objections((*path, "sql"), table.query.stream_objections())
+        yield from _objections((*path, "sql"), table.query.stream_objections(many=table.many))
         for read in table.query.tables:
             yield from _read(tables, (*path, "sql"), read, table.query.line_of(read))
         yield from _output_names((*path, "sql"), table.query)
@@ -142,6 +142,7 @@ def _silver(tables: Tables, name: str, table: SilverTable) -> Iterator[Finding]:
     yield from _declared(tables, name, table)
     yield from _columns(tables, name, table)
     yield from _rule_names(path, table)
+    yield from _rows(tables, path, table)
 
 
 def _lookups(tables: Tables, path: Path, table: SilverTable) -> Iterator[Finding]:
@@ -184,6 +185,36 @@ def _rule_names(path: Path, table: SilverTable) -> Iterator[Finding]:
         if rule in first:
             yield Finding("duplicate-name", (*path, place, rule), f"there is a rule {rule} in {first[rule]} already")
         first.setdefault(rule, place)
+
+
+def _rows(tables: Tables, path: Path, table: SilverTable) -> Iterator[Finding]:
+    """``rows: many`` and ``quarantine: record`` must have a meaning for the table."""
+    if table.many and table.changes is not None:
+        message = "apply_changes makes one row of a record at most, and rows: many goes with sql or python"
+        yield Finding("rows", (*path, "rows"), message, "make the rows in a silver table that this one reads")
+    if table.many and (before := _of_many(tables, table.stream)):
+        message = f"a record of {before} gives many rows already, and {path[-1]} reads them one by one"
+        yield Finding("rows", (*path, "rows"), message, f"make all rows in the query of {before}, or in gold")
+    if table.quarantine == "row":
+        return
+    if not table.many:
+        message = "quarantine: record is for rows: many: here a record is one row"
+        yield Finding("quarantine", (*path, "quarantine"), message, "take it away, or write rows: many")
+    for place, rule, expectation in table.rules:
+        if expectation.unique:
+            message = "unique is decided row by row, and does not go with quarantine: record"
+            yield Finding("unique", (*path, place, rule), message, "put it on a silver table that reads this one")
+
+
+def _of_many(tables: Tables, name: str) -> str:
+    """The silver table with ``rows: many`` that a table is or is made of, row by row; empty if there is none."""
+    seen: set[str] = set()
+    while name in tables.silver and name not in seen:
+        if tables.silver[name].many:
+            return name
+        seen.add(name)
+        name = tables.silver[name].stream
+    return ""
 
 
 def _gold(tables: Tables, name: str, table: GoldTable) -> Iterator[Finding]:

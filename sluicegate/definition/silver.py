@@ -19,6 +19,9 @@ from sluicegate.sql.query import Query
 LookupMode = Literal["follow", "as_of_run"]
 Treatment = Literal["hmac", "mask", "drop"]
 
+# Fields that came later than tables: where they say what always was, the fingerprint is the one of before.
+_LATER = {"rows": "one", "quarantine": "row"}
+
 
 class SilverTable(MadeTable):
     """A table of typed, evaluated and joined records.
@@ -41,6 +44,11 @@ class SilverTable(MadeTable):
         keys: columns that identify a row; of several records with the same keys one wins.
         sequence_by: column by which the latest of them wins.
         event_time: event-time column.
+        rows: rows that a record may give. ``one``, the default: a query that makes several of one stops the run.
+            ``many``: as many as the query or the function makes of it, by ``explode``, LATERAL VIEW or a join; each has
+            its number within the record in ``_record_row``. A record that gives none is set aside.
+        quarantine: what goes to the quarantine table for a row that breaks a rule, with ``rows: many``. ``row``, the
+            default: that row. ``record``: all rows of its record.
         schema_: ``schema`` of the definition: columns with their types, as DDL, which the table has first and in this
             order. A value that does not fit its type, or would lose digits by it, is quarantined.
         schemaEvolutionMode: treatment of a new column of the transform: one that is not in ``schema``, or without a
@@ -64,6 +72,8 @@ class SilverTable(MadeTable):
     keys: Names = []
     sequence_by: str | None = None
     event_time: str | None = None
+    rows: Literal["one", "many"] = "one"
+    quarantine: Literal["row", "record"] = "row"
     schema_: Ddl | None = Field(None, alias="schema")
     schemaEvolutionMode: Literal["addNewColumns", "none", "failOnNewColumns"] = "addNewColumns"
     expectations_: Expectations = Field({}, alias="expectations")
@@ -87,9 +97,15 @@ class SilverTable(MadeTable):
         return self.apply_changes or self.apply_changes_from_snapshot
 
     @property
+    def many(self) -> bool:
+        """Whether a record may give many rows."""
+        return self.rows == "many"
+
+    @property
     def fingerprint(self) -> str:
         """SHA-256 of all that decides a record's row; comments and white space of a query do not change it."""
-        parts = [self.model_dump_json(exclude={"sql", "python", "pii", "deidentified"}, by_alias=True)]
+        usual = {name for name, value in _LATER.items() if getattr(self, name) == value}
+        parts = [self.model_dump_json(exclude={"sql", "python", "pii", "deidentified", *usual}, by_alias=True)]
         parts += [self._query.fingerprint] if self._query else []
         parts += [self._transform.fingerprint] if self._transform else []
         return hashlib.sha256("\0".join(parts).encode()).hexdigest()

@@ -97,6 +97,7 @@ def _silver_flow(name: str, table: SilverTable, at: layout.Lake, address: Mappin
         retries=any(rule.retry for rule in table.expectations.values()),
         side_tables=(at.quarantine(name), at.set_aside(name)),
         by_record=True,
+        many=table.many,
     )  # fmt: skip
 
 

@@ -32,6 +32,7 @@ class Flow:
         rebuildable: whether a full refresh from the source is possible (not of bronze: files may be gone).
         row_deltas: whether the target takes in row deltas, former rows as well as current ones: it can then follow any
             change of the source.
+        many: whether a record of the source may give many rows, so that each has its number within it.
         added: whether it can take in new rows only; any other change of the source calls for a full refresh.
         refresh_strategy: refresh strategy of the target, if it is a gold table.
         foreign: whether the source is a table of other programs': it may have no change data feed, and change in any
@@ -53,6 +54,7 @@ class Flow:
     private: bool = False
     rebuildable: bool = True
     row_deltas: bool = False
+    many: bool = False
     added: bool = False
     foreign: bool = False
     refresh_strategy: RefreshStrategy | None = None
@@ -82,6 +84,7 @@ class Progress:
         changed: the followed inputs that changed, each with the version that was read last.
         retry: whether an input changed for which quarantined records are to be reprocessed.
         repair: whether a run was stopped between two of its commits, so that records may be in two tables.
+        of_many: whether rows of the source have numbers within their records, and are records here.
         of_the_run: whether nothing changed, and a full refresh is due only since the result depends on when it is run.
     """
 
@@ -98,6 +101,7 @@ class Progress:
     changed: Mapping[str, int] = field(default_factory=dict)
     retry: bool = False
     repair: bool = False
+    of_many: bool = False
     of_the_run: bool = False
 
     @property

@@ -16,6 +16,7 @@ from sluicegate.flow.model import Flow, Progress, name_of
 from sluicegate.lake import log, offsets
 from sluicegate.lake.table import Table, Tables
 from sluicegate.lake.tables import table_id
+from sluicegate.schema.columns import ROW
 
 if TYPE_CHECKING:
     from deltalake import DeltaTable
@@ -64,10 +65,13 @@ def progress(flow: Flow, opened: Tables | None = None) -> Progress:
     committed = offsets.committed_offset(target.delta, app_id, None if flow.rebuildable else past)
     offset, until = committed.offset, source.version()
     since = -1 if offset is None else offset
-    why = _why_whole(flow, source, past, offset, stamps) if past is not None else ""
+    of_many = flow.by_record and ROW in {field.name for field in source.schema().fields}
+    why = _why_whole(flow, source, past, offset, stamps, of_many=of_many) if past is not None else ""
     _demand_possible(flow, offset, until, why)
     restores = past.facts() if past is not None else []
-    now = Progress("idle", since, until, versions, stamps, committed.app_id, target.version, restores, why)
+    now = Progress(
+        "idle", since, until, versions, stamps, committed.app_id, target.version, restores, why, of_many=of_many
+    )
     if not flow.rebuildable:  # the first version of a ledger is made without files
         if past is not None and past.news:
             why = f"it was restored in version {past.restores[-1].at}: what it lacks since is read again"
@@ -147,7 +151,13 @@ def _demand_possible(flow: Flow, offset: int | None, until: int, why: str) -> No
 
 
 def _why_whole(
-    flow: Flow, source: DeltaTable, past: offsets.Lineage, offset: int | None, stamps: Mapping[str, str]
+    flow: Flow,
+    source: DeltaTable,
+    past: offsets.Lineage,
+    offset: int | None,
+    stamps: Mapping[str, str],
+    *,
+    of_many: bool,
 ) -> str:
     """Reason for a full refresh of the target; empty when the changes since the offset are enough."""
     name, last = name_of(flow.source), past.ours
@@ -161,7 +171,24 @@ def _why_whole(
         return ""
     if last is None or last.ours is None:
         return "its log no longer tells what it was made from"
-    return _why_other(flow, source, last) or _why_changed(flow, source, last, offset, stamps)
+    other = _why_other(flow, source, last) or _why_numbered(flow, last, of_many=of_many)
+    return other or _why_changed(flow, source, last, offset, stamps)
+
+
+def _why_numbered(flow: Flow, last: log.Commit, *, of_many: bool) -> str:
+    """Reason, if rows of the target are to be known by another identity than those that it has; empty if not.
+
+    Args:
+        flow: the flow.
+        last: our last commit to the target.
+        of_many: whether rows of the source have numbers within their records.
+    """
+    if not flow.by_record or bool((last.ours or {}).get("numbered")) == (flow.many or of_many):
+        return ""
+    source = name_of(flow.source)
+    if of_many:
+        return f"a record of {source} gives many rows now"
+    return "a record gives many rows now" if flow.many else "a record gives one row now"
 
 
 def _why_other(flow: Flow, source: DeltaTable, last: log.Commit) -> str:

@@ -61,6 +61,8 @@ class TableReport:
         changed_files: files that changed after they were read, and were not read again (bronze).
         moved_files: files that were known below a former landing folder, and were not read again (bronze).
         refused: what in the landing folder was passed over, with the reason (bronze).
+        rows: rows that the records gave, where one may give many; else None, as each is one (silver).
+        no_rows: records that gave no row of these (silver).
         total: rows in the table after the run.
         samples: a few quarantined rows with the rules they broke.
     """
@@ -91,6 +93,8 @@ class TableReport:
     moved_files: int = 0
     refused: dict[str, str] = field(default_factory=dict)
     late: int = 0
+    rows: int | None = None
+    no_rows: int = 0
     total: int = 0
     samples: list[dict[str, Any]] = field(default_factory=list)
 
@@ -105,10 +109,7 @@ class TableReport:
         if self.state == "idle":
             return f"  {self.layer:<6} {self.table:<28} nothing new"
         parts = [f"  {self.layer:<6} {self.table:<28} {self.read:>9,} read"]
-        if self.layer == "gold":
-            parts.append(f" → {self.written:>9,} rows")
-        else:
-            parts.append(f" = {self.written:>9,} written")
+        parts.append(self._made())
         if self.layer == "silver":
             parts.append(
                 f" + {self.quarantined:,} quarantined + {self.dropped:,} dropped + {self.duplicates:,} duplicates"
@@ -124,6 +125,15 @@ class TableReport:
         if self.state == "rebuilt" and self.why:
             parts.append(f"   (whole: {self.why})")
         return "".join(parts)
+
+    def _made(self) -> str:
+        """What became of what was read: of records, or of the rows that they gave."""
+        if self.layer == "gold":
+            return f" → {self.written:>9,} rows"
+        if self.rows is None:
+            return f" = {self.written:>9,} written"
+        none = f" ({self.no_rows:,} gave no row)" if self.no_rows else ""
+        return f"{none}, {self.rows:,} rows = {self.written:,} written"
 
     def _reprocessed(self) -> str:
         """Result of reprocessing, and its reason."""

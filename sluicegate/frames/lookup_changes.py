@@ -19,7 +19,13 @@ from sluicegate.sql.join_keys import JoinKey
 TOUCHED = "_sluicegate_touched"
 
 
-def touched(records: DataFrame, changes: DataFrame, its: Sequence[JoinKey], ours: Sequence[str]) -> DataFrame:
+def touched(
+    records: DataFrame,
+    changes: DataFrame,
+    its: Sequence[JoinKey],
+    ours: Sequence[str],
+    record_id: Sequence[str] = IDENTITY,
+) -> DataFrame:
     """Identities of the records that match a changed lookup row as it is or as it was; some may come twice.
 
     Args:
@@ -27,10 +33,9 @@ def touched(records: DataFrame, changes: DataFrame, its: Sequence[JoinKey], ours
         changes: the lookup's changes, with Delta's columns.
         its: the lookup's join keys.
         ours: engine columns of the lookup, which queries do not see.
+        record_id: the columns by which a record is known.
     """
-    found = [
-        _select([*IDENTITY], records, [(net(changes, join_key.columns, ours), join_key)], only=True) for join_key in its
-    ]
+    found = [_select(record_id, records, [(net(changes, key.columns, ours), key)], only=True) for key in its]
     return reduce(lambda a, b: a.unionByName(b), found)
 
 

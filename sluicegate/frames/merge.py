@@ -59,22 +59,29 @@ def difference(new: DataFrame, old: DataFrame | None, keys: Sequence[str] = IDEN
     return other.select(*[one.alias(c) for one, c in zip(its, keys, strict=True)], *rest, OP)
 
 
-def merge(uri: str, changes: DataFrame, records: Identities, kinds: Sequence[str] = KINDS) -> None:
-    """Merges rows with ``OP`` into a table by record identity, in one commit.
+def merge(
+    uri: str,
+    changes: DataFrame,
+    records: Identities,
+    row_id: Sequence[str] = IDENTITY,
+    kinds: Sequence[str] = KINDS,
+) -> None:
+    """Merges rows with ``OP`` into a table by their identity, in one commit.
 
     Args:
         uri: the table, which exists.
         changes: rows with ``OP``, materialized: a MERGE reads its source twice, and must see the same.
         records: the records of these rows.
+        row_id: the columns by which a row is known.
         kinds: the operations to write; rows with another are left out.
     """
 
     def same(names: _Names) -> Column:
         found = of_chunks(records.chunks, names.held("_chunk"))  # so that no other files are opened
-        return reduce(and_, [F.col(names.held(c)) == F.col(names.new(c)) for c in IDENTITY], found)
+        return reduce(and_, [F.col(names.held(c)) == F.col(names.new(c)) for c in row_id], found)
 
-    brought = bring(uri, changes, IDENTITY, few=records.few)
-    if brought is None or not brought.merge(changes.sparkSession, uri, kinds, IDENTITY):
+    brought = bring(uri, changes, row_id, few=records.few)
+    if brought is None or not brought.merge(changes.sparkSession, uri, kinds, row_id):
         _merge(uri, changes, same, few=records.few, kinds=kinds)
 
 

@@ -10,13 +10,14 @@ from __future__ import annotations
 import inspect
 import sys
 import traceback
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 from sluicegate.definition.python_function import NoTransform, PythonTransform
 from sluicegate.errors import TransformError, Where
+from sluicegate.schema.columns import ENGINE_COLUMNS, IDENTITY
 from sluicegate.spark import connect
 from sluicegate.sql.types import REFUSED, REFUSED_IN_WORDS
 
@@ -24,11 +25,6 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
     Transform = Callable[..., DataFrame]
-
-IDENTITY = ("_chunk", "_pos")
-
-# Provenance columns of a silver table's rows: in a lookup they would only hide those of the batch.
-_OF_A_LOOKUP = (*IDENTITY, "_sequence")
 
 
 def load(pipeline_folder: Path, reference: str) -> Transform:
@@ -91,7 +87,13 @@ def _run(found: PythonTransform) -> ModuleType:
 
 
 def run(
-    function: Transform, batch: DataFrame, tables: Mapping[str, DataFrame], name: str, *, private: bool = False
+    function: Transform,
+    batch: DataFrame,
+    tables: Mapping[str, DataFrame],
+    name: str,
+    *,
+    identity: Sequence[str] = IDENTITY,
+    private: bool = False,
 ) -> DataFrame:
     """Result of a transform over a batch.
 
@@ -100,15 +102,16 @@ def run(
         batch: the records, with ``_chunk`` and ``_pos``.
         tables: the tables that it may read, by name; it gets them without the identities of their own rows.
         name: the silver table, for messages.
+        identity: the columns by which a record of the batch is known.
         private: whether values may be personal data; an error's own words are then withheld.
 
     Raises:
-        TransformError: it raises, reads a table that is not among them, or does not return a DataFrame with ``_chunk``
-            and ``_pos`` as BIGINT, each column once, and no other new column whose name begins with ``_``.
+        TransformError: it raises, reads a table that is not among them, or does not return a DataFrame with the
+            columns of ``identity`` as BIGINT, each column once, and no other new column whose name begins with ``_``.
     """
     readable = _Tables(tables, "the lookups")
     made = _result(function, (batch, readable), name, private)
-    _demand(_fault(made) or _identity_fault(made, batch), function, name)
+    _demand(_fault(made) or _identity_fault(made, batch, identity), function, name)
     return made  # type: ignore[no-any-return]
 
 
@@ -182,13 +185,13 @@ def _name_fault(made: DataFrame) -> tuple[str, str] | None:
     return None
 
 
-def _identity_fault(made: DataFrame, batch: DataFrame) -> tuple[str, str] | None:
+def _identity_fault(made: DataFrame, batch: DataFrame, identity: Sequence[str]) -> tuple[str, str] | None:
     """Fault of the record identities, or of the name of a new column, with a hint."""
     from pyspark.sql.types import LongType
 
-    for column in IDENTITY:
+    for column in identity:
         if column not in made.columns:
-            hint = f"keep {' and '.join(IDENTITY)}, which say of which record a row is made, in every select"
+            hint = f"keep {' and '.join(identity)}, which say of which record a row is made, in every select"
             return f"rows without {column}", hint
         kind = made.schema[column].dataType
         if not isinstance(kind, LongType):
@@ -212,7 +215,7 @@ class _Tables(dict[str, "DataFrame"]):
     """Tables that a transform may read, without their provenance columns."""
 
     def __init__(self, tables: Mapping[str, DataFrame], field: str) -> None:
-        super().__init__({table: frame.drop(*_OF_A_LOOKUP) for table, frame in tables.items()})
+        super().__init__({table: frame.drop(*ENGINE_COLUMNS) for table, frame in tables.items()})
         self.field = field
 
     def __missing__(self, table: str) -> DataFrame:

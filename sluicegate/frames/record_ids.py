@@ -26,10 +26,12 @@ class Identities:
     """Set of records.
 
     Attributes:
-        frame: their ``_chunk`` and ``_pos``, already computed; some may come twice.
+        frame: the columns of ``record_id``, already computed; some may come twice.
+        record_id: columns by which a record is known, ``_chunk`` first.
     """
 
     frame: DataFrame
+    record_id: tuple[str, ...] = IDENTITY
 
     @cached_property
     def _facts(self) -> tuple[int, list[int]]:
@@ -53,7 +55,7 @@ class Identities:
 
     def rows_in(self, table: DataFrame) -> DataFrame:
         """Their rows in a table; files without these ledger batches are skipped."""
-        return table.where(of_chunks(self.chunks)).join(self.sent(self.frame), [*IDENTITY], "left_semi")
+        return table.where(of_chunks(self.chunks)).join(self.sent(self.frame), [*self.record_id], "left_semi")
 
     def sent(self, frame: DataFrame) -> DataFrame:
         """Frame about as large as the identities, broadcast up to ``SENT`` of them."""

@@ -248,7 +248,8 @@ def _part(done: RunReport) -> str:
     if done.layer == "silver":
         counts = ("quarantined", "dropped", "duplicates")
         others = [f" + {n:,} {what}" for what in counts if (n := sum(getattr(table, what) for table in tables))]
-        return f"silver {read:,} read = {written:,} written{''.join(others)}"
+        adds_up = all(table.rows is None for table in tables)  # else it is rows that do, and not records
+        return f"silver {read:,} read{' =' if adds_up else ','} {written:,} written{''.join(others)}"
     return f"gold {', '.join(table.table for table in tables)}"
 
 

@@ -15,6 +15,7 @@ from sluicegate.flow.finding import Finding
 from sluicegate.lake import layout, offsets, tables
 from sluicegate.landing import file_status, moved_files
 from sluicegate.monitor import verify_delta_source
+from sluicegate.schema.columns import ROW
 
 if TYPE_CHECKING:
     from sluicegate.definition import Pipeline
@@ -30,7 +31,8 @@ def findings(pipeline: Pipeline, settings: Settings, limit: int | None = None) -
     """Proves by identity that nothing is lost or doubled; returns what does not hold, empty if all does.
 
     Every file of the ledger up to bronze's offset has a status, and as many rows in bronze as that says. Every record
-    of a silver table's source, up to that table's offset, is in exactly one of silver, quarantine and set-aside. A
+    of a silver table's source, up to that table's offset, is in exactly one of silver, quarantine and set-aside; of a
+    table whose records give many rows each row is, and no number of a record's rows is missing. A
     de-identified table has exactly the records that its silver table had at its offset. What is past the offsets is
     reported by ``monitor.backlog.findings``.
 
@@ -144,20 +146,24 @@ def _of_records(at: layout.Lake, name: str, source_uri: str, limit: int | None) 
     refresh = f"sluicegate run {at.pipeline} --full-refresh {name}"
     offset = tables.txn_version(target, offsets.app_id("silver", name, source))
     source_then, places = tables.table_at(source_uri, version=offset), [target, *_side_tables(at, name)]
+    record_id = [*NO_IDS.names, *([ROW] if _has_numbers(source_then) else [])]
+    many = _has_numbers(target) and ROW not in record_id
     if limit is not None and (read := tables.rows(source_then)) > limit:
         there = sum(tables.rows(place) for place in places)
-        if read != there:
+        if read > there if many else read != there:
             yield Finding("wrong", name, f"{read:,} records were read, and {there:,} are in its tables", refresh)
         return
-    came = _identities(source_then)
-    went = pa.concat_tables([_identities(place) for place in places])
-    twice = went.group_by(NO_IDS.names).aggregate([([], "count_all")]).filter(pc.field("count_all") > 1)
-    lost = came.join(went, keys=NO_IDS.names, join_type="left anti")
-    strange = went.join(came, keys=NO_IDS.names, join_type="left anti")
+    row_id = [*record_id, *([ROW] if many else [])]
+    came = _identities(source_then, record_id)
+    went = pa.concat_tables([_identities(place, row_id) for place in places])
+    twice = went.group_by(row_id).aggregate([([], "count_all")]).filter(pc.field("count_all") > 1)
+    lost = came.join(went, keys=record_id, join_type="left anti")
+    strange = went.join(came, keys=record_id, join_type="left anti")
     for records, what in (
-        (twice, "records are in more than one place"),
+        (twice, "rows are in more than one place" if many else "records are in more than one place"),
         (lost, "records are in no place"),
         (strange, "records have no source"),
+        (_half(went, record_id) if many else lost.slice(0, 0), "records are without some of their rows"),
     ):
         if records.num_rows:
             yield Finding("wrong", name, f"{records.num_rows:,} {what}, such as {_named(records)}", refresh)
@@ -167,8 +173,27 @@ def _side_tables(at: layout.Lake, name: str) -> list[DeltaTable | None]:
     return [tables.delta_table(at.quarantine(name)), tables.delta_table(at.set_aside(name))]
 
 
-def _identities(table: DeltaTable | None) -> pa.Table:
-    return NO_IDS.empty_table() if table is None else tables.dataset(table).to_table(NO_IDS.names).cast(NO_IDS)
+def _has_numbers(table: DeltaTable) -> bool:
+    """Whether rows of a table have numbers within their records."""
+    return ROW in {field.name for field in table.schema().fields}
+
+
+def _identities(table: DeltaTable | None, names: Sequence[str]) -> pa.Table:
+    """Identities of a table's rows; a column that it does not have, as a run was stopped that makes it, is NULL."""
+    schema = pa.schema([(name, pa.int64()) for name in names])
+    if table is None:
+        return schema.empty_table()
+    there = [name for name in names if name in {field.name for field in table.schema().fields}]
+    rows = tables.dataset(table).to_table(there)
+    return pa.table([rows[n] if n in there else pa.nulls(rows.num_rows, pa.int64()) for n in names], schema=schema)
+
+
+def _half(rows: pa.Table, record_id: Sequence[str]) -> pa.Table:
+    """Records whose rows are not numbered from 1 through, and that have not the only number 0, for no row at all."""
+    numbers = rows.group_by(record_id).aggregate([(ROW, "min"), (ROW, "max"), ([], "count_all")])
+    least, most, count = (pc.field(name) for name in (f"{ROW}_min", f"{ROW}_max", "count_all"))
+    through = ((least == 1) & (most == count)) | ((least == 0) & (most == 0) & (count == 1))
+    return numbers.filter(~through)
 
 
 def _named(records: pa.Table) -> str:

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from sluicegate.sql.types import UNNAMED
 
 # Columns of the engine; a query over whole tables does not see them.
-ENGINE_COLUMNS = ("_chunk", "_pos", "_sequence")
+ENGINE_COLUMNS = ("_chunk", "_pos", "_sequence", "_record_row")
 
 # Columns that Delta's change data feed adds.
 CHANGE_COLUMNS = ("_change_type", "_commit_version", "_commit_timestamp")
@@ -16,6 +16,10 @@ CHANGE_COLUMNS = ("_change_type", "_commit_version", "_commit_timestamp")
 IDENTITY = ("_chunk", "_pos")
 RECORD = "_record"
 
+# Number of a row within its record, from 1, in tables whose records give many rows. Not `_row`, which files have: so
+# Fivetran calls the number of a line.
+ROW = "_record_row"
+
 
 CORRUPT, RESCUED = "_corrupt_record", "_rescued_data"
 
@@ -23,9 +27,9 @@ CORRUPT, RESCUED = "_corrupt_record", "_rescued_data"
 PROVENANCE = (RESCUED, CORRUPT, "receipt_time", "source_file", "_file_modification_time", "_chunk", "_pos")
 
 # Names that a data column cannot have: ours, and those of Spark's files and Delta's change feed.
-RESERVED = frozenset({*PROVENANCE, UNNAMED, "_metadata", "_change_type", "_commit_version", "_commit_timestamp"})
+RESERVED = frozenset({*PROVENANCE, ROW, UNNAMED, "_metadata", "_change_type", "_commit_version", "_commit_timestamp"})
 
 
 def data_columns(columns: Iterable[str]) -> list[str]:
-    """Columns of a bronze table without ``PROVENANCE``."""
-    return [column for column in columns if column not in PROVENANCE]
+    """Columns of a table that is read record by record, without ``PROVENANCE`` and numbers of rows."""
+    return [column for column in columns if column not in PROVENANCE and column != ROW]

@@ -7,26 +7,43 @@ winner is a function of the records alone, not of the batches that they came in.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from pyspark.sql import Window
 from pyspark.sql import functions as F
 
+from sluicegate.schema.columns import IDENTITY, ROW
 from sluicegate.silver.expectations import DISPOSITION
 from sluicegate.sql.identifiers import quoted
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
-# The order of arrival: the ledger batch, within it the files in order of discovery, within a file the position.
+# The order of arrival: the ledger batch, within it the files in order of discovery, within a file the position. Rows of
+# one record follow each other by their numbers, where they have some.
 ARRIVAL = ("_chunk", "_arrived", "_pos")
 
 # Where a table has a sequence, its rows keep it in this column, so that a late, older record cannot win.
 SEQUENCE = "_sequence"
 
-# Identity of the row that a winner replaces; NULL when the key is new.
+# Identity of the row that a winner replaces; NULL when the key is new. With numbers of rows, see ``replaced``.
 REPLACED = ("_replaced_chunk", "_replaced_pos")
+
+
+def arrival(row_id: Sequence[str]) -> tuple[str, ...]:
+    """Columns by which the rows of a table arrived.
+
+    Args:
+        row_id: the columns by which one is known.
+    """
+    return (*ARRIVAL, ROW) if ROW in row_id else ARRIVAL
+
+
+def replaced(row_id: Sequence[str]) -> tuple[str, ...]:
+    """Columns of the identity of the row that a winner replaces."""
+    return tuple(f"_replaced{column}" for column in row_id)
 
 
 @dataclass(frozen=True)
@@ -36,22 +53,24 @@ class Keyed:
     Attributes:
         keys: its key columns; none means that every record is a row.
         sequenced: whether the greatest sequence wins instead of the first arrival.
+        row_id: the columns by which a row is known.
     """
 
     keys: tuple[str, ...]
     sequenced: bool
+    row_id: tuple[str, ...] = IDENTITY
 
     def settle(self, evaluated: DataFrame, held: DataFrame | None) -> DataFrame:
         """Turns the disposition of good rows that lose against another record into ``duplicate``.
 
         Args:
-            evaluated: rows with ``_fate``, the columns of ``ARRIVAL`` and, when sequenced, ``_sequence``.
+            evaluated: rows with ``_fate``, the columns of ``arrival`` and, when sequenced, ``_sequence``.
             held: the stored rows, which arrived before; None when there are none.
 
         Returns:
-            ``evaluated`` with the final ``_fate`` and the columns of ``REPLACED``.
+            ``evaluated`` with the final ``_fate`` and the columns of ``replaced``.
         """
-        nothing = {name: F.lit(None).cast("bigint") for name in REPLACED}
+        nothing = {name: F.lit(None).cast("bigint") for name in replaced(self.row_id)}
         if not self.keys:
             return evaluated.withColumns(nothing)
         rank = F.row_number().over(Window.partitionBy(DISPOSITION, *self._columns(self.keys)).orderBy(*self._order()))
@@ -68,12 +87,13 @@ class Keyed:
         return settled.drop("_rank", "_held_sequence")
 
     def _order(self) -> list[Column]:
+        order = arrival(self.row_id)
         if not self.sequenced:
-            return [F.col(column) for column in ARRIVAL]
-        return [F.col(SEQUENCE).desc_nulls_last(), *[F.col(column).desc() for column in ARRIVAL]]
+            return [F.col(column) for column in order]
+        return [F.col(SEQUENCE).desc_nulls_last(), *[F.col(column).desc() for column in order]]
 
     def _holders(self, held: DataFrame) -> DataFrame:
-        columns = [F.col("_chunk").alias(REPLACED[0]), F.col("_pos").alias(REPLACED[1])]
+        columns = [F.col(c).alias(was) for c, was in zip(self.row_id, replaced(self.row_id), strict=True)]
         if self.sequenced:
             columns.append(F.col(SEQUENCE).alias("_held_sequence"))
         return held.select(*self._columns(self.keys), *columns)

@@ -15,7 +15,7 @@ from pyspark.sql.types import ArrayType, BinaryType, MapType, StringType, Struct
 from sluicegate import pii_key
 from sluicegate.definition.silver import SilverTable
 from sluicegate.errors import QueryError, Where
-from sluicegate.schema.columns import IDENTITY, RECORD, data_columns
+from sluicegate.schema.columns import RECORD, data_columns
 from sluicegate.silver import layer as silver_layer
 from sluicegate.silver import pseudonyms
 from sluicegate.silver.deduplicate import SEQUENCE
@@ -68,7 +68,7 @@ class _Deidentifying(RowEvaluator):
             for name in own
             if (column := self._treated(name, records.schema[name].dataType)) is not None
         ]  # fmt: skip
-        return records.select(*treated, *IDENTITY, RECORD)
+        return records.select(*treated, *self.record_id, RECORD)
 
     def _demand(self, columns: list[str]) -> None:
         """Raises if a treated column is missing: a misspelt name must not leave the intended one as it is."""

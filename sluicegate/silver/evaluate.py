@@ -11,14 +11,15 @@ from typing import TYPE_CHECKING, Any
 from pyspark.sql import functions as F
 
 from sluicegate.definition.apply_changes import END_AT, START_AT
-from sluicegate.errors import QueryError, Where
+from sluicegate.errors import QueryError, UserError, Where
 from sluicegate.frames import python_function
 from sluicegate.lake import log
 from sluicegate.lake import tables as lake_tables
-from sluicegate.schema.columns import IDENTITY, PROVENANCE, RECORD, data_columns
+from sluicegate.schema.columns import IDENTITY, PROVENANCE, RECORD, ROW, data_columns
 from sluicegate.schema.values import MICROSECONDS
+from sluicegate.silver import many_rows
 from sluicegate.silver.declared_columns import cast_to_declared
-from sluicegate.silver.deduplicate import ARRIVAL, SEQUENCE, Keyed
+from sluicegate.silver.deduplicate import SEQUENCE, Keyed, arrival
 from sluicegate.silver.expectations import BROKEN, DISPOSITION, Rules, unique
 from sluicegate.silver.scd import DELETES, History
 from sluicegate.spark import connect, table_reader
@@ -52,6 +53,10 @@ class RowEvaluator:
         table: its definition.
         outputs: the columns that the transform makes; filled in by ``rows``.
         rules: all expectations of the table; filled in by ``rows``.
+        many: whether a record may give many rows.
+        record_id: columns by which a record is known. A record that is a row of a table with ``rows: many`` has its
+            number there.
+        row_id: columns by which a row is known: those of its record, and where that gives many its number in it.
     """
 
     batch: Batch
@@ -66,7 +71,18 @@ class RowEvaluator:
         self.keys = tuple(changes.keys if changes else self.table.keys)
         self.sequence_by = changes.sequence_by if changes else self.table.sequence_by
         self.unique = unique(self.table)
-        self.history = History.of(changes) if changes and not changes.latest_only else None
+        self.many = self.table.many
+        of_many = self.batch.progress.of_many
+        if of_many and self.many:
+            raise UserError(
+                f"a record of {self.table.stream} gives many rows, and {self.name} reads them one by one",
+                where=Where(table=self.name),
+                hint=f"run {self.table.stream} first: by its definition it gives one row of a record",
+            )
+        self.record_id = (*IDENTITY, ROW) if of_many else IDENTITY
+        self.row_id = (*self.record_id, ROW) if self.many else self.record_id
+        order = arrival(self.row_id)
+        self.history = History.of(changes, order) if changes and not changes.latest_only else None
 
     @cached_property
     def target(self) -> DeltaTable | None:
@@ -107,9 +123,14 @@ class RowEvaluator:
             if self.table.apply_changes and self.table.apply_changes.deletes:
                 frame = frame.withColumn(DELETES, F.expr(self.table.apply_changes.deletes))
             frame = connect.frozen(frame)
-        ours = (*IDENTITY, SEQUENCE, DELETES, BROKEN, DISPOSITION)
+        ours = (*self.record_id, SEQUENCE, DELETES, BROKEN, DISPOSITION)
         columns = [column for column in (*self.outputs, *ours) if column in frame.columns]
-        return frame.select(*[quoted(column) for column in columns], *self._provenance(frame))
+        rows = frame.select(*[quoted(column) for column in columns], *self._provenance(frame))
+        if not self.many:
+            return rows
+        # Only now, as the record is with few rows here, and numbering may send all of them over the network.
+        rows = many_rows.numbered(rows, self.outputs)
+        return many_rows.whole_records(rows) if self.table.quarantine == "record" else rows
 
     def settled(self, rows: DataFrame, held: DataFrame | None) -> DataFrame:
         """Rows with their final disposition: one of each key stays, or each that begins a version.
@@ -121,8 +142,8 @@ class RowEvaluator:
         """
         if self.history is not None:
             return self.history.settle(rows, self._selected)
-        settled = Keyed(self.keys, self.sequence_by is not None).settle(rows, held)
-        return self.rules.evaluate_unique(settled, ARRIVAL) if self.unique else settled
+        settled = Keyed(self.keys, self.sequence_by is not None, self.row_id).settle(rows, held)
+        return self.rules.evaluate_unique(settled, arrival(self.row_id)) if self.unique else settled
 
     @property
     def _selected(self) -> list[str]:
@@ -141,7 +162,7 @@ class RowEvaluator:
         else:
             frame = self._queried(_with_record(records))
         frame = self._declared(frame)
-        self.outputs = [c for c in frame.columns if c not in {*IDENTITY, RECORD, SEQUENCE, *self._casts}]
+        self.outputs = [c for c in frame.columns if c not in {*IDENTITY, ROW, RECORD, SEQUENCE, *self._casts}]
         for column in self.outputs:
             if "`" in column:  # the first rows would be written, and the first MERGE would fail
                 raise QueryError(
@@ -157,10 +178,9 @@ class RowEvaluator:
     def _called(self, records: DataFrame, transform: PythonTransform) -> DataFrame:
         """Result of the user's function over records."""
         tables = {name: self.batch.pinned(name) for name in self.table.lookups}
-        made = python_function.run(
-            python_function.loaded(transform), records, tables, self.name, private=self.batch.flow.private
-        )
-        return made.join(_with_record(records).select(*IDENTITY, RECORD), [*IDENTITY])
+        function, private = python_function.loaded(transform), self.batch.flow.private
+        made = python_function.run(function, records, tables, self.name, identity=self.record_id, private=private)
+        return made.join(_with_record(records).select(*self.record_id, RECORD), [*self.record_id])
 
     def _declared(self, frame: DataFrame) -> DataFrame:
         """Casts rows to the declared columns, each with a flag for values that do not fit it."""
@@ -168,7 +188,7 @@ class RowEvaluator:
         evolution = self.table.schemaEvolutionMode
         if self.table.declared is None and evolution == "addNewColumns":
             return frame
-        known = None if self.target is None else [n for n in self.held_columns if n not in (*IDENTITY, SEQUENCE)]
+        known = None if self.target is None else [n for n in self.held_columns if n not in (*IDENTITY, ROW, SEQUENCE)]
         frame, flags = cast_to_declared(frame, self.table.declared, known, evolution, self.name)
         self._casts |= flags
         return frame
@@ -177,12 +197,13 @@ class RowEvaluator:
         query = self.table.query
         if query is None:
             columns = [column for column in records.columns if column != RECORD]
-            return records.select(*[quoted(c) for c in data_columns(columns)], *IDENTITY, RECORD)
+            return records.select(*[quoted(c) for c in data_columns(columns)], *self.record_id, RECORD)
         views = {}
         for table in query.tables:
             views[table] = f"_sluicegate_{self.name}_{table}"
             (records if table == query.stream else self.batch.pinned(table)).createOrReplaceTempView(views[table])
-        return connect.frozen(self.batch.session.sql(query.with_identity(views, (*IDENTITY, RECORD))))
+        text = query.with_identity(views, (*self.record_id, RECORD), many=self.many)
+        return connect.frozen(self.batch.session.sql(text))
 
     def _provenance(self, frame: DataFrame) -> list[Any]:
         """Provenance of a record; its text only where it may go to quarantine, since texts are large."""
@@ -235,5 +256,5 @@ def _with_record(records: DataFrame) -> DataFrame:
 
 
 def _as_it_came(has: set[str]) -> Column:
-    ours = {*PROVENANCE} - {"_rescued_data", "_corrupt_record"}
+    ours = {*PROVENANCE, ROW} - {"_rescued_data", "_corrupt_record"}
     return F.struct(*[F.col(f"{RECORD}.{quoted(column)}") for column in sorted(has - ours)])

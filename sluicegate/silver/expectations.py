@@ -26,6 +26,9 @@ Action = Literal["keep", "drop", "quarantine", "fail"]
 # Columns that evaluation adds: names of all expectations that the row broke, and its disposition.
 BROKEN, DISPOSITION = "_broken", "_fate"
 
+# What a row breaks that is right itself, if `quarantine: record` sends it to quarantine with another of its record.
+WHOLE = "record is whole"
+
 
 class Rules:
     """All expectations of a silver table: those of the definition, and those that every table has.
@@ -52,6 +55,8 @@ class Rules:
             self.conditions[name] = expectation.condition
             self.actions[name] = expectation.action
         self.unique = unique(table)
+        if table.quarantine == "record":  # which is decided when all rows of a record are known
+            self.conditions[WHOLE], self.actions[WHOLE] = "", "quarantine"
 
     def evaluate(self, frame: DataFrame) -> DataFrame:
         """Adds ``_broken`` and ``_fate``: ``good``, ``quarantine`` or ``drop``.
@@ -59,7 +64,8 @@ class Rules:
         A row that breaks several gets the disposition that keeps most of it: quarantine before drop. Those that
         are ``unique`` come later (``evaluate_unique``), when it is known which rows the table would have.
         """
-        alone = {name: condition for name, condition in self.conditions.items() if name not in self.unique}
+        later = {*self.unique, WHOLE}
+        alone = {name: condition for name, condition in self.conditions.items() if name not in later}
         if not alone:
             return frame.withColumns({BROKEN: F.expr("cast(array() as array<string>)"), DISPOSITION: F.lit("good")})
         broken = [F.when(~F.coalesce(F.expr(c), F.lit(False)), F.lit(name)) for name, c in alone.items()]

@@ -24,9 +24,8 @@ from sluicegate.frames import data_skipping, small_writes
 from sluicegate.frames.merge import OP, merge
 from sluicegate.frames.record_ids import Identities, materialize
 from sluicegate.lake import layout, tables
-from sluicegate.schema.columns import IDENTITY
 from sluicegate.silver import quarantine, reprocess
-from sluicegate.silver.deduplicate import REPLACED
+from sluicegate.silver.deduplicate import REPLACED, replaced
 from sluicegate.silver.evaluate import RowEvaluator
 from sluicegate.silver.expectations import DISPOSITION
 from sluicegate.silver.reconcile import Reconciliation
@@ -44,7 +43,7 @@ def apply(batch: Batch, name: str, table: SilverTable, at: layout.Lake) -> None:
 
     Raises:
         ExpectationFailed: rows break an ``expect_or_fail``; nothing is written.
-        FanOut: the query makes several rows of one record; nothing is written.
+        FanOut: the query makes several rows of one record, and the table has not ``rows: many``; nothing is written.
         AccountingError: records are missing from what the query gave; nothing is written.
     """
     if table.apply_changes_from_snapshot and not batch.whole:
@@ -121,7 +120,8 @@ class _New:
         self._write_side_table(
             self.at.quarantine(name), quarantine.quarantine(self.evaluator, rows), reconciliation.sums["quarantine"]
         )
-        left_out = self.batch.rows.join(rows, [*IDENTITY], "left_anti") if reconciliation.filtered else None
+        by = [*self.evaluator.record_id]
+        left_out = self.batch.rows.join(rows, by, "left_anti") if reconciliation.filtered else None
         self._write_side_table(
             self.at.set_aside(name), quarantine.set_aside(self.evaluator, rows, left_out), reconciliation.aside
         )
@@ -132,18 +132,18 @@ class _New:
         _faults.point("silver.after_commit")
 
     def _write_table(self, rows: DataFrame, reconciliation: Reconciliation) -> None:
-        uri, good = self.batch.flow.target, quarantine.good(self.evaluator, rows)
+        uri, good, row_id = self.batch.flow.target, quarantine.good(self.evaluator, rows), self.evaluator.row_id
         if self.batch.whole:
             good.write.format("delta").mode("overwrite").option("overwriteSchema", "true").save(uri)
         elif reconciliation.sums["replaced"]:
             gone = rows.where(f"{DISPOSITION} = 'good' AND {REPLACED[0]} IS NOT NULL").select(
-                *[F.col(was).alias(column) for was, column in zip(REPLACED, IDENTITY, strict=True)],
+                *[F.col(was).alias(column) for was, column in zip(replaced(row_id), row_id, strict=True)],
                 F.lit("delete").alias(OP),
             )
             changes = materialize(
                 good.withColumn(OP, F.lit("insert")).unionByName(gone, allowMissingColumns=True), few=self.few
             )
-            merge(uri, changes, Identities(changes.select(*IDENTITY)))
+            merge(uri, changes, Identities(changes.select(*row_id), row_id), row_id)
         else:  # winners' keys are known not to be in the table: nothing to match
             small_writes.append(good, uri, few=self.few)
 

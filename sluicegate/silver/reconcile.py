@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from sluicegate.errors import AccountingError, ExpectationFailed, FanOut, Where
-from sluicegate.schema.columns import IDENTITY
 from sluicegate.silver.deduplicate import REPLACED
 from sluicegate.silver.evaluate import SOURCE, RowEvaluator
 from sluicegate.silver.expectations import BROKEN, DISPOSITION
@@ -54,7 +53,8 @@ class Reconciliation:
         exact = _exact(evaluator)
         sums = {disposition: f"count_if({DISPOSITION} = '{disposition}')" for disposition in DISPOSITIONS}
         sums["rows"] = "count(1)"
-        sums["records"] = "count(1)" if exact else f"count(DISTINCT {', '.join(IDENTITY)})"
+        by_identity = evaluator.many or not exact
+        sums["records"] = f"count(DISTINCT {', '.join(evaluator.record_id)})" if by_identity else "count(1)"
         replaces = f"count_if({DISPOSITION} = 'good' AND {REPLACED[0]} IS NOT NULL)"
         sums["replaced"] = replaces if REPLACED[0] in rows.columns else "0L"
         broken = evaluator.rules.counts()
@@ -69,12 +69,12 @@ class Reconciliation:
 
     @property
     def filtered(self) -> int:
-        """Records that the query itself left out, by a WHERE or an inner join."""
+        """Records that the query itself left out: by a WHERE, an inner join, or an array without elements."""
         return self.read - self.sums["records"]
 
     @property
     def aside(self) -> int:
-        """Records whose identities are set aside."""
+        """Records, or rows, whose identities are set aside."""
         return (
             sum(self.sums[disposition] for disposition in ("duplicate", "drop", "deleted", "replaced")) + self.filtered
         )
@@ -83,30 +83,39 @@ class Reconciliation:
         """Fills a run's report with the counts."""
         report.read, report.written, report.quarantined = self.read, self.sums["good"], self.sums["quarantine"]
         report.duplicates = self.sums["duplicate"] + self.sums["deleted"]
-        report.dropped = self.sums["drop"] + self.filtered
+        report.dropped = self._dropped
+        if self.evaluator.many:
+            report.rows, report.no_rows = self.sums["rows"], self.filtered
         report.expectations = self.evaluator.rules.tally(self.failed, self.sums["rows"])
         report.mixed = bool(self.evaluator.made_by["mixed"])
         report.samples = [self.sample] if self.sample is not None else []
 
+    @property
+    def _dropped(self) -> int:
+        """What was dropped: rows of records that give many, else records, with those that the query left out."""
+        return self.sums["drop"] + (0 if self.evaluator.many else self.filtered)
+
     def facts(self) -> dict[str, Any]:
         """Counts as commit metadata."""
         sums = self.sums
+        many = {"rows": sums["rows"], "no_rows": self.filtered} if self.evaluator.many else {}
         return {
             "read": self.read, "written": sums["good"], "quarantined": sums["quarantine"],
-            "dropped": sums["drop"] + self.filtered, "duplicates": sums["duplicate"] + sums["deleted"],
+            "dropped": self._dropped, "duplicates": sums["duplicate"] + sums["deleted"], **many,
             "expectations": self.evaluator.rules.tally(self.failed, sums["rows"]), **self.evaluator.made_by,
         }  # fmt: skip
 
     def _demand_sums(self, rows: DataFrame) -> None:
         exact, name = _exact(self.evaluator), self.evaluator.name
         read, made, records = self.read, self.sums["rows"], self.sums["records"]
-        if made > (read if exact else records):
-            example = rows.groupBy(*IDENTITY).count().where("count > 1").limit(1).collect()[0]
+        if not self.evaluator.many and made > (read if exact else records):
+            example = rows.groupBy(*self.evaluator.record_id).count().where("count > 1").limit(1).collect()[0]
             raise FanOut(
                 f"the query of {name} makes {made:,} rows of {records if not exact else read:,} records",
                 where=Where(table=name, file=self.evaluator.table.sql_file),
                 cause=f"record {example['_chunk']}/{example['_pos']} gave {example['count']} rows",
-                hint="a lookup that is joined must have one row for each key: give it `keys`, or use apply_changes",
+                hint="a lookup that is joined must have one row for each key: give it `keys`, or use apply_changes; "
+                "if a record is to give several rows, write `rows: many`",
             )
         if records > read or (exact and records != read):
             raise AccountingError(

@@ -21,8 +21,8 @@ from sluicegate.frames import data_skipping, lookup_changes, small_writes
 from sluicegate.frames.merge import OP, difference, merge
 from sluicegate.frames.record_ids import Identities, materialize
 from sluicegate.lake import layout, tables
-from sluicegate.schema.columns import ENGINE_COLUMNS, IDENTITY
-from sluicegate.silver import quarantine
+from sluicegate.schema.columns import ENGINE_COLUMNS
+from sluicegate.silver import many_rows, quarantine
 from sluicegate.silver.evaluate import RowEvaluator
 from sluicegate.silver.expectations import DISPOSITION
 from sluicegate.silver.reconcile import Reconciliation
@@ -41,7 +41,7 @@ def apply(evaluator: RowEvaluator, at: layout.Lake) -> None:
 
     Raises:
         ExpectationFailed: rows break an ``expect_or_fail``; nothing is written.
-        FanOut: the query makes several rows of one record; nothing is written.
+        FanOut: the query makes several rows of one record, and the table has not ``rows: many``; nothing is written.
         AccountingError: records are missing from what the query gave; nothing is written.
     """
     _Reprocessing(evaluator, at).apply()
@@ -74,16 +74,17 @@ class _Reprocessing:
         self.batch, self.name = self.evaluator.batch, self.evaluator.name
         self.table = self.batch.flow.target
         self.quarantine, self.set_aside = self.at.quarantine(self.name), self.at.set_aside(self.name)
+        self.record_id, self.row_id = self.evaluator.record_id, self.evaluator.row_id
 
     def apply(self) -> None:
-        self.chosen = Identities(materialize(self._chosen(), few=False))
+        self.chosen = self._identities(materialize(self._chosen(), few=False))
         self.records, self.rows = self._evaluated(self.chosen)
         if self.evaluator.bound:
             self._add_others()
         rows = self.chosen.materialize(self.evaluator.settled(self.rows, None))
         reconciliation = Reconciliation.of(self.evaluator, rows, self.records.count())
         reconciliation.fill(self.batch.report)
-        left_out = self.records.join(rows, [*IDENTITY], "left_anti") if reconciliation.filtered else None
+        left_out = self.records.join(rows, [*self.record_id], "left_anti") if reconciliation.filtered else None
         makes = {
             self.table: quarantine.good(self.evaluator, rows),
             self.quarantine: quarantine.quarantine(self.evaluator, rows),
@@ -96,15 +97,16 @@ class _Reprocessing:
     def _chosen(self) -> DataFrame:
         """Identities of all records to reprocess; some may come twice."""
         batch, now = self.batch, self.batch.progress
-        parts = [batch.rows.select(*IDENTITY)]
+        parts = [batch.rows.select(*self.record_id)]
         query = self.evaluator.table.query
         for name in now.changed:
             join_keys = query.join_keys[name] if query else []
-            parts.append(lookup_changes.touched(batch.records(), batch.changes_of(name), join_keys, ENGINE_COLUMNS))
+            changes = batch.changes_of(name)
+            parts.append(lookup_changes.touched(batch.records(), changes, join_keys, ENGINE_COLUMNS, self.record_id))
         if now.retry:
             retried = [rule for rule, its in self.evaluator.table.expectations.items() if its.retry]
             broken = F.arrays_overlap("_failed_expectations", F.array(*map(F.lit, retried)))
-            parts += [frame.where(broken).select(*IDENTITY) for frame in self.evaluator.there(self.quarantine)]
+            parts += [frame.where(broken).select(*self.record_id) for frame in self.evaluator.there(self.quarantine)]
         if now.repair:
             parts.append(self._left_behind())
         if batch.choice is not None:
@@ -115,17 +117,27 @@ class _Reprocessing:
         """Records that a stopped run left in two tables, or in a side table though the source has lost them.
 
         The table itself changed in one commit or not at all: it has nothing that the source had lost by its offset.
+        Of records that give many rows those count as well whose rows it had begun to exchange.
         """
-        aside = [f.select(*IDENTITY) for uri in (self.quarantine, self.set_aside) for f in self.evaluator.there(uri)]
-        rows = [f.select(*IDENTITY) for f in self.evaluator.there(self.table)]
-        every = reduce(lambda a, b: a.unionByName(b), [*rows, *aside], self._nothing())
-        twice = every.groupBy(*IDENTITY).count().where("count > 1").select(*IDENTITY)
-        lost = [frame.join(self.batch.records(), [*IDENTITY], "left_anti") for frame in aside]
-        return reduce(lambda a, b: a.unionByName(b), [twice, *lost])
+        aside = [f.select(*self.row_id) for uri in (self.quarantine, self.set_aside) for f in self.evaluator.there(uri)]
+        rows = [f.select(*self.row_id) for f in self.evaluator.there(self.table)]
+        if not (rows or aside):
+            return self._nothing()
+        every = reduce(lambda a, b: a.unionByName(b), [*rows, *aside])
+        twice = every.groupBy(*self.row_id).count().where("count > 1")
+        lost = [frame.join(self.batch.records(), [*self.record_id], "left_anti") for frame in aside]
+        begun = [many_rows.begun(f) for f in self._set_aside()] if self.evaluator.many else []
+        return reduce(lambda a, b: a.unionByName(b), [f.select(*self.record_id) for f in (twice, *lost, *begun)])
+
+    def _set_aside(self) -> list[DataFrame]:
+        return self.evaluator.there(self.set_aside)
+
+    def _identities(self, frame: DataFrame) -> Identities:
+        return Identities(frame, self.record_id)
 
     def _nothing(self) -> DataFrame:
         """No identities at all."""
-        return self.batch.records().select(*IDENTITY).limit(0)
+        return self.batch.records().select(*self.record_id).limit(0)
 
     # --- what they make now ------------------------------------------------------------------------------------------
 
@@ -143,16 +155,17 @@ class _Reprocessing:
         keys = seen = self._good_keys(self.rows)
         while True:
             found = self.chosen.materialize(self._with_keys(keys))
-            others = Identities(self.chosen.together(found.where("_chosen IS NULL").select(*IDENTITY)))
+            others = self._identities(self.chosen.together(found.where("_chosen IS NULL").select(*self.record_id)))
             had = found.where("_chosen AND _holds").select("_key", *[_TIME for _ in self._time])
             if others.count:
                 records, rows = self._evaluated(others)
-                self.chosen = Identities(self.chosen.frame.unionByName(others.frame))
+                self.chosen = self._identities(self.chosen.frame.unionByName(others.frame))
                 self.records = self.chosen.together(self.records.unionByName(records))
                 self.rows = self.chosen.together(self.rows.unionByName(rows))
                 had = had.unionByName(self._good_keys(rows))
             keys = self.chosen.together(had).distinct().join(seen, "_key", "left_anti")
-            if keys.isEmpty():
+            # Of those that came by one row the others may have had keys, too.
+            if keys.isEmpty() and not (self.evaluator.many and others.count):
                 return
             seen = self.chosen.together(seen.unionByName(keys))
 
@@ -169,14 +182,14 @@ class _Reprocessing:
         """Records that have or had one of these keys (stored rows and those that lost), and all chosen ones."""
         has, had = self.evaluator.bonds.alias("_key"), F.col("_key")
         rows = [*[self._near(t, keys) for t in self.evaluator.there(self.table)], *self._doubles()]
-        frames = [t.select(*IDENTITY, has, F.lit(True).alias("_holds"), *self._time) for t in rows]
+        frames = [t.select(*self.record_id, has, F.lit(True).alias("_holds"), *self._time) for t in rows]
         unknown = [F.lit(None).cast(keys.schema[_TIME].dataType).alias(_TIME)] if self._time else []
         lost = [F.lit(False).alias("_holds"), *unknown]
-        frames += [t.select(*IDENTITY, had, *lost) for t in self.evaluator.there(self.set_aside)]
+        frames += [t.select(*self.record_id, had, *lost) for t in self.evaluator.there(self.set_aside)]
         chosen = self.chosen.together(self.chosen.frame).distinct().withColumn("_chosen", F.lit(True))
-        none = self._nothing().select(*IDENTITY, F.lit(None).cast("bigint").alias("_key"), *lost)
+        none = self._nothing().select(*self.record_id, F.lit(None).cast("bigint").alias("_key"), *lost)
         every = reduce(lambda a, b: a.unionByName(b), frames, none)
-        flagged = every.join(self.chosen.sent(chosen), [*IDENTITY], "left")
+        flagged = every.join(self.chosen.sent(chosen), [*self.record_id], "left")
         shares = self.chosen.sent(keys.select("_key").distinct().withColumn("_shares", F.lit(True)))
         return flagged.join(shares, "_key", "left").where("_chosen OR _shares").drop("_shares")
 
@@ -204,9 +217,15 @@ class _Reprocessing:
     def _changes(self, makes: dict[str, DataFrame]) -> dict[str, _Change]:
         """Rows to write into each table, counted in one job."""
         found = {}
+        many, former = self.evaluator.many, None
         for uri, new in makes.items():
             old = [self.chosen.materialize(self.chosen.rows_in(table)) for table in self.evaluator.there(uri)]
-            found[uri] = self.chosen.materialize(difference(new, old[0] if old else None))
+            if many and uri == self.set_aside and old:
+                old, former = [many_rows.without_begun(old[0])], many_rows.begun(old[0])
+            found[uri] = self.chosen.materialize(difference(new, old[0] if old else None, self.row_id))
+        if many:
+            aside = many_rows.with_begun(found, self.table, self.set_aside, former)
+            found[self.set_aside] = self.chosen.materialize(aside)
         counted = [frame.groupBy(OP).count().withColumn("uri", F.lit(uri)) for uri, frame in found.items()]
         counts = reduce(lambda a, b: a.unionByName(b), counted).collect()
         return {
@@ -229,7 +248,8 @@ class _Reprocessing:
             return
         _faults.point("silver.before_commit")
         self.batch.demand_not_overtaken()
-        for change in others:
+        # The set-aside first, as it says of which records the rows are being exchanged, and last when rows leave.
+        for change in reversed(others) if self.evaluator.many else others:
             if change.comes:
                 with self.batch.commit(fenced=False, op=self.op, step="enter"):
                     self._merge(change, ("insert", "update"))
@@ -252,4 +272,4 @@ class _Reprocessing:
         if tables.delta_table(change.uri) is None:
             change.rows.where(F.col(OP).isin(*kinds)).drop(OP).write.format("delta").save(change.uri)
         else:
-            merge(change.uri, change.rows, self.chosen, kinds)
+            merge(change.uri, change.rows, self.chosen, self.row_id, kinds)

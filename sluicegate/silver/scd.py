@@ -56,6 +56,7 @@ class History:
         track_except: columns whose changes begin none.
         ignore_null_updates: whether NULL in a record leaves the value as it was.
         snapshots: whether the records of one sequence are all rows that there were then.
+        arrival: the columns by which they arrived.
     """
 
     keys: tuple[str, ...]
@@ -65,10 +66,16 @@ class History:
     track_except: tuple[str, ...] = ()
     ignore_null_updates: bool = False
     snapshots: bool = False
+    arrival: tuple[str, ...] = ARRIVAL
 
     @classmethod
-    def of(cls, changes: ApplyChanges | ApplyChangesFromSnapshot) -> History:
-        """Builds the history that ``apply_changes`` or ``apply_changes_from_snapshot`` of a definition asks for."""
+    def of(cls, changes: ApplyChanges | ApplyChangesFromSnapshot, order: tuple[str, ...] = ARRIVAL) -> History:
+        """Builds the history that ``apply_changes`` or ``apply_changes_from_snapshot`` of a definition asks for.
+
+        Args:
+            changes: that part of the definition.
+            order: the columns by which the records arrived.
+        """
         tracked = changes.track_history_column_list
         return cls(
             keys=tuple(changes.keys),
@@ -78,6 +85,7 @@ class History:
             track_except=tuple(changes.track_history_except_column_list or ()),
             ignore_null_updates=isinstance(changes, ApplyChanges) and changes.ignore_null_updates,
             snapshots=isinstance(changes, ApplyChangesFromSnapshot),
+            arrival=order,
         )
 
     def settle(self, evaluated: DataFrame, outputs: Sequence[str]) -> DataFrame:
@@ -88,8 +96,7 @@ class History:
         Args:
             evaluated: *all* records of the keys in it, and for snapshots all records of all snapshots: ``outputs``,
                 ``_sequence`` (of any type that has an order, not NULL where the record is good), the columns of
-                ``silver.deduplicate.ARRIVAL``, which together name a record, ``_fate`` and, if there are deletes,
-                ``_deletes``.
+                ``arrival``, which together name a record, ``_fate`` and, if there are deletes, ``_deletes``.
             outputs: the columns of the table, without ``__START_AT`` and ``__END_AT``.
 
         Returns:
@@ -138,7 +145,7 @@ class History:
         frame = evaluated.withColumns(
             {
                 # Records that take no part are each alone, so that many without a key do not meet in one partition.
-                _APART: F.when(~good, F.struct(*[F.col(column) for column in ARRIVAL])),
+                _APART: F.when(~good, F.struct(*[F.col(column) for column in self.arrival])),
                 _DELETE: good & deletes,
             }
         )
@@ -165,7 +172,7 @@ class History:
     def _window(self, *within: str) -> WindowSpec:
         """The good records of a key (or of a part of its records) in the order in which they happened."""
         parts = [F.col(_APART), *[_named(key) for key in self.keys], *[F.col(column) for column in within]]
-        return Window.partitionBy(*parts).orderBy(SEQUENCE, *ARRIVAL)
+        return Window.partitionBy(*parts).orderBy(SEQUENCE, *self.arrival)
 
     # --- type 1 ------------------------------------------------------------------------------------------------------
 

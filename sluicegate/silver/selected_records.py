@@ -1,4 +1,4 @@
-"""Records selected for reprocessing, by ``_chunk`` and ``_pos``; some may come twice."""
+"""Records selected for reprocessing, by their identities; some may come twice."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def _of_interval(interval: Interval, evaluator: RowEvaluator, at: Lake) -> DataF
         frames += evaluator.there(uri)
     inside = _inside(interval, str(evaluator.table.event_time))
     there = [f for f in frames if evaluator.table.event_time in f.columns]
-    return reduce(lambda a, b: a.unionByName(b), [f.where(inside).select("_chunk", "_pos") for f in there])
+    return reduce(lambda a, b: a.unionByName(b), [f.where(inside).select(*evaluator.record_id) for f in there])
 
 
 def _inside(interval: Interval, event_time: str) -> Column:
@@ -49,18 +49,19 @@ def _inside(interval: Interval, event_time: str) -> Column:
 def _of_replay(replay: Replay, evaluator: RowEvaluator, at: Lake) -> DataFrame:
     """Ids of quarantined records, and of dropped ones where requested; or of all."""
     if replay.everything:
-        return evaluator.batch.records().select("_chunk", "_pos")
-    frames = [_broke(replay, f, "_failed_expectations") for f in evaluator.there(at.quarantine(evaluator.name))]
+        return evaluator.batch.records().select(*evaluator.record_id)
+    quarantined = evaluator.there(at.quarantine(evaluator.name))
+    frames = [_broke(replay, evaluator, f, "_failed_expectations") for f in quarantined]
     if replay.dropped:
         aside = evaluator.there(at.set_aside(evaluator.name))
-        frames += [_broke(replay, f.where("reason = 'dropped'"), "rules") for f in aside]
-    nothing = evaluator.batch.records().select("_chunk", "_pos").limit(0)
+        frames += [_broke(replay, evaluator, f.where("reason = 'dropped'"), "rules") for f in aside]
+    nothing = evaluator.batch.records().select(*evaluator.record_id).limit(0)
     return reduce(lambda a, b: a.unionByName(b), frames, nothing)
 
 
-def _broke(replay: Replay, frame: DataFrame, column: str) -> DataFrame:
+def _broke(replay: Replay, evaluator: RowEvaluator, frame: DataFrame, column: str) -> DataFrame:
     wanted = F.arrays_overlap(column, F.array(*map(F.lit, replay.rules))) if replay.rules else F.lit(True)
-    return frame.where(wanted).select("_chunk", "_pos")
+    return frame.where(wanted).select(*evaluator.record_id)
 
 
 def _micros(moment: datetime) -> int:

@@ -7,7 +7,7 @@ a column that is true exactly when the cast was evaluated, its value was not NUL
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
 
 from sqlglot.tokenizer_core import TokenType
@@ -21,6 +21,8 @@ CAST_FUNCTIONS = {"BOOLEAN", "TINYINT", "SMALLINT", "INT", "BIGINT", "FLOAT", "D
 # Functions that take a lambda over the elements of an array or the entries of a map.
 _EACH_ELEMENT = {"TRANSFORM", "FILTER", "EXISTS", "FORALL"}
 _EACH_ENTRY = {"TRANSFORM_VALUES", "TRANSFORM_KEYS", "MAP_FILTER"}
+# Types whose values have values in them.
+_NESTED = {"ARRAY", "MAP", "STRUCT"}
 # Functions whose later arguments are evaluated only if the former ones are all NULL.
 _FIRST_NOT_NULL = {"COALESCE", "NVL", "IFNULL"}
 
@@ -108,12 +110,36 @@ def untold(tokens: Tokens, casts: Sequence[Cast], first: int, end: int) -> list[
     for cast in casts:
         kind = tokens.word(cast.as_ + 1)
         what = ""
-        if kind in ("ARRAY", "MAP", "STRUCT"):
+        if kind in _NESTED:
             what = f"a CAST to {kind} hides which of its values did not cast: cast its values one by one"
         elif any((at := _arrow(group, cast)) and not _is_followed(group, cast, at) for group in _around(groups, cast)):
             what = "a CAST that fails in this lambda cannot be detected: CAST in transform(…)"
         if what:
             message = f"{what}, or write TRY_CAST if NULL is right for it"
+            found.append(QuerySyntax(message, tokens.line(cast.index)))
+    return found
+
+
+def in_generators(tokens: Tokens, generators: Collection[str], first: int, end: int) -> list[QuerySyntax]:
+    """Objections to casts in the arguments of generators: where one fails there may be no row that could tell of it.
+
+    Those of ``untold`` are left out.
+
+    Args:
+        tokens: the query.
+        generators: names of the functions that make several rows of one, in capitals.
+        first: first token of the SELECT list.
+        end: the token after it.
+    """
+    groups, found = _groups(tokens, 0, len(tokens)), []
+    for cast in find(tokens):
+        around, listed = _around(groups, cast), first <= cast.index < end
+        if (listed and tokens.word(cast.as_ + 1) in _NESTED) or any(_is_subquery(tokens, group) for group in around):
+            continue
+        name = next((group.head for group in around if group.head in generators), "")
+        if name:
+            what = f"a CAST that fails in {name}(…) can leave no row to tell of it"
+            message = f"{what}: CAST what it gives in the SELECT list, or write TRY_CAST if NULL is right for it"
             found.append(QuerySyntax(message, tokens.line(cast.index)))
     return found
 

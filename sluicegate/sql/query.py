@@ -175,7 +175,7 @@ class Query:
         _, from_ = select_list(self._tokens)
         return self._tokens.compose(self._views(views), from_ + 1, from_end(self._tokens), compact=True)
 
-    def with_identity(self, views: Mapping[str, str], identity: Sequence[str] = IDENTITY) -> str:
+    def with_identity(self, views: Mapping[str, str], identity: Sequence[str] = IDENTITY, *, many: bool = False) -> str:
         """The text over views, with ``TRY_CAST`` for ``CAST``, and hidden columns at the end of its SELECT list.
 
         The hidden columns are those of ``identity`` (without those that a star selects) and a boolean ``_cast_<n>`` for
@@ -185,25 +185,31 @@ class Query:
         Args:
             views: name of the view, as SQL, for each of ``tables``; the stream's has the columns of ``identity``.
             identity: columns that identify the record of a row.
+            many: whether a record may give many rows.
 
         Raises:
             KeyError: a table has no view.
             QuerySyntax: rows of this query cannot be attributed to records (see ``stream_objections``).
         """
-        for objection in self.stream_objections():
+        for objection in self.stream_objections(many=many):
             raise objection
         return self._with_identity(views, identity)
 
-    def stream_objections(self) -> list[QuerySyntax]:
-        """Reasons why this query cannot define a silver table, record by record; empty if it can."""
+    def stream_objections(self, *, many: bool = False) -> list[QuerySyntax]:
+        """Reasons why this query cannot define a silver table, record by record; empty if it can.
+
+        Args:
+            many: whether a record may give many rows.
+        """
         if self.stream is None:
             what = "no table is in STREAM(…): mark the one that is read record by record, FROM STREAM(table)"
             return [QuerySyntax(what, 1)]
         node = next(table.node for table in self._read if table.streamed)
-        shape = query_shape.by_record(query_shape.first_select(self._tree), node)
+        shape = query_shape.by_record(query_shape.first_select(self._tree), node, many=many)
         found = [QuerySyntax(what, self._line_of_node(where)) for what, where in shape]
         found += sql_casts.refused(self._tokens) + self._name_objections()
         found += sql_casts.untold(self._tokens, self._casts, *select_list(self._tokens))
+        found += sql_casts.in_generators(self._tokens, query_shape.GENERATORS, *select_list(self._tokens))
         if self.stream in self.lookups:
             what = f"{self.stream} is read record by record, and cannot be a lookup of the same query"
             found.append(QuerySyntax(what, next(self._tokens.line(t.first) for t in self._read if self._is_own(t))))
@@ -274,7 +280,8 @@ class Query:
         select = query_shape.first_select(self._tree)
         for name, node in query_shape.outputs(select):
             if name == "":
-                found.append(QuerySyntax("a column has no name: write AS name behind it", self._line_of_node(node)))
+                names = "AS (name, …)" if query_shape.generator(node) else "AS name"
+                found.append(QuerySyntax(f"a column has no name: write {names} behind it", self._line_of_node(node)))
             elif name is not None and name.lower() in seen:
                 found.append(QuerySyntax(f"two columns have the name {name}", self._line_of_node(node)))
             seen.add((name or "").lower())

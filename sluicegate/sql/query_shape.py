@@ -15,6 +15,9 @@ _AGGREGATES = {
 # Generators that sqlglot does not know as such.
 _GENERATORS = {"inline_outer", "stack", "variant_explode", "variant_explode_outer", "posexplode_outer"}
 
+# All generators by their names in a text: those before, and those that sqlglot knows.
+GENERATORS = {*map(str.upper, _GENERATORS), "EXPLODE", "EXPLODE_OUTER", "POSEXPLODE", "INLINE"}
+
 # Parts of a SELECT that filter out no record.
 _KEEPING = {"expressions", "from_", "joins", "laterals", "with_", "hint", "order", "sort", "cluster", "distribute"}
 
@@ -148,8 +151,14 @@ def is_outermost(tree: exp.Query, table: exp.Table) -> bool:
     return isinstance(tree, exp.Select) and isinstance(parent, (exp.From, exp.Join)) and parent.parent is tree
 
 
-def by_record(tree: exp.Select, stream: exp.Table) -> Iterator[Objection]:
-    """Objections to constructs by which rows of a query over a stream do not belong to single records."""
+def by_record(tree: exp.Select, stream: exp.Table, *, many: bool) -> Iterator[Objection]:
+    """Objections to constructs by which rows of a query over a stream do not belong to single records.
+
+    Args:
+        tree: the outermost SELECT.
+        stream: the table in STREAM.
+        many: whether a record may give many rows.
+    """
     for part, name in (("group", "GROUP BY"), ("having", "HAVING"), ("distinct", "DISTINCT"), ("qualify", "QUALIFY"),
                        ("limit", "LIMIT"), ("offset", "OFFSET"), ("windows", "WINDOW")):  # fmt: skip
         if found := tree.args.get(part):
@@ -160,8 +169,8 @@ def by_record(tree: exp.Select, stream: exp.Table) -> Iterator[Objection]:
             yield "a window function looks at other records, which is for gold: a silver row is made of one", node
         elif (name := aggregate(node)) and not isinstance(node.parent, exp.Window):
             yield f"{name} takes several records together, which is for gold: a silver row is made of one record", node
-    for node, name in _own_generators(tree):
-        yield f"{name} makes several rows of one record, which is for gold: a silver row is made of one record", node
+    for node, name in () if many else _own_generators(tree):
+        yield f"{name} makes several rows of one record: write `rows: many` in the table's definition", node
     if stream.args.get("pivots") or (stream.parent and stream.parent.args.get("pivots")):
         yield "PIVOT and UNPIVOT cannot be followed record by record", stream
     alias = stream.args.get("alias")

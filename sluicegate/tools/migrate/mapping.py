@@ -222,15 +222,16 @@ class _Mapping:
             return
         joined = layers.shape(text)
         if joined and joined.joins and not streams:
-            remarks.append("A record makes one row here: one that meets several of a joined table stops the run.")
+            remarks.append("A record that gives several rows stops the run: where it is to, write `rows: many`.")
         if not streams and (streamed := with_stream(text)) is not None:
             text, streams = streamed, True
-        objections = Query.parse(text).stream_objections() if streams else []
+        objections = Query.parse(text).stream_objections(many=True) if streams else []
         if objections or not streams:
             self._gold(dataset, str(dataset.query), streams, objections[0].message if objections else "")
             return
         self._comment(dataset, *remarks)
-        self._silver(dataset, {"sql": f"{dataset.name}.sql"})
+        many = {"rows": "many"} if Query.parse(text).stream_objections() else {}
+        self._silver(dataset, {"sql": f"{dataset.name}.sql", **many})
         self.made.queries[dataset.name] = text
 
     def _silver(self, dataset: Dataset, fields: dict[str, Any]) -> None:

@@ -18,7 +18,7 @@ from sluicegate.monitor import graph
 from sluicegate.monitor.estimate import Plan
 from sluicegate.monitor.plan import TableWork
 from sluicegate.settings import Settings
-from tests.conftest import ROOT
+from tests.conftest import ROOT, Workspace
 
 pytestmark = pytest.mark.unit
 
@@ -116,3 +116,26 @@ def test_a_table_follows_what_those_of_its_layer_will_write(shop: Pipeline, tmp_
 
 def shop_lake(pipeline: Pipeline) -> layout.Lake:
     return layout.Lake(pipeline.settings.lake, pipeline.name)
+
+
+@pytest.mark.parametrize(
+    ("fields", "how"),
+    [
+        ("", "a row for each record"),
+        ("rows: many, ", "many rows of a record"),
+        ("rows: many, keys: [id, x], ", "one row for each id, x; many rows of a record; each batch"),
+    ],
+)
+def test_how_many_rows_a_record_gives(tmp_path: Path, fields: str, how: str) -> None:
+    workspace = Workspace(tmp_path)
+    made = "explode(xs) AS x" if fields else "x"
+    query = f"SELECT id, {made} FROM STREAM(raw) AS r"
+    workspace.define(
+        "name: heart_rate\nbronze:\n  raw: {path: '${landing}/raw', format: json}\n"
+        f"silver:\n  t: {{{fields}sql: '{query}'}}\n"
+    )
+    (tmp_path / "landing" / "raw").mkdir(parents=True)
+    places = [f"--{name}={tmp_path / name}" for name in ("lake", "landing", "pipelines")]
+    done = CliRunner().invoke(app.app, ["plan", "heart_rate", *places])
+    assert done.exit_code == 0, done.output
+    assert how in done.output

@@ -1,4 +1,4 @@
-"""Functions that make several rows of one record have no place in silver, which is told before a run."""
+"""Functions that make several rows of one record are for tables that say so, which is told before a run."""
 
 from __future__ import annotations
 

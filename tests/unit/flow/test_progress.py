@@ -221,3 +221,26 @@ def test_a_mark_is_read_in_the_epoch_of_its_rows(tmp_path: Path) -> None:
     assert "#2" in before
     line = offsets.lineage(DeltaTable(history.target))
     assert (history.now().kind, [restore.at for restore in line.restores]) == ("idle", [2])
+
+
+@pytest.mark.parametrize(
+    ("was", "many", "of_many", "why"),
+    [
+        (False, False, False, ""),
+        (True, True, False, ""),
+        (True, False, True, ""),
+        (False, True, False, "a record gives many rows now"),
+        (True, False, False, "a record gives one row now"),
+        (False, False, True, "a record of source gives many rows now"),
+    ],
+)
+def test_rows_that_are_known_by_another_identity_make_it_again(
+    tmp_path: Path, was: bool, many: bool, of_many: bool, why: str
+) -> None:
+    """Without a word in a commit, as those of before have none, a record was one row."""
+    history = History(tmp_path, by_record=True)
+    write_deltalake(history.source, ROWS.append_column("_record_row", ROWS["id"]) if of_many else ROWS)
+    history.run(**({"numbered": True} if was else {}))
+    now = history.now(many=many)
+    assert (now.kind, now.why, now.of_many) == ("whole" if why else "idle", why, of_many)
+    assert history.now(many=many, by_record=False).kind == "idle"

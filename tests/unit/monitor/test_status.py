@@ -248,6 +248,68 @@ def test_so_many_records_are_named_and_all_are_counted(things: Workspace, count:
     assert ("…" in found.what) == (count > verify.SHOWN)
 
 
+@pytest.mark.parametrize(
+    ("table", "aside", "what"),
+    [
+        ([(1, 1), (1, 2), (2, 1)], [(3, 0)], ""),
+        ([(1, 2), (2, 1)], [(1, 1), (3, 1)], ""),
+        ([(1, 1), (1, 2)], [(3, 0)], "1 records are in no place, such as 1/2 (chunk/position)"),
+        ([(1, 1), (2, 1), (4, 1)], [(3, 0)], "1 records have no source, such as 1/4 (chunk/position)"),
+        ([(1, 2), (2, 1)], [(3, 0)], "1 records are without some of their rows, such as 1/1 (chunk/position)"),
+        ([(1, 1), (1, 3), (2, 1)], [(3, 0)], "1 records are without some of their rows, such as 1/1 (chunk/position)"),
+        ([(1, 1), (2, 1)], [(1, 0), (3, 0)], "1 records are without some of their rows, such as 1/1 (chunk/position)"),
+        ([(1, 1), (2, 1)], [(3, 1), (3, -1)], "1 records are without some of their rows, such as 1/3 (chunk/position)"),
+    ],
+)
+def test_each_row_of_a_record_that_gives_many_is_accounted_for(
+    things: Workspace, table: list[tuple[int, int]], aside: list[tuple[int, int]], what: str
+) -> None:
+    taken_in(things, "names", [1, 2, 3])
+    taken_in(things, "s", [])
+    numbered(things.uri("s"), table)
+    numbered(things.uri("s_set_aside"), aside)
+    assert [one.what for one in verify.findings(things.definition, things.settings)] == ([what] if what else [])
+
+
+def numbered(uri: str, rows: list[tuple[int, int]]) -> None:
+    """Appends rows by their records' positions and their numbers."""
+    columns = {"_chunk": [1] * len(rows), "_pos": [at for at, _ in rows], "_record_row": [nth for _, nth in rows]}
+    table = pa.table({name: pa.array(values, pa.int64()) for name, values in columns.items()})
+    write_deltalake(uri, table, mode="append", schema_mode="merge")
+
+
+def test_a_row_in_two_places_is_told_by_its_record(things: Workspace) -> None:
+    taken_in(things, "names", [1, 2, 3])
+    taken_in(things, "s", [])
+    numbered(things.uri("s"), [(1, 1), (2, 1), (3, 1), (3, 2)])
+    numbered(things.uri("s_quarantine"), [(3, 2)])
+    found = [one.what for one in verify.findings(things.definition, things.settings)]
+    assert "1 rows are in more than one place, such as 1/3 (chunk/position)" in found
+
+
+@pytest.mark.parametrize("there", [2, 3, 4])
+def test_records_that_are_many_have_each_a_row_at_least(things: Workspace, there: int) -> None:
+    """Where rows are too many to be read, their numbers tell that."""
+    taken_in(things, "names", [1, 2, 3])
+    taken_in(things, "s", [])
+    numbered(things.uri("s"), [(1, number) for number in range(there)])
+    found = [one.what for one in verify.findings(things.definition, things.settings, limit=2)]
+    assert found == (["3 records were read, and 2 are in its tables"] if there < 3 else [])
+
+
+def test_rows_of_a_record_that_are_records_are_known_by_their_numbers(things: Workspace) -> None:
+    taken_in(things, "names", [1, 2, 3])
+    taken_in(things, "s", [1, 2, 3])
+    things.edit("pipeline.yaml", "gold:", '  of_s: {sql: "SELECT * FROM STREAM(s) AS r"}\ngold:')
+    numbered(things.uri("s"), [(5, 1), (5, 2)])
+    taken_in(things, "of_s", [])
+    for table in ("of_s", "of_s_quarantine"):
+        numbered(things.uri(table), [(5, 1)])
+    found = [one.what for one in verify.findings(things.definition, things.settings) if one.table == "of_s"]
+    assert found[0] == "1 records are in more than one place, such as 1/5 (chunk/position)"
+    assert "records are in no place, such as" in found[1]
+
+
 def test_rows_that_a_person_took_away_from_silver_are_told(things: Workspace) -> None:
     taken_in(things, "names", [1, 2, 3])
     taken_in(things, "s", [1, 2, 3])

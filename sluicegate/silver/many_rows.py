@@ -1,0 +1,106 @@
+"""Rows of records that give many: their numbers, records that give none, and records that a stopped run left half.
+
+A row is known by its record and its number in it. Spark promises no order of the rows that an ``explode`` or a join
+makes, so they are numbered by their own values: whatever the plan, a record that is evaluated again has the same rows
+under the same numbers. Rows that are equal in all values may change places, which nobody can see.
+
+A run writes three tables one after another. A record that gives one row cannot be left half by one that is stopped,
+and its identity is then in two places; of one that gives many some rows may be new and others old, without a number
+that is there twice. So before such a record is touched it is entered into the set-aside as begun, and leaves it last.
+"""
+
+from __future__ import annotations
+
+from functools import reduce
+from typing import TYPE_CHECKING
+
+from pyspark.sql import Window
+from pyspark.sql import functions as F
+
+from sluicegate.frames.merge import OP
+from sluicegate.frames.value_equality import exact, is_loose, is_plain
+from sluicegate.schema.columns import IDENTITY, RECORD, ROW
+from sluicegate.silver.expectations import BROKEN, DISPOSITION, WHOLE
+from sluicegate.sql.identifiers import quoted
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from pyspark.sql import DataFrame
+
+# Numbers in the set-aside that are no row's, with their reasons: of a record that gives no row, and of one whose rows
+# are being exchanged.
+NONE, NO_ROWS = 0, "no_rows"
+BEGUN, IN_EXCHANGE = -1, "in_exchange"
+
+
+def numbered(rows: DataFrame, outputs: Sequence[str]) -> DataFrame:
+    """Rows with ``_record_row``, their number within their record, by the order of their values.
+
+    Args:
+        rows: evaluated rows, all of each record.
+        outputs: the columns of their values. Rows that are equal in these and in the rules that they break are equal.
+    """
+    kinds, forms = {field.name: field.dataType for field in rows.schema}, {}
+    order = [F.col(quoted(name)) for name in outputs]
+    for number, name in enumerate(outputs):
+        if not is_plain(kinds[name]) or is_loose(kinds[name]):  # Spark does not sort it, or takes others for equal
+            forms[f"_order_{number}"] = exact(F.col(quoted(name)), kinds[name])
+            order[number] = F.col(f"_order_{number}")
+    nth = F.row_number().over(Window.partitionBy(*IDENTITY).orderBy(*order, BROKEN))
+    rows = rows.withColumns(forms) if forms else rows
+    return rows.withColumn(ROW, nth.cast("bigint")).drop(*forms)
+
+
+def whole_records(rows: DataFrame) -> DataFrame:
+    """Rows of which those go to quarantine, too, whose record has a row that does: a table has no half record."""
+    record = Window.partitionBy(*IDENTITY)
+    broken = F.max(F.col(DISPOSITION) == "quarantine").over(record)
+    sibling = broken & (F.col(DISPOSITION) == "good")
+    return rows.withColumns(
+        {
+            RECORD: F.when(sibling, F.max(RECORD).over(record)).otherwise(F.col(RECORD)),
+            BROKEN: F.when(sibling, F.concat(BROKEN, F.array(F.lit(WHOLE)))).otherwise(F.col(BROKEN)),
+            DISPOSITION: F.when(sibling, "quarantine").otherwise(F.col(DISPOSITION)),
+        }
+    )
+
+
+def begun(aside: DataFrame) -> DataFrame:
+    """Records that a stopped run had begun to exchange the rows of, by the rows of the set-aside."""
+    return aside.where(f"reason = '{IN_EXCHANGE}'").select(*IDENTITY)
+
+
+def without_begun(aside: DataFrame) -> DataFrame:
+    """The rows of the set-aside that say where records ended."""
+    return aside.where(f"reason <> '{IN_EXCHANGE}'")
+
+
+def with_begun(changes: dict[str, DataFrame], table: str, set_aside: str, former: DataFrame | None) -> DataFrame:
+    """Changes of the set-aside, with those that enter and delete the records whose change takes several commits.
+
+    The change of a record that is in one commit alone happens or does not. One that only leaves a side table is not:
+    the offset is committed before, and nothing else would tell of the row that is still there.
+
+    Args:
+        changes: rows to write with ``OP``, by the address of their table.
+        table: address of the silver table.
+        set_aside: address of the set-aside.
+        former: records that a stopped run had begun with; None if there is no set-aside.
+    """
+    steps = []
+    for uri, frame in changes.items():
+        leaves = F.lit(False) if uri == table else F.col(OP) == "delete"
+        steps.append(frame.select(*IDENTITY, leaves.alias("leaves"), F.lit(uri).alias("uri")))
+    every = reduce(lambda a, b: a.unionByName(b), steps).groupBy(*IDENTITY)
+    counted = every.agg(F.count_distinct("uri").alias("tables"), F.max("leaves").alias("leaves"))
+    records = counted.where("tables > 1 OR leaves").select(*IDENTITY)
+    if former is not None:
+        records = records.unionByName(former).distinct()
+    entries = records.select(
+        *IDENTITY,
+        F.lit(BEGUN).cast("bigint").alias(ROW),
+        F.lit(IN_EXCHANGE).alias("reason"),
+        F.explode(F.array(F.lit("insert"), F.lit("delete"))).alias(OP),
+    )
+    return changes[set_aside].unionByName(entries, allowMissingColumns=True)

@@ -1,0 +1,28 @@
+"""The line of a table in a run's output adds up, by records or by rows."""
+
+from __future__ import annotations
+
+import pytest
+
+from sluicegate.flow.report import RunReport, TableReport
+from sluicegate.jobs import continuous
+
+pytestmark = pytest.mark.unit
+
+
+@pytest.mark.parametrize(
+    ("rows", "no_rows", "line"),
+    [
+        (None, 0, "3 read =         2 written + 1 quarantined + 0 dropped + 0 duplicates"),
+        (4, 0, "3 read, 4 rows = 2 written + 1 quarantined + 0 dropped + 0 duplicates"),
+        (4, 1, "3 read (1 gave no row), 4 rows = 2 written + 1 quarantined + 0 dropped + 0 duplicates"),
+    ],
+)
+def test_records_and_rows_each_add_up(rows: int | None, no_rows: int, line: str) -> None:
+    report = TableReport("t", "silver", "written", read=3, written=2, quarantined=1, rows=rows, no_rows=no_rows)
+    assert line in report.line()
+    done = RunReport("p", "silver", [report])
+    assert RunReport.from_dict(done.as_dict()) == done
+    sign = "=" if rows is None else ""
+    assert " ".join(f"silver 3 read {sign}".split()) in continuous._part(done)
+    assert "2 written + 1 quarantined" in continuous._part(done)
