@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import ClassVar
@@ -74,6 +75,7 @@ class Scene:
         input: a landing folder with real files, or None for simulated ones.
         log: the file that sides write to.
         only: the sides that are wanted; none for all.
+        closing: what else has to be ended with the case.
     """
 
     folder: Path
@@ -81,6 +83,7 @@ class Scene:
     input: Path | None
     log: Path
     only: Sequence[str] = ()
+    closing: ExitStack = field(default_factory=ExitStack)
     _workers: dict[str, Worker] = field(default_factory=dict)
 
     def worker(self, kind: str) -> Worker:
@@ -104,6 +107,7 @@ class Scene:
 
     def close(self) -> None:
         """Ends the processes and deletes the folder."""
+        self.closing.close()
         for worker in self._workers.values():
             worker.close()
         shutil.rmtree(self.folder, ignore_errors=True)

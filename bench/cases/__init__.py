@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from bench.case import Case
 from bench.cases.airflow import DagOverhead
+from bench.cases.continuous import ContinuousBatch
 from bench.cases.files import Files
 from bench.cases.gold import Groups, HistoryGold
 from bench.cases.known import LedgerSize
@@ -12,5 +13,5 @@ from bench.cases.silver import HistorySilver, IntervalOfADay
 
 ALL: tuple[type[Case], ...] = (
     Files, RowsBronze, RowsSilver, RowsGold, HistorySilver, HistoryGold, LedgerSize, IntervalOfADay, Groups,
-    DagOverhead,
+    ContinuousBatch, DagOverhead,
 )  # fmt: skip

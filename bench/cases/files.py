@@ -98,15 +98,21 @@ def landed(landing: Path, files: int, records: int) -> None:
     os.utime(landing / "patients" / "patients.csv", (0, 0))
 
 
-def one_more(landing: Path, records: int) -> None:
-    """Lands a file with the first records of another one, of later days."""
+def one_more(landing: Path, records: int, number: int = 1) -> None:
+    """Lands a file with the first records of another one, of later days.
+
+    Args:
+        landing: the landing folder.
+        records: how many records.
+        number: the number of the file; each has days of its own.
+    """
     first = min((landing / "recordings").glob("*.json"))
     found = json.loads(first.read_text())[:records]
     for record in found:
-        later = float(record["time"]) + LATER
+        later = float(record["time"]) + LATER * number
         record["time"] = str(later) if isinstance(record["time"], str) else later
     # A file source with a `maxFileAge` leaves out a file that is much older than those which it has seen.
     latest = max(file.stat().st_mtime for file in (landing / "recordings").iterdir())
-    new = landing / "recordings" / "zz-one-more.json"
+    new = landing / "recordings" / f"zz-{number:03}-more.json"
     new.write_text(json.dumps(found))
     os.utime(new, (latest + 1, latest + 1))
