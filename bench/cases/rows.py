@@ -216,7 +216,7 @@ def duckdb_silver(source: str, folder: str) -> str:
     """The same with DuckDB and delta-rs."""
     con = duckdb.connect()
     con.register("bronze", DeltaTable(silver.bronze_of(folder)).to_pyarrow_dataset())
-    query = "SELECT device, at, value FROM bronze WHERE value < 99"
+    query = 'SELECT device, "at", value FROM bronze WHERE value < 99'
     write_deltalake(f"{folder}/duckdb", con.sql(query).to_arrow_reader())
     return f"{folder}/duckdb"
 

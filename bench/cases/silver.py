@@ -208,8 +208,8 @@ def _start(day: int) -> datetime:
     return START + timedelta(days=day)
 
 
-def _within(day: int) -> str:
-    return f"at >= '{_start(day):%Y-%m-%dT%H:%M:%SZ}' AND at < '{_start(day + 1):%Y-%m-%dT%H:%M:%SZ}'"
+def _within(day: int, at: str = "at") -> str:
+    return f"{at} >= '{_start(day):%Y-%m-%dT%H:%M:%SZ}' AND {at} < '{_start(day + 1):%Y-%m-%dT%H:%M:%SZ}'"
 
 
 def merged(spark: SparkSession, bronze: str, target: str, chunk: int) -> None:
@@ -238,13 +238,12 @@ def overwritten(spark: SparkSession, bronze: str, target: str, day: int) -> None
 
 def overwritten_by_rs(bronze: str, target: str, day: int) -> None:
     """The same by DuckDB and delta-rs."""
-    write_deltalake(
-        target, _queried(bronze, f"{_within(day)} AND value < 99"), mode="overwrite", predicate=_within(day)
-    )
+    rows = _queried(bronze, f"""{_within(day, '"at"')} AND value < 99""")  # DuckDB reserves the word
+    write_deltalake(target, rows, mode="overwrite", predicate=_within(day))
 
 
 def _queried(bronze: str, where: str) -> Any:
     con = duckdb.connect()
     con.execute("SET TimeZone = 'UTC'")
     con.register("bronze", DeltaTable(bronze).to_pyarrow_dataset())
-    return con.sql(f"SELECT device, at, value FROM bronze WHERE {where}").to_arrow_table()
+    return con.sql(f'SELECT device, "at", value FROM bronze WHERE {where}').to_arrow_table()
