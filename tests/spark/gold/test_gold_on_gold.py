@@ -338,6 +338,26 @@ def test_a_table_that_was_replaced_is_followed(three: GoldWorld) -> None:
     assert_right(three, *THREE)
 
 
+def test_a_joined_table_whose_columns_were_others_in_between(three: GoldWorld) -> None:
+    """Of gold by its definition, there and back; of silver by a full refresh with another query."""
+    other = kept("SELECT g, avg(n) AS n, sum(s) AS s, max(k) AS k FROM day GROUP BY g")
+    for total in (other, THREE["total"]):
+        three.define({**THREE, "total": total})
+        three.add(added([("b", 1, 1.0)], 100))
+        three.run("day", "total")
+    reports = three.run()
+    assert (reports["share"].state, reports["share"].why) == ("rebuilt", "total changed")
+    assert_right(three, *THREE)
+    three.name([("a", "Ann", 1.5)])
+    three.define({**THREE, "named": QUERIES["named"]})
+    three.run()
+    frame = three.spark.createDataFrame([("a", "Bob", "heavy")], "g STRING, name STRING, weight STRING")
+    frame.write.format("delta").mode("overwrite").option("overwriteSchema", "true").save(three.names)
+    reports = three.run()
+    assert (reports["named"].state, reports["named"].why) == ("rebuilt", "u changed")
+    assert_right(three, "named")
+
+
 def test_what_follows_a_full_refresh_is_brought_up_to_date(three: GoldWorld, spark: SparkSession) -> None:
     shared = SharedSpark("w", three.at, private=False, opened=spark)
     request = Request.of(three.pipeline, "full-refresh", tables=["day"])
