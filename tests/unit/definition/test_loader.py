@@ -17,6 +17,7 @@ from sluicegate.definition import Pipeline, load, load_file, names, yaml
 from sluicegate.errors import DefinitionError, Mistake, PipelineMissing
 from sluicegate.flow import flows
 from sluicegate.lake import layout
+from sluicegate.schema.columns import ENGINE_COLUMNS
 from sluicegate.settings import Settings
 from sluicegate.sql import ddl
 from sluicegate.sql.tokens import QuerySyntax
@@ -1085,7 +1086,7 @@ class TestGoldOnGold:
         found = folder.mistake(text)
         assert (found.code, found.line, found.hint) == ("wrong-layer", 4, "put made into gold, where it can read sums")
 
-    @pytest.mark.parametrize("name", ["_pos", "_SEQUENCE"])
+    @pytest.mark.parametrize("name", ["_SEQUENCE", *ENGINE_COLUMNS])
     def test_a_column_that_no_reader_is_given_is_refused_where_there_is_a_reader(
         self, folder: Folder, name: str
     ) -> None:
