@@ -369,6 +369,36 @@ def test_what_follows_a_full_refresh_is_brought_up_to_date(three: GoldWorld, spa
     assert_right(three, *THREE)
 
 
+def test_tables_share_views_that_are_a_part_of_their_queries(three: GoldWorld) -> None:
+    """Over tables of any layer, and other views; each reader sees them as of the versions of its own batch."""
+    queries = {
+        "few": "SELECT v.g, v.k, u.name FROM v LEFT JOIN u ON v.g = u.g",
+        "many": "SELECT count(*) AS n, (SELECT max(n) FROM w) AS most FROM v",
+        "top": "SELECT name, count(*) AS c FROM few GROUP BY name",
+        **THREE,
+    }
+    views = {"w": "SELECT g, max(n) AS n FROM v GROUP BY g", "v": "SELECT d.g, d.k, d.n FROM day AS d WHERE d.n > 0"}
+    three.name([("a", "Ann", None)])
+    three.define(queries, views)
+    three.run()
+    assert three.rows("few") == Counter([("a", 1, "Ann"), ("a", 2, "Ann"), ("b", 1, None)])
+    assert three.rows("many") == Counter([(3, 1)])
+    three.add(added([("b", 1, 1.0), ("c", 1, 1.0)], 100))
+    assert {name: report.state for name, report in three.run().items() if name in ("few", "many")} == {
+        "few": "written", "many": "written"
+    }  # fmt: skip
+    assert three.rows("many") == Counter([(4, 2)])
+    assert three.rows("top") == Counter([("Ann", 2), (None, 2)])
+    assert three.run()["many"].state == "idle"
+    three.define(queries, {**views, "v": views["v"].replace("> 0", "> 1")})
+    reports = three.run()
+    assert {name: reports[name].why for name in ("few", "many")} == dict.fromkeys(
+        ("few", "many"), "its definition changed"
+    )
+    assert (three.rows("few"), three.rows("many")) == (Counter([("b", 1, None)]), Counter([(1, 2)]))
+    assert [*gold_verify.prove(three.spark, three.pipeline, three.at)] == []
+
+
 def test_the_proof_is_of_the_versions_that_a_table_was_made_of(three: GoldWorld) -> None:
     def found() -> dict[str, str]:
         return {one.table: one.kind for one in gold_verify.prove(three.spark, three.pipeline, three.at)}
