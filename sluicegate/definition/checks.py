@@ -1,17 +1,16 @@
-"""Cross-table checks of a definition: unknown tables and columns, overlapping folders, cycles."""
+"""Cross-table checks of a definition: unknown columns, overlapping folders; what is read is in read_checks.py."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
 
-from sluicegate.definition import graph, reader_options, streaming_query
+from sluicegate.definition import read_checks, reader_options, streaming_query
 from sluicegate.definition.apply_changes import END_AT, START_AT, TRACKED, ApplyChanges, ApplyChangesFromSnapshot
 from sluicegate.definition.fields import RESERVED, nearest
 from sluicegate.definition.gold import GoldTable
+from sluicegate.definition.known_tables import Finding, Tables
 from sluicegate.definition.pipeline import BronzeTable
 from sluicegate.definition.silver import SilverTable
-from sluicegate.definition.table import Layer
 from sluicegate.definition.yaml import Path
 from sluicegate.sql.query import Query
 from sluicegate.sql.tokens import QuerySyntax
@@ -22,69 +21,8 @@ Changes = ApplyChanges | ApplyChangesFromSnapshot
 # Fields that are lists of names: a mistake is located at its item.
 _LISTS = ("keys", "pii", "column_list", "except_column_list", *TRACKED)
 
-# Columns that the engine adds to each bronze table and that queries may read.
-_BRONZE_COLUMNS = ("_file_modification_time", "receipt_time", "source_file", "_rescued_data", "_corrupt_record")
-
 # Columns that no query over whole tables is given (``ENGINE_COLUMNS`` of schema/columns.py).
-_HIDDEN = ("_chunk", "_pos", "_sequence")
-
-
-@dataclass(frozen=True)
-class Finding:
-    """A mistake at a path of the document, or at a line of the query there (``sql_line``, from 1)."""
-
-    code: str
-    path: Path
-    message: str
-    hint: str = ""
-    sql_line: int | None = None
-
-
-@dataclass
-class Tables:
-    """Valid tables of a definition, and the names of all.
-
-    Attributes:
-        bronze: bronze tables by name.
-        silver: silver tables by name.
-        gold: gold tables by name.
-        layers: layer of each table of the document, so that one with a mistake is not reported as unknown, too.
-    """
-
-    bronze: dict[str, BronzeTable] = field(default_factory=dict)
-    silver: dict[str, SilverTable] = field(default_factory=dict)
-    gold: dict[str, GoldTable] = field(default_factory=dict)
-    layers: dict[str, Layer] = field(default_factory=dict)
-
-    def columns(self, name: str, seen: tuple[str, ...] = ()) -> list[str] | None:
-        """Columns of a table if they are known without its data; else None."""
-        if name in self.bronze:
-            declared = self.bronze[name].declared
-            return None if declared is None else [*declared, *_BRONZE_COLUMNS]
-        table = self.silver.get(name)
-        if table is None or name in seen:
-            return None
-        made = self.made(table, (*seen, name))
-        if table.declared is None:
-            return made
-        if made is None and table.schemaEvolutionMode == "addNewColumns":
-            return None
-        named = {column.lower() for column in table.declared}
-        others = [column for column in made or () if column.lower() not in named]
-        if table.schemaEvolutionMode != "addNewColumns":
-            # Engine columns are not part of the definition, so a declared schema keeps them.
-            others = [column for column in others if column.lower() in RESERVED]
-        return [*table.declared, *others]
-
-    def made(self, table: SilverTable, seen: tuple[str, ...] = ()) -> list[str] | None:
-        """Output columns of a silver table's transform; None if they are not known without its data."""
-        if table.is_python:
-            return None
-        if table.from_ and table.changes:
-            known = self.columns(table.from_, seen)
-            added = [START_AT, END_AT] if table.changes.history else []
-            return None if known is None else [*table.changes.selected(known), *added]
-        return table.query.outputs if table.query else None
+_HIDDEN = ("_chunk", "_pos", "_sequence", "_record_row")
 
 
 def findings(tables: Tables) -> Iterator[Finding]:
@@ -92,12 +30,15 @@ def findings(tables: Tables) -> Iterator[Finding]:
     for name, bronze in tables.bronze.items():
         yield from _options(("bronze", name, "options"), bronze)
         yield from _cleaning(name, bronze, tables.bronze)
+    for name, view in tables.views.written.items():
+        yield from read_checks.of_view(tables, ("views", name), view)
     for name, silver in tables.silver.items():
         yield from _silver(tables, name, silver)
     for name, gold in tables.gold.items():
         yield from _gold(tables, name, gold)
-    yield from _cycles("silver", tables.silver)
-    yield from _cycles("gold", tables.gold)
+    yield from read_checks.cycles_of_views(tables.views)
+    yield from read_checks.cycles(tables.views, "silver", tables.silver)
+    yield from read_checks.cycles(tables.views, "gold", tables.gold)
 
 
 def _options(path: Path, table: BronzeTable) -> Iterator[Finding]:
@@ -133,11 +74,10 @@ def _silver(tables: Tables, name: str, table: SilverTable) -> Iterator[Finding]:
     path: Path = ("silver", name)
     if table.query is not None:
         yield from _objections((*path, "sql"), table.query.stream_objections(many=table.many))
-        for read in table.query.tables:
-            yield from _read(tables, (*path, "sql"), read, table.query.line_of(read))
+        yield from read_checks.of_query(tables, (*path, "sql"), table.written or table.query)
         yield from _output_names((*path, "sql"), table.query)
     elif table.from_:
-        yield from _read(tables, (*path, "from"), table.from_, None)
+        yield from read_checks.of_field(tables, (*path, "from"), table.from_, None)
     yield from _lookups(tables, path, table)
     yield from _declared(tables, name, table)
     yield from _columns(tables, name, table)
@@ -153,7 +93,7 @@ def _lookups(tables: Tables, path: Path, table: SilverTable) -> Iterator[Finding
         if lookup == table.stream:
             yield Finding("not-a-lookup", place, f"{lookup} is read record by record: it is no lookup", "take it away")
         elif table.is_python:
-            yield from _read(tables, place, lookup, None)
+            yield from read_checks.of_field(tables, place, lookup, None)
         elif lookup not in others:
             hint = nearest(lookup, others) or (f"it joins {', '.join(others)}" if others else "it joins no table")
             yield Finding("not-a-lookup", place, f"{path[-1]} does not read {lookup}", hint)
@@ -220,7 +160,7 @@ def _of_many(tables: Tables, name: str) -> str:
 def _gold(tables: Tables, name: str, table: GoldTable) -> Iterator[Finding]:
     if table.is_python:
         for number, read in enumerate(table.reads):
-            yield from _read(tables, ("gold", name, "reads", number), read, None)
+            yield from read_checks.of_field(tables, ("gold", name, "reads", number), read, None)
     else:
         yield from _gold_query(tables, name, table)
     if table.refresh == "incremental" and (found := table.refresh_strategy()).kind == "whole":
@@ -233,8 +173,7 @@ def _gold_query(tables: Tables, name: str, table: GoldTable) -> Iterator[Finding
     yield from _objections(path, table.query.table_objections())
     if not table.query.tables:
         yield Finding("reads-nothing", path, "the query reads no table", sql_line=1)
-    for read in table.query.tables:
-        yield from _read(tables, path, read, table.query.line_of(read))
+    yield from read_checks.of_query(tables, path, table.written or table.query)
     yield from _delta_names(path, table.query)
     yield from _names_for_readers(tables, name, table.query)
     for objection in streaming_query.objections(table) if table.mode else ():
@@ -244,19 +183,6 @@ def _gold_query(tables: Tables, name: str, table: GoldTable) -> Iterator[Finding
 def _objections(path: Path, objections: list[QuerySyntax]) -> Iterator[Finding]:
     for objection in objections:
         yield Finding("sql", path, objection.message, sql_line=objection.line)
-
-
-def _read(tables: Tables, path: Path, read: str, line: int | None) -> Iterator[Finding]:
-    """A table that is read must be one of this pipeline; silver reads bronze and silver, gold any."""
-    reader, name = str(path[0]), path[1]
-    layer = tables.layers.get(read)
-    if layer is None:
-        known = [one for one, of in tables.layers.items() if one != name and (reader == "gold" or of != "gold")]
-        hint = nearest(read.rsplit(".", 1)[-1], known) or (f"there are {', '.join(known)}" if known else "")
-        yield Finding("unknown-table", path, f"there is no table {read} in this pipeline", hint, line)
-    elif layer == "gold" and reader == "silver":
-        message = f"{read} is a gold table, which is made after silver: only bronze and silver tables can be read here"
-        yield Finding("wrong-layer", path, message, f"put {name} into gold, where it can read {read}", line)
 
 
 def _delta_names(path: Path, query: Query) -> Iterator[Finding]:
@@ -357,26 +283,3 @@ def _expected(path: Path, of: str, table: SilverTable, known: list[str]) -> Iter
 
 def _instead(column: str, known: list[str]) -> str:
     return nearest(column, known) or f"its columns are {', '.join(known)}"
-
-
-def _cycles(layer: Layer, tables: Mapping[str, SilverTable] | Mapping[str, GoldTable]) -> Iterator[Finding]:
-    """Cycles of the tables of a layer, each reported once, where its first table reads the next."""
-    for found in graph.cycles({name: table.reads for name, table in tables.items()}):
-        name, read = found[0], found[1] if len(found) > 1 else found[0]
-        path, line = _place_of_reading(layer, name, tables[name], read)
-        if name == read:
-            hint = "a table is made of others: read those here" if layer == "gold" else "stream what it is made of"
-            yield Finding("cycle", path, f"{name} reads itself", hint, line)
-            continue
-        message = f"tables wait for each other: {' reads '.join([*found, name])}"
-        yield Finding("cycle", path, message, f"let {name} read what {read} is made of, or the other way round", line)
-
-
-def _place_of_reading(layer: Layer, name: str, table: SilverTable | GoldTable, read: str) -> tuple[Path, int | None]:
-    """Path of the field by which a table reads another, and the line in its query, if that is one."""
-    if isinstance(table, GoldTable) and table.is_python:
-        return (layer, name, "reads", table.reads.index(read)), None
-    if isinstance(table, SilverTable) and table.query is None:
-        return (layer, name, "from" if table.from_ == read else "lookups"), None
-    query = table.query
-    return (layer, name, "sql"), query.line_of(read) if query is not None else None

@@ -71,9 +71,19 @@ class GoldTable(MadeTable, streaming.Streamed):
                 "whole", "a Python function makes it, which does not tell what a change does", "a query"
             )
         found = refresh_strategy(self.query.text, schemas)
+        if found.kind == "whole" and self.written is not None and self.written is not self.query:
+            found = self._of_views(found, self.written)
         if self.refresh == "full":
             return replace(found, kind="whole", why="refresh is full", cheaper="refresh: auto")
         return found
+
+    def _of_views(self, found: RefreshStrategy, written: Query) -> RefreshStrategy:
+        """The same, with the views as its reason if the query would follow changes of tables in their place."""
+        if refresh_strategy(written.text).kind == "whole":
+            return found
+        views = [name for name in written.tables if name not in self.query.tables]
+        why = f"it reads {', '.join(views)}, {'a view' if len(views) == 1 else 'views'}, as its WITH"
+        return replace(found, why=why, cheaper=f"make {views[0]} a table of gold, which this query then follows")
 
     @property
     def query(self) -> Query:

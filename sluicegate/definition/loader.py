@@ -11,10 +11,11 @@ from typing import Any
 from pydantic import ValidationError
 
 from sluicegate.definition import yaml
-from sluicegate.definition.checks import Finding, Tables, findings
+from sluicegate.definition.checks import findings
 from sluicegate.definition.expectations import EXPECT_ALL
 from sluicegate.definition.fields import Part, name_fault, nearest
 from sluicegate.definition.gold import GoldTable
+from sluicegate.definition.known_tables import Finding, Tables
 from sluicegate.definition.messages import in_our_words
 from sluicegate.definition.pipeline import (
     BronzeTable,
@@ -24,6 +25,7 @@ from sluicegate.definition.pipeline import (
 from sluicegate.definition.python_function import GOLD_PARAMETERS, PARAMETERS, NoTransform, PythonTransform
 from sluicegate.definition.silver import SilverTable
 from sluicegate.definition.table import DEIDENTIFIED, LAYERS, Layer
+from sluicegate.definition.views import Views
 from sluicegate.errors import DefinitionError, Mistake, PipelineMissing
 from sluicegate.settings import Settings
 from sluicegate.sql.query import Query
@@ -87,6 +89,7 @@ class _Loader:
         self.variables: Mapping[str, str] = {**os.environ, "landing": settings.landing, "lake": settings.lake}
         self.mistakes: list[Mistake] = []
         self.document = yaml.Document()
+        self.views = Views()
 
     def load(self) -> Pipeline:
         """Load the pipeline; raises ``DefinitionError`` with all mistakes, if there are any."""
@@ -99,14 +102,16 @@ class _Loader:
                 self._add("yaml-syntax", (), "fields are expected, as in name: heart_rate")
             self._stop(self.folder.name)
         header = self._header(data)
+        self.views = self._views(data.get("views"))
         tables = self._tables(data)
         for finding in findings(tables):
             self._find(finding)
         self._stop(str(data.get("name") or self.folder.name))
         pipeline = Pipeline.model_validate(
-            {**dict(header or {}), "bronze": tables.bronze, "silver": tables.silver, "gold": tables.gold}
-        )
-        pipeline._folder, pipeline._settings = self.folder, self.settings
+            {**dict(header or {}), "bronze": tables.bronze, "silver": tables.silver, "gold": tables.gold,
+             "views": data.get("views") or {}}
+        )  # fmt: skip
+        pipeline._folder, pipeline._settings, pipeline._views = self.folder, self.settings, self.views
         return pipeline
 
     def _stop(self, name: str) -> None:
@@ -115,7 +120,7 @@ class _Loader:
             raise DefinitionError(name, list(dict.fromkeys(own_first)))
 
     def _header(self, data: dict[str, Any]) -> Header | None:
-        header = self._part(Header, {key: value for key, value in data.items() if key not in LAYERS}, ())
+        header = self._part(Header, {key: value for key, value in data.items() if key not in (*LAYERS, "views")}, ())
         if isinstance(header, Header) and self.expected not in (None, header.name):
             message = f"the pipeline is called {header.name}, and its folder {self.expected}: both have the same name"
             self._add("name-and-folder", ("name",), message)
@@ -126,8 +131,22 @@ class _Loader:
                 self._add("duplicate-name", (field,), message, f"give the pipeline {other} another name")
         return header if isinstance(header, Header) else None
 
+    def _views(self, section: Any) -> Views:
+        """Views, which are read before the tables whose queries name them."""
+        found: dict[str, Query | None] = {}
+        if section is not None and not isinstance(section, dict):
+            self._add("wrong-type", ("views",), "queries are expected, each with its name", "as in name: SELECT …")
+        for name, text in section.items() if isinstance(section, dict) else ():
+            self._check_name(name, ("views", name))
+            found[name] = None
+            if not isinstance(text, str):
+                self._add("wrong-type", ("views", name), "a query is expected, or the name of its file")
+            elif parsed := self._query(text, ("views", name)):
+                found[name] = parsed[0]
+        return Views(found)
+
     def _tables(self, data: dict[str, Any]) -> Tables:
-        tables = Tables()
+        tables = Tables(views=self.views)
         for layer in LAYERS:
             section = data.get(layer)
             if section is not None and not isinstance(section, dict):
@@ -141,16 +160,10 @@ class _Loader:
 
     def _table(self, tables: Tables, layer: Layer, name: str, fields: Any) -> None:
         path = (layer, name)
-        if fault := name_fault(name):
-            self._add("name", path, fault)
-        elif name.endswith("_quarantine"):
-            self._add("name", path, f"{name} is the name of a table's quarantine: it cannot end in _quarantine")
-        elif name.endswith(DEIDENTIFIED):
-            self._add(
-                "name", path, f"{name} is the name of a table's de-identified copy: it cannot end in {DEIDENTIFIED}"
-            )
-        if name in tables.layers:
-            self._add("duplicate-name", path, f"there is a table {name} in {tables.layers[name]} already")
+        self._check_name(name, path)
+        if name in tables.layers or name in self.views.names:
+            where = f"a table {name} in {tables.layers[name]}" if name in tables.layers else f"a view {name}"
+            self._add("duplicate-name", path, f"there is {where} already")
             return
         tables.layers[name] = layer
         model = self._part(_MODELS[layer], fields, path)
@@ -161,6 +174,16 @@ class _Loader:
                 tables.silver[name] = model
             else:
                 tables.gold[name] = model
+
+    def _check_name(self, name: str, path: yaml.Path) -> None:
+        if fault := name_fault(name):
+            self._add("name", path, fault)
+        elif name.endswith("_quarantine"):
+            self._add("name", path, f"{name} is the name of a table's quarantine: it cannot end in _quarantine")
+        elif name.endswith(DEIDENTIFIED):
+            self._add(
+                "name", path, f"{name} is the name of a table's de-identified copy: it cannot end in {DEIDENTIFIED}"
+            )
 
     def _part(self, model: type[Part], fields: Any, path: yaml.Path) -> Part | None:
         """Validate a part of the definition; of an invalid one keep what is valid, for the cross-table checks."""
@@ -195,19 +218,34 @@ class _Loader:
             return self._find_transform(model, model.python, (*path, "python"))
         if model.sql is None:
             return True
-        path = (*path, "sql")
-        text, file = model.sql, None
-        if len(text.split()) == 1:
-            file = self._sql_file(text, path)
-            text = (self._text(file, path) if file else None) or ""
-            if file is None or not text:
-                return False
-        try:
-            model._resolve(Query.parse(text), str(file) if file else None)
-        except QuerySyntax as error:
-            self._add_sql("sql", path, error.message, "", error.line, str(file) if file else None)
+        parsed = self._query(model.sql, (*path, "sql"))
+        if parsed is None:
             return False
+        written, file = parsed
+        try:
+            query = self.views.expanded(written)
+        except QuerySyntax as error:
+            self._add_sql("sql", (*path, "sql"), error.message, "", error.line, file)
+            return False
+        if query is None:  # a view has a mistake, which is reported there
+            return False
+        model._resolve(query, file, written)
         return True
+
+    def _query(self, text: str, path: yaml.Path) -> tuple[Query, str | None] | None:
+        """A query as it is written, and the file that it is in, if it is in one; None if it has a mistake."""
+        file = None
+        if len(text.split()) == 1:
+            found = self._sql_file(text, path)
+            text = (self._text(found, path) if found else None) or ""
+            if found is None or not text:
+                return None
+            file = str(found)
+        try:
+            return Query.parse(text), file
+        except QuerySyntax as error:
+            self._add_sql("sql", path, error.message, "", error.line, file)
+            return None
 
     def _find_transform(self, model: SilverTable | GoldTable, reference: str, path: yaml.Path) -> bool:
         parameters = GOLD_PARAMETERS if isinstance(model, GoldTable) else PARAMETERS
@@ -254,7 +292,7 @@ class _Loader:
             return
         layer, name = finding.path[:2]
         section: Any = self.document.data[layer][name]
-        text = str(section.get("sql", ""))
+        text = section if isinstance(section, str) else str(section.get("sql", ""))
         file = str(self.folder / text) if len(text.split()) == 1 else None
         self._add_sql(finding.code, finding.path, finding.message, finding.hint, finding.sql_line, file)
 

@@ -26,6 +26,7 @@ from sluicegate.definition.maintenance import Maintenance as Maintenance
 from sluicegate.definition.notify import Notify as Notify
 from sluicegate.definition.silver import SilverTable
 from sluicegate.definition.table import DEIDENTIFIED, LAYERS, Layer
+from sluicegate.definition.views import Views
 from sluicegate.errors import PipelineMissing
 from sluicegate.settings import Settings
 
@@ -55,11 +56,15 @@ class Pipeline(Header):
         bronze: tables of files as they came.
         silver: tables of evaluated records.
         gold: tables computed from silver, and from each other.
+        views: queries by name, each the name of a file or a text, that queries of silver and gold read as if they were
+            tables. They have no data of their own: a view is a WITH of each query that reads it.
     """
 
     bronze: dict[str, BronzeTable] = {}
     silver: dict[str, SilverTable] = {}
     gold: dict[str, GoldTable] = {}
+    views: dict[str, str] = {}
+    _views: Views = PrivateAttr(default_factory=Views)
     _folder: Path = PrivateAttr(Path())
     _settings: Settings = PrivateAttr(default_factory=Settings.of)
 
@@ -114,6 +119,13 @@ class Pipeline(Header):
         if name in self.silver:
             return self.silver[name].reads
         return list(self.gold[name].reads) if name in self.gold else []
+
+    def names_in(self, name: str) -> list[str]:
+        """Tables and views that the query of a table or view names; of any other table those that it reads."""
+        if name in self._views.reads:
+            return list(self._views.reads[name])
+        table = self.silver.get(name) or self.gold.get(name)
+        return self.reads(name) if table is None or table.written is None else list(table.written.tables)
 
 
 def bronze_table(pipeline: Pipeline, name: str) -> BronzeTable:

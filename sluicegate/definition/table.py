@@ -24,6 +24,7 @@ class MadeTable(Part):
     sql: str | None = None
     python: str | None = None
     _query: Query | None = PrivateAttr(None)
+    _written: Query | None = PrivateAttr(None)
     _sql_file: str | None = PrivateAttr(None)
     _transform: PythonTransform | None = PrivateAttr(None)
 
@@ -42,9 +43,14 @@ class MadeTable(Part):
         """Path of the file that the query is in; None if its text is in pipeline.yaml."""
         return self._sql_file
 
-    def _resolve(self, query: Query | None, sql_file: str | None) -> None:
-        """Set the query, parsed by the loader."""
-        self._query, self._sql_file = query, sql_file
+    @property
+    def written(self) -> Query | None:
+        """Its query as it is written, with the names of views; None without ``sql``."""
+        return self._written
+
+    def _resolve(self, query: Query | None, sql_file: str | None, written: Query | None = None) -> None:
+        """Set the query, parsed by the loader, and as it is written if it reads views."""
+        self._query, self._sql_file, self._written = query, sql_file, written or query
 
 
 _DEFINED_BY = {"sql": ("sql",), "python": ("from", "python"), "apply_changes": ("from", "apply_changes"),

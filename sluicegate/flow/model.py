@@ -59,10 +59,6 @@ class Flow:
     foreign: bool = False
     refresh_strategy: RefreshStrategy | None = None
 
-    def of_own_layer(self, name: str) -> bool:
-        """Whether another table that it reads is one of its own layer, by its name."""
-        return self.inputs[name].rpartition("/")[0] == self.target.rpartition("/")[0]
-
 
 @dataclass(frozen=True)
 class Progress:

@@ -221,9 +221,8 @@ def _rebuilt(flow: Flow, name: str, stamp: str, last: log.Commit) -> bool:
         return False
     if name not in flow.followed or was != now or int(then) > int(version):
         return True
-    # Silver gains columns only. A gold table that is made again may have others, over which no change feed is read.
-    of_gold = flow.layer == "gold" and flow.of_own_layer(name)
-    return of_gold and not source_changes.grew(flow.inputs[name], int(then), int(version))
+    # A table that was made again may have other columns, over which Delta reads no change feed.
+    return not source_changes.grew(flow.inputs[name], int(then), int(version))
 
 
 def _overwritten(name: str, source: DeltaTable, offset: int) -> str:

@@ -91,9 +91,22 @@ def rewritten(uri: str, name: str, offset: int, until: int) -> str:
 
 
 def grew(uri: str, since: int, until: int) -> bool:
-    """Whether a table has the columns of an earlier version still, besides new ones; not if that is no longer known."""
-    before, after = _columns_at(uri, since), _columns_at(uri, until)
-    return before is not None and after is not None and _grew(before, after)
+    """Whether a table only gained columns after a version, in each commit; not if that is no longer known.
+
+    Where one lost a column or changed its type, Delta reads no change feed, even if a later one put that right.
+    """
+    before: dict[str, Any] | None = None
+    for version in range(since + 1, until + 1):
+        try:
+            changed = [action["metaData"] for action in log.actions(uri, version, added=False) if "metaData" in action]
+        except FileNotFoundError:
+            return False
+        for after in (json.loads(one["schemaString"]) for one in changed):
+            before = before or _columns_at(uri, since)
+            if before is None or not _grew(before, after):
+                return False
+            before = after
+    return True
 
 
 def _columns_at(uri: str, version: int) -> dict[str, Any] | None:

@@ -204,21 +204,24 @@ class Job:
         self.done.tables.append(TableReport(name, self.layer, state="blocked", why=why))
         self._tell(self.done.tables[-1].line())
 
-    def _reported(self, name: str, flow: Flow, *, renew: bool) -> None:
+    def _reported(self, name: str, flow: Flow, *, renew: bool) -> bool:
         """Runs a table, and reports a failure at once.
 
         Args:
             name: the table.
             flow: what fills it.
             renew: whether it reads tables of this layer, which this run may have made, or given other columns.
+
+        Returns:
+            whether those that read it can go on: not if it has rows of before, and waits.
         """
         try:
-            self._table(name, flows.renewed(flow, self.pipeline, self.at) if renew else flow)
+            return self._table(name, flows.renewed(flow, self.pipeline, self.at) if renew else flow)
         except Exception as error:
             self._tell(f"  {self.layer:<6} {name:<28} FAILED: {error}".split("\n")[0])
             raise
 
-    def _table(self, name: str, flow: Flow) -> None:
+    def _table(self, name: str, flow: Flow) -> bool:
         step = step_of(self.layer, flow, self.pipeline, self.at, self._finder)
         step.prepare()
         now = progress(flow, step.opened)
@@ -233,3 +236,4 @@ class Job:
         step.complete(done)
         self.done.tables.append(done)
         self._tell("\n".join([done.line(), *done.remarks(), *step.remarks()]))
+        return done.state != "blocked" or step.opened[flow.target].delta is None

@@ -12,7 +12,7 @@ STOPPED_EVERY = 1.0
 
 def side_by_side(
     needs: Mapping[str, Iterable[str]],
-    work: Callable[[str], None],
+    work: Callable[[str], bool | None],
     most: int,
     stop: Callable[[], None] = lambda: None,
     leave: Callable[[str, list[str]], None] | None = None,
@@ -21,7 +21,7 @@ def side_by_side(
 
     Args:
         needs: for each task by name, the names of those that come before it.
-        work: runs a task.
+        work: runs a task; False if it had to leave it as it is, so that those that need it are left, too.
         most: tasks that run at a time.
         stop: ends what tasks are waiting for; called again and again after an interrupt until those that run end.
         leave: takes a task that is not run as others that it needs failed or were left, and their names; without it
@@ -35,7 +35,7 @@ def side_by_side(
     """
     order = TopologicalSorter(needs)
     order.prepare()
-    running: dict[Future[None], str] = {}
+    running: dict[Future[bool | None], str] = {}
     raised: dict[str, BaseException] = {}
     left: set[str] = set()
     with ThreadPoolExecutor(most) as pool:
@@ -57,6 +57,8 @@ def side_by_side(
                     error = future.exception()
                     if error is not None:
                         raised[name] = error
+                    elif future.result() is False:
+                        left.add(name)
                     order.done(name)
         except (KeyboardInterrupt, SystemExit):
             pool.shutdown(wait=False, cancel_futures=True)

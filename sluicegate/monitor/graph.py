@@ -1,4 +1,4 @@
-"""Graph of a pipeline's tables, drawn in plain text: each table with what it reads below it."""
+"""Graph of a pipeline's tables and views, drawn in plain text: each with what it reads below it."""
 
 from __future__ import annotations
 
@@ -12,8 +12,9 @@ if TYPE_CHECKING:
 
 
 def reads(pipeline: Pipeline) -> dict[str, list[str]]:
-    """The tables that each table reads, by name; those of bronze read none."""
-    return {name: pipeline.reads(name) for layer in LAYERS for name in pipeline.names(layer)}
+    """The tables and views that each table and view reads, by name; those of bronze read none."""
+    names = [*pipeline.views, *(name for layer in LAYERS for name in pipeline.names(layer))]
+    return {name: pipeline.names_in(name) for name in names}
 
 
 def drawn(pipeline: Pipeline) -> Iterator[str]:
@@ -21,7 +22,8 @@ def drawn(pipeline: Pipeline) -> Iterator[str]:
 
     A table is drawn once with what it reads; where it stands again, the line says so.
     """
-    layers = {name: layer for layer in LAYERS for name in pipeline.names(layer)}
+    layers = {name: "view" for name in pipeline.views}
+    layers |= {name: layer for layer in LAYERS for name in pipeline.names(layer)}
     graph, seen = reads(pipeline), set[str]()
     read_by_others = {read for of in graph.values() for read in of}
 

@@ -44,13 +44,14 @@ class GoldWorld:
         self.silver, self.names = self.at.table("silver", "t"), self.at.table("silver", "u")
         self.define(queries)
 
-    def define(self, queries: Mapping[str, str]) -> None:
-        """Writes the definition."""
+    def define(self, queries: Mapping[str, str], views: Mapping[str, str] | None = None) -> None:
+        """Writes the definition, with views by name."""
+        shared = "".join(f'  {name}: "{query}"\n' for name, query in (views or {}).items())
         tables = "".join(f"  {name}:\n    {_fields(query)}\n" for name, query in queries.items())
         text = (
             'name: w\nbronze:\n  raw: {path: "${landing}", format: json}\n'
             'silver:\n  t: {sql: "SELECT * FROM STREAM(raw) AS r"}\n  u: {sql: "SELECT * FROM STREAM(raw) AS r"}\n'
-            f"gold:\n{tables}"
+            f"gold:\n{tables}" + (f"views:\n{shared}" if shared else "")
         )
         path = self.where.pipelines / "w" / "pipeline.yaml"
         path.parent.mkdir(parents=True, exist_ok=True)

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import itertools
 import json
+import shutil
 import threading
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -14,6 +16,7 @@ from sluicegate.errors import QueryError, TransformError, UserError
 from sluicegate.flow.report import TableReport
 from sluicegate.flow.selection import Replay
 from sluicegate.jobs.layer import Job
+from sluicegate.lake import tables as lakes
 from sluicegate.monitor import status
 from tests.conftest import Workspace
 
@@ -262,3 +265,54 @@ def test_tables_that_need_nothing_of_each_other_are_filled_side_by_side(
     assert sorted(workspace.rows("a", "k", "v", "name")) == [(1, "a", "Ada B."), (2, "b", "Bo")]
     assert sorted(workspace.rows("b", "k", "v", "name")) == [(1, "a", "Ada B."), (2, "b", "Bo")]
     assert sorted(workspace.rows("c", "k", "name")) == [(1, "Ada B."), (2, "Bo")]
+
+
+DEEP = """
+  d:
+    sql: "SELECT c.k, c.v, c.name, few.label FROM STREAM(c) AS c LEFT JOIN few ON c.v = few.v"
+    expectations: {known: {expect_or_quarantine: label <> 'LX'}}
+  c: {sql: "SELECT b.k, b.v, people.name FROM STREAM(b) AS b LEFT JOIN people ON b.k = people.k", keys: [k]}
+  b: {sql: "SELECT a.k, upper(a.v) AS v FROM STREAM(a) AS a WHERE a.v <> 'gone'"}
+  a: {sql: "SELECT k, v, seq FROM STREAM(raw) AS r", keys: [k], sequence_by: seq}
+  people: {sql: "SELECT k, initcap(name) AS name FROM STREAM(names) AS n WHERE name <> 'nobody'"}
+  labels: {sql: "SELECT upper(n.name) AS v, concat('L', p.name) AS label
+    FROM STREAM(names_raw) AS n LEFT JOIN people AS p ON n.k = p.k"}
+""" + NAMES + """
+views:
+  few: SELECT v, max(label) AS label FROM labels GROUP BY v
+"""  # fmt: skip
+
+
+@pytest.mark.more
+def test_silver_reads_silver_in_any_depth(spark: SparkSession, workspace: Workspace) -> None:
+    """As streams, lookups, lookups of lookups and by a view: after each step it is what one run over all makes."""
+    define(workspace, DEEP)
+    folder = workspace.folder
+
+    def steps() -> Iterator[None]:
+        land(workspace, "raw/a.json", *({"k": k, "seq": 1, "v": v} for k, v in enumerate(["x", "y", "gone", "z"])))
+        land(workspace, "names/a.json", {"k": 0, "name": "x"}, {"k": 1, "name": "y"}, age=90)
+        yield
+        land(
+            workspace, "names/b.json", {"k": 2, "name": "z"}, {"k": 1, "name": "nobody"}, {"k": 0, "name": "Y"}, age=50
+        )
+        yield
+        land(workspace, "raw/b.json", {"k": 2, "seq": 2, "v": "z"}, {"k": 0, "seq": 2, "v": "gone"}, age=50)
+        land(workspace, "raw/a.json", {"k": 1, "seq": 3, "v": "z"}, {"k": 3, "seq": 1, "v": "x"}, age=40)
+        yield
+        for table in ("a", "people", "c"):
+            version = lakes.delta_table(workspace.uri(table)).version()  # type: ignore[union-attr]
+            spark.sql(f"RESTORE TABLE delta.`{workspace.uri(table)}` TO VERSION AS OF {version - 1}")
+        yield
+
+    for number, _ in enumerate(steps()):
+        run(spark, workspace)
+        found = workspace.content()
+        assert {report.state for report in run(spark, workspace).values()} == {"idle"}
+        (folder / "lake").rename(folder / "kept")
+        run(spark, workspace)
+        assert workspace.content() == found, number
+        shutil.rmtree(folder / "lake")
+        (folder / "kept").rename(folder / "lake")
+        spark._jvm.org.apache.spark.sql.delta.DeltaLog.clearCache()  # type: ignore[union-attr]
+    assert len(found["c"]) == len(found["people"]) == 3

@@ -80,6 +80,25 @@ def test_the_graph_has_each_table_once_with_what_it_reads(shop: Pipeline) -> Non
     }  # fmt: skip
 
 
+def test_the_graph_has_views_between_the_tables(tmp_path: Path) -> None:
+    folder = tmp_path / "pipelines" / "shop"
+    folder.mkdir(parents=True)
+    (folder / "pipeline.yaml").write_text(
+        SHOP.replace("FROM orders GROUP", "FROM paid GROUP")
+        + "views: {paid: SELECT x FROM orders, idle: SELECT 1 AS x}\n"
+    )
+    where = Settings.of(str(tmp_path / "lake"), str(tmp_path / "landing"), tmp_path / "pipelines")
+    shop = load("shop", where)
+    assert [*graph.drawn(shop)][:5] == [
+        "gold    c",
+        "gold    ├─ a",
+        "view    │  └─ paid",
+        "silver  │     └─ orders",
+        "bronze  │        ├─ raw",
+    ]
+    assert (graph.reads(shop)["a"], graph.reads(shop)["paid"], graph.reads(shop)["idle"]) == (["paid"], ["orders"], [])
+
+
 @pytest.mark.parametrize("name", names(ROOT / "pipelines"))
 def test_the_graphs_of_the_pipelines_fit_into_eighty_columns(name: str, tmp_path: Path) -> None:
     pipeline = load(name, Settings.of(str(tmp_path), str(tmp_path), ROOT / "pipelines"))

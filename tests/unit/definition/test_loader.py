@@ -17,6 +17,7 @@ from sluicegate.definition import Pipeline, load, load_file, names, yaml
 from sluicegate.errors import DefinitionError, Mistake, PipelineMissing
 from sluicegate.flow import flows
 from sluicegate.lake import layout
+from sluicegate.schema.columns import ENGINE_COLUMNS
 from sluicegate.settings import Settings
 from sluicegate.sql import ddl
 from sluicegate.sql.tokens import QuerySyntax
@@ -1011,6 +1012,127 @@ class TestPython:
         assert (ring.code, ring.message) == ("cycle", "tables wait for each other: made reads raw2 reads made")
 
 
+class TestViews:
+    RAW = "name: shop\nbronze: {raw: {path: /in, format: json}, bills: {path: /bills, format: json}}\n"
+    TEXT = RAW + (
+        "silver: {made: {sql: SELECT m.a FROM STREAM(raw) AS m LEFT JOIN paid ON m.a = paid.a}}\n"
+        "gold:\n"
+        "  top:\n"
+        "    sql: |\n"
+        "      SELECT p.a, q.a AS b\n"
+        "      FROM few AS p\n"
+        "      JOIN made AS q ON p.a = q.a\n"
+        "views:\n"
+        "  few: {few}\n"
+        "  paid: SELECT a FROM bills\n"
+    )
+    FEW = "-- those few\nWITH one AS (SELECT a FROM paid)\nSELECT a\nFROM one, paid WHERE 'a--\\'b' <> a"
+
+    def test_they_are_a_with_of_each_query_that_reads_them_and_its_lines_stay(self, folder: Folder) -> None:
+        pipeline = folder.load(self.TEXT.replace("{few}", "few.sql"), few=self.FEW)
+        assert pipeline.gold["top"].query.text == (
+            "WITH few AS (WITH paid AS (SELECT a FROM bills), one AS (SELECT a FROM paid) SELECT a FROM one, paid "
+            "WHERE 'a--\\'b' <> a) SELECT p.a, q.a AS b\nFROM few AS p\nJOIN made AS q ON p.a = q.a"
+        )
+        assert (pipeline.reads("top"), pipeline.reads("made")) == (["bills", "made"], ["raw", "bills"])
+        assert pipeline.silver["made"].query is not None
+        assert pipeline.silver["made"].query.text.startswith(
+            "WITH paid AS (SELECT a FROM bills) SELECT m.a FROM STREAM("
+        )
+        assert pipeline.views == {"few": "few.sql", "paid": "SELECT a FROM bills"}
+        assert (pipeline.names_in("top"), pipeline.names_in("few")) == (["few", "made"], ["paid"])
+
+    def test_their_texts_are_a_part_of_the_fingerprints_of_their_readers(self, folder: Folder) -> None:
+        def prints(few: str) -> tuple[str, str]:
+            pipeline = folder.load(self.TEXT.replace("{few}", "few.sql"), few=few)
+            return pipeline.gold["top"].fingerprint, pipeline.silver["made"].fingerprint
+
+        first, silver = prints(self.FEW)
+        assert prints(self.FEW.replace("those few", "others")) == (first, silver)
+        assert prints(self.FEW.replace("<>", "=")) not in ((first, silver),)
+        assert prints(self.FEW.replace("<>", "="))[1] == silver
+
+    @pytest.mark.parametrize(
+        ("few", "code", "line", "message"),
+        [
+            ("few.sql", "sql-file", 11, "there is no file few.sql in the pipeline's folder"),
+            ("SELEC a", "sql", 11, "a query begins with SELECT or WITH, not with SELEC"),
+            ("[a]", "wrong-type", 11, "a query is expected, or the name of its file"),
+            ("SELECT a FROM rawe", "unknown-table", 11, "there is no table rawe in this pipeline"),
+            ("SELECT a FROM few", "cycle", 11, "few reads itself"),
+            ("SELECT a FROM STREAM(raw)", "sql", 11, "a view is read as a whole, so it has no STREAM(…): write raw"),
+            (
+                "WITH g AS (SELECT a FROM paid), paid AS (SELECT a FROM g) SELECT a FROM paid",
+                "sql",
+                11,
+                "paid is a view of the pipeline, and a WITH here: give the WITH another name",
+            ),
+            ("SELECT a + 1 FROM raw", "sql", 11, "a column has no name: write AS name behind it"),
+            ("SELECT a FROM top", "cycle", 8, "tables wait for each other: top reads few reads top"),
+        ],
+    )
+    def test_a_view_with_a_mistake_is_told_once(
+        self, folder: Folder, few: str, code: str, line: int, message: str
+    ) -> None:
+        found = folder.mistake(self.TEXT.replace("{few}", few))
+        assert (found.code, found.line, found.message) == (code, line, message)
+
+    @pytest.mark.parametrize(
+        ("before", "after", "code", "line", "message"),
+        [
+            ("FROM few AS p", "FROM fwe AS p", "unknown-table", 8, "there is no table fwe in this pipeline"),
+            ("  few: {few}", "  few: SELECT a FROM paid\n  q: SELECT a FROM r\n  r: SELECT a FROM q", "cycle", 12,
+             "views are made of each other: q reads r reads q"),
+            ("  few: {few}", "  few: SELECT a FROM paid\n  made: SELECT 1 AS a", "duplicate-name", 3,
+             "there is a view made already"),
+            ("  few: {few}", "  few: SELECT a FROM paid\n  Few: SELECT 1 AS a", "name", 12,
+             "Few is not a name: small letters, digits and _ are allowed, with a letter first"),
+            ("STREAM(raw) AS m LEFT JOIN paid ON m.a = paid.a", "STREAM(paid) AS m", "not-a-table", 3,
+             "paid is a view, which only queries read, and as a whole"),
+            ("JOIN paid ON", "JOIN few AS paid ON", "wrong-layer", 3,
+             "few is a view of sums, a gold table, which is made after silver"),
+            ("SELECT p.a,", "WITH few AS (SELECT 1 AS a), g AS (SELECT a FROM few) SELECT p.a,", "", 0, ""),
+            ("SELECT p.a,", "WITH g AS (SELECT a FROM few), few AS (SELECT a FROM g) SELECT p.a,", "sql", 7,
+             "few is a view of the pipeline, and a WITH here: give the WITH another name"),
+        ],
+    )  # fmt: skip
+    def test_what_readers_and_names_may_not(
+        self, folder: Folder, before: str, after: str, code: str, line: int, message: str
+    ) -> None:
+        text = self.TEXT.replace(before, after).replace("gold:\n", "gold:\n  sums: {sql: SELECT a FROM raw}\n")
+        text = text.replace("{few}", "SELECT a FROM sums" if code == "wrong-layer" else "SELECT a FROM paid")
+        if not code:
+            assert folder.load(text).gold["top"].query.text.startswith("WITH few AS (SELECT 1 AS a)")
+            return
+        found = folder.mistake(text)
+        behind = 1 if found.path.startswith(("gold", "views")) and line > 5 else 0  # sums is a line more
+        assert (found.code, found.line, found.message) == (code, line + behind, message)
+
+    def test_views_that_are_no_names_with_queries_are_refused(self, folder: Folder) -> None:
+        found = folder.mistake(self.RAW + "views: [a]\n")
+        assert (found.code, found.line, found.path) == ("wrong-type", 3, "views")
+
+    def test_a_function_reads_tables_only(self, folder: Folder) -> None:
+        (folder.root / "shop").mkdir()
+        (folder.root / "shop" / "transforms.py").write_text(GOLD_PYTHON)
+        text = self.RAW + "gold: {a: {python: transforms.py:totals, reads: [raw, v]}}\nviews: {v: SELECT a FROM raw}\n"
+        found = folder.mistake(text)
+        assert (found.code, found.path, found.hint) == (
+            "not-a-table", "gold.a.reads.1", "read a table that it is made of"
+        )  # fmt: skip
+
+    def test_why_a_reader_is_made_whole(self, folder: Folder) -> None:
+        text = self.RAW + (
+            "gold:\n  n: {sql: 'SELECT a, count(*) AS n FROM v GROUP BY a'}\n  m: {sql: SELECT a FROM v}\n"
+            "views: {v: SELECT a FROM raw}\n"
+        )
+        gold = folder.load(text).gold
+        found = gold["n"].refresh_strategy()
+        assert (found.kind, found.why) == ("whole", "it reads v, a view, as its WITH")
+        assert found.cheaper == "make v a table of gold, which this query then follows"
+        assert "view" not in gold["m"].refresh_strategy().why
+
+
 class TestGoldOnGold:
     RAW = "name: shop\nbronze: {raw: {path: /in, format: json}}\n"
 
@@ -1085,7 +1207,7 @@ class TestGoldOnGold:
         found = folder.mistake(text)
         assert (found.code, found.line, found.hint) == ("wrong-layer", 4, "put made into gold, where it can read sums")
 
-    @pytest.mark.parametrize("name", ["_pos", "_SEQUENCE"])
+    @pytest.mark.parametrize("name", ["_SEQUENCE", *ENGINE_COLUMNS])
     def test_a_column_that_no_reader_is_given_is_refused_where_there_is_a_reader(
         self, folder: Folder, name: str
     ) -> None:

@@ -58,23 +58,24 @@ def test_each_piece_once_after_those_that_it_needs_whatever_fails(
     assert all(isinstance(error, KeyError) for error in raised.values())
 
 
-@given(graphs(), st.integers(1, 4), st.sets(st.integers(0, 7)))
-def test_what_needs_a_piece_that_failed_is_left_and_nothing_else(
-    needs: dict[str, list[str]], most: int, failing: set[int]
+@given(graphs(), st.integers(1, 4), st.sets(st.integers(0, 7)), st.sets(st.integers(0, 7)))
+def test_what_needs_a_piece_that_failed_or_waits_is_left_and_nothing_else(
+    needs: dict[str, list[str]], most: int, failing: set[int], waiting: set[int]
 ) -> None:
     begun: list[str] = []
     left: dict[str, list[str]] = {}
 
-    def work(name: str) -> None:
+    def work(name: str) -> bool:
         begun.append(name)
         if int(name[1:]) in failing:
             raise KeyError(name)
+        return int(name[1:]) not in waiting
 
     raised = side_by_side(needs, work, most, leave=left.__setitem__)
     assert sorted([*begun, *left]) == sorted(needs)
     assert [*raised] == [name for name in needs if name in begun and int(name[1:]) in failing]
     for name, of in needs.items():
-        missing = [need for need in of if need in raised or need in left]
+        missing = [need for need in of if need in raised or need in left or int(need[1:]) in waiting]
         assert left.get(name, []) == missing
 
 
@@ -117,7 +118,7 @@ def test_a_job_fills_no_more_tables_at_a_time_than_it_may(
     ended: list[str] = []
 
     class Watched(layer_job.Job):
-        def _table(self, name: str, way: Any) -> None:
+        def _table(self, name: str, way: Any) -> bool:
             with lock:
                 begun.append(name)
                 at_once.append(len(begun) - len(ended))
@@ -126,6 +127,7 @@ def test_a_job_fills_no_more_tables_at_a_time_than_it_may(
                 meeting.wait()
             with lock:
                 ended.append(name)
+            return True
 
     Watched(workspace.definition, workspace.lake, "bronze", {}, tell=lambda _: None).run()
     assert sorted(ended) == names

@@ -1,0 +1,94 @@
+"""Checks of what the queries of a definition read: unknown tables, wrong layers, views, and cycles."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+
+from sluicegate.definition import graph
+from sluicegate.definition.fields import nearest
+from sluicegate.definition.gold import GoldTable
+from sluicegate.definition.known_tables import Finding, Tables
+from sluicegate.definition.silver import SilverTable
+from sluicegate.definition.table import Layer
+from sluicegate.definition.views import Views
+from sluicegate.definition.yaml import Path
+from sluicegate.sql.query import Query
+
+
+def of_view(tables: Tables, path: Path, query: Query) -> Iterator[Finding]:
+    """A view reads whole tables, of any layer, and its columns have names."""
+    if query.stream is not None:
+        message = f"a view is read as a whole, so it has no STREAM(…): write {query.stream}"
+        yield Finding("sql", path, message, sql_line=query.line_of(query.stream))
+    else:
+        for objection in query.table_objections():
+            yield Finding("sql", path, objection.message, sql_line=objection.line)
+    if fault := tables.views.faults.get(str(path[1])):
+        yield Finding("sql", path, fault.message, sql_line=fault.line)
+    yield from of_query(tables, path, query)
+
+
+def of_query(tables: Tables, path: Path, query: Query) -> Iterator[Finding]:
+    """What a query reads, as it is written: tables of this pipeline, or views."""
+    for read in query.tables:
+        if read not in tables.views.names or read == query.stream:
+            yield from of_field(tables, path, read, query.line_of(read))
+        elif path[0] == "silver" and (gold := [of for of in tables.views.tables(read) if of in tables.gold]):
+            message = f"{read} is a view of {gold[0]}, a gold table, which is made after silver"
+            yield Finding("wrong-layer", path, message, f"put {path[1]} into gold", query.line_of(read))
+
+
+def of_field(tables: Tables, path: Path, read: str, line: int | None) -> Iterator[Finding]:
+    """A table that is read must be one of this pipeline; silver reads bronze and silver, gold any."""
+    reader, name = str(path[0]), path[1]
+    layer = tables.layers.get(read)
+    if read in tables.views.names:
+        message = f"{read} is a view, which only queries read, and as a whole"
+        yield Finding("not-a-table", path, message, "read a table that it is made of", line)
+    elif layer is None:
+        known = [one for one, of in tables.layers.items() if one != name and (reader != "silver" or of != "gold")]
+        known += [view for view in tables.views.names if view != name] if line is not None else []
+        hint = nearest(read.rsplit(".", 1)[-1], known) or (f"there are {', '.join(known)}" if known else "")
+        yield Finding("unknown-table", path, f"there is no table {read} in this pipeline", hint, line)
+    elif layer == "gold" and reader == "silver":
+        message = f"{read} is a gold table, which is made after silver: only bronze and silver tables can be read here"
+        yield Finding("wrong-layer", path, message, f"put {name} into gold, where it can read {read}", line)
+
+
+def cycles(
+    views: Views, layer: Layer, tables: Mapping[str, SilverTable] | Mapping[str, GoldTable]
+) -> Iterator[Finding]:
+    """Cycles of the tables of a layer, also by views, each reported once, where its first table reads the next."""
+    reads = {name: table.written.tables if table.written else table.reads for name, table in tables.items()}
+    for found in graph.cycles({**reads, **views.reads}):
+        name, read = found[0], found[1] if len(found) > 1 else found[0]
+        if name not in views.reads:
+            yield _cycle(found, *_place_of_reading(layer, name, tables[name], read), layer)
+
+
+def cycles_of_views(views: Views) -> Iterator[Finding]:
+    """Cycles of views alone."""
+    for found in graph.cycles(views.reads):
+        read = found[1] if len(found) > 1 else found[0]
+        yield _cycle(found, ("views", found[0]), views.written[found[0]].line_of(read), "view")
+
+
+def _cycle(found: Sequence[str], path: Path, line: int | None, kind: str) -> Finding:
+    name, read = found[0], found[1] if len(found) > 1 else found[0]
+    if name == read:
+        hints = {"silver": "stream what it is made of", "view": "a view is made of tables: read those here"}
+        hint = hints.get(kind, "a table is made of others: read those here")
+        return Finding("cycle", path, f"{name} reads itself", hint, line)
+    what = "views are made of" if kind == "view" else "tables wait for"
+    message = f"{what} each other: {' reads '.join([*found, name])}"
+    return Finding("cycle", path, message, f"let {name} read what {read} is made of, or the other way round", line)
+
+
+def _place_of_reading(layer: Layer, name: str, table: SilverTable | GoldTable, read: str) -> tuple[Path, int | None]:
+    """Path of the field by which a table reads another, and the line in its query, if that is one."""
+    if isinstance(table, GoldTable) and table.is_python:
+        return (layer, name, "reads", table.reads.index(read)), None
+    if table.written is None:
+        of_stream = isinstance(table, SilverTable) and table.from_ == read
+        return (layer, name, "from" if of_stream else "lookups"), None
+    return (layer, name, "sql"), table.written.line_of(read)
