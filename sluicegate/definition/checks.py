@@ -26,7 +26,7 @@ _LISTS = ("keys", "pii", "column_list", "except_column_list", *TRACKED)
 _BRONZE_COLUMNS = ("_file_modification_time", "receipt_time", "source_file", "_rescued_data", "_corrupt_record")
 
 # Columns that no query over whole tables is given (``ENGINE_COLUMNS`` of schema/columns.py).
-_HIDDEN = ("_chunk", "_pos", "_sequence")
+_HIDDEN = ("_chunk", "_pos", "_sequence", "_record_row")
 
 
 @dataclass(frozen=True)

@@ -1085,7 +1085,7 @@ class TestGoldOnGold:
         found = folder.mistake(text)
         assert (found.code, found.line, found.hint) == ("wrong-layer", 4, "put made into gold, where it can read sums")
 
-    @pytest.mark.parametrize("name", ["_pos", "_SEQUENCE"])
+    @pytest.mark.parametrize("name", ["_pos", "_SEQUENCE", "_record_row"])
     def test_a_column_that_no_reader_is_given_is_refused_where_there_is_a_reader(
         self, folder: Folder, name: str
     ) -> None:
