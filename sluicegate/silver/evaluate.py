@@ -163,6 +163,12 @@ class RowEvaluator:
             frame = self._queried(_with_record(records))
         frame = self._declared(frame)
         self.outputs = [c for c in frame.columns if c not in {*IDENTITY, ROW, RECORD, SEQUENCE, *self._casts}]
+        if self.many and ROW in frame.columns:  # by a star: a name that the query says is refused before
+            raise QueryError(
+                f"the query of {self.name} makes a column {ROW}, where the numbers of rows are to be",
+                where=Where(table=self.name, file=self.table.sql_file),
+                hint="leave it out of the star, as in * EXCEPT (…), and give it another name with AS",
+            )
         for column in self.outputs:
             if "`" in column:  # the first rows would be written, and the first MERGE would fail
                 raise QueryError(

@@ -1,0 +1,94 @@
+"""Records of many rows whose elements get fields."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from sluicegate.errors import QueryError
+from sluicegate.flow.selection import Replay
+from sluicegate.jobs.layer import Job
+from sluicegate.monitor import status
+from tests.conftest import Workspace
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from sluicegate.flow.report import TableReport
+
+pytestmark = pytest.mark.spark
+
+DEFINED = """
+name: heart_rate
+bronze:
+  orders:
+    path: "${landing}/orders"
+    format: json
+    allowOverwrites: true
+    inferColumnTypes: true
+    schemaHints: "id BIGINT, lines ARRAY<STRUCT<sku: STRING, qty: BIGINT>>"
+silver:
+  lines:
+    rows: many
+    sql: QUERY
+"""
+LINES = "SELECT o.id, l.* FROM STREAM(orders) AS o LATERAL VIEW inline(o.lines) l"
+
+
+def define(workspace: Workspace, query: str, more: str = "") -> None:
+    workspace.define(DEFINED.replace("QUERY", json.dumps(query)) + more)
+
+
+def land(workspace: Workspace, name: str, age: float, *records: list[dict[str, Any]]) -> None:
+    """Lands orders with these lines, whose ids go through from 1."""
+    texts = [json.dumps({"id": id_, "lines": lines}) for id_, lines in enumerate(records, 1)]
+    workspace.land(f"orders/{name}", "\n".join(texts), age)
+
+
+def line(sku: str, qty: int, **more: Any) -> dict[str, Any]:
+    return {"sku": sku, "qty": qty, **more}
+
+
+def run(spark: SparkSession, workspace: Workspace) -> None:
+    workspace.run(spark, "bronze", "silver")
+    assert status.verify(workspace.definition, workspace.settings) == []
+
+
+def replay(spark: SparkSession, workspace: Workspace) -> TableReport:
+    choice = Replay("lines", everything=True)
+    return Job(workspace.definition, workspace.lake, "silver", {"run_id": "test"}, spark, choice=choice).run().tables[0]
+
+
+def test_an_element_that_gets_a_field_stops_nothing_and_changes_no_number(
+    spark: SparkSession, workspace: Workspace
+) -> None:
+    """A table of today and one that is made anew have the same winner of a key, though a double sorts otherwise."""
+    define(workspace, "SELECT o.id, line FROM STREAM(orders) AS o LATERAL VIEW explode(o.lines) x AS line",
+           "    keys: [id]\n  columns: {rows: many, sql: " + json.dumps(LINES) + "}\n")  # fmt: skip
+    land(workspace, "a.json", 90, [line("a", 2), line("b", 1)])
+    run(spark, workspace)
+    land(workspace, "b.json", 80, [], [line("c", 3, price=0.5)])
+    run(spark, workspace)
+    held = sorted(
+        (id_, number, row["sku"]) for id_, number, row in workspace.rows("lines", "id", "_record_row", "line")
+    )
+    assert held == [(1, 1, "b"), (2, 1, "c")]
+    assert replay(spark, workspace).unchanged
+    assert sorted(workspace.rows("columns", "id", "sku", "price"), key=str) == [
+        (1, "a", None), (1, "b", None), (2, "c", 0.5),
+    ]  # fmt: skip
+
+
+@pytest.mark.more
+def test_a_star_that_brings_our_column_is_refused(spark: SparkSession, workspace: Workspace) -> None:
+    """Other names of a line that begin like ours are columns like any other."""
+    define(workspace, LINES)
+    land(workspace, "a.json", 90, [line("a", 1, _order_1=2.5)])
+    run(spark, workspace)
+    assert workspace.rows("lines", "sku", "_order_1", "_record_row") == [("a", 2.5, 1)]
+    land(workspace, "b.json", 80, [line("b", 1, _record_row=7)])
+    with pytest.raises(QueryError, match="makes a column _record_row") as raised:
+        workspace.run(spark, "bronze", "silver")
+    assert "EXCEPT" in raised.value.hint
