@@ -117,9 +117,9 @@ class _New:
         _faults.point("silver.before_commit")
         self.batch.demand_not_overtaken()
         name = self.evaluator.name
-        self._write_side_table(
-            self.at.quarantine(name), quarantine.quarantine(self.evaluator, rows), reconciliation.sums["quarantine"]
-        )
+        count = reconciliation.sums["quarantine"]
+        broken = quarantine.quarantine(self.evaluator, rows, self.batch.rows, count)
+        self._write_side_table(self.at.quarantine(name), broken, count)
         by = [*self.evaluator.record_id]
         left_out = self.batch.rows.join(rows, by, "left_anti") if reconciliation.filtered else None
         self._write_side_table(

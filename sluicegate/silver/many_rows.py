@@ -19,7 +19,7 @@ from pyspark.sql import functions as F
 
 from sluicegate.frames.merge import OP
 from sluicegate.frames.value_equality import ordered, sorts_as_it_is
-from sluicegate.schema.columns import IDENTITY, RECORD, ROW
+from sluicegate.schema.columns import IDENTITY, ROW
 from sluicegate.silver.expectations import BROKEN, DISPOSITION, WHOLE
 from sluicegate.sql.identifiers import quoted
 
@@ -62,7 +62,6 @@ def whole_records(rows: DataFrame) -> DataFrame:
     sibling = broken & (F.col(DISPOSITION) == "good")
     return rows.withColumns(
         {
-            RECORD: F.when(sibling, F.max(RECORD).over(record)).otherwise(F.col(RECORD)),
             BROKEN: F.when(sibling, F.concat(BROKEN, F.array(F.lit(WHOLE)))).otherwise(F.col(BROKEN)),
             DISPOSITION: F.when(sibling, "quarantine").otherwise(F.col(DISPOSITION)),
         }

@@ -87,7 +87,9 @@ class _Reprocessing:
         left_out = self.records.join(rows, [*self.record_id], "left_anti") if reconciliation.filtered else None
         makes = {
             self.table: quarantine.good(self.evaluator, rows),
-            self.quarantine: quarantine.quarantine(self.evaluator, rows),
+            self.quarantine: quarantine.quarantine(
+                self.evaluator, rows, self.records, reconciliation.sums["quarantine"]
+            ),
             self.set_aside: quarantine.set_aside(self.evaluator, rows, left_out),
         }
         self._write(self._changes(makes), reconciliation)

@@ -1,4 +1,4 @@
-"""Records of many rows whose elements get fields."""
+"""Records of many rows: elements that get fields, and their texts in quarantine."""
 
 from __future__ import annotations
 
@@ -79,6 +79,27 @@ def test_an_element_that_gets_a_field_stops_nothing_and_changes_no_number(
     assert sorted(workspace.rows("columns", "id", "sku", "price"), key=str) == [
         (1, "a", None), (1, "b", None), (2, "c", 0.5),
     ]  # fmt: skip
+
+
+@pytest.mark.more
+def test_the_quarantine_has_the_text_of_a_record_once(spark: SparkSession, workspace: Workspace) -> None:
+    """With each of its rows, a thousand lines would be there a million times."""
+    define(workspace, LINES, "    expectations: {some: {expect_or_quarantine: qty > 1}}\n")
+    land(workspace, "a.json", 90, [line("a", 1), line("b", 0), line("c", 0), line("d", 5)], [line("e", 0)])
+    run(spark, workspace)
+
+    def texts() -> list[tuple[int, str, list[str]]]:
+        rows = workspace.rows("lines_quarantine", "id", "sku", "_record")
+        return [(id_, sku, [one["sku"] for one in json.loads(text or '{"lines": []}')["lines"]])
+                for id_, sku, text in sorted(rows, key=lambda row: row[:2])]  # fmt: skip
+
+    whole = ["a", "b", "c", "d"]
+    assert texts() == [(1, "a", whole), (1, "b", []), (1, "c", []), (2, "e", ["e"])]
+    workspace.edit("pipeline.yaml", "qty > 1", "qty > 0")
+    replay(spark, workspace)
+    assert texts() == [(1, "b", whole), (1, "c", []), (2, "e", ["e"])]
+    run(spark, workspace)
+    assert replay(spark, workspace).unchanged
 
 
 @pytest.mark.more
