@@ -88,7 +88,10 @@ class _New:
         time in a row than the one that has been counted.
         """
         if self.few or connect.is_remote(self.batch.session):
-            return materialize(frame, few=self.few, adaptive=True)
+            there = materialize(frame, few=False, adaptive=True)
+            # Few records may give more rows than one partition, a broadcast or the driver is for.
+            self.few = self.few and (not self.evaluator.many or there.count() <= thresholds.FEW)
+            return there.coalesce(1) if self.few else there
         cached = frame.persist()
         self.persisted.callback(cached.unpersist)
         return cached

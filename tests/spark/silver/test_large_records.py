@@ -1,15 +1,18 @@
-"""Records of many rows: elements that get fields, and their texts in quarantine."""
+"""Records of many rows: elements that get fields, their texts in quarantine, few records with very many rows."""
 
 from __future__ import annotations
 
 import json
 from typing import TYPE_CHECKING, Any
+from unittest import mock
 
 import pytest
 
 from sluicegate.errors import QueryError
+from sluicegate.flow import thresholds
 from sluicegate.flow.selection import Replay
 from sluicegate.jobs.layer import Job
+from sluicegate.lake import tables
 from sluicegate.monitor import status
 from tests.conftest import Workspace
 
@@ -100,6 +103,28 @@ def test_the_quarantine_has_the_text_of_a_record_once(spark: SparkSession, works
     assert texts() == [(1, "b", whole), (1, "c", []), (2, "e", ["e"])]
     run(spark, workspace)
     assert replay(spark, workspace).unchanged
+
+
+@pytest.mark.more
+def test_few_records_of_many_rows_are_not_brought_to_the_driver(spark: SparkSession, workspace: Workspace) -> None:
+    """Whether they come new or are applied again, and whether they have a key."""
+    define(workspace, LINES, "    keys: [sku]\n")
+    land(workspace, "a.json", 90, [line("a", 1)])
+    run(spark, workspace)
+
+    def engine(name: str, age: float, *skus: str) -> str:
+        land(workspace, name, age, [line(sku, 1) for sku in skus])
+        run(spark, workspace)
+        return str(tables.table_at(workspace.uri("lines")).history(1)[0]["engineInfo"]).lower()
+
+    with mock.patch.object(thresholds, "FEW", 4):
+        assert "delta-rs" in engine("b.json", 80, "b", "c", "d", "e")
+        assert "spark" in engine("c.json", 70, "f", "g", "h", "i", "j")
+        assert "delta-rs" in engine("d.json", 60, "k", "l")
+        assert "delta-rs" in engine("d.json", 50, "m", "n")  # two go and two come
+        assert "spark" in engine("d.json", 40, "o", "p", "q")
+    held = sorted(sku for (sku,) in workspace.rows("lines", "sku"))
+    assert held == [*"abcdefghijopq"]
 
 
 @pytest.mark.more
