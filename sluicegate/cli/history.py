@@ -13,6 +13,7 @@ from sluicegate.console import human_bytes
 from sluicegate.settings import Settings
 
 _NUMBERS = ["version", "read", "written", "quarantined", "dropped", "duplicates"]
+_OF_MANY = ["rows", "no rows"]
 _SECONDS = ["estimated s", "took s"]
 _OF_GOLD = ["groups", "bytes written", "per byte changed"]
 
@@ -28,6 +29,8 @@ def history(
 ) -> None:
     """Show the event log: for each commit of a run its rows, and of gold the groups, the bytes and the cost too.
 
+    Where a record may give many rows, also how many all gave, and how many records gave none.
+
     A batch of a gold table is made by the technique that is estimated to take least; `--json` has the estimates of the
     others as well.
 
@@ -39,8 +42,9 @@ def history(
         show_json(found)
         return
     of_gold = [*_OF_GOLD, "by", *_SECONDS] if any(event["layer"] == "gold" for event in found) else []
-    columns = ["time", "layer", "table", *_NUMBERS, *of_gold, "mode", "why"]
-    show_table(columns, [_row(event, columns) for event in found], right=[*_NUMBERS, *_OF_GOLD, *_SECONDS])
+    of_many = _OF_MANY if any("no_rows" in event["details"] for event in found) else []
+    columns = ["time", "layer", "table", *_NUMBERS[:2], *of_many, *_NUMBERS[2:], *of_gold, "mode", "why"]
+    show_table(columns, [_row(event, columns) for event in found], right=[*_NUMBERS, *_OF_MANY, *_OF_GOLD, *_SECONDS])
     print(f"\n{len(found):,} {'commit' if len(found) == 1 else 'commits'}")
 
 
@@ -55,4 +59,6 @@ def _row(event: dict[str, Any], columns: list[str]) -> list[Any]:
         "per byte changed": bytes_.get("written_per_byte_changed"),
         "by": cost.get("technique"), "estimated s": cost.get("estimated"), "took s": cost.get("seconds"),
     }  # fmt: skip
+    if "no_rows" in details:
+        shown |= {"rows": details["rows"], "no rows": details["no_rows"]}
     return [shown.get(column) for column in columns]

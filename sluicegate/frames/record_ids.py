@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING
 
@@ -28,10 +28,16 @@ class Identities:
     Attributes:
         frame: the columns of ``record_id``, already computed; some may come twice.
         record_id: columns by which a record is known, ``_chunk`` first.
+        rows: rows that they have, where these were counted as they may be more than the records.
     """
 
     frame: DataFrame
     record_id: tuple[str, ...] = IDENTITY
+    rows: int = 0
+
+    def having(self, rows: int) -> Identities:
+        """The same records with so many rows, where one partition is not for these."""
+        return replace(self, rows=rows) if rows > thresholds.FEW else self
 
     @cached_property
     def _facts(self) -> tuple[int, list[int]]:
@@ -46,7 +52,7 @@ class Identities:
     @property
     def few(self) -> bool:
         """Whether one partition is faster than a shuffle."""
-        return self.count <= thresholds.FEW
+        return max(self.count, self.rows) <= thresholds.FEW
 
     @property
     def chunks(self) -> list[int]:

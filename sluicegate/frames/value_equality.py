@@ -9,7 +9,7 @@ would a hash of 64 bits, which collides: Spark's is the same for ('a', NULL) and
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeGuard
 
 from pyspark.sql import functions as F
 from pyspark.sql.types import (
@@ -43,6 +43,24 @@ def exact(value: Column, kind: DataType) -> Column:
         kind: its type.
     """
     return _whole(value, kind, _exact(kind))
+
+
+def ordered(value: Column, kind: DataType) -> Column:
+    """Form of a value by which Spark sorts it, for ever in the same order: ``exact``, with all structs by their names.
+
+    A struct sorts by the order of its fields as it is, and by their names once one has come for which ``exact`` needs
+    that (a double, a map); a field that comes is NULL in all values that were there.
+
+    Args:
+        value: the value.
+        kind: its type.
+    """
+    return _whole(value, kind, _ordered(kind))
+
+
+def sorts_as_it_is(kind: DataType) -> bool:
+    """Whether ``ordered`` leaves values of the type as they are."""
+    return _ordered(kind) is _as_it_is
 
 
 def together(held: Column, was: DataType, made: Column, now: DataType) -> tuple[Column, Column]:
@@ -94,6 +112,15 @@ def has_variants(kind: DataType) -> bool:
     return _has(kind, lambda leaf: isinstance(leaf, VariantType))
 
 
+def _has_structs(kind: DataType) -> TypeGuard[ArrayType | MapType | StructType]:
+    match kind:
+        case ArrayType():
+            return _has_structs(kind.elementType)
+        case MapType():
+            return _has_structs(kind.keyType) or _has_structs(kind.valueType)
+    return isinstance(kind, StructType)
+
+
 def _has(kind: DataType, leaf: Callable[[DataType], bool], *, maps: bool = False) -> bool:
     match kind:
         case StructType():
@@ -130,6 +157,10 @@ def _exact(kind: DataType) -> _Form:
         case StringType():
             return lambda value: F.collate(value, "UTF8_BINARY")
     return _is_there
+
+
+def _ordered(kind: DataType) -> _Form:
+    return _nested(kind, _ordered) if _has_structs(kind) else _exact(kind)
 
 
 def _grouped(kind: DataType) -> _Form:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, reduce
 from operator import or_
@@ -163,6 +163,12 @@ class RowEvaluator:
             frame = self._queried(_with_record(records))
         frame = self._declared(frame)
         self.outputs = [c for c in frame.columns if c not in {*IDENTITY, ROW, RECORD, SEQUENCE, *self._casts}]
+        if self.many and ROW in frame.columns:  # by a star: a name that the query says is refused before
+            raise QueryError(
+                f"the query of {self.name} makes a column {ROW}, where the numbers of rows are to be",
+                where=Where(table=self.name, file=self.table.sql_file),
+                hint="leave it out of the star, as in * EXCEPT (…), and give it another name with AS",
+            )
         for column in self.outputs:
             if "`" in column:  # the first rows would be written, and the first MERGE would fail
                 raise QueryError(
@@ -210,7 +216,7 @@ class RowEvaluator:
         record = frame.schema[RECORD].dataType
         has = set(record.names) if hasattr(record, "names") else set()
         stamps = [f"{RECORD}.{column}" for column in ("_file_modification_time", "source_file") if column in has]
-        nothing = F.lit(None).cast("string")
+        nothing, text = F.lit(None).cast("string"), as_it_came(has, f"{RECORD}.")
         dispositions = [
             "quarantine",
             *(["good"] if self.unique else []),
@@ -218,7 +224,8 @@ class RowEvaluator:
         return [
             F.struct(*stamps).alias(ARRIVED) if stamps else nothing.alias(ARRIVED),
             F.col(f"{RECORD}.source_file").alias(SOURCE) if "source_file" in has else nothing.alias(SOURCE),
-            F.when(F.col(DISPOSITION).isin(*dispositions), F.to_json(_as_it_came(has), MICROSECONDS)).alias(RECORD),
+            # Of a record with many rows it comes later, and once: see ``silver.quarantine``.
+            *([] if self.many else [F.when(F.col(DISPOSITION).isin(*dispositions), text).alias(RECORD)]),
         ]
 
     @property
@@ -255,6 +262,13 @@ def _with_record(records: DataFrame) -> DataFrame:
     return records.withColumn(RECORD, F.struct(*[quoted(column) for column in records.columns]))
 
 
-def _as_it_came(has: set[str]) -> Column:
+def as_it_came(columns: Iterable[str], within: str = "") -> Column:
+    """JSON text of a record as it came.
+
+    Args:
+        columns: the record's columns.
+        within: what stands before their names, if they are the fields of a struct.
+    """
     ours = {*PROVENANCE, ROW} - {"_rescued_data", "_corrupt_record"}
-    return F.struct(*[F.col(f"{RECORD}.{quoted(column)}") for column in sorted(has - ours)])
+    its = [F.col(f"{within}{quoted(column)}") for column in sorted({*columns} - ours)]
+    return F.to_json(F.struct(*its), MICROSECONDS)

@@ -88,7 +88,10 @@ class _New:
         time in a row than the one that has been counted.
         """
         if self.few or connect.is_remote(self.batch.session):
-            return materialize(frame, few=self.few, adaptive=True)
+            there = materialize(frame, few=False, adaptive=True)
+            # Few records may give more rows than one partition, a broadcast or the driver is for.
+            self.few = self.few and (not self.evaluator.many or there.count() <= thresholds.FEW)
+            return there.coalesce(1) if self.few else there
         cached = frame.persist()
         self.persisted.callback(cached.unpersist)
         return cached
@@ -117,9 +120,9 @@ class _New:
         _faults.point("silver.before_commit")
         self.batch.demand_not_overtaken()
         name = self.evaluator.name
-        self._write_side_table(
-            self.at.quarantine(name), quarantine.quarantine(self.evaluator, rows), reconciliation.sums["quarantine"]
-        )
+        count = reconciliation.sums["quarantine"]
+        broken = quarantine.quarantine(self.evaluator, rows, self.batch.rows, count)
+        self._write_side_table(self.at.quarantine(name), broken, count)
         by = [*self.evaluator.record_id]
         left_out = self.batch.rows.join(rows, by, "left_anti") if reconciliation.filtered else None
         self._write_side_table(

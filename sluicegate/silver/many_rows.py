@@ -18,8 +18,8 @@ from pyspark.sql import Window
 from pyspark.sql import functions as F
 
 from sluicegate.frames.merge import OP
-from sluicegate.frames.value_equality import exact, is_loose, is_plain
-from sluicegate.schema.columns import IDENTITY, RECORD, ROW
+from sluicegate.frames.value_equality import ordered, sorts_as_it_is
+from sluicegate.schema.columns import IDENTITY, ROW
 from sluicegate.silver.expectations import BROKEN, DISPOSITION, WHOLE
 from sluicegate.sql.identifiers import quoted
 
@@ -33,6 +33,9 @@ if TYPE_CHECKING:
 NONE, NO_ROWS = 0, "no_rows"
 BEGUN, IN_EXCHANGE = -1, "in_exchange"
 
+# Columns with the forms by which rows are sorted; a star may bring columns of any shorter name.
+_FORM = "_sluicegate_order_"
+
 
 def numbered(rows: DataFrame, outputs: Sequence[str]) -> DataFrame:
     """Rows with ``_record_row``, their number within their record, by the order of their values.
@@ -41,12 +44,12 @@ def numbered(rows: DataFrame, outputs: Sequence[str]) -> DataFrame:
         rows: evaluated rows, all of each record.
         outputs: the columns of their values. Rows that are equal in these and in the rules that they break are equal.
     """
-    kinds, forms = {field.name: field.dataType for field in rows.schema}, {}
-    order = [F.col(quoted(name)) for name in outputs]
+    forms, order = {}, []
     for number, name in enumerate(outputs):
-        if not is_plain(kinds[name]) or is_loose(kinds[name]):  # Spark does not sort it, or takes others for equal
-            forms[f"_order_{number}"] = exact(F.col(quoted(name)), kinds[name])
-            order[number] = F.col(f"_order_{number}")
+        kind = rows.schema[name].dataType
+        if not sorts_as_it_is(kind):
+            forms[f"{_FORM}{number}"] = ordered(F.col(quoted(name)), kind)
+        order.append(F.col(quoted(name)) if sorts_as_it_is(kind) else F.col(f"{_FORM}{number}"))
     nth = F.row_number().over(Window.partitionBy(*IDENTITY).orderBy(*order, BROKEN))
     rows = rows.withColumns(forms) if forms else rows
     return rows.withColumn(ROW, nth.cast("bigint")).drop(*forms)
@@ -59,7 +62,6 @@ def whole_records(rows: DataFrame) -> DataFrame:
     sibling = broken & (F.col(DISPOSITION) == "good")
     return rows.withColumns(
         {
-            RECORD: F.when(sibling, F.max(RECORD).over(record)).otherwise(F.col(RECORD)),
             BROKEN: F.when(sibling, F.concat(BROKEN, F.array(F.lit(WHOLE)))).otherwise(F.col(BROKEN)),
             DISPOSITION: F.when(sibling, "quarantine").otherwise(F.col(DISPOSITION)),
         }

@@ -7,10 +7,11 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as F
 
-from sluicegate.schema.columns import RECORD, ROW
+from sluicegate.frames import record_ids
+from sluicegate.schema.columns import IDENTITY, RECORD, ROW
 from sluicegate.silver import many_rows
 from sluicegate.silver.deduplicate import REPLACED, SEQUENCE, replaced
-from sluicegate.silver.evaluate import SOURCE, RowEvaluator
+from sluicegate.silver.evaluate import SOURCE, RowEvaluator, as_it_came
 from sluicegate.silver.expectations import BROKEN, DISPOSITION
 from sluicegate.sql.identifiers import quoted
 
@@ -26,9 +27,17 @@ def good(evaluator: RowEvaluator, rows: DataFrame) -> DataFrame:
     )
 
 
-def quarantine(evaluator: RowEvaluator, rows: DataFrame) -> DataFrame:
-    """Rows of the quarantine: as evaluated, with the record as it came and all expectations that it broke."""
-    return rows.where(f"{DISPOSITION} = 'quarantine'").select(
+def quarantine(evaluator: RowEvaluator, rows: DataFrame, records: DataFrame, count: int) -> DataFrame:
+    """Rows of the quarantine: as evaluated, with the record as it came and all expectations that it broke.
+
+    Args:
+        evaluator: the evaluator of the rows.
+        rows: the evaluated rows.
+        records: the records that they were made of.
+        count: how many rows there are to be.
+    """
+    broken = rows.where(f"{DISPOSITION} = 'quarantine'")
+    return (_with_texts(broken, records, count) if evaluator.many else broken).select(
         *[quoted(column) for column in evaluator.outputs],
         *evaluator.row_id,
         F.col(BROKEN).alias("_failed_expectations"),
@@ -36,6 +45,17 @@ def quarantine(evaluator: RowEvaluator, rows: DataFrame) -> DataFrame:
         *([] if "source_file" in evaluator.outputs else [F.col(SOURCE).alias("source_file")]),
         F.current_timestamp().alias("_quarantined_at"),
     )
+
+
+def _with_texts(broken: DataFrame, records: DataFrame, count: int) -> DataFrame:
+    """Quarantined rows, of which the first of each record has the record's text, and no other.
+
+    With each of them a record of a thousand lines would be there a thousand times: a million lines.
+    """
+    first = broken.groupBy(*IDENTITY).agg(F.min(ROW).alias(ROW))
+    first = F.broadcast(first) if count <= record_ids.SENT else first  # records may be long, and all of a lake
+    texts = records.join(first, [*IDENTITY]).select(*IDENTITY, ROW, as_it_came(records.columns).alias(RECORD))
+    return broken.join(texts, [*IDENTITY, ROW], "left")
 
 
 def set_aside(evaluator: RowEvaluator, rows: DataFrame, left_out: DataFrame | None) -> DataFrame:

@@ -78,7 +78,7 @@ class _Reprocessing:
 
     def apply(self) -> None:
         self.chosen = self._identities(materialize(self._chosen(), few=False))
-        self.records, self.rows = self._evaluated(self.chosen)
+        self.chosen, self.records, self.rows = self._evaluated(self.chosen)
         if self.evaluator.bound:
             self._add_others()
         rows = self.chosen.materialize(self.evaluator.settled(self.rows, None))
@@ -87,7 +87,9 @@ class _Reprocessing:
         left_out = self.records.join(rows, [*self.record_id], "left_anti") if reconciliation.filtered else None
         makes = {
             self.table: quarantine.good(self.evaluator, rows),
-            self.quarantine: quarantine.quarantine(self.evaluator, rows),
+            self.quarantine: quarantine.quarantine(
+                self.evaluator, rows, self.records, reconciliation.sums["quarantine"]
+            ),
             self.set_aside: quarantine.set_aside(self.evaluator, rows, left_out),
         }
         self._write(self._changes(makes), reconciliation)
@@ -132,8 +134,8 @@ class _Reprocessing:
     def _set_aside(self) -> list[DataFrame]:
         return self.evaluator.there(self.set_aside)
 
-    def _identities(self, frame: DataFrame) -> Identities:
-        return Identities(frame, self.record_id)
+    def _identities(self, frame: DataFrame, rows: int = 0) -> Identities:
+        return Identities(frame, self.record_id, rows)
 
     def _nothing(self) -> DataFrame:
         """No identities at all."""
@@ -141,10 +143,13 @@ class _Reprocessing:
 
     # --- what they make now ------------------------------------------------------------------------------------------
 
-    def _evaluated(self, identities: Identities) -> tuple[DataFrame, DataFrame]:
-        """Records that are still there, and their evaluated rows."""
+    def _evaluated(self, identities: Identities) -> tuple[Identities, DataFrame, DataFrame]:
+        """The identities, the records of them that are still there, and their evaluated rows."""
         records = identities.materialize(identities.rows_in(self.batch.records()))
-        return records, identities.materialize(self.evaluator.rows(records), adaptive=True)
+        rows = materialize(self.evaluator.rows(records), few=False, adaptive=True)
+        if self.evaluator.many:
+            identities = identities.having(rows.count())
+        return identities, records, identities.together(rows)
 
     def _add_others(self) -> None:
         """Also re-evaluate every record that shares a current or former key with the batch (transitive closure).
@@ -158,8 +163,9 @@ class _Reprocessing:
             others = self._identities(self.chosen.together(found.where("_chosen IS NULL").select(*self.record_id)))
             had = found.where("_chosen AND _holds").select("_key", *[_TIME for _ in self._time])
             if others.count:
-                records, rows = self._evaluated(others)
-                self.chosen = self._identities(self.chosen.frame.unionByName(others.frame))
+                others, records, rows = self._evaluated(others)
+                all_of_them = self.chosen.frame.unionByName(others.frame)
+                self.chosen = self._identities(all_of_them, self.chosen.rows + others.rows)
                 self.records = self.chosen.together(self.records.unionByName(records))
                 self.rows = self.chosen.together(self.rows.unionByName(rows))
                 had = had.unionByName(self._good_keys(rows))
@@ -272,4 +278,4 @@ class _Reprocessing:
         if tables.delta_table(change.uri) is None:
             change.rows.where(F.col(OP).isin(*kinds)).drop(OP).write.format("delta").save(change.uri)
         else:
-            merge(change.uri, change.rows, self.chosen, self.row_id, kinds)
+            merge(change.uri, change.rows, self.chosen.having(change.comes + change.leaves), self.row_id, kinds)

@@ -150,6 +150,10 @@ class World(Workspace):
         found = expected(self.folder / "landing", self.today)
         assert self.held() == {table: rows for table, rows in found.items() if table != "h" or self.more}
         assert status.verify(self.definition, self.settings) == []
+        texts: dict[tuple[int, int], list[str | None]] = defaultdict(list)
+        for chunk, pos, _, text in sorted(self.rows("t_quarantine", "_chunk", "_pos", "_record_row", "_record")):
+            texts[chunk, pos].append(text)
+        assert all(its[0] and not any(its[1:]) for its in texts.values())
 
 
 @dataclass

@@ -101,6 +101,30 @@ def test_two_values_of_a_type_are_equal_only_where_nothing_of_them_is_other(tabl
     assert {kind: found[f"n{c}"] - (found[f"n{c}"] > expected[kind]) for c, kind in NAMES.items()} == expected
 
 
+def test_what_is_sorted_stays_in_its_order_when_its_structs_get_fields(spark: SparkSession, table: DataFrame) -> None:
+    from pyspark.sql import functions as F
+
+    from sluicegate.frames.value_equality import exact, ordered
+
+    kinds = {name: table.schema[name].dataType for name in NAMES}
+    apart = [F.count_distinct(*(form(F.col(n), k) for form in forms)).alias(f"{n}_{at}") for n, k in kinds.items()
+             for at, forms in enumerate([(exact,), (ordered,), (exact, ordered)])]  # fmt: skip
+    counts = table.agg(*apart).collect()[0]
+    assert all(counts[f"{n}_0"] == counts[f"{n}_1"] == counts[f"{n}_2"] > 1 for n in NAMES)
+
+    pairs = "VALUES (1, 2, 1), (2, 1, 2), (3, NULL, 3), (4, 2, NULL) AS t(id, z, b)"
+    grown = "named_struct('z', z, 'b', b, 'a', parse_json(NULL), 'm', map(), 'y', CAST(NULL AS DOUBLE), 'c', NULL)"
+    structs = spark.sql(f"SELECT id, struct(z, b) AS was, {grown} AS now FROM {pairs}")
+    for within in ("{}", "array(0, {})", "struct(1 AS n, {} AS v)", "map('k', {})", "array(struct({} AS v))"):
+        within = within.replace("array(0, ", "array(NULL, ")
+        orders = []
+        for side in ("was", "now"):
+            made = structs.select("id", F.expr(within.format(side)).alias("v"))
+            made = made.withColumn("form", ordered(F.col("v"), made.schema["v"].dataType))
+            orders.append([row.id for row in made.orderBy("form").collect()])
+        assert orders[0] == orders[1] == [4, 1, 2, 3], within
+
+
 def test_a_value_of_another_type_is_other_where_the_table_cannot_keep_it(spark: SparkSession) -> None:
     from pyspark.sql import functions as F
 

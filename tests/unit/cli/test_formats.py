@@ -7,6 +7,7 @@ from pathlib import Path
 from shutil import copytree
 from typing import Any
 
+import pyarrow as pa
 import pytest
 from typer.testing import CliRunner
 
@@ -126,3 +127,17 @@ def test_a_command_says_that_no_job_was_started(
 ) -> None:
     monkeypatch.setattr(api, words[0].replace("-", "_"), lambda *_, **__: [])
     assert shown(beats, *words, exit_code=exit_code) == facts
+
+
+@pytest.mark.parametrize("many", [False, True])
+def test_the_history_shows_the_rows_of_records_where_one_may_give_many(
+    beats: Workspace, monkeypatch: pytest.MonkeyPatch, many: bool
+) -> None:
+    events = [
+        {"layer": "silver", "table": "s", "read": 3, "details": json.dumps({"rows": 57, "no_rows": 1} if many else {})},
+        {"layer": "gold", "table": "g", "read": 9, "details": json.dumps({"rows": 68})},
+    ]
+    monkeypatch.setattr(api, "history", lambda *_, **__: pa.Table.from_pylist(events))
+    where = ["--lake", beats.settings.lake, "--pipelines", str(beats.settings.pipelines)]
+    head, of_silver, of_gold = CliRunner().invoke(app.app, ["history", "heart_rate", *where]).stdout.splitlines()[:3]
+    assert ("no rows" in head, "57" in of_silver.split(), "68" in of_gold.split()) == (many, many, False)
