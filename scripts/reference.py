@@ -262,8 +262,8 @@ def _definition(whole: Mapping[str, Any]) -> Iterator[str]:
     yield "## The definition"
     yield (
         "`pipelines/NAME/pipeline.yaml`. In the `path` and the `options` of a bronze table, `${landing}`, `${lake}` and"
-        " `${NAME}` of the environment are replaced; there is no other templating. `sluicegate plan NAME` tells every"
-        " mistake at once."
+        " `${NAME}` of the environment are replaced, and there, in SQL and in conditions `${param:NAME}` of `params`,"
+        " as a literal; there is no other templating. `sluicegate plan NAME` tells every mistake at once."
     )
     yield (
         "Editors complete and check it by [pipeline.schema.json](pipeline.schema.json). Those that know the YAML"

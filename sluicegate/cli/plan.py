@@ -27,14 +27,18 @@ def plan(pipeline: PipelineName, *, settings: Settings, as_json: JsonOption = Fa
     waiting = api.plan(definition)
     news = _with_news(definition, waiting)
     facts = [_planned(definition, waiting, work, news) for work in waiting.tables]
+    params = {name: str(value) for name, value in definition.values.items()}
     if as_json:
         show_json({
-            "pipeline": definition.name, "schedule": definition.schedule, "nothing": waiting.nothing,
+            "pipeline": definition.name, "schedule": definition.schedule, "params": params, "nothing": waiting.nothing,
             "reads": graph.reads(definition), "tables": facts,
         })  # fmt: skip
         return
     print(f"{definition.name}: {definition.description}".rstrip(": "))
-    print(f"  the definition is right; schedule: {definition.schedule or 'by hand only'}\n")
+    print(f"  the definition is right; schedule: {definition.schedule or 'by hand only'}")
+    if params:
+        print(f"  parameters: {', '.join(f'{name} = {value}' for name, value in params.items())}")
+    print()
     print("each table with what it reads:")
     print("\n".join(f"  {line}" for line in graph.drawn(definition)), end="\n\n")
     columns = ["layer", "table", "reads", "how", "a run would"]

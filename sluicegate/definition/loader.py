@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ from sluicegate.definition.expectations import EXPECT_ALL
 from sluicegate.definition.fields import Part, name_fault, nearest
 from sluicegate.definition.gold import GoldTable
 from sluicegate.definition.messages import in_our_words
+from sluicegate.definition.params import Param, Params
 from sluicegate.definition.pipeline import (
     BronzeTable,
     Header,
@@ -87,6 +89,8 @@ class _Loader:
         self.variables: Mapping[str, str] = {**os.environ, "landing": settings.landing, "lake": settings.lake}
         self.mistakes: list[Mistake] = []
         self.document = yaml.Document()
+        self.declared: dict[str, Param | None] = {}
+        self.params = Params({}, self._of_param)
 
     def load(self) -> Pipeline:
         """Load the pipeline; raises ``DefinitionError`` with all mistakes, if there are any."""
@@ -98,16 +102,41 @@ class _Loader:
             if not self.mistakes:
                 self._add("yaml-syntax", (), "fields are expected, as in name: heart_rate")
             self._stop(self.folder.name)
+        data = self._with_values(data)
         header = self._header(data)
         tables = self._tables(data)
         for finding in findings(tables):
             self._find(finding)
+        for name in self.params.unused():
+            self._add("unused-param", ("params", name), f"no text refers to the parameter {name}", "take it away")
         self._stop(str(data.get("name") or self.folder.name))
         pipeline = Pipeline.model_validate(
             {**dict(header or {}), "bronze": tables.bronze, "silver": tables.silver, "gold": tables.gold}
+            | {"params": self.declared}
         )
         pipeline._folder, pipeline._settings = self.folder, self.settings
+        pipeline._values = {name: value for name, value in self.params.values.items() if value is not None}
         return pipeline
+
+    def _with_values(self, data: dict[str, Any]) -> dict[str, Any]:
+        """The document without its parameters, and with values where it refers to them."""
+        self.declared = self._named(Param, data, "params")
+        self.params = Params.of(self.declared, {}, (), self._of_param)
+        return self.params.resolved({key: value for key, value in data.items() if key != "params"})  # type: ignore[no-any-return]
+
+    def _named(self, model: type[Part], data: dict[str, Any], field: str) -> dict[str, Any]:
+        """Parts of the document that have names; None for one with mistakes."""
+        section = data.get(field)
+        if section is not None and not isinstance(section, dict):
+            self._add("wrong-type", (field,), "names are expected, each with its fields", "as in name: {…}")
+        parts = section.items() if isinstance(section, dict) else ()
+        return {name: self._part(model, fields, (field, name), whole=True) for name, fields in parts}
+
+    def _of_param(self, code: str, path: yaml.Path, message: str, hint: str, line: int | None) -> None:
+        if line is None:
+            self._add(code, path, message, hint)
+        else:
+            self._add_sql(code, path, message, hint, line, None)
 
     def _stop(self, name: str) -> None:
         if self.mistakes:
@@ -162,14 +191,21 @@ class _Loader:
             else:
                 tables.gold[name] = model
 
-    def _part(self, model: type[Part], fields: Any, path: yaml.Path) -> Part | None:
-        """Validate a part of the definition; of an invalid one keep what is valid, for the cross-table checks."""
+    def _part(self, model: type[Part], fields: Any, path: yaml.Path, *, whole: bool = False) -> Part | None:
+        """Validate a part of the definition; of an invalid one keep what is valid, for the cross-table checks.
+
+        Args:
+            model: the class of the part.
+            fields: what the document has there.
+            path: where that is.
+            whole: whether an invalid part is of no use.
+        """
         try:
             return model.model_validate(fields, context=self.variables)
         except ValidationError as error:
             for code, inner, message, hint in in_our_words(error, model):
                 self._add(code, (*path, *inner), message, hint)
-            return self._salvaged(model, fields, error)
+            return None if whole else self._salvaged(model, fields, error)
 
     def _salvaged(self, model: type[Part], fields: Any, error: ValidationError) -> Part | None:
         if not isinstance(fields, dict):
@@ -202,12 +238,16 @@ class _Loader:
             text = (self._text(file, path) if file else None) or ""
             if file is None or not text:
                 return False
+            text = self.params.sql(text, partial(self._in_file, path, str(file)))
         try:
             model._resolve(Query.parse(text), str(file) if file else None)
         except QuerySyntax as error:
             self._add_sql("sql", path, error.message, "", error.line, str(file) if file else None)
             return False
         return True
+
+    def _in_file(self, path: yaml.Path, file: str, code: str, message: str, hint: str, line: int) -> None:
+        self._add_sql(code, path, message, hint, line, file)
 
     def _find_transform(self, model: SilverTable | GoldTable, reference: str, path: yaml.Path) -> bool:
         parameters = GOLD_PARAMETERS if isinstance(model, GoldTable) else PARAMETERS

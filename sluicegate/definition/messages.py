@@ -18,6 +18,7 @@ from sluicegate.definition.pipeline import (
     Database,
     Expectation,
     Header,
+    Param,
     Pipeline,
 )
 from sluicegate.definition.verify import Verify
@@ -43,6 +44,7 @@ _INNER: dict[str, type[Part]] = {
     "notify": Notify,
     "maintenance": Maintenance,
     "verify": Verify,
+    "params": Param,
 }
 
 
