@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from sluicegate.sql.refresh.strategy import RefreshStrategy
 
 
-@with_settings("lake", "landing", "pipelines")
+@with_settings("lake", "landing", "pipelines", "target")
 def plan(pipeline: PipelineName, *, settings: Settings, as_json: JsonOption = False) -> None:
     """Check the definition, and tell what each table reads and what a run would do. Nothing is written.
 
@@ -27,15 +27,17 @@ def plan(pipeline: PipelineName, *, settings: Settings, as_json: JsonOption = Fa
     waiting = api.plan(definition)
     news = _with_news(definition, waiting)
     facts = [_planned(definition, waiting, work, news) for work in waiting.tables]
-    params = {name: str(value) for name, value in definition.values.items()}
+    own, params = definition.settings, {name: str(value) for name, value in definition.values.items()}
     if as_json:
         show_json({
-            "pipeline": definition.name, "schedule": definition.schedule, "params": params, "nothing": waiting.nothing,
-            "reads": graph.reads(definition), "tables": facts,
+            "pipeline": definition.name, "schedule": definition.schedule, "target": own.target or None,
+            "params": params, "nothing": waiting.nothing, "reads": graph.reads(definition), "tables": facts,
         })  # fmt: skip
         return
     print(f"{definition.name}: {definition.description}".rstrip(": "))
     print(f"  the definition is right; schedule: {definition.schedule or 'by hand only'}")
+    if own.target:
+        print(f"  target: {own.target}, tables in {own.lake}")
     if params:
         print(f"  parameters: {', '.join(f'{name} = {value}' for name, value in params.items())}")
     print()

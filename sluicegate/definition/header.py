@@ -11,6 +11,7 @@ from sluicegate.definition.fields import IDENTIFIER, Part, Text, cron, name_faul
 from sluicegate.definition.maintenance import Maintenance
 from sluicegate.definition.notify import Notify
 from sluicegate.definition.params import Param
+from sluicegate.definition.targets import Target
 from sluicegate.definition.verify import Verify as Verify
 
 
@@ -51,6 +52,7 @@ class Header(Part):
     verify: Verify | None = None
     database: Database | None = None
     params: dict[str, Param] = {}
+    targets: dict[str, Target] = {}
 
     @field_validator("name")
     @classmethod

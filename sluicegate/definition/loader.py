@@ -11,6 +11,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
+from sluicegate.definition import targets as definition_targets
 from sluicegate.definition import yaml
 from sluicegate.definition.checks import Finding, Tables, findings
 from sluicegate.definition.expectations import EXPECT_ALL
@@ -26,6 +27,7 @@ from sluicegate.definition.pipeline import (
 from sluicegate.definition.python_function import GOLD_PARAMETERS, PARAMETERS, NoTransform, PythonTransform
 from sluicegate.definition.silver import SilverTable
 from sluicegate.definition.table import DEIDENTIFIED, LAYERS, Layer
+from sluicegate.definition.targets import Target
 from sluicegate.errors import DefinitionError, Mistake, PipelineMissing
 from sluicegate.settings import Settings
 from sluicegate.sql.query import Query
@@ -48,12 +50,13 @@ def names(pipelines: Path) -> list[str]:
     return sorted(found.parent.name for found in pipelines.glob(f"*/{FILE}"))
 
 
-def load(name: str, settings: Settings) -> Pipeline:
-    """Load the definition of a pipeline.
+def load(name: str, settings: Settings, *, of_many: bool = False) -> Pipeline:
+    """Load the definition of a pipeline. Its ``settings`` are those of the target that is chosen, if it has targets.
 
     Args:
         name: name of the pipeline and of its folder.
-        settings: folder of the definitions, and values of ``${landing}`` and ``${lake}``.
+        settings: folder of the definitions, values of ``${landing}`` and ``${lake}``, and the target.
+        of_many: whether others are loaded with the same settings, of which some may have no targets.
 
     Raises:
         PipelineMissing: there is no such pipeline.
@@ -63,7 +66,7 @@ def load(name: str, settings: Settings) -> Pipeline:
     if name not in known:
         hint = nearest(name, known) or (f"there are {', '.join(known)}" if known else "there is none in that folder")
         raise PipelineMissing(f"there is no pipeline {name} in {settings.pipelines}", hint=hint)
-    return _Loader(settings.pipelines / name / FILE, settings, expected=name).load()
+    return _Loader(settings.pipelines / name / FILE, settings, expected=name, of_many=of_many).load()
 
 
 def load_file(path: Path, settings: Settings) -> Pipeline:
@@ -81,16 +84,22 @@ def load_file(path: Path, settings: Settings) -> Pipeline:
 class _Loader:
     """Loader of one definition, which collects its mistakes."""
 
-    def __init__(self, path: Path, settings: Settings, expected: str | None = None) -> None:
+    def __init__(self, path: Path, settings: Settings, expected: str | None = None, *, of_many: bool = False) -> None:
         self.path = path
         self.settings = settings
         self.folder = path.parent
         self.expected = expected
-        self.variables: Mapping[str, str] = {**os.environ, "landing": settings.landing, "lake": settings.lake}
+        self.of_many = of_many
         self.mistakes: list[Mistake] = []
         self.document = yaml.Document()
         self.declared: dict[str, Param | None] = {}
+        self.targets: dict[str, Target | None] = {}
         self.params = Params({}, self._of_param)
+
+    @property
+    def variables(self) -> Mapping[str, str]:
+        """Values of ``${NAME}``."""
+        return {**os.environ, "landing": self.settings.landing, "lake": self.settings.lake}
 
     def load(self) -> Pipeline:
         """Load the pipeline; raises ``DefinitionError`` with all mistakes, if there are any."""
@@ -112,17 +121,32 @@ class _Loader:
         self._stop(str(data.get("name") or self.folder.name))
         pipeline = Pipeline.model_validate(
             {**dict(header or {}), "bronze": tables.bronze, "silver": tables.silver, "gold": tables.gold}
-            | {"params": self.declared}
+            | {"params": self.declared, "targets": self.targets}
+            | self._of_target()
         )
         pipeline._folder, pipeline._settings = self.folder, self.settings
         pipeline._values = {name: value for name, value in self.params.values.items() if value is not None}
         return pipeline
 
     def _with_values(self, data: dict[str, Any]) -> dict[str, Any]:
-        """The document without its parameters, and with values where it refers to them."""
+        """The document without parameters and targets, and with values where it refers to them."""
+        self.targets = self._named(Target, data, "targets")
         self.declared = self._named(Param, data, "params")
-        self.params = Params.of(self.declared, {}, (), self._of_param)
-        return self.params.resolved({key: value for key, value in data.items() if key != "params"})  # type: ignore[no-any-return]
+        definition_targets.check_lakes(self.targets, self._add)
+        definition_targets.check_params(self.targets, self.declared, self._add)
+        name = definition_targets.chosen(self.targets, self.settings, self._add, of_many=self.of_many)
+        target = self.targets.get(name)
+        if target is not None:
+            self.settings = definition_targets.settings_of(name, target, self.settings, self._add)
+        given = target.params if target else {}
+        self.params = Params.of(self.declared, given, self._of_param, complete="targets" not in data)
+        others = {key: value for key, value in data.items() if key not in ("params", "targets")}
+        return self.params.resolved(others)  # type: ignore[no-any-return]
+
+    def _of_target(self) -> dict[str, Any]:
+        """Fields of the pipeline that the target says, too."""
+        target = self.targets.get(self.settings.target)
+        return {"schedule": target.schedule} if target and "schedule" in target.model_fields_set else {}
 
     def _named(self, model: type[Part], data: dict[str, Any], field: str) -> dict[str, Any]:
         """Parts of the document that have names; None for one with mistakes."""

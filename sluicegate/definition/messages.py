@@ -18,7 +18,6 @@ from sluicegate.definition.pipeline import (
     Database,
     Expectation,
     Header,
-    Param,
     Pipeline,
 )
 from sluicegate.definition.verify import Verify
@@ -44,7 +43,6 @@ _INNER: dict[str, type[Part]] = {
     "notify": Notify,
     "maintenance": Maintenance,
     "verify": Verify,
-    "params": Param,
 }
 
 

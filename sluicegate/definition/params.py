@@ -7,6 +7,7 @@ value changes has another definition, as if somebody had written the value there
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Annotated, Any, Literal
@@ -83,30 +84,30 @@ class Params:
     used: set[str] = field(default_factory=set)
 
     @classmethod
-    def of(cls, declared: Mapping[str, Param | None], given: Mapping[str, Any], at: Path, report: Report) -> Params:
+    def of(
+        cls, declared: Mapping[str, Param | None], given: Mapping[str, Any], report: Report, *, complete: bool
+    ) -> Params:
         """Parameters with their values.
 
         Args:
             declared: the parameters; None for one that was reported as wrong already.
-            given: values of the target that is chosen, by name.
-            at: path of these in the document.
+            given: values of the target that is chosen, by name, which were checked already.
             report: takes mistakes.
+            complete: whether one without a value is a mistake here.
         """
         values: dict[str, ParamValue | None] = {}
         for name, param in declared.items():
-            path = ("params", name)
             if not IDENTIFIER.fullmatch(name):
-                report("name", path, f"{name} is not a name: letters, digits and _ are allowed", "", None)
+                what = f"{name} is not a name: letters, digits and _ are allowed, with a letter or _ first"
+                report("name", ("params", name), what, "", None)
             chosen = given.get(name, param.default if param else None)
             values[name] = None
-            if param is not None and chosen is None:
-                hint = "give it a default, or a value in each target"
-                report("missing-param", path, f"the parameter {name} has no value", hint, None)
-            elif param is not None:
-                try:
+            if param is not None and chosen is not None:
+                with suppress(PydanticCustomError):
                     values[name] = value_of(param.type, chosen)
-                except PydanticCustomError as error:
-                    report(*_in_words(error, (*at, name)), None)
+            elif param is not None and complete:
+                hint = "give it a default, or a value in each target"
+                report("missing-param", ("params", name), f"the parameter {name} has no value", hint, None)
         return cls(values, report)
 
     def resolved(self, data: Any, path: Path = ()) -> Any:
@@ -167,7 +168,7 @@ class Params:
         try:
             return value.in_path if place == "path" else value.text
         except PydanticCustomError as error:
-            self.report(*_in_words(error, path), None)
+            self.report(*in_words(error, path), None)
             return name
 
     def _value(self, name: str, report: Callable[[str, str, str], None]) -> ParamValue | None:
@@ -201,6 +202,7 @@ def _place(path: Path) -> Place | None:
     return None
 
 
-def _in_words(error: PydanticCustomError, path: Path) -> tuple[str, Path, str, str]:
+def in_words(error: PydanticCustomError, path: Path) -> tuple[str, Path, str, str]:
+    """Code, path, message and hint of a mistake."""
     context = error.context or {}
     return error.type, path, str(context["message"]), str(context["hint"])

@@ -28,6 +28,7 @@ from sluicegate.definition.param_values import ParamValue
 from sluicegate.definition.params import Param as Param
 from sluicegate.definition.silver import SilverTable
 from sluicegate.definition.table import DEIDENTIFIED, LAYERS, Layer
+from sluicegate.definition.targets import Target as Target
 from sluicegate.errors import PipelineMissing
 from sluicegate.settings import Settings
 
@@ -55,6 +56,7 @@ class Pipeline(Header):
         verify: schedule of verification, and the share of gold that it compares.
         database: database of its tables in the catalog.
         params: parameters by name, which stand as ``${param:name}`` in paths, options and SQL.
+        targets: environments by name, each with a lake of its own; without them there is that of the settings alone.
         bronze: tables of files as they came.
         silver: tables of evaluated records.
         gold: tables computed from silver, and from each other.

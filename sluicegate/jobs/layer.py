@@ -62,7 +62,7 @@ def run_layer(
     spark: SharedSpark | None = None,
 ) -> RunReport:
     """Runs a layer's part of a request under the pipeline's lock."""
-    with writing(at, str(facts.get("run_id") or f"{layer} job of {pipeline.name}")):
+    with writing(at, str(facts.get("run_id") or f"{layer} job of {pipeline.name}"), target=pipeline.settings.target):
         return Job.of_request(pipeline, at, layer, facts, request, spark).run()
 
 
