@@ -16,7 +16,7 @@ from croniter import croniter
 
 from sluicegate import definition
 from sluicegate.airflow import doc_md
-from sluicegate.airflow.assets import asset
+from sluicegate.airflow.assets import described
 from sluicegate.airflow.notifiers import callbacks, readable_callbacks
 from sluicegate.airflow.operators.check_request import CheckRequest
 from sluicegate.airflow.operators.maintenance import Catalog, Maintenance, Verification
@@ -188,7 +188,7 @@ def _watched(pipeline: definition.Pipeline, settings: Settings) -> Asset:
 
 
 def _assets(pipeline: definition.Pipeline, tables: list[str]) -> list[Asset]:
-    return [asset(pipeline.name, table) for table in tables]
+    return [described(pipeline, table) for table in tables]
 
 
 def _before(pipeline: definition.Pipeline, layer: definition.Layer) -> list[str]:

@@ -78,6 +78,8 @@ def _planned(definition: Pipeline, waiting: Plan, work: TableWork, news: set[str
     else:
         would = f"wait: {now.why}" if now.kind == "blocked" else "do nothing"
     reads, how = _described(definition, work.layer, work.table, work.flow.refresh_strategy)
+    if work.described is not None:
+        would = f"set {work.described}" if would == "do nothing" else f"{would}; set {work.described}"
     planned = {"layer": work.layer, "table": work.table, "reads": reads, "how": how, "a run would": would}
     touched = waiting.touched.get(work.table)
     if touched is None:

@@ -232,4 +232,5 @@ class Job:
             done = TableReport(name, self.layer, state=now.kind, why=now.why)
         step.complete(done)
         self.done.tables.append(done)
-        self._tell("\n".join([done.line(), *done.remarks(), *step.remarks()]))
+        described = step.describe(lambda: self._spark.session_of(f"{self.layer}.{name}"))
+        self._tell("\n".join([done.line(), *done.remarks(), *described, *step.remarks()]))

@@ -240,6 +240,19 @@ def test_no_definitions_at_all_is_an_import_error(tmp_path: Path, workspace: Wor
         medallion_dags(replace(workspace.settings, pipelines=tmp_path / "none"))
 
 
+def test_assets_have_what_the_definition_says_of_their_tables(workspace: Workspace) -> None:
+    said = "comment: all readings, column_comments: {mrn: the patient}, tags: {domain: health}"
+    old = "daily_patient_avg: {sql: daily_patient_avg.sql"
+    workspace.edit("pipeline.yaml", old, f"{old}, {said}")
+    dag = dag_of(workspace)
+    [found] = [one for one in dag.task_dict["gold"].outlets if one.name == "heart_rate.daily_patient_avg"]
+    assert found.extra == {"comment": "all readings", "column_comments": {"mrn": "the patient"},
+                           "tags": {"domain": "health"}}  # fmt: skip
+    assert all(one.extra == {} for one in dag.task_dict["silver"].outlets)
+    assert dag.doc_md is not None
+    assert "`daily_patient_avg`: from `recordings_enriched`. all readings" in dag.doc_md
+
+
 TARGETS = """
 targets:
   dev: {lake: "HERE/lake_of_dev", schedule: null}
