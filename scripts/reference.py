@@ -262,8 +262,9 @@ def _definition(whole: Mapping[str, Any]) -> Iterator[str]:
     yield "## The definition"
     yield (
         "`pipelines/NAME/pipeline.yaml`. In the `path` and the `options` of a bronze table, `${landing}`, `${lake}` and"
-        " `${NAME}` of the environment are replaced; there is no other templating. `sluicegate plan NAME` tells every"
-        " mistake at once."
+        " `${NAME}` of the environment are replaced, and there, in SQL and in conditions `${param:NAME}` of `params`,"
+        " as a literal. `${NAME}` may stand in the `lake`, the `landing` and the `master` of a target, too; there is no"
+        " other templating. `sluicegate plan NAME` tells every mistake at once."
     )
     yield (
         "Editors complete and check it by [pipeline.schema.json](pipeline.schema.json). Those that know the YAML"
@@ -352,6 +353,8 @@ def _environment() -> Iterator[str]:
     rows = []
     for name, meaning in _attributes(Settings).items():
         variable = _code(f"SLUICEGATE_{name.upper()}")
+        if variable not in defaults:  # ``given``, which no option says
+            continue
         rows.append([variable, f"{meaning} The option `--{name}` comes before it.", defaults[variable]])
     rows += [[_code(name), meaning, default] for name, (meaning, default) in VARIABLES.items()]
     yield "## Environment"

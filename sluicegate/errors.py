@@ -19,7 +19,8 @@
     │   ├── PiiKeyMissing      SG213           no usable key for pseudonyms of personal data
     │   ├── StoreRefused       SG214           an object store that lets nobody in, or has no such bucket
     │   ├── CatalogConflict    SG215           a name in the catalog that stands for another table
-    │   └── CaseError          SG216           a mistake in the cases that test a pipeline
+    │   ├── CaseError          SG216           a mistake in the cases that test a pipeline
+    │   └── TargetConflict     SG217           tables of a lake that belong to another target
     ├── ExpectationFailed      SG300  exit 3   data broke an expect_or_fail
     ├── CasesFailed            SG301  exit 3   tables are not what the cases of a pipeline expect
     ├── NotVerified            SG302  exit 3   a verification found rows that are lost, doubled or other
@@ -257,6 +258,12 @@ class CatalogConflict(UserError):
     """Raised when a name in the catalog belongs to a table that is not the pipeline's."""
 
     code = "SG215"
+
+
+class TargetConflict(UserError):
+    """Raised when a run is of another target than the tables that it would write."""
+
+    code = "SG217"
 
 
 class ExpectationFailed(SluicegateError):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 PACKAGE = Path(__file__).resolve().parent
@@ -14,22 +14,29 @@ HOME = PACKAGE if (PACKAGE / "spark_jobs").is_dir() else PACKAGE.parent
 SERVER = "sc://"
 """Beginning of the address of a Spark Connect server."""
 
+TARGET = "SLUICEGATE_TARGET"
+"""Variable that names the target of pipelines that have targets."""
+
 
 @dataclass(frozen=True)
 class Settings:
-    """The four places that every command takes.
+    """The four places that every command takes, and the target that may say where they are.
 
     Attributes:
         lake: path or URI of the tables' root.
         landing: path or URI of the folder that files arrive in; ``${landing}`` in a definition.
         pipelines: folder with one folder for each pipeline.
         master: Spark master, as spark-submit takes it, or the address of a Spark Connect server (``sc://host:port``).
+        target: target of the pipelines that have targets.
+        given: names of the places that were said here, which come before what the target says; others come after it.
     """
 
     lake: str
     landing: str
     pipelines: Path
     master: str
+    target: str = ""
+    given: frozenset[str] = field(default=frozenset(), repr=False, compare=False)
 
     @classmethod
     def of(
@@ -38,11 +45,15 @@ class Settings:
         landing: str | None = None,
         pipelines: str | Path | None = None,
         master: str | None = None,
+        target: str | None = None,
     ) -> Settings:
         """Settings from the arguments, else from ``SLUICEGATE_*`` variables, else from defaults (``lake`` …)."""
+        said = {"lake": lake, "landing": landing, "pipelines": pipelines, "master": master}
         return cls(
-            lake=_place(lake or os.environ.get("SLUICEGATE_LAKE") or "lake"),
-            landing=_place(landing or os.environ.get("SLUICEGATE_LANDING") or "landing"),
+            target=target or "",
+            given=frozenset(name for name, value in said.items() if value),
+            lake=place(lake or os.environ.get("SLUICEGATE_LAKE") or "lake"),
+            landing=place(landing or os.environ.get("SLUICEGATE_LANDING") or "landing"),
             pipelines=Path(pipelines or os.environ.get("SLUICEGATE_PIPELINES") or "pipelines").absolute(),
             master=master or os.environ.get("SLUICEGATE_MASTER") or os.environ.get("SPARK_REMOTE") or "local[*]",
         )
@@ -55,11 +66,12 @@ class Settings:
     @property
     def arguments(self) -> dict[str, str]:
         """Arguments of ``of`` that give the same settings, as texts, for another process."""
-        return {name: str(value) for name, value in vars(self).items()}
+        said = {name: str(value) for name, value in vars(self).items() if name != "given"}
+        return said if self.target else {name: value for name, value in said.items() if name != "target"}
 
 
-def _place(place: str) -> str:
+def place(text: str) -> str:
     """Normalise a URI (``s3a://``), make a path absolute: spark-submit and Airflow run in other folders."""
-    if place.startswith("s3://"):
-        place = place.replace("s3://", "s3a://", 1)
-    return place.rstrip("/") if "://" in place else os.path.abspath(Path(place).expanduser())
+    if text.startswith("s3://"):
+        text = text.replace("s3://", "s3a://", 1)
+    return text.rstrip("/") if "://" in text else os.path.abspath(Path(text).expanduser())

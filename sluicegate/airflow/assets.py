@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from airflow.sdk import Asset
 
 if TYPE_CHECKING:
+    from sluicegate.definition import Pipeline
     from sluicegate.lake.layout import Lake
 
 # Commit info that an asset event carries, as far as the commit has it.
@@ -15,12 +16,26 @@ _FACTS = ("mode", "interval", "run_id", "read", "written", "quarantined", "dropp
           "no_rows", "expectations")  # fmt: skip
 
 
-def asset(pipeline: str, table: str) -> Asset:
+def asset(pipeline: str, table: str, extra: Mapping[str, Any] | None = None) -> Asset:
     """Asset of a table: ``DAG(…, schedule=[asset("heart_rate", "daily_patient_avg")])``.
 
     It is identified by its name, ``pipeline.table``, whichever lake the table lies in.
+
+    Args:
+        pipeline: name of the pipeline.
+        table: name of the table.
+        extra: what Airflow shows with it; the DAG of the pipeline says it, and others need not.
     """
-    return Asset(name=f"{pipeline}.{table}")
+    return Asset(name=f"{pipeline}.{table}", extra=dict(extra or {}))
+
+
+def described(pipeline: Pipeline, table: str) -> Asset:
+    """Asset of a table, with its comment and tags as ``extra``."""
+    if table in pipeline.deidentified_tables:
+        return asset(pipeline.name, table)
+    _, about = pipeline.table(table)
+    said = {"comment": about.comment, "column_comments": about.column_comments, "tags": about.tags}
+    return asset(pipeline.name, table, {name: value for name, value in said.items() if value})
 
 
 def news(

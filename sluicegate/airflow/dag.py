@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import os
 from collections.abc import Iterator
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -15,7 +16,7 @@ from croniter import croniter
 
 from sluicegate import definition
 from sluicegate.airflow import doc_md
-from sluicegate.airflow.assets import asset
+from sluicegate.airflow.assets import described
 from sluicegate.airflow.notifiers import callbacks, readable_callbacks
 from sluicegate.airflow.operators.check_request import CheckRequest
 from sluicegate.airflow.operators.maintenance import Catalog, Maintenance, Verification
@@ -25,7 +26,7 @@ from sluicegate.airflow.params import form
 from sluicegate.airflow.sensors.landed_files import LandedFilesSensor
 from sluicegate.definition import loader, yaml
 from sluicegate.errors import DefinitionError, PipelineMissing
-from sluicegate.settings import Settings
+from sluicegate.settings import TARGET, Settings
 from sluicegate.spark import metastore
 
 if TYPE_CHECKING:
@@ -50,16 +51,20 @@ READ_RETRIES: dict[str, Any] = {"retries": 2, "retry_delay": timedelta(seconds=3
 log = logging.getLogger(__name__)
 
 
-def settings_below(root: Path) -> Settings:
-    """Settings from ``SLUICEGATE_*`` in the environment, else folders below ``root``.
+def settings_below(root: Path, target: str | None = None) -> Settings:
+    """Settings from ``SLUICEGATE_*`` in the environment, else folders below ``root``; those of a target come before.
 
     Not below the working directory, as on a command line: Airflow's processes each have one of their own.
+
+    Args:
+        root: folder of the lake, the landing and the definitions.
+        target: target of the pipelines that have targets; by default that of ``SLUICEGATE_TARGET``.
     """
     places = {
         name: os.environ.get(f"SLUICEGATE_{name.upper()}") or str(root / name)
         for name in ("lake", "landing", "pipelines")
     }
-    return Settings.of(**places)
+    return replace(Settings.of(**places, target=target), given=frozenset({"pipelines"}))
 
 
 def medallion_dag(name: str, settings: Settings) -> DAG:
@@ -76,7 +81,8 @@ def medallion_dag(name: str, settings: Settings) -> DAG:
         PipelineMissing: there is no such pipeline.
         DefinitionError: its definition has mistakes.
     """
-    return _of_runs(definition.load(name, settings), settings)
+    pipeline = definition.load(name, settings)
+    return _of_runs(pipeline, pipeline.settings)
 
 
 def _of_runs(pipeline: definition.Pipeline, settings: Settings) -> DAG:
@@ -182,7 +188,7 @@ def _watched(pipeline: definition.Pipeline, settings: Settings) -> Asset:
 
 
 def _assets(pipeline: definition.Pipeline, tables: list[str]) -> list[Asset]:
-    return [asset(pipeline.name, table) for table in tables]
+    return [described(pipeline, table) for table in tables]
 
 
 def _before(pipeline: definition.Pipeline, layer: definition.Layer) -> list[str]:
@@ -212,9 +218,9 @@ def medallion_dags(settings: Settings) -> dict[str, DAG]:
     dags: dict[str, DAG] = {}
     for name in names:
         try:
-            pipeline = definition.load(name, settings)
-            made = [_of_runs(pipeline, settings), *_of_maintenance(pipeline, settings)]
-            made += _of_verification(pipeline, settings)
+            pipeline = definition.load(name, settings, of_many=True)
+            made = [_of_runs(pipeline, pipeline.settings), *_of_maintenance(pipeline, pipeline.settings)]
+            made += _of_verification(pipeline, pipeline.settings)
             dags |= {dag.dag_id: dag for dag in made}
         except DefinitionError as error:
             log.error("%s", error.for_people())
@@ -247,7 +253,7 @@ def _dag_of_mistakes(name: str, error: DefinitionError, settings: Settings) -> D
     mistakes_text = error.for_people()
     with _dag(
         name,
-        _readable_schedule(settings.pipelines / name / loader.FILE),
+        _readable_schedule(settings.pipelines / name / loader.FILE, settings),
         None,
         description=f"Does not run: {error.message}",
         doc_md=f"This pipeline does not run, because its definition has mistakes:\n\n```\n{mistakes_text}\n```",
@@ -258,11 +264,13 @@ def _dag_of_mistakes(name: str, error: DefinitionError, settings: Settings) -> D
     return dag
 
 
-def _readable_schedule(path: Path) -> str | None:
+def _readable_schedule(path: Path, settings: Settings) -> str | None:
     """Schedule of a definition that has mistakes, if that is not one of them."""
     try:
-        schedule = yaml.read(path.read_text()).data["schedule"]
-    except (OSError, ValueError, TypeError, KeyError):
+        data = yaml.read(path.read_text()).data
+        target = (data.get("targets") or {}).get(settings.target or os.environ.get(TARGET, "")) or {}
+        schedule = target["schedule"] if "schedule" in target else data["schedule"]
+    except (OSError, ValueError, TypeError, KeyError, AttributeError):
         return None
     return schedule if isinstance(schedule, str) and croniter.is_valid(schedule) else None
 

@@ -70,7 +70,8 @@ def of_run(pipeline: Pipeline) -> str:
 def _tables(pipeline: Pipeline, layer: Layer) -> Iterator[str]:
     """Lines for the tables: what each reads, and how."""
     for name in pipeline.names(layer):
-        yield f"- `{name}`: {_table(pipeline, layer, name)}"
+        comment = "" if name in pipeline.deidentified_tables else pipeline.table(name)[1].comment
+        yield f"- `{name}`: {_table(pipeline, layer, name)}" + (f". {comment}" if comment else "")
 
 
 def _table(pipeline: Pipeline, layer: Layer, name: str) -> str:

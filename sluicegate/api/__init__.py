@@ -242,7 +242,7 @@ def readable_definitions(settings: Settings) -> tuple[dict[str, Pipeline], dict[
     known, wrong = {}, {}
     for name in definition.names(settings.pipelines):
         try:
-            known[name] = definition.load(name, settings)
+            known[name] = definition.load(name, settings, of_many=True)
         except DefinitionError as error:
             wrong[name] = error
     return known, wrong

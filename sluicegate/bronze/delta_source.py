@@ -39,7 +39,8 @@ def apply(batch: Batch, name: str, table: BronzeTable) -> None:
     if source is None:
         raise source_changes.missing(batch.flow)
     with configured(batch.session, CASE_SENSITIVE):
-        writer = _frame(batch, name, table).write.format("delta").mode("overwrite" if batch.whole else "append")
+        rows = batch.described(_frame(batch, name, table))
+        writer = rows.write.format("delta").mode("overwrite" if batch.whole else "append")
         # A full refresh takes the source's own columns; where they were frozen, they stay.
         overwrites_schema = batch.whole and table.schemaEvolutionMode == "addNewColumns"
         writer = writer.option("overwriteSchema" if overwrites_schema else "mergeSchema", "true")

@@ -282,11 +282,11 @@ class _Chunk:
         widened = self._widened(frame) if self.table.widens and not self.rereads else []
         writer = None
         if self.rereads:
-            writer = self._with_retained(frame, former).write.option("overwriteSchema", "true")
+            writer = self.batch.described(self._with_retained(frame, former)).write.option("overwriteSchema", "true")
         elif widened:
-            writer = self._whole(frame, former, widened).write.option("overwriteSchema", "true")
+            writer = self.batch.described(self._whole(frame, former, widened)).write.option("overwriteSchema", "true")
         elif condition := self._replaced(former):
-            writer = frame.write.option("replaceWhere", condition).option("mergeSchema", "true")
+            writer = self.batch.described(frame).write.option("replaceWhere", condition).option("mergeSchema", "true")
         size = sum(entry["size"] for entry in self.entries)
         facts = {"chunk": self.number, "files": len(self.entries), "bytes": size, "failed": failed,
                  "manifest": self.manifest, "definition": self.table.fingerprint,
@@ -294,7 +294,8 @@ class _Chunk:
         _faults.point("bronze.before_commit")
         with self.batch.commit(offset=self.number, fenced=fenced, **facts):
             if writer is None:
-                small_writes.append(frame, self.batch.flow.target, few=self._few(size), **OPTIONS)
+                rows = self.batch.described(frame)
+                small_writes.append(rows, self.batch.flow.target, few=self._few(size), **OPTIONS)
             else:
                 writer.format("delta").mode("overwrite").options(**OPTIONS).save(self.batch.flow.target)
 

@@ -7,7 +7,7 @@ from sluicegate.cli.options import JsonOption, PipelineName, printer, show_json,
 from sluicegate.settings import Settings
 
 
-@with_settings("lake", "landing", "pipelines", "master")
+@with_settings("lake", "landing", "pipelines", "master", "target")
 def catalog(pipeline: PipelineName, *, settings: Settings, as_json: JsonOption = False) -> None:
     """Tell the catalog of a pipeline's tables, whatever it was told before (a run does so for new ones).
 
@@ -15,7 +15,7 @@ def catalog(pipeline: PipelineName, *, settings: Settings, as_json: JsonOption =
     """
     from sluicegate.run import submit
 
-    api.load(pipeline, settings)
-    done = submit.submit("catalog", pipeline, settings, submit.RUN_INFO, printer(as_json))
+    definition = api.load(pipeline, settings)
+    done = submit.submit("catalog", pipeline, definition.settings, submit.RUN_INFO, printer(as_json))
     if as_json:
         show_json({"entered": done.notes})

@@ -11,7 +11,7 @@ from sluicegate.cli.options import JsonOption, PipelineName, printer, show_json,
 from sluicegate.settings import Settings
 
 
-@with_settings("lake", "landing", "pipelines", "master")
+@with_settings("lake", "landing", "pipelines", "master", "target")
 def copy_into(
     pipeline: PipelineName,
     table: Annotated[str, typer.Argument(help="Name of a bronze table.")],

@@ -11,7 +11,7 @@ from sluicegate.cli.options import JsonOption, PipelineName, show_json, show_tab
 from sluicegate.settings import Settings
 
 
-@with_settings("lake", "landing", "pipelines")
+@with_settings("lake", "landing", "pipelines", "target")
 def files(
     pipeline: PipelineName,
     table: Annotated[str, typer.Argument(help="Name of a bronze table.")],
@@ -47,7 +47,7 @@ def _of_versions(entry: dict[str, Any]) -> dict[str, Any]:
     return {column: entry[column] for column in ["path", *known]}
 
 
-@with_settings("lake", "landing", "pipelines")
+@with_settings("lake", "landing", "pipelines", "target")
 def schema(
     pipeline: PipelineName,
     table: Annotated[str, typer.Argument(help="Name of a bronze table.")],
@@ -65,7 +65,7 @@ def schema(
 
     definition = api.load(pipeline, settings)
     bronze_table(definition, table)
-    found = history.versions(Lake(settings.lake, definition.name), table)
+    found = history.versions(Lake(definition.settings.lake, definition.name), table)
     if as_json:
         show_json(found)
         return

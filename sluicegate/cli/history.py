@@ -18,7 +18,7 @@ _SECONDS = ["estimated s", "took s"]
 _OF_GOLD = ["groups", "bytes written", "per byte changed"]
 
 
-@with_settings("lake", "pipelines")
+@with_settings("lake", "pipelines", "target")
 def history(
     pipeline: PipelineName,
     table: Annotated[str | None, typer.Argument(help="Name of a table; all of the pipeline without.")] = None,

@@ -7,7 +7,7 @@ from sluicegate.cli.options import JsonOption, PipelineName, printer, show_json,
 from sluicegate.settings import Settings
 
 
-@with_settings("lake", "landing", "pipelines", "master")
+@with_settings("lake", "landing", "pipelines", "master", "target")
 def maintain(pipeline: PipelineName, *, settings: Settings, as_json: JsonOption = False) -> None:
     """Put small files of the tables together, and delete files that no version of the last days needs.
 
@@ -18,11 +18,11 @@ def maintain(pipeline: PipelineName, *, settings: Settings, as_json: JsonOption 
     from sluicegate.run import submit
 
     definition = api.load(pipeline, settings)
-    at = Lake(settings.lake, definition.name)
+    at = Lake(definition.settings.lake, definition.name)
     before = of.maintainable(definition, at)
     due = [table for table in before if table.due]
     if due:  # also where Spark has nothing to do: it is rare, and one way
-        submit.submit("maintain", pipeline, settings, submit.RUN_INFO, printer(as_json))
+        submit.submit("maintain", pipeline, definition.settings, submit.RUN_INFO, printer(as_json))
     facts = of.compared(before, of.maintainable(definition, at))
     if as_json:
         show_json(facts)

@@ -16,7 +16,7 @@ from sluicegate.console import silent
 from sluicegate.errors import UserError
 from sluicegate.settings import SERVER, Settings
 
-Place = Literal["lake", "landing", "pipelines", "master"]
+Place = Literal["lake", "landing", "pipelines", "master", "target"]
 """A field of ``Settings`` that a command line can say."""
 
 PipelineName = Annotated[str, typer.Argument(metavar="PIPELINE", help="Name of the pipeline's folder.")]
@@ -30,6 +30,9 @@ PLACES: dict[Place, Any] = {
         "--pipelines", help="Folder of definitions. [env: SLUICEGATE_PIPELINES; default: ./pipelines]"
     ),
     "master": typer.Option("--master", help="Spark master. [env: SLUICEGATE_MASTER; default: local[*]]"),
+    "target": typer.Option(
+        "--target", help="Target of the pipeline, where it has targets. [env: SLUICEGATE_TARGET; default: none]"
+    ),
 }
 REMOTE = typer.Option(
     "--remote", metavar="URL", help="In place of a master, a Spark Connect server: sc://HOST:PORT. [env: SPARK_REMOTE]"

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from sluicegate.sql.refresh.strategy import RefreshStrategy
 
 
-@with_settings("lake", "landing", "pipelines")
+@with_settings("lake", "landing", "pipelines", "target")
 def plan(pipeline: PipelineName, *, settings: Settings, as_json: JsonOption = False) -> None:
     """Check the definition, and tell what each table reads and what a run would do. Nothing is written.
 
@@ -27,14 +27,20 @@ def plan(pipeline: PipelineName, *, settings: Settings, as_json: JsonOption = Fa
     waiting = api.plan(definition)
     news = _with_news(definition, waiting)
     facts = [_planned(definition, waiting, work, news) for work in waiting.tables]
+    own, params = definition.settings, {name: str(value) for name, value in definition.values.items()}
     if as_json:
         show_json({
-            "pipeline": definition.name, "schedule": definition.schedule, "nothing": waiting.nothing,
-            "reads": graph.reads(definition), "tables": facts,
+            "pipeline": definition.name, "schedule": definition.schedule, "target": own.target or None,
+            "params": params, "nothing": waiting.nothing, "reads": graph.reads(definition), "tables": facts,
         })  # fmt: skip
         return
     print(f"{definition.name}: {definition.description}".rstrip(": "))
-    print(f"  the definition is right; schedule: {definition.schedule or 'by hand only'}\n")
+    print(f"  the definition is right; schedule: {definition.schedule or 'by hand only'}")
+    if own.target:
+        print(f"  target: {own.target}, tables in {own.lake}")
+    if params:
+        print(f"  parameters: {', '.join(f'{name} = {value}' for name, value in params.items())}")
+    print()
     print("each table with what it reads:")
     print("\n".join(f"  {line}" for line in graph.drawn(definition)), end="\n\n")
     columns = ["layer", "table", "reads", "how", "a run would"]
@@ -72,6 +78,8 @@ def _planned(definition: Pipeline, waiting: Plan, work: TableWork, news: set[str
     else:
         would = f"wait: {now.why}" if now.kind == "blocked" else "do nothing"
     reads, how = _described(definition, work.layer, work.table, work.flow.refresh_strategy)
+    if work.described is not None:
+        would = f"set {work.described}" if would == "do nothing" else f"{would}; set {work.described}"
     planned = {"layer": work.layer, "table": work.table, "reads": reads, "how": how, "a run would": would}
     touched = waiting.touched.get(work.table)
     if touched is None:

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from sluicegate.landing.reread import Preview
 
 
-@with_settings("lake", "landing", "pipelines", "master")
+@with_settings("lake", "landing", "pipelines", "master", "target")
 def reload(
     pipeline: PipelineName,
     table: Annotated[str, typer.Argument(help="Name of a bronze table.")],
@@ -48,7 +48,7 @@ def reload(
         show_json(reports[0].tables[0].as_dict())
 
 
-@with_settings("lake", "landing", "pipelines", "master")
+@with_settings("lake", "landing", "pipelines", "master", "target")
 def reset(
     pipeline: PipelineName,
     table: Annotated[str, typer.Argument(help="Name of a bronze table.")],
@@ -81,7 +81,7 @@ def reset(
         show_json(reports[0].tables[0].as_dict())
 
 
-@with_settings("lake", "landing", "pipelines", "master")
+@with_settings("lake", "landing", "pipelines", "master", "target")
 def replay(
     pipeline: PipelineName,
     table: Annotated[str, typer.Argument(help="Name of a silver table.")],

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from sluicegate.definition import Layer
 
 
-@with_settings("lake", "landing", "pipelines", "master")
+@with_settings("lake", "landing", "pipelines", "master", "target")
 def run(
     pipeline: PipelineName,
     layer: Annotated[str | None, typer.Option("--layer", help="Only this layer: bronze, silver or gold.")] = None,

@@ -12,7 +12,7 @@ from sluicegate.cli.options import JsonOption, show_json, show_table, with_setti
 from sluicegate.settings import Settings
 
 
-@with_settings("lake", "pipelines")
+@with_settings("lake", "pipelines", "target")
 def sql(
     query: Annotated[str, typer.Argument(help="One SELECT in Spark's SQL over pipeline.table or database.table.")],
     *,

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from sluicegate.flow.finding import Finding
 
 
-@with_settings("lake", "landing", "pipelines", "master")
+@with_settings("lake", "landing", "pipelines", "master", "target")
 def status(
     pipeline: PipelineName,
     verify: Annotated[

@@ -22,7 +22,8 @@ def run_continuously(pipeline: str, settings: Settings, layer: str | None, every
     """What ``sluicegate run --continuous`` does: until it is stopped, one line for each batch."""
     from sluicegate.run import continuous
 
-    continuous.start(api.load(pipeline, settings), settings, layer, every or EVERY, _teller(as_json))
+    definition = api.load(pipeline, settings)
+    continuous.start(definition, definition.settings, layer, every or EVERY, _teller(as_json))
 
 
 def _teller(as_json: bool) -> Callable[[str], None]:

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from sluicegate.tools.testing.run import CaseResult
 
 
-@with_settings("pipelines")
+@with_settings("pipelines", "target")
 def run_cases(
     pipeline: PipelineName,
     word: Annotated[
@@ -46,13 +46,16 @@ def run_cases(
     """
     from sluicegate.tools.testing.case_files import choose, load
 
-    chosen = choose(load(api.load(pipeline, settings)), word, case or ())
+    definition = api.load(pipeline, settings)
+    chosen = choose(load(definition), word, case or ())
     folder = Path(tempfile.mkdtemp(prefix="sluicegate-test-"))
     results = _Results(len(chosen), as_json=as_json, keep=keep)
     extra = ["--folder", str(folder)]
     extra += [f"--matching={word}"] if word else []
     extra += [f"--case={name}" for name in case or ()]
-    own = Settings.of(str(folder / "lake"), str(folder / "landing"), settings.pipelines, _local())
+    own = Settings.of(
+        str(folder / "lake"), str(folder / "landing"), settings.pipelines, _local(), definition.settings.target
+    )
     ended: SluicegateError | None = None
     try:
         _submit(pipeline, own, results.take, extra)

@@ -9,6 +9,7 @@ from typing import Annotated, Any, Literal
 from pydantic import BeforeValidator, ConfigDict, Field, model_validator
 from pydantic.config import JsonDict
 
+from sluicegate.definition.described import DESCRIBED, Described
 from sluicegate.definition.fields import (
     Bytes,
     ColumnName,
@@ -19,14 +20,13 @@ from sluicegate.definition.fields import (
     Location,
     Moment,
     OptionText,
-    Part,
     wrong,
 )
 from sluicegate.definition.reader_options import Format
 from sluicegate.sql import ddl
 
 # Fields of a table whose source is a Delta table.
-_OF_DELTA = {"path", "format", "schemaEvolutionMode"}
+_OF_DELTA = {"path", "format", "schemaEvolutionMode", *DESCRIBED}
 
 _FOR_EDITORS: JsonDict = {
     "if": {"properties": {"format": {"const": "delta"}}, "required": ["format"]},
@@ -51,7 +51,7 @@ Clean = Annotated[
 ]
 
 
-class BronzeTable(Part):
+class BronzeTable(Described):
     """A table of files as they came, or of another Delta table's rows. It has ``schema``, ``schemaHints`` or neither.
 
     Attributes:
@@ -92,6 +92,11 @@ class BronzeTable(Part):
             ``DELETE``.
         cleanSourceMoveDestination: archive folder, absolute or a URI, outside of every landing folder; files keep
             their paths below it, and none is overwritten.
+        comment: what the table is, for people; the table's comment in Delta.
+        column_comments: comments of its columns by name.
+        table_properties: properties of the Delta table: names of yours, and those of Delta's that only tune how files
+            are written.
+        tags: names with values, which are properties of the table, too, and stand in ``extra`` of its asset in Airflow.
     """
 
     path: Location
@@ -219,7 +224,7 @@ class BronzeTable(Part):
     @property
     def fingerprint(self) -> str:
         """Hash of all fields that decide how files are read: failed files are retried when it changes."""
-        others = {"path", "cleanSource", "cleanSourceRetentionDuration", "cleanSourceMoveDestination"}
+        others = {"path", "cleanSource", "cleanSourceRetentionDuration", "cleanSourceMoveDestination"} | DESCRIBED
         return hashlib.sha256(self.model_dump_json(exclude=others).encode()).hexdigest()[:16]
 
     @property

@@ -6,11 +6,13 @@ from collections.abc import Iterator, Mapping
 
 from sluicegate.definition import read_checks, reader_options, streaming_query
 from sluicegate.definition.apply_changes import END_AT, START_AT, TRACKED, ApplyChanges, ApplyChangesFromSnapshot
+from sluicegate.definition.described import Described
 from sluicegate.definition.fields import RESERVED, nearest
 from sluicegate.definition.gold import GoldTable
 from sluicegate.definition.known_tables import Finding, Tables
 from sluicegate.definition.pipeline import BronzeTable
 from sluicegate.definition.silver import SilverTable
+from sluicegate.definition.table import Layer
 from sluicegate.definition.yaml import Path
 from sluicegate.sql.query import Query
 from sluicegate.sql.tokens import QuerySyntax
@@ -21,6 +23,9 @@ Changes = ApplyChanges | ApplyChangesFromSnapshot
 # Fields that are lists of names: a mistake is located at its item.
 _LISTS = ("keys", "pii", "column_list", "except_column_list", *TRACKED)
 
+# Fields by columns: a mistake is located at its key.
+_BY_COLUMN = ("deidentified", "column_comments")
+
 # Columns that no query over whole tables is given (``ENGINE_COLUMNS`` of schema/columns.py).
 _HIDDEN = ("_chunk", "_pos", "_sequence", "_record_row")
 
@@ -30,12 +35,15 @@ def findings(tables: Tables) -> Iterator[Finding]:
     for name, bronze in tables.bronze.items():
         yield from _options(("bronze", name, "options"), bronze)
         yield from _cleaning(name, bronze, tables.bronze)
+        known = [*(tables.columns(name) or ()), *bronze.partitionColumns] if bronze.declared else None
+        yield from _commented("bronze", name, bronze, known)
     for name, view in tables.views.written.items():
         yield from read_checks.of_view(tables, ("views", name), view)
     for name, silver in tables.silver.items():
         yield from _silver(tables, name, silver)
     for name, gold in tables.gold.items():
         yield from _gold(tables, name, gold)
+        yield from _commented("gold", name, gold, None if gold.is_python else gold.query.outputs)
     yield from read_checks.cycles_of_views(tables.views)
     yield from read_checks.cycles(tables.views, "silver", tables.silver)
     yield from read_checks.cycles(tables.views, "gold", tables.gold)
@@ -223,6 +231,7 @@ def _columns(tables: Tables, name: str, table: SilverTable) -> Iterator[Finding]
         ("event_time",): [table.event_time] if table.event_time else [],
         ("pii",): table.pii,
         ("deidentified",): list(table.deidentified or {}),
+        ("column_comments",): list(table.column_comments),
     }
     # sequence_by may also be a column of the record that the query does not select.
     record = tables.columns(table.stream) if table.sequence_by not in known else known
@@ -237,13 +246,18 @@ def _columns(tables: Tables, name: str, table: SilverTable) -> Iterator[Finding]
         yield from _expected(path, table.stream, table, source)
 
 
+def _commented(layer: Layer, name: str, table: Described, known: list[str] | None) -> Iterator[Finding]:
+    if known is not None:
+        yield from _unknown(name, (layer, name), {("column_comments",): list(table.column_comments)}, known)
+
+
 def _unknown(name: str, path: Path, fields: Mapping[Path, list[str]], known: list[str]) -> Iterator[Finding]:
     """Names in ``fields``, by their paths below ``path``, that are not columns of table ``name``."""
     for at, names in fields.items():
         for number, column in enumerate(names):
             if column not in known:
                 place = (*path, *at, number) if at[-1] in _LISTS else (*path, *at)
-                place = (*place, column) if at[-1] == "deidentified" else place
+                place = (*place, column) if at[-1] in _BY_COLUMN else place
                 yield Finding("unknown-column", place, f"{name} has no column {column}", _instead(column, known))
 
 

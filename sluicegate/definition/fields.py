@@ -26,7 +26,7 @@ RESERVED = (
 
 _NAME = re.compile(r"[a-z][a-z0-9_]*")
 IDENTIFIER = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
-_VARIABLE = re.compile(r"\$\{([^}]*)\}")
+VARIABLE = re.compile(r"\$\{([^}]*)\}")
 _PRESETS = {
     "@hourly": "0 * * * *", "@daily": "0 0 * * *", "@midnight": "0 0 * * *", "@weekly": "0 0 * * 0",
     "@monthly": "0 0 1 * *", "@yearly": "0 0 1 1 *", "@annually": "0 0 1 1 *",
@@ -82,12 +82,13 @@ def _with_variables(text: str, info: ValidationInfo) -> str:
             raise wrong("unset-variable", f"${{{name}}} has no value: it is neither landing nor lake nor set", hint)
         return names[name]
 
-    return _VARIABLE.sub(value, text)
+    return VARIABLE.sub(value, text)
 
 
-def _absolute(path: str) -> str:
+def absolute(path: str, hint: str = "") -> str:
+    """Check that a path is absolute or a URI, and return it without slashes that say nothing."""
     if "://" not in path and not path.startswith("/"):
-        hint = f"begin it with ${{landing}}: ${{landing}}/{path}"
+        hint = hint or f"begin it with ${{landing}}: ${{landing}}/{path}"
         raise wrong("relative-path", f"{path} means another folder for each process that reads it", hint)
     return path.rstrip("/") if "://" in path else os.path.normpath(path)
 
@@ -207,7 +208,7 @@ def _columns(names: list[str]) -> list[str]:
 
 Text = Annotated[str, BeforeValidator(_as_text)]
 OptionText = Annotated[str, BeforeValidator(_as_text), AfterValidator(_with_variables)]
-Location = Annotated[str, AfterValidator(_with_variables), AfterValidator(_absolute)]
+Location = Annotated[str, AfterValidator(_with_variables), AfterValidator(absolute)]
 Bytes = Annotated[int, BeforeValidator(_bytes)]
 Ddl = Annotated[str, AfterValidator(_ddl)]
 Hints = Annotated[str, AfterValidator(_hints)]

@@ -33,6 +33,11 @@ class GoldTable(MadeTable, streaming.Streamed):
         mode: makes it a classic streaming aggregation, with an output mode of Structured Streaming: ``complete``: all
             groups in each batch; ``update``: groups with new rows; ``append``: each once, when the watermark passes it.
         withWatermark: event-time column of the table that is read, and the delay allowed for late rows.
+        comment: what the table is, for people; the table's comment in Delta.
+        column_comments: comments of its columns by name.
+        table_properties: properties of the Delta table: names of yours, and those of Delta's that only tune how files
+            are written.
+        tags: names with values, which are properties of the table, too, and stand in ``extra`` of its asset in Airflow.
     """
 
     reads_: Names = Field([], alias="reads")

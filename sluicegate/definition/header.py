@@ -10,6 +10,8 @@ from pydantic import ValidationInfo, field_validator
 from sluicegate.definition.fields import IDENTIFIER, Part, Text, cron, name_fault, wrong
 from sluicegate.definition.maintenance import Maintenance
 from sluicegate.definition.notify import Notify
+from sluicegate.definition.params import Param
+from sluicegate.definition.targets import Target
 from sluicegate.definition.verify import Verify as Verify
 
 
@@ -49,6 +51,8 @@ class Header(Part):
     maintenance: Maintenance | None = None
     verify: Verify | None = None
     database: Database | None = None
+    params: dict[str, Param] = {}
+    targets: dict[str, Target] = {}
 
     @field_validator("name")
     @classmethod

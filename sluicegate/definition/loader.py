@@ -5,11 +5,13 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from pydantic import ValidationError
 
+from sluicegate.definition import targets as definition_targets
 from sluicegate.definition import yaml
 from sluicegate.definition.checks import findings
 from sluicegate.definition.expectations import EXPECT_ALL
@@ -17,6 +19,7 @@ from sluicegate.definition.fields import Part, name_fault, nearest
 from sluicegate.definition.gold import GoldTable
 from sluicegate.definition.known_tables import Finding, Tables
 from sluicegate.definition.messages import in_our_words
+from sluicegate.definition.params import Param, Params
 from sluicegate.definition.pipeline import (
     BronzeTable,
     Header,
@@ -25,6 +28,7 @@ from sluicegate.definition.pipeline import (
 from sluicegate.definition.python_function import GOLD_PARAMETERS, PARAMETERS, NoTransform, PythonTransform
 from sluicegate.definition.silver import SilverTable
 from sluicegate.definition.table import DEIDENTIFIED, LAYERS, Layer
+from sluicegate.definition.targets import Target
 from sluicegate.definition.views import Views
 from sluicegate.errors import DefinitionError, Mistake, PipelineMissing
 from sluicegate.settings import Settings
@@ -48,12 +52,13 @@ def names(pipelines: Path) -> list[str]:
     return sorted(found.parent.name for found in pipelines.glob(f"*/{FILE}"))
 
 
-def load(name: str, settings: Settings) -> Pipeline:
-    """Load the definition of a pipeline.
+def load(name: str, settings: Settings, *, of_many: bool = False) -> Pipeline:
+    """Load the definition of a pipeline. Its ``settings`` are those of the target that is chosen, if it has targets.
 
     Args:
         name: name of the pipeline and of its folder.
-        settings: folder of the definitions, and values of ``${landing}`` and ``${lake}``.
+        settings: folder of the definitions, values of ``${landing}`` and ``${lake}``, and the target.
+        of_many: whether others are loaded with the same settings, of which some may have no targets.
 
     Raises:
         PipelineMissing: there is no such pipeline.
@@ -63,7 +68,7 @@ def load(name: str, settings: Settings) -> Pipeline:
     if name not in known:
         hint = nearest(name, known) or (f"there are {', '.join(known)}" if known else "there is none in that folder")
         raise PipelineMissing(f"there is no pipeline {name} in {settings.pipelines}", hint=hint)
-    return _Loader(settings.pipelines / name / FILE, settings, expected=name).load()
+    return _Loader(settings.pipelines / name / FILE, settings, expected=name, of_many=of_many).load()
 
 
 def load_file(path: Path, settings: Settings) -> Pipeline:
@@ -81,15 +86,23 @@ def load_file(path: Path, settings: Settings) -> Pipeline:
 class _Loader:
     """Loader of one definition, which collects its mistakes."""
 
-    def __init__(self, path: Path, settings: Settings, expected: str | None = None) -> None:
+    def __init__(self, path: Path, settings: Settings, expected: str | None = None, *, of_many: bool = False) -> None:
         self.path = path
         self.settings = settings
         self.folder = path.parent
         self.expected = expected
-        self.variables: Mapping[str, str] = {**os.environ, "landing": settings.landing, "lake": settings.lake}
+        self.of_many = of_many
         self.mistakes: list[Mistake] = []
         self.document = yaml.Document()
         self.views = Views()
+        self.declared: dict[str, Param | None] = {}
+        self.targets: dict[str, Target | None] = {}
+        self.params = Params({}, self._of_param)
+
+    @property
+    def variables(self) -> Mapping[str, str]:
+        """Values of ``${NAME}``."""
+        return {**os.environ, "landing": self.settings.landing, "lake": self.settings.lake}
 
     def load(self) -> Pipeline:
         """Load the pipeline; raises ``DefinitionError`` with all mistakes, if there are any."""
@@ -101,18 +114,57 @@ class _Loader:
             if not self.mistakes:
                 self._add("yaml-syntax", (), "fields are expected, as in name: heart_rate")
             self._stop(self.folder.name)
+        data = self._with_values(data)
         header = self._header(data)
         self.views = self._views(data.get("views"))
         tables = self._tables(data)
         for finding in findings(tables):
             self._find(finding)
+        for name in self.params.unused():
+            self._add("unused-param", ("params", name), f"no text refers to the parameter {name}", "take it away")
         self._stop(str(data.get("name") or self.folder.name))
         pipeline = Pipeline.model_validate(
-            {**dict(header or {}), "bronze": tables.bronze, "silver": tables.silver, "gold": tables.gold,
-             "views": data.get("views") or {}}
-        )  # fmt: skip
+            {**dict(header or {}), "bronze": tables.bronze, "silver": tables.silver, "gold": tables.gold}
+            | {"views": data.get("views") or {}, "params": self.declared, "targets": self.targets}
+            | self._of_target()
+        )
         pipeline._folder, pipeline._settings, pipeline._views = self.folder, self.settings, self.views
+        pipeline._values = {name: value for name, value in self.params.values.items() if value is not None}
         return pipeline
+
+    def _with_values(self, data: dict[str, Any]) -> dict[str, Any]:
+        """The document without parameters and targets, and with values where it refers to them."""
+        self.targets = self._named(Target, data, "targets")
+        self.declared = self._named(Param, data, "params")
+        definition_targets.check_lakes(self.targets, self._add)
+        definition_targets.check_params(self.targets, self.declared, self._add)
+        name = definition_targets.chosen(self.targets, self.settings, self._add, of_many=self.of_many)
+        target = self.targets.get(name)
+        if target is not None:
+            self.settings = definition_targets.settings_of(name, target, self.settings, self._add)
+        given = target.params if target else {}
+        self.params = Params.of(self.declared, given, self._of_param, complete="targets" not in data)
+        others = {key: value for key, value in data.items() if key not in ("params", "targets")}
+        return self.params.resolved(others)  # type: ignore[no-any-return]
+
+    def _of_target(self) -> dict[str, Any]:
+        """Fields of the pipeline that the target says, too."""
+        target = self.targets.get(self.settings.target)
+        return {"schedule": target.schedule} if target and "schedule" in target.model_fields_set else {}
+
+    def _named(self, model: type[Part], data: dict[str, Any], field: str) -> dict[str, Any]:
+        """Parts of the document that have names; None for one with mistakes."""
+        section = data.get(field)
+        if section is not None and not isinstance(section, dict):
+            self._add("wrong-type", (field,), "names are expected, each with its fields", "as in name: {…}")
+        parts = section.items() if isinstance(section, dict) else ()
+        return {name: self._part(model, fields, (field, name), whole=True) for name, fields in parts}
+
+    def _of_param(self, code: str, path: yaml.Path, message: str, hint: str, line: int | None) -> None:
+        if line is None:
+            self._add(code, path, message, hint)
+        else:
+            self._add_sql(code, path, message, hint, line, None)
 
     def _stop(self, name: str) -> None:
         if self.mistakes:
@@ -185,14 +237,21 @@ class _Loader:
                 "name", path, f"{name} is the name of a table's de-identified copy: it cannot end in {DEIDENTIFIED}"
             )
 
-    def _part(self, model: type[Part], fields: Any, path: yaml.Path) -> Part | None:
-        """Validate a part of the definition; of an invalid one keep what is valid, for the cross-table checks."""
+    def _part(self, model: type[Part], fields: Any, path: yaml.Path, *, whole: bool = False) -> Part | None:
+        """Validate a part of the definition; of an invalid one keep what is valid, for the cross-table checks.
+
+        Args:
+            model: the class of the part.
+            fields: what the document has there.
+            path: where that is.
+            whole: whether an invalid part is of no use.
+        """
         try:
             return model.model_validate(fields, context=self.variables)
         except ValidationError as error:
             for code, inner, message, hint in in_our_words(error, model):
                 self._add(code, (*path, *inner), message, hint)
-            return self._salvaged(model, fields, error)
+            return None if whole else self._salvaged(model, fields, error)
 
     def _salvaged(self, model: type[Part], fields: Any, error: ValidationError) -> Part | None:
         if not isinstance(fields, dict):
@@ -241,11 +300,15 @@ class _Loader:
             if found is None or not text:
                 return None
             file = str(found)
+            text = self.params.sql(text, partial(self._in_file, path, file))
         try:
             return Query.parse(text), file
         except QuerySyntax as error:
             self._add_sql("sql", path, error.message, "", error.line, file)
             return None
+
+    def _in_file(self, path: yaml.Path, file: str, code: str, message: str, hint: str, line: int) -> None:
+        self._add_sql(code, path, message, hint, line, file)
 
     def _find_transform(self, model: SilverTable | GoldTable, reference: str, path: yaml.Path) -> bool:
         parameters = GOLD_PARAMETERS if isinstance(model, GoldTable) else PARAMETERS

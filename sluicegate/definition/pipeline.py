@@ -24,8 +24,11 @@ from sluicegate.definition.header import Database as Database
 from sluicegate.definition.header import Header as Header
 from sluicegate.definition.maintenance import Maintenance as Maintenance
 from sluicegate.definition.notify import Notify as Notify
+from sluicegate.definition.param_values import ParamValue
+from sluicegate.definition.params import Param as Param
 from sluicegate.definition.silver import SilverTable
 from sluicegate.definition.table import DEIDENTIFIED, LAYERS, Layer
+from sluicegate.definition.targets import Target as Target
 from sluicegate.definition.views import Views
 from sluicegate.errors import PipelineMissing
 from sluicegate.settings import Settings
@@ -53,6 +56,8 @@ class Pipeline(Header):
         maintenance: schedule and retention of OPTIMIZE and VACUUM.
         verify: schedule of verification, and the share of gold that it compares.
         database: database of its tables in the catalog.
+        params: parameters by name, which stand as ``${param:name}`` in paths, options and SQL.
+        targets: environments by name, each with a lake of its own; without them there is that of the settings alone.
         bronze: tables of files as they came.
         silver: tables of evaluated records.
         gold: tables computed from silver, and from each other.
@@ -67,6 +72,7 @@ class Pipeline(Header):
     _views: Views = PrivateAttr(default_factory=Views)
     _folder: Path = PrivateAttr(Path())
     _settings: Settings = PrivateAttr(default_factory=Settings.of)
+    _values: dict[str, ParamValue] = PrivateAttr(default_factory=dict)
 
     @property
     def folder(self) -> Path:
@@ -77,6 +83,11 @@ class Pipeline(Header):
     def settings(self) -> Settings:
         """Settings with which it was loaded: lake, landing and master."""
         return self._settings
+
+    @property
+    def values(self) -> dict[str, ParamValue]:
+        """Values of its parameters."""
+        return self._values
 
     @property
     def deidentified_tables(self) -> dict[str, str]:

@@ -10,6 +10,7 @@ from typing import Annotated, Literal
 from pydantic import ConfigDict, Field, field_validator, model_validator
 
 from sluicegate.definition.apply_changes import ApplyChanges, ApplyChangesFromSnapshot
+from sluicegate.definition.described import DESCRIBED
 from sluicegate.definition.expectations import EXPECT_ALL, ConditionsByName, Expectation, Expectations
 from sluicegate.definition.fields import Ddl, Names, wrong
 from sluicegate.definition.table import _DEFINED_BY, MadeTable, _only
@@ -63,6 +64,11 @@ class SilverTable(MadeTable):
         deidentified: makes a de-identified copy of the table, with a treatment by column: ``hmac`` pseudonymises it,
             ``mask`` hides it, ``drop`` leaves it out. Each column of ``pii`` must be named; columns that are not named
             are copied as they are.
+        comment: what the table is, for people; the table's comment in Delta.
+        column_comments: comments of its columns by name.
+        table_properties: properties of the Delta table: names of yours, and those of Delta's that only tune how files
+            are written.
+        tags: names with values, which are properties of the table, too, and stand in ``extra`` of its asset in Airflow.
     """
 
     from_: str | None = Field(None, alias="from")
@@ -105,7 +111,9 @@ class SilverTable(MadeTable):
     def fingerprint(self) -> str:
         """SHA-256 of all that decides a record's row; comments and white space of a query do not change it."""
         usual = {name for name, value in _LATER.items() if getattr(self, name) == value}
-        parts = [self.model_dump_json(exclude={"sql", "python", "pii", "deidentified", *usual}, by_alias=True)]
+        parts = [
+            self.model_dump_json(exclude={"sql", "python", "pii", "deidentified", *DESCRIBED, *usual}, by_alias=True)
+        ]
         parts += [self._query.fingerprint] if self._query else []
         parts += [self._transform.fingerprint] if self._transform else []
         return hashlib.sha256("\0".join(parts).encode()).hexdigest()

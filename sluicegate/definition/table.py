@@ -7,7 +7,7 @@ from typing import Literal
 from pydantic import PrivateAttr
 from pydantic.config import JsonDict
 
-from sluicegate.definition.fields import Part
+from sluicegate.definition.described import Described
 from sluicegate.definition.python_function import PythonTransform
 from sluicegate.sql.query import Query
 
@@ -18,7 +18,7 @@ LAYERS: tuple[Layer, ...] = ("bronze", "silver", "gold")
 DEIDENTIFIED = "_deidentified"
 
 
-class MadeTable(Part):
+class MadeTable(Described):
     """A table made by a query (``sql``: its file or its text), by a Python function (``python``), or by CDC."""
 
     sql: str | None = None

@@ -19,9 +19,11 @@ from sluicegate.schema.columns import ENGINE_COLUMNS
 from sluicegate.spark import commit_settings, table_reader
 from sluicegate.spark.session import configured
 from sluicegate.spark.spark_errors import readable
+from sluicegate.sql.identifiers import quoted
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import Column, DataFrame, SparkSession
+    from pyspark.sql.types import StructField
 
     from sluicegate.flow.selection import Choice
 
@@ -100,6 +102,19 @@ class Batch:
         """
         first = (self.progress.changed[name] if since is None else since) + 1
         return table_reader.changes(self.session, self.flow.inputs[name], first, self.progress.versions[name])
+
+    def described(self, rows: DataFrame) -> DataFrame:
+        """Rows for the target with the comments of its columns, so that a write that sets its columns keeps them."""
+        comments = {name.lower(): text for name, text in self.flow.description.columns.items()}
+        if not any(field.name.lower() in comments for field in rows.schema):
+            return rows
+        from pyspark.sql import functions as F
+
+        def column(field: StructField) -> Column:
+            found, text = F.col(quoted(field.name)), comments.get(field.name.lower())
+            return found if text is None else found.alias(field.name, metadata={**field.metadata, "comment": text})
+
+        return rows.select(*map(column, rows.schema))
 
     def _read(self, uri: str, version: int) -> DataFrame:
         # A query over whole tables speaks of their data: `SELECT *` must not bring identities of other records.

@@ -13,11 +13,13 @@ from sluicegate import pii_key
 from sluicegate.flow.model import Flow
 from sluicegate.lake import layout, log
 from sluicegate.lake.table import Tables
+from sluicegate.lake.table_description import TAG, Description
 from sluicegate.schema import columns
 from sluicegate.sql.refresh.strategy import READING
 
 if TYPE_CHECKING:
     from sluicegate.definition import BronzeTable, GoldTable, Pipeline, SilverTable
+    from sluicegate.definition.described import Described
     from sluicegate.sql.refresh.strategy import RefreshStrategy
 
 
@@ -31,7 +33,19 @@ def flows(pipeline: Pipeline, at: layout.Lake, layer: str, opened: Tables | None
         opened: the handles of the step that this is a part of; how gold is refreshed depends on what tables have now.
     """
     private, found = bool(pipeline.pii), _flows(pipeline, at, layer, opened or Tables())
-    return {name: replace(flow, private=private) for name, flow in found.items()}
+    defined: Mapping[str, Described] = getattr(pipeline, layer)
+    return {
+        name: replace(flow, private=private, description=_description(defined.get(name)))
+        for name, flow in found.items()
+    }
+
+
+def _description(table: Described | None) -> Description:
+    """What a definition says of a table besides its rows; nothing of a de-identified copy."""
+    if table is None:
+        return Description()
+    tags = {f"{TAG}{name}": text for name, text in table.tags.items()}
+    return Description(table.comment, table.column_comments, {**table.table_properties, **tags})
 
 
 def renewed(flow: Flow, pipeline: Pipeline, at: layout.Lake) -> Flow:
@@ -39,7 +53,7 @@ def renewed(flow: Flow, pipeline: Pipeline, at: layout.Lake) -> Flow:
     if flow.layer != "gold":
         return flow
     found = _gold_flow(flow.table, pipeline.gold[flow.table], at, _addresses(pipeline, at), Tables())
-    return replace(found, private=flow.private)
+    return replace(found, private=flow.private, description=flow.description)
 
 
 def all_opened(pipeline: Pipeline, at: layout.Lake) -> Tables:

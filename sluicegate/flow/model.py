@@ -6,6 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Literal
 
+from sluicegate.lake.table_description import Description
+
 if TYPE_CHECKING:
     from sluicegate.sql.refresh.strategy import RefreshStrategy
 
@@ -37,6 +39,7 @@ class Flow:
         refresh_strategy: refresh strategy of the target, if it is a gold table.
         foreign: whether the source is a table of other programs': it may have no change data feed, and change in any
             way (see bronze/delta_source.py).
+        description: what the definition says of the target besides its rows.
     """
 
     layer: str
@@ -58,6 +61,7 @@ class Flow:
     added: bool = False
     foreign: bool = False
     refresh_strategy: RefreshStrategy | None = None
+    description: Description = field(default_factory=Description)
 
 
 @dataclass(frozen=True)

@@ -25,8 +25,8 @@ if TYPE_CHECKING:
 # Commits that only add rows, or none. Any other (DELETE, UPDATE, MERGE, RESTORE…) changes rows of the source that were
 # applied already: these are reprocessed, or the target gets a full refresh where it does not know which rows they made.
 ADDITIVE = {"WRITE", "STREAMING UPDATE", "CREATE TABLE", "ADD COLUMNS", "SET TBLPROPERTIES", "UNSET TBLPROPERTIES",
-            "CHANGE COLUMN", "UPDATE SCHEMA", "UPDATE TABLE METADATA", "OPTIMIZE", "VACUUM START", "VACUUM END",
-            "CLUSTER BY"}  # fmt: skip
+            "CHANGE COLUMN", "CHANGE COLUMNS", "UPDATE SCHEMA", "UPDATE TABLE METADATA", "OPTIMIZE",
+            "VACUUM START", "VACUUM END", "CLUSTER BY"}  # fmt: skip
 
 
 def progress(flow: Flow, opened: Tables | None = None) -> Progress:
@@ -218,6 +218,8 @@ def _rebuilt(flow: Flow, name: str, stamp: str, last: log.Commit) -> bool:
     before = (last.ours or {}).get("inputs", {}).get(name, "")
     (was, _, then), (now, _, version) = before.rpartition("@"), stamp.rpartition("@")
     if before == stamp:
+        return False
+    if was == now and int(then) < int(version) and source_changes.same_rows(flow.inputs[name], int(then), int(version)):
         return False
     if name not in flow.followed or was != now or int(then) > int(version):
         return True

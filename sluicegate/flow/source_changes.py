@@ -90,6 +90,23 @@ def rewritten(uri: str, name: str, offset: int, until: int) -> str:
     return ""
 
 
+def same_rows(uri: str, since: int, until: int) -> bool:
+    """Whether the commits after a version changed no row and no column of a table, but its comments or files only."""
+    for version in range(since + 1, until + 1):
+        try:
+            actions = list(log.actions(uri, version))
+        except FileNotFoundError:
+            return False
+        files = [action[kind] for action in actions for kind in ("add", "remove", "cdc") if kind in action]
+        if any(file.get("dataChange", True) for file in files):
+            return False
+        if any("metaData" in action for action in actions):
+            before, after = _columns_at(uri, version - 1), _columns_at(uri, version)
+            if not (_grew(before, after) and _grew(after, before)):
+                return False
+    return True
+
+
 def grew(uri: str, since: int, until: int) -> bool:
     """Whether a table only gained columns after a version, in each commit; not if that is no longer known.
 

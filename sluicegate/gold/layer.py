@@ -247,7 +247,9 @@ class Refresh(ProvedQuery):
             rows = clustering.in_order(rows, self.keys)
             settings = {"spark.sql.files.maxRecordsPerFile": str(group_state.IN_A_FILE)}
         with configured(self.batch.session, settings):
-            clustering.replace(rows, self.batch.flow.target, by, commit, recluster=self.batch.whole)
+            clustering.replace(
+                self.batch.described(rows), self.batch.flow.target, by, commit, recluster=self.batch.whole
+            )
         _faults.point("gold.after_commit")
         self.batch.report.read = read
 

@@ -270,7 +270,7 @@ class _Stream:
         """Writes rows in one commit, with the offset if it is to be ``fenced``."""
         _faults.point("gold.before_commit")
         with batch.commit(fenced=fenced, **self._about()):
-            writer = rows.write.format("delta").mode(how)
+            writer = batch.described(rows).write.format("delta").mode(how)
             writer.option("overwriteSchema" if how == "overwrite" else "mergeSchema", "true").save(self.flow.target)
         self._committed(batch, fenced=fenced)
 

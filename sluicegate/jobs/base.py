@@ -15,6 +15,7 @@ from sluicegate.errors import SluicegateError, UserError
 from sluicegate.flow import report
 from sluicegate.flow.report import RunReport
 from sluicegate.lake import fence, layout
+from sluicegate.lake.claim import claim
 from sluicegate.settings import Settings
 from sluicegate.spark import connect
 from sluicegate.storage import store_errors
@@ -49,12 +50,22 @@ def guarded_all(work: Callable[[], Iterable[RunReport]]) -> int:
 
 
 @contextmanager
-def writing(at: layout.Lake, owner: str, wait: float = 600.0) -> Iterator[None]:
+def writing(at: layout.Lake, owner: str, wait: float = 600.0, *, target: str) -> Iterator[None]:
     """Context in which this job alone writes a pipeline's tables; see ``lake.fence.sole_writer``.
 
     An interrupt, such as where its lease is another's, also ends what a server still does for it.
+
+    Args:
+        at: the lake.
+        owner: name of the run, shown to those who wait.
+        wait: seconds to wait for another.
+        target: target that the definition was read for; empty if it has none.
+
+    Raises:
+        TargetConflict: the tables belong to another target.
     """
     with fence.sole_writer(at, owner, remote=bool(connect.address()), wait=wait, sent=connect.has_opened):
+        claim(at, target)
         try:
             yield
         except (KeyboardInterrupt, SystemExit):
@@ -64,9 +75,9 @@ def writing(at: layout.Lake, owner: str, wait: float = 600.0) -> Iterator[None]:
 
 def subject(arguments: argparse.Namespace) -> tuple[Pipeline, layout.Lake, dict[str, Any]]:
     """Pipeline, lake and commit info from a job's arguments."""
-    settings = Settings.of(arguments.lake, arguments.landing, arguments.pipelines)
+    settings = Settings.of(arguments.lake, arguments.landing, arguments.pipelines, target=arguments.target)
     pipeline = load(arguments.pipeline, settings)
-    return pipeline, layout.Lake(settings.lake, pipeline.name), _run_info(arguments.run_info)
+    return pipeline, layout.Lake(pipeline.settings.lake, pipeline.name), _run_info(arguments.run_info)
 
 
 def parser(layer: str) -> argparse.ArgumentParser:
@@ -76,6 +87,9 @@ def parser(layer: str) -> argparse.ArgumentParser:
     parser.add_argument("--lake", help="path or URI of the tables' root (default: $SLUICEGATE_LAKE, else ./lake)")
     parser.add_argument("--landing", help="folder that files land in (default: $SLUICEGATE_LANDING, else ./landing)")
     parser.add_argument("--pipelines", help="folder of definitions (default: $SLUICEGATE_PIPELINES, else ./pipelines)")
+    parser.add_argument(
+        "--target", help="the pipeline's target, where it has some (default: $SLUICEGATE_TARGET, else none)"
+    )
     parser.add_argument("--run-info", default="{}", help="JSON object: who runs this; it goes into every commit")
     return parser
 

@@ -73,10 +73,9 @@ def _run(arguments: argparse.Namespace) -> RunReport:
         raise UserError("--id is eight hexadecimal digits")
     every = interval(arguments.every)
     pipeline, at, facts = base.subject(arguments)
-    settings = Settings.of(arguments.lake, arguments.landing, arguments.pipelines)
     stream = streams.Stream(pipeline.name, identity, arguments.every, arguments.layer, world=processes.world())
     with streams.Registration(at, stream) as known:
-        return Continuous(settings, at, stream, facts, known).run(every)
+        return Continuous(pipeline.settings, at, stream, facts, known).run(every)
 
 
 class Continuous:
@@ -170,7 +169,7 @@ class Continuous:
         found = plan.pending(pipeline, self.settings).late
         layers = [layer for layer in found if self.stream.layer in (None, layer)]
         if layers:
-            with base.writing(self.at, f"continuous run {self.stream.id}", wait=0):
+            with base.writing(self.at, f"continuous run {self.stream.id}", wait=0, target=self.settings.target):
                 self._batch(pipeline, layers)
 
     def _batch(self, pipeline: Pipeline, layers: Sequence[str]) -> None:

@@ -62,7 +62,7 @@ def _copy(arguments: argparse.Namespace) -> RunReport:
     )  # fmt: skip
     if arguments.validate is not None:
         return _validate(copy, pipeline, name, table, at, arguments.validate)
-    with base.writing(at, str(facts.get("run_id") or f"copy into {name}")):
+    with base.writing(at, str(facts.get("run_id") or f"copy into {name}"), target=pipeline.settings.target):
         done = run(copy, pipeline, name, at, facts)
     return replace(done, notes=[json.dumps(result(done.tables[0]))])
 

@@ -62,7 +62,7 @@ def run_layer(
     spark: SharedSpark | None = None,
 ) -> RunReport:
     """Runs a layer's part of a request under the pipeline's lock."""
-    with writing(at, str(facts.get("run_id") or f"{layer} job of {pipeline.name}")):
+    with writing(at, str(facts.get("run_id") or f"{layer} job of {pipeline.name}"), target=pipeline.settings.target):
         return Job.of_request(pipeline, at, layer, facts, request, spark).run()
 
 
@@ -235,5 +235,6 @@ class Job:
             done = TableReport(name, self.layer, state=now.kind, why=now.why)
         step.complete(done)
         self.done.tables.append(done)
-        self._tell("\n".join([done.line(), *done.remarks(), *step.remarks()]))
+        described = step.describe(lambda: self._spark.session_of(f"{self.layer}.{name}"))
+        self._tell("\n".join([done.line(), *done.remarks(), *described, *step.remarks()]))
         return done.state != "blocked" or step.opened[flow.target].delta is None

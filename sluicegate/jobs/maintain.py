@@ -75,7 +75,9 @@ def _run(arguments: argparse.Namespace) -> RunReport:
         lines.append(line.strip())
         say(line)
 
-    with base.writing(at, str(facts.get("run_id") or f"maintenance of {pipeline.name}")):
+    with base.writing(
+        at, str(facts.get("run_id") or f"maintenance of {pipeline.name}"), target=pipeline.settings.target
+    ):
         name = f"{pipeline.name}.maintain"
         run(pipeline, at, facts, lambda: session.open_session(name, at, private=bool(pipeline.pii)), tell=tell)
     return RunReport(pipeline.name, "maintain", notes=lines)

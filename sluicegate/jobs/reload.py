@@ -40,5 +40,5 @@ def _run(action: str, arguments: argparse.Namespace) -> RunReport:
     name = arguments.table
     bronze_table(pipeline, name)
     reread = Reset(arguments.drop_missing) if action == "reset" else chosen(arguments.files, arguments.pattern)
-    with base.writing(at, str(facts.get("run_id") or f"{action} of {name}")):
+    with base.writing(at, str(facts.get("run_id") or f"{action} of {name}"), target=pipeline.settings.target):
         return layer_job.Job(pipeline, at, "bronze", facts, only=name, finder=reread.discover).run()

@@ -62,7 +62,7 @@ def _run(arguments: argparse.Namespace) -> Iterator[RunReport]:
     demand(pipeline, replay)
     only = replay.table if replay.validate else None  # else the tables that read it run too
     run = Run(pipeline, at, facts)
-    with base.writing(at, str(facts.get("run_id") or f"replay of {replay.table}")):
+    with base.writing(at, str(facts.get("run_id") or f"replay of {replay.table}"), target=pipeline.settings.target):
         done = layer_job.Job(pipeline, at, "silver", facts, run.spark, choice=replay, only=only).run()
     yield done
     if arguments.follow and not replay.validate:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from sluicegate.flow import loop
 from sluicegate.lake import layout
 from sluicegate.lake.table import Tables
+from sluicegate.lake.table_description import NOTE, difference, is_described, without_column
 from sluicegate.landing import clean_source, discovery, file_status, intake
 from sluicegate.schema import history
 
@@ -68,6 +69,32 @@ class TableStep:
 
     def complete(self, report: TableReport) -> None:
         """Enters into the report what the step knows besides the batch."""
+
+    def describe(self, session: Callable[[], SparkSession]) -> list[str]:
+        """Gives the table the comments and properties that its definition says, and tells of it in lines for people.
+
+        Without a difference this is a look at the log, and none where the definition says nothing of the table.
+
+        Args:
+            session: gives a session of the table's own.
+        """
+        target, wanted = self.opened[self.flow.target], self.flow.description
+        if not (wanted or is_described(target.delta)):
+            return []
+        target.refresh()
+        if target.delta is None:
+            return []
+        said = [
+            f"         {self.name} has no column {missing}, which its definition has a comment on"
+            for missing in without_column(target.delta, wanted)
+        ]
+        if (change := difference(target.delta, wanted)) is None:
+            return said
+        from sluicegate.spark import describe
+
+        before = target.delta.metadata().configuration.get(NOTE)
+        describe.describe(session(), self.flow.target, change, before)
+        return [*said, f"         {change} set"]
 
     def remarks(self) -> list[str]:
         """Does what comes after the report is made, and tells of it in lines for people."""

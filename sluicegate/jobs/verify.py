@@ -22,7 +22,6 @@ from sluicegate.jobs import base
 from sluicegate.lake.lock import pipeline_lock
 from sluicegate.monitor import backlog
 from sluicegate.monitor import verify as monitor_verify
-from sluicegate.settings import Settings
 from sluicegate.spark import session
 
 
@@ -43,14 +42,13 @@ def main(argv: Sequence[str] | None = None) -> int:
 def _run(arguments: argparse.Namespace) -> RunReport:
     began = time.monotonic()
     pipeline, at, facts = base.subject(arguments)
-    settings = Settings.of(arguments.lake, arguments.landing, arguments.pipelines)
     who = str(facts.get("run_id") or f"verification of {pipeline.name}")
     found: list[Finding] = []
     alone: AbstractContextManager[None] = nullcontext() if arguments.gold else pipeline_lock(at, who)
     with alone:
         if not arguments.gold:
-            found += monitor_verify.findings(pipeline, settings)
-            found += backlog.findings(pipeline, settings)
+            found += monitor_verify.findings(pipeline, pipeline.settings)
+            found += backlog.findings(pipeline, pipeline.settings)
         if gold_verify.provable(pipeline, at):
             spark = session.open_session(f"{pipeline.name}.verify", at, private=bool(pipeline.pii))
             session.say_where(spark)

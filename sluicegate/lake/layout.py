@@ -82,6 +82,11 @@ class Lake:
         return "/".join((self.root.rstrip("/"), "_databases"))
 
     @property
+    def target(self) -> str:
+        """File with the name of the target that the tables belong to."""
+        return self._at("_target")
+
+    @property
     def events(self) -> str:
         """Event log: one row for each commit of a run."""
         return self._at("_events")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from sluicegate.console import files as files_
@@ -12,6 +12,7 @@ from sluicegate.flow.flows import all_opened, flows
 from sluicegate.flow.model import Flow, Progress
 from sluicegate.flow.progress import progress
 from sluicegate.lake import layout
+from sluicegate.lake.table_description import Change, difference
 from sluicegate.landing import glance, on_record
 
 if TYPE_CHECKING:
@@ -37,6 +38,7 @@ class TableWork:
         failed: files whose last reading failed and that the next run does not retry.
         behind: whether the status of files that a killed run read is not on record yet.
         versions: versions of a source Delta table that are not taken in yet.
+        described: what comments and properties a run would change; None if none.
     """
 
     flow: Flow
@@ -49,6 +51,7 @@ class TableWork:
     failed: int = 0
     behind: bool = False
     versions: int = 0
+    described: Change | None = None
 
     @property
     def layer(self) -> str:
@@ -63,7 +66,7 @@ class TableWork:
     @property
     def work(self) -> bool:
         """Whether a run would do anything for this table."""
-        return bool(self.files) or self.progress.work or self.behind
+        return bool(self.files) or self.progress.work or self.behind or self.described is not None
 
     @property
     def waits(self) -> bool:
@@ -172,11 +175,12 @@ def pending(pipeline: Pipeline, settings: Settings, opened: Tables | None = None
         for name, flow in flows(pipeline, at, layer, opened).items():
             now = progress(flow, opened)
             if flow.foreign:
-                found.tables.append(TableWork(flow, now, versions=now.until - now.since if now.work else 0))
+                work = TableWork(flow, now, versions=now.until - now.since if now.work else 0)
             elif layer == "bronze":
-                found.tables.append(_of_files(flow, now, pipeline.bronze[name], at, opened))
+                work = _of_files(flow, now, pipeline.bronze[name], at, opened)
             else:
-                found.tables.append(TableWork(flow, now))
+                work = TableWork(flow, now)
+            found.tables.append(replace(work, described=difference(opened[flow.target].delta, flow.description)))
     return found
 
 

@@ -135,7 +135,8 @@ class _New:
         _faults.point("silver.after_commit")
 
     def _write_table(self, rows: DataFrame, reconciliation: Reconciliation) -> None:
-        uri, good, row_id = self.batch.flow.target, quarantine.good(self.evaluator, rows), self.evaluator.row_id
+        uri, row_id = self.batch.flow.target, self.evaluator.row_id
+        good = self.batch.described(quarantine.good(self.evaluator, rows))
         if self.batch.whole:
             good.write.format("delta").mode("overwrite").option("overwriteSchema", "true").save(uri)
         elif reconciliation.sums["replaced"]:

@@ -82,7 +82,7 @@ def job_arguments(pipeline: str, settings: Settings, extra: Sequence[str] = ()) 
     """Arguments that every job takes."""
     return [
         "--pipeline", pipeline, "--lake", settings.lake, "--landing", settings.landing,
-        "--pipelines", str(settings.pipelines), *extra,
+        "--pipelines", str(settings.pipelines), *(["--target", settings.target] if settings.target else []), *extra,
     ]  # fmt: skip
 
 

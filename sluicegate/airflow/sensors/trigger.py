@@ -175,9 +175,10 @@ def arrived(name: str, settings: Settings) -> dict[str, Any]:
     from sluicegate.definition import load
     from sluicegate.monitor.plan import pending
 
+    pipeline = load(name, settings)
     return {
         work.table: {"files": work.files, "bytes": work.bytes, "versions": work.versions, "after": work.progress.until}
-        for work in pending(load(name, settings), settings).tables
+        for work in pending(pipeline, pipeline.settings).tables
         if work.files or work.versions
     }
 
@@ -202,6 +203,6 @@ def find_landed(name: str, settings: Settings, tables: Sequence[str]) -> tuple[d
     from sluicegate.run.request import Request
 
     pipeline = load(name, settings)
-    waiting = pending(pipeline, settings).only(Request.of(pipeline, tables=tables).includes)
+    waiting = pending(pipeline, pipeline.settings).only(Request.of(pipeline, tables=tables).includes)
     found = None if waiting.nothing else {"files": waiting.files, "bytes": waiting.bytes}
     return found, waiting.sentence()

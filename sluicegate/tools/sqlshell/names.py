@@ -32,7 +32,8 @@ def known_tables(pipelines: Mapping[str, Pipeline], settings: Settings) -> dict[
     known: dict[str, list[Table]] = {}
     others: list[tuple[str, Table]] = []
     for pipeline in pipelines.values():
-        lake = Lake(settings.lake, pipeline.name)
+        own = pipeline.settings if pipeline.settings.target else settings
+        lake = Lake(own.lake, pipeline.name)
         places = {name: lake.table("bronze", name) for name in pipeline.bronze}
         for name in pipeline.silver:
             places |= {name: lake.table("silver", name), f"{name}_quarantine": lake.quarantine(name)}

@@ -52,7 +52,7 @@ def _run(arguments: argparse.Namespace) -> RunReport:
     )
     with place as folder:
         results = run_all(
-            lambda case, at: run_case(spark, pipeline.folder.parent, pipeline.name, case, at),
+            lambda case, at: run_case(spark, pipeline.folder.parent, pipeline.name, case, at, pipeline.settings.target),
             cases,
             Path(folder),
             lambda result: console.say(f"{report.CASE} {json.dumps(result.as_dict())}"),

@@ -75,7 +75,7 @@ class CaseResult:
         return cls(**{**facts, "differences": differences, "mistakes": [Mistake(**one) for one in facts["mistakes"]]})
 
 
-def run_case(spark: SparkSession, pipelines: Path, name: str, case: Case, folder: Path) -> CaseResult:
+def run_case(spark: SparkSession, pipelines: Path, name: str, case: Case, folder: Path, target: str = "") -> CaseResult:
     """Runs a case.
 
     Args:
@@ -84,11 +84,12 @@ def run_case(spark: SparkSession, pipelines: Path, name: str, case: Case, folder
         name: name of the pipeline.
         case: the case.
         folder: an empty folder for its lake and landing.
+        target: target whose values the pipeline has.
     """
     began = time.monotonic()
     result = CaseResult(case.name, case.place.file, case.place.line, case.description)
     try:
-        settings = Settings.of(str(folder / "lake"), str(folder / "landing"), pipelines)
+        settings = Settings.of(str(folder / "lake"), str(folder / "landing"), pipelines, target=target)
         _Run(spark, load(name, settings), case, folder).run(result)
     except Wrong as wrong:
         result.mistakes.append(wrong.mistake)

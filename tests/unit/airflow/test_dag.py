@@ -240,6 +240,57 @@ def test_no_definitions_at_all_is_an_import_error(tmp_path: Path, workspace: Wor
         medallion_dags(replace(workspace.settings, pipelines=tmp_path / "none"))
 
 
+def test_assets_have_what_the_definition_says_of_their_tables(workspace: Workspace) -> None:
+    said = "comment: all readings, column_comments: {mrn: the patient}, tags: {domain: health}"
+    old = "daily_patient_avg: {sql: daily_patient_avg.sql"
+    workspace.edit("pipeline.yaml", old, f"{old}, {said}")
+    dag = dag_of(workspace)
+    [found] = [one for one in dag.task_dict["gold"].outlets if one.name == "heart_rate.daily_patient_avg"]
+    assert found.extra == {"comment": "all readings", "column_comments": {"mrn": "the patient"},
+                           "tags": {"domain": "health"}}  # fmt: skip
+    assert all(one.extra == {} for one in dag.task_dict["silver"].outlets)
+    assert dag.doc_md is not None
+    assert "`daily_patient_avg`: from `recordings_enriched`. all readings" in dag.doc_md
+
+
+TARGETS = """
+targets:
+  dev: {lake: "HERE/lake_of_dev", schedule: null}
+  prod: {lake: "HERE/lake_of_prod", landing: "HERE/landing", schedule: "5 5 * * *"}
+"""
+
+
+def test_a_dag_is_of_the_target_that_airflow_has(workspace: Workspace, monkeypatch: pytest.MonkeyPatch) -> None:
+    from sluicegate.airflow.dag import medallion_dags, settings_below
+
+    shutil.copytree(workspace.folder / "pipelines" / "heart_rate", workspace.folder / "pipelines" / "other")
+    other = workspace.folder / "pipelines" / "other" / "pipeline.yaml"
+    other.write_text(other.read_text().replace("name: heart_rate", "name: other", 1))
+    file = workspace.folder / "pipelines" / "heart_rate" / "pipeline.yaml"
+    file.write_text(file.read_text() + TARGETS.replace("HERE", str(workspace.folder)))
+    monkeypatch.setenv("SLUICEGATE_LAKE", str(workspace.folder / "lake_of_no_target"))
+
+    for_one = medallion_dags(settings_below(workspace.folder, "dev"))
+    monkeypatch.setenv("SLUICEGATE_TARGET", "prod")
+    for_all = medallion_dags(settings_below(workspace.folder))
+    assert for_one["heart_rate"].schedule is None
+    assert for_all["heart_rate"].timetable != for_all["other"].timetable
+    job: Any = for_one["heart_rate"].task_dict["silver"]
+    places = [str(workspace.folder / name) for name in ("lake_of_dev", "landing", "pipelines")]
+    assert job.settings.arguments == dict(
+        zip(("lake", "landing", "pipelines"), places, strict=True), master="local[*]", target="dev"
+    )
+    assert job.application_args[job.application_args.index("--target") + 1] == "dev"
+    job = for_all["heart_rate"].task_dict["silver"]
+    assert job.settings.lake == str(workspace.folder / "lake_of_prod")
+    job = for_all["other"].task_dict["silver"]
+    assert (job.settings.lake, job.settings.target) == (str(workspace.folder / "lake_of_no_target"), "")
+
+    monkeypatch.setenv("SLUICEGATE_TARGET", "prd")
+    wrong = medallion_dags(settings_below(workspace.folder))["heart_rate"]
+    assert [task.task_id for task in wrong.tasks] == ["definition_has_mistakes"]
+
+
 # --- the sensor ------------------------------------------------------------------------------------------------------
 
 

@@ -83,7 +83,7 @@ def test_every_command_says_a_shared_option_in_the_same_words() -> None:
     order = {name: [param.name for param in made.params if param.name in PLACES] for name, made in commands().items()}
     assert all(places == [place for place in PLACES if place in places] for places in order.values())
     assert order["reset"] == list(PLACES)
-    assert order["history"] == ["lake", "pipelines"]
+    assert order["history"] == ["lake", "pipelines", "target"]
 
 
 def test_the_lines_of_a_job_do_not_come_between_json(capsys: pytest.CaptureFixture[str]) -> None:

@@ -26,7 +26,7 @@ from sluicegate.definition.bronze import BronzeTable
 from sluicegate.errors import DefinitionError
 from sluicegate.jobs import layer as layer_job
 from sluicegate.lake import mounts
-from sluicegate.settings import Settings
+from sluicegate.settings import TARGET, Settings
 from sluicegate.spark import connect, metastore
 from tests.conftest import ROOT
 from tests.support.offenders import offenders
@@ -97,7 +97,7 @@ def test_every_variable_that_the_code_reads_is_documented() -> None:
     read = {name for file in sources for name in re.findall(pattern, file.read_text())}
     text = (ROOT / "docs" / "reference.md").read_text()
     read |= {metastore.ADDRESS, metastore.USER, metastore.PASSWORD, mounts.VOUCHED}  # read by these names
-    read |= {connect.REMOTE, connect.TOKEN, connect.TOKEN_FILE}
+    read |= {connect.REMOTE, connect.TOKEN, connect.TOKEN_FILE, TARGET}
     told = set(re.findall(r"^\| `(\w+)`", text[text.index("\n## Environment\n") :], re.MULTILINE))
     assert told == read
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 from collections import Counter
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, cast
 
@@ -133,6 +133,7 @@ class Stand:
     bronze: tuple[str, ...] = ()
     silver: tuple[str, ...] = ()
     deidentified_tables: tuple[str, ...] = ()
+    settings: Settings = field(default_factory=Settings.of)
 
 
 ROWS = [(g, n, x) for g in ("b", None, "B", "a") for n, x in ((3, 0.5), (None, float("nan")), (1, None), (2, -1.0))]

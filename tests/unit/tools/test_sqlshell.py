@@ -55,6 +55,7 @@ class Stand:
     silver: dict[str, object] = field(default_factory=dict)
     gold: dict[str, object] = field(default_factory=dict)
     deidentified_tables: dict[str, str] = field(default_factory=dict)
+    settings: Settings = field(default_factory=Settings.of)
 
 
 class Shop:

@@ -1,0 +1,158 @@
+"""Targets of a definition: the places and values of one environment, and which of them a run has.
+
+What a command line says comes first, then what the target says, then the environment, then the defaults. Each target
+says its lake, and no two the same: what is tried in one cannot get into the tables of another.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import Any
+
+from pydantic import field_validator, model_validator
+from pydantic_core import PydanticCustomError
+
+from sluicegate.definition.fields import VARIABLE, Part, absolute, cron, nearest, wrong
+from sluicegate.definition.param_values import value_of
+from sluicegate.definition.params import GivenValue, Param, in_words
+from sluicegate.definition.yaml import Path
+from sluicegate.settings import TARGET, Settings, place
+
+Add = Callable[[str, Path, str, str], None]
+"""Takes a mistake: code, path of the document, message and hint."""
+
+
+class Target(Part):
+    """An environment of the pipeline, such as ``dev`` or ``prod``, chosen by ``--target`` or ``SLUICEGATE_TARGET``.
+
+    Its variables ``${NAME}`` are those of the environment, and need to be set only where it is chosen.
+
+    Attributes:
+        lake: path or URI of the tables' root; no other target has the same.
+        landing: path or URI of the folder that files arrive in; without it that of the environment.
+        master: Spark master, or the address of a Spark Connect server; without it that of the environment.
+        schedule: schedule in place of the pipeline's; ``null`` for runs by hand only.
+        params: values of parameters, in place of their defaults.
+    """
+
+    lake: str
+    landing: str | None = None
+    master: str | None = None
+    schedule: str | None = None
+    params: dict[str, GivenValue] = {}
+
+    @field_validator("lake", "landing")
+    @classmethod
+    def _own_place(cls, text: str | None) -> str | None:
+        for name in ("lake", "landing"):
+            if text is not None and f"${{{name}}}" in text:
+                raise wrong("not-allowed", f"${{{name}}} is what a target says itself", "write a path or a URI")
+        if text is not None and not text.startswith("${"):
+            absolute(text, "write a path that begins with /, or a URI")
+        return text
+
+    @field_validator("schedule")
+    @classmethod
+    def _schedule(cls, schedule: str | None) -> str | None:
+        return schedule if schedule is None else cron(schedule)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _with_lake(cls, given: Any) -> Any:
+        if isinstance(given, dict) and "lake" not in given:
+            hint = "as in lake: s3a://bucket/lake-of-this-target"
+            raise wrong("missing-field", "lake is missing: each target has tables of its own", hint)
+        return given
+
+
+def chosen(targets: Mapping[str, Target | None], settings: Settings, add: Add, *, of_many: bool) -> str:
+    """Name of the target that a definition is read for; empty if it has none, or the choice is a mistake.
+
+    Args:
+        targets: the targets; None for one that was reported as wrong already.
+        settings: what was said on a command line or by a program.
+        add: takes a mistake.
+        of_many: whether others are read with the same settings, of which some may have no targets.
+    """
+    name = settings.target or os.environ.get(TARGET, "")
+    known = ", ".join(targets)
+    if not targets:
+        if settings.target and not of_many:
+            hint = "leave it out, or declare it under targets"
+            add("unknown-target", (), f"this pipeline has no targets, and {name} was chosen", hint)
+        return ""
+    if not name:
+        hint = f"say --target {next(iter(targets))}, or set {TARGET}"
+        add("no-target", ("targets",), f"the targets are {known}, and none was chosen", hint)
+        return ""
+    if name not in targets:
+        add(
+            "unknown-target", ("targets",), f"there is no target {name}", nearest(name, targets) or f"there are {known}"
+        )
+        return ""
+    return name
+
+
+def settings_of(name: str, target: Target, settings: Settings, add: Add) -> Settings:
+    """Settings of a target.
+
+    Args:
+        name: its name.
+        target: the target.
+        settings: what was said on a command line, which comes before it, and what the environment says.
+        add: takes a mistake.
+    """
+
+    def said(field: str, text: str | None, otherwise: str) -> str:
+        if text is None or field in settings.given:
+            return otherwise
+        found = _with_variables(text)
+        for unset in VARIABLE.findall(found):
+            hint = "set it in the environment of every process that runs this target"
+            add("unset-variable", ("targets", name, field), f"${{{unset}}} has no value", hint)
+        return found
+
+    return replace(
+        settings,
+        lake=place(said("lake", target.lake, settings.lake)),
+        landing=place(said("landing", target.landing, settings.landing)),
+        master=said("master", target.master, settings.master),
+        target=name,
+        given=frozenset(settings.arguments),
+    )
+
+
+def check_lakes(targets: Mapping[str, Target | None], add: Add) -> None:
+    """Reports targets that have one lake; of variables that are not set, by their names."""
+    lakes: dict[str, str] = {}
+    for name, target in targets.items():
+        if target is not None:
+            lake = place(_with_variables(target.lake))
+            if (other := lakes.setdefault(lake, name)) != name:
+                said = f"{other} and {name} have one lake, {target.lake}: each would write the tables of the other"
+                add("same-lake", ("targets", name, "lake"), said, "give each a lake of its own")
+
+
+def check_params(targets: Mapping[str, Target | None], declared: Mapping[str, Param | None], add: Add) -> None:
+    """Reports what is wrong with the values that targets give to parameters, also of those that are not chosen."""
+    for target, fields in targets.items():
+        for name, given in (fields.params if fields else {}).items():
+            path, param = ("targets", target, "params", name), declared.get(name)
+            if name not in declared:
+                hint = nearest(name, declared) or "declare it under params"
+                add("unknown-param", path, f"there is no parameter {name}", hint)
+            elif param is not None:
+                try:
+                    value_of(param.type, given)
+                except PydanticCustomError as error:
+                    add(*in_words(error, path))
+        for name, param in declared.items():
+            if fields is not None and param is not None and param.default is None and name not in fields.params:
+                what = f"{target} gives no value to the parameter {name}, which has no default"
+                add("missing-param", ("targets", target), what, f"as in params: {{{name}: …}}")
+
+
+def _with_variables(text: str) -> str:
+    return VARIABLE.sub(lambda match: os.environ.get(match[1], match[0]), text)

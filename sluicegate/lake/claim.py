@@ -1,0 +1,48 @@
+"""The target that a pipeline's tables in a lake belong to, written beside them by its first run there.
+
+A definition says that no two of its targets have one lake; but a command line, a variable or another copy of the
+definition can lead one into the tables of another. So whoever writes them looks first whose they are.
+"""
+
+from __future__ import annotations
+
+from contextlib import suppress
+
+from sluicegate.errors import TargetConflict, Where
+from sluicegate.lake.layout import Lake
+from sluicegate.storage import filesystems
+
+
+def claim(at: Lake, target: str) -> None:
+    """Enters the target that writes a pipeline's tables, under the pipeline's lock, unless it is there.
+
+    Args:
+        at: the lake.
+        target: name of the target; empty for a pipeline without targets, which enters none.
+
+    Raises:
+        TargetConflict: the tables belong to another one.
+    """
+    owner = _owner(at)
+    if owner is None and target:
+        fs, path = filesystems.opened(at.target)
+        if filesystems.has_folders(at.target):
+            fs.makedirs(path.rpartition("/")[0], exist_ok=True)
+        with fs.open(path, "wb") as file:
+            file.write(f"{target}\n".encode())
+    elif owner is not None and owner != target:
+        raise TargetConflict(
+            f"the tables of {at.pipeline} in {at.root} are those of the target {owner},"
+            f" and this run is {f'of {target}' if target else 'of no target'}",
+            where=Where(file=at.target),
+            hint=f"say --target {owner}, or give another lake; if the tables are to change hands, delete {at.target}",
+        )
+
+
+def _owner(at: Lake) -> str | None:
+    if filesystems.file(at.target) is None:  # not by opening it: a store that does not answer would have none
+        return None
+    fs, path = filesystems.opened(at.target)
+    with suppress(FileNotFoundError), fs.open(path, "rb") as file:
+        return str(file.read().decode(errors="replace")).strip()
+    return None

@@ -1,0 +1,60 @@
+"""Commits of a table's comments and properties by Spark, which change no row and no column."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+from sluicegate.lake.table_description import NOTE, Change
+from sluicegate.spark.commit_settings import NOTHING
+from sluicegate.spark.session import configured
+from sluicegate.sql.identifiers import literal, quoted
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from pyspark.sql import SparkSession
+
+
+def describe(session: SparkSession, uri: str, change: Change, before: str | None) -> None:
+    """Makes a table say what a change says, in as few commits as its parts need: most often one.
+
+    Killed between two of them it leaves the rest to the next run, which compares again. The note of what is the
+    definition's has, from the first commit on, whatever is to be taken away, so that it is still known then.
+
+    Args:
+        session: the session.
+        uri: the table.
+        change: what is to change.
+        before: the note that the table has.
+    """
+    name = f"delta.{quoted(uri)}"
+    properties = dict(change.properties) | ({"comment": change.comment} if change.comment is not None else {})
+    removes = "" in change.columns.values() or change.gone or change.comment == ""
+    last = properties.pop(NOTE, None) if removes else None
+    if last is not None:
+        properties[NOTE] = _both(before, last)
+    with configured(session, NOTHING):
+        if properties:
+            session.sql(f"ALTER TABLE {name} SET TBLPROPERTIES ({_listed(properties)})")
+        if change.columns:
+            columns = ", ".join(f"{quoted(column)} COMMENT {literal(text)}" for column, text in change.columns.items())
+            session.sql(f"ALTER TABLE {name} ALTER COLUMN {columns}")
+        if change.gone:
+            session.sql(f"ALTER TABLE {name} UNSET TBLPROPERTIES ({', '.join(map(literal, change.gone))})")
+        if last is not None:
+            session.sql(f"ALTER TABLE {name} SET TBLPROPERTIES ({_listed({NOTE: last})})")
+
+
+def _listed(properties: Mapping[str, str]) -> str:
+    return ", ".join(f"{literal(name)} = {literal(text)}" for name, text in properties.items())
+
+
+def _both(before: str | None, after: str) -> str:
+    """A note of what two notes have."""
+    one, other = json.loads(before or "{}"), json.loads(after)
+    found = {
+        "comment": bool(one.get("comment") or other.get("comment")),
+        **{kind: sorted({*one.get(kind, ()), *other.get(kind, ())}) for kind in ("columns", "properties")},
+    }
+    return json.dumps({name: value for name, value in found.items() if value})
