@@ -33,6 +33,13 @@ def enrollments_silver(batch: DataFrame, tables: dict[str, DataFrame]) -> DataFr
     )
 
 
+def enrolled_courses(batch: DataFrame, tables: dict[str, DataFrame]) -> DataFrame:
+    """Courses of enrollments, a row for each."""
+    each = F.explode("courses").alias("course")
+    rows = batch.select("enroll_id", "student_id", "formatted_timestamp", each, "_chunk", "_pos")
+    return rows.select("*", "course.*").drop("course")
+
+
 def daily_student_courses(tables: dict[str, DataFrame]) -> DataFrame:
     """Courses of each student by day."""
     day = F.date_trunc("DD", "formatted_timestamp").alias("day")
@@ -43,3 +50,9 @@ def daily_student_courses(tables: dict[str, DataFrame]) -> DataFrame:
 def instructor_counts(tables: dict[str, DataFrame]) -> DataFrame:
     """Courses of each instructor."""
     return tables["courses"].groupBy("instructor").agg(F.count("course_id").alias("total_courses"))
+
+
+def course_revenue(tables: dict[str, DataFrame]) -> DataFrame:
+    """What each course brought in."""
+    grouped = tables["enrolled_courses"].groupBy("course_id")
+    return grouped.agg(F.count("*").alias("enrollments"), F.round(F.sum("subtotal"), 2).alias("revenue"))

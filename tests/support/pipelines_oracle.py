@@ -74,6 +74,12 @@ def online_school(landing: Path) -> Tables:
             row = (int(quantity), one["student_id"], student["email"], _time(one["enroll_timestamp"]), one["courses"])
             silver.setdefault(one["enroll_id"], (one["enroll_id"], *row))
     days = _grouped(silver.values(), lambda row: (row[2], row[3], _day(row[4])), lambda row: row[1])
+    enrolled = [
+        (id_, student, time, *(course[name] for name in ("course_id", "discount_percent", "subtotal")))
+        for id_, _, student, _, time, its in silver.values()
+        for course in its
+    ]
+    revenue = _grouped(enrolled, lambda row: row[3], lambda row: row[5])
     told = ("student_id", "email", "gpa", "profile", "updated")
     return {
         "students_lookup": (
@@ -83,6 +89,13 @@ def online_school(landing: Path) -> Tables:
         "enrollments_silver": (
             ("enroll_id", "quantity", "student_id", "email", "formatted_timestamp", "courses"),
             list(silver.values()),
+        ),
+        "enrolled_courses": (
+            ("enroll_id", "student_id", "formatted_timestamp", "course_id", "discount_percent", "subtotal"), enrolled
+        ),
+        "course_revenue": (
+            ("course_id", "enrollments", "revenue"),
+            [(id_, len(its), round(math.fsum(its), 2)) for id_, its in revenue.items()],
         ),
         "daily_student_courses": (
             ("student_id", "email", "day", "courses_counts"), [(*key, sum(counts)) for key, counts in days.items()]
