@@ -38,6 +38,9 @@ if TYPE_CHECKING:
 # The file that a record came in, and its place in the order of arrival, under names that no query's own column has.
 SOURCE, ARRIVED = "_source_file", "_arrived"
 
+# Columns of a record that tell of its file.
+STAMPS = ("_file_modification_time", "source_file")
+
 # In ANSI mode one word in a column that is compared with a number would stop the table for good; so an expression
 # gives NULL for a value that does not fit, and NULL breaks a rule.
 LENIENT = {"spark.sql.ansi.enabled": "false"}
@@ -160,7 +163,7 @@ class RowEvaluator:
         if self.table.transform is not None:
             frame = self._called(records, self.table.transform)
         else:
-            frame = self._queried(_with_record(records))
+            frame = self._queried(self._with_record(records))
         frame = self._declared(frame)
         self.outputs = [c for c in frame.columns if c not in {*IDENTITY, ROW, RECORD, SEQUENCE, *self._casts}]
         if self.many and ROW in frame.columns:  # by a star: a name that the query says is refused before
@@ -186,7 +189,17 @@ class RowEvaluator:
         tables = {name: self.batch.pinned(name) for name in self.table.lookups}
         function, private = python_function.loaded(transform), self.batch.flow.private
         made = python_function.run(function, records, tables, self.name, identity=self.record_id, private=private)
-        return made.join(_with_record(records).select(*self.record_id, RECORD), [*self.record_id])
+        return made.join(self._with_record(records).select(*self.record_id, RECORD), [*self.record_id])
+
+    def _with_record(self, records: DataFrame) -> DataFrame:
+        """Records, each with itself as a struct.
+
+        With the rows of a record that gives many the whole record would stand in each of them, and Spark holds all that
+        it makes of one: of those it is only what is read of it.
+        """
+        read = {*IDENTITY, *STAMPS, (self.sequence_by or "").lower()}
+        its = [column for column in records.columns if not self.many or column.lower() in read]
+        return records.withColumn(RECORD, F.struct(*map(quoted, its)))
 
     def _declared(self, frame: DataFrame) -> DataFrame:
         """Casts rows to the declared columns, each with a flag for values that do not fit it."""
@@ -215,7 +228,7 @@ class RowEvaluator:
         """Provenance of a record; its text only where it may go to quarantine, since texts are large."""
         record = frame.schema[RECORD].dataType
         has = set(record.names) if hasattr(record, "names") else set()
-        stamps = [f"{RECORD}.{column}" for column in ("_file_modification_time", "source_file") if column in has]
+        stamps = [f"{RECORD}.{column}" for column in STAMPS if column in has]
         nothing, text = F.lit(None).cast("string"), as_it_came(has, f"{RECORD}.")
         dispositions = [
             "quarantine",
@@ -256,10 +269,6 @@ class RowEvaluator:
 
 def _hash(columns: Sequence[str]) -> Column:
     return F.xxhash64(*[F.col(quoted(column)) for column in columns])
-
-
-def _with_record(records: DataFrame) -> DataFrame:
-    return records.withColumn(RECORD, F.struct(*[quoted(column) for column in records.columns]))
 
 
 def as_it_came(columns: Iterable[str], within: str = "") -> Column:

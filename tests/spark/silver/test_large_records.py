@@ -138,3 +138,14 @@ def test_a_star_that_brings_our_column_is_refused(spark: SparkSession, workspace
     with pytest.raises(QueryError, match="makes a column _record_row") as raised:
         workspace.run(spark, "bronze", "silver")
     assert "EXCEPT" in raised.value.hint
+
+
+@pytest.mark.more
+def test_a_record_of_very_many_rows_fits_into_memory(spark: SparkSession, workspace: Workspace) -> None:
+    """Its rows do not hold it, neither when a generator makes them nor in quarantine: it has 1 MB, 20 GB with each."""
+    define(workspace, LINES, "    quarantine: record\n    expectations: {some: {expect_or_quarantine: qty >= 0}}\n")
+    lines = [line(f"sku {number}", number % 100) for number in range(20_000)]
+    land(workspace, "a.json", 90, lines, [*lines, line("broken", -1)])
+    run(spark, workspace)
+    assert [len(workspace.rows(name)) for name in ("lines", "lines_quarantine")] == [20_000, 20_001]
+    assert replay(spark, workspace).unchanged
