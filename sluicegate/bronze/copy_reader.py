@@ -100,7 +100,7 @@ def _known(copy: CopyOptions) -> dict[str, DataType]:
 
 def _free(by: Reader, known: Mapping[str, DataType]) -> Reader:
     """Reader of all fields of files, whatever columns the table has."""
-    free = {"schema_": None, "schemaHints": None, "schemaEvolutionMode": "addNewColumns"}
+    free = {"schema_": None, "schemaHints": None, "schemaEvolutionMode": "addNewColumns", "columnNames": "landed"}
     definition = by.schema.definition.model_copy(update=free)
     return replace(by, schema=Schema(by.schema.table, definition, known, first=True))
 
@@ -137,11 +137,12 @@ def _fitted(made: DataFrame, names: Sequence[str], schema: Schema) -> DataFrame:
 
     # They have types of their own, as the columns of a Parquet file have.
     typed = schema.definition.model_copy(update={"format": "parquet"})
-    target = Schema(schema.table, typed, schema.known, schema.first)
+    target = Schema(schema.table, typed, schema.known, schema.first, schema.landed)
     kinds = [made.schema[f"o{number}"].dataType for number in range(len(names))]
     columns = target.columns([StructField(name, kind) for name, kind in zip(names, kinds, strict=True)])
     values = [Value(column, F.col(f"o{number}"), {}) for number, column in enumerate(columns)]
-    have = {name.lower() for name in (*names, *schema.known)}
+    made_of = [column.name or column.field for column in columns]
+    have = {name.lower() for name in (*made_of, *schema.known)}
     absent = {name: kind for name, kind in target.named.items() if name.lower() not in have}
     return made.select(
         *[value.typed.alias(value.column.name) for value in values if value.column.name],

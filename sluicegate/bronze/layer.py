@@ -30,6 +30,7 @@ from sluicegate.landing.copy_options import CopyOptions, of_chunks
 from sluicegate.landing.ledger import DROP, REPLACE, RESET, UNREAD
 from sluicegate.schema.columns import data_columns
 from sluicegate.schema.evolution import Schema
+from sluicegate.schema.landed import landed_names, with_landed
 from sluicegate.spark import table_reader
 from sluicegate.spark.session import configured
 from sluicegate.sql.identifiers import quoted
@@ -128,18 +129,23 @@ def _frame(
     about = {} if damaged is None else damaged, sizes or {}, {} if records is None else records
     reader = Reader(session, schema, *about)
     if copy.selects and paths:
-        return copy_reader.read(reader, copy, paths, strict=strict)
-    return reader.read(paths) if paths else reader.nothing()
+        frame = copy_reader.read(reader, copy, paths, strict=strict)
+    else:
+        frame = reader.read(paths) if paths else reader.nothing()
+    return with_landed(frame, schema.landed)
 
 
 def _schema(name: str, table: BronzeTable, target: str) -> Callable[[], Schema]:
     """Factory of the schema as stored: a new one for each attempt, since reading adds new columns to it."""
     there = tables.delta_table(target)
     known: dict[str, DataType] = {}
+    landed: dict[str, str] = {}
     if there is not None:
         schema = table_reader.schema(there)
         known = {f.name: f.dataType for f in schema if f.name in data_columns(schema.names)}
-    return partial(Schema, name, table, known, tables.rows(there) == 0)
+        landed = landed_names(schema)
+    first = tables.rows(there) == 0
+    return lambda: Schema(name, table, known, first, dict(landed))
 
 
 class Left(NamedTuple):
@@ -251,9 +257,9 @@ class _Chunk:
     def _frame(self, paths: Sequence[str], damaged: dict[str, str], records: dict[str, int] | None = None) -> DataFrame:
         places = [self.places.of(path) for path in paths]
         sizes = {self.places.of(entry["path"]): entry["size"] for entry in self.entries}
-        frame = _frame(
-            self.batch.session, self.schema(), places, self.copy, damaged=damaged, sizes=sizes, records=records
-        )
+        schema = self.schema()
+        frame = _frame(self.batch.session, schema, places, self.copy, damaged=damaged, sizes=sizes, records=records)
+        self.collisions = schema.collisions
         return self.places.named(frame, paths).withColumn("_chunk", F.lit(self.number).cast("bigint"))
 
     def _differing(self) -> dict[str, Failure]:
@@ -289,8 +295,11 @@ class _Chunk:
             writer = self.batch.described(frame).write.option("replaceWhere", condition).option("mergeSchema", "true")
         size = sum(entry["size"] for entry in self.entries)
         facts = {"chunk": self.number, "files": len(self.entries), "bytes": size, "failed": failed,
+                 **({"collisions": self.collisions} if self.collisions else {}),
                  "manifest": self.manifest, "definition": self.table.fingerprint,
                  "seen": self.batch.target_version()}  # fmt: skip
+        for field, column in self.collisions.items():
+            say(f"  bronze {self.name:<28} the field {field} is rescued: {column} has the values of another field")
         _faults.point("bronze.before_commit")
         with self.batch.commit(offset=self.number, fenced=fenced, **facts):
             if writer is None:
@@ -331,9 +340,9 @@ class _Chunk:
         say(f"  bronze {self.name:<28} {', '.join(widened)} wider: the table is rewritten")
         there = self._retained(former)
         kinds = {name: frame.schema[name].dataType for name in widened}
-        return there.withColumns({n: F.col(quoted(n)).cast(k) for n, k in kinds.items()}).unionByName(
-            frame, allowMissingColumns=True
-        )
+        cast = there.withColumns({n: F.col(quoted(n)).cast(k) for n, k in kinds.items()})
+        whole = cast.unionByName(frame, allowMissingColumns=True)
+        return with_landed(whole, landed_names(there.schema) | landed_names(frame.schema))
 
     def _former(self, paths: set[str]) -> reread_rows.Former | None:
         """The rows that some files gave when they were read before."""

@@ -202,7 +202,7 @@ class Reader:
 
     def _csv_fields(self, names: Sequence[str], paths: Sequence[str]) -> list[StructField]:
         """The fields of CSV files; with types only where a new one is to be given the type of its values."""
-        new = {name.lower() for name in names} - self.schema.settled.keys()
+        new = not all(map(self.schema.has, names))
         if not (new and self._table.inferColumnTypes):
             return self._texts(names)
         from pyspark.sql.types import StructField

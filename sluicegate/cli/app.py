@@ -11,6 +11,7 @@ import typer
 
 from sluicegate.cli import (
     catalog,
+    contract,
     copy_into,
     files,
     history,
@@ -102,6 +103,7 @@ app.command()(serve.serve)
 app.command()(sql.sql)
 app.command()(new.new)
 app.command("import")(import_.import_)
+app.command()(contract.contract)
 app.command()(simulate.simulate)
 
 if __name__ == "__main__":

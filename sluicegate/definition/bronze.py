@@ -9,6 +9,7 @@ from typing import Annotated, Any, Literal
 from pydantic import BeforeValidator, ConfigDict, Field, model_validator
 from pydantic.config import JsonDict
 
+from sluicegate.definition.column_names import normalized
 from sluicegate.definition.described import DESCRIBED, Described
 from sluicegate.definition.fields import (
     Bytes,
@@ -74,6 +75,10 @@ class BronzeTable(Described):
             that does not fit is a corrupt one, and with ``schemaEvolutionMode`` rescue or none a field that is no
             column is left out, as in Spark.
         readerCaseSensitive: whether a column's name in another case is another name, whose values are rescued.
+        columnNames: names of columns. ``landed``, the default: those of the fields; a field whose name no column can
+            have is rescued. ``normalized``: ``us_gross`` for a field ``US Gross``, whose landed name is then the
+            column's comment; of two fields with one such name the second is rescued, and reported. Hints and a schema
+            say the columns' names.
         partitionColumns: columns to take from ``name=value`` folders in the paths of files.
         pathGlobFilter: pattern that the names of files must match.
         modifiedAfter: only files modified after this time (UTC, as 2024-05-01 or 2024-05-01T12:00:00) are read.
@@ -111,6 +116,7 @@ class BronzeTable(Described):
     singleVariantColumn: ColumnName | None = None
     rescuedDataColumn: Literal["_rescued_data", "none"] = "_rescued_data"
     readerCaseSensitive: bool = True
+    columnNames: Literal["landed", "normalized"] = "landed"
     partitionColumns: ColumnNames = []
     pathGlobFilter: str | None = None
     modifiedAfter: Moment | None = None
@@ -182,6 +188,14 @@ class BronzeTable(Described):
         return self
 
     @model_validator(mode="after")
+    def _normalized_names(self) -> BronzeTable:
+        for name in (*(self.declared or {}), *(path[0] for path in self._hints)) if self.normalizes else ():
+            if (column := normalized(name)) != name:
+                what = f"with columnNames: normalized no column is called {name}"
+                raise wrong("name", what, f"write {column}" if column else "give it a name with letters")
+        return self
+
+    @model_validator(mode="after")
     def _cleaning(self) -> BronzeTable:
         if (self.cleanSource == "MOVE") != (self.cleanSourceMoveDestination is not None):
             raise wrong(
@@ -218,6 +232,11 @@ class BronzeTable(Described):
         return self.rescuedDataColumn != "none"
 
     @property
+    def normalizes(self) -> bool:
+        """Whether columns have normalized names."""
+        return self.columnNames == "normalized" and self.singleVariantColumn is None
+
+    @property
     def _multi_line(self) -> bool:
         return any(name.lower() == "multiline" and value.lower() == "true" for name, value in self.options.items())
 
@@ -225,6 +244,7 @@ class BronzeTable(Described):
     def fingerprint(self) -> str:
         """Hash of all fields that decide how files are read: failed files are retried when it changes."""
         others = {"path", "cleanSource", "cleanSourceRetentionDuration", "cleanSourceMoveDestination"} | DESCRIBED
+        others |= {"columnNames"} if self.columnNames == "landed" else set()  # it came later
         return hashlib.sha256(self.model_dump_json(exclude=others).encode()).hexdigest()[:16]
 
     @property

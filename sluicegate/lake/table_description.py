@@ -18,6 +18,9 @@ if TYPE_CHECKING:
 NOTE = "sluicegate.described"
 """Table property with the names of what the definition describes."""
 
+LANDED = "sluicegate.landed"
+"""Key of a column's metadata: the name that its field has in landed files, where names are normalized."""
+
 TAG = "sluicegate.tag."
 """Beginning of the table property that is a tag."""
 
@@ -84,7 +87,9 @@ def difference(table: DeltaTable | None, wanted: Description) -> Change | None:
     before: dict[str, Any] = json.loads(metadata.configuration.get(NOTE, "{}"))
     comment = wanted.comment if wanted.comment or before.get("comment") else None
     held = {one.name: str((one.metadata or {}).get("comment", "")) for one in table.schema().fields}
-    to_be = dict.fromkeys(before.get("columns", ()), "") | {name.lower(): text for name, text in wanted.columns.items()}
+    landed = {one.name.lower(): str((one.metadata or {}).get(LANDED, "")) for one in table.schema().fields}
+    to_be = {name: _landed(name, landed) for name in before.get("columns", ())}
+    to_be |= {name.lower(): text for name, text in wanted.columns.items()}
     columns = {name: to_be[name.lower()] for name in held if to_be.get(name.lower(), held[name]) != held[name]}
     properties = dict(wanted.properties) | ({NOTE: json.dumps(wanted.note)} if wanted else {})
     gone = {*before.get("properties", ()), NOTE} - {*properties}
@@ -95,6 +100,12 @@ def difference(table: DeltaTable | None, wanted: Description) -> Change | None:
         tuple(sorted(gone & {*metadata.configuration})),
     )
     return None if change == Change(None, {}, {}, ()) else change
+
+
+def _landed(column: str, landed: Mapping[str, str]) -> str:
+    """The comment of a column without one of the definition's: its landed name, if it is called otherwise."""
+    field = landed.get(column, "")
+    return "" if field == column else field
 
 
 def without_column(table: DeltaTable, wanted: Description) -> list[str]:

@@ -131,6 +131,9 @@ class Pending:
         parts = [f"{files_(t.files)} of {human_bytes(t.bytes)} for {t.table}" for t in self.tables if t.files]
         parts += [f"{versions_(t.versions)} of a Delta table for {t.table}" for t in self.tables if t.versions]
         behind = [t.table for t in self.tables if t.waits and not (t.files or t.versions)]
+        described = [t.table for t in self.tables if t.described is not None]
+        if described:
+            parts.append(f"comments or properties of {', '.join(described)}")
         if behind:
             parts.append(f"{', '.join(behind)} {'is' if len(behind) == 1 else 'are'} behind")
         if self.nothing:  # else what is read now may well be what they wait for

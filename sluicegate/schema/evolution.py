@@ -8,10 +8,11 @@ are Auto Loader's: https://docs.databricks.com/aws/en/ingestion/cloud-object-sto
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Literal
 
+from sluicegate.definition.column_names import normalized
 from sluicegate.errors import SchemaMismatch, Where
 from sluicegate.schema.columns import RESERVED
 from sluicegate.sql.types import (
@@ -68,12 +69,19 @@ class Schema:
         definition: its definition.
         known: type of each existing data column.
         first: whether no record has been committed yet.
+        landed: landed names of normalized columns; those that come are entered.
     """
 
     table: str
     definition: BronzeTable
     known: Mapping[str, DataType]
     first: bool
+    landed: dict[str, str] = field(default_factory=dict)
+
+    @cached_property
+    def collisions(self) -> dict[str, str]:
+        """Fields that are rescued as another one has their column, each with that column."""
+        return {}
 
     @cached_property
     def chosen(self) -> dict[str, DataType]:
@@ -117,6 +125,10 @@ class Schema:
         """
         self._demand_one_type()
         exact = {field.name for field in fields}
+        if self.definition.normalizes:
+            # Whose column it is does not depend on the order in which the fields come.
+            for name in sorted(exact, key=lambda one: (one != normalized(one), one)):
+                self._normalized(name)
         taken: set[str] = set()
         return [self._column(field, exact, taken) for field in fields]
 
@@ -135,6 +147,8 @@ class Schema:
 
     def _name(self, field: str, exact: set[str]) -> str | None:
         """Column of a field; None if its values are rescued."""
+        if self.definition.normalizes:
+            return self._normalized(field)
         lower = field.lower()
         name = self.settled.get(lower)
         if lower in RESERVED or (name is None and not self._may_be_new(field)):
@@ -144,6 +158,40 @@ class Schema:
         # As in Auto Loader, a name in another case is another column, and a table cannot have both.
         other_case = name != field and (self.definition.readerCaseSensitive or name in exact)
         return None if other_case else name
+
+    def _normalized(self, field: str) -> str | None:
+        """Normalized column of a field; None if its values are rescued."""
+        if field in self.known and field not in self.landed:
+            return field  # it was there before names were normalized
+        column = self._owned.get(self._spelled(field))
+        if column is not None:
+            return column
+        name = normalized(field)
+        column = self.settled.get(name)
+        if column in self.landed:
+            self.collisions[field] = column
+            return None
+        if column is None:
+            if not (name and self._may_be_new(name)):
+                return None
+            column = self.settled[name] = name
+        self.landed[column] = field
+        self._owned[self._spelled(field)] = column
+        return column
+
+    @cached_property
+    def _owned(self) -> dict[str, str]:
+        """Normalized columns by their landed names."""
+        return {self._spelled(field): column for column, field in self.landed.items()}
+
+    def _spelled(self, field: str) -> str:
+        return field if self.definition.readerCaseSensitive else field.lower()
+
+    def has(self, field: str) -> bool:
+        """Whether a field has a column already."""
+        if self.definition.normalizes:
+            return field in self.known or self._spelled(field) in self._owned or normalized(field) in self.settled
+        return field.lower() in self.settled
 
     def _may_be_new(self, field: str) -> bool:
         # Without a declared schema a table takes its first columns from its first files, in every mode.

@@ -18,6 +18,7 @@ from deltalake.exceptions import DeltaError
 from sluicegate.lake import layout, tables
 from sluicegate.lake import log as lake_log
 from sluicegate.lake.table import Tables
+from sluicegate.lake.table_description import LANDED
 
 SCHEMAS = pa.schema(
     [
@@ -76,23 +77,24 @@ def _recorded(at: layout.Lake, name: str, table: DeltaTable) -> list[dict[str, A
 def _changes(table: DeltaTable, last: dict[str, Any] | None) -> list[dict[str, Any]]:
     """Versions after the last recorded one that changed the columns."""
     latest = json.loads(last["columns"]) if last else None
-    later: list[tuple[lake_log.Commit, dict[str, str]]] = []
+    later: list[tuple[lake_log.Commit, dict[str, str], dict[str, str]]] = []
     # From the newest back to the first with the recorded columns: most versions have the same.
     for commit in lake_log.commits(table, table.version() - (last["version"] if last else -1)):
         try:
-            columns = _columns(tables.table_at(table.table_uri, version=commit.version))
+            then = tables.table_at(table.table_uri, version=commit.version)
         except DeltaError:  # its log was cleaned away
             break
+        columns = _columns(then)
         if columns == latest:
             break
-        later.append((commit, columns))
+        later.append((commit, columns, _landed(then)))
     before, found = latest, []
-    for commit, columns in reversed(later):
+    for commit, columns, landed in reversed(later):
         if columns != before:
             since = datetime.fromtimestamp(commit.timestamp / 1000, UTC)
             found.append(
                 {"version": commit.version, "since": since, "columns": json.dumps(columns),
-                 "changes": _words(before, columns), "table_id": tables.table_id(table)}
+                 "changes": _words(before, columns, landed), "table_id": tables.table_id(table)}
             )  # fmt: skip
             before = columns
     return found
@@ -115,10 +117,18 @@ def ddl(kind: Any) -> str:
     return f"STRUCT<{', '.join(fields)}>"
 
 
-def _words(before: dict[str, str] | None, now: dict[str, str]) -> str:
+def _landed(table: DeltaTable) -> dict[str, str]:
+    """Landed names of columns that are called otherwise."""
+    named = {one.name: str((one.metadata or {}).get(LANDED, one.name)) for one in table.schema().fields}
+    return {name: field for name, field in named.items() if field != name}
+
+
+def _words(before: dict[str, str] | None, now: dict[str, str], landed: dict[str, str]) -> str:
     if before is None:
-        return "the first columns"
-    added = [f"{name} {kind} came" for name, kind in now.items() if name not in before]
+        others = [f"{name} is of the field {field}" for name, field in landed.items()]
+        return "; ".join(["the first columns", *others])
+    of = {name: f", of the field {field}" for name, field in landed.items()}
+    added = [f"{name} {kind} came{of.get(name, '')}" for name, kind in now.items() if name not in before]
     other = [f"{name} {before[name]} is {kind} now" for name, kind in now.items() if before.get(name, kind) != kind]
     gone = [f"{name} went" for name in before if name not in now]
     return "; ".join([*added, *other, *gone]) or "other order"

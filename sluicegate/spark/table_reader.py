@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
 
 from sluicegate.lake import layout, log, tables
+from sluicegate.lake.table_description import LANDED
 from sluicegate.spark.session import configured
 
 if TYPE_CHECKING:
@@ -110,7 +111,7 @@ def _says_more(kind: Any) -> bool:
     if not isinstance(kind, dict):
         return kind == "variant" or (isinstance(kind, str) and kind.startswith("string collate"))
     parts = (kind.get(name) for name in ("type", "fields", "elementType", "keyType", "valueType"))
-    return bool({*(kind.get("metadata") or ())} - {"comment"}) or any(map(_says_more, parts))
+    return bool({*(kind.get("metadata") or ())} - {"comment", LANDED}) or any(map(_says_more, parts))
 
 
 def _files(uri: str, table: DeltaTable) -> list[str]:

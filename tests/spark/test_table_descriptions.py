@@ -74,6 +74,29 @@ def mode(workspace: Workspace, table: str) -> Any:
     return last.ours["mode"]
 
 
+def test_a_comment_reaches_delta_and_changes_by_metadata_alone(spark: SparkSession, workspace: Workspace) -> None:
+    workspace.define(
+        "name: heart_rate\nbronze:\n  raw: {path: '${landing}/things', format: json, column_comments: {id: the key}}\n"
+        "gold:\n  totals: {sql: 'SELECT id, count(*) AS n FROM raw GROUP BY id', comment: old, tags: {domain: sales}}\n"
+    )
+    workspace.land("things/a.json", [{"id": 1}])
+    workspace.run(spark)
+    tables = {name: lakes.table_at(workspace.uri(name)).version() for name in ("raw", "totals")}
+    assert said(workspace, "raw") == ("", {"id": "the key"}, {})
+    assert said(workspace, "totals") == ("old", {"id": "the key"}, {"sluicegate.tag.domain": "sales"})
+    assert plan.pending(workspace.definition, workspace.settings).layers == []
+
+    workspace.edit("pipeline.yaml", "comment: old", "comment: new")
+    done = workspace.run(spark)
+    assert {name: lakes.table_at(workspace.uri(name)).version() - was for name, was in tables.items()} == {
+        "raw": 0, "totals": 1,
+    }  # fmt: skip
+    assert said(workspace, "totals")[0] == "new"
+    assert [report.state for report in done.values()] == ["idle", "idle"]
+    assert plan.pending(workspace.definition, workspace.settings).layers == []
+
+
+@pytest.mark.more
 def test_what_a_definition_says_of_tables_reaches_delta_and_costs_nothing_else(
     spark: SparkSession, workspace: Workspace
 ) -> None:
@@ -152,10 +175,12 @@ def test_what_a_definition_says_of_tables_reaches_delta_and_costs_nothing_else(
     assert plan.pending(workspace.definition, workspace.settings).layers == []
 
 
+@pytest.mark.more
 @pytest.mark.in_the_jvm
 def test_a_catalog_shows_what_the_table_says(spark: SparkSession, workspace: Workspace) -> None:
     workspace.define(DEFINITION)
     workspace.land("lookup/a.json", [{"low": 0.0, "name": "all"}])
+    workspace.land("things/a.json", [{"id": 1, "price": 1.5}])
     workspace.run(spark, "bronze")
     spark.sql(f"CREATE TABLE described_lookup USING delta LOCATION '{workspace.uri('lookup')}'")
     try:

@@ -11,6 +11,7 @@ from sqlglot.dialects.spark import Spark
 from sqlglot.errors import TokenError
 from sqlglot.tokenizer_core import TokenType
 
+from sluicegate.definition.column_names import normalized
 from sluicegate.definition.fields import IDENTIFIER, RESERVED
 from sluicegate.sql.identifiers import quoted
 from sluicegate.sql.types import REFUSED
@@ -32,17 +33,12 @@ def column_name(field: str, number: int, taken: Collection[str]) -> str:
     """Name of a silver column for a field of the files.
 
     Args:
-        field: the field's name, which stays if possible.
+        field: the field's name.
         number: its position among the fields, counted from 1.
         taken: lower-case names that other columns have.
     """
-    name = field if field.isidentifier() and not field.startswith("_") else _ascii(field).strip("_").lower()
-    if re.fullmatch(r"_c[0-9]+|", field) or not name:
-        name = f"column_{number}"
-    if name[0].isdigit():
-        name = f"c_{name}"
-    if name.lower() in RESERVED:
-        name = f"{name}_"
+    name = "" if re.fullmatch(r"_c[0-9]+", field) else normalized(field)
+    name = name or f"column_{number}"
     free, count = name, 2
     while free.lower() in taken:
         free, count = f"{name}_{count}", count + 1
@@ -54,8 +50,8 @@ def _ascii(text: str) -> str:
     return re.sub(r"[^A-Za-z0-9]+", "_", plain)
 
 
-def in_bronze(field: str) -> bool:
-    """Whether a field can be a column of bronze; if not, it is in the rescued data."""
+def nameable(field: str) -> bool:
+    """Whether a field inside of a column can be called so in a hint."""
     return bool(field) and not REFUSED & set(field) and field.lower() not in RESERVED
 
 

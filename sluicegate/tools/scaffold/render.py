@@ -90,9 +90,10 @@ def _bronze(pipeline: str, table: NewTable) -> Iterator[str]:
         yield "    # Each value is kept as its text in the files. Silver gives it its type, and quarantines a"
         yield "    # record with a value that does not fit. A column that is named here is there from the first run on."
         yield f"    schemaHints: {scalar(', '.join(hints))}"
-    rescued = [in_comment(column.field) for column in table.columns if table.rescued(column)]
+    yield "    columnNames: normalized  # us_gross for a field US Gross, which is then the column's comment"
+    rescued = [in_comment(column.field) for column in table.columns if not table.in_bronze(column)]
     if rescued:
-        yield "    # Delta has no columns with these names, so the fields are in _rescued_data, and silver finds them:"
+        yield "    # Other fields have the columns of these names, so they are in _rescued_data, and silver finds them:"
         yield from (f"    # - {name}" for name in rescued)
     if table.left:
         yield "    # Left out of silver, for their names cannot be written in SQL or stand there more than twice:"
@@ -106,13 +107,13 @@ def _option(value: str) -> str:
 def _hints(table: NewTable) -> list[str]:
     found = []
     for column in table.columns:
-        if table.rescued(column):
+        if not (own := table.in_bronze(column)):
             continue
         if column.found.kind != "NESTED":
-            found.append(f"{ident(column.field)} STRING")
+            found.append(f"{ident(own)} STRING")
             continue
         for path, kind in inner_numbers(column, table.samples).items():
-            found.append(f"{'.'.join(ident(name) for name in (column.field, *path))} {kind}")
+            found.append(f"{'.'.join(ident(name) for name in (own, *path))} {kind}")
     return found
 
 
@@ -192,10 +193,10 @@ def silver(table: NewTable) -> str:
 
 
 def _expression(table: NewTable, column: Column) -> str:
-    if table.rescued(column):
+    if not (held := table.in_bronze(column)):
         value = f"from_json(r._rescued_data, 'MAP<STRING, STRING>')[{literal(column.field)}]"
     else:
-        value = f"r.{ident(column.field)}"
+        value = f"r.{ident(held)}"
     own = value == f"r.{ident(column.name)}"
     for word in column.found.nothing:
         value = f"nullif({value}, {literal(word)})"

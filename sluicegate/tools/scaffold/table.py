@@ -7,12 +7,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from sluicegate.definition.column_names import normalized
 from sluicegate.errors import SourceError, Where
 from sluicegate.tools.scaffold import infer_types
 from sluicegate.tools.scaffold.column import Column
 from sluicegate.tools.scaffold.csv_dialect import numbered
 from sluicegate.tools.scaffold.infer_types import Found
-from sluicegate.tools.scaffold.naming import column_name, in_bronze, sayable
+from sluicegate.tools.scaffold.naming import column_name, nameable, sayable
 from sluicegate.tools.scaffold.prove_keys import prove
 from sluicegate.tools.scaffold.sniff import ROWS, FileSample, Number
 from sluicegate.tools.scaffold.suggest import Guess, candidates, guess
@@ -48,12 +49,14 @@ class NewTable:
         """Rows sampled."""
         return self.guess.rows
 
-    def rescued(self, column: Column) -> bool:
-        """Whether a column's values are in bronze's rescued data, not in a column of their own."""
-        if not in_bronze(column.field):
-            return True
-        first = next(other for other in self.columns if other.field.lower() == column.field.lower())
-        return first is not column
+    def in_bronze(self, column: Column) -> str:
+        """Name of a column in bronze; empty if its values are in the rescued data, not in a column of their own."""
+        name = normalized(column.field)
+        fields = [other.field for other in self.columns if normalized(other.field) == name]
+        # Of several fields with one name it is the column of that which has it as it is, else of the first by name.
+        first = min(fields, key=lambda field: (field != name, field))
+        owner = next(other for other in self.columns if other.field == first)
+        return name if owner is column else ""
 
 
 def make(name: str, samples: list[FileSample], files: list[Path]) -> NewTable:
@@ -122,7 +125,7 @@ def _walk(value: Any, path: tuple[str, ...], paths: dict[tuple[str, ...], set[st
     if isinstance(value, dict):
         paths.setdefault(path, set()).add("STRUCT")
         odd = len({name.lower() for name in value}) < len(value) or len(path) > 8
-        if odd or not all(in_bronze(name) and sayable(name) for name in value):
+        if odd or not all(nameable(name) and sayable(name) for name in value):
             return False
         return all(_walk(item, (*path, name), paths) for name, item in value.items())
     if value is not None:

@@ -108,6 +108,7 @@ CROSSED: dict[str, str] = {
     "gold.clustering.MOST": "tests/unit/sql/test_order_by.py::test_a_table_is_clustered_by_MOST_columns_at_most",
     "jobs.continuous.FAILURES": "tests/unit/jobs/test_continuous.py::test_a_run_ends_by_as_many_FAILURES_in_a_row",
     "definition.param_values.DIGITS": "tests/unit/definition/test_params.py::test_a_decimal_has_DIGITS_at_most",
+    "tools.contract.create.LARGEST": "tests/unit/tools/test_contract.py::test_a_contract_has_LARGEST_bytes_at_most",
     "flow.thresholds.FEW": "tests/spark/gold/test_layer.py::"
     "test_state_is_made_again_at_most_where_more_than_FEW_rows_changed",
     "flow.refresh_cost.MARGIN": "tests/unit/flow/test_refresh_cost.py::"

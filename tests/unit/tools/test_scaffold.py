@@ -582,10 +582,10 @@ def test_odd_names_of_columns_are_all_there(tmp_path: Path) -> None:
 def test_a_name_that_is_there_twice_is_found_in_rescued_data(tmp_path: Path) -> None:
     made = new(tmp_path, write(tmp_path, "t.csv", "a,a,A,a\n1,2,3,4\n5,6,7,8\n"))
     table = made.tables[0]
-    assert [(c.field, c.name, table.rescued(c)) for c in table.columns] == [
-        ("a", "a", False),
-        ("a", "a_2", True),
-        ("A", "A_3", True),
+    assert [(c.field, c.name, table.in_bronze(c)) for c in table.columns] == [
+        ("a", "a", "a"),
+        ("a", "a_2", ""),
+        ("A", "a_3", ""),
     ]
     assert table.left == ["a"]
     assert table.columns[1].values == ["2", "6"]

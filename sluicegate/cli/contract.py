@@ -1,0 +1,73 @@
+"""``sluicegate contract``: data contracts of ODCS out of a definition, and into one."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from sluicegate import api
+from sluicegate.cli.import_ import PARTIAL
+from sluicegate.cli.options import JsonOption, show_json, with_settings
+from sluicegate.errors import UserError
+from sluicegate.settings import Settings
+
+
+@with_settings("lake", "landing", "pipelines", "target")
+def contract(
+    action: Annotated[str, typer.Argument(metavar="ACTION", help="export or import.")],
+    subject: Annotated[str, typer.Argument(metavar="SUBJECT", help="The pipeline to export, or the file to import.")],
+    name: Annotated[
+        str | None, typer.Option("--name", help="Import: name of the pipeline; the contract's if not given.")
+    ] = None,
+    version: Annotated[str, typer.Option("--version", help="Export: the contract's own version.")] = "1.0.0",
+    table: Annotated[list[str] | None, typer.Option("--table", help="Export: only this table; repeatable.")] = None,
+    *,
+    settings: Settings,
+    as_json: JsonOption = False,
+) -> None:
+    """Print a pipeline's data contract (ODCS 3.1), or make a definition of one.
+
+    An import says what it left of the contract, and exits with 3 if it left anything.
+
+    Example: sluicegate contract export heart_rate --version 1.2.0
+    """
+    if action == "export":
+        _export(subject, settings, version, table or [], as_json)
+    elif action == "import":
+        _import(Path(subject), settings, name, as_json)
+    else:
+        raise UserError(f"{action} is nothing to do with a contract", hint="write export or import")
+
+
+def _export(pipeline: str, settings: Settings, version: str, only: list[str], as_json: bool) -> None:
+    import yaml
+
+    from sluicegate.tools.contract.export import contract as of
+
+    made = of(api.load(pipeline, settings), version, only)
+    for one in made["schema"]:
+        if "properties" not in one:
+            said = f"the types of the columns of {one['name']} are not known before its first run"
+            print(f"warning: {said}, so the contract has none of them", file=sys.stderr)
+    if as_json:
+        show_json(made)
+    else:
+        print(yaml.safe_dump(made, sort_keys=False, allow_unicode=True, width=120), end="")
+
+
+def _import(file: Path, settings: Settings, name: str | None, as_json: bool) -> None:
+    from sluicegate.tools.contract.create import create
+
+    made = create(file, name, settings)
+    if as_json:
+        show_json(made.facts())
+    else:
+        print(f"wrote {made.folder}, with {', '.join(made.tables)}")
+        for one in made.left:
+            print(f"  left: {one}")
+        print(f"next:\n  sluicegate plan {made.name}")
+    if made.left:
+        raise typer.Exit(PARTIAL)

@@ -1,0 +1,275 @@
+"""A definition of a data contract: a silver table for each of its tables, with its columns, keys and rules."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from sluicegate import definition
+from sluicegate.definition import yaml as yaml_data
+from sluicegate.definition.expectations import CONDITIONS
+from sluicegate.definition.fields import IDENTIFIER, RESERVED
+from sluicegate.errors import SourceError, UserError, Where
+from sluicegate.settings import Settings
+from sluicegate.sql.condition import Condition
+from sluicegate.sql.identifiers import literal, quoted
+from sluicegate.sql.tokens import QuerySyntax
+from sluicegate.tools.contract import types
+from sluicegate.tools.contract.export import ACTION, CONDITION
+from sluicegate.tools.scaffold import staging_folder
+from sluicegate.tools.scaffold.naming import in_comment, table_name
+from sluicegate.tools.scaffold.render import SCHEMA
+
+LARGEST = 4 << 20
+"""Bytes beyond which a contract is not read."""
+
+_ACTIONS = {"keep": "expect", "drop": "expect_or_drop", "quarantine": "expect_or_quarantine", "fail": "expect_or_fail"}
+_FORMATS = ("json", "csv", "parquet", "orc", "avro")
+
+
+@dataclass
+class Imported:
+    """Pipeline created from a contract.
+
+    Attributes:
+        name: its name.
+        folder: the folder of its definition.
+        tables: its silver tables.
+        left: what of the contract is not in it, each with the reason.
+    """
+
+    name: str
+    folder: Path
+    tables: list[str] = field(default_factory=list)
+    left: list[str] = field(default_factory=list)
+
+    def facts(self) -> dict[str, Any]:
+        """Facts for programs."""
+        return {"pipeline": self.name, "folder": str(self.folder), "tables": self.tables, "left": self.left}
+
+
+def create(file: Path, name: str | None, settings: Settings) -> Imported:
+    """Creates a pipeline from a contract.
+
+    Args:
+        file: the contract, YAML or JSON.
+        name: the pipeline's name; that of the contract if None.
+        settings: where definitions are.
+
+    Raises:
+        SourceError: the file cannot be read, or is no contract.
+        UserError: the pipeline exists already, or the contract has no table that can be one here.
+        DefinitionError: the definition would have mistakes; nothing is written.
+    """
+    contract = _read(file)
+    name = table_name(str(contract.get("name") or contract.get("id") or file.stem)) if name is None else name
+    made = Imported(name, staging_folder.demand(name, settings.pipelines))
+    data = _Draft(contract, made).definition()
+    if not made.tables:
+        causes = "\n    ".join(made.left)
+        raise UserError(f"{file.name} has no table with columns", cause=causes, hint="it needs schema[].properties")
+    left = "".join(f"# left: {in_comment(one, 200)}\n" for one in made.left)
+    about = f"# From the contract {in_comment(file.name)}. Where its files land, and their format, are guesses."
+    text = f"{SCHEMA}\n{about}\n{left}"
+    with staging_folder.half_written(name, made.folder) as half:
+        body = yaml.safe_dump(data, sort_keys=False, allow_unicode=True, width=120)
+        (half / "pipeline.yaml").write_text(text + body, "utf-8")
+        definition.load_file(half / "pipeline.yaml", settings)
+        half.rename(made.folder)
+    return made
+
+
+def _read(file: Path) -> dict[str, Any]:
+    try:
+        if file.stat().st_size > LARGEST:
+            raise SourceError(f"{file.name} is too large for a contract", where=Where(file=str(file)))
+        document = yaml_data.read(file.read_text("utf-8-sig"))
+    except (OSError, UnicodeDecodeError) as error:
+        raise SourceError(f"{file} cannot be read", where=Where(file=str(file)), cause=str(error)) from None
+    if faults := document.faults:
+        where = Where(file=str(file), line=faults[0].line)
+        raise SourceError(f"{file.name} is not plain YAML: {faults[0].message}", where=where, hint=faults[0].hint)
+    found = document.data
+    of_kind = isinstance(found, dict) and found.get("kind") == "DataContract"
+    if not of_kind or not str(found.get("apiVersion")).startswith("v3."):
+        hint = "it begins with apiVersion: v3.1.0 and kind: DataContract"
+        raise SourceError(f"{file.name} is no data contract of ODCS 3", where=Where(file=str(file)), hint=hint)
+    return dict(found)
+
+
+@dataclass
+class _Draft:
+    """Definition in the making; what cannot be taken over goes to ``made.left``."""
+
+    contract: Mapping[str, Any]
+    made: Imported
+
+    def definition(self) -> dict[str, Any]:
+        """The definition as its YAML has it."""
+        contract = self.contract
+        about = contract.get("description")
+        purpose = about.get("purpose") if isinstance(about, dict) else about
+        head: dict[str, Any] = {"name": self.made.name}
+        head |= {"description": str(purpose)} if purpose else {}
+        head |= {"owner": owner} if (owner := self._owner()) else {}
+        head |= {"tags": tags} if (tags := _texts(contract.get("tags"))) else {}
+        bronze: dict[str, Any] = {}
+        silver: dict[str, Any] = {}
+        for one in _parts(contract.get("schema")):
+            name = table_name(str(one.get("name") or ""))
+            columns = [*self._columns(name, one)]
+            if not name or name in silver or not columns:
+                self.made.left.append(f"the table {one.get('name')}: it has no name of its own, or no columns")
+                continue
+            bronze[f"{name}_raw"] = self._bronze(name, columns)
+            silver[name] = self._silver(name, one, columns)
+            self.made.tables.append(name)
+        for part in ("slaProperties", "roles", "price", "support", "context"):
+            if contract.get(part):
+                self.made.left.append(f"{part}: a definition has nothing of the kind")
+        return {**head, "bronze": bronze, "silver": silver}
+
+    def _owner(self) -> str:
+        team = self.contract.get("team")
+        members = _parts(team.get("members") if isinstance(team, dict) else team)
+        owners = [one for one in members if str(one.get("role", "")).lower() == "owner"] or members
+        name = owners[0].get("username") or owners[0].get("name") if owners else None
+        return str(name or (team.get("name") if isinstance(team, dict) else "") or "")
+
+    def _columns(self, table: str, one: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
+        known: set[str] = set()
+        for column in _parts(one.get("properties")):
+            name = str(column.get("name") or "")
+            if not IDENTIFIER.fullmatch(name) or name.startswith("_") or name.lower() in {*known, *RESERVED}:
+                self.made.left.append(f"{table}.{name}: no column can be called so, or it stands twice")
+                continue
+            known.add(name.lower())
+            yield column
+
+    def _bronze(self, table: str, columns: list[Mapping[str, Any]]) -> dict[str, Any]:
+        server = next(iter(_parts(self.contract.get("servers"))), {})
+        form = str(server.get("format", "")).lower()
+        kinds = {str(one["name"]): types.spark_type(one) for one in columns}
+        nested = ("ARRAY", "STRUCT", "MAP")
+        hints = [f"{quoted(n)} {kind if kind.startswith(nested) else 'STRING'}" for n, kind in kinds.items()]
+        made: dict[str, Any] = {"path": f"${{landing}}/{self.made.name}/{table}",
+                                "format": form if form in _FORMATS else "json"}  # fmt: skip
+        made |= {"options": {"header": "true"}} if form == "csv" else {}
+        return made | ({"schemaHints": ", ".join(hints)} if made["format"] in ("json", "csv") else {})
+
+    def _silver(self, name: str, one: Mapping[str, Any], columns: list[Mapping[str, Any]]) -> dict[str, Any]:
+        names = [str(column["name"]) for column in columns]
+        made: dict[str, Any] = {
+            "sql": f"SELECT {', '.join(f'r.{quoted(n)}' for n in names)} FROM STREAM({name}_raw) AS r",
+            "schema": ", ".join(f"{quoted(str(c['name']))} {types.spark_type(c)}" for c in columns),
+        }
+        keys = [c for c in columns if c.get("primaryKey") is True]
+        keys.sort(key=lambda c: int(c.get("primaryKeyPosition") or 0))
+        made |= {"keys": [str(c["name"]) for c in keys]} if keys else {}
+        pii = [str(c["name"]) for c in columns if _is_personal(c)]
+        made |= {"pii": pii} if pii else {}
+        made |= {"comment": str(text)} if (text := one.get("description")) else {}
+        comments = {str(c["name"]): str(c["description"]) for c in columns if c.get("description")}
+        made |= {"column_comments": comments} if comments else {}
+        made |= {"tags": tags} if (tags := self._tags(name, one)) else {}
+        rules = {rule: fields for rule, fields in self._rules(name, one, columns, made.get("keys", []))}
+        return made | ({"expectations": rules} if rules else {})
+
+    def _tags(self, table: str, one: Mapping[str, Any]) -> dict[str, str]:
+        found: dict[str, str] = {}
+        for tag in _texts(one.get("tags")):
+            name, _, text = tag.partition(":")
+            if IDENTIFIER.fullmatch(name):
+                found[name] = text or "true"
+            else:
+                self.made.left.append(
+                    f"{table}: the tag {tag}, whose name has other characters than letters and digits"
+                )
+        return found
+
+    def _rules(
+        self, table: str, one: Mapping[str, Any], columns: list[Mapping[str, Any]], keys: list[str]
+    ) -> Iterator[tuple[str, dict[str, str]]]:
+        taken: set[str] = set()
+        for column in columns:
+            name = str(column["name"])
+            if column.get("required") is True and name not in keys:
+                yield from self._rule(table, taken, f"{name}_required", f"{quoted(name)} IS NOT NULL")
+            if column.get("unique") is True and keys != [name]:
+                yield from self._rule(table, taken, f"{name}_unique", f"unique({quoted(name)})")
+            for check in _parts(column.get("quality")):
+                yield from self._quality(table, taken, check, name)
+        for check in _parts(one.get("quality")):
+            yield from self._quality(table, taken, check, None)
+
+    def _quality(
+        self, table: str, taken: set[str], check: Mapping[str, Any], column: str | None
+    ) -> Iterator[tuple[str, dict[str, str]]]:
+        custom = {str(c.get("property")): c.get("value") for c in _parts(check.get("customProperties"))}
+        label = str(check.get("name") or check.get("metric") or check.get("rule") or check.get("type") or "rule")
+        condition = str(custom[CONDITION]) if CONDITION in custom else _condition(check, column)
+        if condition is None:
+            self.made.left.append(f"{table}: the rule {label}, which is no condition on a row")
+            return
+        field_ = _ACTIONS.get(str(custom.get(ACTION)), "expect_or_quarantine")
+        name = label if IDENTIFIER.fullmatch(label) else table_name(label)
+        if column and not check.get("name"):
+            name = f"{column}_{name}"
+        yield from self._rule(table, taken, name or "rule", condition, field_)
+
+    def _rule(
+        self, table: str, taken: set[str], name: str, condition: str, action: str = "expect_or_quarantine"
+    ) -> Iterator[tuple[str, dict[str, str]]]:
+        try:
+            parsed = Condition.parse(condition)
+        except QuerySyntax as error:
+            self.made.left.append(f"{table}: the rule {name}: {error.message}")
+            return
+        if parsed.unique and action == CONDITIONS[1]:
+            action = CONDITIONS[2]  # a row that is not unique cannot be dropped
+        free, count = name, 2
+        while free in taken:
+            free, count = f"{name}_{count}", count + 1
+        taken.add(free)
+        yield free, {action: condition}
+
+
+def _condition(check: Mapping[str, Any], column: str | None) -> str | None:
+    """Condition on a row that a check of ODCS's library is; None if it is none."""
+    metric = check.get("metric") or check.get("rule")
+    arguments: dict[str, Any] = dict(given) if isinstance(given := check.get("arguments"), dict) else {}
+    if check.get("mustBe") != 0 or check.get("unit") not in (None, "rows"):
+        return None
+    named = [str(one) for one in arguments.get("properties", ())] or ([column] if column else [])
+    if metric == "duplicateValues" and named:
+        return f"unique({', '.join(map(quoted, named))})"
+    if column is None:
+        return None
+    if metric == "nullValues":
+        return f"{quoted(column)} IS NOT NULL"
+    if metric == "invalidValues" and (values := arguments.get("validValues")):
+        return f"{quoted(column)} IN ({', '.join(map(_value, values))})"
+    if metric == "invalidValues" and isinstance(pattern := arguments.get("pattern"), str):
+        return f"{quoted(column)} RLIKE {literal(pattern)}"
+    return None
+
+
+def _value(value: Any) -> str:
+    return str(value) if isinstance(value, (int, float)) and not isinstance(value, bool) else literal(str(value))
+
+
+def _is_personal(column: Mapping[str, Any]) -> bool:
+    tags = {tag.lower() for tag in _texts(column.get("tags"))}
+    return "pii" in tags or str(column.get("classification", "")).lower() == "pii"
+
+
+def _parts(found: Any) -> list[dict[str, Any]]:
+    return [one for one in found if isinstance(one, dict)] if isinstance(found, list) else []
+
+
+def _texts(found: Any) -> list[str]:
+    return [str(one) for one in found if isinstance(one, (str, int, float))] if isinstance(found, list) else []

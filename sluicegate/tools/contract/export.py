@@ -1,0 +1,127 @@
+"""A definition as a data contract: what its silver and gold tables have, mean and promise."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any
+
+from sluicegate.lake import layout
+from sluicegate.lake import tables as lake_tables
+from sluicegate.tools.contract import types
+
+if TYPE_CHECKING:
+    from sluicegate.definition import Expectation, GoldTable, Layer, Pipeline, SilverTable
+
+API_VERSION = "v3.1.0"
+
+# Properties of ours by which a contract that comes back is the same rule.
+ACTION, CONDITION = "sluicegate.action", "sluicegate.condition"
+
+# How bad it is for who reads the table, by what becomes of a row that breaks the rule.
+_SEVERITY = {"keep": "warning", "drop": "info", "quarantine": "error", "fail": "error"}
+
+
+def contract(pipeline: Pipeline, version: str, only: Sequence[str] = ()) -> dict[str, Any]:
+    """Contract of a pipeline, as its YAML has it.
+
+    Args:
+        pipeline: the definition.
+        version: the contract's own version.
+        only: only these tables of silver and gold; none means all.
+
+    Raises:
+        PipelineMissing: it has no such table.
+    """
+    for name in only:
+        pipeline.table(name)
+    at = layout.Lake(pipeline.settings.lake, pipeline.name)
+    layers: tuple[Layer, ...] = ("silver", "gold")
+    made: dict[str, Any] = {
+        "apiVersion": API_VERSION,
+        "kind": "DataContract",
+        "id": pipeline.name,
+        "name": pipeline.name,
+        "version": version,
+        "status": "active",
+    }
+    if pipeline.description:
+        made["description"] = {"purpose": pipeline.description}
+    if pipeline.tags:
+        made["tags"] = pipeline.tags
+    made["team"] = {"members": [{"username": pipeline.owner, "role": "owner"}]}
+    made["servers"] = [_server(pipeline)]
+    made["schema"] = [
+        _table(pipeline, layer, name, at)
+        for layer in layers
+        for name in pipeline.in_order(layer)
+        if not only or name in only
+    ]
+    return made
+
+
+def _server(pipeline: Pipeline) -> dict[str, Any]:
+    lake, own = pipeline.settings.lake, {"server": pipeline.settings.target or "lake", "format": "delta"}
+    if layout.is_local(lake):
+        return {**own, "type": "local", "path": f"{lake}/{pipeline.name}"}
+    return {**own, "type": "s3" if lake.startswith("s3") else "custom", "location": f"{lake}/{pipeline.name}"}
+
+
+def _table(pipeline: Pipeline, layer: Layer, name: str, at: layout.Lake) -> dict[str, Any]:
+    table: SilverTable | GoldTable = getattr(pipeline, layer)[name]
+    keys = _keys(table)
+    made: dict[str, Any] = {"name": name, "physicalName": f"{pipeline.name}.{name}", "logicalType": "object",
+                            "physicalType": "table"}  # fmt: skip
+    if table.comment:
+        made["description"] = table.comment
+    if table.tags:
+        made["tags"] = [f"{tag}:{text}" for tag, text in table.tags.items()]
+    if keys:
+        made["dataGranularityDescription"] = f"one row for each {', '.join(keys)}"
+    columns = _columns(table, lake_tables.delta_table(at.table(layer, name)))
+    if columns:
+        made["properties"] = [_column(table, column, kind, keys) for column, kind in columns.items()]
+    if rules := [*_rules(table)]:
+        made["quality"] = rules
+    return made
+
+
+def _columns(table: SilverTable | GoldTable, there: Any) -> dict[str, dict[str, Any]]:
+    """Columns with their types: of the table if it is there, else those declared; a contract has none without one."""
+    if there is not None:
+        return types.of_table(there)
+    return {name: types.of_ddl(text) for name, text in (getattr(table, "declared", None) or {}).items()}
+
+
+def _keys(table: SilverTable | GoldTable) -> list[str]:
+    changes = getattr(table, "changes", None)
+    if changes is not None:  # a history has several rows of a key
+        return [] if changes.history else list(changes.keys)
+    return list(getattr(table, "keys", ()))
+
+
+def _column(table: SilverTable | GoldTable, name: str, kind: dict[str, Any], keys: list[str]) -> dict[str, Any]:
+    made: dict[str, Any] = {"name": name, **kind}
+    comments = {column.lower(): text for column, text in table.column_comments.items()}
+    if comment := comments.get(name.lower()):
+        made["description"] = comment
+    if name in keys:
+        made |= {"primaryKey": True, "primaryKeyPosition": keys.index(name) + 1, "required": True}
+    if name.lower() in {column.lower() for column in getattr(table, "pii", ())}:
+        made |= {"classification": "restricted", "tags": ["pii"]}
+    return made
+
+
+def _rules(table: SilverTable | GoldTable) -> Iterator[dict[str, Any]]:
+    for name, rule in getattr(table, "expectations", {}).items():
+        yield {"name": name, **_check(rule), "severity": _SEVERITY[rule.action], "customProperties": [
+            {"property": ACTION, "value": rule.action}, {"property": CONDITION, "value": rule.text},
+        ]}  # fmt: skip
+
+
+def _check(rule: Expectation) -> dict[str, Any]:
+    """A check that other tools run: of a table that keeps its rule it finds no row."""
+    if rule.unique:
+        arguments = {"properties": list(rule.unique)}
+        return {"type": "library", "metric": "duplicateValues", "arguments": arguments, "mustBe": 0}
+    query = f"SELECT count(*) FROM ${{object}} WHERE NOT coalesce({rule.text}, FALSE)"
+    return {"type": "sql", "query": query, "mustBe": 0}

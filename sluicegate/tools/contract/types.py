@@ -1,0 +1,76 @@
+"""Types of columns in ODCS: the logical ones that all tools know, and Spark's as physical types."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from sluicegate.schema.history import ddl
+from sluicegate.sql import ddl as sql_ddl
+from sluicegate.sql.identifiers import quoted
+from sluicegate.sql.tokens import QuerySyntax
+
+if TYPE_CHECKING:
+    from deltalake import DeltaTable
+
+_LOGICAL = {
+    "string": "string", "binary": "string", "boolean": "boolean", "date": "date", "timestamp": "timestamp",
+    "timestamp_ntz": "timestamp", "byte": "integer", "short": "integer", "integer": "integer", "long": "integer",
+    "float": "number", "double": "number", "variant": "object",
+}  # fmt: skip
+
+# What a logical type is in Spark, where no physical one says more.
+_SPARK = {
+    "string": "STRING", "integer": "BIGINT", "number": "DOUBLE", "boolean": "BOOLEAN", "date": "DATE",
+    "timestamp": "TIMESTAMP", "time": "STRING",
+}  # fmt: skip
+
+
+def of_table(table: DeltaTable) -> dict[str, dict[str, Any]]:
+    """Types of a table's columns, by name, as a contract has them; without those of the engine."""
+    fields = json.loads(table.schema().to_json())["fields"]
+    return {one["name"]: _property(one["type"]) for one in fields if not one["name"].startswith("_")}
+
+
+def _property(kind: Any) -> dict[str, Any]:
+    made: dict[str, Any] = {"physicalType": ddl(kind)}
+    if isinstance(kind, str):
+        return {"logicalType": "number" if kind.startswith("decimal") else _LOGICAL.get(kind, "string"), **made}
+    if kind["type"] == "array":
+        return {"logicalType": "array", **made, "items": _property(kind["elementType"])}
+    if kind["type"] == "map":
+        return {"logicalType": "object", **made}
+    inner = [{"name": field["name"], **_property(field["type"])} for field in kind["fields"]]
+    return {"logicalType": "object", **made, "properties": inner}
+
+
+def of_ddl(text: str) -> dict[str, Any]:
+    """Type of a declared column, as a contract has it."""
+    word = text.split("(")[0].split("<")[0].strip().lower()
+    names = {"int": "integer", "bigint": "long", "smallint": "short", "tinyint": "byte", "real": "float"}
+    nested = {"array": "array", "map": "object", "struct": "object", "decimal": "number", "numeric": "number"}
+    return {"logicalType": nested.get(word) or _LOGICAL.get(names.get(word, word), "string"), "physicalType": text}
+
+
+def spark_type(one: Mapping[str, Any]) -> str:
+    """Spark's type of a column of a contract, as DDL: its physical type, if Spark has it, else by its logical one."""
+    physical = str(one.get("physicalType") or "").strip()
+    if physical and is_type(physical):
+        return physical.upper() if physical.isidentifier() else physical
+    logical = one.get("logicalType")
+    if logical == "array":
+        return f"ARRAY<{spark_type(items)}>" if isinstance(items := one.get("items"), dict) else "ARRAY<STRING>"
+    inner = one.get("properties")
+    if logical == "object" and isinstance(inner, Sequence) and inner:
+        fields = [f"{quoted(str(field['name']))}: {spark_type(field)}" for field in inner if field.get("name")]
+        return f"STRUCT<{', '.join(fields)}>"
+    return _SPARK.get(str(logical), "STRING")
+
+
+def is_type(text: str) -> bool:
+    """Whether a text is a type of Spark's."""
+    try:
+        return [*sql_ddl.columns(f"x {text}")] == ["x"]
+    except QuerySyntax:
+        return False

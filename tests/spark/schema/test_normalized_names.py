@@ -1,0 +1,93 @@
+"""Normalized names of columns in Spark: nothing is lost, and the landed name stays with the column."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+import pytest
+from pyspark.sql.types import IntegerType, StringType, StructField
+
+from sluicegate.definition import BronzeTable
+from sluicegate.lake import log
+from sluicegate.lake import tables as lakes
+from sluicegate.lake.small_commits import takes
+from sluicegate.schema import history
+from sluicegate.schema.evolution import Schema
+from sluicegate.spark import table_reader
+from tests.conftest import Workspace
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+pytestmark = pytest.mark.spark
+
+DEFINITION = """
+name: heart_rate
+bronze:
+  things:
+    path: ${landing}/things
+    format: json
+    columnNames: normalized
+    schemaHints: us_gross INT
+    schemaEvolutionMode: addNewColumnsWithTypeWidening
+    inferColumnTypes: true
+  sheet: {path: "${landing}/sheet", format: csv, options: {header: true}, columnNames: normalized}
+silver:
+  made:
+    sql: SELECT t.order_id, t.us_gross, t.order_id + 0 AS sum FROM STREAM(things) AS t
+"""
+
+
+def comments(workspace: Workspace, table: str) -> dict[str, str]:
+    fields = lakes.table_at(workspace.uri(table)).schema().fields
+    return {one.name: text for one in fields if (text := one.metadata.get("comment"))}
+
+
+def test_a_column_has_a_name_that_can_be_said_and_nothing_is_lost(spark: SparkSession, workspace: Workspace) -> None:
+    workspace.define(DEFINITION)
+    first = [{"Order ID": 1, "US Gross": 10, "a,b": "x"}, {"Order ID": 2, "US Gross": "none", "us gross": 5}]
+    workspace.land("things/a.json", "\n".join(map(json.dumps, first)), age=90)
+    workspace.land("sheet/a.csv", "Größe (m),Grösse m,%\n1,2,3\n", age=90)
+    workspace.run(spark)
+    rows = workspace.rows("things", "order_id", "us_gross", "a_b", "_rescued_data")
+    found = sorted((*row[:3], json.loads(row[3]) if row[3] else {}) for row in rows)
+    for row in found:
+        row[3].pop("_file_path", None)
+    assert found == [(1, 10, "x", {}), (2, None, None, {"US Gross": "none", "us gross": 5})]
+    assert comments(workspace, "things") == {"order_id": "Order ID", "us_gross": "US Gross", "a_b": "a,b"}
+    assert comments(workspace, "made") == {"order_id": "Order ID", "us_gross": "US Gross"}
+    [sheet] = workspace.rows("sheet", "grosse_m", "_rescued_data")
+    assert sheet[0] == "2"  # of two the first by its name, wherever it stands
+    assert json.loads(sheet[1]) | {"_file_path": ""} == {"Größe (m)": "1", "%": "3", "_file_path": ""}
+    for name in ("things", "made"):  # few rows still go past Spark
+        table = lakes.table_at(workspace.uri(name))
+        assert takes(table)
+        assert table_reader.is_plain(table)
+    last = log.last_commit_of_ours(lakes.table_at(workspace.uri("things")))
+    assert last is not None
+    assert last.ours is not None
+    assert last.ours["collisions"] == {"us gross": "us_gross"}
+    [version] = history.versions(workspace.lake, "things")
+    assert "us_gross is of the field US Gross" in version["changes"]
+
+    # A later file, with a new field, and a wider type, for which the table is written anew.
+    workspace.edit(
+        "pipeline.yaml", "    inferColumnTypes: true", "    inferColumnTypes: true\n    column_comments: {new_one: x}"
+    )
+    workspace.land("things/b.json", json.dumps({"Order ID": 3.5, "NewOne": True, "us gross": 7}), age=80)
+    workspace.run(spark)
+    assert sorted(workspace.rows("things", "order_id", "us_gross", "new_one"))[2] == (3.5, None, True)
+    assert comments(workspace, "things") == {
+        "order_id": "Order ID", "us_gross": "US Gross", "a_b": "a,b", "new_one": "x",
+    }  # fmt: skip
+    assert "new_one BOOLEAN came, of the field NewOne" in history.versions(workspace.lake, "things")[-1]["changes"]
+    assert len(workspace.rows("made")) == 3
+
+
+def test_a_declared_column_gets_the_field_of_its_name(spark: SparkSession) -> None:
+    fields = {"path": "/in", "format": "json", "columnNames": "normalized", "schema": "us_gross INT"}
+    made = Schema("things", BronzeTable.model_validate(fields), {}, first=True)
+    found = made.columns([StructField(name, StringType()) for name in ("US Gross", "other")])
+    assert [(one.field, one.name) for one in found] == [("US Gross", "us_gross"), ("other", None)]
+    assert found[0].type == IntegerType()
