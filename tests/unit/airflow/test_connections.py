@@ -117,7 +117,7 @@ def test_a_token_of_the_environment_is_not_mixed_with_the_connections_keys(
 def test_the_triggerer_finds_them_and_keeps_them_from_other_waits(landed: Settings, server: Server) -> None:
     from sluicegate.airflow.sensors.trigger import LandedFilesTrigger
 
-    places = {name: str(value) for name, value in vars(landed).items()}
+    places = landed.arguments
     trigger = LandedFilesTrigger(pipeline="heart_rate", places=places, tables=[], every=0.01)
     seen: list[bool] = []
     look = trigger._find
@@ -183,6 +183,6 @@ def test_what_is_not_understood_is_a_sentence(
         monkeypatch.setenv("AIRFLOW_CONN_LANDING", server.connection(**other))
     with pytest.raises(AirflowFailException, match=told):
         look(landed)
-    places = {name: str(value) for name, value in vars(landed).items()}
+    places = landed.arguments
     event = asyncio.run(anext(LandedFilesTrigger(pipeline="heart_rate", places=places, tables=[], every=1).run()))
     assert told in event.payload["error"]
