@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
 
 from sluicegate.definition import graph, reader_options, streaming_query
 from sluicegate.definition.apply_changes import END_AT, START_AT, TRACKED, ApplyChanges, ApplyChangesFromSnapshot
 from sluicegate.definition.fields import RESERVED, nearest
+from sluicegate.definition.flow_checks import flow_findings
 from sluicegate.definition.gold import GoldTable
+from sluicegate.definition.known_tables import Finding, Tables
 from sluicegate.definition.pipeline import BronzeTable
 from sluicegate.definition.silver import SilverTable
+from sluicegate.definition.silver_flow import SilverFlow
 from sluicegate.definition.table import Layer
 from sluicegate.definition.yaml import Path
 from sluicegate.sql.query import Query
@@ -22,69 +24,8 @@ Changes = ApplyChanges | ApplyChangesFromSnapshot
 # Fields that are lists of names: a mistake is located at its item.
 _LISTS = ("keys", "pii", "column_list", "except_column_list", *TRACKED)
 
-# Columns that the engine adds to each bronze table and that queries may read.
-_BRONZE_COLUMNS = ("_file_modification_time", "receipt_time", "source_file", "_rescued_data", "_corrupt_record")
-
 # Columns that no query over whole tables is given (``ENGINE_COLUMNS`` of schema/columns.py).
-_HIDDEN = ("_chunk", "_pos", "_sequence")
-
-
-@dataclass(frozen=True)
-class Finding:
-    """A mistake at a path of the document, or at a line of the query there (``sql_line``, from 1)."""
-
-    code: str
-    path: Path
-    message: str
-    hint: str = ""
-    sql_line: int | None = None
-
-
-@dataclass
-class Tables:
-    """Valid tables of a definition, and the names of all.
-
-    Attributes:
-        bronze: bronze tables by name.
-        silver: silver tables by name.
-        gold: gold tables by name.
-        layers: layer of each table of the document, so that one with a mistake is not reported as unknown, too.
-    """
-
-    bronze: dict[str, BronzeTable] = field(default_factory=dict)
-    silver: dict[str, SilverTable] = field(default_factory=dict)
-    gold: dict[str, GoldTable] = field(default_factory=dict)
-    layers: dict[str, Layer] = field(default_factory=dict)
-
-    def columns(self, name: str, seen: tuple[str, ...] = ()) -> list[str] | None:
-        """Columns of a table if they are known without its data; else None."""
-        if name in self.bronze:
-            declared = self.bronze[name].declared
-            return None if declared is None else [*declared, *_BRONZE_COLUMNS]
-        table = self.silver.get(name)
-        if table is None or name in seen:
-            return None
-        made = self.made(table, (*seen, name))
-        if table.declared is None:
-            return made
-        if made is None and table.schemaEvolutionMode == "addNewColumns":
-            return None
-        named = {column.lower() for column in table.declared}
-        others = [column for column in made or () if column.lower() not in named]
-        if table.schemaEvolutionMode != "addNewColumns":
-            # Engine columns are not part of the definition, so a declared schema keeps them.
-            others = [column for column in others if column.lower() in RESERVED]
-        return [*table.declared, *others]
-
-    def made(self, table: SilverTable, seen: tuple[str, ...] = ()) -> list[str] | None:
-        """Output columns of a silver table's transform; None if they are not known without its data."""
-        if table.is_python:
-            return None
-        if table.from_ and table.changes:
-            known = self.columns(table.from_, seen)
-            added = [START_AT, END_AT] if table.changes.history else []
-            return None if known is None else [*table.changes.selected(known), *added]
-        return table.query.outputs if table.query else None
+_HIDDEN = ("_chunk", "_pos", "_sequence", "_record_row", "_record_flow")
 
 
 def findings(tables: Tables) -> Iterator[Finding]:
@@ -131,13 +72,9 @@ def _within(path: str, folder: str) -> bool:
 
 def _silver(tables: Tables, name: str, table: SilverTable) -> Iterator[Finding]:
     path: Path = ("silver", name)
-    if table.query is not None:
-        yield from _objections((*path, "sql"), table.query.stream_objections(many=table.many))
-        for read in table.query.tables:
-            yield from _read(tables, (*path, "sql"), read, table.query.line_of(read))
-        yield from _output_names((*path, "sql"), table.query)
-    elif table.from_:
-        yield from _read(tables, (*path, "from"), table.from_, None)
+    for flow, maker in table.makers.items():
+        yield from _maker(tables, (*path, *(("flows", flow) if table.flows else ())), maker, many=table.many)
+    yield from flow_findings(tables, name, table)
     yield from _lookups(tables, path, table)
     yield from _declared(tables, name, table)
     yield from _columns(tables, name, table)
@@ -145,14 +82,24 @@ def _silver(tables: Tables, name: str, table: SilverTable) -> Iterator[Finding]:
     yield from _rows(tables, path, table)
 
 
+def _maker(tables: Tables, path: Path, maker: SilverTable | SilverFlow, *, many: bool) -> Iterator[Finding]:
+    if maker.query is not None:
+        yield from _objections((*path, "sql"), maker.query.stream_objections(many=many))
+        for read in maker.query.tables:
+            yield from _read(tables, (*path, "sql"), read, maker.query.line_of(read))
+        yield from _output_names((*path, "sql"), maker.query)
+    elif maker.from_:
+        yield from _read(tables, (*path, "from"), maker.from_, None)
+
+
 def _lookups(tables: Tables, path: Path, table: SilverTable) -> Iterator[Finding]:
     """Tables under ``lookups`` must be read, but not streamed; a Python transform reads exactly these."""
-    others = [read for read in table.reads if read != table.stream]
+    others = table.joined
     for lookup in table.lookups:
         place = (*path, "lookups", lookup)
-        if lookup == table.stream:
+        if lookup in table.streams and (not table.several or lookup not in others):
             yield Finding("not-a-lookup", place, f"{lookup} is read record by record: it is no lookup", "take it away")
-        elif table.is_python:
+        elif any(maker.is_python for maker in table.makers.values()):
             yield from _read(tables, place, lookup, None)
         elif lookup not in others:
             hint = nearest(lookup, others) or (f"it joins {', '.join(others)}" if others else "it joins no table")
@@ -168,12 +115,15 @@ def _declared(tables: Tables, name: str, table: SilverTable) -> Iterator[Finding
         if column.lower() not in {other.lower() for other in made}:
             message = f"{name} declares {column}, and nothing makes it"
             yield Finding("unknown-column", ("silver", name, "schema"), message, _instead(column, made))
-    if table.schemaEvolutionMode == "failOnNewColumns" and table.query is not None:
-        for column in made:
+    if table.schemaEvolutionMode != "failOnNewColumns" or table.changes is not None:
+        return
+    for flow, maker in table.makers.items():
+        place: Path = ("silver", name, *(("flows", flow) if table.flows else ()), "sql")
+        for column in (tables.of_maker(maker) or ()) if maker.query is not None else ():
             if column.lower() not in {other.lower() for other in declared}:
                 message = f"{column} is not in the schema of {name}, which fails on new columns"
-                line = table.query.line_of_output(column)
-                yield Finding("new-column", ("silver", name, "sql"), message, "declare it, or leave it out", line)
+                line = maker.query.line_of_output(column) if maker.query is not None else None
+                yield Finding("new-column", place, message, "declare it, or leave it out", line)
 
 
 def _rule_names(path: Path, table: SilverTable) -> Iterator[Finding]:
@@ -192,7 +142,7 @@ def _rows(tables: Tables, path: Path, table: SilverTable) -> Iterator[Finding]:
     if table.many and table.changes is not None:
         message = "apply_changes makes one row of a record at most, and rows: many goes with sql or python"
         yield Finding("rows", (*path, "rows"), message, "make the rows in a silver table that this one reads")
-    if table.many and (before := _of_many(tables, table.stream)):
+    for before in filter(None, (_of_many(tables, stream) for stream in table.streams if table.many)):
         message = f"a record of {before} gives many rows already, and {path[-1]} reads them one by one"
         yield Finding("rows", (*path, "rows"), message, f"make all rows in the query of {before}, or in gold")
     if table.quarantine == "row":
@@ -209,11 +159,15 @@ def _rows(tables: Tables, path: Path, table: SilverTable) -> Iterator[Finding]:
 def _of_many(tables: Tables, name: str) -> str:
     """The silver table with ``rows: many`` that a table is or is made of, row by row; empty if there is none."""
     seen: set[str] = set()
-    while name in tables.silver and name not in seen:
+    left = [name]
+    while left:
+        name = left.pop(0)
+        if name not in tables.silver or name in seen:
+            continue
         if tables.silver[name].many:
             return name
         seen.add(name)
-        name = tables.silver[name].stream
+        left += tables.silver[name].streams
     return ""
 
 
@@ -300,15 +254,16 @@ def _columns(tables: Tables, name: str, table: SilverTable) -> Iterator[Finding]
     }
     # sequence_by may also be a column of the record that the query does not select.
     record = tables.columns(table.stream) if table.sequence_by not in known else known
-    if table.sequence_by and record is not None:
+    if table.sequence_by and record is not None and not table.several:
         fields["sequence_by",] = [] if table.sequence_by in record else [table.sequence_by]
     yield from _unknown(name, path, fields, known)
     if table.changes is None:
         yield from _expected(path, name, table, known)
-    elif (source := tables.columns(table.stream)) is not None:
-        yield from _changes(name, table, table.changes, source)
+    elif (source := tables.evaluated(table)) is not None:
+        of = name if table.several else table.stream
+        yield from _changes(name, of, table, table.changes, source)
         # Expectations are evaluated on records, before they become rows, so on the source's columns.
-        yield from _expected(path, table.stream, table, source)
+        yield from _expected(path, of, table, source)
 
 
 def _unknown(name: str, path: Path, fields: Mapping[Path, list[str]], known: list[str]) -> Iterator[Finding]:
@@ -321,7 +276,7 @@ def _unknown(name: str, path: Path, fields: Mapping[Path, list[str]], known: lis
                 yield Finding("unknown-column", place, f"{name} has no column {column}", _instead(column, known))
 
 
-def _changes(name: str, table: SilverTable, changes: Changes, source: list[str]) -> Iterator[Finding]:
+def _changes(name: str, of: str, table: SilverTable, changes: Changes, source: list[str]) -> Iterator[Finding]:
     """Source columns of ``apply_changes`` that do not exist, or that the table adds itself."""
     path: Path = ("silver", name, "apply_changes" if table.apply_changes else "apply_changes_from_snapshot")
     fields: dict[Path, list[str]] = {
@@ -333,15 +288,15 @@ def _changes(name: str, table: SilverTable, changes: Changes, source: list[str])
     if table.apply_changes:
         fields["column_list",] = table.apply_changes.column_list or []
         fields["except_column_list",] = table.apply_changes.except_column_list or []
-    yield from _unknown(table.stream, path, fields, source)
+    yield from _unknown(of, path, fields, source)
     lower = {column.lower() for column in source}
     for column in table.apply_changes.delete_columns if table.apply_changes else []:
         if column.lower() not in lower:
-            message = f"{table.stream} has no column {column}"
+            message = f"{of} has no column {column}"
             yield Finding("unknown-column", (*path, "apply_as_deletes"), message, _instead(column, source))
     for column in (START_AT, END_AT) if changes.history else ():
         if column in changes.selected(source):
-            message = f"{table.stream} has a column {column}, and {name} makes one of this name"
+            message = f"{of} has a column {column}, and {name} makes one of this name"
             yield Finding("reserved-name", (*path, "stored_as_scd_type"), message, "leave it out by except_column_list")
 
 
@@ -376,7 +331,20 @@ def _place_of_reading(layer: Layer, name: str, table: SilverTable | GoldTable, r
     """Path of the field by which a table reads another, and the line in its query, if that is one."""
     if isinstance(table, GoldTable) and table.is_python:
         return (layer, name, "reads", table.reads.index(read)), None
+    if isinstance(table, SilverTable) and table.several:
+        return _flow_reading(name, table, read)
     if isinstance(table, SilverTable) and table.query is None:
         return (layer, name, "from" if table.from_ == read else "lookups"), None
     query = table.query
     return (layer, name, "sql"), query.line_of(read) if query is not None else None
+
+
+def _flow_reading(name: str, table: SilverTable, read: str) -> tuple[Path, int | None]:
+    """Path of the flow by which a table reads another, and the line in its query, if it has one."""
+    for flow, maker in table.several.items():
+        place: Path = ("silver", name, *(("flows", flow) if table.flows else ()))
+        if maker.query is not None and read in maker.query.tables:
+            return (*place, "sql"), maker.query.line_of(read)
+        if maker.from_ == read:
+            return (*place, "from"), None
+    return ("silver", name, "lookups"), None

@@ -11,10 +11,11 @@ from typing import Any
 from pydantic import ValidationError
 
 from sluicegate.definition import yaml
-from sluicegate.definition.checks import Finding, Tables, findings
+from sluicegate.definition.checks import findings
 from sluicegate.definition.expectations import EXPECT_ALL
 from sluicegate.definition.fields import Part, name_fault, nearest
 from sluicegate.definition.gold import GoldTable
+from sluicegate.definition.known_tables import Finding, Tables
 from sluicegate.definition.messages import in_our_words
 from sluicegate.definition.pipeline import (
     BronzeTable,
@@ -23,17 +24,19 @@ from sluicegate.definition.pipeline import (
 )
 from sluicegate.definition.python_function import GOLD_PARAMETERS, PARAMETERS, NoTransform, PythonTransform
 from sluicegate.definition.silver import SilverTable
+from sluicegate.definition.silver_flow import SilverFlow
 from sluicegate.definition.table import DEIDENTIFIED, LAYERS, Layer
 from sluicegate.errors import DefinitionError, Mistake, PipelineMissing
 from sluicegate.settings import Settings
+from sluicegate.sql import union_all
 from sluicegate.sql.query import Query
 from sluicegate.sql.tokens import QuerySyntax
 
 FILE = "pipeline.yaml"
 
 # Fields kept of a table with mistakes: valid entries of the former, and the latter, which give its rows.
-_BY_NAME = ("expectations", *EXPECT_ALL, "options", "lookups")
-_SOURCES = ("path", "format", "options", "sql", "python", "from")
+_BY_NAME = ("expectations", *EXPECT_ALL, "options", "lookups", "flows")
+_SOURCES = ("path", "format", "options", "sql", "python", "from", "flows")
 _MODELS: dict[Layer, type[BronzeTable] | type[SilverTable] | type[GoldTable]] = {
     "bronze": BronzeTable,
     "silver": SilverTable,
@@ -189,8 +192,10 @@ class _Loader:
         except ValidationError:
             return None
 
-    def _resolve(self, model: SilverTable | GoldTable, path: yaml.Path) -> bool:
-        """Parse the query or find the transform of a table; False if that fails."""
+    def _resolve(self, model: SilverTable | GoldTable | SilverFlow, path: yaml.Path) -> bool:
+        """Parse the query or find the transform of a table, or of each of its flows; False if that fails."""
+        if isinstance(model, SilverTable) and model.flows:
+            return all([self._resolve(flow, (*path, "flows", name)) for name, flow in model.flows.items()])
         if model.python is not None:
             return self._find_transform(model, model.python, (*path, "python"))
         if model.sql is None:
@@ -203,13 +208,22 @@ class _Loader:
             if file is None or not text:
                 return False
         try:
-            model._resolve(Query.parse(text), str(file) if file else None)
+            self._parse(model, text, str(file) if file else None)
         except QuerySyntax as error:
             self._add_sql("sql", path, error.message, "", error.line, str(file) if file else None)
             return False
         return True
 
-    def _find_transform(self, model: SilverTable | GoldTable, reference: str, path: yaml.Path) -> bool:
+    @staticmethod
+    def _parse(model: SilverTable | GoldTable | SilverFlow, text: str, file: str | None) -> None:
+        """Parse a query, which in silver may be a UNION ALL over streams."""
+        branches = union_all.branches(text) if isinstance(model, SilverTable) else []
+        if isinstance(model, SilverTable) and branches:
+            model._unite([Query.parse(branch) for branch in branches], file)
+        else:
+            model._resolve(Query.parse(text), file)
+
+    def _find_transform(self, model: SilverTable | GoldTable | SilverFlow, reference: str, path: yaml.Path) -> bool:
         parameters = GOLD_PARAMETERS if isinstance(model, GoldTable) else PARAMETERS
         try:
             model._transform = PythonTransform.find(self.folder, reference, parameters)
@@ -252,8 +266,10 @@ class _Loader:
         if finding.sql_line is None:
             self._add(finding.code, finding.path, finding.message, finding.hint)
             return
-        layer, name = finding.path[:2]
-        section: Any = self.document.data[layer][name]
+        inner = 4 if finding.path[2:3] == ("flows",) else 2
+        section: Any = self.document.data
+        for step in finding.path[:inner]:
+            section = section[step]
         text = str(section.get("sql", ""))
         file = str(self.folder / text) if len(text.split()) == 1 else None
         self._add_sql(finding.code, finding.path, finding.message, finding.hint, finding.sql_line, file)

@@ -50,8 +50,12 @@ class MadeTable(Part):
 _DEFINED_BY = {"sql": ("sql",), "python": ("from", "python"), "apply_changes": ("from", "apply_changes"),
          "apply_changes_from_snapshot": ("from", "apply_changes_from_snapshot")}  # fmt: skip
 
+# As the former, of tables that several flows fill.
+_DEFINED_BY_FLOWS = {"flows": ("flows",), "changes of flows": ("flows", "apply_changes")}
+
 
 def _only(*names: str) -> JsonDict:
     """JSON schema for editors: of the fields that define the rows exactly these are set."""
-    others = {field for part in _DEFINED_BY.values() for field in part if field not in names}
+    every = [*_DEFINED_BY.values(), *_DEFINED_BY_FLOWS.values()]
+    others = {field for part in every for field in part if field not in names}
     return {"required": list(names), "properties": {name: {"type": "null"} for name in sorted(others)}}

@@ -129,6 +129,11 @@ def _fitted(frame: DataFrame, names: Mapping[str, str], name: str, text: str, ta
     return _Fitted(typed.value, lost, name, f"{name} as {text}")
 
 
+def as_type(raw: Expression, source: DataType, kind: DataType) -> Expression:
+    """A value in another type that holds all values of its own; nested ones field by field, by name."""
+    return _typed(raw, source, kind).value
+
+
 class _Unlike(Exception):
     """Raised where a nested type is to become one of another shape."""
 

@@ -19,7 +19,7 @@ from pyspark.sql import functions as F
 
 from sluicegate.frames.merge import OP
 from sluicegate.frames.value_equality import exact, is_loose, is_plain
-from sluicegate.schema.columns import IDENTITY, RECORD, ROW
+from sluicegate.schema.columns import RECORD, ROW
 from sluicegate.silver.expectations import BROKEN, DISPOSITION, WHOLE
 from sluicegate.sql.identifiers import quoted
 
@@ -34,12 +34,13 @@ NONE, NO_ROWS = 0, "no_rows"
 BEGUN, IN_EXCHANGE = -1, "in_exchange"
 
 
-def numbered(rows: DataFrame, outputs: Sequence[str]) -> DataFrame:
+def numbered(rows: DataFrame, outputs: Sequence[str], record_id: Sequence[str]) -> DataFrame:
     """Rows with ``_record_row``, their number within their record, by the order of their values.
 
     Args:
         rows: evaluated rows, all of each record.
         outputs: the columns of their values. Rows that are equal in these and in the rules that they break are equal.
+        record_id: the columns by which a record is known.
     """
     kinds, forms = {field.name: field.dataType for field in rows.schema}, {}
     order = [F.col(quoted(name)) for name in outputs]
@@ -47,14 +48,14 @@ def numbered(rows: DataFrame, outputs: Sequence[str]) -> DataFrame:
         if not is_plain(kinds[name]) or is_loose(kinds[name]):  # Spark does not sort it, or takes others for equal
             forms[f"_order_{number}"] = exact(F.col(quoted(name)), kinds[name])
             order[number] = F.col(f"_order_{number}")
-    nth = F.row_number().over(Window.partitionBy(*IDENTITY).orderBy(*order, BROKEN))
+    nth = F.row_number().over(Window.partitionBy(*record_id).orderBy(*order, BROKEN))
     rows = rows.withColumns(forms) if forms else rows
     return rows.withColumn(ROW, nth.cast("bigint")).drop(*forms)
 
 
-def whole_records(rows: DataFrame) -> DataFrame:
+def whole_records(rows: DataFrame, record_id: Sequence[str]) -> DataFrame:
     """Rows of which those go to quarantine, too, whose record has a row that does: a table has no half record."""
-    record = Window.partitionBy(*IDENTITY)
+    record = Window.partitionBy(*record_id)
     broken = F.max(F.col(DISPOSITION) == "quarantine").over(record)
     sibling = broken & (F.col(DISPOSITION) == "good")
     return rows.withColumns(
@@ -66,9 +67,9 @@ def whole_records(rows: DataFrame) -> DataFrame:
     )
 
 
-def begun(aside: DataFrame) -> DataFrame:
+def begun(aside: DataFrame, record_id: Sequence[str]) -> DataFrame:
     """Records that a stopped run had begun to exchange the rows of, by the rows of the set-aside."""
-    return aside.where(f"reason = '{IN_EXCHANGE}'").select(*IDENTITY)
+    return aside.where(f"reason = '{IN_EXCHANGE}'").select(*record_id)
 
 
 def without_begun(aside: DataFrame) -> DataFrame:
@@ -76,7 +77,13 @@ def without_begun(aside: DataFrame) -> DataFrame:
     return aside.where(f"reason <> '{IN_EXCHANGE}'")
 
 
-def with_begun(changes: dict[str, DataFrame], table: str, set_aside: str, former: DataFrame | None) -> DataFrame:
+def with_begun(
+    changes: dict[str, DataFrame],
+    table: str,
+    set_aside: str,
+    former: DataFrame | None,
+    record_id: Sequence[str],
+) -> DataFrame:
     """Changes of the set-aside, with those that enter and delete the records whose change takes several commits.
 
     The change of a record that is in one commit alone happens or does not. One that only leaves a side table is not:
@@ -87,18 +94,19 @@ def with_begun(changes: dict[str, DataFrame], table: str, set_aside: str, former
         table: address of the silver table.
         set_aside: address of the set-aside.
         former: records that a stopped run had begun with; None if there is no set-aside.
+        record_id: the columns by which a record is known.
     """
     steps = []
     for uri, frame in changes.items():
         leaves = F.lit(False) if uri == table else F.col(OP) == "delete"
-        steps.append(frame.select(*IDENTITY, leaves.alias("leaves"), F.lit(uri).alias("uri")))
-    every = reduce(lambda a, b: a.unionByName(b), steps).groupBy(*IDENTITY)
+        steps.append(frame.select(*record_id, leaves.alias("leaves"), F.lit(uri).alias("uri")))
+    every = reduce(lambda a, b: a.unionByName(b), steps).groupBy(*record_id)
     counted = every.agg(F.count_distinct("uri").alias("tables"), F.max("leaves").alias("leaves"))
-    records = counted.where("tables > 1 OR leaves").select(*IDENTITY)
+    records = counted.where("tables > 1 OR leaves").select(*record_id)
     if former is not None:
         records = records.unionByName(former).distinct()
     entries = records.select(
-        *IDENTITY,
+        *record_id,
         F.lit(BEGUN).cast("bigint").alias(ROW),
         F.lit(IN_EXCHANGE).alias("reason"),
         F.explode(F.array(F.lit("insert"), F.lit("delete"))).alias(OP),

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as F
 
-from sluicegate.schema.columns import RECORD, ROW
+from sluicegate.schema.columns import FLOW, RECORD, ROW
 from sluicegate.silver import many_rows
 from sluicegate.silver.deduplicate import REPLACED, SEQUENCE, replaced
 from sluicegate.silver.evaluate import SOURCE, RowEvaluator
@@ -52,7 +52,7 @@ def set_aside(evaluator: RowEvaluator, rows: DataFrame, left_out: DataFrame | No
         F.when(F.col(DISPOSITION) == "drop", "dropped").when(F.col(DISPOSITION) == "deleted", "deleted").otherwise(lost)
     )
     parts = [_aside(evaluator, beaten, reason)]
-    if REPLACED[0] in rows.columns and evaluator.sequence_by:
+    if REPLACED[0] in rows.columns and (evaluator.sequence_by or FLOW in evaluator.row_id):
         beaten = rows.where(f"{DISPOSITION} = 'good' AND {REPLACED[0]} IS NOT NULL")
         parts.append(_aside(evaluator, beaten, lost, identity=replaced(evaluator.row_id)))
     if left_out is not None:

@@ -134,6 +134,11 @@ class Query:
         raws = (self._tokens.raw(index) for index in range(len(self._tokens)))
         return hashlib.sha256("\0".join(raws).encode()).hexdigest()
 
+    @property
+    def first_line(self) -> int:
+        """Line on which it begins."""
+        return self._tokens.line(0)
+
     def line_of(self, table: str) -> int:
         """Line of the first reference to a table; 1 if there is none."""
         return next((self._tokens.line(one.first) for one in self._read if one.name == table), 1)
@@ -203,7 +208,7 @@ class Query:
         """
         if self.stream is None:
             what = "no table is in STREAM(…): mark the one that is read record by record, FROM STREAM(table)"
-            return [QuerySyntax(what, 1)]
+            return [QuerySyntax(what, self._tokens.line(0))]
         node = next(table.node for table in self._read if table.streamed)
         shape = query_shape.by_record(query_shape.first_select(self._tree), node, many=many)
         found = [QuerySyntax(what, self._line_of_node(where)) for what, where in shape]

@@ -200,6 +200,67 @@ def wider(known: DataType, found: DataType) -> DataType:
     return known
 
 
+# Digits of the whole numbers of a type, and those that a type of numbers with a point holds without a loss.
+_DIGITS = {"tinyint": 3, "smallint": 5, "int": 10, "bigint": 20}
+_EXACT = {"float": ("tinyint", "smallint"), "double": ("tinyint", "smallint", "int", "float")}
+
+
+def common(one: DataType, other: DataType) -> DataType | None:
+    """The type that is certain to hold all values of both without a loss; None if there is none."""
+    from pyspark.sql.types import ArrayType, MapType, NullType, StructType
+
+    if one.simpleString() == other.simpleString() or isinstance(other, NullType):
+        return one
+    if isinstance(one, NullType):
+        return other
+    if isinstance(one, StructType) and isinstance(other, StructType):
+        return _common_fields(one, other)
+    if isinstance(one, ArrayType) and isinstance(other, ArrayType):
+        element = common(one.elementType, other.elementType)
+        return None if element is None else ArrayType(element)
+    if isinstance(one, MapType) and isinstance(other, MapType):
+        value = common(one.valueType, other.valueType)
+        same = one.keyType.simpleString() == other.keyType.simpleString()
+        return MapType(one.keyType, value) if same and value is not None else None
+    if wider(one, other) != wider(other, one):
+        return _common_number(one, other)
+    return wider(one, other)
+
+
+def _common_fields(one: StructType, other: StructType) -> DataType | None:
+    from pyspark.sql.types import StructField, StructType
+
+    theirs = {field.name.lower(): field for field in other}
+    found: list[StructField] = []
+    for field in one:
+        kind = common(field.dataType, theirs.pop(field.name.lower(), field).dataType)
+        if kind is None:
+            return None
+        found.append(StructField(field.name, kind))
+    return StructType([*found, *theirs.values()])
+
+
+def _common_number(one: DataType, other: DataType) -> DataType | None:
+    """Type of numbers of two kinds: a decimal with room for both, or one with a point that holds each of them."""
+    from pyspark.sql.types import DecimalType
+
+    names = [one.simpleString(), other.simpleString()]
+    for kind, name in ((one, names[1]), (other, names[0])):
+        if name in _EXACT.get(kind.simpleString(), ()):
+            return kind
+    whole, point = 0, 0
+    for kind, name in zip((one, other), names, strict=True):
+        if not isinstance(kind, DecimalType) and name not in _DIGITS:
+            return None
+        digits, scale = (kind.precision, kind.scale) if isinstance(kind, DecimalType) else (_DIGITS[name], 0)
+        whole, point = max(whole, digits - scale), max(point, scale)
+    return DecimalType(whole + point, point) if whole + point <= _MOST_DIGITS else None
+
+
+# Digits that a decimal can have.
+_MOST_DIGITS = 38
+
+
 def agree(known: DataType, wanted: DataType) -> bool:
     """Whether a column's type agrees with the definition's; nested types may have additional fields."""
     from pyspark.sql.types import ArrayType, MapType, StructType

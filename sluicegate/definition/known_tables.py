@@ -1,0 +1,95 @@
+"""Tables of a definition that is being checked, and what is found wrong with it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from sluicegate.definition.apply_changes import END_AT, START_AT
+from sluicegate.definition.fields import RESERVED
+from sluicegate.definition.gold import GoldTable
+from sluicegate.definition.pipeline import BronzeTable
+from sluicegate.definition.silver import SilverTable
+from sluicegate.definition.silver_flow import SilverFlow
+from sluicegate.definition.table import Layer
+from sluicegate.definition.yaml import Path
+
+# Columns that the engine adds to each bronze table and that queries may read.
+_BRONZE_COLUMNS = ("_file_modification_time", "receipt_time", "source_file", "_rescued_data", "_corrupt_record")
+
+
+@dataclass(frozen=True)
+class Finding:
+    """A mistake at a path of the document, or at a line of the query there (``sql_line``, from 1)."""
+
+    code: str
+    path: Path
+    message: str
+    hint: str = ""
+    sql_line: int | None = None
+
+
+@dataclass
+class Tables:
+    """Valid tables of a definition, and the names of all.
+
+    Attributes:
+        bronze: bronze tables by name.
+        silver: silver tables by name.
+        gold: gold tables by name.
+        layers: layer of each table of the document, so that one with a mistake is not reported as unknown, too.
+    """
+
+    bronze: dict[str, BronzeTable] = field(default_factory=dict)
+    silver: dict[str, SilverTable] = field(default_factory=dict)
+    gold: dict[str, GoldTable] = field(default_factory=dict)
+    layers: dict[str, Layer] = field(default_factory=dict)
+
+    def columns(self, name: str, seen: tuple[str, ...] = ()) -> list[str] | None:
+        """Columns of a table if they are known without its data; else None."""
+        if name in self.bronze:
+            declared = self.bronze[name].declared
+            return None if declared is None else [*declared, *_BRONZE_COLUMNS]
+        table = self.silver.get(name)
+        if table is None or name in seen:
+            return None
+        made = self.made(table, (*seen, name))
+        if table.declared is None:
+            return made
+        if made is None and table.schemaEvolutionMode == "addNewColumns":
+            return None
+        named = {column.lower() for column in table.declared}
+        others = [column for column in made or () if column.lower() not in named]
+        if table.schemaEvolutionMode != "addNewColumns":
+            # Engine columns are not part of the definition, so a declared schema keeps them.
+            others = [column for column in others if column.lower() in RESERVED]
+        return [*table.declared, *others]
+
+    def made(self, table: SilverTable, seen: tuple[str, ...] = ()) -> list[str] | None:
+        """Output columns of a silver table's transform; None if they are not known without its data."""
+        known = self.evaluated(table, seen)
+        if known is None or table.changes is None:
+            return known
+        return [*table.changes.selected(known), *([START_AT, END_AT] if table.changes.history else [])]
+
+    def evaluated(self, table: SilverTable, seen: tuple[str, ...] = ()) -> list[str] | None:
+        """Columns of the records as rules see them, of all flows together; None if they are not known."""
+        found: dict[str, str] = {}
+        for maker in table.makers.values():
+            known = self.of_maker(maker, seen)
+            if known is None:
+                return None
+            for column in known:
+                found.setdefault(column.lower() if table.several else column, column)
+        return [*found.values()]
+
+    def of_maker(self, maker: SilverTable | SilverFlow, seen: tuple[str, ...] = ()) -> list[str] | None:
+        """Output columns of a table's own transform, or of one of its flows; None if they are not known."""
+        if maker.is_python:
+            return None
+        if isinstance(maker, SilverFlow):
+            named = maker.named_as.outputs if maker.named_as else None
+            known = named or (maker.query.outputs if maker.query else self.columns(maker.stream, seen))
+            return known if known is None or maker.query else [c for c in known if c not in _BRONZE_COLUMNS]
+        if maker.from_ and maker.changes:
+            return self.columns(maker.from_, seen)
+        return maker.query.outputs if maker.query else None
