@@ -14,8 +14,8 @@ if TYPE_CHECKING:
     from openlineage.client.event_v2 import InputDataset, OutputDataset
 
     from sluicegate.definition import Layer, Pipeline
-    from sluicegate.lake.layout import Lake
     from sluicegate.flow.model import Flow
+    from sluicegate.lake.layout import Lake
     from sluicegate.lake.log import Commit
 
 # Commits of one try are few; a table's whole log is read only where there are more than these.

@@ -130,6 +130,7 @@ class RowEvaluator:
         frame = self.transformed(records)
         required = [*self.keys, *filter(None, [self.table.event_time]), *([SEQUENCE] if self.sequence_by else [])]
         self.rules = Rules(self.table, self._casts, required)
+        frame = self._with_awaited(frame, required)
         with configured(self.batch.session, LENIENT):
             frame = self.rules.evaluate(frame)
             if self.table.apply_changes and self.table.apply_changes.deletes:
@@ -143,6 +144,18 @@ class RowEvaluator:
         # Only now, as the record is with few rows here, and numbering may send all of them over the network.
         rows = many_rows.numbered(rows, self.outputs, self.record_id)
         return many_rows.whole_records(rows, self.record_id) if self.table.quarantine == "record" else rows
+
+    def _with_awaited(self, frame: DataFrame, required: Sequence[str]) -> DataFrame:
+        """Rows with NULL in the columns that rules name and only flows make whose sources are not there yet.
+
+        Nothing is known of their types, so they are no columns of the table before a source is there.
+        """
+        if not self.table.several.keys() - self.batch.progress.streams.keys():
+            return frame
+        named = [*required, *(column for _, _, rule in self.table.rules for column in rule.columns)]
+        named += self.table.apply_changes.delete_columns if self.table.apply_changes else []
+        there = {column.lower() for column in frame.columns}
+        return frame.withColumns({c: F.lit(None) for c in dict.fromkeys(named) if c.lower() not in there})
 
     def settled(self, rows: DataFrame, held: DataFrame | None) -> DataFrame:
         """Rows with their final disposition: one of each key stays, or each that begins a version.

@@ -201,7 +201,7 @@ def wider(known: DataType, found: DataType) -> DataType:
 
 
 # Digits of the whole numbers of a type, and those that a type of numbers with a point holds without a loss.
-_DIGITS = {"tinyint": 3, "smallint": 5, "int": 10, "bigint": 20}
+_DIGITS = {"tinyint": 3, "smallint": 5, "int": 10, "bigint": 19}
 _EXACT = {"float": ("tinyint", "smallint"), "double": ("tinyint", "smallint", "int", "float")}
 
 
