@@ -92,8 +92,8 @@ def run(
         now = loop.bring_up(now)
     finally:
         target.refresh()  # on purpose: what was committed is reported, of bronze also what was before a failure
-    report.state = _state(now, choice)
-    report.why = now.why
+    if report.state != "rebuilt":  # the layer may have found that changes alone do not do
+        report.state, report.why = _state(now, choice), now.why
     report.seconds = time.monotonic() - started
     report.version, report.total = (None if target.delta is None else target.version), target.rows
     return report

@@ -220,9 +220,13 @@ class RowEvaluator:
         if not self.table.several or self.target is None:
             return ""
         made = self.transformed(self.batch.by_flow).schema
-        held = {field.name.lower(): field.dataType for field in table_reader.schema(self.target)}
-        its = (field for field in made if field.name in self.outputs and field.name.lower() in held)
-        return next((f.name for f in its if not types.agree(held[f.name.lower()], f.dataType)), "")
+        quarantine = lake_tables.delta_table(self.batch.flow.side_tables[0])
+        for table in filter(None, (self.target, quarantine)):
+            held = {field.name.lower(): field.dataType for field in table_reader.schema(table)}
+            its = (field for field in made if field.name in self.outputs and field.name.lower() in held)
+            if name := next((f.name for f in its if not types.agree(held[f.name.lower()], f.dataType)), ""):
+                return name
+        return ""
 
     def _of_flows(self, records: DataFrame | Mapping[str, DataFrame]) -> DataFrame:
         """Result of all flows, their columns put together by name."""

@@ -51,8 +51,11 @@ def apply(batch: Batch, name: str, table: SilverTable, at: layout.Lake) -> None:
     evaluator = RowEvaluator(batch, name, table)
     # Rows stored without a column of today's keys have no such key; and values of a wider type need a wider column.
     lacks = not batch.whole and evaluator.target is not None and bool(evaluator.bound - {*evaluator.held_columns})
-    if lacks or (not batch.whole and evaluator.outgrown):
+    grown = "" if batch.whole or lacks else evaluator.outgrown
+    if lacks or grown:
         evaluator = RowEvaluator(batch.of_everything(), name, table)
+    if grown:
+        batch.report.state, batch.report.why = "rebuilt", f"the flows have values of a wider type for {grown}"
     put(evaluator, at)
 
 
