@@ -25,6 +25,7 @@ from sluicegate.definition.header import Header as Header
 from sluicegate.definition.maintenance import Maintenance as Maintenance
 from sluicegate.definition.notify import Notify as Notify
 from sluicegate.definition.silver import SilverTable
+from sluicegate.definition.silver_flow import SilverFlow as SilverFlow
 from sluicegate.definition.table import DEIDENTIFIED, LAYERS, Layer
 from sluicegate.errors import PipelineMissing
 from sluicegate.settings import Settings

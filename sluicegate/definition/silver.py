@@ -28,7 +28,7 @@ class SilverTable(MadeTable):
     """A table of typed, evaluated and joined records.
 
     It has either ``sql``, or ``from`` with ``python``, ``apply_changes`` or ``apply_changes_from_snapshot``, or
-    ``flows``, alone or with ``apply_changes``. With these two, keys and sequence_by belong in them
+    ``flows``, alone or with ``apply_changes``. Of changes and snapshots, keys and sequence_by belong in these fields
     and not beside them. Names of expectations are unique across all fields.
 
     Attributes:
