@@ -84,10 +84,12 @@ def _silver(tables: Tables, name: str, table: SilverTable) -> Iterator[Finding]:
 
 def _maker(tables: Tables, path: Path, maker: SilverTable | SilverFlow, *, many: bool) -> Iterator[Finding]:
     if maker.query is not None:
-        yield from _objections((*path, "sql"), maker.query.stream_objections(many=many))
+        by_place = isinstance(maker, SilverFlow) and maker.named_as is not None
+        yield from _objections((*path, "sql"), maker.query.stream_objections(many=many, by_place=by_place))
         for read in maker.query.tables:
             yield from _read(tables, (*path, "sql"), read, maker.query.line_of(read))
-        yield from _output_names((*path, "sql"), maker.query)
+        if not by_place:
+            yield from _output_names((*path, "sql"), maker.query)
     elif maker.from_:
         yield from _read(tables, (*path, "from"), maker.from_, None)
 

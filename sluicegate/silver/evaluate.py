@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from pyspark.sql import functions as F
 
 from sluicegate.definition.apply_changes import END_AT, START_AT
+from sluicegate.definition.silver_flow import SilverFlow
 from sluicegate.errors import QueryError, UserError, Where
 from sluicegate.flow import stream_batch
 from sluicegate.frames import python_function
@@ -34,7 +35,6 @@ if TYPE_CHECKING:
 
     from sluicegate.definition import SilverTable
     from sluicegate.definition.python_function import PythonTransform
-    from sluicegate.definition.silver_flow import SilverFlow
     from sluicegate.flow.batch import Batch
 
 
@@ -236,10 +236,11 @@ class RowEvaluator:
         made = {}
         for name, frame in records.items():
             rows, casts = self._made(self.table.several[name], frame, f"{self.name}_{name}", flow=name)
-            made[name] = several_flows.OfFlow(rows, casts, self.table.several[name])
+            made[name] = several_flows.OfFlow(rows, casts)
         held = None if self.batch.whole or self.target is None else table_reader.schema(self.target)
         frame, self._casts = several_flows.united(made, self.record_id, self.name, held)
-        return frame
+        awaited = bool(self.table.several.keys() - records.keys())
+        return several_flows.with_declared(frame, self.table.declared or {}, self.name, awaited=awaited)
 
     def _made(
         self, maker: SilverTable | SilverFlow, records: DataFrame, label: str, *, flow: str = ""
@@ -280,11 +281,15 @@ class RowEvaluator:
         """Casts rows to the declared columns, each with a flag for values that do not fit it."""
         casts = {f"_cast_{n}": text for n, text in enumerate(maker.query.casts if maker.query else [])}
         evolution = self.table.schemaEvolutionMode
-        if self.table.declared is None and evolution == "addNewColumns":
+        declared = self.table.declared
+        if declared is None and evolution == "addNewColumns":
             return frame, casts
+        if declared is not None and self.table.several:  # what this flow does not make others may
+            there = {column.lower() for column in frame.columns}
+            declared = {name: kind for name, kind in declared.items() if name.lower() in there}
         ours = (*IDENTITY, FLOW, ROW, SEQUENCE)
         known = None if self.target is None else [n for n in self.held_columns if n not in ours]
-        frame, flags = cast_to_declared(frame, self.table.declared, known, evolution, self.name)
+        frame, flags = cast_to_declared(frame, declared, known, evolution, self.name)
         return frame, casts | flags
 
     def _queried(self, records: DataFrame, maker: SilverTable | SilverFlow, label: str) -> DataFrame:
@@ -296,8 +301,12 @@ class RowEvaluator:
         for table in query.tables:
             views[table] = f"_sluicegate_{label}_{table}"
             (records if table == query.stream else self.batch.pinned(table)).createOrReplaceTempView(views[table])
-        text = query.with_identity(views, (*self.record_id, RECORD), many=self.many)
-        return connect.frozen(self.batch.session.sql(text))
+        first = maker.named_as if isinstance(maker, SilverFlow) else None
+        text = query.with_identity(views, (*self.record_id, RECORD), many=self.many, by_place=first is not None)
+        frame = self.batch.session.sql(text)
+        if first is not None and first.outputs is not None:  # as many as its own, none of which is a star
+            frame = frame.toDF(*first.outputs, *frame.columns[len(first.outputs) :])
+        return connect.frozen(frame)
 
     def _provenance(self, frame: DataFrame) -> list[Any]:
         """Provenance of a record; its text only where it may go to quarantine, since texts are large."""

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 from pyspark.sql import functions as F
 from pyspark.sql.types import AtomicType
 
+from sluicegate.definition.fields import nearest
 from sluicegate.errors import SchemaMismatch, Where
 from sluicegate.flow import stream_batch
 from sluicegate.schema.columns import RECORD
@@ -26,8 +27,6 @@ if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
     from pyspark.sql.types import DataType, StructType
 
-    from sluicegate.definition.silver_flow import SilverFlow
-
 
 @dataclass(frozen=True)
 class OfFlow:
@@ -36,12 +35,10 @@ class OfFlow:
     Attributes:
         rows: its rows, with identity, the record itself, and a flag for each failed cast.
         casts: text of each cast by its flag.
-        maker: the flow.
     """
 
     rows: DataFrame
     casts: Mapping[str, str]
-    maker: SilverFlow
 
 
 def flow_of(column: Column) -> Column:
@@ -95,13 +92,36 @@ def united(
     return reduce(lambda a, b: a.unionByName(b, allowMissingColumns=True), every), casts
 
 
+def with_declared(frame: DataFrame, declared: Mapping[str, str], table: str, *, awaited: bool) -> DataFrame:
+    """Rows of all flows with the declared columns first, in their order.
+
+    Args:
+        frame: the rows.
+        declared: type of each declared column, as DDL.
+        table: the table, for messages.
+        awaited: whether there are flows whose source is not there yet: they may make what the others do not.
+
+    Raises:
+        SchemaMismatch: no flow makes a declared column.
+    """
+    there = {column.lower(): column for column in frame.columns}
+    values = []
+    for name, kind in declared.items():
+        own = there.pop(name.lower(), None)
+        if own is None and not awaited:
+            raise SchemaMismatch(
+                f"{table} declares a column {name} that none of its flows makes",
+                where=Where(table=table),
+                hint=nearest(name, frame.columns) or "make it in the query of one of them",
+            )
+        values.append((F.lit(None).cast(kind) if own is None else F.col(quoted(own))).alias(name))
+    return frame.select(*values, *[F.col(quoted(column)) for column in there.values()])
+
+
 def _named(name: str, one: OfFlow, record_id: Sequence[str]) -> DataFrame:
-    """Rows of a flow with its record, its flags, and the columns of a later branch of a UNION ALL, by other names."""
+    """Rows of a flow with its record and its flags under names that no other flow has."""
     hidden = {*record_id, RECORD, SEQUENCE, *one.casts}
-    own = [column for column in one.rows.columns if column not in hidden]
-    # The branches of a UNION ALL have as many columns each, and none of them a star (definition/flow_checks.py).
-    names = own if one.maker.named_as is None else one.maker.named_as.outputs or own
-    values = [F.col(quoted(column)).alias(new) for column, new in zip(own, names, strict=True)]
+    values = [F.col(quoted(column)) for column in one.rows.columns if column not in hidden]
     flags = [F.col(flag).alias(f"{flag}_of_{name}") for flag in one.casts]
     sequence = [SEQUENCE] if SEQUENCE in one.rows.columns else []
     return one.rows.select(*values, *sequence, *record_id, F.col(RECORD).alias(stream_batch.of(name)), *flags)
