@@ -117,8 +117,8 @@ def _of_streams(flow: Flow, now: Progress, opened: Tables) -> Progress:
         return replace(now, kind="whole", why=f"it was restored in version {past.restores[-1].at}")
     if last is None or since is None or before is None:
         several = last is not None and before is None
-        told = "several flows fill it now" if several else "its log no longer tells what it was made from"
-        return replace(now, kind="whole", why=told)
+        reason = "several flows fill it now" if several else "its log no longer tells what it was made from"
+        return replace(now, kind="whole", why=reason)
     changed = [n for n, stamp in now.stamps.items() if n not in flow.as_of_run and _rebuilt(flow, n, stamp, last)]
     why = f"{', '.join(changed)} changed" if changed else ""
     why = why or _why_numbered(flow, last, _Identity(of_many=now.of_many, of_flows=True))

@@ -135,10 +135,10 @@ def batch_of(session: SparkSession, made: Batch) -> StreamsBatch:
             )
             deliveries[name], counts[name] = _delivery(session, found, name, streams[name])
     now = replace(made.progress, streams=streams)
-    again = made.reprocesses or now.reprocesses
+    reprocesses = made.reprocesses or now.reprocesses
     return replace(
         found, delivery=_first(deliveries), deliveries=deliveries, counts=counts, read=sum(counts.values()),
-        progress=now, reprocesses=again,
+        progress=now, reprocesses=reprocesses,
     )  # fmt: skip
 
 

@@ -200,6 +200,9 @@ def wider(known: DataType, found: DataType) -> DataType:
     return known
 
 
+# Digits that a decimal can have.
+MOST_DIGITS = 38
+
 # Digits of the whole numbers of a type, and those that a type of numbers with a point holds without a loss.
 _DIGITS = {"tinyint": 3, "smallint": 5, "int": 10, "bigint": 19}
 _EXACT = {"float": ("tinyint", "smallint"), "double": ("tinyint", "smallint", "int", "float")}
@@ -254,11 +257,7 @@ def _common_number(one: DataType, other: DataType) -> DataType | None:
             return None
         digits, scale = (kind.precision, kind.scale) if isinstance(kind, DecimalType) else (_DIGITS[name], 0)
         whole, point = max(whole, digits - scale), max(point, scale)
-    return DecimalType(whole + point, point) if whole + point <= _MOST_DIGITS else None
-
-
-# Digits that a decimal can have.
-_MOST_DIGITS = 38
+    return DecimalType(whole + point, point) if whole + point <= MOST_DIGITS else None
 
 
 def agree(known: DataType, wanted: DataType) -> bool:

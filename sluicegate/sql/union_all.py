@@ -70,8 +70,8 @@ def _behind_with(tokens: Tokens) -> int:
 
 def _alone(tokens: Tokens, with_end: int, first: int, end: int) -> str:
     """The text with blanks for all but WITH and the tokens ``[first, end)``."""
-    kept = [(0, with_end)] if with_end else []
-    ranges = [(tokens[a].start, tokens[b - 1].end + 1) for a, b in (*kept, (first, end)) if a < b]
+    with_ = [(0, with_end)] if with_end else []
+    ranges = [(tokens[a].start, tokens[b - 1].end + 1) for a, b in (*with_, (first, end)) if a < b]
     parts, at = [], 0
     for begin, behind in ranges:
         parts += [_blank(tokens.text[at:begin]), tokens.text[begin:behind]]
