@@ -259,7 +259,7 @@ class RowEvaluator:
             frame = self._queried(_with_record(records), maker, label)
         frame, casts = self._declared(frame, maker)
         if not self.sequence_by:
-            return frame, casts
+            return frame.drop(SEQUENCE) if flow else frame, casts  # the source's own, which is no column here
         own, column = self.sequence_by in frame.columns, quoted(self.sequence_by)
         return frame.withColumn(SEQUENCE, F.col(column if own else f"{RECORD}.{column}")), casts
 
