@@ -1,8 +1,8 @@
 """One batch of several flows: what each has to take in, in one frame and in one commit with all offsets.
 
 The sources have columns of their own. So in the frame a record has its identity, with the flow that brought it, and all
-of its columns as one struct, ``_sluicegate_of_`` and the name of its flow, which is NULL in the records of the others. Spark takes
-this apart again before it reads: a flow's records are read as if it were alone.
+of its columns as one struct, called after its flow, which is NULL in the records of the others. Spark takes this apart
+again before it reads: a flow's records are read as if it were alone.
 """
 
 from __future__ import annotations
