@@ -21,7 +21,7 @@ from sluicegate.schema.values import Value
 from sluicegate.spark import connect
 from sluicegate.spark.spark_errors import message
 from sluicegate.sql.identifiers import quoted
-from sluicegate.sql.types import without_lengths
+from sluicegate.sql.types import as_ddl, without_lengths
 
 if TYPE_CHECKING:
     from pyspark.sql import Column as Expression
@@ -167,7 +167,7 @@ def _struct(raw: Expression, source: StructType, kind: StructType) -> _Fitted:
     for field in kind:
         found = there.pop(field.name.lower(), None)
         if found is None:
-            values.append(F.lit(None).cast(field.dataType).alias(field.name))
+            values.append(F.lit(None).cast(as_ddl(field.dataType)).alias(field.name))
             continue
         inner = _typed(raw.getField(found.name), found.dataType, field.dataType)
         values.append(inner.value.alias(field.name))

@@ -74,7 +74,7 @@ class Keyed:
         Returns:
             ``evaluated`` with the final ``_fate`` and the columns of ``replaced``.
         """
-        kinds = {f.name: f.dataType for f in evaluated.schema}
+        kinds = {f.name: f.dataType.simpleString() for f in evaluated.schema}
         nothing = {was: F.lit(None).cast(kinds[c]) for c, was in zip(self.row_id, replaced(self.row_id), strict=True)}
         if not self.keys:
             return evaluated.withColumns(nothing)

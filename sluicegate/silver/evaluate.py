@@ -155,7 +155,8 @@ class RowEvaluator:
         named = [*required, *(column for _, _, rule in self.table.rules for column in rule.columns)]
         named += self.table.apply_changes.delete_columns if self.table.apply_changes else []
         there = {column.lower() for column in frame.columns}
-        return frame.withColumns({c: F.lit(None) for c in dict.fromkeys(named) if c.lower() not in there})
+        awaited = {c: F.lit(None) for c in dict.fromkeys(named) if c.lower() not in there}
+        return frame.withColumns(awaited) if awaited else frame
 
     def settled(self, rows: DataFrame, held: DataFrame | None) -> DataFrame:
         """Rows with their final disposition: one of each key stays, or each that begins a version.

@@ -12,7 +12,7 @@ from functools import reduce
 from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as F
-from pyspark.sql.types import AtomicType
+from pyspark.sql.types import AtomicType, NullType
 
 from sluicegate.definition.fields import nearest
 from sluicegate.errors import SchemaMismatch, Where
@@ -82,9 +82,10 @@ def united(
         there = {column.lower(): frame.schema[column] for column in frame.columns}
         values = []
         for column, kind in kinds.items():
-            own = there.get(column.lower())
-            value = F.lit(None).cast(kind) if own is None else _as(F.col(quoted(own.name)), own.dataType, kind)
-            values.append(value.alias(column))
+            if (
+                own := there.get(column.lower())
+            ) is not None:  # what is missing becomes NULL where they are put together
+                values.append(_as(F.col(quoted(own.name)), own.dataType, kind).alias(column))
         flags = [(F.col(f) if f in frame.columns else F.lit(False)).alias(f) for f in casts]
         return frame.select(*values, *record_id, stream_batch.of(name), *flags)
 
@@ -162,4 +163,5 @@ def _as(value: Column, kind: DataType, wanted: DataType) -> Column:
     """A value in a type that holds all values of its own."""
     if kind.simpleString() == wanted.simpleString():
         return value
-    return value.cast(wanted) if isinstance(kind, AtomicType) else as_type(value, kind, wanted)
+    plain = isinstance(kind, (AtomicType, NullType))
+    return value.cast(types.as_ddl(wanted)) if plain else as_type(value, kind, wanted)

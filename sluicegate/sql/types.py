@@ -8,6 +8,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+from sluicegate.sql.identifiers import quoted
+
 if TYPE_CHECKING:
     from pyspark.sql.types import DataType, StructType
 
@@ -111,6 +113,20 @@ def without_lengths(kind: DataType) -> DataType:
     from pyspark.sql.types import CharType, StringType, VarcharType
 
     return _mapped(kind, lambda kind: StringType() if isinstance(kind, (CharType, VarcharType)) else kind)
+
+
+def as_ddl(kind: DataType) -> str:
+    """A type as text, to be cast to: a client of Spark Connect sends one that is an object with a collation by name."""
+    from pyspark.sql.types import ArrayType, MapType, StructType
+
+    match kind:
+        case StructType():
+            return f"struct<{', '.join(f'{quoted(field.name)}: {as_ddl(field.dataType)}' for field in kind)}>"
+        case ArrayType():
+            return f"array<{as_ddl(kind.elementType)}>"
+        case MapType():
+            return f"map<{as_ddl(kind.keyType)}, {as_ddl(kind.valueType)}>"
+    return kind.simpleString()
 
 
 def unnamed(kind: DataType) -> DataType:

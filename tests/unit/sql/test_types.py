@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from pyspark.sql import types as T
 
-from sluicegate.sql.types import common
+from sluicegate.sql.types import as_ddl, common
 
 pytestmark = pytest.mark.unit
 
@@ -61,3 +61,8 @@ def test_structs_have_the_fields_of_both_by_name_whatever_its_case() -> None:
 def test_a_decimal_has_MOST_DIGITS(scale: int, both: T.DataType | None) -> None:
     """A whole number of 64 bits has 19 before the point."""
     assert common(LONG, decimal(20, scale)) == both
+
+
+def test_a_type_is_written_as_spark_reads_it() -> None:
+    kind = struct(**{"a b": T.ArrayType(struct(c=TEXT)), "d": T.MapType(TEXT, decimal(9, 2))})
+    assert as_ddl(kind) == "struct<`a b`: array<struct<`c`: string>>, `d`: map<string, decimal(9,2)>>"
