@@ -83,8 +83,8 @@ def _table(pipeline: Pipeline, layer: Layer, name: str) -> str:
     if of := pipeline.deidentified_tables.get(name):
         return f"the rows of `{of}`, de-identified"
     table = pipeline.silver[name]
-    stream, *others = table.reads
-    text = f"from `{stream}`" + (f", joined with {_names(others)}" if others else "")
+    others = table.joined
+    text = f"from {_names(table.streams)}" + (f", joined with {_names(others)}" if others else "")
     keys = table.changes.keys if table.changes else table.keys
     text += f"; one row for each {_names(keys)}" if keys and not (table.changes and table.changes.history) else ""
     text += "; many rows of a record" if table.many else ""

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from openlineage.client.event_v2 import InputDataset, OutputDataset
 
     from sluicegate.definition import Layer, Pipeline
+    from sluicegate.flow.model import Flow
     from sluicegate.lake.layout import Lake
     from sluicegate.lake.log import Commit
 
@@ -59,14 +60,23 @@ def of_try(
             continue
         last = made[0].ours or {}
         files = flow.layer == "bronze" and pipeline.bronze[name].of_files
-        source = pipeline.bronze[name].path if files else flow.source
-        inputs[source] = _input(source, None if files else last["until"], last.get("expectations") or {})
+        for source, version in _followed(flow, last).items():
+            path = pipeline.bronze[name].path if files else source
+            inputs[path] = _input(path, None if files else version, last.get("expectations") or {})
         for table, uri in flow.inputs.items():
             inputs.setdefault(uri, _input(uri, last["inputs"][table].rpartition("@")[2], {}))
         outputs.append(_output(flow.target, made[0].version, sum(_written(commit) for commit in made)))
         if quarantined := sum((commit.ours or {}).get("quarantined") or 0 for commit in made):
             outputs.append(_output(at.quarantine(name), None, quarantined))
     return OperatorLineage(inputs=list(inputs.values()), outputs=outputs)
+
+
+def _followed(flow: Flow, last: Mapping[str, Any]) -> dict[str, Any]:
+    """Tables that a flow follows, each with the version that a commit has taken in."""
+    streams = last.get("streams") or {}
+    if not flow.streams:
+        return {flow.source: last["until"]}
+    return {uri: streams[name]["until"] for name, uri in flow.streams.items() if name in streams}
 
 
 def _commits(uri: str, run_id: str, attempt: int) -> Iterator[Commit]:

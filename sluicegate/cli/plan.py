@@ -10,6 +10,7 @@ from sluicegate.settings import Settings
 
 if TYPE_CHECKING:
     from sluicegate.definition import Pipeline, SilverTable
+    from sluicegate.flow.model import Progress
     from sluicegate.monitor.estimate import Plan
     from sluicegate.monitor.plan import TableWork
     from sluicegate.sql.refresh.strategy import RefreshStrategy
@@ -68,6 +69,7 @@ def _planned(definition: Pipeline, waiting: Plan, work: TableWork, news: set[str
         would = f"read {files(work.files)}"
     elif now.kind == "incremental":
         versions = f"take versions {now.since + 1} to {now.until}" if now.since < now.until else ""
+        versions = _of_flows(now) if now.streams else versions
         would = "; ".join(filter(None, [versions, now.why]))
     elif now.kind == "whole":
         would = f"make it again whole: {now.why}" if now.why else "make it"
@@ -101,16 +103,28 @@ def _described(definition: Pipeline, layer: str, name: str, strategy: RefreshStr
         done = definition.silver[of].deidentified or {}
         return of, f"its rows, de-identified: {', '.join(f'{column} by {how}' for column, how in done.items())}"
     table = definition.silver[name]
+    reads = f"new rows of {', '.join(table.streams)}"
+    of_flows = [f"by the flows {', '.join(table.several)}"] if table.several else []
     if changes := table.changes:
-        rows = "each version" if changes.history else "latest row"
-        return str(table.from_), f"{rows} for each {', '.join(changes.keys)} by {changes.sequence_by}"
+        rows = f"{'each version' if changes.history else 'latest row'} for each {', '.join(changes.keys)}"
+        how = [f"{rows} by {changes.sequence_by}", *of_flows, *(_joined(table) if table.several else [])]
+        return reads if table.several else str(table.from_), "; ".join(how)
     of_a_record = "many rows of a record" if table.many else "a row for each record"
     how = [*([f"one row for each {', '.join(table.keys)}"] if table.keys else [])]
     how += [of_a_record] if table.many or not table.keys else []
     if table.keys and table.event_time not in table.keys:
         how.append("each batch reads the keys of the whole table, as no event_time among them says where to look")
-    how += [f"by the Python function {table.python}"] if table.is_python else []
-    return f"new rows of {table.stream}", "; ".join([*how, *_joined(table)])
+    how += [f"by the Python function {maker.python}" for maker in table.makers.values() if maker.is_python]
+    return reads, "; ".join([*how, *of_flows, *_joined(table)])
+
+
+def _of_flows(now: Progress) -> str:
+    """What each of several flows takes in."""
+    its = [
+        f"{name}: all of it" if one.whole else f"{name}: versions {one.since + 1} to {one.until}"
+        for name, one in now.streams.items() if one.work
+    ]  # fmt: skip
+    return f"take {', '.join(its)}" if its else ""
 
 
 def _strategy_text(found: RefreshStrategy) -> str:
@@ -127,15 +141,16 @@ def _strategy_text(found: RefreshStrategy) -> str:
 
 def _joined(table: SilverTable) -> list[str]:
     """What a change of each lookup does."""
-    join_keys = table.query.join_keys if table.query else {}
     found = []
-    for name in [read for read in table.reads if read != table.stream]:
+    for name in [read for read in table.joined if table.several or read != table.stream]:
+        its = [maker.query.join_keys.get(name, []) for maker in table.makers.values() if maker.query]
         if table.lookup_mode(name) == "as_of_run":
             found.append(f"joins {name} as of the run")
-        elif name in join_keys:
-            keys = " and ".join(", ".join(join_key.columns) for join_key in join_keys[name])
+        elif table.can_follow(name):
+            keys = " and ".join(dict.fromkeys(", ".join(one.columns) for join_keys in its for one in join_keys))
             found.append(f"joins {name}: the records of a row that changes there are judged again, by {keys}")
         else:
-            why = "Python says not which" if table.is_python else "no equality with a column of the stream says which"
+            python = any(maker.is_python for maker in table.makers.values())
+            why = "Python says not which" if python else "no equality with a column of the stream says which"
             found.append(f"joins {name}: when it changes, all records are judged again ({why} it touches)")
     return found

@@ -8,10 +8,12 @@ from sluicegate.definition import read_checks, reader_options, streaming_query
 from sluicegate.definition.apply_changes import END_AT, START_AT, TRACKED, ApplyChanges, ApplyChangesFromSnapshot
 from sluicegate.definition.described import Described
 from sluicegate.definition.fields import RESERVED, nearest
+from sluicegate.definition.flow_checks import flow_findings
 from sluicegate.definition.gold import GoldTable
 from sluicegate.definition.known_tables import Finding, Tables
 from sluicegate.definition.pipeline import BronzeTable
 from sluicegate.definition.silver import SilverTable
+from sluicegate.definition.silver_flow import SilverFlow
 from sluicegate.definition.table import Layer
 from sluicegate.definition.yaml import Path
 from sluicegate.sql.query import Query
@@ -27,7 +29,7 @@ _LISTS = ("keys", "pii", "column_list", "except_column_list", *TRACKED)
 _BY_COLUMN = ("deidentified", "column_comments")
 
 # Columns that no query over whole tables is given (``ENGINE_COLUMNS`` of schema/columns.py).
-_HIDDEN = ("_chunk", "_pos", "_sequence", "_record_row")
+_HIDDEN = ("_chunk", "_pos", "_sequence", "_record_row", "_record_flow")
 
 
 def findings(tables: Tables) -> Iterator[Finding]:
@@ -80,12 +82,9 @@ def _within(path: str, folder: str) -> bool:
 
 def _silver(tables: Tables, name: str, table: SilverTable) -> Iterator[Finding]:
     path: Path = ("silver", name)
-    if table.query is not None:
-        yield from _objections((*path, "sql"), table.query.stream_objections(many=table.many))
-        yield from read_checks.of_query(tables, (*path, "sql"), table.written or table.query)
-        yield from _output_names((*path, "sql"), table.query)
-    elif table.from_:
-        yield from read_checks.of_field(tables, (*path, "from"), table.from_, None)
+    for flow, maker in table.makers.items():
+        yield from _maker(tables, (*path, *(("flows", flow) if table.flows else ())), maker, many=table.many)
+    yield from flow_findings(tables, name, table)
     yield from _lookups(tables, path, table)
     yield from _declared(tables, name, table)
     yield from _columns(tables, name, table)
@@ -93,14 +92,25 @@ def _silver(tables: Tables, name: str, table: SilverTable) -> Iterator[Finding]:
     yield from _rows(tables, path, table)
 
 
+def _maker(tables: Tables, path: Path, maker: SilverTable | SilverFlow, *, many: bool) -> Iterator[Finding]:
+    if maker.query is not None:
+        by_place = isinstance(maker, SilverFlow) and maker.named_as is not None
+        yield from _objections((*path, "sql"), maker.query.stream_objections(many=many, by_place=by_place))
+        yield from read_checks.of_query(tables, (*path, "sql"), maker.written or maker.query)
+        if not by_place:
+            yield from _output_names((*path, "sql"), maker.query)
+    elif maker.from_:
+        yield from read_checks.of_field(tables, (*path, "from"), maker.from_, None)
+
+
 def _lookups(tables: Tables, path: Path, table: SilverTable) -> Iterator[Finding]:
     """Tables under ``lookups`` must be read, but not streamed; a Python transform reads exactly these."""
-    others = [read for read in table.reads if read != table.stream]
+    others = table.joined
     for lookup in table.lookups:
         place = (*path, "lookups", lookup)
-        if lookup == table.stream:
+        if lookup in table.streams and (not table.several or lookup not in others):
             yield Finding("not-a-lookup", place, f"{lookup} is read record by record: it is no lookup", "take it away")
-        elif table.is_python:
+        elif any(maker.is_python for maker in table.makers.values()):
             yield from read_checks.of_field(tables, place, lookup, None)
         elif lookup not in others:
             hint = nearest(lookup, others) or (f"it joins {', '.join(others)}" if others else "it joins no table")
@@ -116,12 +126,15 @@ def _declared(tables: Tables, name: str, table: SilverTable) -> Iterator[Finding
         if column.lower() not in {other.lower() for other in made}:
             message = f"{name} declares {column}, and nothing makes it"
             yield Finding("unknown-column", ("silver", name, "schema"), message, _instead(column, made))
-    if table.schemaEvolutionMode == "failOnNewColumns" and table.query is not None:
-        for column in made:
+    if table.schemaEvolutionMode != "failOnNewColumns" or table.changes is not None:
+        return
+    for flow, maker in table.makers.items():
+        place: Path = ("silver", name, *(("flows", flow) if table.flows else ()), "sql")
+        for column in (tables.of_maker(maker) or ()) if maker.query is not None else ():
             if column.lower() not in {other.lower() for other in declared}:
                 message = f"{column} is not in the schema of {name}, which fails on new columns"
-                line = table.query.line_of_output(column)
-                yield Finding("new-column", ("silver", name, "sql"), message, "declare it, or leave it out", line)
+                line = maker.query.line_of_output(column) if maker.query is not None else None
+                yield Finding("new-column", place, message, "declare it, or leave it out", line)
 
 
 def _rule_names(path: Path, table: SilverTable) -> Iterator[Finding]:
@@ -140,7 +153,7 @@ def _rows(tables: Tables, path: Path, table: SilverTable) -> Iterator[Finding]:
     if table.many and table.changes is not None:
         message = "apply_changes makes one row of a record at most, and rows: many goes with sql or python"
         yield Finding("rows", (*path, "rows"), message, "make the rows in a silver table that this one reads")
-    if table.many and (before := _of_many(tables, table.stream)):
+    for before in filter(None, (_of_many(tables, stream) for stream in table.streams if table.many)):
         message = f"a record of {before} gives many rows already, and {path[-1]} reads them one by one"
         yield Finding("rows", (*path, "rows"), message, f"make all rows in the query of {before}, or in gold")
     if table.quarantine == "row":
@@ -157,11 +170,15 @@ def _rows(tables: Tables, path: Path, table: SilverTable) -> Iterator[Finding]:
 def _of_many(tables: Tables, name: str) -> str:
     """The silver table with ``rows: many`` that a table is or is made of, row by row; empty if there is none."""
     seen: set[str] = set()
-    while name in tables.silver and name not in seen:
+    left = [name]
+    while left:
+        name = left.pop(0)
+        if name not in tables.silver or name in seen:
+            continue
         if tables.silver[name].many:
             return name
         seen.add(name)
-        name = tables.silver[name].stream
+        left += tables.silver[name].streams
     return ""
 
 
@@ -235,15 +252,16 @@ def _columns(tables: Tables, name: str, table: SilverTable) -> Iterator[Finding]
     }
     # sequence_by may also be a column of the record that the query does not select.
     record = tables.columns(table.stream) if table.sequence_by not in known else known
-    if table.sequence_by and record is not None:
+    if table.sequence_by and record is not None and not table.several:
         fields["sequence_by",] = [] if table.sequence_by in record else [table.sequence_by]
     yield from _unknown(name, path, fields, known)
     if table.changes is None:
         yield from _expected(path, name, table, known)
-    elif (source := tables.columns(table.stream)) is not None:
-        yield from _changes(name, table, table.changes, source)
+    elif (source := tables.evaluated(table)) is not None:
+        of = name if table.several else table.stream
+        yield from _changes(name, of, table, table.changes, source)
         # Expectations are evaluated on records, before they become rows, so on the source's columns.
-        yield from _expected(path, table.stream, table, source)
+        yield from _expected(path, of, table, source)
 
 
 def _commented(layer: Layer, name: str, table: Described, known: list[str] | None) -> Iterator[Finding]:
@@ -261,7 +279,7 @@ def _unknown(name: str, path: Path, fields: Mapping[Path, list[str]], known: lis
                 yield Finding("unknown-column", place, f"{name} has no column {column}", _instead(column, known))
 
 
-def _changes(name: str, table: SilverTable, changes: Changes, source: list[str]) -> Iterator[Finding]:
+def _changes(name: str, of: str, table: SilverTable, changes: Changes, source: list[str]) -> Iterator[Finding]:
     """Source columns of ``apply_changes`` that do not exist, or that the table adds itself."""
     path: Path = ("silver", name, "apply_changes" if table.apply_changes else "apply_changes_from_snapshot")
     fields: dict[Path, list[str]] = {
@@ -273,15 +291,15 @@ def _changes(name: str, table: SilverTable, changes: Changes, source: list[str])
     if table.apply_changes:
         fields["column_list",] = table.apply_changes.column_list or []
         fields["except_column_list",] = table.apply_changes.except_column_list or []
-    yield from _unknown(table.stream, path, fields, source)
+    yield from _unknown(of, path, fields, source)
     lower = {column.lower() for column in source}
     for column in table.apply_changes.delete_columns if table.apply_changes else []:
         if column.lower() not in lower:
-            message = f"{table.stream} has no column {column}"
+            message = f"{of} has no column {column}"
             yield Finding("unknown-column", (*path, "apply_as_deletes"), message, _instead(column, source))
     for column in (START_AT, END_AT) if changes.history else ():
         if column in changes.selected(source):
-            message = f"{table.stream} has a column {column}, and {name} makes one of this name"
+            message = f"{of} has a column {column}, and {name} makes one of this name"
             yield Finding("reserved-name", (*path, "stored_as_scd_type"), message, "leave it out by except_column_list")
 
 

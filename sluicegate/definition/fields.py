@@ -20,7 +20,7 @@ from sluicegate.times import time_span
 
 RESERVED = (
     "_chunk", "_pos", "_rescued_data", "_corrupt_record", "receipt_time", "source_file", "_file_modification_time",
-    "_sequence", "_record_row",
+    "_sequence", "_record_row", "_record_flow",
 )  # fmt: skip
 """Engine columns; no column of a definition may have such a name."""
 

@@ -98,6 +98,11 @@ class GoldTable(MadeTable, streaming.Streamed):
         return self._query
 
     @property
+    def named(self) -> list[str]:
+        """Tables and views that it names: as ``reads``, but with the views in place of the tables that they read."""
+        return self.written.tables if self.written else list(self.reads)
+
+    @property
     def reads(self) -> list[str]:
         """All tables read; the first is the one whose changes are followed."""
         return self._query.tables if self._query else self.reads_

@@ -9,6 +9,7 @@ from sluicegate.definition.fields import RESERVED
 from sluicegate.definition.gold import GoldTable
 from sluicegate.definition.pipeline import BronzeTable
 from sluicegate.definition.silver import SilverTable
+from sluicegate.definition.silver_flow import SilverFlow
 from sluicegate.definition.table import Layer
 from sluicegate.definition.views import Views
 from sluicegate.definition.yaml import Path
@@ -68,10 +69,30 @@ class Tables:
 
     def made(self, table: SilverTable, seen: tuple[str, ...] = ()) -> list[str] | None:
         """Output columns of a silver table's transform; None if they are not known without its data."""
-        if table.is_python:
+        known = self.evaluated(table, seen)
+        if known is None or table.changes is None:
+            return known
+        return [*table.changes.selected(known), *([START_AT, END_AT] if table.changes.history else [])]
+
+    def evaluated(self, table: SilverTable, seen: tuple[str, ...] = ()) -> list[str] | None:
+        """Columns of the records as rules see them, of all flows together; None if they are not known."""
+        found: dict[str, str] = {}
+        for maker in table.makers.values():
+            known = self.of_maker(maker, seen)
+            if known is None:
+                return None
+            for column in known:
+                found.setdefault(column.lower() if table.several else column, column)
+        return [*found.values()]
+
+    def of_maker(self, maker: SilverTable | SilverFlow, seen: tuple[str, ...] = ()) -> list[str] | None:
+        """Output columns of a table's own transform, or of one of its flows; None if they are not known."""
+        if maker.is_python:
             return None
-        if table.from_ and table.changes:
-            known = self.columns(table.from_, seen)
-            added = [START_AT, END_AT] if table.changes.history else []
-            return None if known is None else [*table.changes.selected(known), *added]
-        return table.query.outputs if table.query else None
+        if isinstance(maker, SilverFlow):
+            named = maker.named_as.outputs if maker.named_as else None
+            known = named or (maker.query.outputs if maker.query else self.columns(maker.stream, seen))
+            return known if known is None or maker.query else [c for c in known if c not in _BRONZE_COLUMNS]
+        if maker.from_ and maker.changes:
+            return self.columns(maker.from_, seen)
+        return maker.query.outputs if maker.query else None

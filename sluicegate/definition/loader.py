@@ -27,19 +27,21 @@ from sluicegate.definition.pipeline import (
 )
 from sluicegate.definition.python_function import GOLD_PARAMETERS, PARAMETERS, NoTransform, PythonTransform
 from sluicegate.definition.silver import SilverTable
+from sluicegate.definition.silver_flow import SilverFlow
 from sluicegate.definition.table import DEIDENTIFIED, LAYERS, Layer
 from sluicegate.definition.targets import Target
 from sluicegate.definition.views import Views
 from sluicegate.errors import DefinitionError, Mistake, PipelineMissing
 from sluicegate.settings import Settings
+from sluicegate.sql import union_all
 from sluicegate.sql.query import Query
 from sluicegate.sql.tokens import QuerySyntax
 
 FILE = "pipeline.yaml"
 
 # Fields kept of a table with mistakes: valid entries of the former, and the latter, which give its rows.
-_BY_NAME = ("expectations", *EXPECT_ALL, "options", "lookups")
-_SOURCES = ("path", "format", "options", "sql", "python", "from")
+_BY_NAME = ("expectations", *EXPECT_ALL, "options", "lookups", "flows")
+_SOURCES = ("path", "format", "options", "sql", "python", "from", "flows")
 _MODELS: dict[Layer, type[BronzeTable] | type[SilverTable] | type[GoldTable]] = {
     "bronze": BronzeTable,
     "silver": SilverTable,
@@ -193,9 +195,17 @@ class _Loader:
             found[name] = None
             if not isinstance(text, str):
                 self._add("wrong-type", ("views", name), "a query is expected, or the name of its file")
-            elif parsed := self._query(text, ("views", name)):
-                found[name] = parsed[0]
+            else:
+                found[name] = self._view(text, ("views", name))
         return Views(found)
+
+    def _view(self, text: str, path: yaml.Path) -> Query | None:
+        found = self._query(text, path)
+        try:
+            return Query.parse(found[0]) if found else None
+        except QuerySyntax as error:
+            self._add_sql("sql", path, error.message, "", error.line, found[1] if found else None)
+            return None
 
     def _tables(self, data: dict[str, Any]) -> Tables:
         tables = Tables(views=self.views)
@@ -271,46 +281,48 @@ class _Loader:
         except ValidationError:
             return None
 
-    def _resolve(self, model: SilverTable | GoldTable, path: yaml.Path) -> bool:
-        """Parse the query or find the transform of a table; False if that fails."""
+    def _resolve(self, model: SilverTable | GoldTable | SilverFlow, path: yaml.Path) -> bool:
+        """Parse the query or find the transform of a table, or of each of its flows; False if that fails."""
+        if isinstance(model, SilverTable) and model.flows:
+            return all([self._resolve(flow, (*path, "flows", name)) for name, flow in model.flows.items()])
         if model.python is not None:
             return self._find_transform(model, model.python, (*path, "python"))
         if model.sql is None:
             return True
-        parsed = self._query(model.sql, (*path, "sql"))
-        if parsed is None:
-            return False
-        written, file = parsed
-        try:
-            query = self.views.expanded(written)
-        except QuerySyntax as error:
-            self._add_sql("sql", (*path, "sql"), error.message, "", error.line, file)
-            return False
-        if query is None:  # a view has a mistake, which is reported there
-            return False
-        model._resolve(query, file, written)
-        return True
+        found = self._query(model.sql, (*path, "sql"))
+        return found is not None and self._parse(model, *found, (*path, "sql"))
 
-    def _query(self, text: str, path: yaml.Path) -> tuple[Query, str | None] | None:
-        """A query as it is written, and the file that it is in, if it is in one; None if it has a mistake."""
-        file = None
-        if len(text.split()) == 1:
-            found = self._sql_file(text, path)
-            text = (self._text(found, path) if found else None) or ""
-            if found is None or not text:
-                return None
-            file = str(found)
-            text = self.params.sql(text, partial(self._in_file, path, file))
+    def _parse(self, model: SilverTable | GoldTable | SilverFlow, text: str, file: str | None, path: yaml.Path) -> bool:
+        """Parse a query, with the views that it reads; in silver it may be a UNION ALL over streams."""
         try:
-            return Query.parse(text), file
+            branches = union_all.branches(text) if isinstance(model, SilverTable) else []
+            written = [Query.parse(one) for one in branches or [text]]
+            queries = [query for query in map(self.views.expanded, written) if query is not None]
         except QuerySyntax as error:
             self._add_sql("sql", path, error.message, "", error.line, file)
+            return False
+        if len(queries) < len(written):  # a view has a mistake, which is reported there
+            return False
+        if isinstance(model, SilverTable) and branches:
+            model._unite(queries, file, written)
+        else:
+            model._resolve(queries[0], file, written[0])
+        return True
+
+    def _query(self, text: str, path: yaml.Path) -> tuple[str, str | None] | None:
+        """The text of a query, and the file that it is in, if it is in one; None if there is none."""
+        if len(text.split()) != 1:
+            return text, None
+        found = self._sql_file(text, path)
+        text = (self._text(found, path) if found else None) or ""
+        if found is None or not text:
             return None
+        return self.params.sql(text, partial(self._in_file, path, str(found))), str(found)
 
     def _in_file(self, path: yaml.Path, file: str, code: str, message: str, hint: str, line: int) -> None:
         self._add_sql(code, path, message, hint, line, file)
 
-    def _find_transform(self, model: SilverTable | GoldTable, reference: str, path: yaml.Path) -> bool:
+    def _find_transform(self, model: SilverTable | GoldTable | SilverFlow, reference: str, path: yaml.Path) -> bool:
         parameters = GOLD_PARAMETERS if isinstance(model, GoldTable) else PARAMETERS
         try:
             model._transform = PythonTransform.find(self.folder, reference, parameters)
@@ -353,8 +365,10 @@ class _Loader:
         if finding.sql_line is None:
             self._add(finding.code, finding.path, finding.message, finding.hint)
             return
-        layer, name = finding.path[:2]
-        section: Any = self.document.data[layer][name]
+        inner = 4 if finding.path[2:3] == ("flows",) else 2
+        section: Any = self.document.data
+        for step in finding.path[:inner]:
+            section = section[step]
         text = section if isinstance(section, str) else str(section.get("sql", ""))
         file = str(self.folder / text) if len(text.split()) == 1 else None
         self._add_sql(finding.code, finding.path, finding.message, finding.hint, finding.sql_line, file)

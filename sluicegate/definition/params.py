@@ -186,6 +186,8 @@ class Params:
 def _place(path: Path) -> Place | None:
     """How values are written at a path of the document; None where they are not."""
     layer, field_, rest = path[0], path[2:3], path[3:]
+    if field_ == ("flows",) and len(rest) == 2:  # a flow has the field that its table would have
+        field_, rest = rest[1:], ()
     if layer == "views":
         return "sql" if len(path) == 2 else None
     match field_:
@@ -205,7 +207,7 @@ def _place(path: Path) -> Place | None:
 
 
 def _is_file(path: Path, text: str) -> bool:
-    return (path[0] == "views" or path[2:] == ("sql",)) and len(text.split()) == 1
+    return (path[0] == "views" or path[-1] == "sql") and len(text.split()) == 1
 
 
 def in_words(error: PydanticCustomError, path: Path) -> tuple[str, Path, str, str]:

@@ -27,6 +27,7 @@ from sluicegate.definition.notify import Notify as Notify
 from sluicegate.definition.param_values import ParamValue
 from sluicegate.definition.params import Param as Param
 from sluicegate.definition.silver import SilverTable
+from sluicegate.definition.silver_flow import SilverFlow as SilverFlow
 from sluicegate.definition.table import DEIDENTIFIED, LAYERS, Layer
 from sluicegate.definition.targets import Target as Target
 from sluicegate.definition.views import Views
@@ -136,7 +137,7 @@ class Pipeline(Header):
         if name in self._views.reads:
             return list(self._views.reads[name])
         table = self.silver.get(name) or self.gold.get(name)
-        return self.reads(name) if table is None or table.written is None else list(table.written.tables)
+        return self.reads(name) if table is None else table.named
 
 
 def bronze_table(pipeline: Pipeline, name: str) -> BronzeTable:

@@ -59,7 +59,7 @@ def cycles(
     views: Views, layer: Layer, tables: Mapping[str, SilverTable] | Mapping[str, GoldTable]
 ) -> Iterator[Finding]:
     """Cycles of the tables of a layer, also by views, each reported once, where its first table reads the next."""
-    reads = {name: table.written.tables if table.written else table.reads for name, table in tables.items()}
+    reads = {name: table.named for name, table in tables.items()}
     for found in graph.cycles({**reads, **views.reads}):
         name, read = found[0], found[1] if len(found) > 1 else found[0]
         if name not in views.reads:
@@ -86,9 +86,14 @@ def _cycle(found: Sequence[str], path: Path, line: int | None, kind: str) -> Fin
 
 def _place_of_reading(layer: Layer, name: str, table: SilverTable | GoldTable, read: str) -> tuple[Path, int | None]:
     """Path of the field by which a table reads another, and the line in its query, if that is one."""
-    if isinstance(table, GoldTable) and table.is_python:
-        return (layer, name, "reads", table.reads.index(read)), None
-    if table.written is None:
-        of_stream = isinstance(table, SilverTable) and table.from_ == read
-        return (layer, name, "from" if of_stream else "lookups"), None
-    return (layer, name, "sql"), table.written.line_of(read)
+    if isinstance(table, GoldTable):
+        if table.written is None:
+            return (layer, name, "reads", table.reads.index(read)), None
+        return (layer, name, "sql"), table.written.line_of(read)
+    for flow, maker in table.makers.items():
+        place: Path = (layer, name, *(("flows", flow) if table.flows else ()))
+        if maker.written is not None and read in maker.written.tables:
+            return (*place, "sql"), maker.written.line_of(read)
+        if maker.from_ == read:
+            return (*place, "from"), None
+    return (layer, name, "lookups"), None

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
 from typing import Annotated, Literal
 
-from pydantic import ConfigDict, Field, field_validator, model_validator
+from pydantic import ConfigDict, Field, PrivateAttr, field_validator, model_validator
 
 from sluicegate.definition.apply_changes import ApplyChanges, ApplyChangesFromSnapshot
 from sluicegate.definition.described import DESCRIBED
 from sluicegate.definition.expectations import EXPECT_ALL, ConditionsByName, Expectation, Expectations
-from sluicegate.definition.fields import Ddl, Names, wrong
-from sluicegate.definition.table import _DEFINED_BY, MadeTable, _only
+from sluicegate.definition.fields import Ddl, Names, name_fault, wrong
+from sluicegate.definition.silver_flow import SilverFlow
+from sluicegate.definition.table import _DEFINED_BY, _DEFINED_BY_FLOWS, MadeTable, _only
 from sluicegate.sql import ddl
 from sluicegate.sql.query import Query
 
@@ -27,16 +28,20 @@ _LATER = {"rows": "one", "quarantine": "row"}
 class SilverTable(MadeTable):
     """A table of typed, evaluated and joined records.
 
-    It has either ``sql``, or ``from`` with ``python``, ``apply_changes`` or ``apply_changes_from_snapshot``; with the
-    last two, keys and sequence_by belong in them and not beside them. Names of expectations are unique across all
-    fields.
+    It has either ``sql``, or ``from`` with ``python``, ``apply_changes`` or ``apply_changes_from_snapshot``, or
+    ``flows``, alone or with ``apply_changes``. Of changes and snapshots, keys and sequence_by belong in these fields
+    and not beside them. Names of expectations are unique across all fields.
 
     Attributes:
-        sql: the query, as the name of a file in the pipeline's folder or as text.
+        sql: the query, as the name of a file in the pipeline's folder or as text. A UNION ALL of queries with STREAM(…)
+            is a table with a flow for each, which has the name of its stream.
         python: the transform, as a file in the pipeline's folder and a function at its top level, ``file.py:function``.
             It is called with the batch of records, a DataFrame, and the tables of ``lookups`` by name, and returns a
             DataFrame that keeps ``_chunk`` and ``_pos``.
         from_: ``from`` of the definition: the table that ``python`` or ``apply_changes`` reads record by record.
+        flows: the flows that fill the table together, by name, each with a query or function of its own over the table
+            that it follows. Columns are matched by name: one that a flow does not have is NULL there, and types are
+            widened. A flow that is added is read from the start of its stream; rows of one that is taken out go.
         lookups: for each other table that is read, the effect of its changes. ``follow``, the default: affected rows
             are updated. ``as_of_run``: rows keep the lookup's values of their run, as in a stream-static join of Spark.
             With ``python`` all tables that it may read are listed here.
@@ -72,6 +77,7 @@ class SilverTable(MadeTable):
     """
 
     from_: str | None = Field(None, alias="from")
+    flows: Annotated[dict[str, SilverFlow], Field(min_length=1)] | None = None
     lookups: dict[str, LookupMode] = {}
     apply_changes: ApplyChanges | None = None
     apply_changes_from_snapshot: ApplyChangesFromSnapshot | None = None
@@ -89,8 +95,31 @@ class SilverTable(MadeTable):
     expect_all_or_fail: ConditionsByName = {}
     pii: Names = []
     deidentified: Annotated[dict[str, Treatment], Field(min_length=1)] | None = None
+    _branches: dict[str, SilverFlow] = PrivateAttr(default_factory=dict)
 
-    model_config = ConfigDict(json_schema_extra={"oneOf": [_only(*fields) for fields in _DEFINED_BY.values()]})
+    model_config = ConfigDict(
+        json_schema_extra={"oneOf": [_only(*fields) for fields in (*_DEFINED_BY.values(), *_DEFINED_BY_FLOWS.values())]}
+    )
+
+    @property
+    def several(self) -> Mapping[str, SilverFlow]:
+        """The flows that fill it together, by name: those of ``flows``, or the branches of its UNION ALL."""
+        return self.flows or self._branches
+
+    @property
+    def makers(self) -> Mapping[str, SilverTable | SilverFlow]:
+        """What makes its rows: its flows by name, or under an empty name the table itself."""
+        return self.several or {"": self}
+
+    def _unite(self, queries: Sequence[Query], sql_file: str | None, written: Sequence[Query]) -> None:
+        """Set the flows of a UNION ALL, each named after its stream: parsed by the loader, and as they are written."""
+        self._sql_file = sql_file
+        for number, query in enumerate(queries, start=1):
+            stem = (query.stream or f"branch_{number}").rsplit(".", 1)[-1]
+            others = (f"{stem}_{count}" for count in range(2, len(queries) + 2))
+            name = next(one for one in (stem, *others) if one not in self._branches)
+            first = queries[0] if number > 1 else None
+            self._branches[name] = SilverFlow.of_branch(query, first, sql_file, written[number - 1])
 
     @property
     def query(self) -> Query | None:
@@ -110,25 +139,50 @@ class SilverTable(MadeTable):
     @property
     def fingerprint(self) -> str:
         """SHA-256 of all that decides a record's row; comments and white space of a query do not change it."""
-        usual = {name for name, value in _LATER.items() if getattr(self, name) == value}
-        parts = [
-            self.model_dump_json(exclude={"sql", "python", "pii", "deidentified", *DESCRIBED, *usual}, by_alias=True)
-        ]
+        usual = {name for name, value in _LATER.items() if getattr(self, name) == value} | {"flows"}
+        others = {"sql", "python", "pii", "deidentified", *DESCRIBED, *usual}
+        parts = [self.model_dump_json(exclude=others, by_alias=True)]
         parts += [self._query.fingerprint] if self._query else []
         parts += [self._transform.fingerprint] if self._transform else []
         return hashlib.sha256("\0".join(parts).encode()).hexdigest()
 
     @property
     def stream(self) -> str:
-        """The table that is read record by record."""
+        """The table that is read record by record; the first of several."""
+        if self.several:
+            return next(iter(self.several.values())).stream
         return self.from_ or (self._query and self._query.stream) or ""
 
     @property
+    def streams(self) -> list[str]:
+        """All tables that are read record by record."""
+        return list(dict.fromkeys(maker.stream for maker in self.makers.values()))
+
+    @property
+    def joined(self) -> list[str]:
+        """The tables that are read besides, as lookups."""
+        found = [name for maker in self.makers.values() if maker.query for name in maker.query.lookups]
+        found += self.lookups if any(maker.is_python for maker in self.makers.values()) else []
+        return list(dict.fromkeys(found))
+
+    @property
     def reads(self) -> list[str]:
-        """All tables read, the streamed one first."""
-        if self._query:
-            return self._query.tables
-        return [*([self.from_] if self.from_ else []), *(self.lookups if self.is_python else [])]
+        """All tables read, the streamed ones first."""
+        return list(dict.fromkeys([*filter(None, self.streams), *self.joined]))
+
+    @property
+    def named(self) -> list[str]:
+        """Tables and views that it names: as ``reads``, but with the views in place of the tables that they read."""
+        found: list[str] = []
+        for maker in self.makers.values():
+            found += maker.written.tables if maker.written else [maker.stream]
+        found += self.lookups if any(maker.is_python for maker in self.makers.values()) else []
+        return list(dict.fromkeys(found))
+
+    def can_follow(self, lookup: str) -> bool:
+        """Whether the records are known that a changed row of a lookup touches, in every flow that reads it."""
+        readers = [maker for maker in self.makers.values() if maker.is_python or _reads(maker, lookup)]
+        return bool(readers) and all(maker.query and lookup in maker.query.join_keys for maker in readers)
 
     def lookup_mode(self, name: str) -> LookupMode:
         """Effect of a lookup's changes on rows made with it."""
@@ -173,6 +227,8 @@ class SilverTable(MadeTable):
 
     @model_validator(mode="after")
     def _one_source(self) -> SilverTable:
+        if self.flows is not None:
+            return self._with_flows()
         sources = [name for name in _DEFINED_BY if getattr(self, name) is not None]
         known = "a silver table has either sql, or from with python, apply_changes or apply_changes_from_snapshot"
         if self.sql is not None and self.from_ is not None:
@@ -187,3 +243,24 @@ class SilverTable(MadeTable):
         if self.sequence_by and not self.keys:
             raise wrong("missing-field", "sequence_by chooses among records with the same keys: keys is missing")
         return self
+
+    def _with_flows(self) -> SilverTable:
+        """The checks of ``_one_source`` for a table with flows."""
+        for field, given in (("sql", self.sql), ("from", self.from_), ("python", self.python)):
+            if given is not None:
+                raise wrong("one-of", f"{field} stands in each of the flows, not beside them")
+        if self.apply_changes_from_snapshot is not None:
+            hint = "put the snapshots together in a silver table with flows, and let another one read that"
+            raise wrong("one-of", "apply_changes_from_snapshot takes one table, and this has flows", hint)
+        if self.changes and (self.keys or self.sequence_by):
+            raise wrong("one-of", "keys and sequence_by stand in apply_changes here, not beside it")
+        if self.sequence_by and not self.keys:
+            raise wrong("missing-field", "sequence_by chooses among records with the same keys: keys is missing")
+        for name in self.flows or ():
+            if fault := name_fault(name):
+                raise wrong("name", f"in flows: {fault}")
+        return self
+
+
+def _reads(maker: SilverTable | SilverFlow, lookup: str) -> bool:
+    return maker.query is not None and lookup in maker.query.lookups

@@ -1,4 +1,4 @@
-"""Base model of silver and gold tables, and the layers."""
+"""Base models of silver and gold tables, and the layers."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from pydantic import PrivateAttr
 from pydantic.config import JsonDict
 
 from sluicegate.definition.described import Described
+from sluicegate.definition.fields import Part
 from sluicegate.definition.python_function import PythonTransform
 from sluicegate.sql.query import Query
 
@@ -18,8 +19,8 @@ LAYERS: tuple[Layer, ...] = ("bronze", "silver", "gold")
 DEIDENTIFIED = "_deidentified"
 
 
-class MadeTable(Described):
-    """A table made by a query (``sql``: its file or its text), by a Python function (``python``), or by CDC."""
+class MadeRows(Part):
+    """Rows made by a query (``sql``: its file or its text), or by a Python function (``python``)."""
 
     sql: str | None = None
     python: str | None = None
@@ -53,11 +54,19 @@ class MadeTable(Described):
         self._query, self._sql_file, self._written = query, sql_file, written or query
 
 
+class MadeTable(MadeRows, Described):
+    """A table made by a query, by a Python function, or by CDC."""
+
+
 _DEFINED_BY = {"sql": ("sql",), "python": ("from", "python"), "apply_changes": ("from", "apply_changes"),
          "apply_changes_from_snapshot": ("from", "apply_changes_from_snapshot")}  # fmt: skip
+
+# As the former, of tables that several flows fill.
+_DEFINED_BY_FLOWS = {"flows": ("flows",), "changes of flows": ("flows", "apply_changes")}
 
 
 def _only(*names: str) -> JsonDict:
     """JSON schema for editors: of the fields that define the rows exactly these are set."""
-    others = {field for part in _DEFINED_BY.values() for field in part if field not in names}
+    every = [*_DEFINED_BY.values(), *_DEFINED_BY_FLOWS.values()]
+    others = {field for part in every for field in part if field not in names}
     return {"required": list(names), "properties": {name: {"type": "null"} for name in sorted(others)}}

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from sluicegate.errors import SluicegateError, Where
+from sluicegate.flow import stream_progress
 from sluicegate.flow.delivery import Delivery
 from sluicegate.flow.model import Flow, Progress
 from sluicegate.flow.report import TableReport
@@ -87,6 +88,20 @@ class Batch:
         """All rows of the source as of the batch's end, with the engine's own columns."""
         return self._as_of(self.flow.source, self.progress.until)
 
+    @property
+    def by_flow(self) -> Mapping[str, DataFrame]:
+        """The rows of each flow with the columns of its source, by its name; none where only one fills the table."""
+        return {}
+
+    @property
+    def read_by_flow(self) -> Mapping[str, int]:
+        """Number of the rows of each flow; none where only one fills the table."""
+        return {}
+
+    def prove(self) -> None:
+        """Checks that the rows are all that the log of their source has; see ``Delivery.prove``."""
+        self.delivery.prove()
+
     def of_everything(self) -> Batch:
         """The same batch over all rows of the source, to replace the target."""
         count = self.opened.rows_at(self.flow.source, self.progress.until)
@@ -136,7 +151,7 @@ class Batch:
         Raises:
             AccountingError: Spark delivered more or fewer rows to the batch than the source's log has.
         """
-        self.delivery.prove()
+        self.prove()
         offset = self.progress.until if offset is None else offset
         ours = {**self.describe(), "until": offset, **facts}
         metadata = json.dumps({log.METADATA: ours}, default=str)
@@ -177,12 +192,20 @@ class Batch:
         return {
             "layer": self.flow.layer, "table": self.flow.table, "mode": "whole" if self.whole else "incremental",
             "since": self.progress.since, "until": self.progress.until, "inputs": dict(self.progress.stamps),
-            **({"source_id": tables.table_id(source)} if (source := self.opened[self.flow.source].delta) else {}),
+            **self._sources(),
             "fingerprint": self.flow.fingerprint, "why": self.progress.why, "seen": self.progress.seen,
             **({"numbered": True} if self.flow.many or self.progress.of_many else {}),
+            **({"by_flow": True} if self.progress.of_flows else {}),
             **({"key": self.flow.key} if self.flow.key else {}), **(self.choice.facts() if self.choice else {}),
             **({"restores": self.progress.restores} if self.progress.restores else {}), **self.facts,
         }  # fmt: skip
+
+    def _sources(self) -> dict[str, Any]:
+        """Which tables were followed: the id of one, or of each flow the id and the offset."""
+        if self.flow.streams:
+            return {stream_progress.STREAMS: stream_progress.facts(self.progress.streams)}
+        source = self.opened[self.flow.source].delta
+        return {"source_id": tables.table_id(source)} if source else {}
 
 
 def overtaken(table: str, uri: str) -> SluicegateError:

@@ -81,7 +81,7 @@ def needs(by_name: Mapping[str, Flow]) -> dict[str, list[str]]:
     """Dependencies among some flows: for each, those of them whose tables it reads."""
     of = {flow.target: name for name, flow in by_name.items()}
     return {
-        name: [of[uri] for uri in (flow.source, *flow.inputs.values()) if uri in of] for name, flow in by_name.items()
+        name: [of[uri] for uri in (*flow.sources, *flow.inputs.values()) if uri in of] for name, flow in by_name.items()
     }
 
 
@@ -101,12 +101,13 @@ def _flows(pipeline: Pipeline, at: layout.Lake, layer: str, opened: Tables) -> d
 
 
 def _silver_flow(name: str, table: SilverTable, at: layout.Lake, address: Mapping[str, str]) -> Flow:
-    others = [read for read in table.reads if read != table.stream]
+    others = [read for read in table.joined if table.several or read != table.stream]
     as_of_run = frozenset(read for read in others if table.lookup_mode(read) == "as_of_run")
     return Flow(
         "silver", name, address[table.stream], at.table("silver", name),
+        streams={flow: address[maker.stream] for flow, maker in table.several.items()},
         inputs={read: address[read] for read in others},
-        followed=frozenset(table.query.join_keys if table.query else ()) - as_of_run,
+        followed=frozenset(read for read in others if table.can_follow(read)) - as_of_run,
         as_of_run=as_of_run,
         retries=any(rule.retry for rule in table.expectations.values()),
         side_tables=(at.quarantine(name), at.set_aside(name)),

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from sluicegate.errors import UserError, Where
-from sluicegate.flow import delivery, source_changes, thresholds
+from sluicegate.flow import delivery, source_changes, stream_batch, thresholds
 from sluicegate.flow.batch import Batch, raise_readable
 from sluicegate.flow.delivery import Delivery, ExpectedRows, truncated
 from sluicegate.flow.foreach_batch import run_available
@@ -92,8 +92,8 @@ def run(
         now = loop.bring_up(now)
     finally:
         target.refresh()  # on purpose: what was committed is reported, of bronze also what was before a failure
-    report.state = _state(now, choice)
-    report.why = now.why
+    if report.state != "rebuilt":  # the layer may have found that changes alone do not do
+        report.state, report.why = _state(now, choice), now.why
     report.seconds = time.monotonic() - started
     report.version, report.total = (None if target.delta is None else target.version), target.rows
     return report
@@ -131,7 +131,7 @@ class _Loop:
         Returns:
             why these changes cannot be had, so that a full refresh is due; empty if they were applied.
         """
-        if now.since < now.until:
+        if now.since < now.until and not self.flow.streams:
             if connect.is_remote(self.session):
                 return self.read_changes(now)
             counted = None if self.flow.foreign else self._counted(now)
@@ -139,7 +139,7 @@ class _Loop:
             few = count is not None and count <= thresholds.FEW_CHANGES
             return self.read_changes(now, counted) if few else self.stream(now, counted)
         try:
-            self._apply(self._no_rows(now), now)
+            self._apply(self._no_rows(now), now)  # several flows find what each of them has to take in
         except Exception as error:
             if any(sign in str(error) for sign in GAP):
                 return "the history of a table that it reads is gone"
@@ -236,6 +236,8 @@ class _Loop:
     def _no_rows(self, now: Progress) -> DataFrame:
         from pyspark.sql.functions import lit
 
+        if self.flow.streams:
+            return self.session.range(0)
         rows = self._as_of_end(now).limit(0)
         types = ("string", "bigint", "timestamp") if self.flow.row_deltas else ()
         of_feed = {c: lit(None).cast(kind) for c, kind in zip(columns.CHANGE_COLUMNS, types, strict=False)}
@@ -249,7 +251,7 @@ class _Loop:
     def rebuild(self, now: Progress) -> None:
         """Makes a full refresh of the target from the source as of ``until``."""
         try:
-            self._apply(self._as_of_end(now), now)
+            self._apply(self._no_rows(now) if self.flow.streams else self._as_of_end(now), now)
         except Exception as error:
             raise_readable(error, self.flow)
 
@@ -264,9 +266,10 @@ class _Loop:
         reprocesses = not whole and (now.reprocesses or choice is not None)
         given = Delivery(rows, self.flow, expected)
         # Row counts of other programs' commits may be wrong, and are not in every commit.
-        counted = whole and not self.flow.foreign
+        counted = whole and not (self.flow.foreign or self.flow.streams)
         read = self.opened.rows_at(self.flow.source, now.until) if counted else given.read
-        self.apply(Batch(given, read, whole, reprocesses, now, self.flow, self.report, self.facts, choice, self.opened))
+        made = Batch(given, read, whole, reprocesses, now, self.flow, self.report, self.facts, choice, self.opened)
+        self.apply(stream_batch.batch_of(self.session, made) if self.flow.streams else made)
 
 
 def _demand_all(

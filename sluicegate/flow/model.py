@@ -19,8 +19,10 @@ class Flow:
     Attributes:
         layer: bronze, silver or gold.
         table: name of the table it fills.
-        source: URI of the Delta table whose changes it follows.
+        source: URI of the Delta table whose changes it follows; of several the first.
         target: URI of the table it fills.
+        streams: where several flows of the definition fill the target together, the table that each of them follows,
+            by its name. Else empty.
         inputs: the other tables it reads, name to URI; when one of them changes, the target gets a full refresh.
         followed: the inputs of whose changes the affected records are known: only these are reprocessed.
         as_of_run: the inputs whose changes matter to later records only, and to quarantined ones if ``retries``.
@@ -46,6 +48,7 @@ class Flow:
     table: str
     source: str
     target: str
+    streams: Mapping[str, str] = field(default_factory=dict)
     inputs: Mapping[str, str] = field(default_factory=dict)
     followed: frozenset[str] = frozenset()
     as_of_run: frozenset[str] = frozenset()
@@ -63,10 +66,51 @@ class Flow:
     refresh_strategy: RefreshStrategy | None = None
     description: Description = field(default_factory=Description)
 
+    @property
+    def sources(self) -> tuple[str, ...]:
+        """URIs of all tables whose changes it follows."""
+        return tuple(dict.fromkeys(self.streams.values())) or (self.source,)
+
+
+@dataclass(frozen=True)
+class StreamProgress:
+    """Offset of one of several flows that fill a table, and what is to be done about it.
+
+    Attributes:
+        source_id: table id of its source.
+        since: version of the source that the target has taken in; -1 before the first.
+        until: version of the source now.
+        known: whether the target may have records of it already.
+        restarts: whether all of the source is read, in place of what the target has of it.
+        revised: whether the source changed or lost rows that were applied already.
+        why: reason of either.
+    """
+
+    source_id: str
+    since: int = -1
+    until: int = -1
+    known: bool = False
+    restarts: bool = False
+    revised: bool = False
+    why: str = ""
+
+    @property
+    def whole(self) -> bool:
+        """Whether all rows of the source are taken in, and not what changed."""
+        return self.restarts or not self.known
+
+    @property
+    def work(self) -> bool:
+        """Whether there is anything to take in."""
+        return self.whole or self.since < self.until
+
 
 @dataclass(frozen=True)
 class Progress:
     """Offset of a flow, and what is to be done.
+
+    Where several flows of the definition fill a table, each has an offset of its own in ``streams``, and ``since`` and
+    ``until`` count the batches that the target has taken in of them.
 
     Attributes:
         kind: ``idle``; ``blocked``: a table that it needs does not exist yet; ``incremental``: take the changes after
@@ -85,6 +129,9 @@ class Progress:
         retry: whether an input changed for which quarantined records are to be reprocessed.
         repair: whether a run was stopped between two of its commits, so that records may be in two tables.
         of_many: whether rows of the source have numbers within their records, and are records here.
+        of_flows: whether a record is known by its flow, too, as several fill the target or the table that it follows.
+        streams: progress of each of the flows whose source is there, by name; empty where there is only one.
+        removed: flows that the target has records of, and the definition no more.
         of_the_run: whether nothing changed, and a full refresh is due only since the result depends on when it is run.
     """
 
@@ -102,12 +149,30 @@ class Progress:
     retry: bool = False
     repair: bool = False
     of_many: bool = False
+    of_flows: bool = False
+    streams: Mapping[str, StreamProgress] = field(default_factory=dict)
+    removed: tuple[str, ...] = ()
     of_the_run: bool = False
 
     @property
     def reprocesses(self) -> bool:
         """Whether records that were applied before may have to be reprocessed."""
-        return self.revised or bool(self.changed) or self.retry or self.repair
+        return self.revised or bool(self.changed) or self.retry or self.repair or bool(self.replaced)
+
+    @property
+    def replaced(self) -> tuple[str, ...]:
+        """Flows whose records in the target all go, or give way to what their sources have now."""
+        return (*self.removed, *(name for name, one in self.streams.items() if one.restarts))
+
+    def spans(self, flow: Flow) -> dict[str, tuple[int, int]]:
+        """Versions of tables that are not taken in yet, after the first and up to the second, by their URIs."""
+        found = {flow.inputs[name]: (was, self.versions[name]) for name, was in self.changed.items()}
+        its = [(flow.streams[name], one.since, one.until) for name, one in self.streams.items()]
+        for uri, since, until in its if flow.streams else [(flow.source, self.since, self.until)]:
+            least = min(since, found.get(uri, (since, 0))[0])
+            if since < until:
+                found[uri] = (least, until)
+        return found
 
     @property
     def work(self) -> bool:

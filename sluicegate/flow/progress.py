@@ -6,27 +6,20 @@ and ``txnVersion`` = the version of the source that the batch ends at.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from sluicegate.errors import SluicegateError, Where
-from sluicegate.flow import source_changes
+from sluicegate.flow import source_changes, stream_progress
 from sluicegate.flow.model import Flow, Progress, name_of
-from sluicegate.lake import log, offsets
+from sluicegate.lake import log, offsets, tables
 from sluicegate.lake.table import Table, Tables
 from sluicegate.lake.tables import table_id
-from sluicegate.schema.columns import ROW
+from sluicegate.schema.columns import FLOW, ROW
 
 if TYPE_CHECKING:
     from deltalake import DeltaTable
-
-
-# Commits that only add rows, or none. Any other (DELETE, UPDATE, MERGE, RESTORE…) changes rows of the source that were
-# applied already: these are reprocessed, or the target gets a full refresh where it does not know which rows they made.
-ADDITIVE = {"WRITE", "STREAMING UPDATE", "CREATE TABLE", "ADD COLUMNS", "SET TBLPROPERTIES", "UNSET TBLPROPERTIES",
-            "CHANGE COLUMN", "CHANGE COLUMNS", "UPDATE SCHEMA", "UPDATE TABLE METADATA", "OPTIMIZE",
-            "VACUUM START", "VACUUM END", "CLUSTER BY"}  # fmt: skip
 
 
 def progress(flow: Flow, opened: Tables | None = None) -> Progress:
@@ -50,28 +43,29 @@ def progress(flow: Flow, opened: Tables | None = None) -> Progress:
     source = opened[flow.source].delta
     if source is None and flow.foreign:
         raise source_changes.missing(flow)
-    if source is None:
-        return Progress("blocked", why=f"{name_of(flow.source)} has no rows yet")
-    versions: dict[str, int] = {}
-    stamps: dict[str, str] = {}
-    for name, uri in flow.inputs.items():
-        table = opened[uri].delta
-        if table is None:
-            return Progress("blocked", why=f"it joins {name}, which has no rows yet")
-        versions[name] = table.version()
-        stamps[name] = f"{table_id(table)}@{table.version()}"
+    if not any(opened[uri].delta for uri in flow.sources):
+        return Progress("blocked", why=f"{' and '.join(map(name_of, flow.sources))} has no rows yet")
+    inputs = {name: opened[uri].delta for name, uri in flow.inputs.items()}
+    if missing := next((name for name, table in inputs.items() if table is None), None):
+        return Progress("blocked", why=f"it joins {missing}, which has no rows yet")
+    versions = {name: table.version() for name, table in inputs.items() if table}
+    stamps = {name: f"{table_id(table)}@{table.version()}" for name, table in inputs.items() if table}
     past = target.restores
+    if source is None or flow.streams:
+        return _of_streams(flow, Progress("idle", versions=versions, stamps=stamps, seen=target.version), opened)
     app_id = offsets.app_id(flow.layer, flow.table, source)
     committed = offsets.committed_offset(target.delta, app_id, None if flow.rebuildable else past)
     offset, until = committed.offset, source.version()
     since = -1 if offset is None else offset
-    of_many = flow.by_record and ROW in {field.name for field in source.schema().fields}
-    why = _why_whole(flow, source, past, offset, stamps, of_many=of_many) if past is not None else ""
+    of_many, of_flows = (flow.by_record and name in _columns(source) for name in (ROW, FLOW))
+    identity = _Identity(of_many=of_many, of_flows=of_flows)
+    why = _why_whole(flow, source, past, offset, stamps, identity) if past is not None else ""
     _demand_possible(flow, offset, until, why)
     restores = past.facts() if past is not None else []
     now = Progress(
-        "idle", since, until, versions, stamps, committed.app_id, target.version, restores, why, of_many=of_many
-    )
+        "idle", since, until, versions, stamps, committed.app_id, target.version, restores, why,
+        of_many=of_many, of_flows=of_flows,
+    )  # fmt: skip
     if not flow.rebuildable:  # the first version of a ledger is made without files
         if past is not None and past.news:
             why = f"it was restored in version {past.restores[-1].at}: what it lacks since is read again"
@@ -86,13 +80,73 @@ def progress(flow: Flow, opened: Tables | None = None) -> Progress:
         if moment := past.ours.ours.get("of_the_run") if past.ours.ours else None:
             return replace(now, kind="whole", why=f"it depends on when it is run: {moment}", of_the_run=not work)
         return replace(now, kind="incremental" if work else "idle", changed=changed, why=why)
-    return _by_record(flow, now, source, past.ours, [opened[uri] for uri in flow.side_tables])
+    why = source_changes.revised(name_of(flow.source), source, now.since)
+    return _by_record(flow, now, [why] if why else [], past.ours, [opened[uri] for uri in flow.side_tables])
+
+
+def _columns(table: DeltaTable) -> set[str]:
+    return {field.name for field in table.schema().fields}
+
+
+def _of_streams(flow: Flow, now: Progress, opened: Tables) -> Progress:
+    """Progress of a table that several flows of the definition fill.
+
+    Args:
+        flow: the flow of the table.
+        now: the versions of its lookups, and of the target.
+        opened: the handles of the step.
+    """
+    target = opened[flow.target]
+    past, app_id = target.restores, stream_progress.app_id(flow)
+    last = past.ours if past is not None and past.ours is not None and past.ours.ours is not None else None
+    before = stream_progress.recorded(last)
+    if gone := stream_progress.gone(flow, opened, last):
+        return Progress("blocked", why=gone)
+    streams = stream_progress.progress_of(flow, opened, last)
+    since = tables.txn_version(target.delta, app_id)
+    sources = [opened[flow.streams[name]].delta for name in streams]
+    now = replace(
+        now, since=-1 if since is None else since, until=0 if since is None else since + 1, app_id=app_id,
+        restores=past.facts() if past is not None else [], streams=streams, of_flows=True,
+        of_many=any(ROW in _columns(source) for source in sources if source is not None),
+        removed=tuple(name for name in before or () if name not in flow.streams),
+    )  # fmt: skip
+    if past is None:
+        return replace(now, kind="whole")
+    if past.news and last is not None:
+        return replace(now, kind="whole", why=f"it was restored in version {past.restores[-1].at}")
+    if last is None or since is None or before is None:
+        several = last is not None and before is None
+        reason = "several flows fill it now" if several else "its log no longer tells what it was made from"
+        return replace(now, kind="whole", why=reason)
+    changed = [n for n, stamp in now.stamps.items() if n not in flow.as_of_run and _rebuilt(flow, n, stamp, last)]
+    why = f"{', '.join(changed)} changed" if changed else ""
+    why = why or _why_numbered(flow, last, _Identity(of_many=now.of_many, of_flows=True))
+    if why:
+        return replace(now, kind="whole", why=why)
+    reasons = [one.why for one in streams.values() if one.why]
+    reasons += [f"the flow {name} is new" for name, one in streams.items() if not one.known]
+    reasons += [f"the flow {name} is no longer in the definition" for name in now.removed]
+    moves = any(one.work for one in streams.values()) or bool(now.removed)
+    now = replace(now, until=now.until if moves else now.since)
+    revised = any(one.revised for one in streams.values())
+    return replace(
+        _by_record(flow, now, reasons, last, [opened[uri] for uri in flow.side_tables]), revised=revised
+    )  # fmt: skip
 
 
 def _by_record(
-    flow: Flow, now: Progress, source: DeltaTable, last: log.Commit, side_tables: Sequence[Table]
+    flow: Flow, now: Progress, reasons: Sequence[str], last: log.Commit, side_tables: Sequence[Table]
 ) -> Progress:
-    """What is to be done for a target that knows which records its rows were made of."""
+    """What is to be done for a target that knows which records its rows were made of.
+
+    Args:
+        flow: the flow.
+        now: its offset, and where its source is.
+        reasons: what is to be said of changes of the source besides new rows: applied records are reprocessed then.
+        last: our last commit to the target.
+        side_tables: the tables beside the target.
+    """
     stopped = _stopped(last, side_tables)
     if stopped is not None and stopped.get("mode") == "whole":
         return replace(now, kind="whole", why="a run that made it again was stopped")
@@ -100,12 +154,11 @@ def _by_record(
     changed = {name: version for name, version in news.items() if name in flow.followed}
     retry = flow.retries and not flow.as_of_run.isdisjoint(news)
     why = [f"{', '.join(sorted(news if retry else changed))} changed"] if changed or retry else []
-    rewritten = _rewritten(name_of(flow.source), source, now.since)
-    why += [rewritten] if rewritten else []
+    why += reasons
     why += ["a run was stopped in the middle"] if stopped is not None else []
     work = now.since < now.until or bool(why)
     return replace(
-        now, kind="incremental" if work else "idle", why="; ".join(why), revised=bool(rewritten), changed=changed,
+        now, kind="incremental" if work else "idle", why="; ".join(why), revised=bool(reasons), changed=changed,
         retry=retry, repair=stopped is not None,
     )  # fmt: skip
 
@@ -136,12 +189,7 @@ def _changed(stamps: Mapping[str, str], last: log.Commit) -> dict[str, int]:
 
 def _demand_possible(flow: Flow, offset: int | None, until: int, why: str) -> None:
     if offset is not None and offset > until:
-        # Delta keeps the higher of two offsets, so later changes of the source would be taken for known.
-        raise SluicegateError(
-            f"{flow.table} cannot go on: {name_of(flow.source)} is older than what was taken from it",
-            where=Where(table=flow.table, file=flow.source),
-            hint=f"move {flow.target} away: it is made again from what {name_of(flow.source)} holds now",
-        )
+        raise source_changes.older(flow.table, flow.source, flow.target)
     if why and not flow.rebuildable:
         raise SluicegateError(
             f"{flow.table} cannot go on: {why}",
@@ -156,8 +204,7 @@ def _why_whole(
     past: offsets.Lineage,
     offset: int | None,
     stamps: Mapping[str, str],
-    *,
-    of_many: bool,
+    identity: _Identity,
 ) -> str:
     """Reason for a full refresh of the target; empty when the changes since the offset are enough."""
     name, last = name_of(flow.source), past.ours
@@ -165,30 +212,44 @@ def _why_whole(
         return f"it was restored in version {past.restores[-1].at}"
     if flow.foreign:
         return source_changes.why_whole(flow, source, last, offset)
+    if stream_progress.recorded(last) is not None:
+        return "one flow fills it now"
     if offset is None:
         return f"{name} is not the table that it was filled from"
     if not flow.rebuildable:
         return ""
     if last is None or last.ours is None:
         return "its log no longer tells what it was made from"
-    other = _why_other(flow, source, last) or _why_numbered(flow, last, of_many=of_many)
+    other = _why_other(flow, source, last) or _why_numbered(flow, last, identity)
     return other or _why_changed(flow, source, last, offset, stamps)
 
 
-def _why_numbered(flow: Flow, last: log.Commit, *, of_many: bool) -> str:
+@dataclass(frozen=True)
+class _Identity:
+    """What records are known by besides their place: whether by a number, and by the flow that brought them."""
+
+    of_many: bool
+    of_flows: bool
+
+
+def _why_numbered(flow: Flow, last: log.Commit, identity: _Identity) -> str:
     """Reason, if rows of the target are to be known by another identity than those that it has; empty if not.
 
     Args:
         flow: the flow.
         last: our last commit to the target.
-        of_many: whether rows of the source have numbers within their records.
+        identity: what records of the source are known by.
     """
-    if not flow.by_record or bool((last.ours or {}).get("numbered")) == (flow.many or of_many):
+    if not flow.by_record:
         return ""
-    source = name_of(flow.source)
-    if of_many:
-        return f"a record of {source} gives many rows now"
-    return "a record gives many rows now" if flow.many else "a record gives one row now"
+    source, ours = name_of(flow.source), last.ours or {}
+    if bool(ours.get("numbered")) != (flow.many or identity.of_many):
+        if identity.of_many:
+            return f"a record of {source} gives many rows now"
+        return "a record gives many rows now" if flow.many else "a record gives one row now"
+    if bool(ours.get("by_flow")) == identity.of_flows:
+        return ""
+    return f"several flows fill {source} now" if identity.of_flows else f"one flow fills {source} now"
 
 
 def _why_other(flow: Flow, source: DeltaTable, last: log.Commit) -> str:
@@ -210,7 +271,11 @@ def _why_changed(flow: Flow, source: DeltaTable, last: log.Commit, offset: int, 
         return f"{', '.join(changed)} changed"
     if flow.added:
         return source_changes.rewritten(flow.source, name, offset, source.version())
-    return _overwritten(name, source, offset) if flow.by_record or flow.row_deltas else _rewritten(name, source, offset)
+    return (
+        source_changes.overwritten(name, source, offset)
+        if flow.by_record or flow.row_deltas
+        else source_changes.revised(name, source, offset)
+    )
 
 
 def _rebuilt(flow: Flow, name: str, stamp: str, last: log.Commit) -> bool:
@@ -225,24 +290,3 @@ def _rebuilt(flow: Flow, name: str, stamp: str, last: log.Commit) -> bool:
         return True
     # A table that was made again may have other columns, over which Delta reads no change feed.
     return not source_changes.grew(flow.inputs[name], int(then), int(version))
-
-
-def _overwritten(name: str, source: DeltaTable, offset: int) -> str:
-    """Reason, if a commit after the offset replaced all rows of the source; empty if none did."""
-    for commit in _since(source, offset):
-        if commit.overwrites and not commit.partly:
-            return f"{name} was changed by {commit.operation} in version {commit.version}"
-    return ""
-
-
-def _rewritten(name: str, source: DeltaTable, offset: int) -> str:
-    """Reason, if a commit after the offset did more than add rows to the source; empty if none did."""
-    for commit in _since(source, offset):
-        if commit.operation not in ADDITIVE or commit.overwrites:
-            return f"{name} was changed by {commit.operation} in version {commit.version}"
-    return ""
-
-
-def _since(table: DeltaTable, offset: int) -> Iterator[log.Commit]:
-    found = log.commits(table, table.version() - offset) if offset < table.version() else iter(())
-    return (commit for commit in found if commit.version > offset)

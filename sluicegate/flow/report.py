@@ -63,6 +63,8 @@ class TableReport:
         refused: what in the landing folder was passed over, with the reason (bronze).
         rows: rows that the records gave, where one may give many; else None, as each is one (silver).
         no_rows: records that gave no row of these (silver).
+        flows: counts of each of the flows that fill the table together, by its name: ``read``, ``written`` and so on
+            (silver).
         total: rows in the table after the run.
         samples: a few quarantined rows with the rules they broke.
     """
@@ -95,6 +97,7 @@ class TableReport:
     late: int = 0
     rows: int | None = None
     no_rows: int = 0
+    flows: dict[str, dict[str, int]] = field(default_factory=dict)
     total: int = 0
     samples: list[dict[str, Any]] = field(default_factory=list)
 
@@ -150,6 +153,7 @@ class TableReport:
         lines = [f"         {self.why}"] if self.layer == "bronze" and self.why and self.state == "written" else []
         if self.state in ("again", "validated") or self.inserted or self.updated or self.deleted:
             lines.append(f"         {self._reprocessed()}")
+        lines += [f"         {name}: {_added_up(its)}" for name, its in self.flows.items() if its["read"]]
         if self.mixed:
             lines.append(
                 f"         its definition changed, and rows from before are as they were: "
@@ -180,6 +184,14 @@ class TableReport:
             lines.append(f"         passed over in the landing folder: {len(self.refused):,}")
             lines += [f"           {path}: {why}" for path, why in list(self.refused.items())[:SHOWN]]
         return lines
+
+
+def _added_up(counts: dict[str, int]) -> str:
+    """The counts of one of several flows, which add up as those of the table do."""
+    gave = f" ({counts['no_rows']:,} gave no row), {counts['rows']:,} rows" if "rows" in counts else ""
+    names = ("quarantined", "dropped", "duplicates")
+    rest = "".join(f" + {counts[name]:,} {name}" for name in names)
+    return f"{counts['read']:,} read{gave} = {counts['written']:,} written{rest}"
 
 
 def _sample(sample: dict[str, Any]) -> str:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from deltalake import DeltaTable
 from deltalake.exceptions import DeltaError
 
-from sluicegate.errors import LandingMissing, SchemaMismatch, Where
+from sluicegate.errors import LandingMissing, SchemaMismatch, SluicegateError, Where
 from sluicegate.lake import log, tables
 
 if TYPE_CHECKING:
@@ -18,10 +19,37 @@ if TYPE_CHECKING:
 # One batch, whatever has come: Delta's own limit, 1000 files, could end it in the middle of a commit.
 STREAM = {"maxFilesPerTrigger": str(2**31 - 1)}
 
+# Commits that only add rows, or none. Any other (DELETE, UPDATE, MERGE, RESTORE…) changes rows of the source that were
+# applied already: these are reprocessed, or the target gets a full refresh where it does not know which rows they made.
+ADDITIVE = {"WRITE", "STREAMING UPDATE", "CREATE TABLE", "ADD COLUMNS", "SET TBLPROPERTIES", "UNSET TBLPROPERTIES",
+            "CHANGE COLUMN", "CHANGE COLUMNS", "UPDATE SCHEMA", "UPDATE TABLE METADATA", "OPTIMIZE",
+            "VACUUM START", "VACUUM END", "CLUSTER BY"}  # fmt: skip
+
 # Error conditions, Spark's and ours, for a commit that did more than add rows, or for changed columns.
 REWRITTEN = ("SLUICEGATE_SOURCE_REWRITTEN", "DELTA_SOURCE_IGNORE_DELETE", "DELTA_SOURCE_TABLE_IGNORE_CHANGES",
              "DELTA_SCHEMA_CHANGED", "DELTA_STREAMING_INCOMPATIBLE_SCHEMA_CHANGE",
              "DELTA_STREAMING_CANNOT_CONTINUE_PROCESSING", "DELTA_BLOCK_COLUMN_MAPPING")  # fmt: skip
+
+
+def overwritten(name: str, source: DeltaTable, offset: int) -> str:
+    """Reason, if a commit after the offset replaced all rows of the source; empty if none did."""
+    for commit in _since(source, offset):
+        if commit.overwrites and not commit.partly:
+            return f"{name} was changed by {commit.operation} in version {commit.version}"
+    return ""
+
+
+def revised(name: str, source: DeltaTable, offset: int) -> str:
+    """Reason, if a commit after the offset did more than add rows to the source; empty if none did."""
+    for commit in _since(source, offset):
+        if commit.operation not in ADDITIVE or commit.overwrites:
+            return f"{name} was changed by {commit.operation} in version {commit.version}"
+    return ""
+
+
+def _since(table: DeltaTable, offset: int) -> Iterator[log.Commit]:
+    found = log.commits(table, table.version() - offset) if offset < table.version() else iter(())
+    return (commit for commit in found if commit.version > offset)
 
 
 def missing(flow: Flow) -> LandingMissing:
@@ -30,6 +58,19 @@ def missing(flow: Flow) -> LandingMissing:
         f"there is no Delta table at {flow.source}",
         where=Where(table=flow.table, file=flow.source),
         hint="correct its path, or make the table first",
+    )
+
+
+def older(table: str, source: str, target: str) -> SluicegateError:
+    """Error for a source that is older than what was taken from it.
+
+    Delta keeps the higher of two offsets, so later changes of the source would be taken for known.
+    """
+    name = source.rstrip("/").rsplit("/", 1)[-1]
+    return SluicegateError(
+        f"{table} cannot go on: {name} is older than what was taken from it",
+        where=Where(table=table, file=source),
+        hint=f"move {target} away: it is made again from what {name} holds now",
     )
 
 

@@ -107,7 +107,8 @@ def run(
 
     Raises:
         TransformError: it raises, reads a table that is not among them, or does not return a DataFrame with the
-            columns of ``identity`` as BIGINT, each column once, and no other new column whose name begins with ``_``.
+            columns of ``identity`` as they are in the batch, each column once, and no other new column whose name
+            begins with ``_``.
     """
     readable = _Tables(tables, "the lookups")
     made = _result(function, (batch, readable), name, private)
@@ -187,15 +188,13 @@ def _name_fault(made: DataFrame) -> tuple[str, str] | None:
 
 def _identity_fault(made: DataFrame, batch: DataFrame, identity: Sequence[str]) -> tuple[str, str] | None:
     """Fault of the record identities, or of the name of a new column, with a hint."""
-    from pyspark.sql.types import LongType
-
     for column in identity:
         if column not in made.columns:
             hint = f"keep {' and '.join(identity)}, which say of which record a row is made, in every select"
             return f"rows without {column}", hint
-        kind = made.schema[column].dataType
-        if not isinstance(kind, LongType):
-            return f"{column} as {kind.simpleString().upper()}", f"leave {column} as it is in the batch, a BIGINT"
+        kind, known = (frame.schema[column].dataType.simpleString().upper() for frame in (made, batch))
+        if kind != known:
+            return f"{column} as {kind}", f"leave {column} as it is in the batch, a {known}"
     for column in made.columns:
         if column.startswith("_") and column not in batch.columns:
             return f"a new column {column}", "give it a name that does not begin with _, as the engine's own do"

@@ -127,9 +127,7 @@ def unfollowed(pipeline: Pipeline, at: layout.Lake) -> dict[str, tuple[datetime,
             now = progress(flow)
             if now.kind != "incremental":
                 continue
-            behind = {flow.source: now.since} if now.since < now.until else {}
-            behind |= {flow.inputs[name]: was for name, was in now.changed.items()}
-            for uri, version in behind.items():
+            for uri, (version, _) in now.spans(flow).items():
                 made = _made(uri, version + 1)
                 if uri not in found or made < found[uri][0]:
                     found[uri] = made, flow.table

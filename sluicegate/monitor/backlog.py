@@ -49,9 +49,7 @@ class Waiting:
 
     def missed(self) -> Iterator[tuple[str, log.Commit]]:
         """Commits of the source and of the lookups that it has not taken in, each with its table's name."""
-        spans = {self.flow.source: (self.now.since, self.now.until)}
-        spans |= {self.flow.inputs[name]: (was, self.now.versions[name]) for name, was in self.now.changed.items()}
-        for uri, (since, until) in spans.items():
+        for uri, (since, until) in self.now.spans(self.flow).items():
             table = tables.delta_table(uri) if since < until else None
             if table is None:
                 continue
@@ -71,7 +69,7 @@ def waiting(pipeline: Pipeline, settings: Settings) -> list[Waiting]:
     for layer in layout.LAYERS:
         for flow in flows.flows(pipeline, at, layer, opened).values():
             now = progress(flow, opened)
-            if now.waits or (now.kind == "blocked" and opened[flow.source].rows):
+            if now.waits or (now.kind == "blocked" and any(opened[uri].rows for uri in flow.sources)):
                 found.append(Waiting(flow, now, _what(flow, now, opened)))
     return found
 
@@ -121,6 +119,8 @@ def unread(pipeline: Pipeline, settings: Settings, began: datetime) -> dict[str,
 
 
 def _what(flow: Flow, now: Progress, opened: Tables) -> str:
+    if flow.streams:
+        return _what_of_streams(flow, now, opened)
     source, name = opened[flow.source], name_of(flow.source)
     if flow.layer == "bronze" and not flow.foreign:
         count = _entered(source, max(now.since, 0))
@@ -132,6 +132,19 @@ def _what(flow: Flow, now: Progress, opened: Tables) -> str:
     if first:
         return f"it does not exist, and {rows}{why}"
     return rows + why if count else f"it is behind {name}{why}"
+
+
+def _what_of_streams(flow: Flow, now: Progress, opened: Tables) -> str:
+    """What waits for a table that several flows fill: the rows of each of their sources."""
+    first, waiting = opened[flow.target].delta is None, []
+    for name, one in now.streams.items():
+        source = opened[flow.streams[name]]
+        if one.work or first or now.kind == "whole":
+            at = Progress("incremental", one.since, one.until)
+            count = _records(source, at, first=first or one.whole or now.kind == "whole")
+            waiting += [f"{count:,} {'row' if count == 1 else 'rows'} of {name_of(source.uri)}"] if count else []
+    rows = f"{' and '.join(waiting)} wait" if waiting else "it is behind"
+    return f"{'it does not exist, and ' if first else ''}{rows}{f' ({now.why})' if now.why else ''}"
 
 
 def _records(source: Table, now: Progress, *, first: bool) -> int:

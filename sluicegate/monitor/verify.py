@@ -11,11 +11,12 @@ import pyarrow.compute as pc
 from deltalake import DeltaTable
 
 from sluicegate.console import files
+from sluicegate.flow import stream_progress
 from sluicegate.flow.finding import Finding
-from sluicegate.lake import layout, offsets, tables
+from sluicegate.lake import layout, log, offsets, tables
 from sluicegate.landing import file_status, moved_files
 from sluicegate.monitor import verify_delta_source
-from sluicegate.schema.columns import ROW
+from sluicegate.schema.columns import FLOW, ROW
 
 if TYPE_CHECKING:
     from sluicegate.definition import Pipeline
@@ -51,11 +52,13 @@ def findings(pipeline: Pipeline, settings: Settings, limit: int | None = None) -
             wrong = verify_delta_source.verify(at, name, bronze.path)
             found += [Finding("wrong", name, one.removeprefix(f"{name}: "), refresh) for one in wrong]
     for name, table in pipeline.silver.items():
-        source = table.stream
-        layer = "bronze" if source in pipeline.bronze else "silver"
-        found += _of_records(at, name, at.table(layer, source), limit)
+        uris = {
+            flow: at.table("bronze" if maker.stream in pipeline.bronze else "silver", maker.stream)
+            for flow, maker in table.makers.items()
+        }
+        found += _of_records(at, name, uris, limit)
     for name, of in pipeline.deidentified_tables.items():
-        found += _of_records(at, name, at.table("silver", of), limit)
+        found += _of_records(at, name, {"": at.table("silver", of)}, limit)
     return found
 
 
@@ -139,22 +142,33 @@ def _gave(entry: Mapping[str, Any]) -> int | None:
     return entry["rows"] if entry["state"] not in ("replaced", "skipped", "moved") else 0
 
 
-def _of_records(at: layout.Lake, name: str, source_uri: str, limit: int | None) -> Iterator[Finding]:
-    target, source = tables.delta_table(at.table("silver", name)), tables.delta_table(source_uri)
-    if target is None or source is None:
+def _of_records(at: layout.Lake, name: str, sources: Mapping[str, str], limit: int | None) -> Iterator[Finding]:
+    """What is not right about the records of a silver table.
+
+    Args:
+        at: the lake.
+        name: the table.
+        sources: the table that each of its flows follows, by the flow's name; an empty name, if there is one.
+        limit: see ``findings``.
+    """
+    target = tables.delta_table(at.table("silver", name))
+    taken = _taken_in(target, name, sources) if target is not None else {}
+    if target is None or not taken:
         return
     refresh = f"sluicegate run {at.pipeline} --full-refresh {name}"
-    offset = tables.txn_version(target, offsets.app_id("silver", name, source))
-    source_then, places = tables.table_at(source_uri, version=offset), [target, *_side_tables(at, name)]
-    record_id = [*NO_IDS.names, *([ROW] if _has_numbers(source_then) else [])]
-    many = _has_numbers(target) and ROW not in record_id
-    if limit is not None and (read := tables.rows(source_then)) > limit:
+    places = [target, *_side_tables(at, name)]
+    several = "" not in taken
+    by_flow = several or any(_has(source, FLOW) for source in taken.values())
+    numbered = any(_has(source, ROW) for source in taken.values())
+    record_id = [*NO_IDS.names, *([FLOW] if by_flow else []), *([ROW] if numbered else [])]
+    many = _has(target, ROW) and ROW not in record_id
+    if limit is not None and (read := sum(map(tables.rows, taken.values()))) > limit:
         there = sum(tables.rows(place) for place in places)
         if read > there if many else read != there:
             yield Finding("wrong", name, f"{read:,} records were read, and {there:,} are in its tables", refresh)
         return
     row_id = [*record_id, *([ROW] if many else [])]
-    came = _identities(source_then, record_id)
+    came = pa.concat_tables([_came(source, record_id, flow) for flow, source in taken.items()])
     went = pa.concat_tables([_identities(place, row_id) for place in places])
     twice = went.group_by(row_id).aggregate([([], "count_all")]).filter(pc.field("count_all") > 1)
     lost = came.join(went, keys=record_id, join_type="left anti")
@@ -173,19 +187,53 @@ def _side_tables(at: layout.Lake, name: str) -> list[DeltaTable | None]:
     return [tables.delta_table(at.quarantine(name)), tables.delta_table(at.set_aside(name))]
 
 
-def _has_numbers(table: DeltaTable) -> bool:
-    """Whether rows of a table have numbers within their records."""
-    return ROW in {field.name for field in table.schema().fields}
+def _taken_in(target: DeltaTable, name: str, sources: Mapping[str, str]) -> dict[str, DeltaTable]:
+    """The tables that a silver table follows, as of the versions that it has taken in, by the names of its flows.
+
+    None are given where it is to be made again, as it is filled by one flow now and was by several, or the other way.
+    """
+    there = {flow: table for flow, uri in sources.items() if (table := tables.delta_table(uri)) is not None}
+    offsets_of_flows = stream_progress.recorded(log.last_commit_of_ours(target))
+    if "" in sources:
+        if "" not in there or offsets_of_flows is not None:
+            return {}
+        offset = tables.txn_version(target, offsets.app_id("silver", name, there[""]))
+        return {"": tables.table_at(sources[""], version=offset)}
+    if offsets_of_flows is None or any(flow not in sources for flow in offsets_of_flows):
+        return {}  # what the next run makes right
+    known = {flow: said for flow, said in offsets_of_flows.items() if flow in there}
+    if any(said["source_id"] != tables.table_id(there[flow]) for flow, said in known.items()):
+        return {}
+    return {flow: tables.table_at(sources[flow], version=int(said["until"])) for flow, said in known.items()}
+
+
+def _has(table: DeltaTable, column: str) -> bool:
+    """Whether a table has a column, such as that of the numbers of rows within their records."""
+    return column in {field.name for field in table.schema().fields}
+
+
+def _came(source: DeltaTable, record_id: Sequence[str], flow: str) -> pa.Table:
+    """Identities of the records of a source, as they are in a table that follows it by a flow."""
+    rows = _identities(source, record_id)
+    if not flow:
+        return rows
+    inner = rows[FLOW]
+    named = pc.coalesce(pc.binary_join_element_wise(pa.scalar(flow), inner, "/"), pa.scalar(flow))
+    rows = rows.set_column(rows.column_names.index(FLOW), FLOW, named)
+    if ROW in record_id and not _has(source, ROW):
+        rows = rows.set_column(rows.column_names.index(ROW), ROW, pa.repeat(pa.scalar(0, pa.int64()), rows.num_rows))
+    return rows
 
 
 def _identities(table: DeltaTable | None, names: Sequence[str]) -> pa.Table:
     """Identities of a table's rows; a column that it does not have, as a run was stopped that makes it, is NULL."""
-    schema = pa.schema([(name, pa.int64()) for name in names])
+    schema = pa.schema([(name, pa.string() if name == FLOW else pa.int64()) for name in names])
     if table is None:
         return schema.empty_table()
     there = [name for name in names if name in {field.name for field in table.schema().fields}]
     rows = tables.dataset(table).to_table(there)
-    return pa.table([rows[n] if n in there else pa.nulls(rows.num_rows, pa.int64()) for n in names], schema=schema)
+    columns = [rows[f.name].cast(f.type) if f.name in there else pa.nulls(rows.num_rows, f.type) for f in schema]
+    return pa.table(columns, schema=schema)
 
 
 def _half(rows: pa.Table, record_id: Sequence[str]) -> pa.Table:

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from sluicegate.sql.types import UNNAMED
 
 # Columns of the engine; a query over whole tables does not see them.
-ENGINE_COLUMNS = ("_chunk", "_pos", "_sequence", "_record_row")
+ENGINE_COLUMNS = ("_chunk", "_pos", "_sequence", "_record_row", "_record_flow")
 
 # Columns that Delta's change data feed adds.
 CHANGE_COLUMNS = ("_change_type", "_commit_version", "_commit_timestamp")
@@ -20,6 +20,10 @@ RECORD = "_record"
 # Fivetran calls the number of a line.
 ROW = "_record_row"
 
+# Flow that brought a record, in tables that several flows fill and those that read them row by row. Where such a table
+# is itself read by a flow, the names of both, with / between.
+FLOW = "_record_flow"
+
 
 CORRUPT, RESCUED = "_corrupt_record", "_rescued_data"
 
@@ -27,9 +31,11 @@ CORRUPT, RESCUED = "_corrupt_record", "_rescued_data"
 PROVENANCE = (RESCUED, CORRUPT, "receipt_time", "source_file", "_file_modification_time", "_chunk", "_pos")
 
 # Names that a data column cannot have: ours, and those of Spark's files and Delta's change feed.
-RESERVED = frozenset({*PROVENANCE, ROW, UNNAMED, "_metadata", "_change_type", "_commit_version", "_commit_timestamp"})
+RESERVED = frozenset(
+    {*PROVENANCE, ROW, FLOW, UNNAMED, "_metadata", "_change_type", "_commit_version", "_commit_timestamp"}
+)
 
 
 def data_columns(columns: Iterable[str]) -> list[str]:
-    """Columns of a table that is read record by record, without ``PROVENANCE`` and numbers of rows."""
-    return [column for column in columns if column not in PROVENANCE and column != ROW]
+    """Columns of a table that is read record by record, without ``PROVENANCE``, numbers of rows and flows."""
+    return [column for column in columns if column not in PROVENANCE and column not in (ROW, FLOW)]

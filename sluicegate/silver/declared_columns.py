@@ -21,7 +21,7 @@ from sluicegate.schema.values import Value
 from sluicegate.spark import connect
 from sluicegate.spark.spark_errors import message
 from sluicegate.sql.identifiers import quoted
-from sluicegate.sql.types import without_lengths
+from sluicegate.sql.types import as_ddl, without_lengths
 
 if TYPE_CHECKING:
     from pyspark.sql import Column as Expression
@@ -129,6 +129,11 @@ def _fitted(frame: DataFrame, names: Mapping[str, str], name: str, text: str, ta
     return _Fitted(typed.value, lost, name, f"{name} as {text}")
 
 
+def as_type(raw: Expression, source: DataType, kind: DataType) -> Expression:
+    """A value in another type that holds all values of its own; nested ones field by field, by name."""
+    return _typed(raw, source, kind).value
+
+
 class _Unlike(Exception):
     """Raised where a nested type is to become one of another shape."""
 
@@ -162,7 +167,7 @@ def _struct(raw: Expression, source: StructType, kind: StructType) -> _Fitted:
     for field in kind:
         found = there.pop(field.name.lower(), None)
         if found is None:
-            values.append(F.lit(None).cast(field.dataType).alias(field.name))
+            values.append(F.lit(None).cast(as_ddl(field.dataType)).alias(field.name))
             continue
         inner = _typed(raw.getField(found.name), found.dataType, field.dataType)
         values.append(inner.value.alias(field.name))

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from pyspark.sql import Window
 from pyspark.sql import functions as F
 
-from sluicegate.schema.columns import IDENTITY, ROW
+from sluicegate.schema.columns import FLOW, IDENTITY, ROW
 from sluicegate.silver.expectations import DISPOSITION
 from sluicegate.sql.identifiers import quoted
 
@@ -24,6 +24,10 @@ if TYPE_CHECKING:
 # The order of arrival: the ledger batch, within it the files in order of discovery, within a file the position. Rows of
 # one record follow each other by their numbers, where they have some.
 ARRIVAL = ("_chunk", "_arrived", "_pos")
+
+# Place of the flow that brought a record among the flows of its table, where several fill it: those that stand first in
+# the definition count as the first to arrive, so that it does not matter in which order the runs took their records in.
+PLACE = "_place"
 
 # Where a table has a sequence, its rows keep it in this column, so that a late, older record cannot win.
 SEQUENCE = "_sequence"
@@ -38,7 +42,7 @@ def arrival(row_id: Sequence[str]) -> tuple[str, ...]:
     Args:
         row_id: the columns by which one is known.
     """
-    return (*ARRIVAL, ROW) if ROW in row_id else ARRIVAL
+    return (*([PLACE] if FLOW in row_id else []), *ARRIVAL, *([ROW] if ROW in row_id else []))
 
 
 def replaced(row_id: Sequence[str]) -> tuple[str, ...]:
@@ -70,7 +74,8 @@ class Keyed:
         Returns:
             ``evaluated`` with the final ``_fate`` and the columns of ``replaced``.
         """
-        nothing = {name: F.lit(None).cast("bigint") for name in replaced(self.row_id)}
+        kinds = {f.name: f.dataType.simpleString() for f in evaluated.schema}
+        nothing = {was: F.lit(None).cast(kinds[c]) for c, was in zip(self.row_id, replaced(self.row_id), strict=True)}
         if not self.keys:
             return evaluated.withColumns(nothing)
         rank = F.row_number().over(Window.partitionBy(DISPOSITION, *self._columns(self.keys)).orderBy(*self._order()))
@@ -84,7 +89,7 @@ class Keyed:
         settled = ranked.withColumn(
             DISPOSITION, F.when((F.col(DISPOSITION) == "good") & beaten, "duplicate").otherwise(F.col(DISPOSITION))
         )
-        return settled.drop("_rank", "_held_sequence")
+        return settled.drop("_rank", "_held_sequence", "_held_place")
 
     def _order(self) -> list[Column]:
         order = arrival(self.row_id)
@@ -96,12 +101,28 @@ class Keyed:
         columns = [F.col(c).alias(was) for c, was in zip(self.row_id, replaced(self.row_id), strict=True)]
         if self.sequenced:
             columns.append(F.col(SEQUENCE).alias("_held_sequence"))
+        if self._placed:
+            columns.append(F.col(PLACE).alias("_held_place"))
         return held.select(*self._columns(self.keys), *columns)
 
     def _holder_wins(self) -> Column:
-        """Whether the stored row wins: it arrived earlier, and of equal sequences the later arrival wins."""
+        """Whether the stored row wins: it arrived earlier, and of equal sequences the later arrival wins.
+
+        Of several flows that one arrived earlier whose flow stands before the other's.
+        """
         held = F.col(REPLACED[0]).isNotNull()
-        return held & (F.col("_held_sequence") > F.col(SEQUENCE)) if self.sequenced else held
+        if not self.sequenced:
+            return held & (F.col("_held_place") <= F.col(PLACE)) if self._placed else held
+        wins = F.col("_held_sequence") > F.col(SEQUENCE)
+        if self._placed:
+            even = F.col("_held_sequence") == F.col(SEQUENCE)
+            wins = wins | (even & (F.col("_held_place") > F.col(PLACE)))
+        return held & wins
+
+    @property
+    def _placed(self) -> bool:
+        """Whether several flows brought the records."""
+        return FLOW in self.row_id
 
     @staticmethod
     def _columns(names: tuple[str, ...]) -> list[Column]:

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from pyspark.sql.types import DataType
 
     from sluicegate.definition.silver import Treatment
+    from sluicegate.definition.silver_flow import SilverFlow
     from sluicegate.flow.batch import Batch
     from sluicegate.lake.layout import Lake
 
@@ -59,7 +60,7 @@ class _Deidentifying(RowEvaluator):
         super().__init__(batch, name, table)
         self.treatments = {column.lower(): treatment for column, treatment in treatments.items()}
 
-    def _queried(self, records: DataFrame) -> DataFrame:
+    def _queried(self, records: DataFrame, maker: SilverTable | SilverFlow, label: str) -> DataFrame:
         """Rows with each column treated as defined; columns of the engine's own, such as rescued data, are left out."""
         own = [c for c in data_columns(records.columns) if c not in (RECORD, SEQUENCE)]
         self._demand(own)

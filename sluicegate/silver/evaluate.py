@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, reduce
 from operator import or_
@@ -11,19 +11,21 @@ from typing import TYPE_CHECKING, Any
 from pyspark.sql import functions as F
 
 from sluicegate.definition.apply_changes import END_AT, START_AT
+from sluicegate.definition.silver_flow import SilverFlow
 from sluicegate.errors import QueryError, UserError, Where
+from sluicegate.flow import stream_batch
 from sluicegate.frames import python_function
 from sluicegate.lake import log
 from sluicegate.lake import tables as lake_tables
-from sluicegate.schema.columns import IDENTITY, PROVENANCE, RECORD, ROW, data_columns
-from sluicegate.schema.values import MICROSECONDS
-from sluicegate.silver import many_rows
+from sluicegate.schema.columns import FLOW, IDENTITY, RECORD, ROW, data_columns
+from sluicegate.silver import many_rows, provenance, several_flows
 from sluicegate.silver.declared_columns import cast_to_declared
-from sluicegate.silver.deduplicate import SEQUENCE, Keyed, arrival
+from sluicegate.silver.deduplicate import PLACE, SEQUENCE, Keyed, arrival
 from sluicegate.silver.expectations import BROKEN, DISPOSITION, Rules, unique
 from sluicegate.silver.scd import DELETES, History
 from sluicegate.spark import connect, table_reader
 from sluicegate.spark.session import configured
+from sluicegate.sql import types
 from sluicegate.sql.identifiers import quoted
 
 if TYPE_CHECKING:
@@ -34,12 +36,6 @@ if TYPE_CHECKING:
     from sluicegate.definition.python_function import PythonTransform
     from sluicegate.flow.batch import Batch
 
-
-# The file that a record came in, and its place in the order of arrival, under names that no query's own column has.
-SOURCE, ARRIVED = "_source_file", "_arrived"
-
-# Columns of a record that tell of its file.
-STAMPS = ("_file_modification_time", "source_file")
 
 # In ANSI mode one word in a column that is compared with a number would stop the table for good; so an expression
 # gives NULL for a value that does not fit, and NULL breaks a rule.
@@ -57,8 +53,8 @@ class RowEvaluator:
         outputs: the columns that the transform makes; filled in by ``rows``.
         rules: all expectations of the table; filled in by ``rows``.
         many: whether a record may give many rows.
-        record_id: columns by which a record is known. A record that is a row of a table with ``rows: many`` has its
-            number there.
+        record_id: columns by which a record is known, with the flow that brought it where there are several. A record
+            that is a row of a table with ``rows: many`` has its number there.
         row_id: columns by which a row is known: those of its record, and where that gives many its number in it.
     """
 
@@ -82,7 +78,7 @@ class RowEvaluator:
                 where=Where(table=self.name),
                 hint=f"run {self.table.stream} first: by its definition it gives one row of a record",
             )
-        self.record_id = (*IDENTITY, ROW) if of_many else IDENTITY
+        self.record_id = (*IDENTITY, *([FLOW] if self.batch.progress.of_flows else []), *([ROW] if of_many else []))
         self.row_id = (*self.record_id, ROW) if self.many else self.record_id
         order = arrival(self.row_id)
         self.history = History.of(changes, order) if changes and not changes.latest_only else None
@@ -107,20 +103,30 @@ class RowEvaluator:
         """Whether rows of the table may have been made by another definition than today's."""
         last = log.last_commit_of_ours(self.target)
         ours = (last.ours if last is not None else None) or {}
-        return bool(ours.get("mixed")) or ours.get("definition", self.table.fingerprint) != self.table.fingerprint
+        before = ours.get("definitions") or {}
+        others = any(before.get(flow, now) != now for flow, now in self._definitions.items())
+        now = self.table.fingerprint
+        return bool(ours.get("mixed")) or ours.get("definition", now) != now or others
+
+    @property
+    def _definitions(self) -> dict[str, str]:
+        """Fingerprint of the definition of each flow."""
+        return {flow: maker.fingerprint for flow, maker in self.table.several.items()}
 
     @cached_property
     def made_by(self) -> dict[str, Any]:
         """Commit metadata about the definition: its fingerprint, and whether rows of another one are left."""
         choice = self.batch.choice
         renewed = self.batch.whole or (choice is not None and choice.everything)
-        return {"definition": self.table.fingerprint, "mixed": self.of_others and not renewed}
+        its = {"definitions": self._definitions} if self.table.several else {}
+        return {"definition": self.table.fingerprint, "mixed": self.of_others and not renewed, **its}
 
-    def rows(self, records: DataFrame) -> DataFrame:
-        """Evaluated rows of records, each with its identity, disposition and provenance."""
+    def rows(self, records: DataFrame | Mapping[str, DataFrame]) -> DataFrame:
+        """Evaluated rows of records, each with its identity, disposition and provenance; see ``transformed``."""
         frame = self.transformed(records)
         required = [*self.keys, *filter(None, [self.table.event_time]), *([SEQUENCE] if self.sequence_by else [])]
         self.rules = Rules(self.table, self._casts, required)
+        frame = self._with_awaited(frame, required)
         with configured(self.batch.session, LENIENT):
             frame = self.rules.evaluate(frame)
             if self.table.apply_changes and self.table.apply_changes.deletes:
@@ -128,12 +134,27 @@ class RowEvaluator:
             frame = connect.frozen(frame)
         ours = (*self.record_id, SEQUENCE, DELETES, BROKEN, DISPOSITION)
         columns = [column for column in (*self.outputs, *ours) if column in frame.columns]
-        rows = frame.select(*[quoted(column) for column in columns], *self._provenance(frame))
+        rows = self.placed(frame.select(*[quoted(column) for column in columns], *self._provenance(frame)))
         if not self.many:
             return rows
         # Only now, as the record is with few rows here, and numbering may send all of them over the network.
-        rows = many_rows.numbered(rows, self.outputs)
-        return many_rows.whole_records(rows) if self.table.quarantine == "record" else rows
+        # Of several flows by name: where a column stands depends on which of their sources are there.
+        order = sorted(self.outputs, key=str.lower) if self.table.several else self.outputs
+        rows = many_rows.numbered(rows, order, self.record_id)
+        return many_rows.whole_records(rows, self.record_id) if self.table.quarantine == "record" else rows
+
+    def _with_awaited(self, frame: DataFrame, required: Sequence[str]) -> DataFrame:
+        """Rows with NULL in the columns that rules name and only flows make whose sources are not there yet.
+
+        Nothing is known of their types, so they are no columns of the table before a source is there.
+        """
+        if not self.table.several.keys() - self.batch.progress.streams.keys():
+            return frame
+        named = [*required, *(column for _, _, rule in self.table.rules for column in rule.columns)]
+        named += self.table.apply_changes.delete_columns if self.table.apply_changes else []
+        there = {column.lower() for column in frame.columns}
+        awaited = {c: F.lit(None) for c in dict.fromkeys(named) if c.lower() not in there}
+        return frame.withColumns(awaited) if awaited else frame
 
     def settled(self, rows: DataFrame, held: DataFrame | None) -> DataFrame:
         """Rows with their final disposition: one of each key stays, or each that begins a version.
@@ -145,8 +166,15 @@ class RowEvaluator:
         """
         if self.history is not None:
             return self.history.settle(rows, self._selected)
+        held = None if held is None else self.placed(held)
         settled = Keyed(self.keys, self.sequence_by is not None, self.row_id).settle(rows, held)
         return self.rules.evaluate_unique(settled, arrival(self.row_id)) if self.unique else settled
+
+    def placed(self, rows: DataFrame) -> DataFrame:
+        """Rows with the place of their flow among the flows, in tables whose records are known by it."""
+        if FLOW not in self.record_id:
+            return rows
+        return rows.withColumn(PLACE, several_flows.place(F.col(FLOW), [*self.table.several]))
 
     @property
     def _selected(self) -> list[str]:
@@ -158,20 +186,22 @@ class RowEvaluator:
         versions = self.history is not None and self.history.scd_type == 2
         return [*self._selected, *([START_AT, END_AT] if versions else [])]
 
-    def transformed(self, records: DataFrame) -> DataFrame:
-        """Result of the transform, with identity, the record itself, and a flag for each failed cast."""
-        if self.table.transform is not None:
-            frame = self._called(records, self.table.transform)
+    def transformed(self, records: DataFrame | Mapping[str, DataFrame]) -> DataFrame:
+        """Result of the transform, with identity, the record itself, and a flag for each failed cast.
+
+        Args:
+            records: the records; of several flows those of each with the columns of its source, by its name, or all of
+                them in one frame (see ``stream_batch.packed``).
+        """
+        if self.table.several:
+            frame = self._of_flows(records)
+        elif isinstance(records, Mapping):
+            raise TypeError(f"{self.name} has one flow")
         else:
-            frame = self._queried(self._with_record(records))
-        frame = self._declared(frame)
-        self.outputs = [c for c in frame.columns if c not in {*IDENTITY, ROW, RECORD, SEQUENCE, *self._casts}]
-        if self.many and ROW in frame.columns:  # by a star: a name that the query says is refused before
-            raise QueryError(
-                f"the query of {self.name} makes a column {ROW}, where the numbers of rows are to be",
-                where=Where(table=self.name, file=self.table.sql_file),
-                hint="leave it out of the star, as in * EXCEPT (…), and give it another name with AS",
-            )
+            frame, self._casts = self._made(self.table, records, self.name)
+        hidden = {*self.record_id, ROW, RECORD, SEQUENCE, *map(stream_batch.of, self.table.several), *self._casts}
+        self.outputs = [c for c in frame.columns if c not in hidden]
+        self._demand_identity(frame)
         for column in self.outputs:
             if "`" in column:  # the first rows would be written, and the first MERGE would fail
                 raise QueryError(
@@ -179,17 +209,84 @@ class RowEvaluator:
                     where=Where(table=self.name, file=self.table.sql_file),
                     hint="give it another name with AS",
                 )
-        if not self.sequence_by:
-            return frame
-        own, column = self.sequence_by in self.outputs, quoted(self.sequence_by)
-        return frame.withColumn(SEQUENCE, F.col(column if own else f"{RECORD}.{column}"))
+        return frame
 
-    def _called(self, records: DataFrame, transform: PythonTransform) -> DataFrame:
+    def _demand_identity(self, frame: DataFrame) -> None:
+        """Refuses columns that a star brought under the names of those by which rows are known.
+
+        A name that the query itself says is refused before.
+        """
+        for column in (ROW, FLOW):
+            if column in frame.columns and column not in self.record_id:
+                raise QueryError(
+                    f"the query of {self.name} makes a column {column}, by which the engine knows rows",
+                    where=Where(table=self.name, file=self.table.sql_file),
+                    hint="leave it out of the star, as in * EXCEPT (…), and give it another name with AS",
+                )
+
+    @property
+    def outgrown(self) -> str:
+        """A column of which the flows have values by now that the table's type does not hold; empty if there is none.
+
+        Delta would refuse them, or cut them to the type that it has.
+        """
+        if not self.table.several or self.target is None:
+            return ""
+        made = self.transformed(self.batch.by_flow).schema
+        quarantine = lake_tables.delta_table(self.batch.flow.side_tables[0])
+        for table in filter(None, (self.target, quarantine)):
+            held = {field.name.lower(): field.dataType for field in table_reader.schema(table)}
+            its = (field for field in made if field.name in self.outputs and field.name.lower() in held)
+            if name := next((f.name for f in its if not types.agree(held[f.name.lower()], f.dataType)), ""):
+                return name
+        return ""
+
+    def _of_flows(self, records: DataFrame | Mapping[str, DataFrame]) -> DataFrame:
+        """Result of all flows, their columns put together by name."""
+        if not isinstance(records, Mapping):
+            packed = records
+            records = {name: stream_batch.unpacked(packed, name) for name in self.batch.progress.streams}
+        made = {}
+        for name, frame in records.items():
+            rows, casts = self._made(self.table.several[name], frame, f"{self.name}_{name}", flow=name)
+            made[name] = several_flows.OfFlow(rows, casts)
+        held = None if self.batch.whole or self.target is None else table_reader.schema(self.target)
+        frame, self._casts = several_flows.united(made, self.record_id, self.name, held)
+        awaited = bool(self.table.several.keys() - records.keys())
+        return several_flows.with_declared(frame, self.table.declared or {}, self.name, awaited=awaited)
+
+    def _made(
+        self, maker: SilverTable | SilverFlow, records: DataFrame, label: str, *, flow: str = ""
+    ) -> tuple[DataFrame, dict[str, str]]:
+        """Result of one transform, and its casts by the flag of each that failed.
+
+        Args:
+            maker: whose transform it is.
+            records: its records.
+            label: name for its views.
+            flow: its name among several.
+        """
+        if maker.transform is not None:
+            frame = self._called(records, maker.transform, flow)
+        else:
+            frame = self._queried(self._with_record(records), maker, label)
+        frame, casts = self._declared(frame, maker)
+        if not self.sequence_by:
+            return frame.drop(SEQUENCE) if flow else frame, casts  # the source's own, which is no column here
+        own, column = self.sequence_by in frame.columns, quoted(self.sequence_by)
+        return frame.withColumn(SEQUENCE, F.col(column if own else f"{RECORD}.{column}")), casts
+
+    def _called(self, records: DataFrame, transform: PythonTransform, flow: str) -> DataFrame:
         """Result of the user's function over records."""
         tables = {name: self.batch.pinned(name) for name in self.table.lookups}
         function, private = python_function.loaded(transform), self.batch.flow.private
-        made = python_function.run(function, records, tables, self.name, identity=self.record_id, private=private)
-        return made.join(self._with_record(records).select(*self.record_id, RECORD), [*self.record_id])
+        # What only tells flows apart the function need not keep.
+        there = self.batch.opened[self.batch.flow.streams[flow]].delta if flow else None
+        own = None if there is None else {field.name for field in there.schema().fields}
+        ours = [c for c in self.record_id if own is not None and c not in own]
+        identity = [c for c in self.record_id if c not in ours]
+        made = python_function.run(function, records.drop(*ours), tables, self.name, identity=identity, private=private)
+        return made.join(self._with_record(records).select(*self.record_id, RECORD), identity)
 
     def _with_record(self, records: DataFrame) -> DataFrame:
         """Records, each with itself as a struct.
@@ -197,49 +294,50 @@ class RowEvaluator:
         With the rows of a record that gives many the whole record would stand in each of them, and Spark holds all that
         it makes of one: of those it is only what is read of it.
         """
-        read = {*IDENTITY, *STAMPS, (self.sequence_by or "").lower()}
-        its = [column for column in records.columns if not self.many or column.lower() in read]
-        return records.withColumn(RECORD, F.struct(*map(quoted, its)))
+        read = {*IDENTITY, *provenance.STAMPS, (self.sequence_by or "").lower()}
+        return provenance.with_record(records, read if self.many else None)
 
-    def _declared(self, frame: DataFrame) -> DataFrame:
+    def _declared(self, frame: DataFrame, maker: SilverTable | SilverFlow) -> tuple[DataFrame, dict[str, str]]:
         """Casts rows to the declared columns, each with a flag for values that do not fit it."""
-        self._casts = {f"_cast_{n}": text for n, text in enumerate(self.table.query.casts if self.table.query else [])}
+        casts = {f"_cast_{n}": text for n, text in enumerate(maker.query.casts if maker.query else [])}
         evolution = self.table.schemaEvolutionMode
-        if self.table.declared is None and evolution == "addNewColumns":
-            return frame
-        known = None if self.target is None else [n for n in self.held_columns if n not in (*IDENTITY, ROW, SEQUENCE)]
-        frame, flags = cast_to_declared(frame, self.table.declared, known, evolution, self.name)
-        self._casts |= flags
-        return frame
+        declared = self.table.declared
+        if declared is None and evolution == "addNewColumns":
+            return frame, casts
+        if declared is not None and self.table.several:  # what this flow does not make others may
+            there = {column.lower() for column in frame.columns}
+            declared = {name: kind for name, kind in declared.items() if name.lower() in there}
+        ours = (*IDENTITY, FLOW, ROW, SEQUENCE)
+        known = None if self.target is None else [n for n in self.held_columns if n not in ours]
+        frame, flags = cast_to_declared(frame, declared, known, evolution, self.name)
+        return frame, casts | flags
 
-    def _queried(self, records: DataFrame) -> DataFrame:
-        query = self.table.query
+    def _queried(self, records: DataFrame, maker: SilverTable | SilverFlow, label: str) -> DataFrame:
+        query = maker.query
         if query is None:
             columns = [column for column in records.columns if column != RECORD]
             return records.select(*[quoted(c) for c in data_columns(columns)], *self.record_id, RECORD)
         views = {}
         for table in query.tables:
-            views[table] = f"_sluicegate_{self.name}_{table}"
+            views[table] = f"_sluicegate_{label}_{table}"
             (records if table == query.stream else self.batch.pinned(table)).createOrReplaceTempView(views[table])
-        text = query.with_identity(views, (*self.record_id, RECORD), many=self.many)
-        return connect.frozen(self.batch.session.sql(text))
+        first = maker.named_as if isinstance(maker, SilverFlow) else None
+        text = query.with_identity(views, (*self.record_id, RECORD), many=self.many, by_place=first is not None)
+        frame = self.batch.session.sql(text)
+        if first is not None and first.outputs is not None:  # as many as its own, none of which is a star
+            frame = frame.toDF(*first.outputs, *frame.columns[len(first.outputs) :])
+        return connect.frozen(frame)
 
     def _provenance(self, frame: DataFrame) -> list[Any]:
         """Provenance of a record; its text only where it may go to quarantine, since texts are large."""
-        record = frame.schema[RECORD].dataType
-        has = set(record.names) if hasattr(record, "names") else set()
-        stamps = [f"{RECORD}.{column}" for column in STAMPS if column in has]
-        nothing, text = F.lit(None).cast("string"), as_it_came(has, f"{RECORD}.")
-        dispositions = [
-            "quarantine",
-            *(["good"] if self.unique else []),
-        ]  # a good row may turn out to repeat a unique value
-        return [
-            F.struct(*stamps).alias(ARRIVED) if stamps else nothing.alias(ARRIVED),
-            F.col(f"{RECORD}.source_file").alias(SOURCE) if "source_file" in has else nothing.alias(SOURCE),
-            # Of a record with many rows it comes later, and once: see ``silver.quarantine``.
-            *([] if self.many else [F.when(F.col(DISPOSITION).isin(*dispositions), text).alias(RECORD)]),
-        ]
+        records = [column for column in map(stream_batch.of, self.table.several) if column in frame.columns] or [RECORD]
+        stamps = provenance.file_of(frame, records)
+        if self.many:  # there the text comes later, and once: see ``silver.quarantine``
+            return [*stamps]
+        # A good row may turn out to repeat a unique value.
+        dispositions = ["quarantine", *(["good"] if self.unique else [])]
+        text = F.when(F.col(DISPOSITION).isin(*dispositions), provenance.text_of(frame, records))
+        return [*stamps, text.alias(RECORD)]
 
     @property
     def key(self) -> Column:
@@ -269,15 +367,3 @@ class RowEvaluator:
 
 def _hash(columns: Sequence[str]) -> Column:
     return F.xxhash64(*[F.col(quoted(column)) for column in columns])
-
-
-def as_it_came(columns: Iterable[str], within: str = "") -> Column:
-    """JSON text of a record as it came.
-
-    Args:
-        columns: the record's columns.
-        within: what stands before their names, if they are the fields of a struct.
-    """
-    ours = {*PROVENANCE, ROW} - {"_rescued_data", "_corrupt_record"}
-    its = [F.col(f"{within}{quoted(column)}") for column in sorted({*columns} - ours)]
-    return F.to_json(F.struct(*its), MICROSECONDS)

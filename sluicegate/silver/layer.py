@@ -49,10 +49,13 @@ def apply(batch: Batch, name: str, table: SilverTable, at: layout.Lake) -> None:
     if table.apply_changes_from_snapshot and not batch.whole:
         batch = batch.of_everything()  # a snapshot speaks of every key, also of those that are not in it
     evaluator = RowEvaluator(batch, name, table)
-    if not batch.whole and evaluator.target is not None and evaluator.bound - {*evaluator.held_columns}:
-        evaluator = RowEvaluator(
-            batch.of_everything(), name, table
-        )  # rows stored without a column of today's keys have no such key
+    # Rows stored without a column of today's keys have no such key; and values of a wider type need a wider column.
+    lacks = not batch.whole and evaluator.target is not None and bool(evaluator.bound - {*evaluator.held_columns})
+    grown = "" if batch.whole or lacks else evaluator.outgrown
+    if lacks or grown:
+        evaluator = RowEvaluator(batch.of_everything(), name, table)
+    if grown:
+        batch.report.state, batch.report.why = "rebuilt", f"the flows have values of a wider type for {grown}"
     put(evaluator, at)
 
 
@@ -65,7 +68,7 @@ def put(evaluator: RowEvaluator, at: layout.Lake) -> None:
     with ExitStack() as persisted:
         work = _New(batch, evaluator, at, persisted)
         rows = work.keep(work.settled())
-        work.write(rows, Reconciliation.of(evaluator, rows, batch.read))
+        work.write(rows, Reconciliation.of(evaluator, rows, batch.read, batch.read_by_flow))
 
 
 @dataclass
@@ -99,7 +102,7 @@ class _New:
     def settled(self) -> DataFrame:
         """Evaluated rows, deduplicated by key."""
         rows, keys, there = (
-            self.evaluator.rows(self.batch.rows),
+            self.evaluator.rows(self.batch.by_flow or self.batch.rows),
             self.evaluator.keys,
             tables.rows(self.evaluator.target),
         )

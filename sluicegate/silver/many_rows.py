@@ -19,7 +19,7 @@ from pyspark.sql import functions as F
 
 from sluicegate.frames.merge import OP
 from sluicegate.frames.value_equality import ordered, sorts_as_it_is
-from sluicegate.schema.columns import IDENTITY, ROW
+from sluicegate.schema.columns import ROW
 from sluicegate.silver.expectations import BROKEN, DISPOSITION, WHOLE
 from sluicegate.sql.identifiers import quoted
 
@@ -37,12 +37,13 @@ BEGUN, IN_EXCHANGE = -1, "in_exchange"
 _FORM = "_sluicegate_order_"
 
 
-def numbered(rows: DataFrame, outputs: Sequence[str]) -> DataFrame:
+def numbered(rows: DataFrame, outputs: Sequence[str], record_id: Sequence[str]) -> DataFrame:
     """Rows with ``_record_row``, their number within their record, by the order of their values.
 
     Args:
         rows: evaluated rows, all of each record.
         outputs: the columns of their values. Rows that are equal in these and in the rules that they break are equal.
+        record_id: the columns by which a record is known.
     """
     forms, order = {}, []
     for number, name in enumerate(outputs):
@@ -50,14 +51,14 @@ def numbered(rows: DataFrame, outputs: Sequence[str]) -> DataFrame:
         if not sorts_as_it_is(kind):
             forms[f"{_FORM}{number}"] = ordered(F.col(quoted(name)), kind)
         order.append(F.col(quoted(name)) if sorts_as_it_is(kind) else F.col(f"{_FORM}{number}"))
-    nth = F.row_number().over(Window.partitionBy(*IDENTITY).orderBy(*order, BROKEN))
+    nth = F.row_number().over(Window.partitionBy(*record_id).orderBy(*order, BROKEN))
     rows = rows.withColumns(forms) if forms else rows
     return rows.withColumn(ROW, nth.cast("bigint")).drop(*forms)
 
 
-def whole_records(rows: DataFrame) -> DataFrame:
+def whole_records(rows: DataFrame, record_id: Sequence[str]) -> DataFrame:
     """Rows of which those go to quarantine, too, whose record has a row that does: a table has no half record."""
-    record = Window.partitionBy(*IDENTITY)
+    record = Window.partitionBy(*record_id)
     broken = F.max(F.col(DISPOSITION) == "quarantine").over(record)
     sibling = broken & (F.col(DISPOSITION) == "good")
     return rows.withColumns(
@@ -68,9 +69,9 @@ def whole_records(rows: DataFrame) -> DataFrame:
     )
 
 
-def begun(aside: DataFrame) -> DataFrame:
+def begun(aside: DataFrame, record_id: Sequence[str]) -> DataFrame:
     """Records that a stopped run had begun to exchange the rows of, by the rows of the set-aside."""
-    return aside.where(f"reason = '{IN_EXCHANGE}'").select(*IDENTITY)
+    return aside.where(f"reason = '{IN_EXCHANGE}'").select(*record_id)
 
 
 def without_begun(aside: DataFrame) -> DataFrame:
@@ -78,7 +79,13 @@ def without_begun(aside: DataFrame) -> DataFrame:
     return aside.where(f"reason <> '{IN_EXCHANGE}'")
 
 
-def with_begun(changes: dict[str, DataFrame], table: str, set_aside: str, former: DataFrame | None) -> DataFrame:
+def with_begun(
+    changes: dict[str, DataFrame],
+    table: str,
+    set_aside: str,
+    former: DataFrame | None,
+    record_id: Sequence[str],
+) -> DataFrame:
     """Changes of the set-aside, with those that enter and delete the records whose change takes several commits.
 
     The change of a record that is in one commit alone happens or does not. One that only leaves a side table is not:
@@ -89,18 +96,19 @@ def with_begun(changes: dict[str, DataFrame], table: str, set_aside: str, former
         table: address of the silver table.
         set_aside: address of the set-aside.
         former: records that a stopped run had begun with; None if there is no set-aside.
+        record_id: the columns by which a record is known.
     """
     steps = []
     for uri, frame in changes.items():
         leaves = F.lit(False) if uri == table else F.col(OP) == "delete"
-        steps.append(frame.select(*IDENTITY, leaves.alias("leaves"), F.lit(uri).alias("uri")))
-    every = reduce(lambda a, b: a.unionByName(b), steps).groupBy(*IDENTITY)
+        steps.append(frame.select(*record_id, leaves.alias("leaves"), F.lit(uri).alias("uri")))
+    every = reduce(lambda a, b: a.unionByName(b), steps).groupBy(*record_id)
     counted = every.agg(F.count_distinct("uri").alias("tables"), F.max("leaves").alias("leaves"))
-    records = counted.where("tables > 1 OR leaves").select(*IDENTITY)
+    records = counted.where("tables > 1 OR leaves").select(*record_id)
     if former is not None:
         records = records.unionByName(former).distinct()
     entries = records.select(
-        *IDENTITY,
+        *record_id,
         F.lit(BEGUN).cast("bigint").alias(ROW),
         F.lit(IN_EXCHANGE).alias("reason"),
         F.explode(F.array(F.lit("insert"), F.lit("delete"))).alias(OP),

@@ -7,12 +7,14 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as F
 
+from sluicegate.flow import stream_batch
 from sluicegate.frames import record_ids
-from sluicegate.schema.columns import IDENTITY, RECORD, ROW
+from sluicegate.schema.columns import FLOW, RECORD, ROW
 from sluicegate.silver import many_rows
 from sluicegate.silver.deduplicate import REPLACED, SEQUENCE, replaced
-from sluicegate.silver.evaluate import SOURCE, RowEvaluator, as_it_came
+from sluicegate.silver.evaluate import RowEvaluator
 from sluicegate.silver.expectations import BROKEN, DISPOSITION
+from sluicegate.silver.provenance import SOURCE, as_it_came, text_of
 from sluicegate.sql.identifiers import quoted
 
 if TYPE_CHECKING:
@@ -37,7 +39,7 @@ def quarantine(evaluator: RowEvaluator, rows: DataFrame, records: DataFrame, cou
         count: how many rows there are to be.
     """
     broken = rows.where(f"{DISPOSITION} = 'quarantine'")
-    return (_with_texts(broken, records, count) if evaluator.many else broken).select(
+    return (_with_texts(evaluator, broken, records, count) if evaluator.many else broken).select(
         *[quoted(column) for column in evaluator.outputs],
         *evaluator.row_id,
         F.col(BROKEN).alias("_failed_expectations"),
@@ -47,15 +49,18 @@ def quarantine(evaluator: RowEvaluator, rows: DataFrame, records: DataFrame, cou
     )
 
 
-def _with_texts(broken: DataFrame, records: DataFrame, count: int) -> DataFrame:
+def _with_texts(evaluator: RowEvaluator, broken: DataFrame, records: DataFrame, count: int) -> DataFrame:
     """Quarantined rows, of which the first of each record has the record's text, and no other.
 
     With each of them a record of a thousand lines would be there a thousand times: a million lines.
     """
-    first = broken.groupBy(*IDENTITY).agg(F.min(ROW).alias(ROW))
+    record_id = [*evaluator.record_id]
+    first = broken.groupBy(*record_id).agg(F.min(ROW).alias(ROW))
     first = F.broadcast(first) if count <= record_ids.SENT else first  # records may be long, and all of a lake
-    texts = records.join(first, [*IDENTITY]).select(*IDENTITY, ROW, as_it_came(records.columns).alias(RECORD))
-    return broken.join(texts, [*IDENTITY, ROW], "left")
+    of_flows = [column for column in map(stream_batch.of, evaluator.table.several) if column in records.columns]
+    text = text_of(records, of_flows) if of_flows else as_it_came(records.columns)
+    texts = records.join(first, record_id).select(*record_id, ROW, text.alias(RECORD))
+    return broken.join(texts, [*record_id, ROW], "left")
 
 
 def set_aside(evaluator: RowEvaluator, rows: DataFrame, left_out: DataFrame | None) -> DataFrame:
@@ -72,7 +77,7 @@ def set_aside(evaluator: RowEvaluator, rows: DataFrame, left_out: DataFrame | No
         F.when(F.col(DISPOSITION) == "drop", "dropped").when(F.col(DISPOSITION) == "deleted", "deleted").otherwise(lost)
     )
     parts = [_aside(evaluator, beaten, reason)]
-    if REPLACED[0] in rows.columns and evaluator.sequence_by:
+    if REPLACED[0] in rows.columns and (evaluator.sequence_by or FLOW in evaluator.row_id):
         beaten = rows.where(f"{DISPOSITION} = 'good' AND {REPLACED[0]} IS NOT NULL")
         parts.append(_aside(evaluator, beaten, lost, identity=replaced(evaluator.row_id)))
     if left_out is not None:

@@ -2,18 +2,26 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
+from pyspark.sql import functions as F
+
 from sluicegate.errors import AccountingError, ExpectationFailed, FanOut, Where
+from sluicegate.schema.columns import FLOW
+from sluicegate.silver import several_flows
 from sluicegate.silver.deduplicate import REPLACED
-from sluicegate.silver.evaluate import SOURCE, RowEvaluator
+from sluicegate.silver.evaluate import RowEvaluator
 from sluicegate.silver.expectations import BROKEN, DISPOSITION
+from sluicegate.silver.provenance import SOURCE
 from sluicegate.sql.identifiers import quoted
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, Row
 
+    from sluicegate.definition import SilverTable
+    from sluicegate.definition.silver_flow import SilverFlow
     from sluicegate.flow.report import TableReport
 
 DISPOSITIONS = ("good", "quarantine", "drop", "duplicate", "deleted")
@@ -28,6 +36,7 @@ class Reconciliation:
         sums: rows by disposition; ``rows`` of all, ``records`` that gave one, and winners that ``replaced`` a row.
         failed: rows that broke each expectation.
         sample: a quarantined row with the expectations that it broke; None without one.
+        flows: the same of each flow, by its name, where several fill the table.
     """
 
     evaluator: RowEvaluator
@@ -35,35 +44,53 @@ class Reconciliation:
     sums: dict[str, int]
     failed: dict[str, int]
     sample: dict[str, Any] | None
+    flows: Mapping[str, Reconciliation] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, evaluator: RowEvaluator, rows: DataFrame, read: int) -> Reconciliation:
+    def of(
+        cls, evaluator: RowEvaluator, rows: DataFrame, read: int, by_flow: Mapping[str, int] | None = None
+    ) -> Reconciliation:
         """Counts rows by disposition, in one pass, and refuses a batch that does not add up.
 
         Args:
             evaluator: the evaluator of the rows.
             rows: the evaluated rows.
             read: records that they were made of, counted elsewhere: by the source's log, or by their identities.
+            by_flow: those of each flow, where several fill the table: each must add up by itself.
 
         Raises:
             FanOut: the query makes several rows of one record.
             AccountingError: records are missing, or there are more than were read.
             ExpectationFailed: rows break an ``expect_or_fail``.
         """
-        exact = _exact(evaluator)
         sums = {disposition: f"count_if({DISPOSITION} = '{disposition}')" for disposition in DISPOSITIONS}
         sums["rows"] = "count(1)"
-        by_identity = evaluator.many or not exact
+        by_identity = evaluator.many or not all(_exact(maker) for maker in evaluator.table.makers.values())
         sums["records"] = f"count(DISTINCT {', '.join(evaluator.record_id)})" if by_identity else "count(1)"
         replaces = f"count_if({DISPOSITION} = 'good' AND {REPLACED[0]} IS NOT NULL)"
         sums["replaced"] = replaces if REPLACED[0] in rows.columns else "0L"
         broken = evaluator.rules.counts()
         shown = ", ".join(quoted(column) for column in (*evaluator.outputs, SOURCE, BROKEN))
         sample = f"any_value(struct({shown})) FILTER (WHERE {DISPOSITION} = 'quarantine')"
-        counts = rows.selectExpr(*sums.values(), *broken.values(), sample).collect()[0]
-        failed = dict(zip(broken, counts[len(sums) : -1], strict=True))
-        found = cls(evaluator, read, dict(zip(sums, counts, strict=False)), failed, _sample(evaluator, counts[-1]))
-        found._demand_sums(rows)
+        expressions = [*sums.values(), *broken.values(), sample]
+
+        def counted(counts: Sequence[Any], read: int) -> Reconciliation:
+            failed = dict(zip(broken, counts[len(sums) : -1], strict=True))
+            its = dict(zip(sums, counts, strict=False))
+            return cls(evaluator, read, its, failed, _sample(evaluator, counts[-1]))
+
+        if not evaluator.table.several:
+            found = counted(rows.selectExpr(*expressions).collect()[0], read)
+            found._demand_sums(rows, evaluator.table)
+        else:
+            of_flow = several_flows.flow_of(F.col(FLOW)).alias("_flow")
+            groups = rows.groupBy(of_flow).agg(*map(F.expr, expressions)).collect()
+            its = {group[0]: counted(group[1:], (by_flow or {}).get(group[0], 0)) for group in groups}
+            nothing = [0] * (len(expressions) - 1) + [None]
+            its |= {name: counted(nothing, count) for name, count in (by_flow or {}).items() if name not in its}
+            found = replace(_together(counted(nothing, read), its.values()), flows=its)
+            for name, one in its.items():
+                one._demand_sums(rows.where(of_flow == name), evaluator.table.several[name])
         found._demand_rules()
         return found
 
@@ -86,6 +113,7 @@ class Reconciliation:
         report.dropped = self._dropped
         if self.evaluator.many:
             report.rows, report.no_rows = self.sums["rows"], self.filtered
+        report.flows = {name: one._counts() for name, one in self.flows.items()}
         report.expectations = self.evaluator.rules.tally(self.failed, self.sums["rows"])
         report.mixed = bool(self.evaluator.made_by["mixed"])
         report.samples = [self.sample] if self.sample is not None else []
@@ -97,29 +125,34 @@ class Reconciliation:
 
     def facts(self) -> dict[str, Any]:
         """Counts as commit metadata."""
+        flows = {"flows": {name: one._counts() for name, one in self.flows.items()}} if self.flows else {}
+        expectations = self.evaluator.rules.tally(self.failed, self.sums["rows"])
+        return {**self._counts(), "expectations": expectations, **self.evaluator.made_by, **flows}
+
+    def _counts(self) -> dict[str, int]:
         sums = self.sums
         many = {"rows": sums["rows"], "no_rows": self.filtered} if self.evaluator.many else {}
         return {
             "read": self.read, "written": sums["good"], "quarantined": sums["quarantine"],
             "dropped": self._dropped, "duplicates": sums["duplicate"] + sums["deleted"], **many,
-            "expectations": self.evaluator.rules.tally(self.failed, sums["rows"]), **self.evaluator.made_by,
         }  # fmt: skip
 
-    def _demand_sums(self, rows: DataFrame) -> None:
-        exact, name = _exact(self.evaluator), self.evaluator.name
+    def _demand_sums(self, rows: DataFrame, maker: SilverTable | SilverFlow) -> None:
+        exact, name = _exact(maker), self.evaluator.name
         read, made, records = self.read, self.sums["rows"], self.sums["records"]
         if not self.evaluator.many and made > (read if exact else records):
             example = rows.groupBy(*self.evaluator.record_id).count().where("count > 1").limit(1).collect()[0]
             raise FanOut(
                 f"the query of {name} makes {made:,} rows of {records if not exact else read:,} records",
-                where=Where(table=name, file=self.evaluator.table.sql_file),
+                where=Where(table=name, file=maker.sql_file),
                 cause=f"record {example['_chunk']}/{example['_pos']} gave {example['count']} rows",
                 hint="a lookup that is joined must have one row for each key: give it `keys`, or use apply_changes; "
                 "if a record is to give several rows, write `rows: many`",
             )
         if records > read or (exact and records != read):
+            of = f" of {maker.stream}" if self.evaluator.table.several else ""
             raise AccountingError(
-                f"{name} read {read:,} records but accounts for {records:,}",
+                f"{name} read {read:,} records{of} but accounts for {records:,}",
                 where=Where(table=name),
                 hint="please report this: nothing was written, so nothing is lost",
             )
@@ -137,11 +170,19 @@ class Reconciliation:
             )
 
 
-def _exact(evaluator: RowEvaluator) -> bool:
+def _exact(maker: SilverTable | SilverFlow) -> bool:
     """Whether each record is certain to give one row."""
-    if evaluator.table.query is not None:
-        return evaluator.table.query.keeps_every_record
-    return not evaluator.table.is_python
+    return maker.query.keeps_every_record if maker.query is not None else not maker.is_python
+
+
+def _together(nothing: Reconciliation, parts: Iterable[Reconciliation]) -> Reconciliation:
+    """The counts of some flows added up, with the records read as they are in the first."""
+    sums, failed, sample = dict(nothing.sums), dict.fromkeys(nothing.failed, 0), None
+    for one in parts:
+        sums = {name: count + one.sums[name] for name, count in sums.items()}
+        failed = {name: count + one.failed[name] for name, count in failed.items()}
+        sample = sample or one.sample
+    return replace(nothing, sums=sums, failed=failed, sample=sample)
 
 
 def _sample(evaluator: RowEvaluator, row: Row | None) -> dict[str, Any] | None:

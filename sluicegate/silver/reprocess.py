@@ -16,13 +16,14 @@ from typing import TYPE_CHECKING
 from pyspark.sql import functions as F
 
 from sluicegate import _faults
+from sluicegate.flow import stream_batch
 from sluicegate.flow.model import name_of
 from sluicegate.frames import data_skipping, lookup_changes, small_writes
 from sluicegate.frames.merge import OP, difference, merge
 from sluicegate.frames.record_ids import Identities, materialize
 from sluicegate.lake import layout, tables
-from sluicegate.schema.columns import ENGINE_COLUMNS
-from sluicegate.silver import many_rows, quarantine
+from sluicegate.schema.columns import ENGINE_COLUMNS, FLOW
+from sluicegate.silver import many_rows, quarantine, several_flows
 from sluicegate.silver.evaluate import RowEvaluator
 from sluicegate.silver.expectations import DISPOSITION
 from sluicegate.silver.reconcile import Reconciliation
@@ -82,7 +83,7 @@ class _Reprocessing:
         if self.evaluator.bound:
             self._add_others()
         rows = self.chosen.materialize(self.evaluator.settled(self.rows, None))
-        reconciliation = Reconciliation.of(self.evaluator, rows, self.records.count())
+        reconciliation = Reconciliation.of(self.evaluator, rows, *self._counted())
         reconciliation.fill(self.batch.report)
         left_out = self.records.join(rows, [*self.record_id], "left_anti") if reconciliation.filtered else None
         makes = {
@@ -100,11 +101,8 @@ class _Reprocessing:
         """Identities of all records to reprocess; some may come twice."""
         batch, now = self.batch, self.batch.progress
         parts = [batch.rows.select(*self.record_id)]
-        query = self.evaluator.table.query
-        for name in now.changed:
-            join_keys = query.join_keys[name] if query else []
-            changes = batch.changes_of(name)
-            parts.append(lookup_changes.touched(batch.records(), changes, join_keys, ENGINE_COLUMNS, self.record_id))
+        parts += [self._touched(name) for name in now.changed]
+        parts += self._of_flows(now.replaced) if now.replaced else []
         if now.retry:
             retried = [rule for rule, its in self.evaluator.table.expectations.items() if its.retry]
             broken = F.arrays_overlap("_failed_expectations", F.array(*map(F.lit, retried)))
@@ -114,6 +112,24 @@ class _Reprocessing:
         if batch.choice is not None:
             parts.append(selected(batch.choice, self.evaluator, self.at))
         return reduce(lambda a, b: a.unionByName(b), parts)
+
+    def _touched(self, lookup: str) -> DataFrame:
+        """Records that changed rows of a lookup touch, in each flow that reads it."""
+        batch, table, parts = self.batch, self.evaluator.table, [self._nothing()]
+        for flow, maker in table.makers.items():
+            join_keys = maker.query.join_keys.get(lookup) if maker.query else None
+            if not join_keys or (flow and flow not in batch.progress.streams):
+                continue
+            records = stream_batch.unpacked(batch.records(), flow) if flow else batch.records()
+            changes = batch.changes_of(lookup)
+            parts.append(lookup_changes.touched(records, changes, join_keys, ENGINE_COLUMNS, self.record_id))
+        return reduce(lambda a, b: a.unionByName(b), parts)
+
+    def _of_flows(self, flows: Sequence[str]) -> list[DataFrame]:
+        """Records of some flows as the table and its side tables have them."""
+        its = several_flows.flow_of(F.col(FLOW)).isin(*flows)
+        uris = (self.table, self.quarantine, self.set_aside)
+        return [f.where(its).select(*self.record_id) for uri in uris for f in self.evaluator.there(uri)]
 
     def _left_behind(self) -> DataFrame:
         """Records that a stopped run left in two tables, or in a side table though the source has lost them.
@@ -128,7 +144,7 @@ class _Reprocessing:
         every = reduce(lambda a, b: a.unionByName(b), [*rows, *aside])
         twice = every.groupBy(*self.row_id).count().where("count > 1")
         lost = [frame.join(self.batch.records(), [*self.record_id], "left_anti") for frame in aside]
-        begun = [many_rows.begun(f) for f in self._set_aside()] if self.evaluator.many else []
+        begun = [many_rows.begun(f, self.record_id) for f in self._set_aside()] if self.evaluator.many else []
         return reduce(lambda a, b: a.unionByName(b), [f.select(*self.record_id) for f in (twice, *lost, *begun)])
 
     def _set_aside(self) -> list[DataFrame]:
@@ -150,6 +166,14 @@ class _Reprocessing:
         if self.evaluator.many:
             identities = identities.having(rows.count())
         return identities, records, identities.together(rows)
+
+    def _counted(self) -> tuple[int, dict[str, int]]:
+        """Number of the records, and that of each flow where there are several."""
+        if not self.evaluator.table.several:
+            return self.records.count(), {}
+        of_flow = several_flows.flow_of(F.col(FLOW)).alias("_flow")
+        its = {row[0]: row[1] for row in self.records.groupBy(of_flow).count().collect()}
+        return sum(its.values()), its
 
     def _add_others(self) -> None:
         """Also re-evaluate every record that shares a current or former key with the batch (transitive closure).
@@ -227,10 +251,10 @@ class _Reprocessing:
         for uri, new in makes.items():
             old = [self.chosen.materialize(self.chosen.rows_in(table)) for table in self.evaluator.there(uri)]
             if many and uri == self.set_aside and old:
-                old, former = [many_rows.without_begun(old[0])], many_rows.begun(old[0])
+                old, former = [many_rows.without_begun(old[0])], many_rows.begun(old[0], self.record_id)
             found[uri] = self.chosen.materialize(difference(new, old[0] if old else None, self.row_id))
         if many:
-            aside = many_rows.with_begun(found, self.table, self.set_aside, former)
+            aside = many_rows.with_begun(found, self.table, self.set_aside, former, self.record_id)
             found[self.set_aside] = self.chosen.materialize(aside)
         counted = [frame.groupBy(OP).count().withColumn("uri", F.lit(uri)) for uri, frame in found.items()]
         counts = reduce(lambda a, b: a.unionByName(b), counted).collect()

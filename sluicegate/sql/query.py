@@ -12,11 +12,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from sqlglot import exp
-from sqlglot.tokenizer_core import TokenType
 
 from sluicegate.sql import casts as sql_casts
 from sluicegate.sql import query_shape, where_casts
 from sluicegate.sql.clauses import from_end, sample_end, select_list
+from sluicegate.sql.first_checks import check_tokens
 from sluicegate.sql.identifiers import quoted
 from sluicegate.sql.join_keys import JoinKey, join_keys
 from sluicegate.sql.order_by import Ordering, ordering
@@ -82,7 +82,7 @@ class Query:
             QuerySyntax: it is not one SELECT, or has STREAM in an unsupported place.
         """
         tokens = Tokens(text)
-        _check_tokens(tokens)
+        check_tokens(tokens)
         tree = _tree(tokens)
         read = _tables(tree, tokens)
         stream = _stream(tree, read, tokens)
@@ -134,6 +134,11 @@ class Query:
         raws = (self._tokens.raw(index) for index in range(len(self._tokens)))
         return hashlib.sha256("\0".join(raws).encode()).hexdigest()
 
+    @property
+    def first_line(self) -> int:
+        """Line on which it begins."""
+        return self._tokens.line(0)
+
     def line_of(self, table: str) -> int:
         """Line of the first reference to a table; 1 if there is none."""
         return next((self._tokens.line(one.first) for one in self._read if one.name == table), 1)
@@ -175,7 +180,14 @@ class Query:
         _, from_ = select_list(self._tokens)
         return self._tokens.compose(self._views(views), from_ + 1, from_end(self._tokens), compact=True)
 
-    def with_identity(self, views: Mapping[str, str], identity: Sequence[str] = IDENTITY, *, many: bool = False) -> str:
+    def with_identity(
+        self,
+        views: Mapping[str, str],
+        identity: Sequence[str] = IDENTITY,
+        *,
+        many: bool = False,
+        by_place: bool = False,
+    ) -> str:
         """The text over views, with ``TRY_CAST`` for ``CAST``, and hidden columns at the end of its SELECT list.
 
         The hidden columns are those of ``identity`` (without those that a star selects) and a boolean ``_cast_<n>`` for
@@ -186,28 +198,30 @@ class Query:
             views: name of the view, as SQL, for each of ``tables``; the stream's has the columns of ``identity``.
             identity: columns that identify the record of a row.
             many: whether a record may give many rows.
+            by_place: whether columns go by their places, so that their names do not matter.
 
         Raises:
             KeyError: a table has no view.
             QuerySyntax: rows of this query cannot be attributed to records (see ``stream_objections``).
         """
-        for objection in self.stream_objections(many=many):
+        for objection in self.stream_objections(many=many, by_place=by_place):
             raise objection
         return self._with_identity(views, identity)
 
-    def stream_objections(self, *, many: bool = False) -> list[QuerySyntax]:
+    def stream_objections(self, *, many: bool = False, by_place: bool = False) -> list[QuerySyntax]:
         """Reasons why this query cannot define a silver table, record by record; empty if it can.
 
         Args:
             many: whether a record may give many rows.
+            by_place: whether columns go by their places, as in a later branch of a UNION ALL.
         """
         if self.stream is None:
             what = "no table is in STREAM(…): mark the one that is read record by record, FROM STREAM(table)"
-            return [QuerySyntax(what, 1)]
+            return [QuerySyntax(what, self._tokens.line(0))]
         node = next(table.node for table in self._read if table.streamed)
         shape = query_shape.by_record(query_shape.first_select(self._tree), node, many=many)
         found = [QuerySyntax(what, self._line_of_node(where)) for what, where in shape]
-        found += sql_casts.refused(self._tokens) + self._name_objections()
+        found += sql_casts.refused(self._tokens) + ([] if by_place else self._name_objections())
         found += sql_casts.untold(self._tokens, self._casts, *select_list(self._tokens))
         found += sql_casts.in_generators(self._tokens, query_shape.GENERATORS, *select_list(self._tokens))
         if self.stream in self.lookups:
@@ -290,40 +304,6 @@ class Query:
     def _line_of_node(self, node: exp.Expr) -> int:
         offset = query_shape.offset(node)
         return line_at(self._tokens.text, offset) if offset is not None else 1
-
-
-def _check_tokens(tokens: Tokens) -> None:
-    """Token checks whose messages are better than the parser's.
-
-    Raises:
-        QuerySyntax: it is not one SELECT.
-    """
-    if not len(tokens):
-        raise QuerySyntax("there is no SELECT", 1)
-    if tokens.word(0) not in ("SELECT", "WITH", "("):
-        raise QuerySyntax(f"a query begins with SELECT or WITH, not with {tokens.raw(0)}", tokens.line(0))
-    for index in range(len(tokens)):
-        what = _fault(tokens, index)
-        if what:
-            raise QuerySyntax(what, tokens.line(index))
-
-
-def _fault(tokens: Tokens, index: int) -> str:
-    word = tokens.word(index)
-    behind = tokens.word(index + 1)
-    if word == ";":
-        return "one SELECT is allowed, and here a second statement begins"
-    if word == "|>":
-        return "pipes (|>) cannot be followed: write it as a SELECT"
-    if word == "," and behind in (",", "FROM", ")"):
-        return "nothing follows this comma"
-    if word == "STREAM" and tokens.word(index - 1) in ("FROM", "JOIN", ",") and _is_name(tokens, index + 1):
-        return f"write STREAM({tokens.raw(index + 1)}), with parentheses"
-    return ""
-
-
-def _is_name(tokens: Tokens, index: int) -> bool:
-    return tokens.is_type(index, TokenType.VAR, TokenType.IDENTIFIER)
 
 
 def _tree(tokens: Tokens) -> exp.Query:

@@ -8,6 +8,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+from sluicegate.sql.identifiers import quoted
+
 if TYPE_CHECKING:
     from pyspark.sql.types import DataType, StructType
 
@@ -113,6 +115,20 @@ def without_lengths(kind: DataType) -> DataType:
     return _mapped(kind, lambda kind: StringType() if isinstance(kind, (CharType, VarcharType)) else kind)
 
 
+def as_ddl(kind: DataType) -> str:
+    """A type as text, to be cast to: a client of Spark Connect sends one that is an object with a collation by name."""
+    from pyspark.sql.types import ArrayType, MapType, StructType
+
+    match kind:
+        case StructType():
+            return f"struct<{', '.join(f'{quoted(field.name)}: {as_ddl(field.dataType)}' for field in kind)}>"
+        case ArrayType():
+            return f"array<{as_ddl(kind.elementType)}>"
+        case MapType():
+            return f"map<{as_ddl(kind.keyType)}, {as_ddl(kind.valueType)}>"
+    return kind.simpleString()
+
+
 def unnamed(kind: DataType) -> DataType:
     """Restore the empty name of nameless fields, as in the files."""
     return _mapped(kind, lambda kind: kind, lambda name: "" if name == UNNAMED else name)
@@ -198,6 +214,66 @@ def wider(known: DataType, found: DataType) -> DataType:
         if set(names) <= set(order):
             return found if order.index(names[1]) > order.index(names[0]) else known
     return known
+
+
+# Digits that a decimal can have.
+MOST_DIGITS = 38
+
+# Digits of the whole numbers of a type, and those that a type of numbers with a point holds without a loss.
+_DIGITS = {"tinyint": 3, "smallint": 5, "int": 10, "bigint": 19}
+_EXACT = {"float": ("tinyint", "smallint"), "double": ("tinyint", "smallint", "int", "float")}
+
+
+def common(one: DataType, other: DataType) -> DataType | None:
+    """The type that is certain to hold all values of both without a loss; None if there is none."""
+    from pyspark.sql.types import ArrayType, MapType, NullType, StructType
+
+    if one.simpleString() == other.simpleString() or isinstance(other, NullType):
+        return one
+    if isinstance(one, NullType):
+        return other
+    if isinstance(one, StructType) and isinstance(other, StructType):
+        return _common_fields(one, other)
+    if isinstance(one, ArrayType) and isinstance(other, ArrayType):
+        element = common(one.elementType, other.elementType)
+        return None if element is None else ArrayType(element)
+    if isinstance(one, MapType) and isinstance(other, MapType):
+        value = common(one.valueType, other.valueType)
+        same = one.keyType.simpleString() == other.keyType.simpleString()
+        return MapType(one.keyType, value) if same and value is not None else None
+    if wider(one, other) != wider(other, one):
+        return _common_number(one, other)
+    return wider(one, other)
+
+
+def _common_fields(one: StructType, other: StructType) -> DataType | None:
+    from pyspark.sql.types import StructField, StructType
+
+    theirs = {field.name.lower(): field for field in other}
+    found: list[StructField] = []
+    for field in one:
+        kind = common(field.dataType, theirs.pop(field.name.lower(), field).dataType)
+        if kind is None:
+            return None
+        found.append(StructField(field.name, kind))
+    return StructType([*found, *theirs.values()])
+
+
+def _common_number(one: DataType, other: DataType) -> DataType | None:
+    """Type of numbers of two kinds: a decimal with room for both, or one with a point that holds each of them."""
+    from pyspark.sql.types import DecimalType
+
+    names = [one.simpleString(), other.simpleString()]
+    for kind, name in ((one, names[1]), (other, names[0])):
+        if name in _EXACT.get(kind.simpleString(), ()):
+            return kind
+    whole, point = 0, 0
+    for kind, name in zip((one, other), names, strict=True):
+        if not isinstance(kind, DecimalType) and name not in _DIGITS:
+            return None
+        digits, scale = (kind.precision, kind.scale) if isinstance(kind, DecimalType) else (_DIGITS[name], 0)
+        whole, point = max(whole, digits - scale), max(point, scale)
+    return DecimalType(whole + point, point) if whole + point <= MOST_DIGITS else None
 
 
 def agree(known: DataType, wanted: DataType) -> bool:

@@ -13,7 +13,8 @@ from sluicegate import definition
 from sluicegate.errors import DefinitionError, SourceError, UserError, Where
 from sluicegate.settings import Settings
 from sluicegate.tools.migrate import python_source, sql_source
-from sluicegate.tools.migrate.mapping import Draft, draft
+from sluicegate.tools.migrate.draft import Draft
+from sluicegate.tools.migrate.mapping import draft
 from sluicegate.tools.migrate.model import Left, Source
 from sluicegate.tools.scaffold import staging_folder
 from sluicegate.tools.scaffold.naming import in_comment, scalar, table_name

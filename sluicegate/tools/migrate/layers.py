@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from sqlglot import exp
 
+from sluicegate.sql import union_all
 from sluicegate.sql.query import Query
 from sluicegate.sql.query_shape import generator
 from sluicegate.sql.tokens import QuerySyntax, Tokens, parsed
@@ -36,6 +37,15 @@ class Shape:
 
 def shape(text: str) -> Shape | None:
     """Shape of a query; None if it cannot be parsed."""
+    try:
+        branches = [found for one in union_all.branches(text) if (found := shape(one))]
+    except QuerySyntax:
+        return None
+    if branches:  # each is a flow of one table
+        reads = list(dict.fromkeys(name for one in branches for name in one.reads))
+        streams = all(one.streams for one in branches)
+        odd = any(one.aggregates for one in branches) or not streams
+        return Shape(reads, streams, odd, any(one.joins for one in branches))
     try:
         tree = parsed(Tokens(text).compose([]))
         query = Query.parse(text)

@@ -3,47 +3,19 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from typing import Any
 
 from sluicegate.definition.fields import IDENTIFIER
+from sluicegate.sql import union_all
 from sluicegate.sql.query import Query
 from sluicegate.sql.tokens import QuerySyntax
-from sluicegate.tools.migrate import auto_loader, casts, layers, underscores
+from sluicegate.tools.migrate import auto_loader, casts, flows, layers, underscores
+from sluicegate.tools.migrate.draft import Draft
 from sluicegate.tools.migrate.model import FILES, Changes, Dataset, Rule, Source
 from sluicegate.tools.migrate.rewriting import places, tables_of, with_names, with_stream, without_stream
 from sluicegate.tools.migrate.table_names import Ambiguous, addresses
 from sluicegate.tools.scaffold.naming import ident
-
-
-@dataclass
-class Draft:
-    """Tables of a definition in the making.
-
-    Attributes:
-        bronze: fields of each bronze table.
-        silver: fields of each silver table.
-        gold: fields of each gold table.
-        queries: the query of each table that has one.
-        comments: comments above a table: its own, and what it was in the source.
-        rules_left: rules that could not be converted.
-        imported: addresses of the declared tables that were converted.
-        missing: addresses of those that were not, with the line that declares each.
-    """
-
-    bronze: dict[str, dict[str, Any]] = field(default_factory=dict)
-    silver: dict[str, dict[str, Any]] = field(default_factory=dict)
-    gold: dict[str, dict[str, Any]] = field(default_factory=dict)
-    queries: dict[str, str] = field(default_factory=dict)
-    comments: dict[str, list[str]] = field(default_factory=dict)
-    rules_left: list[str] = field(default_factory=list)
-    imported: list[str] = field(default_factory=list)
-    missing: dict[str, int] = field(default_factory=dict)
-
-    @property
-    def known(self) -> set[str]:
-        """Names of all tables."""
-        return {*self.bronze, *self.silver, *self.gold}
 
 
 def draft(source: Source) -> Draft:
@@ -60,25 +32,30 @@ class _Mapping:
         self._name()
         for dataset in self.source.datasets:
             self._files(dataset)
-        targets: dict[str, Changes] = {}
+        targets: dict[str, list[Changes]] = {}
         for changes in self.source.changes:
-            if changes.target in targets:
-                self.source.leave(changes.line, f"a second flow into {changes.target}", "one source for each table")
+            others = targets.setdefault(changes.target, [])
+            if others and (others[0].fields != changes.fields or changes.source in {one.source for one in others}):
+                why = "the flows of changes into one table have the same keys, sequence and columns"
+                self.source.leave(changes.line, f"a second flow into {changes.target}", why)
                 self.source.unnamed[f"the second flow into {changes.target}"] = changes.line
-            targets.setdefault(changes.target, changes)
+            else:
+                others.append(changes)
         for dataset in self.source.datasets:
             dataset.query = None if dataset.query is None else casts.plain(dataset.query)
         self._underscores()
         queries = {dataset.name: dataset.query for dataset in self.source.datasets if dataset.query is not None}
         ruled = {dataset.name for dataset in self.source.datasets if dataset.rules}
-        self.gold = layers.gold(queries, ruled, {changes.source for changes in targets.values()})
-        for dataset in self.source.datasets:
+        self.gold = layers.gold(queries, ruled, {one.source for some in targets.values() for one in some})
+        into = {dataset.into for dataset in self.source.datasets}
+        for dataset in (one for one in self.source.datasets if not one.into):
             if dataset.query is not None:
                 self._query(dataset)
-            elif dataset.name not in self.made.bronze and dataset.name not in targets:
+            elif dataset.name not in self.made.bronze and dataset.name not in {*targets, *into}:
                 self.source.leave(dataset.line, dataset.name, "nothing that is taken over fills it")
-        for changes in targets.values():
-            self._changes(changes)
+        for some in targets.values():
+            self._changes(some)
+        flows.take_over(self.source, self.made, self.gold, self._silver)
         self._tell_gold()
         self._others()
         self._settle()
@@ -94,11 +71,13 @@ class _Mapping:
             reads.setdefault(changes.target, []).append(changes.source)
         declared = {**source.declared, **{changes.target: changes.line for changes in source.changes}}
         pairs = [(reader, read) for reader, some in reads.items() for read in some]
+        pairs += [(dataset.name, dataset.into) for dataset in source.datasets if dataset.into]
         self.found = addresses([*declared, *(dataset.name for dataset in source.datasets)], dict.fromkeys(pairs))
         self.elsewhere = {self.found.names[address]: address for address in self.found.elsewhere}
         for dataset in [*source.datasets]:
             try:
                 dataset.query = self._named(dataset, reads.get(dataset.name, []))
+                dataset.into = self._called(dataset.name, dataset.into) if dataset.into else ""
             except (Ambiguous, QuerySyntax) as error:
                 source.leave(dataset.line, dataset.name, str(error))
                 source.datasets.remove(dataset)
@@ -140,6 +119,9 @@ class _Mapping:
     def _tell_names(self, declared: dict[str, int]) -> None:
         for dataset in self.source.datasets:
             name = self.found.names[dataset.name]
+            if dataset.into:
+                dataset.name = name
+                continue
             if name != dataset.name.rpartition(".")[2]:
                 why = f"it is called {name} here: so are all that read it"
                 self.source.leave(dataset.line, f"the name {dataset.name}", why)
@@ -212,6 +194,9 @@ class _Mapping:
     def _query(self, dataset: Dataset) -> None:
         try:
             text = str(dataset.query)
+            if branches := union_all.branches(text):
+                self._union(dataset, text, [Query.parse(branch) for branch in branches])
+                return
             streams = Query.parse(text).stream is not None
         except QuerySyntax as error:
             self.source.leave(dataset.query_line + error.line - 1, f"the query of {dataset.name}", error.message)
@@ -233,6 +218,27 @@ class _Mapping:
         many = {"rows": "many"} if Query.parse(text).stream_objections() else {}
         self._silver(dataset, {"sql": f"{dataset.name}.sql", **many})
         self.made.queries[dataset.name] = text
+
+    def _union(self, dataset: Dataset, text: str, branches: list[Query]) -> None:
+        """A table with a flow for each branch of a UNION ALL over streams."""
+        objections = [one for query in branches for one in query.stream_objections(many=True)]
+        if dataset.name in self.gold or objections:
+            self._gold(dataset, text, True, objections[0].message if objections else "it takes rows together")
+            return
+        self._comment(dataset, *(["It was a view: here it is a table."] if dataset.kind == "view" else []))
+        many = {"rows": "many"} if any(query.stream_objections() for query in branches) else {}
+        if all(query.outputs is not None for query in branches):
+            self._silver(dataset, {"sql": f"{dataset.name}.sql", **many})
+            self.made.queries[dataset.name] = text
+            return
+        found: dict[str, dict[str, str]] = {}
+        for query in branches:
+            name = f"{query.stream}{'' if query.stream not in found else f'_{len(found) + 1}'}"
+            found[name] = {"sql": f"{dataset.name}__{name}.sql"}
+            self.made.queries[f"{dataset.name}__{name}"] = query.text.strip()
+        why = "with * the columns of its flows are matched by their names here, and not by their places"
+        self.source.leave(dataset.query_line, f"UNION ALL in {dataset.name}", why)
+        self._silver(dataset, {"flows": found, **many})
 
     def _silver(self, dataset: Dataset, fields: dict[str, Any]) -> None:
         if dataset.schema and "__" in dataset.schema:
@@ -270,7 +276,8 @@ class _Mapping:
         if dataset.kind == "view":
             self.made.comments[dataset.name].append("It was a view: here it is a table.")
 
-    def _changes(self, changes: Changes) -> None:
+    def _changes(self, some: list[Changes]) -> None:
+        changes = some[0]
         dataset = self.source.named(changes.target)
         if dataset is None:
             dataset = Dataset(changes.target, changes.line, "streaming")
@@ -282,16 +289,16 @@ class _Mapping:
         fields = dict(changes.fields)
         if "apply_as_deletes" in fields:
             fields["apply_as_deletes"] = casts.plain(str(fields["apply_as_deletes"]))
-        self._silver(dataset, {"from": changes.source, "apply_changes": fields})
+        flows_ = {one.source: {"from": one.source} for one in some}
+        source = {"from": changes.source} if len(some) == 1 else {"flows": flows_}
+        self._silver(dataset, {**source, "apply_changes": fields})
 
     # --- tables that read what is no table here ----------------------------------------------------------------------
 
     def _tell_gold(self) -> None:
         """Notes the silver tables that read gold."""
         for name, fields in self.made.silver.items():
-            text = self.made.queries.get(name)
-            reads = Query.parse(text).tables if text else [str(fields.get("from"))]
-            for read in reads:
+            for read in flows.reads(name, fields, self.made):
                 if read in self.made.gold:
                     dataset = self.source.named(name)
                     line = dataset.line if dataset else 1
@@ -301,10 +308,9 @@ class _Mapping:
     def _others(self) -> None:
         """Declares tables made elsewhere that are read: Delta tables whose path a person fills in."""
         for name, fields in {**self.made.silver, **self.made.gold}.items():
-            text = self.made.queries.get(name)
             dataset = self.source.named(name)
             line = dataset.line if dataset else 1
-            for read in Query.parse(text).tables if text else [str(fields.get("from"))]:
+            for read in flows.reads(name, fields, self.made):
                 if read in self.made.known:
                     if address := self.elsewhere.get(read):
                         self._tell_elsewhere(read, address, name, line)

@@ -80,6 +80,9 @@ class Dataset:
         comment: its comment.
         schema: its columns with their types.
         rules: its expectations.
+        into: of a flow, the table that it adds rows to; else empty.
+        flow: name of the flow; else empty.
+        missing_as: under what the flow is noted as one that is not read, until it has been taken over.
     """
 
     name: str
@@ -91,6 +94,14 @@ class Dataset:
     comment: str = ""
     schema: str = ""
     rules: list[Rule] = field(default_factory=list)
+    into: str = ""
+    flow: str = ""
+    missing_as: str = ""
+
+    @classmethod
+    def of_flow(cls, flow: str, into: str, line: int, missing_as: str) -> Dataset:
+        """A flow of append into a table, as a dataset of a name that no other has."""
+        return cls(f"{into}__{flow}", line, "streaming", into=into, flow=flow, missing_as=missing_as)
 
 
 @dataclass

@@ -174,6 +174,9 @@ class _Reader:
             declared = self._decorated(dataset, decorator) or declared
         if not declared:
             raise NotTaken("no decorator declares a table", node.lineno)
+        if declared == "flow":
+            self._append_flow(dataset, node)
+            return
         self.source.declared.setdefault(dataset.name, node.lineno)
         chain = Chain.of_body(node, self.names)
         dataset.query, dataset.files, dataset.query_line = chain.sql, chain.files, node.lineno
@@ -187,6 +190,29 @@ class _Reader:
             raise NotTaken(f"there is a dataset {dataset.name} already", node.lineno)
         self.source.datasets.append(dataset)
 
+    def _append_flow(self, dataset: Dataset, node: ast.FunctionDef) -> None:
+        """Reads a function that adds rows to a table which is declared elsewhere."""
+        if not dataset.into:
+            raise NotTaken("the table that the flow adds rows to is not there as a text: write target=…", node.lineno)
+        made = Dataset.of_flow(dataset.flow or node.name.lower(), dataset.into, node.lineno, f"the flow {node.name}")
+        chain = Chain.of_body(node, self.names)
+        made.query, made.files, made.query_line = chain.sql, chain.files, node.lineno
+        self.source.datasets.append(made)
+
+    def _flow_arguments(self, dataset: Dataset, call: ast.Call, line: int) -> None:
+        for keyword in [*(ast.keyword("target", one) for one in call.args[:1]), *call.keywords]:
+            value = constant(keyword.value, self.names)
+            if keyword.arg == "target" and isinstance(value, str):
+                dataset.into = address(value.replace("`", "").split("."))
+            elif keyword.arg == "name" and isinstance(value, str):
+                dataset.flow = value.lower()
+            elif keyword.arg == "once" and value is not False:
+                why = "it is a flow like others: with nothing new in its source it costs nothing"
+                self.source.leave(line, f"once of the flow {dataset.name}", why)
+            elif keyword.arg not in ("comment", "once"):
+                what = f"{keyword.arg} of the flow {dataset.name}"
+                self.source.leave(keyword.value.lineno, what, "it is not taken over")
+
     def _decorated(self, dataset: Dataset, node: ast.expr) -> str:
         """Reads a decorator; returns what it declares, if anything."""
         name = self._of_dlt(node)
@@ -196,6 +222,9 @@ class _Reader:
         elif name in _KINDS:
             self._arguments(dataset, call, node.lineno)
             return _KINDS[name]
+        elif name == "append_flow":
+            self._flow_arguments(dataset, call, node.lineno)
+            return "flow"
         else:
             raise NotTaken(f"the decorator {ast.unparse(node)} is not taken over", node.lineno)
         return ""

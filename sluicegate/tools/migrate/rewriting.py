@@ -8,6 +8,7 @@ from collections.abc import Callable, Collection, Iterator
 from sqlglot import exp
 from sqlglot.tokenizer_core import TokenType
 
+from sluicegate.sql import union_all
 from sluicegate.sql.clauses import select_list
 from sluicegate.sql.query import Query
 from sluicegate.sql.query_shape import is_from_with
@@ -24,9 +25,10 @@ def places(text: str) -> int:
 def tables_of(text: str | None) -> list[str]:
     """Names of the tables that a query reads; none if it cannot be parsed."""
     try:
-        return [name for name in Query.parse(str(text)).tables if name != FILES]
+        queries = [Query.parse(one) for one in union_all.branches(str(text)) or [str(text)]]
     except QuerySyntax:
         return []
+    return list(dict.fromkeys(name for query in queries for name in query.tables if name != FILES))
 
 
 def with_names(text: str, other: Callable[[str], str | None]) -> str:

@@ -295,12 +295,21 @@ class _Statement:
             self._changes(self._name())
             return
         line = self._line(0)
-        if self._take("AS", "INSERT", "INTO"):
-            self._take("ONCE")
-            self.source.unnamed[f"the flow {name} into {self._name()}"] = line
-        once = "ONCE" in {self.tokens.word(i) for i in range(self.at, len(self.tokens))}
-        instead = "land the files once" if once else "let the files land in one folder, or UNION in gold"
-        raise self._not_taken(f"the flow {name} is one of several into a table: {instead}")
+        if not self._take("AS", "INSERT", "INTO"):
+            raise self._not_taken(f"the flow {name} neither inserts rows nor applies changes")
+        once = self._take("ONCE")
+        into = self._name()
+        missing_as = f"the flow {name} into {into}"
+        self.source.unnamed[missing_as] = line
+        if not self._take("BY", "NAME"):
+            raise self._not_taken("flows are put together by the names of their columns: write BY NAME")
+        if once:
+            why = "it is a flow like others: with nothing new in its source it costs nothing"
+            self.source.leave(line, f"ONCE of the flow {name}", why)
+        found = rewritten(self.tokens, self.at, self.before)
+        dataset = Dataset.of_flow(last_name(name), into, line, missing_as)
+        dataset.query, dataset.files, dataset.query_line = found.query, found.files, self._line()
+        self.source.datasets.append(dataset)
 
     def _changes(self, target: str) -> None:
         line = self._line(0)

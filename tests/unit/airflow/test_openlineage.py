@@ -140,3 +140,13 @@ def test_airflows_provider_takes_it_from_the_task(workspace: Workspace) -> None:
 )
 def test_names_are_those_of_the_naming_specification(uri: str, namespace: str, name: str) -> None:
     assert dataset(uri) == (namespace, name)
+
+
+def test_a_table_of_several_flows_reads_each_of_their_tables_as_of_its_own_version(workspace: Workspace) -> None:
+    workspace.define(
+        "name: heart_rate\nbronze:\n  eu: {path: '${landing}/eu', format: json}\n"
+        "  us: {path: '${landing}/us', format: json}\nsilver:\n  t: {flows: {a: {from: eu}, b: {from: us}}}\n"
+    )
+    commit(workspace, "t", streams={"a": {"source_id": "x", "until": 3}, "b": {"source_id": "y", "until": 5}})
+    inputs, _ = told(workspace, "silver")
+    assert inputs == {workspace.uri("eu"): ("3", {}), workspace.uri("us"): ("5", {})}

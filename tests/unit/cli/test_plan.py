@@ -6,13 +6,15 @@ import json
 import tarfile
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
+from deltalake import write_deltalake
 from typer.testing import CliRunner
 
 from sluicegate.cli import app, plan
 from sluicegate.definition import LAYERS, Pipeline, load, names
 from sluicegate.flow import flows as flow_flows
-from sluicegate.flow.model import Progress
+from sluicegate.flow.model import Progress, StreamProgress
 from sluicegate.lake import layout
 from sluicegate.monitor import graph
 from sluicegate.monitor.estimate import Plan
@@ -158,3 +160,29 @@ def test_how_many_rows_a_record_gives(tmp_path: Path, fields: str, how: str) -> 
     done = CliRunner().invoke(app.app, ["plan", "heart_rate", *places])
     assert done.exit_code == 0, done.output
     assert how in done.output
+
+
+def test_flows_of_a_table_are_told_with_what_each_takes_in(tmp_path: Path) -> None:
+    workspace = Workspace(tmp_path)
+    workspace.define(
+        "name: heart_rate\nbronze:\n  eu: {path: '${landing}/eu', format: json}\n"
+        "  us: {path: '${landing}/us', format: json}\nsilver:\n  t:\n    flows:\n      a: {from: eu}\n"
+        "      b: {sql: 'SELECT u.id, e.x FROM STREAM(us) AS u JOIN eu AS e ON u.n = e.n'}\n"
+        "  c:\n    flows: {a: {from: eu}, b: {from: us}}\n    apply_changes: {keys: [id], sequence_by: at}\n"
+    )
+    for folder in ("eu", "us"):
+        (tmp_path / "landing" / folder).mkdir(parents=True)
+        write_deltalake(workspace.uri(folder), pa.table({"id": [1]}))
+    places = [f"--{name}={tmp_path / name}" for name in ("lake", "landing", "pipelines")]
+    done = CliRunner().invoke(app.app, ["plan", "heart_rate", *places, "--json"])
+    assert done.exit_code == 0, done.output
+    t, c = json.loads(done.output)["tables"][2:]
+    assert (t["reads"], t["a run would"]) == ("new rows of eu, us", "make it")
+    assert "by the flows a, b; joins eu: the records of a row that changes there are judged again, by n" in t["how"]
+    assert (c["reads"], c["how"]) == ("new rows of eu, us", "latest row for each id by at; by the flows a, b")
+    streams = {"a": StreamProgress("x", -1, 0), "b": StreamProgress("y", 3, 5, known=True)}
+    now = Progress("incremental", 1, 2, streams=streams, why="the flow a is new")
+    definition = workspace.definition
+    work = [TableWork(flow, now) for flow in flow_flows.flows(definition, workspace.lake, "silver").values()]
+    [planned, _] = [plan._planned(definition, Plan(work), one, set()) for one in work]
+    assert planned["a run would"] == "take a: all of it, b: versions 4 to 5; the flow a is new"

@@ -29,6 +29,7 @@ LOOKS = "how much people are shown; nothing is decided by it"
 SAMPLE = "of made-up data"
 
 CROSSED: dict[str, str] = {
+    "sql.types.MOST_DIGITS": "tests/unit/sql/test_types.py::test_a_decimal_has_MOST_DIGITS",
     "airflow.sensors.sqs.AT_ONCE": "tests/unit/airflow/sensors/test_sqs.py::"
     "test_messages_are_taken_out_AT_ONCE_at_a_time",
     "landing.clean_source.BATCH": "tests/unit/landing/test_clean_source.py::"

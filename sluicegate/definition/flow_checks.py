@@ -1,0 +1,60 @@
+"""Checks of the flows of a silver table: each must give the columns by which the table knows its rows."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from sluicegate.definition.fields import nearest
+from sluicegate.definition.known_tables import Finding, Tables
+from sluicegate.definition.silver import SilverTable
+from sluicegate.definition.silver_flow import SilverFlow
+from sluicegate.definition.yaml import Path
+
+
+def flow_findings(tables: Tables, name: str, table: SilverTable) -> Iterator[Finding]:
+    """Mistakes of a table that only one with several flows can have."""
+    if table.several and table.apply_changes_from_snapshot is not None:  # flows are refused by the model itself
+        yield Finding("one-of", ("silver", name, "sql"), "apply_changes_from_snapshot takes one table")
+    for flow, maker in table.several.items():
+        if not table.flows:
+            yield from _branch(("silver", name, "sql"), maker)
+        known = tables.of_maker(maker, (name,))
+        if known is None:
+            continue
+        lower = {column.lower() for column in known}
+        for at, column in _needed(table):
+            own = column == table.sequence_by and _in_record(tables, maker, column)
+            if column.lower() not in lower and not own:
+                message = f"the flow {flow} has no column {column}, which every record of {name} must have"
+                hint = nearest(column, known) or f"its columns are {', '.join(known)}"
+                yield Finding("unknown-column", ("silver", name, *at), message, hint)
+
+
+def _branch(place: Path, maker: SilverFlow) -> Iterator[Finding]:
+    """UNION ALL puts columns together by their places, so each branch has as many as the first."""
+    if maker.query is None:
+        return
+    here, first = maker.query.outputs, maker.named_as.outputs if maker.named_as else maker.query.outputs
+    if here is None:
+        message = "UNION ALL puts columns together by their places, and * does not say which stands where"
+        hint = "name the columns; or write `flows`, which match them by name"
+        yield Finding("union", place, message, hint, maker.query.first_line)
+    if here is not None and first is not None and len(here) != len(first):
+        message = f"this branch of UNION ALL has {len(here)} columns, and the first has {len(first)}"
+        hint = "give it as many, NULL where it has none; or write `flows`, which match columns by name"
+        yield Finding("union", place, message, hint, maker.query.first_line)
+
+
+def _needed(table: SilverTable) -> Iterator[tuple[Path, str]]:
+    """Columns that each flow must give, with the field that names them."""
+    changes = table.apply_changes
+    for number, column in enumerate(changes.keys if changes else table.keys):
+        yield (*(("apply_changes",) if changes else ()), "keys", number), column
+    if sequence := changes.sequence_by if changes else table.sequence_by:
+        yield (*(("apply_changes",) if changes else ()), "sequence_by"), sequence
+
+
+def _in_record(tables: Tables, maker: SilverFlow, column: str) -> bool:
+    """Whether a column may be one of the record, which the query does not select."""
+    record = tables.columns(maker.stream)
+    return record is None or column in record

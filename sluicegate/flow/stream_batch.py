@@ -1,0 +1,172 @@
+"""One batch of several flows: what each has to take in, in one frame and in one commit with all offsets.
+
+The sources have columns of their own. So in the frame a record has its identity, with the flow that brought it, and all
+of its columns as one struct, called after its flow, which is NULL in the records of the others. Spark takes this apart
+again before it reads: a flow's records are read as if it were alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields, replace
+from functools import reduce
+from typing import TYPE_CHECKING
+
+from sluicegate.flow import delivery
+from sluicegate.flow.batch import Batch
+from sluicegate.flow.delivery import Delivery
+from sluicegate.flow.model import StreamProgress, name_of
+from sluicegate.schema import columns
+from sluicegate.schema.columns import FLOW, IDENTITY, ROW
+from sluicegate.spark import table_reader
+from sluicegate.sql.identifiers import quoted
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+
+def of(name: str) -> str:
+    """Column with the records of a flow."""
+    return f"_sluicegate_of_{name}"
+
+
+def packed(frames: Mapping[str, DataFrame], *, numbered: bool) -> DataFrame:
+    """Records of several flows in one frame.
+
+    Args:
+        frames: records of each flow, by its name.
+        numbered: whether records are known by a number, too; it is 0 for those of a source without.
+    """
+    from pyspark.sql import functions as F
+
+    def of_one(name: str, frame: DataFrame) -> DataFrame:
+        identity = (*IDENTITY, FLOW, *([ROW] if numbered else []))
+        frame = named(frame, name, numbered=numbered)
+        return frame.select(*identity, F.struct(*[quoted(c) for c in frame.columns]).alias(of(name)))
+
+    every = [of_one(name, frame) for name, frame in frames.items()]
+    return reduce(lambda a, b: a.unionByName(b, allowMissingColumns=True), every)
+
+
+def named(frame: DataFrame, name: str, *, numbered: bool) -> DataFrame:
+    """Records of one flow with its name in ``_record_flow``, before the flow by which they came into its source."""
+    from pyspark.sql import functions as F
+
+    inner = F.concat(F.lit(f"{name}/"), F.col(FLOW)) if FLOW in frame.columns else F.lit(name)
+    frame = frame.withColumn(FLOW, inner)
+    return frame.withColumn(ROW, F.lit(0).cast("bigint")) if numbered and ROW not in frame.columns else frame
+
+
+def unpacked(records: DataFrame, name: str) -> DataFrame:
+    """Records of one flow with the columns that its source has, and ``_record_flow``."""
+    return records.where(f"{quoted(of(name))} IS NOT NULL").select(f"{quoted(of(name))}.*")
+
+
+@dataclass
+class StreamsBatch(Batch):
+    """Batch of several flows.
+
+    Attributes:
+        deliveries: what each flow delivers, by its name.
+        counts: number of the rows of each, by the logs of their sources.
+    """
+
+    deliveries: Mapping[str, Delivery] = field(default_factory=dict)
+    counts: Mapping[str, int] = field(default_factory=dict)
+
+    @property
+    def rows(self) -> DataFrame:
+        """What each flow has to take in; see ``packed``."""
+        return self._packed({name: one.rows for name, one in self.deliveries.items()})
+
+    @property
+    def by_flow(self) -> Mapping[str, DataFrame]:
+        """What each flow has to take in, by its name, with the columns of its source, and ``_record_flow``."""
+        numbered = self.progress.of_many
+        return {name: named(one.rows, name, numbered=numbered) for name, one in self.deliveries.items()}
+
+    @property
+    def read_by_flow(self) -> Mapping[str, int]:
+        """Number of the rows of each flow."""
+        return self.counts
+
+    def records(self) -> DataFrame:
+        """All records of all flows as of the batch's end; see ``packed``."""
+        its = self.progress.streams.items()
+        return self._packed({name: self._as_of(self.flow.streams[name], one.until) for name, one in its})
+
+    def of_everything(self) -> Batch:
+        """The same batch over all rows of all sources, to replace the target."""
+        return _of_everything(self)
+
+    def prove(self) -> None:
+        """Checks the rows of each flow against the log of its source; see ``Delivery.prove``."""
+        for one in self.deliveries.values():
+            one.prove()
+
+    def _packed(self, frames: Mapping[str, DataFrame]) -> DataFrame:
+        return packed(frames, numbered=self.progress.of_many)
+
+
+def batch_of(session: SparkSession, made: Batch) -> StreamsBatch:
+    """The batch of several flows.
+
+    Args:
+        session: the session.
+        made: the batch, whose rows are not taken.
+
+    Raises:
+        RuntimeError: the history of a source is gone in the middle; see ``GAP`` in flow/loop.py.
+    """
+    found = StreamsBatch(**{one.name: getattr(made, one.name) for one in fields(Batch)})
+    if made.whole:
+        return _of_everything(found)
+    deliveries: dict[str, Delivery] = {}
+    counts: dict[str, int] = {}
+    streams = dict(made.progress.streams)
+    for name, one in streams.items():
+        try:
+            deliveries[name], counts[name] = _delivery(session, found, name, one)
+        except RuntimeError as error:
+            if delivery.GONE not in str(error):
+                raise
+            streams[name] = replace(
+                one, restarts=True, why=f"the history of {name_of(found.flow.streams[name])} is gone"
+            )
+            deliveries[name], counts[name] = _delivery(session, found, name, streams[name])
+    now = replace(made.progress, streams=streams)
+    reprocesses = made.reprocesses or now.reprocesses
+    return replace(
+        found, delivery=_first(deliveries), deliveries=deliveries, counts=counts, read=sum(counts.values()),
+        progress=now, reprocesses=reprocesses,
+    )  # fmt: skip
+
+
+def _of_everything(batch: StreamsBatch) -> StreamsBatch:
+    at = {name: (batch.flow.streams[name], one.until) for name, one in batch.progress.streams.items()}
+    deliveries = {name: Delivery(batch._as_of(*place), batch.flow) for name, place in at.items()}
+    counts = {name: batch.opened.rows_at(*place) for name, place in at.items()}
+    return replace(
+        batch, delivery=_first(deliveries), deliveries=deliveries, counts=counts, read=sum(counts.values()),
+        whole=True, reprocesses=False,
+    )  # fmt: skip
+
+
+def _delivery(session: SparkSession, batch: Batch, name: str, now: StreamProgress) -> tuple[Delivery, int]:
+    """What a flow has to take in, and its number by the log."""
+    uri = batch.flow.streams[name]
+    source = replace(batch.flow, source=uri)
+    if now.work and not now.whole:
+        expected = delivery.expected_rows(uri, now.since, now.until, feed=True)
+        changes = table_reader.changes(session, uri, now.since + 1, now.until)
+        rows = changes.where(f"_commit_version <= {now.until}").drop(*columns.CHANGE_COLUMNS)
+        found = Delivery(rows, source, expected)
+        return found, found.read
+    rows = table_reader.read(session, uri, now.until, batch.opened[uri].delta)
+    return (Delivery(rows, source), batch.opened.rows_at(uri, now.until)) if now.whole else (
+        Delivery(rows.limit(0), source), 0
+    )  # fmt: skip
+
+
+def _first(deliveries: Mapping[str, Delivery]) -> Delivery:
+    return next(iter(deliveries.values()))

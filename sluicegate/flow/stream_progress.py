@@ -1,0 +1,77 @@
+"""Offsets of the flows that fill one table together, and what a run is to do about each. No Spark.
+
+The offsets of all of them are facts of each commit of the target, ``streams``: for each flow the id and the version of
+the table that it follows. The commit's ``txn`` counts the batches, so that of two runs at the same offsets one wins.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from sluicegate.flow import source_changes
+from sluicegate.flow.model import Flow, StreamProgress, name_of
+from sluicegate.lake import log, tables
+from sluicegate.lake.table import Tables
+
+if TYPE_CHECKING:
+    from deltalake import DeltaTable
+
+STREAMS = "streams"
+"""Offsets of flows among the facts of a commit."""
+
+
+def app_id(flow: Flow) -> str:
+    """``txnAppId`` of a table that several flows fill: it counts its batches."""
+    return f"sluicegate.{flow.layer}.{flow.table}@flows"
+
+
+def recorded(last: log.Commit | None) -> Mapping[str, Mapping[str, Any]] | None:
+    """Offsets of the flows as a commit has them, by name; None if the table had one flow then."""
+    found = (last.ours or {}).get(STREAMS) if last is not None else None
+    return found if isinstance(found, dict) else None
+
+
+def facts(streams: Mapping[str, StreamProgress]) -> dict[str, dict[str, Any]]:
+    """Offsets of the flows as the commits of a batch record them."""
+    return {name: {"source_id": one.source_id, "until": one.until} for name, one in streams.items()}
+
+
+def gone(flow: Flow, opened: Tables, last: log.Commit | None) -> str:
+    """Sentence about a flow of which the target has records, and whose source is not there; empty if there is none."""
+    for name in recorded(last) or {}:
+        if name in flow.streams and opened[flow.streams[name]].delta is None:
+            return f"{name_of(flow.streams[name])}, which its flow {name} follows, is not there any more"
+    return ""
+
+
+def progress_of(flow: Flow, opened: Tables, last: log.Commit | None) -> dict[str, StreamProgress]:
+    """Progress of each flow whose source is there.
+
+    Args:
+        flow: the flow of the table.
+        opened: the handles of the step.
+        last: our last commit to the target, if it tells what it was made from.
+
+    Raises:
+        SluicegateError: a source is older than what was taken from it.
+    """
+    before, there = recorded(last) or {}, {name: opened[uri].delta for name, uri in flow.streams.items()}
+    return {name: _progress(flow, name, source, before.get(name)) for name, source in there.items() if source}
+
+
+def _progress(flow: Flow, name: str, source: DeltaTable, before: Mapping[str, Any] | None) -> StreamProgress:
+    uri, now = flow.streams[name], StreamProgress(tables.table_id(source), until=source.version())
+    if before is None:
+        return now
+    now = replace(now, known=True, since=int(before["until"]))
+    if before["source_id"] != now.source_id:
+        why = f"{name_of(uri)} is not the table that the flow {name} was filled from"
+        return replace(now, since=-1, restarts=True, why=why)
+    if now.since > now.until:
+        raise source_changes.older(flow.table, uri, flow.target)
+    if why := source_changes.overwritten(name_of(uri), source, now.since):
+        return replace(now, restarts=True, why=why)
+    why = source_changes.revised(name_of(uri), source, now.since)
+    return replace(now, revised=bool(why), why=why)

@@ -1,0 +1,91 @@
+"""Provenance of a row: when its record arrived, in which file, and the record as it came.
+
+The record stands beside the rows that were made of it as a struct: in one column, or where several flows fill a table
+in one for each flow, which is NULL beside the rows of the others.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Sequence
+from typing import TYPE_CHECKING
+
+from pyspark.sql import functions as F
+
+from sluicegate.schema.columns import FLOW, PROVENANCE, RECORD, ROW
+from sluicegate.schema.values import MICROSECONDS
+from sluicegate.sql.identifiers import quoted
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame
+
+# The file that a record came in, and its place in the order of arrival, under names that no query's own column has.
+SOURCE, ARRIVED = "_source_file", "_arrived"
+
+# Columns of a record that tell of its file, with their types.
+STAMPS = {"_file_modification_time": "timestamp", "source_file": "string"}
+
+
+def with_record(records: DataFrame, names: Collection[str] | None = None) -> DataFrame:
+    """Records, each with itself as a struct.
+
+    Args:
+        records: the records.
+        names: lower-case names of the columns that the struct has; by default it has all.
+    """
+    its = [column for column in records.columns if names is None or column.lower() in names]
+    return records.withColumn(RECORD, F.struct(*map(quoted, its)))
+
+
+def file_of(frame: DataFrame, records: Sequence[str]) -> tuple[Column, Column]:
+    """Place of each row's record in the order of arrival, and its file.
+
+    Args:
+        frame: rows with their records.
+        records: the columns with these.
+    """
+    parts = [_file_of(frame, column) for column in records]
+    arrived, file = ([part[place] for part in parts] for place in range(2))
+    return _first(arrived).alias(ARRIVED), _first(file).alias(SOURCE)
+
+
+def text_of(frame: DataFrame, records: Sequence[str]) -> Column:
+    """JSON text of each row's record as it came.
+
+    Args:
+        frame: rows with their records.
+        records: the columns with these.
+    """
+    texts = {one: as_it_came(_fields(frame, one), f"{quoted(one)}.") for one in records}
+    return _first([it if one == RECORD else F.when(F.col(quoted(one)).isNotNull(), it) for one, it in texts.items()])
+
+
+def as_it_came(columns: Iterable[str], within: str = "") -> Column:
+    """JSON text of a record as it came.
+
+    Args:
+        columns: the record's columns.
+        within: what stands before their names, if they are the fields of a struct.
+    """
+    ours = {*PROVENANCE, ROW, FLOW} - {"_rescued_data", "_corrupt_record"}
+    its = [F.col(f"{within}{quoted(column)}") for column in sorted({*columns} - ours)]
+    return F.to_json(F.struct(*its), MICROSECONDS)
+
+
+def _file_of(frame: DataFrame, record: str) -> tuple[Column, Column]:
+    has, nothing = _fields(frame, record), F.lit(None).cast("string")
+    file = F.col(f"{quoted(record)}.source_file") if "source_file" in has else nothing
+    stamps = {name: F.col(f"{quoted(record)}.{name}") for name in STAMPS if name in has}
+    if record == RECORD:
+        return (F.struct(*[value.alias(name) for name, value in stamps.items()]) if stamps else nothing), file
+    # Of one type in all flows, and NULL in the records of others.
+    values = [stamps.get(name, F.lit(None).cast(kind)).alias(name) for name, kind in STAMPS.items()]
+    return F.when(F.col(quoted(record)).isNotNull(), F.struct(*values)), file
+
+
+def _fields(frame: DataFrame, record: str) -> set[str]:
+    kind = frame.schema[record].dataType
+    return set(kind.names) if hasattr(kind, "names") else set()
+
+
+def _first(columns: Sequence[Column]) -> Column:
+    return F.coalesce(*columns) if len(columns) > 1 else columns[0]

@@ -1,0 +1,99 @@
+"""Flows of append of a source: the flows of the silver table that they add rows to."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection
+from typing import Any
+
+from sluicegate.sql import union_all
+from sluicegate.sql.query import Query
+from sluicegate.sql.tokens import QuerySyntax
+from sluicegate.tools.migrate.draft import Draft
+from sluicegate.tools.migrate.model import Dataset, Source
+from sluicegate.tools.migrate.rewriting import with_stream
+from sluicegate.tools.scaffold.naming import table_name
+
+
+def take_over(
+    source: Source, made: Draft, gold: Collection[str], silver: Callable[[Dataset, dict[str, Any]], None]
+) -> None:
+    """Makes each flow one of the flows of its table; one that cannot be is noted in the source.
+
+    Args:
+        source: the source, whose tables have their names here.
+        made: the tables that were made of it.
+        gold: names of datasets whose rows are not each made of one record.
+        silver: makes a silver table of a dataset that nothing else fills.
+    """
+    for dataset in [one for one in source.datasets if one.into]:
+        why = _why_not(dataset, source, made, gold)
+        if not why:
+            try:
+                fields = _fields(dataset, made)
+            except QuerySyntax as error:
+                why = error.message
+        if why:
+            source.leave(dataset.line, dataset.missing_as, why)
+            made.bronze.pop(dataset.name, None)
+            continue
+        source.unnamed.pop(dataset.missing_as, None)
+        _add(dataset, fields, source, made, silver)
+
+
+def _why_not(dataset: Dataset, source: Source, made: Draft, gold: Collection[str]) -> str:
+    """Reason why a flow is not taken over; empty if it can be."""
+    if dataset.name in gold:
+        return "its rows are not each made of one record, which is for gold"
+    if dataset.into in made.bronze or dataset.into in made.gold:
+        return f"{dataset.into} is no silver table here: let a silver table of flows read it and this one's source"
+    if "apply_changes" in made.silver.get(dataset.into, {}):
+        return f"changes are applied to {dataset.into}, so its flows are flows of changes"
+    if source.named(dataset.into) is None:
+        return f"{dataset.into} is not declared in this source"
+    return ""
+
+
+def _fields(dataset: Dataset, made: Draft) -> dict[str, Any]:
+    """Fields of the flow; its query goes into the draft."""
+    if dataset.query is None:
+        return {"from": dataset.name}
+    text = dataset.query
+    if Query.parse(text).stream is None:
+        text = with_stream(text) or text
+    for objection in Query.parse(text).stream_objections(many=True):
+        raise objection
+    made.queries[dataset.name] = text
+    return {"sql": f"{dataset.name}.sql", **({"rows": "many"} if Query.parse(text).stream_objections() else {})}
+
+
+def _add(
+    dataset: Dataset,
+    fields: dict[str, Any],
+    source: Source,
+    made: Draft,
+    silver: Callable[[Dataset, dict[str, Any]], None],
+) -> None:
+    target, many = source.named(dataset.into), fields.pop("rows", None)
+    if target is not None and target.name not in made.silver:
+        silver(target, {"flows": {}})
+        made.comments.setdefault(target.name, [target.comment] if target.comment else [])
+    table = made.silver[dataset.into]
+    if "flows" not in table:  # the flow that the table has had is called as the table is
+        table["flows"] = {dataset.into: {"sql": table.pop("sql")}}
+        made.silver[dataset.into] = {"flows": table.pop("flows"), **table}
+        table = made.silver[dataset.into]
+    table["flows"][table_name(dataset.flow)] = fields
+    if many:
+        table["rows"] = "many"
+
+
+def reads(name: str, fields: dict[str, Any], made: Draft) -> list[str]:
+    """Tables that a table of the draft reads."""
+    parts: dict[str, Any] = fields.get("flows", {name: fields})
+    found: list[str] = []
+    for part in parts.values():
+        stem = str(part.get("sql", "")).removesuffix(".sql")
+        text = made.queries.get(stem)
+        queries = [Query.parse(one) for one in union_all.branches(text) or [text]] if text else []
+        found += [read for query in queries for read in query.tables] or [str(part.get("from"))]
+    return list(dict.fromkeys(found))

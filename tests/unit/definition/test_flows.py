@@ -1,0 +1,141 @@
+"""Silver tables that several flows fill: what their definition may say, and each mistake with its line."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from sluicegate import definition
+from sluicegate.definition import Pipeline
+from sluicegate.errors import DefinitionError, Mistake
+from sluicegate.settings import Settings
+
+pytestmark = pytest.mark.unit
+
+HEAD = """\
+name: p
+bronze:
+  eu: {path: /x/eu, format: json}
+  us: {path: /x/us, format: json}
+  tags: {path: /x/tags, format: json}
+silver:
+"""
+FIRST = HEAD.count("\n") + 1
+
+
+def load(tmp_path: Path, silver: str, **files: str) -> Pipeline:
+    folder = tmp_path / "pipelines" / "p"
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "pipeline.yaml").write_text(HEAD + silver)
+    for name, text in files.items():
+        (folder / name.replace("__", ".")).write_text(text)
+    return definition.load("p", Settings.of(str(tmp_path / "lake"), str(tmp_path), tmp_path / "pipelines"))
+
+
+def mistake(tmp_path: Path, silver: str, **files: str) -> Mistake:
+    with pytest.raises(DefinitionError) as raised:
+        load(tmp_path, silver, **files)
+    [found] = raised.value.mistakes
+    return found
+
+
+FLOWS = """\
+  t:
+    flows:
+      eu: {sql: eu.sql}
+      us: {from: us}
+"""
+
+
+def test_each_flow_has_a_query_or_takes_its_table_as_it_is(tmp_path: Path) -> None:
+    made = load(tmp_path, FLOWS, eu__sql="SELECT e.id, g.tag FROM STREAM(eu) AS e LEFT JOIN tags AS g ON e.n = g.n")
+    table = made.silver["t"]
+    assert list(table.several) == ["eu", "us"]
+    assert (table.streams, table.joined, table.reads) == (["eu", "us"], ["tags"], ["eu", "us", "tags"])
+    assert table.can_follow("tags")
+    assert made.reads("t") == ["eu", "us", "tags"]
+
+
+def test_a_union_all_of_streams_has_a_flow_for_each_branch(tmp_path: Path) -> None:
+    text = (
+        "SELECT id, a FROM STREAM(eu)\nUNION ALL\nSELECT n, b FROM STREAM(us)\nUNION ALL SELECT id, c FROM STREAM(eu)"
+    )
+    table = load(tmp_path, "  t: {sql: t.sql}\n", t__sql=text).silver["t"]
+    assert list(table.several) == ["eu", "us", "eu_2"]
+    assert [maker.named_as is not None for maker in table.several.values()] == [False, True, True]
+    assert table.query is None
+
+
+def test_a_lookup_is_followed_if_it_is_in_every_flow_that_reads_it(tmp_path: Path) -> None:
+    flows = "  t:\n    flows:\n      eu: {sql: a.sql}\n      us: {sql: b.sql}\n"
+    a = "SELECT e.id, g.tag FROM STREAM(eu) AS e JOIN tags AS g ON e.n = g.n"
+    b = "SELECT u.id, g.tag FROM STREAM(us) AS u JOIN tags AS g ON u.n > g.n"
+    assert load(tmp_path, flows, a__sql=a, b__sql="SELECT id FROM STREAM(us)").silver["t"].can_follow("tags")
+    assert not load(tmp_path, flows, a__sql=a, b__sql=b).silver["t"].can_follow("tags")
+
+
+def test_another_flow_is_no_other_definition_of_those_that_are_there(tmp_path: Path) -> None:
+    one = load(tmp_path, "  t:\n    flows:\n      us: {from: us}\n").silver["t"]
+    two = load(tmp_path, "  t:\n    flows:\n      us: {from: us}\n      eu: {from: eu}\n").silver["t"]
+    assert one.fingerprint == two.fingerprint
+    assert one.several["us"].fingerprint == two.several["us"].fingerprint != two.several["eu"].fingerprint
+
+
+UNION = "SELECT id, a FROM STREAM(eu)\nUNION ALL\n"
+
+
+@pytest.mark.parametrize(
+    ("silver", "code", "line", "said"),
+    [
+        ("  t: {sql: SELECT id FROM STREAM(eu), flows: {us: {from: us}}}\n", "one-of", 0, "sql stands in each of the"),
+        ("  t:\n    from: eu\n    flows: {us: {from: us}}\n", "one-of", 0, "from stands in each of the flows"),
+        ("  t:\n    flows: {}\n", "empty", 1, "flows needs at least one name"),
+        ("  t:\n    flows:\n      us: {}\n", "missing-field", 2, "a flow has either sql, or from"),
+        ("  t:\n    flows:\n      us: {sql: SELECT 1, from: us}\n", "one-of", 2, "and this has sql and from"),
+        ("  t:\n    flows:\n      us: {python: a.py:f}\n", "missing-field", 2, "and this has only python"),
+        ("  t:\n    flows:\n      us:\n        form: us\n", "unknown-field", 3, "there is no field form here"),
+        ("  t:\n    flows:\n      US: {from: us}\n", "name", 0, "US is not a name"),
+        ("  t:\n    flows:\n      us: {from: uss}\n", "unknown-table", 2, "there is no table uss"),
+        ("  t:\n    flows:\n      us: {sql: SELECT id FROM us}\n", "sql", 2, "no table is in STREAM(…)"),
+        ("  t:\n    flows:\n      us:\n        sql: |\n          SELECT id,\n            max(x) AS x\n"
+         "          FROM STREAM(us)\n", "sql", 5, "MAX takes several records together"),
+        ("  t:\n    flows:\n      us: {from: us}\n      eu: {sql: SELECT id FROM STREAM(eu)}\n    keys: [n]\n",
+         "unknown-column", 4, "the flow eu has no column n, which every record of t must have"),
+        ("  t:\n    flows:\n      us: {from: us}\n      eu: {sql: SELECT n FROM STREAM(eu)}\n"
+         "    apply_changes: {keys: [n], sequence_by: u}\n", "unknown-column", 4, "the flow eu has no column u"),
+        ("  t:\n    flows: {us: {from: us}}\n    apply_changes: {keys: [n], sequence_by: u}\n    keys: [n]\n",
+         "one-of", 0, "keys and sequence_by stand in apply_changes here"),
+        ("  t:\n    flows: {us: {from: us}}\n    apply_changes_from_snapshot: {keys: [n], sequence_by: u}\n",
+         "one-of", 0, "apply_changes_from_snapshot takes one table"),
+        ("  t:\n    flows: {us: {from: us}}\n    sequence_by: u\n", "missing-field", 0, "keys is missing"),
+        ("  t:\n    flows:\n      us: {sql: SELECT id FROM STREAM(us)}\n"
+         "    expectations:\n      x: {expect: idd > 1}\n", "unknown-column", 4, "t has no column idd"),
+        ("  t:\n    flows:\n      us: {from: us}\n    lookups: {us: follow}\n", "not-a-lookup", 3, "it is no lookup"),
+        ("  t:\n    flows:\n      us: {from: t}\n", "cycle", 2, "t reads itself"),
+        ("  t:\n    sql: |\n      SELECT id, a FROM STREAM(eu)\n      UNION ALL\n      SELECT id FROM STREAM(us)\n",
+         "union", 4, "this branch of UNION ALL has 1 columns, and the first has 2"),
+        ("  t:\n    sql: |\n      SELECT id, a FROM STREAM(eu)\n      UNION ALL\n      SELECT * FROM STREAM(us)\n",
+         "union", 4, "* does not say which stands where"),
+        ("  t:\n    sql: |\n      SELECT id, a FROM STREAM(eu)\n      UNION ALL\n      SELECT id, a FROM us\n",
+         "sql", 4, "no table is in STREAM(…)"),
+        ("  t:\n    sql: |\n      SELECT id FROM STREAM(eu)\n      UNION\n      SELECT id FROM STREAM(us)\n",
+         "sql", 3, "flows are put together by UNION ALL"),
+        ("  t:\n    sql: |\n      SELECT id FROM STREAM(eu)\n      UNION ALL\n"
+         "      SELECT id FROM STREAM(us)\n      LIMIT 3\n", "sql", 5, "LIMIT is of all rows of a UNION ALL"),
+        ("  m: {rows: many, sql: SELECT explode(xs) AS x FROM STREAM(eu)}\n"
+         "  t:\n    rows: many\n    flows:\n      us: {from: us}\n      m: {sql: SELECT x FROM STREAM(m)}\n",
+         "rows", 2, "a record of m gives many rows already"),
+    ],
+)  # fmt: skip
+def test_mistakes(tmp_path: Path, silver: str, code: str, line: int, said: str) -> None:
+    found = mistake(tmp_path, silver)
+    assert (found.code, found.line) == (code, FIRST + line)
+    assert said in found.message
+
+
+def test_a_mistake_in_the_file_of_a_flow_has_its_line_there(tmp_path: Path) -> None:
+    found = mistake(tmp_path, FLOWS, eu__sql="SELECT id\nFROM STREAM(eu)\nWHERE x = max(y)")
+    assert (found.file.rpartition("/")[2], found.line) == ("eu.sql", 3)
+    found = mistake(tmp_path, FLOWS, eu__sql="SELECT id\nFROM STREAM(eu) JOIN\ntagss USING (id)")
+    assert (found.file.rpartition("/")[2], found.line) == ("eu.sql", 3)

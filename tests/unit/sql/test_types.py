@@ -1,0 +1,68 @@
+"""Types that hold the values of two others."""
+
+from __future__ import annotations
+
+import pytest
+from pyspark.sql import types as T
+
+from sluicegate.sql.types import as_ddl, common
+
+pytestmark = pytest.mark.unit
+
+INT, LONG, SHORT, TEXT = T.IntegerType(), T.LongType(), T.ShortType(), T.StringType()
+FLOAT, DOUBLE, DATE, NTZ = T.FloatType(), T.DoubleType(), T.DateType(), T.TimestampNTZType()
+
+
+def decimal(precision: int, scale: int) -> T.DataType:
+    return T.DecimalType(precision, scale)
+
+
+def struct(**fields: T.DataType) -> T.DataType:
+    return T.StructType([T.StructField(name, kind) for name, kind in fields.items()])
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "both"),
+    [
+        (INT, INT, INT),
+        (INT, LONG, LONG),
+        (T.ByteType(), SHORT, SHORT),
+        (FLOAT, DOUBLE, DOUBLE),
+        (INT, DOUBLE, DOUBLE),
+        (SHORT, FLOAT, FLOAT),
+        (LONG, DOUBLE, None),
+        (INT, FLOAT, None),
+        (DATE, NTZ, NTZ),
+        (DATE, T.TimestampType(), None),
+        (TEXT, INT, None),
+        (T.BooleanType(), INT, None),
+        (T.NullType(), TEXT, TEXT),
+        (decimal(10, 2), decimal(8, 4), decimal(12, 4)),
+        (INT, decimal(4, 2), decimal(12, 2)),
+        (DOUBLE, decimal(4, 2), None),
+        (T.ArrayType(INT), T.ArrayType(LONG), T.ArrayType(LONG)),
+        (T.ArrayType(INT), T.ArrayType(TEXT), None),
+        (T.MapType(TEXT, INT), T.MapType(TEXT, LONG), T.MapType(TEXT, LONG)),
+        (T.MapType(INT, INT), T.MapType(LONG, INT), None),
+        (struct(a=INT), struct(a=TEXT), None),
+        (struct(a=INT), INT, None),
+    ],
+)
+def test_the_type_that_holds_both_without_a_loss(one: T.DataType, other: T.DataType, both: T.DataType | None) -> None:
+    assert common(one, other) == both == common(other, one)
+
+
+def test_structs_have_the_fields_of_both_by_name_whatever_its_case() -> None:
+    assert common(struct(a=INT), struct(b=TEXT, A=LONG)) == struct(a=LONG, b=TEXT)
+    assert common(struct(b=TEXT, A=LONG), struct(a=INT)) == struct(b=TEXT, A=LONG)
+
+
+@pytest.mark.parametrize(("scale", "both"), [(18, decimal(37, 18)), (19, decimal(38, 19)), (20, None)])
+def test_a_decimal_has_MOST_DIGITS(scale: int, both: T.DataType | None) -> None:
+    """A whole number of 64 bits has 19 before the point."""
+    assert common(LONG, decimal(20, scale)) == both
+
+
+def test_a_type_is_written_as_spark_reads_it() -> None:
+    kind = struct(**{"a b": T.ArrayType(struct(c=TEXT)), "d": T.MapType(TEXT, decimal(9, 2))})
+    assert as_ddl(kind) == "struct<`a b`: array<struct<`c`: string>>, `d`: map<string, decimal(9,2)>>"
