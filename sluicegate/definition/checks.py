@@ -167,7 +167,7 @@ def _declared(tables: Tables, name: str, table: SilverTable) -> Iterator[Finding
     for column in declared:
         if column.lower() not in {other.lower() for other in made}:
             message = f"{name} declares {column}, and nothing makes it"
-            yield Finding("unknown-column", ("silver", name, "schema"), message, _instead(column, made))
+            yield Finding("unknown-column", ("silver", name, "schema"), message, instead(column, made))
     if table.schemaEvolutionMode == "failOnNewColumns" and table.query is not None:
         for column in made:
             if column.lower() not in {other.lower() for other in declared}:
@@ -318,7 +318,7 @@ def _unknown(name: str, path: Path, fields: Mapping[Path, list[str]], known: lis
             if column not in known:
                 place = (*path, *at, number) if at[-1] in _LISTS else (*path, *at)
                 place = (*place, column) if at[-1] == "deidentified" else place
-                yield Finding("unknown-column", place, f"{name} has no column {column}", _instead(column, known))
+                yield Finding("unknown-column", place, f"{name} has no column {column}", instead(column, known))
 
 
 def _changes(name: str, table: SilverTable, changes: Changes, source: list[str]) -> Iterator[Finding]:
@@ -338,7 +338,7 @@ def _changes(name: str, table: SilverTable, changes: Changes, source: list[str])
     for column in table.apply_changes.delete_columns if table.apply_changes else []:
         if column.lower() not in lower:
             message = f"{table.stream} has no column {column}"
-            yield Finding("unknown-column", (*path, "apply_as_deletes"), message, _instead(column, source))
+            yield Finding("unknown-column", (*path, "apply_as_deletes"), message, instead(column, source))
     for column in (START_AT, END_AT) if changes.history else ():
         if column in changes.selected(source):
             message = f"{table.stream} has a column {column}, and {name} makes one of this name"
@@ -352,10 +352,11 @@ def _expected(path: Path, of: str, table: SilverTable, known: list[str]) -> Iter
         for column in expectation.columns:
             if column.lower() not in lower:
                 message = f"{of} has no column {column}"
-                yield Finding("unknown-column", (*path, place, rule), message, _instead(column, known))
+                yield Finding("unknown-column", (*path, place, rule), message, instead(column, known))
 
 
-def _instead(column: str, known: list[str]) -> str:
+def instead(column: str, known: list[str]) -> str:
+    """Suggestion for a column that there is not: the nearest name, else all names."""
     return nearest(column, known) or f"its columns are {', '.join(known)}"
 
 

@@ -10,7 +10,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from sluicegate.definition import yaml
+from sluicegate.definition import rule_checks, yaml
 from sluicegate.definition.checks import Finding, Tables, findings
 from sluicegate.definition.expectations import EXPECT_ALL
 from sluicegate.definition.fields import Part, name_fault, nearest
@@ -22,8 +22,9 @@ from sluicegate.definition.pipeline import (
     Pipeline,
 )
 from sluicegate.definition.python_function import GOLD_PARAMETERS, PARAMETERS, NoTransform, PythonTransform
+from sluicegate.definition.ruled import Ruled
 from sluicegate.definition.silver import SilverTable
-from sluicegate.definition.table import DEIDENTIFIED, LAYERS, Layer
+from sluicegate.definition.table import DEIDENTIFIED, LAYERS, REJECTED, Layer
 from sluicegate.errors import DefinitionError, Mistake, PipelineMissing
 from sluicegate.settings import Settings
 from sluicegate.sql.query import Query
@@ -32,7 +33,7 @@ from sluicegate.sql.tokens import QuerySyntax
 FILE = "pipeline.yaml"
 
 # Fields kept of a table with mistakes: valid entries of the former, and the latter, which give its rows.
-_BY_NAME = ("expectations", *EXPECT_ALL, "options", "lookups")
+_BY_NAME = ("expectations", *EXPECT_ALL, "expect_table", "options", "lookups")
 _SOURCES = ("path", "format", "options", "sql", "python", "from")
 _MODELS: dict[Layer, type[BronzeTable] | type[SilverTable] | type[GoldTable]] = {
     "bronze": BronzeTable,
@@ -100,7 +101,7 @@ class _Loader:
             self._stop(self.folder.name)
         header = self._header(data)
         tables = self._tables(data)
-        for finding in findings(tables):
+        for finding in (*findings(tables), *rule_checks.findings(tables)):
             self._find(finding)
         self._stop(str(data.get("name") or self.folder.name))
         pipeline = Pipeline.model_validate(
@@ -145,6 +146,8 @@ class _Loader:
             self._add("name", path, fault)
         elif name.endswith("_quarantine"):
             self._add("name", path, f"{name} is the name of a table's quarantine: it cannot end in _quarantine")
+        elif name.endswith(REJECTED):
+            self._add("name", path, f"{name} is the name of a table's rejected rows: it cannot end in {REJECTED}")
         elif name.endswith(DEIDENTIFIED):
             self._add(
                 "name", path, f"{name} is the name of a table's de-identified copy: it cannot end in {DEIDENTIFIED}"
@@ -154,6 +157,8 @@ class _Loader:
             return
         tables.layers[name] = layer
         model = self._part(_MODELS[layer], fields, path)
+        if isinstance(model, Ruled):
+            self._resolve_rules(model, (*path, "expect_table"))
         if isinstance(model, BronzeTable):
             tables.bronze[name] = model
         elif isinstance(model, (SilverTable, GoldTable)) and self._resolve(model, path):
@@ -195,19 +200,33 @@ class _Loader:
             return self._find_transform(model, model.python, (*path, "python"))
         if model.sql is None:
             return True
-        path = (*path, "sql")
-        text, file = model.sql, None
+        query, file = self._query(model.sql, (*path, "sql"))
+        if query is not None:
+            model._resolve(query, file)
+        return query is not None
+
+    def _resolve_rules(self, model: Ruled, path: yaml.Path) -> None:
+        """Parse the queries of the rules about a table; one that does not parse takes its rule away."""
+        for name, rule in list(model.expect_table.items()):
+            if rule.sql is None:
+                continue
+            rule._query, _ = self._query(rule.sql, (*path, name, "sql"))
+            if rule._query is None:
+                del model.expect_table[name]
+
+    def _query(self, text: str, path: yaml.Path) -> tuple[Query | None, str | None]:
+        """Parse a query, which is a text or the name of a file, and that file; a mistake in it is added."""
+        file = None
         if len(text.split()) == 1:
             file = self._sql_file(text, path)
             text = (self._text(file, path) if file else None) or ""
             if file is None or not text:
-                return False
+                return None, None
         try:
-            model._resolve(Query.parse(text), str(file) if file else None)
+            return Query.parse(text), str(file) if file else None
         except QuerySyntax as error:
             self._add_sql("sql", path, error.message, "", error.line, str(file) if file else None)
-            return False
-        return True
+            return None, None
 
     def _find_transform(self, model: SilverTable | GoldTable, reference: str, path: yaml.Path) -> bool:
         parameters = GOLD_PARAMETERS if isinstance(model, GoldTable) else PARAMETERS
@@ -254,6 +273,8 @@ class _Loader:
             return
         layer, name = finding.path[:2]
         section: Any = self.document.data[layer][name]
+        for step in finding.path[2:-1]:
+            section = section[step]
         text = str(section.get("sql", ""))
         file = str(self.folder / text) if len(text.split()) == 1 else None
         self._add_sql(finding.code, finding.path, finding.message, finding.hint, finding.sql_line, file)

@@ -20,6 +20,7 @@ from sluicegate.definition.pipeline import (
     Header,
     Pipeline,
 )
+from sluicegate.definition.table_rules import TableRule
 from sluicegate.definition.verify import Verify
 from sluicegate.definition.yaml import Path
 
@@ -40,6 +41,7 @@ _INNER: dict[str, type[Part]] = {
     "apply_changes": ApplyChanges,
     "apply_changes_from_snapshot": ApplyChangesFromSnapshot,
     "expectations": Expectation,
+    "expect_table": TableRule,
     "notify": Notify,
     "maintenance": Maintenance,
     "verify": Verify,

@@ -26,6 +26,8 @@ from sluicegate.definition.maintenance import Maintenance as Maintenance
 from sluicegate.definition.notify import Notify as Notify
 from sluicegate.definition.silver import SilverTable
 from sluicegate.definition.table import DEIDENTIFIED, LAYERS, Layer
+from sluicegate.definition.table_rules import RowCount as RowCount
+from sluicegate.definition.table_rules import TableRule as TableRule
 from sluicegate.errors import PipelineMissing
 from sluicegate.settings import Settings
 
@@ -34,7 +36,7 @@ class Pipeline(Header):
     """A pipeline: landed files, and the tables made from them.
 
     Its name and those of its tables are small letters, digits and ``_``, with a letter first. No two tables have one
-    name, be it in different layers, and none ends in ``_quarantine`` or ``_deidentified``.
+    name, be it in different layers, and none ends in ``_quarantine``, ``_rejected`` or ``_deidentified``.
 
     Attributes:
         name: its name, also that of its folder.
@@ -83,6 +85,11 @@ class Pipeline(Header):
         """Lower-case names of all columns that are marked as personal data."""
         return frozenset(column.lower() for table in self.silver.values() for column in table.pii)
 
+    @property
+    def ruled(self) -> list[str]:
+        """Tables whose rows are held to rules."""
+        return [n for n, table in {**self.bronze, **self.silver, **self.gold}.items() if table.has_rules]
+
     def names(self, layer: Layer) -> list[str]:
         """Tables of a layer that a run writes, each de-identified one right after its silver table."""
         names: list[str] = []
@@ -104,8 +111,9 @@ class Pipeline(Header):
         raise PipelineMissing(f"the pipeline {self.name} has no table {name}", hint=hint)
 
     def in_order(self, layer: Layer) -> list[str]:
-        """Tables of a layer in topological order: each after those that it reads, else as in the definition."""
-        return graph.in_order({name: self.reads(name) for name in getattr(self, layer)})
+        """Tables of a layer in topological order: each after those that it or its rules read, else as defined."""
+        tables = getattr(self, layer)
+        return graph.in_order({name: [*self.reads(name), *tables[name].rules_read(name)] for name in tables})
 
     def reads(self, name: str) -> list[str]:
         """Tables that a table reads, the followed one first; none for a bronze table, which reads files."""

@@ -30,8 +30,8 @@ def flows(pipeline: Pipeline, at: layout.Lake, layer: str, opened: Tables | None
         layer: bronze, silver or gold.
         opened: the handles of the step that this is a part of; how gold is refreshed depends on what tables have now.
     """
-    private, found = bool(pipeline.pii), _flows(pipeline, at, layer, opened or Tables())
-    return {name: replace(flow, private=private) for name, flow in found.items()}
+    found = _flows(pipeline, at, layer, opened or Tables())
+    return {name: _ruled(flow, pipeline, at) for name, flow in found.items()}
 
 
 def renewed(flow: Flow, pipeline: Pipeline, at: layout.Lake) -> Flow:
@@ -39,7 +39,18 @@ def renewed(flow: Flow, pipeline: Pipeline, at: layout.Lake) -> Flow:
     if flow.layer != "gold":
         return flow
     found = _gold_flow(flow.table, pipeline.gold[flow.table], at, _addresses(pipeline, at), Tables())
-    return replace(found, private=flow.private)
+    return _ruled(found, pipeline, at)
+
+
+def _ruled(flow: Flow, pipeline: Pipeline, at: layout.Lake) -> Flow:
+    """A flow with what is said of all tables alike: rules that rows have to meet, and whether they are private."""
+    flow = replace(flow, private=bool(pipeline.pii))
+    if flow.table in pipeline.deidentified_tables:
+        return flow
+    _, table = pipeline.table(flow.table)
+    address = _addresses(pipeline, at)
+    references = {name: address[name] for name in table.rules_read(flow.table)}
+    return replace(flow, rules=table.rules_fingerprint, references=references)
 
 
 def all_opened(pipeline: Pipeline, at: layout.Lake) -> Tables:
@@ -67,7 +78,8 @@ def needs(by_name: Mapping[str, Flow]) -> dict[str, list[str]]:
     """Dependencies among some flows: for each, those of them whose tables it reads."""
     of = {flow.target: name for name, flow in by_name.items()}
     return {
-        name: [of[uri] for uri in (flow.source, *flow.inputs.values()) if uri in of] for name, flow in by_name.items()
+        name: [of[uri] for uri in (flow.source, *flow.inputs.values(), *flow.references.values()) if uri in of]
+        for name, flow in by_name.items()
     }
 
 
@@ -126,7 +138,9 @@ def _gold_flow(name: str, table: GoldTable, at: layout.Lake, address: Mapping[st
     schemas = {name: [f.name for f in one.schema().fields if f.name not in columns.ENGINE_COLUMNS]
                for name, one in known.items() if one is not None}  # fmt: skip
     found = table.refresh_strategy(schemas if len(schemas) == len(known) else None)
-    parts = [table.fingerprint, *_parts(found), *table.of_stream]
+    parts = [table.fingerprint, *_parts(found), *table.of_stream, *table.dropped_by]
+    # A streaming aggregation does not come back to rows that it has: by other rules it is made of all.
+    parts += [table.rules_fingerprint] if table.mode and table.rules_fingerprint else []
     flow = Flow(
         "gold", name, address[source], at.table("gold", name),
         inputs={read: address[read] for read in others},

@@ -52,14 +52,11 @@ def progress(flow: Flow, opened: Tables | None = None) -> Progress:
         raise source_changes.missing(flow)
     if source is None:
         return Progress("blocked", why=f"{name_of(flow.source)} has no rows yet")
-    versions: dict[str, int] = {}
-    stamps: dict[str, str] = {}
-    for name, uri in flow.inputs.items():
-        table = opened[uri].delta
-        if table is None:
-            return Progress("blocked", why=f"it joins {name}, which has no rows yet")
-        versions[name] = table.version()
-        stamps[name] = f"{table_id(table)}@{table.version()}"
+    if why := _waits(flow, opened):
+        return Progress("blocked", why=why)
+    pinned = {name: opened[uri].delta for name, uri in flow.inputs.items()}
+    versions = {name: table.version() for name, table in pinned.items() if table is not None}
+    stamps = {name: f"{table_id(table)}@{table.version()}" for name, table in pinned.items() if table is not None}
     past = target.restores
     app_id = offsets.app_id(flow.layer, flow.table, source)
     committed = offsets.committed_offset(target.delta, app_id, None if flow.rebuildable else past)
@@ -82,11 +79,25 @@ def progress(flow: Flow, opened: Tables | None = None) -> Progress:
     if not flow.by_record:
         changed = {name: was for name, was in _changed(stamps, past.ours).items() if name in flow.followed}
         why = f"{', '.join(sorted(changed))} changed" if changed else ""
-        work = since < until or bool(changed)
+        why = why or ("its rules changed" if _has_other_rules(flow, past.ours) else "")
+        work = since < until or bool(why)
         if moment := past.ours.ours.get("of_the_run") if past.ours.ours else None:
             return replace(now, kind="whole", why=f"it depends on when it is run: {moment}", of_the_run=not work)
         return replace(now, kind="incremental" if work else "idle", changed=changed, why=why)
     return _by_record(flow, now, source, past.ours, [opened[uri] for uri in flow.side_tables])
+
+
+def _has_other_rules(flow: Flow, last: log.Commit) -> bool:
+    """Whether the rows that the target has were committed under other rules than today's."""
+    return flow.layer == "gold" and (last.ours or {}).get("rules", "") != flow.rules
+
+
+def _waits(flow: Flow, opened: Tables) -> str:
+    """Why a flow cannot begin, as a table that it or a rule of it reads is not there yet; empty if all are."""
+    if missing := [name for name, uri in flow.inputs.items() if opened[uri].delta is None]:
+        return f"it joins {missing[0]}, which has no rows yet"
+    missing = [name for name, uri in flow.references.items() if opened[uri].delta is None]
+    return f"a rule of it reads {missing[0]}, which has no rows yet" if missing else ""
 
 
 def _by_record(

@@ -13,6 +13,8 @@ from pyspark.sql import functions as F
 from sluicegate.definition.apply_changes import END_AT, START_AT
 from sluicegate.errors import QueryError, UserError, Where
 from sluicegate.frames import python_function
+from sluicegate.frames.rejected import BROKEN
+from sluicegate.frames.row_rules import LENIENT
 from sluicegate.lake import log
 from sluicegate.lake import tables as lake_tables
 from sluicegate.schema.columns import IDENTITY, PROVENANCE, RECORD, ROW, data_columns
@@ -20,7 +22,7 @@ from sluicegate.schema.values import MICROSECONDS
 from sluicegate.silver import many_rows
 from sluicegate.silver.declared_columns import cast_to_declared
 from sluicegate.silver.deduplicate import SEQUENCE, Keyed, arrival
-from sluicegate.silver.expectations import BROKEN, DISPOSITION, Rules, unique
+from sluicegate.silver.expectations import DISPOSITION, Rules, unique
 from sluicegate.silver.scd import DELETES, History
 from sluicegate.spark import connect, table_reader
 from sluicegate.spark.session import configured
@@ -37,10 +39,6 @@ if TYPE_CHECKING:
 
 # The file that a record came in, and its place in the order of arrival, under names that no query's own column has.
 SOURCE, ARRIVED = "_source_file", "_arrived"
-
-# In ANSI mode one word in a column that is compared with a number would stop the table for good; so an expression
-# gives NULL for a value that does not fit, and NULL breaks a rule.
-LENIENT = {"spark.sql.ansi.enabled": "false"}
 
 
 @dataclass

@@ -7,11 +7,12 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as F
 
+from sluicegate.frames.rejected import BROKEN
 from sluicegate.schema.columns import RECORD, ROW
 from sluicegate.silver import many_rows
 from sluicegate.silver.deduplicate import REPLACED, SEQUENCE, replaced
 from sluicegate.silver.evaluate import SOURCE, RowEvaluator
-from sluicegate.silver.expectations import BROKEN, DISPOSITION
+from sluicegate.silver.expectations import DISPOSITION
 from sluicegate.sql.identifiers import quoted
 
 if TYPE_CHECKING:

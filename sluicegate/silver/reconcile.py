@@ -5,10 +5,15 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from sluicegate.errors import AccountingError, ExpectationFailed, FanOut, Where
+from pyspark.sql import functions as F
+
+from sluicegate.errors import AccountingError, FanOut, Where
+from sluicegate.frames import rejected
+from sluicegate.frames.rejected import BROKEN
+from sluicegate.frames.row_rules import RowRules, Tally
 from sluicegate.silver.deduplicate import REPLACED
 from sluicegate.silver.evaluate import SOURCE, RowEvaluator
-from sluicegate.silver.expectations import BROKEN, DISPOSITION
+from sluicegate.silver.expectations import DISPOSITION
 from sluicegate.sql.identifiers import quoted
 
 if TYPE_CHECKING:
@@ -48,7 +53,8 @@ class Reconciliation:
         Raises:
             FanOut: the query makes several rows of one record.
             AccountingError: records are missing, or there are more than were read.
-            ExpectationFailed: rows break an ``expect_or_fail``.
+            ExpectationFailed: rows break an ``expect_or_fail``, or too many another expectation; those that did are
+                in ``{table}_rejected``.
         """
         exact = _exact(evaluator)
         sums = {disposition: f"count_if({DISPOSITION} = '{disposition}')" for disposition in DISPOSITIONS}
@@ -64,7 +70,7 @@ class Reconciliation:
         failed = dict(zip(broken, counts[len(sums) : -1], strict=True))
         found = cls(evaluator, read, dict(zip(sums, counts, strict=False)), failed, _sample(evaluator, counts[-1]))
         found._demand_sums(rows)
-        found._demand_rules()
+        found._demand_rules(rows)
         return found
 
     @property
@@ -87,6 +93,7 @@ class Reconciliation:
         if self.evaluator.many:
             report.rows, report.no_rows = self.sums["rows"], self.filtered
         report.expectations = self.evaluator.rules.tally(self.failed, self.sums["rows"])
+        report.warnings = self.warnings
         report.mixed = bool(self.evaluator.made_by["mixed"])
         report.samples = [self.sample] if self.sample is not None else []
 
@@ -99,10 +106,11 @@ class Reconciliation:
         """Counts as commit metadata."""
         sums = self.sums
         many = {"rows": sums["rows"], "no_rows": self.filtered} if self.evaluator.many else {}
+        warned = {"warnings": self.warnings} if self.warnings else {}
         return {
             "read": self.read, "written": sums["good"], "quarantined": sums["quarantine"],
             "dropped": self._dropped, "duplicates": sums["duplicate"] + sums["deleted"], **many,
-            "expectations": self.evaluator.rules.tally(self.failed, sums["rows"]), **self.evaluator.made_by,
+            "expectations": self.evaluator.rules.tally(self.failed, sums["rows"]), **warned, **self.evaluator.made_by,
         }  # fmt: skip
 
     def _demand_sums(self, rows: DataFrame) -> None:
@@ -124,17 +132,30 @@ class Reconciliation:
                 hint="please report this: nothing was written, so nothing is lost",
             )
 
-    def _demand_rules(self) -> None:
-        rules, name = self.evaluator.rules, self.evaluator.name
-        fatal = rules.fatal(self.failed)
-        if fatal:
-            counts = ", ".join(f"{rule} ({self.failed[rule]:,} rows)" for rule in fatal)
-            raise ExpectationFailed(
-                f"the data of {name} broke {counts}",
-                where=Where(table=name),
-                cause="; ".join(rules.conditions[rule] for rule in fatal),
-                hint="nothing of this batch was written to the table; correct the source or the rule, and run again",
-            )
+    @property
+    def _expected(self) -> tuple[RowRules, Tally]:
+        """Expectations of the definition, and how many rows broke each."""
+        rules = RowRules(self.evaluator.table.expectations)
+        return rules, Tally(self.sums["rows"], {name: self.failed[name] for name in rules.expectations})
+
+    @property
+    def warnings(self) -> list[str]:
+        """Sentences on the expectations that more rows broke than the definition expects."""
+        rules, tally = self._expected
+        return rules.warnings(tally)
+
+    def _demand_rules(self, rows: DataFrame) -> None:
+        rules, tally = self._expected
+        batch, evaluator = self.evaluator.batch, self.evaluator
+
+        def failing() -> DataFrame:
+            own = (*evaluator.outputs, *evaluator.row_id)
+            provenance = [] if "source_file" in own else [F.col(SOURCE).alias("source_file")]
+            return rows.select(*map(quoted, own), *provenance, BROKEN)
+
+        if refusal := rules.refusal(tally, failing):
+            writes = batch.choice is None or not batch.choice.validate
+            rejected.refuse(batch, [refusal], {"expectations": tally.facts()}, writes=writes)
 
 
 def _exact(evaluator: RowEvaluator) -> bool:
