@@ -30,6 +30,9 @@ if TYPE_CHECKING:
 # Column of the rejected rows with a row that a query gave, as JSON: it has other columns than the table.
 FOUND = "_found"
 
+# Facts of a commit whose rows were held to rules.
+_HELD = {"expectations", "table_rules"}
+
 # Commits that change no row, though they are not a run's.
 _UNMOVED = {"OPTIMIZE", "VACUUM START", "VACUUM END"}
 
@@ -39,6 +42,8 @@ def last_held(uri: str, fingerprint: str) -> Mapping[str, Any] | None:
     table = Table(uri)
     last = table.last_commit_of_ours
     if table.delta is None or last is None or last.ours is None or last.ours.get("rules", "") != fingerprint:
+        return None
+    if not _HELD & last.ours.keys():  # of bronze, a commit of an offset alone, which nothing was held to
         return None
     since = table.version - last.version
     others = log.commits(table.delta, since) if since else ()

@@ -11,10 +11,13 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from sluicegate.errors import ExpectationFailed
-from sluicegate.flow import thresholds
+from sluicegate.flow import flows, thresholds
+from sluicegate.flow.progress import progress
 from sluicegate.frames.row_rules import RowRules
 from sluicegate.gold import verify
 from sluicegate.lake import layout, tables
+from sluicegate.monitor import estimate
+from sluicegate.monitor.estimate import Touched
 from tests.spark.gold.test_layer import ROW, rows, step
 from tests.spark.test_recovery import Stopped, stop_at
 from tests.support.gold_world import GoldWorld, comparable
@@ -207,6 +210,7 @@ def test_rows_that_stay_are_held_to_rules_only_when_these_are_others(
     assert counted == []
     other = plain.replace("n <= 3", "n <= 1")
     world.define({"sums": table(SUMS, rules=f"expectations: {other}")})
+    assert "touches 0 groups" in str(planned(world))
     with pytest.raises(ExpectationFailed, match="few"):
         world.run()
     assert columns(world, layout.rejected(world.at.table("gold", "sums"))) == Counter({("a", 2, 2, "199.98"): 1})
@@ -219,6 +223,12 @@ def test_rows_that_stay_are_held_to_rules_only_when_these_are_others(
     world.run()
     assert world.run()["sums"].state == "idle"
     assert "expectations" not in world.commits("sums")[0]
+
+
+def planned(world: GoldWorld) -> Touched:
+    """What `plan` says that a run would touch."""
+    flow = flows.flows(world.pipeline, world.at, "gold")["sums"]
+    return estimate.touched(world.pipeline.gold["sums"], flow, progress(flow))
 
 
 def test_a_rule_that_drops_is_a_part_of_the_query(spark: SparkSession, tmp_path: Path) -> None:

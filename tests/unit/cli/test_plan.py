@@ -146,7 +146,7 @@ def test_how_many_rows_a_record_gives(tmp_path: Path, fields: str, how: str) -> 
 def test_the_rules_of_each_table(tmp_path: Path) -> None:
     workspace = Workspace(tmp_path)
     workspace.define(
-        'name: heart_rate\nbronze:\n  raw: {path: "${landing}/raw", format: json, expect_all: {there: id IS NOT NULL}}\n'
+        'name: heart_rate\nbronze:\n  raw: {path: "${landing}/raw", format: json, expect_all: {there: id > 0}}\n'
         'silver:\n  t: {sql: "SELECT id FROM STREAM(raw)", pii: [id], deidentified: {id: mask}}\n'
         'gold:\n  g: {sql: "SELECT count(*) AS n FROM t", expect_all: {some: n > 1}, '
         "expect_table: {one: {rows: {max: 1}}}}\n"
