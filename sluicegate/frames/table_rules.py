@@ -30,6 +30,9 @@ if TYPE_CHECKING:
 # Column of the rejected rows with a row that a query gave, as JSON: it has other columns than the table.
 FOUND = "_found"
 
+# Column with the rows of a key.
+_COUNT = "_sluicegate_count"
+
 # Facts of a commit whose rows were held to rules.
 _HELD = {"expectations", "table_rules"}
 
@@ -115,11 +118,13 @@ class TableCheck:
         return (f"{count:,} rows" if count else ""), rows, count
 
     def _not_unique(self, names: Sequence[str], would_be: WouldBe) -> DataFrame:
-        rows = would_be.rows()
+        rows = self._having(would_be.rows(), names)
         columns = _columns(rows, names)
         if self._held is not None and would_be.comes is not None:
-            rows = _sharing(rows, columns, would_be.comes.select(*map(quoted, columns)).distinct())
-        twice = rows.groupBy(*map(quoted, columns)).count().where("count > 1").select(*map(quoted, columns))
+            keys = self._having(would_be.comes, columns).select(*map(quoted, columns)).distinct()
+            rows = _sharing(rows, columns, keys)
+        counted = rows.groupBy(*map(quoted, columns)).agg(F.count(F.lit(1)).alias(_COUNT))
+        twice = counted.where(f"{_COUNT} > 1").select(*map(quoted, columns))
         return _sharing(rows, columns, twice)
 
     def _without_reference(self, rule: TableRule, names: Sequence[str], would_be: WouldBe) -> DataFrame:
@@ -127,12 +132,20 @@ class TableCheck:
         own = table == self.batch.flow.table
         before = None if self._held is None or own else self._held.get("rules_read", {}).get(table)
         same = before is not None and before == self._stamps[table]
-        rows = would_be.comes if same and would_be.comes is not None else would_be.rows()
-        columns, there = _columns(rows, names), would_be.rows() if own else self._reference(table)
+        rows = self._having(would_be.comes if same and would_be.comes is not None else would_be.rows(), names)
+        there = self._having(would_be.rows() if own else self._reference(table), keys)
+        columns = _columns(rows, names)
         known = there.select(*[F.col(quoted(key)).alias(_key(n)) for n, key in enumerate(_columns(there, keys))])
         has_key = reduce(and_, [F.col(quoted(column)).isNotNull() for column in columns])
         same_key = reduce(and_, [F.col(quoted(column)) == F.col(_key(n)) for n, column in enumerate(columns)])
         return rows.where(has_key).join(known, same_key, "left_anti")
+
+    def _having(self, rows: DataFrame, names: Sequence[str]) -> DataFrame:
+        """Rows with these columns: in bronze one that no file has had yet is NULL, elsewhere it is a mistake."""
+        if self.batch.flow.layer != "bronze":
+            return rows
+        there = {column.lower() for column in rows.columns}
+        return rows.withColumns({name: F.lit(None).cast("string") for name in names if name.lower() not in there})
 
     def _found(self, rule: TableRule, would_be: WouldBe) -> DataFrame:
         """Rows that the rule's query gives, beside the table's columns, which have nothing."""
