@@ -21,6 +21,8 @@ POINTS = (
     "gold.between_commits",
     "gold.before_commit",
     "gold.after_commit",
+    "rules.after_rejection",
+    "rules.after_clearing",
     "events.before_commit",
     "clean.between_copy_and_removal",
     "clean.after_removal",

@@ -21,7 +21,8 @@
     │   ├── CatalogConflict    SG215           a name in the catalog that stands for another table
     │   ├── CaseError          SG216           a mistake in the cases that test a pipeline
     │   └── TargetConflict     SG217           tables of a lake that belong to another target
-    ├── ExpectationFailed      SG300  exit 3   data broke an expect_or_fail
+    ├── ExpectationFailed      SG300  exit 3   data broke an expect_or_fail, or too many rows another expectation
+    │   └── TableRuleFailed    SG303  exit 3   data broke a rule about a whole table
     ├── CasesFailed            SG301  exit 3   tables are not what the cases of a pipeline expect
     ├── NotVerified            SG302  exit 3   a verification found rows that are lost, doubled or other
     ├── AccountingError        SG400  exit 1   read != written + quarantined + dropped + duplicates
@@ -267,10 +268,19 @@ class TargetConflict(UserError):
 
 
 class ExpectationFailed(SluicegateError):
-    """Raised when rows break an ``expect_or_fail``; the batch of that table is not committed."""
+    """Raised when rows break an ``expect_or_fail``, or more than a ``fail_above`` says break another expectation.
+
+    The batch of that table is not committed, and ``{table}_rejected`` has these rows.
+    """
 
     code = "SG300"
     exit_code = 3
+
+
+class TableRuleFailed(ExpectationFailed):
+    """Raised when a table would break a rule about all of its rows (``expect_table``); the batch is not committed."""
+
+    code = "SG303"
 
 
 class CasesFailed(SluicegateError):

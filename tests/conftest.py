@@ -148,11 +148,13 @@ class Workspace:
         return reports
 
     def uri(self, table: str) -> str:
-        """Address of a table by its name; ``x_quarantine`` and ``x_set_aside`` too."""
+        """Address of a table by its name; ``x_quarantine``, ``x_set_aside`` and ``x_rejected`` too."""
         if table.endswith("_quarantine"):
             return self.lake.quarantine(table.removesuffix("_quarantine"))
         if table.endswith("_set_aside"):
             return self.lake.set_aside(table.removesuffix("_set_aside"))
+        if table.endswith("_rejected"):
+            return layout.rejected(self.uri(table.removesuffix("_rejected")))
         if table.endswith("_deidentified"):
             return self.lake.table("silver", table)
         layer, _ = self.definition.table(table)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from sluicegate.definition import LAYERS
 
 if TYPE_CHECKING:
-    from sluicegate.definition import Layer, Pipeline
+    from sluicegate.definition import BronzeTable, GoldTable, Layer, Pipeline, SilverTable
 
 _RUNS = """\
 **What a run does.** Scheduled, by hand or for an asset: it takes in what is new. A backfill reprocesses its data
@@ -77,9 +77,9 @@ def _tables(pipeline: Pipeline, layer: Layer) -> Iterator[str]:
 def _table(pipeline: Pipeline, layer: Layer, name: str) -> str:
     if layer == "bronze":
         source = pipeline.bronze[name]
-        return f"{source.format} of `{source.path}`"
+        return f"{source.format} of `{source.path}`{_rules(source)}"
     if layer == "gold":
-        return f"from {_names(pipeline.gold[name].reads)}"
+        return f"from {_names(pipeline.gold[name].reads)}{_rules(pipeline.gold[name])}"
     if of := pipeline.deidentified_tables.get(name):
         return f"the rows of `{of}`, de-identified"
     table = pipeline.silver[name]
@@ -88,7 +88,12 @@ def _table(pipeline: Pipeline, layer: Layer, name: str) -> str:
     keys = table.changes.keys if table.changes else table.keys
     text += f"; one row for each {_names(keys)}" if keys and not (table.changes and table.changes.history) else ""
     text += "; many rows of a record" if table.many else ""
-    return text + (f"; rules: {_names(list(table.expectations))}" if table.expectations else "")
+    return text + _rules(table)
+
+
+def _rules(table: BronzeTable | SilverTable | GoldTable) -> str:
+    names = [*table.expectations, *table.expect_table]
+    return f"; rules: {_names(names)}" if names else ""
 
 
 def _names(names: list[str]) -> str:

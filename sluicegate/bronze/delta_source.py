@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 import pyarrow.compute as pc
 
 from sluicegate import _faults
+from sluicegate.bronze import record_rules
 from sluicegate.flow import source_changes
 from sluicegate.lake import log, tables
 
@@ -31,6 +32,7 @@ def apply(batch: Batch, name: str, table: BronzeTable) -> None:
 
     Raises:
         SchemaMismatch: there is a new column, and the definition says failOnNewColumns.
+        ExpectationFailed: rows break a rule that fails the run; nothing is written.
     """
     from sluicegate.bronze.layer import CASE_SENSITIVE
     from sluicegate.spark.session import configured
@@ -38,14 +40,18 @@ def apply(batch: Batch, name: str, table: BronzeTable) -> None:
     source = tables.delta_table(table.path)
     if source is None:
         raise source_changes.missing(batch.flow)
-    with configured(batch.session, CASE_SENSITIVE):
-        rows = batch.described(_frame(batch, name, table))
+    with (
+        configured(batch.session, CASE_SENSITIVE),
+        record_rules.checked(batch, table, _frame(batch, name, table), few=False) as checked,
+    ):
+        rows = batch.described(checked.records)
         writer = rows.write.format("delta").mode("overwrite" if batch.whole else "append")
         # A full refresh takes the source's own columns; where they were frozen, they stay.
         overwrites_schema = batch.whole and table.schemaEvolutionMode == "addNewColumns"
         writer = writer.option("overwriteSchema" if overwrites_schema else "mergeSchema", "true")
+        checked.demand_table((lambda: checked.records) if batch.whole else None)
         _faults.point("bronze.before_commit")
-        with batch.commit(source=tables.table_id(source)):
+        with batch.commit(source=tables.table_id(source), **checked.facts):
             writer.save(batch.flow.target)
     _faults.point("bronze.after_commit")
     target = tables.delta_table(batch.flow.target)

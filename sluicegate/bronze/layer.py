@@ -17,11 +17,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from pyspark.sql import functions as F
 
 from sluicegate import _faults
-from sluicegate.bronze import copy_reader, reread_rows
+from sluicegate.bronze import copy_reader, record_rules, reread_rows
 from sluicegate.bronze.reader import Reader
 from sluicegate.bronze.unreadable_files import Failure, unreadable
 from sluicegate.console import files, human_bytes, say
-from sluicegate.errors import UserError
+from sluicegate.errors import ExpectationFailed, UserError
 from sluicegate.flow.batch import Batch
 from sluicegate.frames import row_bytes, small_writes
 from sluicegate.lake import layout, log, offsets, tables
@@ -81,6 +81,7 @@ def apply(batch: Batch, name: str, table: BronzeTable, at: layout.Lake) -> None:
 
     Raises:
         SchemaMismatch: a column has another type than the definition gives it, or a new one is not allowed.
+        ExpectationFailed: records of a ledger batch break a rule that fails the run; it and those after it wait.
     """
     newest = _newest_redone(batch)
     pending = list(_chunks(batch))
@@ -222,6 +223,8 @@ class _Chunk:
         with configured(self.batch.session, READING):
             try:
                 self._write(paths, lost)
+            except ExpectationFailed:  # its files can be read
+                raise
             except Exception as error:
                 failed = lost | self._failed(paths, error)
                 self._write([path for path in paths if path not in failed], failed)
@@ -283,28 +286,38 @@ class _Chunk:
         self.manifest = {path: records[place] for path in paths if (place := self.places.of(path)) in records}
         self.read, self.failed = set(paths), failed
         failed |= {path: (damaged[place], False) for path in paths if (place := self.places.of(path)) in damaged}
-        superseded = {e["path"] for e in self.entries if e["action"] in (REPLACE, *REREAD)} & {*paths, *self._dropped}
+        few = self._few(sum(entry["size"] for entry in self.entries))
+        with record_rules.checked(self.batch, self.table, frame, few=few) as checked:
+            self._commit(checked, failed, fenced=fenced, few=few)
+
+    def _commit(self, checked: record_rules.Checked, failed: dict[str, Failure], *, fenced: bool, few: bool) -> None:
+        """Commits records, in the place of those that their files gave before."""
+        frame = checked.records
+        superseded = {e["path"] for e in self.entries if e["action"] in (REPLACE, *REREAD)} & {
+            *self.read,
+            *self._dropped,
+        }
         former = self._former(superseded)
         widened = self._widened(frame) if self.table.widens and not self.rereads else []
-        writer = None
-        if self.rereads:
-            writer = self.batch.described(self._with_retained(frame, former)).write.option("overwriteSchema", "true")
-        elif widened:
-            writer = self.batch.described(self._whole(frame, former, widened)).write.option("overwriteSchema", "true")
+        writer, whole = None, None
+        if self.rereads or widened:
+            whole = self._with_retained(frame, former) if self.rereads else self._whole(frame, former, widened)
+            writer = self.batch.described(whole).write.option("overwriteSchema", "true")
         elif condition := self._replaced(former):
+            whole = self._retained(former).unionByName(frame, allowMissingColumns=True)
             writer = self.batch.described(frame).write.option("replaceWhere", condition).option("mergeSchema", "true")
+        checked.demand_table(None if whole is None else lambda: whole)
         size = sum(entry["size"] for entry in self.entries)
         facts = {"chunk": self.number, "files": len(self.entries), "bytes": size, "failed": failed,
                  **({"collisions": self.collisions} if self.collisions else {}),
                  "manifest": self.manifest, "definition": self.table.fingerprint,
-                 "seen": self.batch.target_version()}  # fmt: skip
+                 "seen": self.batch.target_version(), **checked.facts}  # fmt: skip
         for field, column in self.collisions.items():
             say(f"  bronze {self.name:<28} the field {field} is rescued: {column} has the values of another field")
         _faults.point("bronze.before_commit")
         with self.batch.commit(offset=self.number, fenced=fenced, **facts):
             if writer is None:
-                rows = self.batch.described(frame)
-                small_writes.append(rows, self.batch.flow.target, few=self._few(size), **OPTIONS)
+                small_writes.append(self.batch.described(frame), self.batch.flow.target, few=few, **OPTIONS)
             else:
                 writer.format("delta").mode("overwrite").options(**OPTIONS).save(self.batch.flow.target)
 

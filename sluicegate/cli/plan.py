@@ -82,11 +82,23 @@ def _planned(definition: Pipeline, waiting: Plan, work: TableWork, news: set[str
     reads, how = _described(definition, work.layer, work.table, work.flow.refresh_strategy)
     if work.described is not None:
         would = f"set {work.described}" if would == "do nothing" else f"{would}; set {work.described}"
-    planned = {"layer": work.layer, "table": work.table, "reads": reads, "how": how, "a run would": would}
+    rules = _rules(definition, work.table)
+    how += f"; held to {', '.join(rules)}" if rules else ""
+    planned = {
+        "layer": work.layer, "table": work.table, "reads": reads, "how": how, "rules": rules, "a run would": would,
+    }  # fmt: skip
     touched = waiting.touched.get(work.table)
     if touched is None:
         return planned
     return planned | {"a run would": f"{would}; {touched}", "touches": touched.facts()}
+
+
+def _rules(definition: Pipeline, name: str) -> list[str]:
+    """Names of the rules of a table; a de-identified copy has none of its own."""
+    if name in definition.deidentified_tables:
+        return []
+    _, table = definition.table(name)
+    return [*table.expectations, *table.expect_table]
 
 
 def _described(definition: Pipeline, layer: str, name: str, strategy: RefreshStrategy | None) -> tuple[str, str]:

@@ -53,8 +53,9 @@ def status(
         proof = {"problems": [str(one) for one in wrong], "findings": [one.as_dict() for one in found]}
         show_json(facts | (proof if verify else {}))
     else:
-        columns = ["layer", "table", "rows", "version", "changed (UTC)", "quarantined", "set aside", "state"]
-        right = ["rows", "version", "quarantined", "set aside"]
+        sides = ["quarantined", "set aside", "rejected"]
+        columns = ["layer", "table", "rows", "version", "changed (UTC)", *sides, "state"]
+        right = ["rows", "version", *sides]
         show_table(columns, [list(asdict(table).values()) for table in now.tables], right=right)
         print(f"\n{now.waiting.sentence()}")
         if verify:

@@ -11,6 +11,7 @@ from pydantic.config import JsonDict
 
 from sluicegate.definition.column_names import normalized
 from sluicegate.definition.described import DESCRIBED, Described
+from sluicegate.definition.expectations import ConditionsByName, Expectations
 from sluicegate.definition.fields import (
     Bytes,
     ColumnName,
@@ -24,10 +25,12 @@ from sluicegate.definition.fields import (
     wrong,
 )
 from sluicegate.definition.reader_options import Format
+from sluicegate.definition.ruled import Ruled
 from sluicegate.sql import ddl
 
 # Fields of a table whose source is a Delta table.
-_OF_DELTA = {"path", "format", "schemaEvolutionMode", *DESCRIBED}
+_RULES = {"expectations", "expect_all", "expect_all_or_fail", "expect_table"}
+_OF_DELTA = {"path", "format", "schemaEvolutionMode", *DESCRIBED, *_RULES}
 
 _FOR_EDITORS: JsonDict = {
     "if": {"properties": {"format": {"const": "delta"}}, "required": ["format"]},
@@ -52,13 +55,13 @@ Clean = Annotated[
 ]
 
 
-class BronzeTable(Described):
+class BronzeTable(Described, Ruled):
     """A table of files as they came, or of another Delta table's rows. It has ``schema``, ``schemaHints`` or neither.
 
     Attributes:
         path: folder that the files arrive in, absolute or a URI, with its variables replaced; of ``delta``, the table.
         format: format of the files; ``delta``: the rows of the Delta table at ``path``, whatever changes in it. Of the
-            other fields only ``schemaEvolutionMode`` goes with that.
+            other fields only ``schemaEvolutionMode`` and those of rules go with that.
         options: options of Spark's reader, as Spark takes them.
         schema_: ``schema`` of the definition: all columns with their types, as DDL.
         schemaHints: types of some columns, as DDL; the others are inferred. ``profile.zip STRING`` is a field inside of
@@ -97,6 +100,11 @@ class BronzeTable(Described):
             ``DELETE``.
         cleanSourceMoveDestination: archive folder, absolute or a URI, outside of every landing folder; files keep
             their paths below it, and none is overwritten.
+        expectations_: ``expectations`` of the definition: conditions on records by name, each with ``expect`` or
+            ``expect_or_fail``; no record is dropped.
+        expect_all: conditions by name; records that break them are counted.
+        expect_all_or_fail: conditions by name; records that break one fail the run.
+        expect_table: rules about the whole table by name: what it would be is held to them before each commit.
         comment: what the table is, for people; the table's comment in Delta.
         column_comments: comments of its columns by name.
         table_properties: properties of the Delta table: names of yours, and those of Delta's that only tune how files
@@ -131,6 +139,10 @@ class BronzeTable(Described):
     cleanSource: Clean = "OFF"
     cleanSourceRetentionDuration: Duration = Field("30 days", validate_default=True)
     cleanSourceMoveDestination: Location | None = None
+    # They do not decide how files are read, so the fingerprint is made without them.
+    expectations_: Expectations = Field({}, alias="expectations", exclude=True)
+    expect_all: ConditionsByName = Field({}, exclude=True)
+    expect_all_or_fail: ConditionsByName = Field({}, exclude=True)
 
     model_config = ConfigDict(json_schema_extra=_FOR_EDITORS)
 
@@ -167,8 +179,8 @@ class BronzeTable(Described):
 
     @model_validator(mode="after")
     def _fitting(self) -> BronzeTable:
-        if self.format == "delta" and (files_only := self.model_fields_set - _OF_DELTA):
-            name = sorted(files_only)[0].rstrip("_")
+        if self.format == "delta" and (files_only := {name.rstrip("_") for name in self.model_fields_set} - _OF_DELTA):
+            name = sorted(files_only)[0]
             raise wrong("not-allowed", f"{name} is for files, and a Delta table is read as it is: take it away")
         if self.format == "delta" and "://" not in self.path and set(self.path) & set("#?%"):
             raise wrong(

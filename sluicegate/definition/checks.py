@@ -37,8 +37,7 @@ def findings(tables: Tables) -> Iterator[Finding]:
     for name, bronze in tables.bronze.items():
         yield from _options(("bronze", name, "options"), bronze)
         yield from _cleaning(name, bronze, tables.bronze)
-        known = [*(tables.columns(name) or ()), *bronze.partitionColumns] if bronze.declared else None
-        yield from _commented("bronze", name, bronze, known)
+        yield from _commented("bronze", name, bronze, tables.columns(name))
     for name, view in tables.views.written.items():
         yield from read_checks.of_view(tables, ("views", name), view)
     for name, silver in tables.silver.items():
@@ -125,7 +124,7 @@ def _declared(tables: Tables, name: str, table: SilverTable) -> Iterator[Finding
     for column in declared:
         if column.lower() not in {other.lower() for other in made}:
             message = f"{name} declares {column}, and nothing makes it"
-            yield Finding("unknown-column", ("silver", name, "schema"), message, _instead(column, made))
+            yield Finding("unknown-column", ("silver", name, "schema"), message, instead(column, made))
     if table.schemaEvolutionMode != "failOnNewColumns" or table.changes is not None:
         return
     for flow, maker in table.makers.items():
@@ -276,7 +275,7 @@ def _unknown(name: str, path: Path, fields: Mapping[Path, list[str]], known: lis
             if column not in known:
                 place = (*path, *at, number) if at[-1] in _LISTS else (*path, *at)
                 place = (*place, column) if at[-1] in _BY_COLUMN else place
-                yield Finding("unknown-column", place, f"{name} has no column {column}", _instead(column, known))
+                yield Finding("unknown-column", place, f"{name} has no column {column}", instead(column, known))
 
 
 def _changes(name: str, of: str, table: SilverTable, changes: Changes, source: list[str]) -> Iterator[Finding]:
@@ -296,7 +295,7 @@ def _changes(name: str, of: str, table: SilverTable, changes: Changes, source: l
     for column in table.apply_changes.delete_columns if table.apply_changes else []:
         if column.lower() not in lower:
             message = f"{of} has no column {column}"
-            yield Finding("unknown-column", (*path, "apply_as_deletes"), message, _instead(column, source))
+            yield Finding("unknown-column", (*path, "apply_as_deletes"), message, instead(column, source))
     for column in (START_AT, END_AT) if changes.history else ():
         if column in changes.selected(source):
             message = f"{of} has a column {column}, and {name} makes one of this name"
@@ -310,8 +309,9 @@ def _expected(path: Path, of: str, table: SilverTable, known: list[str]) -> Iter
         for column in expectation.columns:
             if column.lower() not in lower:
                 message = f"{of} has no column {column}"
-                yield Finding("unknown-column", (*path, place, rule), message, _instead(column, known))
+                yield Finding("unknown-column", (*path, place, rule), message, instead(column, known))
 
 
-def _instead(column: str, known: list[str]) -> str:
+def instead(column: str, known: list[str]) -> str:
+    """Suggestion for a column that there is not: the nearest name, else all names."""
     return nearest(column, known) or f"its columns are {', '.join(known)}"

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal
 
-from pydantic import AfterValidator, ConfigDict, model_validator
+from pydantic import AfterValidator, ConfigDict, Field, model_validator
 
 from sluicegate.definition.fields import IDENTIFIER, Part, SqlCondition, wrong
+from sluicegate.definition.threshold import RowThreshold
 from sluicegate.sql.condition import Condition
+
+Action = Literal["keep", "drop", "quarantine", "fail"]
 
 CONDITIONS = ("expect", "expect_or_drop", "expect_or_quarantine", "expect_or_fail")
 
@@ -21,9 +24,11 @@ EXPECT_ALL = {
 
 
 class Expectation(Part):
-    """A condition on rows of a silver table, with the action for rows that break it.
+    """A condition on rows of a table, with the action for rows that break it.
 
-    It has exactly one of the four fields that begin with ``expect``; ``retry`` goes with ``expect_or_quarantine`` only.
+    It has exactly one of the four fields that begin with ``expect``. A bronze table has ``expect`` and
+    ``expect_or_fail``, a gold table ``expect_or_drop`` as well, and a silver table all. ``retry`` goes with
+    ``expect_or_quarantine`` only, ``warn_above`` and ``fail_above`` with all but ``expect_or_fail``.
 
     Attributes:
         expect: the condition; rows that break it are kept and counted.
@@ -31,6 +36,8 @@ class Expectation(Part):
         expect_or_quarantine: the condition; they go to the quarantine table.
         expect_or_fail: the condition; they fail the run.
         retry: quarantined rows are reprocessed when a lookup changes.
+        warn_above: the run warns if more rows break it: a number of rows, as 100, or a share of them, as ``0.5%``.
+        fail_above: the run fails if more rows break it, and the table stays as it was.
     """
 
     expect: SqlCondition | None = None
@@ -38,6 +45,9 @@ class Expectation(Part):
     expect_or_quarantine: SqlCondition | None = None
     expect_or_fail: SqlCondition | None = None
     retry: bool = False
+    # Of no row do they decide what it is, so the fingerprint of a table is made without them.
+    warn_above: RowThreshold | None = Field(None, exclude=True)
+    fail_above: RowThreshold | None = Field(None, exclude=True)
 
     model_config = ConfigDict(json_schema_extra={"oneOf": [{"required": [name]} for name in CONDITIONS]})
 
@@ -53,13 +63,20 @@ class Expectation(Part):
         if self.unique and self.action == "drop":
             # It must be restored when the row that it duplicates goes.
             raise wrong("unique", "a row that is not unique cannot be dropped", "write expect_or_quarantine instead")
+        if self.expect_or_fail is not None and (self.warn_above or self.fail_above):
+            message = "expect_or_fail fails the run with its first row: a threshold has nothing to say"
+            raise wrong("threshold", message, "write expect with fail_above")
+        warn, fail = self.warn_above, self.fail_above
+        if warn and fail and warn.is_share == fail.is_share and warn.number >= fail.number:
+            message = f"the run fails above {fail.text} already, so it never warns above {warn.text}"
+            raise wrong("threshold", message, "warn_above is less than fail_above")
         return self
 
     def _conditions(self) -> list[tuple[str, str | None]]:
         return [(name, getattr(self, name)) for name in CONDITIONS]
 
     @property
-    def action(self) -> Literal["keep", "drop", "quarantine", "fail"]:
+    def action(self) -> Action:
         """Action for a row that breaks it."""
         if self.expect_or_drop is not None:
             return "drop"
@@ -88,12 +105,13 @@ class Expectation(Part):
         return Condition.parse(self.text).columns
 
 
-def _rule_names(rules: dict[str, Any]) -> dict[str, Any]:
+def rule_names(rules: dict[str, Any]) -> dict[str, Any]:
+    """Check the names of rules."""
     for name in rules:
         if not IDENTIFIER.fullmatch(name):
             raise wrong("name", f"{name!r} is not a name: letters, digits and _ are allowed, with a letter or _ first")
     return rules
 
 
-Expectations = Annotated[dict[str, Expectation], AfterValidator(_rule_names)]
-ConditionsByName = Annotated[dict[str, SqlCondition], AfterValidator(_rule_names)]
+Expectations = Annotated[dict[str, Expectation], AfterValidator(rule_names)]
+ConditionsByName = Annotated[dict[str, SqlCondition], AfterValidator(rule_names)]

@@ -10,14 +10,16 @@ from typing import Literal
 from pydantic import ConfigDict, Field, model_validator
 
 from sluicegate.definition import streaming
+from sluicegate.definition.expectations import ConditionsByName, Expectations
 from sluicegate.definition.fields import Names, wrong
+from sluicegate.definition.ruled import Ruled, fingerprint
 from sluicegate.definition.table import MadeTable
 from sluicegate.sql.order_by import Ordering
 from sluicegate.sql.query import Query
 from sluicegate.sql.refresh.strategy import RefreshStrategy, refresh_strategy
 
 
-class GoldTable(MadeTable, streaming.Streamed):
+class GoldTable(MadeTable, streaming.Streamed, Ruled):
     """A table computed from tables of any layer: by a query, or by a Python function with the tables it ``reads``.
 
     It may read other tables of gold, and these others again. A run makes each after those that it reads.
@@ -33,6 +35,12 @@ class GoldTable(MadeTable, streaming.Streamed):
         mode: makes it a classic streaming aggregation, with an output mode of Structured Streaming: ``complete``: all
             groups in each batch; ``update``: groups with new rows; ``append``: each once, when the watermark passes it.
         withWatermark: event-time column of the table that is read, and the delay allowed for late rows.
+        expectations_: ``expectations`` of the definition: conditions on its rows by name, each with ``expect``,
+            ``expect_or_drop`` or ``expect_or_fail``.
+        expect_all: conditions by name; rows that break them are kept and counted.
+        expect_all_or_drop: conditions by name; rows that break one are not in the table.
+        expect_all_or_fail: conditions by name; rows that break one fail the run, and the table stays as it was.
+        expect_table: rules about the whole table by name: what it would be is held to them before each commit.
         comment: what the table is, for people; the table's comment in Delta.
         column_comments: comments of its columns by name.
         table_properties: properties of the Delta table: names of yours, and those of Delta's that only tune how files
@@ -42,6 +50,10 @@ class GoldTable(MadeTable, streaming.Streamed):
 
     reads_: Names = Field([], alias="reads")
     refresh: Literal["auto", "incremental", "full"] = "auto"
+    expectations_: Expectations = Field({}, alias="expectations")
+    expect_all: ConditionsByName = {}
+    expect_all_or_drop: ConditionsByName = {}
+    expect_all_or_fail: ConditionsByName = {}
 
     model_config = ConfigDict(json_schema_extra={"oneOf": [{"required": ["sql"]}, {"required": ["python", "reads"]}]})
 
@@ -115,6 +127,23 @@ class GoldTable(MadeTable, streaming.Streamed):
         return hashlib.sha256(
             "\0".join([str(self.python), self._transform.fingerprint, *self.reads_]).encode()
         ).hexdigest()
+
+    @property
+    def dropped_by(self) -> list[str]:
+        """Conditions of the rules that drop rows: as its query they decide which rows it has."""
+        return [rule.condition for rule in self.expectations.values() if rule.action == "drop"]
+
+    @property
+    def rules_fingerprint(self) -> str:
+        """Hash of the rules that decide whether its rows may be committed; empty without any."""
+        others = {name: rule for name, rule in self.expectations.items() if rule.action != "drop"}
+        return fingerprint(
+            [
+                f"{name} {rule.action} {rule.condition} {rule.warn_above} {rule.fail_above}"
+                for name, rule in others.items()
+            ]
+            + self._table_rules
+        )
 
     @property
     def ordering(self) -> Ordering:

@@ -50,8 +50,10 @@ class Tables:
     def columns(self, name: str, seen: tuple[str, ...] = ()) -> list[str] | None:
         """Columns of a table if they are known without its data; else None."""
         if name in self.bronze:
-            declared = self.bronze[name].declared
-            return None if declared is None else [*declared, *_BRONZE_COLUMNS]
+            bronze = self.bronze[name]
+            if bronze.declared is None:
+                return None
+            return list(dict.fromkeys([*bronze.declared, *bronze.partitionColumns, *_BRONZE_COLUMNS]))
         table = self.silver.get(name)
         if table is None or name in seen:
             return None

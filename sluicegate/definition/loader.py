@@ -11,14 +11,15 @@ from typing import Any
 
 from pydantic import ValidationError
 
+from sluicegate.definition import rule_checks, yaml
 from sluicegate.definition import targets as definition_targets
-from sluicegate.definition import yaml
 from sluicegate.definition.checks import findings
 from sluicegate.definition.expectations import EXPECT_ALL
 from sluicegate.definition.fields import Part, name_fault, nearest
 from sluicegate.definition.gold import GoldTable
-from sluicegate.definition.known_tables import Finding, Tables
+from sluicegate.definition.known_tables import Tables
 from sluicegate.definition.messages import in_our_words
+from sluicegate.definition.mistakes import Mistakes
 from sluicegate.definition.params import Param, Params
 from sluicegate.definition.pipeline import (
     BronzeTable,
@@ -26,12 +27,14 @@ from sluicegate.definition.pipeline import (
     Pipeline,
 )
 from sluicegate.definition.python_function import GOLD_PARAMETERS, PARAMETERS, NoTransform, PythonTransform
+from sluicegate.definition.ruled import Ruled
 from sluicegate.definition.silver import SilverTable
 from sluicegate.definition.silver_flow import SilverFlow
-from sluicegate.definition.table import DEIDENTIFIED, LAYERS, Layer
+from sluicegate.definition.table import DEIDENTIFIED, LAYERS, REJECTED, Layer
+from sluicegate.definition.table_rules import TableRule
 from sluicegate.definition.targets import Target
 from sluicegate.definition.views import Views
-from sluicegate.errors import DefinitionError, Mistake, PipelineMissing
+from sluicegate.errors import PipelineMissing
 from sluicegate.settings import Settings
 from sluicegate.sql import union_all
 from sluicegate.sql.query import Query
@@ -39,8 +42,11 @@ from sluicegate.sql.tokens import QuerySyntax
 
 FILE = "pipeline.yaml"
 
+# Suffixes of the names of tables that stand with others.
+_SUFFIXES = {"_quarantine": "quarantine", REJECTED: "rejected rows", DEIDENTIFIED: "de-identified copy"}
+
 # Fields kept of a table with mistakes: valid entries of the former, and the latter, which give its rows.
-_BY_NAME = ("expectations", *EXPECT_ALL, "options", "lookups", "flows")
+_BY_NAME = ("expectations", *EXPECT_ALL, "expect_table", "options", "lookups", "flows")
 _SOURCES = ("path", "format", "options", "sql", "python", "from", "flows")
 _MODELS: dict[Layer, type[BronzeTable] | type[SilverTable] | type[GoldTable]] = {
     "bronze": BronzeTable,
@@ -94,8 +100,7 @@ class _Loader:
         self.folder = path.parent
         self.expected = expected
         self.of_many = of_many
-        self.mistakes: list[Mistake] = []
-        self.document = yaml.Document()
+        self.mistakes = Mistakes(path)
         self.views = Views()
         self.declared: dict[str, Param | None] = {}
         self.targets: dict[str, Target | None] = {}
@@ -108,23 +113,24 @@ class _Loader:
 
     def load(self) -> Pipeline:
         """Load the pipeline; raises ``DefinitionError`` with all mistakes, if there are any."""
-        self.document = yaml.read(self._text(self.path, ()) or "")
-        for fault in self.document.faults:
-            self._add(fault.code, fault.path, fault.message, fault.hint, line=fault.line)
-        data = self.document.data
+        document = self.mistakes.document = yaml.read(self._text(self.path, ()) or "")
+        for fault in document.faults:
+            self.mistakes.add(fault.code, fault.path, fault.message, fault.hint, line=fault.line)
+        data = document.data
         if not isinstance(data, dict):
             if not self.mistakes:
-                self._add("yaml-syntax", (), "fields are expected, as in name: heart_rate")
-            self._stop(self.folder.name)
+                self.mistakes.add("yaml-syntax", (), "fields are expected, as in name: heart_rate")
+            self.mistakes.stop(self.folder.name)
         data = self._with_values(data)
         header = self._header(data)
         self.views = self._views(data.get("views"))
         tables = self._tables(data)
-        for finding in findings(tables):
-            self._find(finding)
+        for finding in (*findings(tables), *rule_checks.findings(tables)):
+            self.mistakes.add_finding(finding)
         for name in self.params.unused():
-            self._add("unused-param", ("params", name), f"no text refers to the parameter {name}", "take it away")
-        self._stop(str(data.get("name") or self.folder.name))
+            message = f"no text refers to the parameter {name}"
+            self.mistakes.add("unused-param", ("params", name), message, "take it away")
+        self.mistakes.stop(str(data.get("name") or self.folder.name))
         pipeline = Pipeline.model_validate(
             {**dict(header or {}), "bronze": tables.bronze, "silver": tables.silver, "gold": tables.gold}
             | {"views": data.get("views") or {}, "params": self.declared, "targets": self.targets}
@@ -138,12 +144,12 @@ class _Loader:
         """The document without parameters and targets, and with values where it refers to them."""
         self.targets = self._named(Target, data, "targets")
         self.declared = self._named(Param, data, "params")
-        definition_targets.check_lakes(self.targets, self._add)
-        definition_targets.check_params(self.targets, self.declared, self._add)
-        name = definition_targets.chosen(self.targets, self.settings, self._add, of_many=self.of_many)
+        definition_targets.check_lakes(self.targets, self.mistakes.add)
+        definition_targets.check_params(self.targets, self.declared, self.mistakes.add)
+        name = definition_targets.chosen(self.targets, self.settings, self.mistakes.add, of_many=self.of_many)
         target = self.targets.get(name)
         if target is not None:
-            self.settings = definition_targets.settings_of(name, target, self.settings, self._add)
+            self.settings = definition_targets.settings_of(name, target, self.settings, self.mistakes.add)
         given = target.params if target else {}
         self.params = Params.of(self.declared, given, self._of_param, complete="targets" not in data)
         others = {key: value for key, value in data.items() if key not in ("params", "targets")}
@@ -158,43 +164,39 @@ class _Loader:
         """Parts of the document that have names; None for one with mistakes."""
         section = data.get(field)
         if section is not None and not isinstance(section, dict):
-            self._add("wrong-type", (field,), "names are expected, each with its fields", "as in name: {…}")
+            self.mistakes.add("wrong-type", (field,), "names are expected, each with its fields", "as in name: {…}")
         parts = section.items() if isinstance(section, dict) else ()
         return {name: self._part(model, fields, (field, name), whole=True) for name, fields in parts}
 
     def _of_param(self, code: str, path: yaml.Path, message: str, hint: str, line: int | None) -> None:
         if line is None:
-            self._add(code, path, message, hint)
+            self.mistakes.add(code, path, message, hint)
         else:
-            self._add_sql(code, path, message, hint, line, None)
-
-    def _stop(self, name: str) -> None:
-        if self.mistakes:
-            own_first = sorted(self.mistakes, key=lambda m: (m.file != str(self.path), m.file, m.line or 0))
-            raise DefinitionError(name, list(dict.fromkeys(own_first)))
+            self.mistakes.add_sql(code, path, message, hint, line, None)
 
     def _header(self, data: dict[str, Any]) -> Header | None:
         header = self._part(Header, {key: value for key, value in data.items() if key not in (*LAYERS, "views")}, ())
         if isinstance(header, Header) and self.expected not in (None, header.name):
             message = f"the pipeline is called {header.name}, and its folder {self.expected}: both have the same name"
-            self._add("name-and-folder", ("name",), message)
+            self.mistakes.add("name-and-folder", ("name",), message)
         for field in ("maintenance", "verify"):
             if getattr(header, field, None) and (self.folder.parent / f"{self.folder.name}_{field}" / FILE).is_file():
                 other = f"{self.folder.name}_{field}"
                 message = f"its DAG would be called {other}, and there is a pipeline of that name"
-                self._add("duplicate-name", (field,), message, f"give the pipeline {other} another name")
+                self.mistakes.add("duplicate-name", (field,), message, f"give the pipeline {other} another name")
         return header if isinstance(header, Header) else None
 
     def _views(self, section: Any) -> Views:
         """Views, which are read before the tables whose queries name them."""
         found: dict[str, Query | None] = {}
         if section is not None and not isinstance(section, dict):
-            self._add("wrong-type", ("views",), "queries are expected, each with its name", "as in name: SELECT …")
+            hint = "as in name: SELECT …"
+            self.mistakes.add("wrong-type", ("views",), "queries are expected, each with its name", hint)
         for name, text in section.items() if isinstance(section, dict) else ():
             self._check_name(name, ("views", name))
             found[name] = None
             if not isinstance(text, str):
-                self._add("wrong-type", ("views", name), "a query is expected, or the name of its file")
+                self.mistakes.add("wrong-type", ("views", name), "a query is expected, or the name of its file")
             else:
                 found[name] = self._view(text, ("views", name))
         return Views(found)
@@ -204,7 +206,7 @@ class _Loader:
         try:
             return Query.parse(found[0]) if found else None
         except QuerySyntax as error:
-            self._add_sql("sql", path, error.message, "", error.line, found[1] if found else None)
+            self.mistakes.add_sql("sql", path, error.message, "", error.line, found[1] if found else None)
             return None
 
     def _tables(self, data: dict[str, Any]) -> Tables:
@@ -212,12 +214,12 @@ class _Loader:
         for layer in LAYERS:
             section = data.get(layer)
             if section is not None and not isinstance(section, dict):
-                self._add("wrong-type", (layer,), "tables are expected, each with its name", "as in name: {…}")
+                self.mistakes.add("wrong-type", (layer,), "tables are expected, each with its name", "as in name: {…}")
             elif section:
                 for name, fields in section.items():
                     self._table(tables, layer, name, fields)
         if not tables.layers and not self.mistakes:
-            self._add("missing-field", (), "there are no tables: a pipeline has at least one in bronze")
+            self.mistakes.add("missing-field", (), "there are no tables: a pipeline has at least one in bronze")
         return tables
 
     def _table(self, tables: Tables, layer: Layer, name: str, fields: Any) -> None:
@@ -225,10 +227,12 @@ class _Loader:
         self._check_name(name, path)
         if name in tables.layers or name in self.views.names:
             where = f"a table {name} in {tables.layers[name]}" if name in tables.layers else f"a view {name}"
-            self._add("duplicate-name", path, f"there is {where} already")
+            self.mistakes.add("duplicate-name", path, f"there is {where} already")
             return
         tables.layers[name] = layer
         model = self._part(_MODELS[layer], fields, path)
+        if isinstance(model, Ruled):
+            self._resolve_rules(model, (*path, "expect_table"))
         if isinstance(model, BronzeTable):
             tables.bronze[name] = model
         elif isinstance(model, (SilverTable, GoldTable)) and self._resolve(model, path):
@@ -239,13 +243,11 @@ class _Loader:
 
     def _check_name(self, name: str, path: yaml.Path) -> None:
         if fault := name_fault(name):
-            self._add("name", path, fault)
-        elif name.endswith("_quarantine"):
-            self._add("name", path, f"{name} is the name of a table's quarantine: it cannot end in _quarantine")
-        elif name.endswith(DEIDENTIFIED):
-            self._add(
-                "name", path, f"{name} is the name of a table's de-identified copy: it cannot end in {DEIDENTIFIED}"
-            )
+            self.mistakes.add("name", path, fault)
+            return
+        for suffix, what in _SUFFIXES.items():
+            if name.endswith(suffix):
+                self.mistakes.add("name", path, f"{name} is the name of a table's {what}: it cannot end in {suffix}")
 
     def _part(self, model: type[Part], fields: Any, path: yaml.Path, *, whole: bool = False) -> Part | None:
         """Validate a part of the definition; of an invalid one keep what is valid, for the cross-table checks.
@@ -260,7 +262,7 @@ class _Loader:
             return model.model_validate(fields, context=self.variables)
         except ValidationError as error:
             for code, inner, message, hint in in_our_words(error, model):
-                self._add(code, (*path, *inner), message, hint)
+                self.mistakes.add(code, (*path, *inner), message, hint)
             return None if whole else self._salvaged(model, fields, error)
 
     def _salvaged(self, model: type[Part], fields: Any, error: ValidationError) -> Part | None:
@@ -292,14 +294,24 @@ class _Loader:
         found = self._query(model.sql, (*path, "sql"))
         return found is not None and self._parse(model, *found, (*path, "sql"))
 
-    def _parse(self, model: SilverTable | GoldTable | SilverFlow, text: str, file: str | None, path: yaml.Path) -> bool:
+    def _resolve_rules(self, model: Ruled, path: yaml.Path) -> None:
+        """Parse the queries of the rules about a table; one that does not parse takes its rule away."""
+        for name, rule in list(model.expect_table.items()):
+            if rule.sql is not None:
+                found = self._query(rule.sql, (*path, name, "sql"))
+                if found is None or not self._parse(rule, *found, (*path, name, "sql")):
+                    del model.expect_table[name]
+
+    def _parse(
+        self, model: SilverTable | GoldTable | SilverFlow | TableRule, text: str, file: str | None, path: yaml.Path
+    ) -> bool:
         """Parse a query, with the views that it reads; in silver it may be a UNION ALL over streams."""
         try:
             branches = union_all.branches(text) if isinstance(model, SilverTable) else []
             written = [Query.parse(one) for one in branches or [text]]
             queries = [query for query in map(self.views.expanded, written) if query is not None]
         except QuerySyntax as error:
-            self._add_sql("sql", path, error.message, "", error.line, file)
+            self.mistakes.add_sql("sql", path, error.message, "", error.line, file)
             return False
         if len(queries) < len(written):  # a view has a mistake, which is reported there
             return False
@@ -320,7 +332,7 @@ class _Loader:
         return self.params.sql(text, partial(self._in_file, path, str(found))), str(found)
 
     def _in_file(self, path: yaml.Path, file: str, code: str, message: str, hint: str, line: int) -> None:
-        self._add_sql(code, path, message, hint, line, file)
+        self.mistakes.add_sql(code, path, message, hint, line, file)
 
     def _find_transform(self, model: SilverTable | GoldTable | SilverFlow, reference: str, path: yaml.Path) -> bool:
         parameters = GOLD_PARAMETERS if isinstance(model, GoldTable) else PARAMETERS
@@ -328,10 +340,9 @@ class _Loader:
             model._transform = PythonTransform.find(self.folder, reference, parameters)
         except NoTransform as error:
             if error.file is None:
-                self._add(error.code, path, error.message, error.hint)
+                self.mistakes.add(error.code, path, error.message, error.hint)
             else:
-                mistake = Mistake(error.code, _dotted(path), error.message, str(error.file), error.line, error.hint)
-                self.mistakes.append(mistake)
+                self.mistakes.add_in_file(error.code, path, error.message, error.hint, error.line, str(error.file))
             return False
         return True
 
@@ -340,12 +351,12 @@ class _Loader:
         if not name.endswith(".sql"):
             python = re.fullmatch(r"\S+\.py:\w+", name) is not None
             hint = f"write python: {name}" if python else "SELECT … or a file's name that ends in .sql"
-            self._add("sql-file", path, f"{name} is neither a query nor the name of a file with one", hint)
+            self.mistakes.add("sql-file", path, f"{name} is neither a query nor the name of a file with one", hint)
         elif not file.resolve().is_relative_to(self.folder.resolve()):
-            self._add("sql-file", path, f"{name} lies outside of the pipeline's folder")
+            self.mistakes.add("sql-file", path, f"{name} lies outside of the pipeline's folder")
         elif not file.is_file():
             hint = nearest(name, [str(found.relative_to(self.folder)) for found in self.folder.rglob("*.sql")])
-            self._add("sql-file", path, f"there is no file {name} in the pipeline's folder", hint)
+            self.mistakes.add("sql-file", path, f"there is no file {name} in the pipeline's folder", hint)
         else:
             return file
         return None
@@ -354,38 +365,9 @@ class _Loader:
         try:
             text = file.read_text("utf-8-sig")
         except (OSError, UnicodeDecodeError) as error:
-            self._add("unreadable", path, f"{file} cannot be read: {error}")
+            self.mistakes.add("unreadable", path, f"{file} cannot be read: {error}")
             return None
         if not text.strip():
-            self._add("unreadable", path, f"{file} is empty")
+            self.mistakes.add("unreadable", path, f"{file} is empty")
             return None
         return text.replace("\r\n", "\n")
-
-    def _find(self, finding: Finding) -> None:
-        if finding.sql_line is None:
-            self._add(finding.code, finding.path, finding.message, finding.hint)
-            return
-        inner = 4 if finding.path[2:3] == ("flows",) else 2
-        section: Any = self.document.data
-        for step in finding.path[:inner]:
-            section = section[step]
-        text = section if isinstance(section, str) else str(section.get("sql", ""))
-        file = str(self.folder / text) if len(text.split()) == 1 else None
-        self._add_sql(finding.code, finding.path, finding.message, finding.hint, finding.sql_line, file)
-
-    def _add_sql(self, code: str, path: yaml.Path, message: str, hint: str, line: int, file: str | None) -> None:
-        """Add a mistake in a query, which is in a file of its own or in pipeline.yaml."""
-        if file is not None:
-            self.mistakes.append(Mistake(code, _dotted(path), message, file, line, hint))
-            return
-        # Only a text in | style keeps its lines; in other styles the field's line must do.
-        first = self.document.texts.get(path)
-        self._add(code, path, message, hint, line=first + line - 1 if first else None)
-
-    def _add(self, code: str, path: yaml.Path, message: str, hint: str = "", *, line: int | None = None) -> None:
-        line = line or self.document.line(path)
-        self.mistakes.append(Mistake(code, _dotted(path), message, str(self.path), line, hint))
-
-
-def _dotted(path: yaml.Path) -> str:
-    return ".".join(str(part) for part in path) or "the document"

@@ -21,6 +21,7 @@ from sluicegate.definition.pipeline import (
     Pipeline,
 )
 from sluicegate.definition.silver_flow import SilverFlow
+from sluicegate.definition.table_rules import TableRule
 from sluicegate.definition.verify import Verify
 from sluicegate.definition.yaml import Path
 
@@ -42,6 +43,7 @@ _INNER: dict[str, type[Part]] = {
     "apply_changes_from_snapshot": ApplyChangesFromSnapshot,
     "expectations": Expectation,
     "flows": SilverFlow,
+    "expect_table": TableRule,
     "notify": Notify,
     "maintenance": Maintenance,
     "verify": Verify,

@@ -199,6 +199,8 @@ def _place(path: Path) -> Place | None:
             return "sql"
         case ("expectations",) if len(rest) == 2 and rest[1] in CONDITIONS:
             return "sql"
+        case ("expect_table",) if len(rest) == 2 and rest[1] == "sql":
+            return "sql"
         case (name,) if name in EXPECT_ALL and len(rest) == 1:
             return "sql"
         case ("apply_changes",) if rest == ("apply_as_deletes",):

@@ -26,9 +26,12 @@ from sluicegate.definition.maintenance import Maintenance as Maintenance
 from sluicegate.definition.notify import Notify as Notify
 from sluicegate.definition.param_values import ParamValue
 from sluicegate.definition.params import Param as Param
+from sluicegate.definition.ruled import Ruled
 from sluicegate.definition.silver import SilverTable
 from sluicegate.definition.silver_flow import SilverFlow as SilverFlow
 from sluicegate.definition.table import DEIDENTIFIED, LAYERS, Layer
+from sluicegate.definition.table_rules import RowCount as RowCount
+from sluicegate.definition.table_rules import TableRule as TableRule
 from sluicegate.definition.targets import Target as Target
 from sluicegate.definition.views import Views
 from sluicegate.errors import PipelineMissing
@@ -39,7 +42,7 @@ class Pipeline(Header):
     """A pipeline: landed files, and the tables made from them.
 
     Its name and those of its tables are small letters, digits and ``_``, with a letter first. No two tables have one
-    name, be it in different layers, and none ends in ``_quarantine`` or ``_deidentified``.
+    name, be it in different layers, and none ends in ``_quarantine``, ``_rejected`` or ``_deidentified``.
 
     Attributes:
         name: its name, also that of its folder.
@@ -62,8 +65,9 @@ class Pipeline(Header):
         bronze: tables of files as they came.
         silver: tables of evaluated records.
         gold: tables computed from silver, and from each other.
-        views: queries by name, each the name of a file or a text, that queries of silver and gold read as if they were
-            tables. They have no data of their own: a view is a WITH of each query that reads it.
+        views: queries by name, each the name of a file or a text, that queries of silver and gold, and of rules about a
+            whole table, read as if they were tables. They have no data of their own: a view is a WITH of each query
+            that reads it.
     """
 
     bronze: dict[str, BronzeTable] = {}
@@ -100,6 +104,12 @@ class Pipeline(Header):
         """Lower-case names of all columns that are marked as personal data."""
         return frozenset(column.lower() for table in self.silver.values() for column in table.pii)
 
+    @property
+    def ruled(self) -> list[str]:
+        """Tables whose rows are held to rules."""
+        tables: dict[str, Ruled] = {**self.bronze, **self.silver, **self.gold}
+        return [name for name, table in tables.items() if table.has_rules]
+
     def names(self, layer: Layer) -> list[str]:
         """Tables of a layer that a run writes, each de-identified one right after its silver table."""
         names: list[str] = []
@@ -121,8 +131,9 @@ class Pipeline(Header):
         raise PipelineMissing(f"the pipeline {self.name} has no table {name}", hint=hint)
 
     def in_order(self, layer: Layer) -> list[str]:
-        """Tables of a layer in topological order: each after those that it reads, else as in the definition."""
-        return graph.in_order({name: self.reads(name) for name in getattr(self, layer)})
+        """Tables of a layer in topological order: each after those that it or its rules read, else as defined."""
+        tables = getattr(self, layer)
+        return graph.in_order({name: [*self.reads(name), *tables[name].rules_read(name)] for name in tables})
 
     def reads(self, name: str) -> list[str]:
         """Tables that a table reads, the followed one first; none for a bronze table, which reads files."""

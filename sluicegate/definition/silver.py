@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator, Mapping, Sequence
-from functools import cached_property
+from collections.abc import Mapping, Sequence
 from typing import Annotated, Literal
 
 from pydantic import ConfigDict, Field, PrivateAttr, field_validator, model_validator
 
 from sluicegate.definition.apply_changes import ApplyChanges, ApplyChangesFromSnapshot
 from sluicegate.definition.described import DESCRIBED
-from sluicegate.definition.expectations import EXPECT_ALL, ConditionsByName, Expectation, Expectations
+from sluicegate.definition.expectations import ConditionsByName, Expectations
 from sluicegate.definition.fields import Ddl, Names, name_fault, wrong
+from sluicegate.definition.ruled import Ruled
 from sluicegate.definition.silver_flow import SilverFlow
 from sluicegate.definition.table import _DEFINED_BY, _DEFINED_BY_FLOWS, MadeTable, _only
 from sluicegate.sql import ddl
@@ -25,7 +25,7 @@ Treatment = Literal["hmac", "mask", "drop"]
 _LATER = {"rows": "one", "quarantine": "row"}
 
 
-class SilverTable(MadeTable):
+class SilverTable(MadeTable, Ruled):
     """A table of typed, evaluated and joined records.
 
     It has either ``sql``, or ``from`` with ``python``, ``apply_changes`` or ``apply_changes_from_snapshot``, or
@@ -65,6 +65,7 @@ class SilverTable(MadeTable):
         expect_all_or_drop: conditions by name; rows that break one are dropped.
         expect_all_or_quarantine: conditions by name; rows that break one go to the quarantine table.
         expect_all_or_fail: conditions by name; rows that break one fail the run.
+        expect_table: rules about the whole table by name: what it would be is held to them before each commit.
         pii: columns with personal data; if there are any, the pipeline's jobs show no values in their output.
         deidentified: makes a de-identified copy of the table, with a treatment by column: ``hmac`` pseudonymises it,
             ``mask`` hides it, ``drop`` leaves it out. Each column of ``pii`` must be named; columns that are not named
@@ -192,19 +193,6 @@ class SilverTable(MadeTable):
     def declared(self) -> dict[str, str] | None:
         """Type of each column of the schema, as written and in its order; None without a schema."""
         return ddl.columns(self.schema_) if self.schema_ else None
-
-    @property
-    def rules(self) -> Iterator[tuple[str, str, Expectation]]:
-        """Field, name and expectation of each rule, in the order of the fields."""
-        yield from (("expectations", name, rule) for name, rule in self.expectations_.items())
-        for field, kind in EXPECT_ALL.items():
-            for name, condition in getattr(self, field).items():
-                yield field, name, Expectation(**{kind: condition})
-
-    @cached_property
-    def expectations(self) -> dict[str, Expectation]:
-        """All expectations by name, of all fields."""
-        return {name: rule for _, name, rule in self.rules}
 
     @field_validator("schema_")
     @classmethod

@@ -18,6 +18,9 @@ LAYERS: tuple[Layer, ...] = ("bronze", "silver", "gold")
 # Suffix of the de-identified copy of a silver table.
 DEIDENTIFIED = "_deidentified"
 
+# Suffix of the table of the rows for which a batch was refused.
+REJECTED = "_rejected"
+
 
 class MadeRows(Part):
     """Rows made by a query (``sql``: its file or its text), or by a Python function (``python``)."""

@@ -196,6 +196,7 @@ class Batch:
             "fingerprint": self.flow.fingerprint, "why": self.progress.why, "seen": self.progress.seen,
             **({"numbered": True} if self.flow.many or self.progress.of_many else {}),
             **({"by_flow": True} if self.progress.of_flows else {}),
+            **({"rules": self.flow.rules} if self.flow.rules else {}),
             **({"key": self.flow.key} if self.flow.key else {}), **(self.choice.facts() if self.choice else {}),
             **({"restores": self.progress.restores} if self.progress.restores else {}), **self.facts,
         }  # fmt: skip

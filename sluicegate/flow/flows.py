@@ -32,20 +32,8 @@ def flows(pipeline: Pipeline, at: layout.Lake, layer: str, opened: Tables | None
         layer: bronze, silver or gold.
         opened: the handles of the step that this is a part of; how gold is refreshed depends on what tables have now.
     """
-    private, found = bool(pipeline.pii), _flows(pipeline, at, layer, opened or Tables())
-    defined: Mapping[str, Described] = getattr(pipeline, layer)
-    return {
-        name: replace(flow, private=private, description=_description(defined.get(name)))
-        for name, flow in found.items()
-    }
-
-
-def _description(table: Described | None) -> Description:
-    """What a definition says of a table besides its rows; nothing of a de-identified copy."""
-    if table is None:
-        return Description()
-    tags = {f"{TAG}{name}": text for name, text in table.tags.items()}
-    return Description(table.comment, table.column_comments, {**table.table_properties, **tags})
+    found = _flows(pipeline, at, layer, opened or Tables())
+    return {name: _as_defined(flow, pipeline, at) for name, flow in found.items()}
 
 
 def renewed(flow: Flow, pipeline: Pipeline, at: layout.Lake) -> Flow:
@@ -53,7 +41,26 @@ def renewed(flow: Flow, pipeline: Pipeline, at: layout.Lake) -> Flow:
     if flow.layer != "gold":
         return flow
     found = _gold_flow(flow.table, pipeline.gold[flow.table], at, _addresses(pipeline, at), Tables())
-    return replace(found, private=flow.private, description=flow.description)
+    return _as_defined(found, pipeline, at)
+
+
+def _as_defined(flow: Flow, pipeline: Pipeline, at: layout.Lake) -> Flow:
+    """A flow with what is said of all tables alike: what describes them, their rules, and whether they are private."""
+    flow = replace(flow, private=bool(pipeline.pii))
+    if flow.table in pipeline.deidentified_tables:
+        return flow
+    _, table = pipeline.table(flow.table)
+    address = _addresses(pipeline, at)
+    references = {name: address[name] for name in table.rules_read(flow.table)}
+    return replace(
+        flow, description=_description(table), rules=table.rules_fingerprint, references=references
+    )  # fmt: skip
+
+
+def _description(table: Described) -> Description:
+    """What a definition says of a table besides its rows."""
+    tags = {f"{TAG}{name}": text for name, text in table.tags.items()}
+    return Description(table.comment, table.column_comments, {**table.table_properties, **tags})
 
 
 def all_opened(pipeline: Pipeline, at: layout.Lake) -> Tables:
@@ -81,7 +88,8 @@ def needs(by_name: Mapping[str, Flow]) -> dict[str, list[str]]:
     """Dependencies among some flows: for each, those of them whose tables it reads."""
     of = {flow.target: name for name, flow in by_name.items()}
     return {
-        name: [of[uri] for uri in (*flow.sources, *flow.inputs.values()) if uri in of] for name, flow in by_name.items()
+        name: [of[uri] for uri in (*flow.sources, *flow.inputs.values(), *flow.references.values()) if uri in of]
+        for name, flow in by_name.items()
     }
 
 
@@ -141,7 +149,9 @@ def _gold_flow(name: str, table: GoldTable, at: layout.Lake, address: Mapping[st
     schemas = {name: [f.name for f in one.schema().fields if f.name not in columns.ENGINE_COLUMNS]
                for name, one in known.items() if one is not None}  # fmt: skip
     found = table.refresh_strategy(schemas if len(schemas) == len(known) else None)
-    parts = [table.fingerprint, *_parts(found), *table.of_stream]
+    parts = [table.fingerprint, *_parts(found), *table.of_stream, *table.dropped_by]
+    # A streaming aggregation does not come back to rows that it has: by other rules it is made of all.
+    parts += [table.rules_fingerprint] if table.mode and table.rules_fingerprint else []
     flow = Flow(
         "gold", name, address[source], at.table("gold", name),
         inputs={read: address[read] for read in others},

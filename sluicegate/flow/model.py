@@ -30,6 +30,8 @@ class Flow:
         side_tables: URIs of the tables that are written together with the target, before or after it.
         by_record: whether the target knows by identity which records its rows were made of.
         fingerprint: of what computes the table; the target gets a full refresh when it differs. Empty: not compared.
+        rules: fingerprint of the rules that its rows must meet before they are committed. Where it differs, all rows
+            are held to them, though none has changed. Empty: there are none, or only new rows are held to them.
         key: fingerprint of the key that its pseudonyms are made with; the target gets a full refresh when it differs.
             Empty: it has none, or the key is not known to this process.
         private: whether values may be personal data, so that no message can quote one.
@@ -39,6 +41,7 @@ class Flow:
         many: whether a record of the source may give many rows, so that each has its number within it.
         added: whether it can take in new rows only; any other change of the source calls for a full refresh.
         refresh_strategy: refresh strategy of the target, if it is a gold table.
+        references: the tables that its rules read, name to URI.
         foreign: whether the source is a table of other programs': it may have no change data feed, and change in any
             way (see bronze/delta_source.py).
         description: what the definition says of the target besides its rows.
@@ -56,12 +59,14 @@ class Flow:
     side_tables: tuple[str, ...] = ()
     by_record: bool = False
     fingerprint: str = ""
+    rules: str = ""
     key: str = ""
     private: bool = False
     rebuildable: bool = True
     row_deltas: bool = False
     many: bool = False
     added: bool = False
+    references: Mapping[str, str] = field(default_factory=dict)
     foreign: bool = False
     refresh_strategy: RefreshStrategy | None = None
     description: Description = field(default_factory=Description)

@@ -45,9 +45,9 @@ def progress(flow: Flow, opened: Tables | None = None) -> Progress:
         raise source_changes.missing(flow)
     if not any(opened[uri].delta for uri in flow.sources):
         return Progress("blocked", why=f"{' and '.join(map(name_of, flow.sources))} has no rows yet")
+    if why := _waits(flow, opened):
+        return Progress("blocked", why=why)
     inputs = {name: opened[uri].delta for name, uri in flow.inputs.items()}
-    if missing := next((name for name, table in inputs.items() if table is None), None):
-        return Progress("blocked", why=f"it joins {missing}, which has no rows yet")
     versions = {name: table.version() for name, table in inputs.items() if table}
     stamps = {name: f"{table_id(table)}@{table.version()}" for name, table in inputs.items() if table}
     past = target.restores
@@ -76,7 +76,8 @@ def progress(flow: Flow, opened: Tables | None = None) -> Progress:
     if not flow.by_record:
         changed = {name: was for name, was in _changed(stamps, past.ours).items() if name in flow.followed}
         why = f"{', '.join(sorted(changed))} changed" if changed else ""
-        work = since < until or bool(changed)
+        why = why or ("its rules changed" if _has_other_rules(flow, past.ours) else "")
+        work = since < until or bool(why)
         if moment := past.ours.ours.get("of_the_run") if past.ours.ours else None:
             return replace(now, kind="whole", why=f"it depends on when it is run: {moment}", of_the_run=not work)
         return replace(now, kind="incremental" if work else "idle", changed=changed, why=why)
@@ -133,6 +134,19 @@ def _of_streams(flow: Flow, now: Progress, opened: Tables) -> Progress:
     return replace(
         _by_record(flow, now, reasons, last, [opened[uri] for uri in flow.side_tables]), revised=revised
     )  # fmt: skip
+
+
+def _has_other_rules(flow: Flow, last: log.Commit) -> bool:
+    """Whether the rows that the target has were committed under other rules than today's."""
+    return flow.layer == "gold" and (last.ours or {}).get("rules", "") != flow.rules
+
+
+def _waits(flow: Flow, opened: Tables) -> str:
+    """Why a flow cannot begin, as a table that it or a rule of it reads is not there yet; empty if all are."""
+    if missing := [name for name, uri in flow.inputs.items() if opened[uri].delta is None]:
+        return f"it joins {missing[0]}, which has no rows yet"
+    missing = [name for name, uri in flow.references.items() if opened[uri].delta is None]
+    return f"a rule of it reads {missing[0]}, which has no rows yet" if missing else ""
 
 
 def _by_record(

@@ -50,6 +50,8 @@ class TableReport:
         unchanged: whether nothing at all was to be written.
         mixed: whether rows of the table may have been made by a former definition (silver).
         expectations: for each expectation how many rows passed and failed.
+        table_rules: for each rule about the whole table how many rows broke it, in a table that may be committed 0.
+        warnings: sentences on expectations that more rows broke than their ``warn_above``.
         seconds: wall time spent on this table.
         version: version of the table after the run; None when it does not exist yet.
         files: files read (bronze).
@@ -84,6 +86,8 @@ class TableReport:
     unchanged: bool = False
     mixed: bool = False
     expectations: dict[str, dict[str, int]] = field(default_factory=dict)
+    table_rules: dict[str, int] = field(default_factory=dict)
+    warnings: list[str] = field(default_factory=list)
     seconds: float = 0.0
     version: int | None = None
     files: int = 0
@@ -164,6 +168,7 @@ class TableReport:
                 lines.append(
                     f"         {name}: {counts['failed']:,} of {counts['failed'] + counts['passed']:,} rows failed"
                 )
+        lines += [f"         warning: {sentence}" for sentence in self.warnings]
         lines += [f"         e.g. {_sample(sample)}" for sample in self.samples[:1]]
         if self.failed:
             lines.append(f"         {files(len(self.failed))} could not be read; land them whole under the same names:")

@@ -59,6 +59,21 @@ def difference(new: DataFrame, old: DataFrame | None, keys: Sequence[str] = IDEN
     return other.select(*[one.alias(c) for one, c in zip(its, keys, strict=True)], *rest, OP)
 
 
+def merged(held: DataFrame, changes: DataFrame, keys: Sequence[str]) -> DataFrame:
+    """Rows that a table will have once rows with ``OP`` are merged into it; nothing is written.
+
+    Args:
+        held: the table's rows.
+        changes: rows with ``OP``.
+        keys: key columns; NULL equals NULL.
+    """
+    gone = changes.where(F.col(OP) != "insert").select(_key(changes, keys).alias("_sluicegate_gone"))
+    keyed = held.withColumn("_sluicegate_key", _key(held, keys))
+    stays = keyed.join(gone, F.col("_sluicegate_key").eqNullSafe(F.col("_sluicegate_gone")), "left_anti")
+    comes = changes.where(F.col(OP) != "delete").drop(OP)
+    return stays.drop("_sluicegate_key").unionByName(comes, allowMissingColumns=True)
+
+
 def merge(
     uri: str,
     changes: DataFrame,

@@ -18,7 +18,7 @@ from sluicegate.flow import refresh_cost, thresholds
 from sluicegate.flow.batch import Batch
 from sluicegate.flow.refresh_cost import Choice, RefreshCost, Work
 from sluicegate.frames import data_skipping, small_writes
-from sluicegate.frames.merge import OP, bring, difference, merge_by
+from sluicegate.frames.merge import OP, bring, difference, merge_by, merged
 from sluicegate.frames.record_ids import materialize
 from sluicegate.frames.same_rows import same_rows
 from sluicegate.gold import clustering, group_state
@@ -26,6 +26,7 @@ from sluicegate.gold.group_state import GroupState
 from sluicegate.gold.partial_aggregates import Partials, group_columns, groups_of, rows_of, same_groups
 from sluicegate.gold.proved_query import ProvedQuery
 from sluicegate.gold.row_deltas import Changes
+from sluicegate.gold.rules import GoldRules, staying
 from sluicegate.lake import layout
 from sluicegate.lake import tables as lake_tables
 from sluicegate.spark import table_reader
@@ -47,6 +48,7 @@ def apply(batch: Batch, name: str, table: GoldTable, at: layout.Lake) -> None:
     Raises:
         QueryError: Spark refuses the query.
         TransformError: the Python function raises, or returns no rows of a table.
+        ExpectationFailed: it must not have the rows that it would have; it stays as it is.
     """
     Refresh(batch, name, table, at).run()
     batch.report.written = lake_tables.rows(lake_tables.delta_table(batch.flow.target))
@@ -105,7 +107,7 @@ class Refresh(ProvedQuery):
         rows = self._exactly(self._rows)
         if self.batch.progress.of_the_run:
             rows = materialize(rows, few=False)
-            if same_rows(rows, table_reader.read(self.batch.session, self.batch.flow.target)):
+            if same_rows(staying(self.table, rows), table_reader.read(self.batch.session, self.batch.flow.target)):
                 self.batch.report.read = self._all_rows  # it is what it was, and no commit has to say so
                 return
         self._replace(rows, read=self._all_rows)
@@ -230,6 +232,11 @@ class Refresh(ProvedQuery):
         else:
             self._change(rows, None, read=self._changes)
 
+    @cached_property
+    def rules(self) -> GoldRules:
+        """Rules that the rows are held to before they are committed."""
+        return GoldRules(self.batch, self.name, self.table)
+
     @property
     def _said(self) -> dict[str, Any]:
         """Commit metadata about the refresh strategy, its reason and the technique."""
@@ -238,9 +245,12 @@ class Refresh(ProvedQuery):
         return {**known, **self.choice.in_commit()}
 
     def _replace(self, rows: DataFrame, read: int) -> None:
+        evaluated = self.rules.evaluated(rows, few=False)
+        rows = self.rules.staying(evaluated)
+        self.rules.demand(evaluated, None, lambda: rows)
         _faults.point("gold.before_commit")
         self.batch.demand_not_overtaken()
-        commit = self.batch.commit(read=read, all=True, **self._said)
+        commit = self.batch.commit(read=read, all=True, **self._said, **self.rules.facts)
         by = clustering.columns(self.table.ordering, rows.schema)
         grouped, settings = self.refresh_strategy.grouped, {}
         if not by and grouped is not None and grouped.located:
@@ -260,13 +270,20 @@ class Refresh(ProvedQuery):
         if touched is not None:
             groups = [f"_group_{number}" for number in sorted(self.grouped.keys)]
             held = same_groups(target.where(near("")) if near else target, self._sent(touched), groups, self.keys)
-        changes = materialize(difference(rows, held, self.keys), few=self._few)
+        evaluated = self.rules.evaluated(rows, few=self._few)
+        made = self.rules.staying(evaluated)
+        changes = materialize(difference(made, held, self.keys), few=self._few)
+        replaced = None if touched is None else held
+        comes = changes.where(F.col(OP) != "delete").drop(OP)
+        every = (lambda: made) if touched is None else lambda: merged(target, changes, self.keys)
+        self.rules.demand(evaluated, replaced, every, comes)
         brought = bring(self.batch.flow.target, changes, self.keys, few=self._few)
         counts = brought.counts if brought is not None else dict(changes.groupBy(OP).count().collect())
         groups_read = touched.count() if touched is not None else None
         _faults.point("gold.before_commit")
         self.batch.demand_not_overtaken()
         facts: dict[str, Any] = {**self._said, "changed": counts, "groups": groups_read, "all": touched is None}
+        facts |= self.rules.facts
         with self.batch.commit(read=read, **facts):
             if counts:
                 by = None if self.batch.flow.private else near  # a commit quotes its condition

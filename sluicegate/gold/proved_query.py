@@ -10,7 +10,7 @@ from pyspark.errors import AnalysisException
 from pyspark.sql import functions as F
 
 from sluicegate.errors import QueryError, Where
-from sluicegate.gold import partial_aggregates, query_analysis
+from sluicegate.gold import partial_aggregates, query_analysis, rules
 from sluicegate.gold.batch_query import BatchQuery
 from sluicegate.gold.partial_aggregates import NotPartial, Partials
 from sluicegate.gold.row_deltas import join
@@ -47,6 +47,7 @@ class ProvedQuery(BatchQuery):
             self.name,
             self._text or self.table.fingerprint,
             self.table.refresh,
+            *self.table.dropped_by,
             *[(name, one.schema.json()) for name, one in self._read.items()],
         )
         if question not in _CONFIRMED:
@@ -65,6 +66,8 @@ class ProvedQuery(BatchQuery):
 
     def _refresh_strategy(self) -> RefreshStrategy:
         found = self.table.refresh_strategy({name: table.columns for name, table in self._read.items()})
+        if moment := rules.moment(self.batch.session, rules.dropping(self.table), self.everything.schema):
+            return RefreshStrategy("whole", f"a rule drops rows by when it is run: {moment}", of_the_run=moment)
         if self._text is None:
             return found
         session, query = self.batch.session, self.table.query

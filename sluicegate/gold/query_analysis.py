@@ -24,6 +24,7 @@ from pyspark.sql import functions as F
 from sqlglot.tokenizer_core import TokenType
 
 from sluicegate.spark.session import configured
+from sluicegate.sql.query import Query
 from sluicegate.sql.refresh.joins import ROWS, view
 from sluicegate.sql.tokens import Span, Tokens
 
@@ -33,7 +34,6 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.types import StructType
 
-    from sluicegate.sql.query import Query
     from sluicegate.sql.refresh.group_by import Grouped
 
 # Functions without arguments whose value is nevertheless the same with each run.
@@ -125,6 +125,15 @@ def row_for_row(session: SparkSession, texts: Sequence[str], view_: str) -> bool
     return True
 
 
+def moment_of(session: SparkSession, conditions: Sequence[str], schema: StructType) -> str:
+    """What makes conditions on rows depend on when, or by whom, they are evaluated, or on chance; empty if nothing."""
+    query = Query.parse(f"SELECT {', '.join(f'({text})' for text in conditions)} FROM made")
+    found = Analysis(session, query, {"made": schema})
+    if said := found.of_the_run:
+        return said
+    return "a function that has another value each time" if by_chance(session, found.over_views) else ""
+
+
 @dataclass(frozen=True)
 class Analysis:
     """Query as Spark has analyzed it.
@@ -156,6 +165,11 @@ class Analysis:
             self.session.createDataFrame([], self.schemas[table]).createOrReplaceTempView(name)
         here, there = (_optimized(self.session, self.query.with_views(self._views), zone) for zone in _ZONES)
         return "" if _same(here, there) else "a text that stands for a time of the run, such as today"
+
+    @property
+    def over_views(self) -> str:
+        """The query over empty tables of these columns, which ``of_the_run`` has made."""
+        return self.query.with_views(self._views)
 
     @cached_property
     def _plan(self) -> str:

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from sluicegate.flow.batch import Batch
 from sluicegate.gold.proved_query import ProvedQuery
+from sluicegate.gold.rules import staying
 from sluicegate.lake import layout
 
 if TYPE_CHECKING:
@@ -15,8 +16,8 @@ if TYPE_CHECKING:
 
 
 def plainly(batch: Batch, name: str, table: GoldTable, at: layout.Lake) -> DataFrame:
-    """Rows of the user's own query, or function, over the batch's versions; nothing else is read."""
-    return ProvedQuery(batch, name, table).everything
+    """Rows of the user's own query, or function, over the batch's versions, but for those that a rule drops."""
+    return staying(table, ProvedQuery(batch, name, table).everything)
 
 
 def rounded_once(
@@ -25,5 +26,5 @@ def rounded_once(
     """Same rows with sums rounded once, and the columns made of them (None: unknown); None if none is rounded."""
     gold = ProvedQuery(batch, name, table)
     if gold.refresh_strategy.kind == "partial":
-        return (gold._of_all, gold._partials.rounded_outputs) if gold._partials.rounded else None
-    return (gold._exactly(gold._rows), None) if gold._rounded is not None else None
+        return (staying(table, gold._of_all), gold._partials.rounded_outputs) if gold._partials.rounded else None
+    return (staying(table, gold._exactly(gold._rows)), None) if gold._rounded is not None else None

@@ -35,10 +35,11 @@ from sluicegate.flow.model import Flow, Progress, name_of
 from sluicegate.flow.progress import progress
 from sluicegate.flow.report import TableReport
 from sluicegate.flow.stream_checkpoint import Checkpoint
-from sluicegate.frames.merge import bring, difference, merge_by
+from sluicegate.frames.merge import bring, difference, merge_by, merged
 from sluicegate.frames.record_ids import materialize
 from sluicegate.gold import query_analysis
 from sluicegate.gold.partial_aggregates import same_groups
+from sluicegate.gold.rules import GoldRules
 from sluicegate.lake import layout, log, tables
 from sluicegate.schema.columns import ENGINE_COLUMNS
 from sluicegate.spark import connect, table_reader
@@ -79,6 +80,7 @@ def run(
 
     Raises:
         QueryError: Spark refuses the query, or refuses it in this mode.
+        ExpectationFailed: the table must not have the rows of a batch; it stays as it is.
         UserError: Spark is a Spark Connect server.
     """
     if connect.is_remote(session):
@@ -268,26 +270,37 @@ class _Stream:
 
     def _write(self, rows: DataFrame, batch: Batch, how: str, *, fenced: bool = True) -> None:
         """Writes rows in one commit, with the offset if it is to be ``fenced``."""
+        replaces, rules = how == "overwrite", self._rules(batch)
+        evaluated = rules.evaluated(rows, few=False)
+        rows = rules.staying(evaluated)
+        there = None if replaces else table_reader.read(batch.session, self.flow.target)
+        held = None if there is None else there.limit(0)  # rows that come take no other's place
+        rules.demand(evaluated, held, lambda: rows if there is None else there.unionByName(rows))
         _faults.point("gold.before_commit")
-        with batch.commit(fenced=fenced, **self._about()):
+        with batch.commit(fenced=fenced, **self._about(), **rules.facts):
             writer = batch.described(rows).write.format("delta").mode(how)
-            writer.option("overwriteSchema" if how == "overwrite" else "mergeSchema", "true").save(self.flow.target)
+            writer.option("overwriteSchema" if replaces else "mergeSchema", "true").save(self.flow.target)
         self._committed(batch, fenced=fenced)
 
     def _merge(self, rows: DataFrame, batch: Batch) -> None:
         """Merges the affected groups into the table."""
-        few = rows.count() <= thresholds.FEW
-        held = table_reader.read(batch.session, self.flow.target)
-        held = same_groups(held, F.broadcast(rows) if few else rows, self.keys)
-        changes = materialize(difference(rows, held, self.keys), few=few)
+        few, rules = rows.count() <= thresholds.FEW, self._rules(batch)
+        target = table_reader.read(batch.session, self.flow.target)
+        held = same_groups(target, F.broadcast(rows) if few else rows, self.keys)
+        evaluated = rules.evaluated(rows, few=few)
+        changes = materialize(difference(rules.staying(evaluated), held, self.keys), few=few)
         if changes.isEmpty():
             self._write(rows.limit(0), batch, "append")
             return
+        rules.demand(evaluated, held, lambda: merged(target, changes, self.keys))
         _faults.point("gold.before_commit")
-        with batch.commit(**self._about()):
+        with batch.commit(**self._about(), **rules.facts):
             brought = bring(self.flow.target, changes, self.keys, few=few)
             merge_by(self.flow.target, changes, self.keys, few=few, brought=brought)
         self._committed(batch, fenced=True)
+
+    def _rules(self, batch: Batch) -> GoldRules:
+        return GoldRules(batch, self.flow.table, self.table)
 
     def _about(self) -> dict[str, Any]:
         return {"strategy": f"mode {self.table.mode}", "stream": vars(self.last) if self.last else None}

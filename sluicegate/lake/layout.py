@@ -106,6 +106,11 @@ class Lake:
         return f"{self.locks}/{name}.lock" if is_local(self.root) else f"{self.locks}/{name}"
 
 
+def rejected(target: str) -> str:
+    """``{table}_rejected``, by the address or name of the table: the rows for which its newest batch was refused."""
+    return f"{target}_rejected"
+
+
 def is_local(uri: str) -> bool:
     """Whether a path or URI is on a file system of this machine."""
     return urlparse(uri).scheme in ("", "file")

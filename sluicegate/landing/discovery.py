@@ -166,8 +166,10 @@ def discover(
     failed = file_status.failed(at, name, table.fingerprint, opened)
     moved = moved_files.adopted(at, name, ledger, place, new, failed)
     new = _without(new, moved) if moved.num_rows else new
-    # A failed file is read again when it has changed, or when the cause may be gone.
-    reread = changed if table.allowOverwrites else _among(changed, failed)
+    # A failed file is read again when it has changed, or when the cause may be gone. So is one that changed before it
+    # was read: which of the two its ledger batch finds depends on when that is read.
+    unread = file_status.unread(at, name, ledger, opened) if changed.num_rows else []
+    reread = changed if table.allowOverwrites else _among(changed, [*failed, *unread])
     left = _without(changed, reread)
     retried = _without(admitted(_among(settled, [path for path, retry in failed.items() if retry])), reread)
     entered = [

@@ -184,6 +184,17 @@ def failed(at: layout.Lake, name: str, definition: str, opened: Tables | None = 
     return {path: bool(row["retry"]) or row["definition"] != definition for path, row in last.items() if row["error"]}
 
 
+def unread(at: layout.Lake, name: str, ledger: DeltaTable, opened: Tables) -> list[str]:
+    """Paths of the files in ledger batches that the bronze table does not have, as one that a rule refused."""
+    last = opened[at.table("bronze", name)].last_commit_of_ours
+    said = (last.ours if last is not None else None) or {}
+    newest = int(said.get("until", said.get("chunk", -1)))
+    if newest >= ledger.version():
+        return []
+    waiting: list[str] = tables.above(ledger, "chunk", newest).to_table(["path"])["path"].to_pylist()
+    return waiting
+
+
 def statuses(at: layout.Lake, name: str) -> pa.Table:
     """All ledger entries of a bronze table with their file status, in the order of reading.
 

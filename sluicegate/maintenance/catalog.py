@@ -39,12 +39,13 @@ def database(pipeline: Pipeline) -> Database:
 
 
 def tables(pipeline: Pipeline, at: layout.Lake) -> Iterator[tuple[str, str]]:
-    """Name and location of each table meant for people, quarantine tables included."""
+    """Name and location of each table meant for people, those of quarantined and of rejected rows included."""
     for layer in LAYERS:
         for name in pipeline.names(layer):
             yield name, at.table(layer, name)
             if layer == "silver":
                 yield f"{name}_quarantine", at.quarantine(name)
+            yield layout.rejected(name), layout.rejected(at.table(layer, name))
 
 
 def due(pipeline: Pipeline, at: layout.Lake) -> bool:

@@ -147,6 +147,7 @@ def _addresses(pipeline: Pipeline, at: layout.Lake) -> Iterator[tuple[str, bool]
     for layer in LAYERS:
         for name in pipeline.names(layer):
             yield at.table(layer, name), True
+            yield layout.rejected(at.table(layer, name)), True
     for name in pipeline.silver:
         yield at.quarantine(name), True
         yield at.set_aside(name), True

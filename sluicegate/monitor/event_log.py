@@ -7,7 +7,7 @@ copied version, so a kill in between loses nothing: the next run copies the rest
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
@@ -43,16 +43,12 @@ def copy_events(pipeline: Pipeline, at: layout.Lake) -> None:
     rows: list[dict[str, Any]] = []
     for layer in LAYERS:
         for name in pipeline.names(layer):
-            table = tables.delta_table(at.table(layer, name))
-            if table is None:
-                continue
-            newest = copied.get(tables.table_id(table), -1)
+            uri = at.table(layer, name)
             source = _source(pipeline, name, at) if layer == "gold" else ""
-            rows += [
-                _event(commit, _bytes(commit, at.table(layer, name), source)) | {"table_id": tables.table_id(table)}
-                for commit in (lake_log.commits(table, table.version() - newest) if table.version() > newest else ())
-                if commit.ours is not None and commit.version > newest
-            ]
+            for table, commit in _not_copied(uri, copied):
+                rows.append(_event(commit, _bytes(commit, uri, source)) | {"table_id": tables.table_id(table)})
+            for table, commit in _not_copied(layout.rejected(uri), copied):
+                rows.append(_event(commit, {}) | {"table_id": tables.table_id(table), **_of_rejected(commit)})
     if rows:
         _faults.point("events.before_commit")
         rows.sort(key=lambda row: (row["time"], row["table"], row["version"]))
@@ -93,6 +89,22 @@ def _newest(log: DeltaTable | None) -> dict[str, int]:
         return {}
     known = tables.dataset(log).to_table(["table_id", "version"]).group_by("table_id")
     return {row["table_id"]: row["version_max"] for row in known.aggregate([("version", "max")]).to_pylist()}
+
+
+def _not_copied(uri: str, copied: Mapping[str, int]) -> Iterator[tuple[DeltaTable, lake_log.Commit]]:
+    """Our commits to a table, which need not exist, that the event log does not have."""
+    table = tables.delta_table(uri)
+    newest = -1 if table is None else copied.get(tables.table_id(table), -1)
+    if table is None or table.version() <= newest:
+        return
+    for commit in lake_log.commits(table, table.version() - newest):
+        if commit.ours is not None and commit.version > newest:
+            yield table, commit
+
+
+def _of_rejected(commit: lake_log.Commit) -> dict[str, Any]:
+    """What differs in an event of a batch that was refused, or of the one that passed after it: no row was written."""
+    return {"mode": (commit.ours or {}).get("step"), "written": 0}
 
 
 def _source(pipeline: Pipeline, name: str, at: layout.Lake) -> str:

@@ -39,6 +39,7 @@ class TableStatus:
         changed: when a run last changed it (UTC).
         quarantined: rows of its quarantine table (silver).
         set_aside: records set aside: duplicates, superseded, dropped, filtered (silver).
+        rejected: rows for which its newest batch was refused.
         state: ``up to date``, ``behind``, or why it waits.
     """
 
@@ -49,6 +50,7 @@ class TableStatus:
     changed: datetime | None
     quarantined: int
     set_aside: int
+    rejected: int
     state: str
 
 
@@ -77,11 +79,13 @@ def status(pipeline: Pipeline, settings: Settings) -> Status:
         last = table.last_commit_of_ours
         side_tables = [at.quarantine(work.table), at.set_aside(work.table)] if work.layer == "silver" else []
         quarantined, aside = [opened[uri].rows for uri in side_tables] or [0, 0]
+        rejected = opened[layout.rejected(at.table(work.layer, work.table))].rows
         state = work.progress.why if work.progress.kind == "blocked" else "behind" if work.waits else "up to date"
         tables.append(
             TableStatus(
                 work.layer, work.table, table.rows, table.version if table.delta is not None else None,
-                datetime.fromtimestamp(last.timestamp / 1000, UTC) if last else None, quarantined, aside, state,
+                datetime.fromtimestamp(last.timestamp / 1000, UTC) if last else None, quarantined, aside, rejected,
+                state,
             )
         )  # fmt: skip
     return Status(pipeline.name, tables, waiting)

@@ -15,13 +15,15 @@ from sluicegate.definition.silver_flow import SilverFlow
 from sluicegate.errors import QueryError, UserError, Where
 from sluicegate.flow import stream_batch
 from sluicegate.frames import python_function
+from sluicegate.frames.rejected import BROKEN
+from sluicegate.frames.row_rules import LENIENT
 from sluicegate.lake import log
 from sluicegate.lake import tables as lake_tables
 from sluicegate.schema.columns import FLOW, IDENTITY, RECORD, ROW, data_columns
 from sluicegate.silver import many_rows, provenance, several_flows
 from sluicegate.silver.declared_columns import cast_to_declared
 from sluicegate.silver.deduplicate import PLACE, SEQUENCE, Keyed, arrival
-from sluicegate.silver.expectations import BROKEN, DISPOSITION, Rules, unique
+from sluicegate.silver.expectations import DISPOSITION, Rules, unique
 from sluicegate.silver.scd import DELETES, History
 from sluicegate.spark import connect, table_reader
 from sluicegate.spark.session import configured
@@ -35,11 +37,6 @@ if TYPE_CHECKING:
     from sluicegate.definition import SilverTable
     from sluicegate.definition.python_function import PythonTransform
     from sluicegate.flow.batch import Batch
-
-
-# In ANSI mode one word in a column that is compared with a number would stop the table for good; so an expression
-# gives NULL for a value that does not fit, and NULL breaks a rule.
-LENIENT = {"spark.sql.ansi.enabled": "false"}
 
 
 @dataclass

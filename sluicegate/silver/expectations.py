@@ -9,22 +9,23 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from functools import reduce
 from operator import or_
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
 from pyspark.sql import Window
 from pyspark.sql import functions as F
 
-from sluicegate.sql.identifiers import literal, quoted
+from sluicegate.frames.rejected import BROKEN
+from sluicegate.frames.row_rules import broken, failures
+from sluicegate.sql.identifiers import quoted
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
     from sluicegate.definition import SilverTable
+    from sluicegate.definition.expectations import Action
 
-Action = Literal["keep", "drop", "quarantine", "fail"]
-
-# Columns that evaluation adds: names of all expectations that the row broke, and its disposition.
-BROKEN, DISPOSITION = "_broken", "_fate"
+# Column that evaluation adds beside ``BROKEN``.
+DISPOSITION = "_fate"
 
 # What a row breaks that is right itself, if `quarantine: record` sends it to quarantine with another of its record.
 WHOLE = "record is whole"
@@ -67,9 +68,8 @@ class Rules:
         later = {*self.unique, WHOLE}
         alone = {name: condition for name, condition in self.conditions.items() if name not in later}
         if not alone:
-            return frame.withColumns({BROKEN: F.expr("cast(array() as array<string>)"), DISPOSITION: F.lit("good")})
-        broken = [F.when(~F.coalesce(F.expr(c), F.lit(False)), F.lit(name)) for name, c in alone.items()]
-        evaluated = frame.withColumn(BROKEN, F.array_compact(F.array(*broken)))
+            return frame.withColumns({BROKEN: broken({}), DISPOSITION: F.lit("good")})
+        evaluated = frame.withColumn(BROKEN, broken(alone))
         disposition = (
             F.when(self._broke("quarantine"), "quarantine").when(self._broke("drop"), "drop").otherwise("good")
         )
@@ -85,17 +85,17 @@ class Rules:
             rows: evaluated rows, of those with one key the winner alone being good.
             order: the columns by which they arrived.
         """
-        good, broken = F.col(DISPOSITION) == "good", []
+        good, breaches = F.col(DISPOSITION) == "good", []
         for name, columns in self.unique.items():
             its = [F.col(quoted(column)) for column in columns]
             nth = F.row_number().over(Window.partitionBy(DISPOSITION, *its).orderBy(*order))
             missing = reduce(or_, [column.isNull() for column in its])
             rows = rows.withColumn(f"_not_{name}", F.when(good & (missing | (nth > 1)), F.lit(name)))
-            broken.append(f"_not_{name}")
-        rows = rows.withColumn(BROKEN, F.concat(BROKEN, F.array_compact(F.array(*broken))))
+            breaches.append(f"_not_{name}")
+        rows = rows.withColumn(BROKEN, F.concat(BROKEN, F.array_compact(F.array(*breaches))))
         turned_away = good & self._broke("quarantine")
         return rows.withColumn(DISPOSITION, F.when(turned_away, "quarantine").otherwise(F.col(DISPOSITION))).drop(
-            *broken
+            *breaches
         )
 
     def _broke(self, action: Action):  # type: ignore[no-untyped-def]
@@ -104,11 +104,7 @@ class Rules:
 
     def counts(self) -> dict[str, str]:
         """SQL aggregate of each expectation that counts the rows which broke it."""
-        return {name: f"count_if(array_contains({BROKEN}, {literal(name)}))" for name in self.conditions}
-
-    def fatal(self, broken: Mapping[str, int]) -> list[str]:
-        """Names of the broken ``expect_or_fail`` expectations."""
-        return [name for name, count in broken.items() if count and self.actions[name] == "fail"]
+        return {name: failures(name) for name in self.conditions}
 
     def tally(self, broken: Mapping[str, int], rows: int) -> dict[str, dict[str, int]]:
         """Passed and failed rows of each expectation; of those that every table has only where they failed."""

@@ -23,8 +23,9 @@ from sluicegate.flow.model import name_of
 from sluicegate.frames import data_skipping, small_writes
 from sluicegate.frames.merge import OP, merge
 from sluicegate.frames.record_ids import Identities, materialize
+from sluicegate.frames.table_rules import WouldBe
 from sluicegate.lake import layout, tables
-from sluicegate.silver import quarantine, reprocess
+from sluicegate.silver import quarantine, reprocess, table_rules
 from sluicegate.silver.deduplicate import REPLACED, replaced
 from sluicegate.silver.evaluate import RowEvaluator
 from sluicegate.silver.expectations import DISPOSITION
@@ -42,7 +43,7 @@ def apply(batch: Batch, name: str, table: SilverTable, at: layout.Lake) -> None:
     """Evaluates the batch's records and writes each to the table of its disposition.
 
     Raises:
-        ExpectationFailed: rows break an ``expect_or_fail``; nothing is written.
+        ExpectationFailed: rows break an ``expect_or_fail``, or too many another rule; nothing is written but them.
         FanOut: the query makes several rows of one record, and the table has not ``rows: many``; nothing is written.
         AccountingError: records are missing from what the query gave; nothing is written.
     """
@@ -122,6 +123,7 @@ class _New:
         reconciliation.fill(self.batch.report)
         _faults.point("silver.before_commit")
         self.batch.demand_not_overtaken()
+        ruled = table_rules.demand(self.evaluator, self._would_be(rows, reconciliation))
         name = self.evaluator.name
         count = reconciliation.sums["quarantine"]
         broken = quarantine.quarantine(self.evaluator, rows, self.batch.rows, count)
@@ -133,9 +135,28 @@ class _New:
         )
         _faults.point("silver.between_commits")
         self.batch.demand_not_overtaken()
-        with self.batch.commit(op=self.op, **reconciliation.facts()):
+        with self.batch.commit(op=self.op, **reconciliation.facts(), **ruled):
             self._write_table(rows, reconciliation)
         _faults.point("silver.after_commit")
+
+    def _would_be(self, rows: DataFrame, reconciliation: Reconciliation) -> WouldBe:
+        """What the table would be after this batch."""
+        good, sums = quarantine.good(self.evaluator, rows), reconciliation.sums
+        there = [] if self.batch.whole else self.evaluator.there(self.batch.flow.target)
+        if not there:
+            return WouldBe(lambda: good, lambda: sums["good"], None)
+
+        def every() -> DataFrame:
+            held, row_id = there[0], self.evaluator.row_id
+            if sums["replaced"]:
+                gone = rows.where(f"{DISPOSITION} = 'good' AND {REPLACED[0]} IS NOT NULL").select(
+                    *[F.col(was).alias(column) for was, column in zip(replaced(row_id), row_id, strict=True)]
+                )
+                held = held.join(gone, [*row_id], "left_anti")
+            return held.unionByName(good, allowMissingColumns=True)
+
+        before = tables.rows(self.evaluator.target)
+        return WouldBe(every, lambda: before + sums["good"] - sums["replaced"], good)
 
     def _write_table(self, rows: DataFrame, reconciliation: Reconciliation) -> None:
         uri, row_id = self.batch.flow.target, self.evaluator.row_id

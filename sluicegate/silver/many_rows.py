@@ -18,9 +18,10 @@ from pyspark.sql import Window
 from pyspark.sql import functions as F
 
 from sluicegate.frames.merge import OP
+from sluicegate.frames.rejected import BROKEN
 from sluicegate.frames.value_equality import ordered, sorts_as_it_is
 from sluicegate.schema.columns import ROW
-from sluicegate.silver.expectations import BROKEN, DISPOSITION, WHOLE
+from sluicegate.silver.expectations import DISPOSITION, WHOLE
 from sluicegate.sql.identifiers import quoted
 
 if TYPE_CHECKING:

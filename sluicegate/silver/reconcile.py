@@ -8,12 +8,15 @@ from typing import TYPE_CHECKING, Any
 
 from pyspark.sql import functions as F
 
-from sluicegate.errors import AccountingError, ExpectationFailed, FanOut, Where
+from sluicegate.errors import AccountingError, FanOut, Where
+from sluicegate.frames import rejected
+from sluicegate.frames.rejected import BROKEN
+from sluicegate.frames.row_rules import RowRules, Tally
 from sluicegate.schema.columns import FLOW
 from sluicegate.silver import several_flows
 from sluicegate.silver.deduplicate import REPLACED
 from sluicegate.silver.evaluate import RowEvaluator
-from sluicegate.silver.expectations import BROKEN, DISPOSITION
+from sluicegate.silver.expectations import DISPOSITION
 from sluicegate.silver.provenance import SOURCE
 from sluicegate.sql.identifiers import quoted
 
@@ -61,7 +64,8 @@ class Reconciliation:
         Raises:
             FanOut: the query makes several rows of one record.
             AccountingError: records are missing, or there are more than were read.
-            ExpectationFailed: rows break an ``expect_or_fail``.
+            ExpectationFailed: rows break an ``expect_or_fail``, or too many another expectation; those that did are
+                in ``{table}_rejected``.
         """
         sums = {disposition: f"count_if({DISPOSITION} = '{disposition}')" for disposition in DISPOSITIONS}
         sums["rows"] = "count(1)"
@@ -91,7 +95,7 @@ class Reconciliation:
             found = replace(_together(counted(nothing, read), its.values()), flows=its)
             for name, one in its.items():
                 one._demand_sums(rows.where(of_flow == name), evaluator.table.several[name])
-        found._demand_rules()
+        found._demand_rules(rows)
         return found
 
     @property
@@ -115,6 +119,7 @@ class Reconciliation:
             report.rows, report.no_rows = self.sums["rows"], self.filtered
         report.flows = {name: one._counts() for name, one in self.flows.items()}
         report.expectations = self.evaluator.rules.tally(self.failed, self.sums["rows"])
+        report.warnings = self.warnings
         report.mixed = bool(self.evaluator.made_by["mixed"])
         report.samples = [self.sample] if self.sample is not None else []
 
@@ -127,7 +132,8 @@ class Reconciliation:
         """Counts as commit metadata."""
         flows = {"flows": {name: one._counts() for name, one in self.flows.items()}} if self.flows else {}
         expectations = self.evaluator.rules.tally(self.failed, self.sums["rows"])
-        return {**self._counts(), "expectations": expectations, **self.evaluator.made_by, **flows}
+        warned = {"warnings": self.warnings} if self.warnings else {}
+        return {**self._counts(), "expectations": expectations, **warned, **self.evaluator.made_by, **flows}
 
     def _counts(self) -> dict[str, int]:
         sums = self.sums
@@ -157,17 +163,30 @@ class Reconciliation:
                 hint="please report this: nothing was written, so nothing is lost",
             )
 
-    def _demand_rules(self) -> None:
-        rules, name = self.evaluator.rules, self.evaluator.name
-        fatal = rules.fatal(self.failed)
-        if fatal:
-            counts = ", ".join(f"{rule} ({self.failed[rule]:,} rows)" for rule in fatal)
-            raise ExpectationFailed(
-                f"the data of {name} broke {counts}",
-                where=Where(table=name),
-                cause="; ".join(rules.conditions[rule] for rule in fatal),
-                hint="nothing of this batch was written to the table; correct the source or the rule, and run again",
-            )
+    @property
+    def _expected(self) -> tuple[RowRules, Tally]:
+        """Expectations of the definition, and how many rows broke each."""
+        rules = RowRules(self.evaluator.table.expectations)
+        return rules, Tally(self.sums["rows"], {name: self.failed[name] for name in rules.expectations})
+
+    @property
+    def warnings(self) -> list[str]:
+        """Sentences on the expectations that more rows broke than the definition expects."""
+        rules, tally = self._expected
+        return rules.warnings(tally)
+
+    def _demand_rules(self, rows: DataFrame) -> None:
+        rules, tally = self._expected
+        batch, evaluator = self.evaluator.batch, self.evaluator
+
+        def failing() -> DataFrame:
+            own = (*evaluator.outputs, *evaluator.row_id)
+            provenance = [] if "source_file" in own else [F.col(SOURCE).alias("source_file")]
+            return rows.select(*map(quoted, own), *provenance, BROKEN)
+
+        if refusal := rules.refusal(tally, failing):
+            writes = batch.choice is None or not batch.choice.validate
+            rejected.refuse(batch, [refusal], {"expectations": tally.facts()}, writes=writes)
 
 
 def _exact(maker: SilverTable | SilverFlow) -> bool:

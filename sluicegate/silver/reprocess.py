@@ -19,11 +19,12 @@ from sluicegate import _faults
 from sluicegate.flow import stream_batch
 from sluicegate.flow.model import name_of
 from sluicegate.frames import data_skipping, lookup_changes, small_writes
-from sluicegate.frames.merge import OP, difference, merge
+from sluicegate.frames.merge import OP, difference, merge, merged
 from sluicegate.frames.record_ids import Identities, materialize
+from sluicegate.frames.table_rules import WouldBe
 from sluicegate.lake import layout, tables
 from sluicegate.schema.columns import ENGINE_COLUMNS, FLOW
-from sluicegate.silver import many_rows, quarantine, several_flows
+from sluicegate.silver import many_rows, quarantine, several_flows, table_rules
 from sluicegate.silver.evaluate import RowEvaluator
 from sluicegate.silver.expectations import DISPOSITION
 from sluicegate.silver.reconcile import Reconciliation
@@ -41,7 +42,7 @@ def apply(evaluator: RowEvaluator, at: layout.Lake) -> None:
     """Reprocesses the batch's records, whatever rows they have.
 
     Raises:
-        ExpectationFailed: rows break an ``expect_or_fail``; nothing is written.
+        ExpectationFailed: rows break an ``expect_or_fail``, or too many another rule; nothing is written but them.
         FanOut: the query makes several rows of one record, and the table has not ``rows: many``; nothing is written.
         AccountingError: records are missing from what the query gave; nothing is written.
     """
@@ -278,6 +279,7 @@ class _Reprocessing:
             return
         _faults.point("silver.before_commit")
         self.batch.demand_not_overtaken()
+        ruled = table_rules.demand(self.evaluator, self._would_be(table))
         # The set-aside first, as it says of which records the rows are being exchanged, and last when rows leave.
         for change in reversed(others) if self.evaluator.many else others:
             if change.comes:
@@ -286,7 +288,7 @@ class _Reprocessing:
         _faults.point("silver.between_commits")
         self.batch.demand_not_overtaken()
         leaves = [name_of(change.uri) for change in others if change.leaves]
-        with self.batch.commit(op=self.op, leaves=leaves, **reconciliation.facts()):
+        with self.batch.commit(op=self.op, leaves=leaves, **reconciliation.facts(), **ruled):
             if table.comes or table.leaves:
                 self._merge(table, ("insert", "update", "delete"))
             else:  # the offset moves, and the commit says that the side tables' changes are of a whole batch
@@ -297,6 +299,15 @@ class _Reprocessing:
                 with self.batch.commit(fenced=False, op=self.op, step="leave"):
                     self._merge(change, ("delete",))
         _faults.point("silver.after_removal")
+
+    def _would_be(self, change: _Change) -> WouldBe:
+        """What the table would be after this batch."""
+        comes = change.rows.where(F.col(OP) != "delete").drop(OP)
+        there = self.evaluator.there(self.table)
+        before = tables.rows(self.evaluator.target) + change.counts.get("insert", 0) - change.leaves
+        if not there:
+            return WouldBe(lambda: comes, lambda: before, None)
+        return WouldBe(lambda: merged(there[0], change.rows, self.row_id), lambda: before, comes)
 
     def _merge(self, change: _Change, kinds: Sequence[str]) -> None:
         if tables.delta_table(change.uri) is None:

@@ -117,7 +117,10 @@ def _tables(pipeline: Pipeline, settings: Settings, run_id: str, waiting: list[W
             side_tables = (
                 {"quarantined": at.quarantine(name), "set aside": at.set_aside(name)} if layer == "silver" else {}
             )
+            side_tables["rejected"] = layout.rejected(at.table(layer, name))
             counts = {what: lake_tables.rows(lake_tables.delta_table(uri)) for what, uri in side_tables.items()}
+            if not counts["rejected"]:
+                del counts["rejected"]
             facts = {"layer": layer, "table": name, "rows": lake_tables.rows(table), **counts}
             facts |= {"waits": waits[name]} if name in waits else {}
             found.append({**facts, "expectations": said.get("expectations") or {}})
@@ -128,7 +131,8 @@ def _lines(tables: list[dict[str, Any]]) -> list[str]:
     """Table lines for people."""
     lines = []
     for table in tables:
-        side_counts = "".join(f", {table[what]:,} {what}" for what in ("quarantined", "set aside") if what in table)
+        sides = [what for what in ("quarantined", "set aside", "rejected") if what in table]
+        side_counts = "".join(f", {table[what]:,} {what}" for what in sides)
         lines.append(f"{table['layer']:<6} {table['table']:<28} {table['rows']:>9,} rows{side_counts}")
         lines += [f"         behind: {table['waits']}"] if "waits" in table else []
         for rule, counts in table["expectations"].items():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -19,7 +20,7 @@ from sluicegate.sql.condition import Condition
 from sluicegate.sql.identifiers import literal, quoted
 from sluicegate.sql.tokens import QuerySyntax
 from sluicegate.tools.contract import types
-from sluicegate.tools.contract.export import ACTION, CONDITION
+from sluicegate.tools.contract.export import ACTION, CONDITION, TABLE_RULE, THRESHOLDS
 from sluicegate.tools.scaffold import staging_folder
 from sluicegate.tools.scaffold.naming import in_comment, table_name
 from sluicegate.tools.scaffold.render import SCHEMA
@@ -177,7 +178,23 @@ class _Draft:
         made |= {"column_comments": comments} if comments else {}
         made |= {"tags": tags} if (tags := self._tags(name, one)) else {}
         rules = {rule: fields for rule, fields in self._rules(name, one, columns, made.get("keys", []))}
-        return made | ({"expectations": rules} if rules else {})
+        of_table = {rule: fields for rule, fields in self._table_rules(name, one) if rule not in rules}
+        made |= {"expectations": rules} if rules else {}
+        return made | ({"expect_table": of_table} if of_table else {})
+
+    def _table_rules(self, table: str, one: Mapping[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
+        """Rules about the whole table as one of our own contracts has them; its queries are left."""
+        tables = {table_name(str(other.get("name") or "")) for other in _parts(self.contract.get("schema"))}
+        for check in _parts(one.get("quality")):
+            text = _custom(check).get(TABLE_RULE)
+            if text is None:
+                continue
+            name, found = str(check.get("name")), _table_rule(str(text))
+            other = "" if found is None else str(found.get("references", table)).partition("(")[0].strip()
+            if found is None or "sql" in found or other not in tables or not IDENTIFIER.fullmatch(name):
+                self.made.left.append(f"{table}: the rule {name}, which is a query, or of a table not in the contract")
+            else:
+                yield name, found
 
     def _tags(self, table: str, one: Mapping[str, Any]) -> dict[str, str]:
         found: dict[str, str] = {}
@@ -193,7 +210,7 @@ class _Draft:
 
     def _rules(
         self, table: str, one: Mapping[str, Any], columns: list[Mapping[str, Any]], keys: list[str]
-    ) -> Iterator[tuple[str, dict[str, str]]]:
+    ) -> Iterator[tuple[str, dict[str, Any]]]:
         taken: set[str] = set()
         for column in columns:
             name = str(column["name"])
@@ -204,12 +221,13 @@ class _Draft:
             for check in _parts(column.get("quality")):
                 yield from self._quality(table, taken, check, name)
         for check in _parts(one.get("quality")):
-            yield from self._quality(table, taken, check, None)
+            if TABLE_RULE not in _custom(check):
+                yield from self._quality(table, taken, check, None)
 
     def _quality(
         self, table: str, taken: set[str], check: Mapping[str, Any], column: str | None
-    ) -> Iterator[tuple[str, dict[str, str]]]:
-        custom = {str(c.get("property")): c.get("value") for c in _parts(check.get("customProperties"))}
+    ) -> Iterator[tuple[str, dict[str, Any]]]:
+        custom = _custom(check)
         label = str(check.get("name") or check.get("metric") or check.get("rule") or check.get("type") or "rule")
         condition = str(custom[CONDITION]) if CONDITION in custom else _condition(check, column)
         if condition is None:
@@ -219,11 +237,13 @@ class _Draft:
         name = label if IDENTIFIER.fullmatch(label) else table_name(label)
         if column and not check.get("name"):
             name = f"{column}_{name}"
-        yield from self._rule(table, taken, name or "rule", condition, field_)
+        above = {field: _threshold(str(custom[of])) for field, of in THRESHOLDS.items() if of in custom}
+        for free, fields in self._rule(table, taken, name or "rule", condition, field_):
+            yield free, fields | above
 
     def _rule(
         self, table: str, taken: set[str], name: str, condition: str, action: str = "expect_or_quarantine"
-    ) -> Iterator[tuple[str, dict[str, str]]]:
+    ) -> Iterator[tuple[str, dict[str, Any]]]:
         try:
             parsed = Condition.parse(condition)
         except QuerySyntax as error:
@@ -256,6 +276,25 @@ def _condition(check: Mapping[str, Any], column: str | None) -> str | None:
     if metric == "invalidValues" and isinstance(pattern := arguments.get("pattern"), str):
         return f"{quoted(column)} RLIKE {literal(pattern)}"
     return None
+
+
+def _custom(check: Mapping[str, Any]) -> dict[str, Any]:
+    return {str(one.get("property")): one.get("value") for one in _parts(check.get("customProperties"))}
+
+
+def _threshold(text: str) -> int | str:
+    """How many rows may break a rule, as a definition has it."""
+    number = text.replace(",", "")
+    return int(number) if number.isdecimal() else text
+
+
+def _table_rule(text: str) -> dict[str, Any] | None:
+    """Fields of a rule about a whole table; None if the text is not of one."""
+    try:
+        found = json.loads(text)
+    except ValueError:
+        return None
+    return dict(found) if isinstance(found, dict) else None
 
 
 def _value(value: Any) -> str:

@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import json
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from sluicegate.lake import layout
 from sluicegate.lake import tables as lake_tables
+from sluicegate.sql.identifiers import quoted
 from sluicegate.tools.contract import types
 
 if TYPE_CHECKING:
-    from sluicegate.definition import Expectation, GoldTable, Layer, Pipeline, SilverTable
+    from sluicegate.definition import Expectation, GoldTable, Layer, Pipeline, SilverTable, TableRule
 
 API_VERSION = "v3.1.0"
 
-# Properties of ours by which a contract that comes back is the same rule.
-ACTION, CONDITION = "sluicegate.action", "sluicegate.condition"
+# Properties of ours by which a contract that comes back has the same rule: of one about rows what becomes of them, its
+# condition and how many may break it, and of one about a whole table its fields.
+ACTION, CONDITION, TABLE_RULE = "sluicegate.action", "sluicegate.condition", "sluicegate.expect_table"
+THRESHOLDS = {"warn_above": "sluicegate.warn_above", "fail_above": "sluicegate.fail_above"}
 
 # How bad it is for who reads the table, by what becomes of a row that breaks the rule.
 _SEVERITY = {"keep": "warning", "drop": "info", "quarantine": "error", "fail": "error"}
@@ -80,7 +84,7 @@ def _table(pipeline: Pipeline, layer: Layer, name: str, at: layout.Lake) -> dict
     columns = _columns(table, lake_tables.delta_table(at.table(layer, name)))
     if columns:
         made["properties"] = [_column(table, column, kind, keys) for column, kind in columns.items()]
-    if rules := [*_rules(table)]:
+    if rules := [*_rules(table), *_table_rules(name, table)]:
         made["quality"] = rules
     return made
 
@@ -113,9 +117,42 @@ def _column(table: SilverTable | GoldTable, name: str, kind: dict[str, Any], key
 
 def _rules(table: SilverTable | GoldTable) -> Iterator[dict[str, Any]]:
     for name, rule in getattr(table, "expectations", {}).items():
-        yield {"name": name, **_check(rule), "severity": _SEVERITY[rule.action], "customProperties": [
-            {"property": ACTION, "value": rule.action}, {"property": CONDITION, "value": rule.text},
-        ]}  # fmt: skip
+        ours = {ACTION: rule.action, CONDITION: rule.text}
+        ours |= {of: above.text for field, of in THRESHOLDS.items() if (above := getattr(rule, field)) is not None}
+        yield {"name": name, **_check(rule), "severity": _SEVERITY[rule.action], **_custom(ours)}
+
+
+def _table_rules(name: str, table: SilverTable | GoldTable) -> Iterator[dict[str, Any]]:
+    for rule_name, rule in table.expect_table.items():
+        fields = rule.model_dump(mode="json", exclude_none=True)
+        ours = {TABLE_RULE: json.dumps(fields, ensure_ascii=False)}
+        yield {"name": rule_name, **_table_check(name, rule), "severity": "error", **_custom(ours)}
+
+
+def _custom(ours: Mapping[str, str]) -> dict[str, Any]:
+    return {"customProperties": [{"property": name, "value": value} for name, value in ours.items()]}
+
+
+def _table_check(name: str, rule: TableRule) -> dict[str, Any]:
+    """A check that other tools run, of a rule about a whole table."""
+    if rule.rows is not None:
+        least, most = rule.rows.min, rule.rows.max
+        both = {"mustBeBetween": [least, most]} if least is not None and most is not None else {}
+        one = {"mustBeGreaterOrEqualTo": least} if most is None else {"mustBeLessOrEqualTo": most}
+        return {"type": "library", "metric": "rowCount", **(both or one)}
+    if rule.unique is not None:
+        return {"type": "library", "metric": "duplicateValues", "arguments": {"properties": rule.unique}, "mustBe": 0}
+    if rule.foreign_key is not None:
+        other, keys = rule.referenced
+        same = " AND ".join(
+            f"o.{quoted(key)} = t.{quoted(column)}" for key, column in zip(keys, rule.foreign_key, strict=True)
+        )
+        given = " AND ".join(f"t.{quoted(column)} IS NOT NULL" for column in rule.foreign_key)
+        there = "${object}" if other == name else other
+        query = f"FROM ${{object}} AS t WHERE {given} AND NOT EXISTS (SELECT 1 FROM {there} AS o WHERE {same})"
+        return {"type": "sql", "query": f"SELECT count(*) {query}", "mustBe": 0}
+    text = rule.query.with_views({read: "${object}" if read == name else read for read in rule.query.tables})
+    return {"type": "sql", "query": f"SELECT count(*) FROM ({text})", "mustBe": 0}
 
 
 def _check(rule: Expectation) -> dict[str, Any]:

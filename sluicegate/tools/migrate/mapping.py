@@ -8,6 +8,7 @@ from typing import Any
 
 from sluicegate.definition.fields import IDENTIFIER
 from sluicegate.sql import union_all
+from sluicegate.sql.condition import Condition
 from sluicegate.sql.query import Query
 from sluicegate.sql.tokens import QuerySyntax
 from sluicegate.tools.migrate import auto_loader, casts, flows, layers, underscores
@@ -149,11 +150,10 @@ class _Mapping:
         plain = dataset.query is None or re.fullmatch(
             rf"SELECT \* FROM (STREAM\({FILES}\)|{FILES})( AS)?( \w+)?", " ".join(dataset.query.split()), re.IGNORECASE
         )
-        if plain and not dataset.rules:
+        if plain and all(rule.action != "expect_or_drop" for rule in dataset.rules):
             dataset.query = None
-            self.made.bronze[dataset.name] = auto_loader.fields(
-                dataset.files, dataset.name, dataset.schema, self.source
-            )
+            fields = auto_loader.fields(dataset.files, dataset.name, dataset.schema, self.source)
+            self.made.bronze[dataset.name] = fields | self._expectations(dataset)
             self._comment(dataset)
             return
         landed = f"{dataset.name}_landed"
@@ -245,10 +245,21 @@ class _Mapping:
             self.source.leave(dataset.line, f"the schema of {dataset.name}", "its history columns are the engine's own")
         elif dataset.schema:
             fields |= {"schema": dataset.schema, "schemaEvolutionMode": "failOnNewColumns"}
-        rules = {self._rule_name(rule): {rule.action: casts.plain(rule.condition)} for rule in dataset.rules}
-        if rules:
-            fields["expectations"] = rules
-        self.made.silver[dataset.name] = fields
+        self.made.silver[dataset.name] = fields | self._expectations(dataset)
+
+    def _expectations(self, dataset: Dataset) -> dict[str, Any]:
+        """Field with the rules of a dataset, if it has any; one that is no condition on a row is left."""
+        rules: dict[str, Any] = {}
+        for rule in dataset.rules:
+            condition = casts.plain(rule.condition)
+            try:
+                Condition.parse(condition)
+            except QuerySyntax as error:
+                self.made.rules_left.append(f"{rule.name} of {dataset.name}")
+                self.source.leave(rule.line, f"the rule {rule.name} of {dataset.name}", error.message)
+            else:
+                rules[self._rule_name(rule)] = {rule.action: condition}
+        return {"expectations": rules} if rules else {}
 
     def _rule_name(self, rule: Rule) -> str:
         if IDENTIFIER.fullmatch(rule.name):
@@ -263,15 +274,10 @@ class _Mapping:
         if streams:
             why = f"it is gold here, over all rows and not those of a stream, watermarks have no effect: {because}"
             self.source.leave(dataset.line, f"STREAM in {dataset.name}", why)
-        for rule in dataset.rules:
-            self.made.rules_left.append(f"{rule.name} of {dataset.name}")
-            self.source.leave(
-                rule.line, f"the rule {rule.name} of {dataset.name}", "rules are for silver, this is gold"
-            )
         if dataset.schema:
             self.source.leave(dataset.line, f"the schema of {dataset.name}", "gold has the columns of its query")
         self._comment(dataset)
-        self.made.gold[dataset.name] = {"sql": f"{dataset.name}.sql"}
+        self.made.gold[dataset.name] = {"sql": f"{dataset.name}.sql", **self._expectations(dataset)}
         self.made.queries[dataset.name] = text
         if dataset.kind == "view":
             self.made.comments[dataset.name].append("It was a view: here it is a table.")

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from sqlglot import exp
 
-from sluicegate.lake.layout import Lake
+from sluicegate.lake import layout
 from sluicegate.sql.order_by import Ordering
 from sluicegate.tools.sqlshell import errors
 
@@ -33,12 +33,13 @@ def known_tables(pipelines: Mapping[str, Pipeline], settings: Settings) -> dict[
     others: list[tuple[str, Table]] = []
     for pipeline in pipelines.values():
         own = pipeline.settings if pipeline.settings.target else settings
-        lake = Lake(own.lake, pipeline.name)
+        lake = layout.Lake(own.lake, pipeline.name)
         places = {name: lake.table("bronze", name) for name in pipeline.bronze}
         for name in pipeline.silver:
             places |= {name: lake.table("silver", name), f"{name}_quarantine": lake.quarantine(name)}
         places |= {name: lake.table("silver", name) for name in pipeline.deidentified_tables}
         places |= {name: lake.table("gold", name) for name in pipeline.gold}
+        places |= {layout.rejected(name): layout.rejected(places[name]) for name in pipeline.ruled}
         for name, uri in places.items():
             ordering = pipeline.gold[name].ordering if name in pipeline.gold else Ordering()
             table = Table(f"{pipeline.name}.{name}", uri, ordering)

@@ -64,9 +64,9 @@ def tables(pipelines: Mapping[str, Pipeline], settings: Settings) -> dict[str, s
         settings: where the lake is.
 
     Returns:
-        ``pipeline.table`` of each table, each silver table's quarantine and each de-identified table, then
-        ``database.table`` where the definition has a database. Ambiguous names (a database that two pipelines fill) are
-        left out.
+        ``pipeline.table`` of each table, each silver table's quarantine, each de-identified table and the rejected rows
+        of each with rules, then ``database.table`` where the definition has a database. Ambiguous names (a database
+        that two pipelines fill) are left out.
     """
     known = known_tables(pipelines, settings)
     return {name: found[0].uri for name, found in known.items() if "." in name and len(found) == 1}

@@ -11,6 +11,8 @@ import pytest
 from deltalake import write_deltalake
 from typer.testing import CliRunner
 
+from sluicegate import api
+from sluicegate.airflow import doc_md
 from sluicegate.cli import app, plan
 from sluicegate.definition import LAYERS, Pipeline, load, names
 from sluicegate.flow import flows as flow_flows
@@ -186,3 +188,23 @@ def test_flows_of_a_table_are_told_with_what_each_takes_in(tmp_path: Path) -> No
     work = [TableWork(flow, now) for flow in flow_flows.flows(definition, workspace.lake, "silver").values()]
     [planned, _] = [plan._planned(definition, Plan(work), one, set()) for one in work]
     assert planned["a run would"] == "take a: all of it, b: versions 4 to 5; the flow a is new"
+
+
+def test_the_rules_of_each_table(tmp_path: Path) -> None:
+    workspace = Workspace(tmp_path)
+    workspace.define(
+        'name: heart_rate\nbronze:\n  raw: {path: "${landing}/raw", format: json, expect_all: {there: id > 0}}\n'
+        'silver:\n  t: {sql: "SELECT id FROM STREAM(raw)", pii: [id], deidentified: {id: mask}}\n'
+        'gold:\n  g: {sql: "SELECT count(*) AS n FROM t", expect_all: {some: n > 1}, '
+        "expect_table: {one: {rows: {max: 1}}}}\n"
+    )
+    (tmp_path / "landing" / "raw").mkdir(parents=True)
+    waiting = api.plan(workspace.definition)
+    facts = {one.table: plan._planned(workspace.definition, waiting, one, set()) for one in waiting.tables}
+    assert {name: fact["rules"] for name, fact in facts.items()} == {
+        "raw": ["there"], "t": [], "t_deidentified": [], "g": ["some", "one"],
+    }  # fmt: skip
+    assert facts["g"]["how"].endswith("; held to some, one")
+    assert "held to" not in facts["t"]["how"]
+    assert "; rules: `some`, `one`" in doc_md.of_layer(workspace.definition, "gold")
+    assert "; rules: `there`" in doc_md.of_layer(workspace.definition, "bronze")

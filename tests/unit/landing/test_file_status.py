@@ -129,6 +129,20 @@ def test_what_became_of_files_over_many_runs(place: Place) -> None:
     assert place.enter().changed.num_rows == 1
 
 
+def test_a_file_that_changes_before_it_is_read_is_read_again_and_not_reported(place: Place) -> None:
+    """As one that is corrected once a rule has refused its ledger batch: which of the two was read is not known."""
+    place.land("a.json")
+    place.enter()
+    place.take()
+    place.land("b.json")
+    place.enter()
+    place.land("a.json", "changed", seconds=5)
+    place.land("b.json", "corrected", seconds=5)
+    found = place.enter()
+    assert (found.new["path"].to_pylist(), found.new["action"].to_pylist()) == ([f"{place.folder}/b.json"], ["replace"])
+    assert found.changed["path"].to_pylist() == [f"{place.folder}/a.json"]
+
+
 def test_a_table_that_was_made_anew_has_another_story(place: Place) -> None:
     place.land("a.json")
     place.enter()
@@ -181,6 +195,7 @@ def test_many_files_are_compared_in_parts(place: Place, monkeypatch: pytest.Monk
         place.land(name, seconds=number)
     assert place.enter(maxFilesPerTrigger=100).new.num_rows == 800
     assert place.enter().new.num_rows == 0
+    place.take()
     for name in (*names[:5], *names[800:]):
         place.land(name, "now it is longer")
     found = place.enter()

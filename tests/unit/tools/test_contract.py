@@ -131,6 +131,68 @@ class TestExport:
         exported(load(name, Settings.of(str(tmp_path / "lake"), str(tmp_path), ROOT / "pipelines")))
 
 
+RULED = """\
+name: shop
+bronze:
+  raw: {path: "${landing}/raw", format: json}
+  raw_shops: {path: "${landing}/shops", format: json}
+views:
+  open_shops: SELECT id FROM shops WHERE id > 0
+silver:
+  shops: {sql: SELECT id FROM STREAM(raw_shops), schema: id BIGINT, expect_table: {some: {rows: {min: 1}}}}
+  orders:
+    sql: SELECT id, shop FROM STREAM(raw)
+    schema: id BIGINT, shop BIGINT
+    expectations:
+      there: {expect_or_quarantine: "id > 0", warn_above: 1000, fail_above: "0.5%"}
+    expect_table:
+      few: {rows: {min: 1, max: 9}}
+      most: {rows: {max: 9}}
+      once: {unique: [id, shop]}
+      known: {foreign_key: [shop], references: shops (id)}
+      open: {sql: SELECT o.id FROM orders AS o LEFT ANTI JOIN open_shops AS s ON s.id = o.shop}
+"""
+
+
+class TestRulesAboutTables:
+    def test_they_are_checks_that_other_tools_run(self, folder: Folder) -> None:
+        shops, orders = exported(folder.load(RULED))["schema"]
+        checks = {one["name"]: one for one in (*shops["quality"], *orders["quality"])}
+        assert checks["some"]["mustBeGreaterOrEqualTo"] == 1
+        assert (checks["few"]["metric"], checks["few"]["mustBeBetween"]) == ("rowCount", [1, 9])
+        assert checks["most"]["mustBeLessOrEqualTo"] == 9
+        assert (checks["once"]["arguments"], checks["once"]["mustBe"]) == ({"properties": ["id", "shop"]}, 0)
+        assert checks["known"]["query"] == (
+            "SELECT count(*) FROM ${object} AS t WHERE t.`shop` IS NOT NULL "
+            "AND NOT EXISTS (SELECT 1 FROM shops AS o WHERE o.`id` = t.`shop`)"
+        )
+        assert checks["open"]["query"] == (
+            "SELECT count(*) FROM (WITH open_shops AS (SELECT id FROM shops AS shops WHERE id > 0) "
+            "SELECT o.id FROM ${object} AS o LEFT ANTI JOIN open_shops AS s ON s.id = o.shop)"
+        )
+
+    def test_they_come_back_but_for_queries_and_other_tables(self, folder: Folder) -> None:
+        before = folder.load(RULED)
+        made = exported(before)
+        after, left = imported(folder, made)
+        assert left == ["orders: the rule open, which is a query, or of a table not in the contract"]
+        was, now = before.silver["orders"], after.silver["orders"]
+        assert {name: str(rule) for name, rule in now.expect_table.items()} == {
+            name: str(rule) for name, rule in was.expect_table.items() if name != "open"
+        }
+        assert now.expectations["there"].warn_above == was.expectations["there"].warn_above
+        assert now.expectations["there"].fail_above == was.expectations["there"].fail_above
+        _, left = imported(folder, exported(before, only=["orders"]), "alone")
+        assert [line.split(",")[0] for line in left] == ["orders: the rule known", "orders: the rule open"]
+
+    def test_a_text_that_is_no_rule_is_left(self, folder: Folder) -> None:
+        ours = [{"property": "sluicegate.expect_table", "value": "{rows"}]
+        check = {"name": "odd", "type": "custom", "customProperties": ours}
+        made, left = imported(folder, one_table(quality=[check]))
+        assert left == ["t: the rule odd, which is a query, or of a table not in the contract"]
+        assert not made.silver["t"].expect_table
+
+
 class TestImport:
     def test_what_was_exported_comes_back_as_it_was(self, folder: Folder) -> None:
         before = folder.load(SHOP)

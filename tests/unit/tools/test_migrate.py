@@ -879,7 +879,7 @@ def test_the_command_tells_what_is_left_and_fails_where_mistakes_stay(
             "1 of 2 declared tables (1 not imported, see above)",
         ),
         (
-            "CREATE STREAMING TABLE a (CONSTRAINT c EXPECT (n > 1)) AS SELECT count(*) AS n FROM STREAM(raw)",
+            "CREATE STREAMING TABLE a (CONSTRAINT c EXPECT (n > (SELECT 1))) AS SELECT count(*) AS n FROM STREAM(raw)",
             "2 of 2 declared tables, 1 rule not imported",
         ),
     ],
@@ -899,6 +899,33 @@ def test_an_import_of_a_part_is_not_right_and_fails(
     assert (facts["not_imported"], facts["rules_not_imported"]) == (
         ([{"table": "s.a", "line": 2}], []) if "s.a" in statement else ([], ["c of a"])
     )
+
+
+def test_rules_of_tables_that_become_bronze_or_gold(tmp_path: Path) -> None:
+    """A rule that drops rows of files makes a silver table, as bronze keeps all."""
+    files = "FROM STREAM read_files('s3://b/c', format => 'json')"
+    text = f"""CREATE STREAMING TABLE kept (CONSTRAINT a EXPECT (id > 0), CONSTRAINT b EXPECT (id < 9)
+      ON VIOLATION FAIL UPDATE) AS SELECT * {files};
+    CREATE STREAMING TABLE dropped (CONSTRAINT a EXPECT (id > 0) ON VIOLATION DROP ROW) AS SELECT * {files};
+    CREATE MATERIALIZED VIEW counts (CONSTRAINT a EXPECT (n > 1), CONSTRAINT b EXPECT (id IS NOT NULL) ON VIOLATION
+      DROP ROW, CONSTRAINT c EXPECT (date(m) > '2020-01-01') ON VIOLATION FAIL UPDATE)
+    AS SELECT id, count(*) AS n, max(at) AS m FROM kept GROUP BY id;"""
+    found, left = loaded(tmp_path, text)
+    assert (list(found.bronze), list(found.silver)) == (["kept", "dropped_landed"], ["dropped"])
+    assert left == []
+    rules = {
+        name: {rule: (its.action, its.text) for rule, its in table.expectations.items()}
+        for name, table in {**found.bronze, **found.gold}.items()
+    }
+    assert rules == {
+        "kept": {"a": ("keep", "id > 0"), "b": ("fail", "id < 9")},
+        "dropped_landed": {},
+        "counts": {
+            "a": ("keep", "n > 1"),
+            "b": ("drop", "id IS NOT NULL"),
+            "c": ("fail", "CAST(m AS DATE) > '2020-01-01'"),
+        },
+    }
 
 
 SOME = """CREATE OR REFRESH STREAMING LIVE TABLE MATERIALIZED VIEW t u ( ) AS SELECT * id , FROM STREAM ( raw ) ; LIVE

@@ -56,6 +56,7 @@ class Stand:
     gold: dict[str, object] = field(default_factory=dict)
     deidentified_tables: dict[str, str] = field(default_factory=dict)
     settings: Settings = field(default_factory=Settings.of)
+    ruled: tuple[str, ...] = ()
 
 
 class Shop:
@@ -246,11 +247,11 @@ def test_a_de_identified_table_has_a_name_of_its_own(tmp_path: Path) -> None:
     (tmp_path / "p").mkdir()
     (tmp_path / "p" / "pipeline.yaml").write_text(
         "name: p\nbronze: {b: {path: /in, format: json}}\n"
-        'silver: {s: {sql: "SELECT a FROM STREAM(b)", pii: [a], deidentified: {a: mask}}}\n'
+        'silver: {s: {sql: "SELECT a FROM STREAM(b)", pii: [a], deidentified: {a: mask}, expect_all: {there: a > 0}}}\n'
     )
     settings = Settings(str(tmp_path / "lake"), "/landing", tmp_path, "local")
     found = shell.tables({"p": definition.load("p", settings)}, settings)
-    assert list(found) == ["p.b", "p.s", "p.s_quarantine", "p.s_deidentified"]
+    assert list(found) == ["p.b", "p.s", "p.s_quarantine", "p.s_deidentified", "p.s_rejected"]
     assert found["p.s_deidentified"] == f"{tmp_path}/lake/p/silver/s_deidentified"
 
 

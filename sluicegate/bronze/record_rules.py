@@ -1,0 +1,111 @@
+"""Rules of a bronze table: records are held to them before their commit, and none is dropped."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from sluicegate.frames import rejected
+from sluicegate.frames.record_ids import materialize
+from sluicegate.frames.row_rules import RowRules
+from sluicegate.frames.table_rules import TableCheck, WouldBe
+from sluicegate.lake import tables
+from sluicegate.spark import connect, table_reader
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+    from sluicegate.definition import BronzeTable
+    from sluicegate.flow.batch import Batch
+
+
+@dataclass
+class Checked:
+    """Records that the table may have, as far as each of them tells.
+
+    Attributes:
+        records: the records.
+        facts: what their commit says of the rules.
+        batch: the batch.
+        table: the definition of the table.
+    """
+
+    records: DataFrame
+    facts: dict[str, Any]
+    batch: Batch
+    table: BronzeTable
+
+    def demand_table(self, whole: Callable[[], DataFrame] | None) -> None:
+        """Holds the table as it would be to the rules about all of it; the last that is done before its commit.
+
+        Args:
+            whole: all rows that it would have; None if these records are only added.
+
+        Raises:
+            TableRuleFailed: it would break one; ``{table}_rejected`` has the rows that do.
+        """
+        if self.table.expect_table:
+            refusals, said = TableCheck(self.batch, self.table.expect_table).refusals(self._would_be(whole))
+            self.facts |= said
+            self.batch.report.table_rules = said["table_rules"]
+            if refusals:
+                rejected.refuse(self.batch, refusals, self.facts)
+        rejected.clear(self.batch)
+
+    def _would_be(self, whole: Callable[[], DataFrame] | None) -> WouldBe:
+        if whole is not None:
+            return WouldBe(whole, lambda: whole().count(), None)
+        uri = self.batch.flow.target
+        there = tables.delta_table(uri)
+        if there is None:
+            return WouldBe(lambda: self.records, self.records.count, None)
+        held = table_reader.read(self.batch.session, uri, opened=there)
+        return WouldBe(
+            lambda: held.unionByName(self.records, allowMissingColumns=True),
+            lambda: tables.rows(there) + self.records.count(),
+            self.records,
+        )
+
+
+@contextmanager
+def checked(batch: Batch, table: BronzeTable, records: DataFrame, *, few: bool) -> Iterator[Checked]:
+    """Context in which records have been held to the table's expectations, and are computed no second time.
+
+    Args:
+        batch: the batch, whose report gets the counts.
+        table: its definition.
+        records: the records that are to be committed.
+        few: whether they are few.
+
+    Raises:
+        ExpectationFailed: they must not be in the table; ``{table}_rejected`` has those that broke a rule.
+    """
+    if not table.has_rules:
+        yield Checked(records, {}, batch, table)
+        return
+    cached = few or connect.is_remote(batch.session)
+    held = materialize(records, few=few) if cached else records.persist()
+    try:
+        yield Checked(held, _demand(batch, RowRules(table.expectations), held), batch, table)
+    finally:
+        if not cached:
+            held.unpersist()
+
+
+def _demand(batch: Batch, rules: RowRules, records: DataFrame) -> dict[str, Any]:
+    """Facts about the expectations; raises if one of them refuses the records."""
+    if not rules.expectations:
+        return {}
+    evaluated = rules.evaluated(records)
+    tally = rules.tally(evaluated)
+    facts, warnings = tally.facts(), rules.warnings(tally)
+    for rule, counts in facts.items():
+        sums = batch.report.expectations.setdefault(rule, {"passed": 0, "failed": 0})
+        sums |= {kind: sums[kind] + count for kind, count in counts.items()}
+    batch.report.warnings += warnings
+    said = {"expectations": facts, **({"warnings": warnings} if warnings else {})}
+    if refusal := rules.refusal(tally, lambda: evaluated):
+        rejected.refuse(batch, [refusal], said)
+    return said

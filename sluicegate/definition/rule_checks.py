@@ -1,0 +1,166 @@
+"""Checks of rules: what a layer has of them, columns and tables that exist, and no cycle by what they read."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+
+from sluicegate.definition import graph
+from sluicegate.definition.bronze import BronzeTable
+from sluicegate.definition.checks import instead
+from sluicegate.definition.column_names import normalized
+from sluicegate.definition.expectations import Action, Expectation
+from sluicegate.definition.fields import RESERVED, nearest
+from sluicegate.definition.gold import GoldTable
+from sluicegate.definition.known_tables import Finding, Tables
+from sluicegate.definition.ruled import Ruled
+from sluicegate.definition.silver import SilverTable
+from sluicegate.definition.table import LAYERS, Layer
+from sluicegate.definition.table_rules import TableRule
+from sluicegate.definition.yaml import Path
+
+# What a layer may do with a row that breaks an expectation, and what to write in place of anything else.
+_ACTIONS: dict[Layer, tuple[set[Action], str, str]] = {
+    "bronze": (
+        {"keep", "fail"},
+        "bronze keeps every record as it came: an expectation there is expect or expect_or_fail",
+        "write expect, or put it on the silver table that reads this one",
+    ),
+    "gold": (
+        {"keep", "fail", "drop"},
+        "gold has no quarantine, as a row there is of many records: an expectation is expect, expect_or_drop or "
+        "expect_or_fail",
+        "write expect_or_drop, or put it on the silver table that this one reads",
+    ),
+}
+
+_Made = Mapping[str, BronzeTable] | Mapping[str, SilverTable] | Mapping[str, GoldTable]
+
+
+def findings(tables: Tables) -> Iterator[Finding]:
+    """All mistakes in rules, but for the expectations of silver, which are among the checks of its fields."""
+    made: tuple[tuple[Layer, _Made], ...] = (
+        ("bronze", tables.bronze), ("silver", tables.silver), ("gold", tables.gold),
+    )  # fmt: skip
+    for layer, its in made:
+        for name, table in its.items():
+            path: Path = (layer, name)
+            if layer != "silver":
+                yield from _expectations(path, table, layer, _columns(tables, name))
+            yield from _table_rules(tables, path, table)
+        yield from _cycles(layer, its)
+
+
+def _columns(tables: Tables, name: str) -> list[str] | None:
+    """Columns of a table, if they are known without its data."""
+    if name not in tables.gold:
+        return tables.columns(name)
+    gold = tables.gold[name]
+    return None if gold.is_python else gold.query.outputs
+
+
+# --- expectations ----------------------------------------------------------------------------------------------------
+
+
+def _expectations(path: Path, table: Ruled, layer: Layer, known: Sequence[str] | None) -> Iterator[Finding]:
+    first: dict[str, str] = {}
+    for place, rule, expectation in table.rules:
+        at = (*path, place, rule)
+        yield from _of_layer(at, expectation, layer)
+        if rule in first:
+            yield Finding("duplicate-name", at, f"there is a rule {rule} in {first[rule]} already")
+        first.setdefault(rule, place)
+        if not expectation.unique:
+            yield from _unknown(at, str(path[-1]), expectation.columns, known)
+            yield from _not_normalized(at, table, expectation.columns, known)
+
+
+def _of_layer(at: Path, expectation: Expectation, layer: Layer) -> Iterator[Finding]:
+    allowed, message, hint = _ACTIONS[layer]
+    if expectation.action not in allowed:
+        yield Finding("not-allowed", at, message, hint)
+    elif layer == "gold" and expectation.action == "drop" and (expectation.warn_above or expectation.fail_above):
+        message = "a threshold is about all rows of a gold table, and which were dropped by former runs is not kept"
+        yield Finding("threshold", at, message, "write expect, or drop and count rows in silver")
+    elif expectation.unique:
+        message = f"unique is about all rows of a table, and an expectation of a {layer} table looks at one row"
+        hint = f"write expect_table: {{{at[-1]}: {{unique: [{', '.join(expectation.unique)}]}}}}"
+        yield Finding("unique", at, message, hint)
+
+
+def _unknown(at: Path, name: str, columns: Sequence[str], known: Sequence[str] | None) -> Iterator[Finding]:
+    lower = {column.lower() for column in known or ()}
+    for column in columns if known is not None else ():
+        if column.lower() not in lower:
+            yield Finding("unknown-column", at, f"{name} has no column {column}", instead(column, [*(known or ())]))
+
+
+def _not_normalized(at: Path, table: Ruled, columns: Sequence[str], known: Sequence[str] | None) -> Iterator[Finding]:
+    """Names that no column of a bronze table with ``columnNames: normalized`` can have: they would be NULL for ever."""
+    if known is not None or not isinstance(table, BronzeTable) or not table.normalizes:
+        return
+    for column in columns:
+        if column.lower() not in RESERVED and (name := normalized(column)) != column.lower():
+            message = f"with columnNames: normalized no column is called {column}"
+            yield Finding("name", at, message, f"write {name}" if name else "give it a name with letters")
+
+
+# --- rules about the whole table -------------------------------------------------------------------------------------
+
+
+def _table_rules(tables: Tables, path: Path, table: Ruled) -> Iterator[Finding]:
+    name, known = str(path[1]), _columns(tables, str(path[1]))
+    others = {rule: place for place, rule, _ in table.rules}
+    for rule_name, rule in table.expect_table.items():
+        at = (*path, "expect_table", rule_name)
+        if rule_name in others:
+            yield Finding("duplicate-name", at, f"there is a rule {rule_name} in {others[rule_name]} already")
+        yield from _unknown(at, name, rule.columns, known)
+        yield from _not_normalized(at, table, rule.columns, known)
+        for objection in rule.query.table_objections() if rule.sql is not None else ():
+            yield Finding("sql", (*at, "sql"), objection.message, sql_line=objection.line)
+        for read in rule.named(name):
+            yield from _read(tables, at, rule, read)
+
+
+def _read(tables: Tables, at: Path, rule: TableRule, read: str) -> Iterator[Finding]:
+    """A table that a rule reads must be of its own layer or one before it, and have the columns of a foreign key."""
+    layer, place = tables.layers.get(read), (*at, "sql") if rule.sql is not None else (*at, "references")
+    line = rule.written.line_of(read) if rule.sql is not None else None
+    before = LAYERS[: LAYERS.index(at[0]) + 1]
+    if read in tables.views.names:
+        yield from _read_view(tables, place, read, line, before)
+    elif layer is None:
+        known = [one for one, of in tables.layers.items() if of in before]
+        known += tables.views.names if rule.sql is not None else []
+        hint = nearest(read, known) or f"there are {', '.join(known)}"
+        yield Finding("unknown-table", place, f"there is no table {read} in this pipeline", hint, line)
+    elif layer not in before:
+        message = f"{read} is a {layer} table, which is made after {at[0]}"
+        yield Finding("wrong-layer", place, message, f"put the rule on a {layer} table", line)
+    elif rule.references is not None:
+        table, columns = rule.referenced
+        yield from _unknown(place, table, columns, _columns(tables, table))
+
+
+def _read_view(tables: Tables, place: Path, view: str, line: int | None, before: Sequence[Layer]) -> Iterator[Finding]:
+    """A view that a rule reads must be made of tables that are there by then; a foreign key refers to none."""
+    if line is None:
+        message = f"{view} is a view, and a foreign key refers to a table"
+        yield Finding("not-a-table", place, message, "refer to a table that it is made of, or write the rule as sql")
+    for read in tables.views.tables(view):
+        if (layer := tables.layers.get(read)) is not None and layer not in before:
+            message = f"{view} is a view of {read}, a {layer} table, which is made after {before[-1]}"
+            yield Finding("wrong-layer", place, message, f"put the rule on a {layer} table", line)
+
+
+def _cycles(layer: Layer, tables: _Made) -> Iterator[Finding]:
+    """Tables that wait for each other as a rule reads one of them; cycles of queries are among the other checks."""
+    reads = {name: [] if isinstance(table, BronzeTable) else table.reads for name, table in tables.items()}
+    if any(graph.cycles(reads)):
+        return
+    for found in graph.cycles({name: [*reads[name], *table.rules_read(name)] for name, table in tables.items()}):
+        steps = list(zip(found, [*found[1:], found[0]], strict=True))
+        name, read = next(step for step in steps if step[1] not in reads[step[0]])
+        rule = next(one for one, its in tables[name].expect_table.items() if read in its.reads(name))
+        message = f"tables wait for each other: {' reads '.join([*found, found[0]])}, with what their rules read"
+        yield Finding("cycle", (layer, name, "expect_table", rule), message, f"take the rule from {name}")

@@ -1,0 +1,48 @@
+"""Threshold of an expectation: how many rows, or which share of them, may break it."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Annotated, Any
+
+from pydantic import BeforeValidator
+
+from sluicegate.definition.fields import wrong
+
+_PERCENT = re.compile(r"(\d+(?:\.\d+)?)\s*%")
+
+
+@dataclass(frozen=True)
+class Threshold:
+    """A number of rows, or a share of all rows, as written.
+
+    Attributes:
+        text: as written: ``100``, or ``0.5%``.
+        number: rows, or the share, from 0 to 1, without rounding.
+        is_share: whether it is a share.
+    """
+
+    text: str
+    number: Fraction
+    is_share: bool
+
+    def is_exceeded(self, failed: int, rows: int) -> bool:
+        """Whether so many failed rows of so many are more than it allows; exactly as many are not."""
+        return failed > (self.number * rows if self.is_share else self.number)
+
+
+def _threshold(value: Any) -> Any:
+    if isinstance(value, Threshold):
+        return value
+    if isinstance(value, int) and not isinstance(value, bool) and value >= 0:
+        return Threshold(f"{value:,}", Fraction(value), False)
+    percent = _PERCENT.fullmatch(value.strip()) if isinstance(value, str) else None
+    if percent is None or Fraction(percent[1]) > 100:
+        hint = "a number of rows, as 100, or a share from 0 to 100 %, as 0.5%"
+        raise wrong("threshold", f"{value} is neither a number of rows nor a share of them", hint)
+    return Threshold(f"{percent[1]}%", Fraction(percent[1]) / 100, True)
+
+
+RowThreshold = Annotated[Threshold, BeforeValidator(_threshold, json_schema_input_type=int | str)]

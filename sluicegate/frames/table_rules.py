@@ -1,0 +1,184 @@
+"""Rules about whole tables, asked of what a table would be before the commit that makes it so.
+
+A batch that changes few rows asks little: two rows with one key can only come of a row that comes, and so can one whose
+key nobody has, as long as the rows that stay were held to the same rules and the table that a key refers to is what it
+was. A rule that is SQL, and all rules when one of them has changed, are asked of all rows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property, reduce
+from operator import and_
+from typing import TYPE_CHECKING, Any
+
+from pyspark.sql import functions as F
+
+from sluicegate.frames.rejected import BROKEN, Refusal
+from sluicegate.lake import log, tables
+from sluicegate.lake.table import Table
+from sluicegate.spark import connect, table_reader
+from sluicegate.sql.identifiers import quoted
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+    from sluicegate.definition.table_rules import TableRule
+    from sluicegate.flow.batch import Batch
+
+# Column of the rejected rows with a row that a query gave, as JSON: it has other columns than the table.
+FOUND = "_found"
+
+# Column with the rows of a key.
+_COUNT = "_sluicegate_count"
+
+# Facts of a commit whose rows were held to rules.
+_HELD = {"expectations", "table_rules"}
+
+# Commits that change no row, though they are not a batch's: of maintenance, and of comments and properties.
+_UNMOVED = {"OPTIMIZE", "VACUUM START", "VACUUM END", "SET TBLPROPERTIES", "UNSET TBLPROPERTIES", "CHANGE COLUMN",
+            "CHANGE COLUMNS"}  # fmt: skip
+
+
+def last_held(uri: str, fingerprint: str) -> Mapping[str, Any] | None:
+    """What the last commit of a table says, if all of its rows were held to these rules by then; None if not."""
+    table = Table(uri)
+    last = table.last_commit_of_ours
+    if table.delta is None or last is None or last.ours is None or last.ours.get("rules", "") != fingerprint:
+        return None
+    if not _HELD & last.ours.keys():  # of bronze, a commit of an offset alone, which nothing was held to
+        return None
+    since = table.version - last.version
+    others = log.commits(table.delta, since) if since else ()
+    return last.ours if all(commit.operation in _UNMOVED for commit in others) else None
+
+
+@dataclass(frozen=True)
+class WouldBe:
+    """What a table would be after a batch.
+
+    Attributes:
+        rows: all of its rows.
+        count: their number.
+        comes: those that it does not have yet, or not as they are; None where every row counts as one.
+    """
+
+    rows: Callable[[], DataFrame]
+    count: Callable[[], int]
+    comes: DataFrame | None
+
+
+@dataclass
+class TableCheck:
+    """Check of what one table would be by its rules.
+
+    Attributes:
+        batch: the batch that would make it so.
+        rules: the rules by name.
+    """
+
+    batch: Batch
+    rules: Mapping[str, TableRule]
+
+    @cached_property
+    def _held(self) -> Mapping[str, Any] | None:
+        return last_held(self.batch.flow.target, self.batch.flow.rules)
+
+    @cached_property
+    def _stamps(self) -> dict[str, str]:
+        """Id and version of each table that rules read, as the batch has them open."""
+        opened = {name: self.batch.opened[uri].delta for name, uri in self.batch.flow.references.items()}
+        return {name: f"{tables.table_id(one)}@{one.version()}" for name, one in opened.items() if one is not None}
+
+    def refusals(self, would_be: WouldBe) -> tuple[list[Refusal], dict[str, Any]]:
+        """Rules that the table would break, and what the commit says of all of them."""
+        found, counts = [], {}
+        for name, rule in self.rules.items():
+            words, rows, counts[name] = self._broken(rule, would_be)
+            if words:
+                broke = None if rows is None else rows.withColumn(BROKEN, F.array(F.lit(name)))
+                found.append(Refusal({name: f"{name} ({words})"}, [str(rule)], broke, of_table=True))
+        said = {"table_rules": counts, **({"rules_read": self._stamps} if self._stamps else {})}
+        return found, said if self.rules else {}
+
+    def _broken(self, rule: TableRule, would_be: WouldBe) -> tuple[str, DataFrame | None, int]:
+        """How the table would break a rule, in words that are empty if it would not, by which rows, and how many."""
+        if rule.rows is not None:
+            count = would_be.count()
+            low = rule.rows.min is not None and count < rule.rows.min
+            high = rule.rows.max is not None and count > rule.rows.max
+            return (f"it would have {count:,} rows" if low or high else ""), None, int(low or high)
+        if rule.unique is not None:
+            rows = self._not_unique(rule.unique, would_be)
+        elif rule.foreign_key is not None:
+            rows = self._without_reference(rule, rule.foreign_key, would_be)
+        else:
+            rows = self._found(rule, would_be)
+        count = rows.count()
+        return (f"{count:,} rows" if count else ""), rows, count
+
+    def _not_unique(self, names: Sequence[str], would_be: WouldBe) -> DataFrame:
+        rows = self._having(would_be.rows(), names)
+        columns = _columns(rows, names)
+        if self._held is not None and would_be.comes is not None:
+            keys = self._having(would_be.comes, columns).select(*map(quoted, columns)).distinct()
+            rows = _sharing(rows, columns, keys)
+        counted = rows.groupBy(*map(quoted, columns)).agg(F.count(F.lit(1)).alias(_COUNT))
+        twice = counted.where(f"{_COUNT} > 1").select(*map(quoted, columns))
+        return _sharing(rows, columns, twice)
+
+    def _without_reference(self, rule: TableRule, names: Sequence[str], would_be: WouldBe) -> DataFrame:
+        table, keys = rule.referenced
+        own = table == self.batch.flow.table
+        before = None if self._held is None or own else self._held.get("rules_read", {}).get(table)
+        same = before is not None and before == self._stamps[table]
+        rows = self._having(would_be.comes if same and would_be.comes is not None else would_be.rows(), names)
+        there = self._having(would_be.rows() if own else self._reference(table), keys)
+        columns = _columns(rows, names)
+        known = there.select(*[F.col(quoted(key)).alias(_key(n)) for n, key in enumerate(_columns(there, keys))])
+        has_key = reduce(and_, [F.col(quoted(column)).isNotNull() for column in columns])
+        same_key = reduce(and_, [F.col(quoted(column)) == F.col(_key(n)) for n, column in enumerate(columns)])
+        return rows.where(has_key).join(known, same_key, "left_anti")
+
+    def _having(self, rows: DataFrame, names: Sequence[str]) -> DataFrame:
+        """Rows with these columns. One that nobody has made is NULL where it may come yet, and else a mistake.
+
+        That is so in bronze, as any file may bring it, and where flows of the table wait for their sources.
+        """
+        awaited = self.batch.flow.streams.keys() - self.batch.progress.streams.keys()
+        if self.batch.flow.layer != "bronze" and not awaited:
+            return rows
+        there = {column.lower() for column in rows.columns}
+        return rows.withColumns({name: F.lit(None).cast("string") for name in names if name.lower() not in there})
+
+    def _found(self, rule: TableRule, would_be: WouldBe) -> DataFrame:
+        """Rows that the rule's query gives, beside the table's columns, which have nothing."""
+        views, own = {}, self.batch.flow.table
+        for number, table in enumerate(rule.query.tables):
+            views[table] = f"_sluicegate_{own}_rule_{number}"
+            (would_be.rows() if table == own else self._reference(table)).createOrReplaceTempView(views[table])
+        found = connect.frozen(self.batch.session.sql(rule.query.with_views(views)))
+        return found.select(F.to_json(F.struct(*map(quoted, found.columns))).alias(FOUND))
+
+    def _reference(self, table: str) -> DataFrame:
+        uri = self.batch.flow.references[table]
+        opened = self.batch.opened[uri].delta
+        return table_reader.read(self.batch.session, uri, None if opened is None else opened.version(), opened)
+
+
+def _columns(rows: DataFrame, names: Sequence[str]) -> list[str]:
+    """Names as the rows spell them: bronze is read with names that are told apart by their case."""
+    spelled = {column.lower(): column for column in rows.columns}
+    return [name if name in rows.columns else spelled.get(name.lower(), name) for name in names]
+
+
+def _sharing(rows: DataFrame, columns: Sequence[str], keys: DataFrame) -> DataFrame:
+    """Rows with the values of one of these keys; NULL equals NULL."""
+    renamed = keys.select(*[F.col(quoted(column)).alias(_key(n)) for n, column in enumerate(columns)])
+    same = reduce(and_, [F.col(quoted(column)).eqNullSafe(F.col(_key(n))) for n, column in enumerate(columns)])
+    return rows.join(renamed, same, "left_semi")
+
+
+def _key(number: int) -> str:
+    return f"_sluicegate_key_{number}"

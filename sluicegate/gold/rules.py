@@ -1,0 +1,172 @@
+"""Rules of a gold table: what its query gives is held to them before the commit that readers see.
+
+They are about all rows that the table would have. A run that changes some rows counts what these add and take away, and
+goes on from the counts of the last commit: rows that stay as they are cost nothing, until a rule is another one. Rows
+that a rule drops are left out of the table and of nothing else: the aggregate state of their groups has them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+from pyspark.sql import functions as F
+
+from sluicegate.frames import rejected
+from sluicegate.frames.record_ids import materialize
+from sluicegate.frames.rejected import BROKEN
+from sluicegate.frames.row_rules import LENIENT, RowRules, Tally
+from sluicegate.frames.table_rules import TableCheck, WouldBe, last_held
+from sluicegate.gold import query_analysis
+from sluicegate.lake import tables
+from sluicegate.spark import table_reader
+from sluicegate.spark.session import configured
+from sluicegate.sql.identifiers import literal
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.types import StructType
+
+    from sluicegate.definition import GoldTable
+    from sluicegate.flow.batch import Batch
+
+# What Spark has said in this process of conditions over columns; it would say the same again.
+_MOMENTS: dict[tuple[tuple[str, ...], str], str] = {}
+
+# Of a row: whether the table will have it (1) or has it now and perhaps no more (-1), and whether no rule drops it.
+_SIGN, _STAYS = "_sluicegate_sign", "_sluicegate_stays"
+
+
+def dropping(table: GoldTable) -> RowRules:
+    """Expectations that drop rows."""
+    return RowRules({name: rule for name, rule in table.expectations.items() if rule.action == "drop"})
+
+
+def staying(table: GoldTable, rows: DataFrame) -> DataFrame:
+    """Rows of the query that no expectation drops."""
+    rules = dropping(table)
+    return rules.evaluated(rows).where(f"size({BROKEN}) = 0").drop(BROKEN) if rules.expectations else rows
+
+
+def moment(session: SparkSession, rules: RowRules, schema: StructType) -> str:
+    """What makes expectations depend on when they are evaluated, or on chance; empty if nothing does."""
+    if not rules.expectations:
+        return ""
+    conditions = tuple(rule.condition for rule in rules.expectations.values())
+    question = (conditions, schema.json())
+    if question not in _MOMENTS:
+        with configured(session, LENIENT):
+            _MOMENTS[question] = query_analysis.moment_of(session, conditions, schema)
+    return _MOMENTS[question]
+
+
+@dataclass
+class GoldRules:
+    """Rules of one gold table, for one batch.
+
+    Attributes:
+        batch: the batch.
+        name: the gold table.
+        table: its definition.
+        facts: what the batch's commit says of the rules; filled in by ``demand``.
+    """
+
+    batch: Batch
+    name: str
+    table: GoldTable
+    facts: dict[str, Any] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self._all = RowRules(self.table.expectations)
+        self._dropping = dropping(self.table)
+        others = {name: rule for name, rule in self.table.expectations.items() if rule.action != "drop"}
+        self._staying = RowRules(others)
+
+    def evaluated(self, rows: DataFrame, *, few: bool) -> DataFrame:
+        """Rows of the query, with what each breaks, and computed no second time; as they are without expectations."""
+        return materialize(self._all.evaluated(rows), few=few) if self.table.has_rules else rows
+
+    def staying(self, evaluated: DataFrame) -> DataFrame:
+        """Rows that the table will have, of evaluated ones."""
+        if not self.table.has_rules:
+            return evaluated
+        return evaluated.where(self._stays).drop(BROKEN)
+
+    @property
+    def _stays(self) -> str:
+        names = ", ".join(map(literal, self._dropping.expectations))
+        return f"NOT arrays_overlap({BROKEN}, array({names}))" if names else "true"
+
+    def demand(
+        self,
+        evaluated: DataFrame,
+        held: DataFrame | None,
+        would_be: Callable[[], DataFrame],
+        comes: DataFrame | None = None,
+    ) -> None:
+        """Counts rows by the rules, and refuses those that the table must not have.
+
+        Args:
+            evaluated: what the query gives, all of it or of some groups, with what each row breaks.
+            held: the table's rows of these groups, whose place they take; None where they are all.
+            would_be: all rows that the table would have.
+            comes: those that it does not have as they are; None where every row counts as one.
+
+        Raises:
+            ExpectationFailed: it must not have them; ``{table}_rejected`` has those that broke a rule.
+        """
+        if not self.table.has_rules:
+            rejected.clear(self.batch)
+            return
+        tally, dropped = self._counted(evaluated, held, Tally() if held is None else self._before)
+        warnings = self._staying.warnings(tally)
+        counts = tally.facts() | dropped.facts()
+        self.facts = {"expectations": {name: counts[name] for name in self._all.expectations}}
+        self.facts |= {"warnings": warnings} if warnings else {}
+        refusals, said = TableCheck(self.batch, self.table.expect_table).refusals(
+            WouldBe(would_be, lambda: tally.rows, comes)
+        )
+        self.facts |= said
+        if refusal := self._staying.refusal(tally, lambda: self._staying.evaluated(would_be())):
+            refusals.insert(0, refusal)
+        report = self.batch.report
+        report.expectations, report.warnings = self.facts["expectations"], warnings
+        report.table_rules = said.get("table_rules", {})
+        if refusals:
+            rejected.refuse(self.batch, refusals, self.facts)
+        rejected.clear(self.batch)
+
+    def _counted(self, evaluated: DataFrame, held: DataFrame | None, before: Tally) -> tuple[Tally, Tally]:
+        """Rows that the table would have by the rules about these, and the rows of the query by those that drop."""
+        rows = evaluated.select(BROKEN, F.lit(1).alias(_SIGN), F.expr(self._stays).alias(_STAYS))
+        if held is not None:
+            former = self._staying.evaluated(held).select(BROKEN, F.lit(-1).alias(_SIGN), F.lit(True).alias(_STAYS))
+            rows = rows.unionByName(former)
+        by_rule = [_sum(f"{_STAYS} AND {_breaks(name)}") for name in self._staying.expectations]
+        by_drop = [_sum(f"{_SIGN} = 1 AND {_breaks(name)}") for name in self._dropping.expectations]
+        sums = rows.selectExpr(_sum(_STAYS), _sum(f"{_SIGN} = 1"), *by_rule, *by_drop).collect()[0]
+        failed = dict(zip(self._staying.expectations, sums[2:], strict=False))
+        dropped = dict(zip(self._dropping.expectations, sums[2 + len(by_rule) :], strict=True))
+        now = Tally(before.rows + sums[0], {name: before.failed.get(name, 0) + n for name, n in failed.items()})
+        return now, Tally(sums[1], dropped)
+
+    @cached_property
+    def _before(self) -> Tally:
+        """Rows of the table as it is: by its last commit, or counted anew if that was made under other rules."""
+        uri, session = self.batch.flow.target, self.batch.session
+        there, said = tables.table_at(uri), last_held(uri, self.batch.flow.rules)
+        held = table_reader.read(session, uri, opened=there)
+        if said is not None and not moment(session, self._staying, held.schema):
+            failed = {name: int(said["expectations"][name]["failed"]) for name in self._staying.expectations}
+            return Tally(tables.rows(there), failed)
+        return self._staying.tally(self._staying.evaluated(held))
+
+
+def _breaks(name: str) -> str:
+    return f"array_contains({BROKEN}, {literal(name)})"
+
+
+def _sum(condition: str) -> str:
+    return f"coalesce(sum(CASE WHEN {condition} THEN {_SIGN} END), 0L)"
