@@ -133,6 +133,7 @@ class Stand:
     bronze: tuple[str, ...] = ()
     silver: tuple[str, ...] = ()
     deidentified_tables: tuple[str, ...] = ()
+    ruled: tuple[str, ...] = ()
     settings: Settings = field(default_factory=Settings.of)
 
 
