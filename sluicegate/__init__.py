@@ -59,6 +59,7 @@ if TYPE_CHECKING:
         SparkUnreachable,
         StoreRefused,
         StoreUnreachable,
+        TargetConflict,
         TransformError,
         UserError,
     )
@@ -95,6 +96,7 @@ __all__ = [
     "SparkUnreachable",
     "StoreRefused",
     "StoreUnreachable",
+    "TargetConflict",
     "TransformError",
     "UserError",
     "__version__",
