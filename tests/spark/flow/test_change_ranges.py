@@ -14,20 +14,13 @@ from tests.support.gold_world import GoldWorld, kept
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.release]
 
 SUMS = {"sums": kept("SELECT g, count(*) AS n, sum(x) AS s, max(k) AS k FROM t GROUP BY g")}
 WRITE = "INSERT INTO {t} (id, g, k, x) VALUES "
 
 
-@pytest.mark.parametrize(
-    "few",
-    [
-        pytest.param(-1, id="by a stream", marks=pytest.mark.more),
-        # nearly all other tests of changes read them so
-        pytest.param(thresholds.FEW_CHANGES, id="by a query", marks=pytest.mark.release),
-    ],
-)
+@pytest.mark.parametrize("few", [-1, thresholds.FEW_CHANGES], ids=["by a stream", "by a query"])
 def test_commits_of_any_kind(spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, few: int) -> None:
     monkeypatch.setattr(thresholds, "FEW_CHANGES", few)
     world = GoldWorld(tmp_path, SUMS, spark)
