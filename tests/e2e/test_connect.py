@@ -190,7 +190,7 @@ def work(name):
 
 began = time.monotonic()
 try:
-    with writing(lake, "a run"):
+    with writing(lake, "a run", target=""):
         side_by_side({"a": []}, work, 1, connect.interrupt_all)
 except KeyboardInterrupt:
     print("ended", time.monotonic() - began < 60)

@@ -68,6 +68,6 @@ def test_literals_have_the_types_and_values_of_their_parameters(spark: SparkSess
 
     workspace.edit("pipeline.yaml", "default: 5000000000", "default: 5000000001")
     done = workspace.run(spark)
-    assert [(name, report.state) for name, report in done.items() if report.state != "idle"] == [("values", "written")]
+    assert [(name, report.state) for name, report in done.items() if report.state != "idle"] == [("values", "rebuilt")]
     assert done["values"].why == "its definition changed"
     assert workspace.rows("values", "big") == [(5_000_000_001,)]

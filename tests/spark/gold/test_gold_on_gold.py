@@ -222,6 +222,7 @@ STEPS: list[Any] = [
 ]
 
 
+@pytest.mark.more
 @in_spark(examples=0)
 @example(first=FIRST, steps=STEPS)
 @given(

