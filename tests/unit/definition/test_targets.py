@@ -11,7 +11,7 @@ from typer.testing import CliRunner
 from sluicegate import api, pii_key
 from sluicegate.cli import app
 from sluicegate.definition import load, load_file
-from sluicegate.errors import DefinitionError
+from sluicegate.errors import DefinitionError, UserError
 from sluicegate.jobs import base
 from sluicegate.settings import Settings
 from sluicegate.spark import submit
@@ -110,6 +110,17 @@ class TestChoice:
         said = ["--pipeline=shop", f"--pipelines={folder.root}", "--target=dev"]
         pipeline, at, _ = base.subject(base.parser("silver").parse_args(said))
         assert (pipeline.settings.target, at.root) == ("dev", "/here/dev")
+
+    def test_cases_need_no_variable_of_the_places_of_a_target(self, folder: Folder) -> None:
+        folder.write(
+            TARGETS.replace("s3://company/lake", "s3://${NOT_SET}/lake").replace(
+                "landing: /in,", 'landing: "/${NOT_SET}",'
+            )
+        )
+        said = ["test", "shop", "--pipelines", str(folder.root), "--target", "prod"]
+        error = CliRunner().invoke(app.app, said).exception
+        assert isinstance(error, UserError)
+        assert not isinstance(error, DefinitionError)
 
     def test_a_command_takes_it(self, folder: Folder, tmp_path: Path) -> None:
         folder.write(TARGETS.replace("/in,", f"{tmp_path},").replace("s3://company/lake", str(tmp_path / "lake")))
