@@ -148,6 +148,7 @@ class TestMistakes:
             ("keys: [id]", "event_time: '${param:region}'", 16),
             ("sql: daily.sql", "sql: '${param:region}.sql'", 18),
             ("format: csv", "format: '${param:region}'", 8),
+            ("nullValue: ", "'null${param:region}': ", 8),
         ],
     )
     def test_a_parameter_elsewhere_is_told(self, folder: Folder, field: str, other: str, line: int) -> None:
