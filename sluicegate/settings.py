@@ -69,6 +69,11 @@ class Settings:
         said = {name: str(value) for name, value in vars(self).items() if name != "given"}
         return said if self.target else {name: value for name, value in said.items() if name != "target"}
 
+    @property
+    def places(self) -> dict[str, str]:
+        """``arguments`` for a process that starts no Spark and may be recorded: the master may have a token in it."""
+        return self.arguments | {"master": "local[*]"}
+
 
 def place(text: str) -> str:
     """Normalise a URI (``s3a://``), make a path absolute: spark-submit and Airflow run in other folders."""

@@ -182,7 +182,7 @@ def _watched(pipeline: definition.Pipeline, settings: Settings) -> Asset:
     """Asset of a pipeline's landing folders, with an event whenever files have landed in them."""
     from sluicegate.airflow.sensors.trigger import FileArrivalTrigger
 
-    trigger = FileArrivalTrigger(pipeline=pipeline.name, places=settings.arguments, queue=pipeline.queueUrl)
+    trigger = FileArrivalTrigger(pipeline=pipeline.name, places=settings.places, queue=pipeline.queueUrl)
     watcher = AssetWatcher(name="file_arrival", trigger=trigger)
     return Asset(name=f"{pipeline.name}.landing-files", watchers=[watcher])  # no table's name has a - in it
 

@@ -76,7 +76,7 @@ def read(by: Reader, copy: CopyOptions, paths: Sequence[str], *, strict: bool = 
         cause = str(error).split(";\n")[0].split("\n==")[0].strip()
         message = f"Spark refuses the SELECT of the copy into {schema.table}"
         raise QueryError(message, where=Where(table=schema.table), cause=cause) from None
-    return _fitted(made, names, schema)
+    return _fitted(made, _of_fields(copy, own, names, schema.landed), schema)
 
 
 def fields(by: Reader, paths: Sequence[str]) -> str:
@@ -128,6 +128,20 @@ def _failed(outputs: Sequence[Output]) -> Expression:
         return F.lit(None).cast("string")
     values = [F.when(flag, F.col(quoted(field))).alias(field) for field, flag in any_of.items()]
     return F.when(reduce(lambda a, b: a | b, any_of.values()), F.to_json(F.struct(*values), MICROSECONDS))
+
+
+def _of_fields(copy: CopyOptions, own: Sequence[str], names: Sequence[str], landed: Mapping[str, str]) -> list[str]:
+    """Names of what is selected as fields have them: what is called as a column is of the field that has the column.
+
+    Args:
+        copy: the copy.
+        own: fields of the files.
+        names: a name for each column that is selected.
+        landed: landed names of normalized columns.
+    """
+    named = [bool(copy.columns) or not o.star for o in copy.query.outputs for _ in (own if o.star else [o])]
+    fields = {column.lower(): field for column, field in landed.items()}
+    return [fields.get(n.lower(), n) if of_column else n for n, of_column in zip(names, named, strict=True)]
 
 
 def _fitted(made: DataFrame, names: Sequence[str], schema: Schema) -> DataFrame:

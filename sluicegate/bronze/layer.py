@@ -373,7 +373,9 @@ class _Chunk:
         if tables.delta_table(self.batch.flow.target) is None:
             return frame
         rows = self._retained(former)
-        return frame if rows.isEmpty() else reread_rows.union(frame, rows)  # no rows, no columns of theirs either
+        if rows.isEmpty():
+            return frame  # no rows, no columns of theirs either
+        return with_landed(reread_rows.union(frame, rows), landed_names(rows.schema) | landed_names(frame.schema))
 
     def _retained(self, former: reread_rows.Former | None) -> DataFrame:
         there = table_reader.read(self.batch.session, self.batch.flow.target)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from sluicegate.bronze import avro_header, file_headers
 from sluicegate.bronze.file_sizes import too_large
 from sluicegate.bronze.json_reader import ABOUT, CORRUPT_AS, Group, JsonFiles, escape_glob
+from sluicegate.definition.column_names import normalized
 from sluicegate.errors import SourceError, Where
 from sluicegate.schema.columns import CORRUPT, PROVENANCE, RESCUED
 from sluicegate.schema.evolution import Column, Schema
@@ -135,7 +136,8 @@ class Reader:
                 for names, group in _alike(paths, headers.__getitem__):
                     yield Group(self._csv_fields(names, group), group)
             case "csv":
-                own = [name for name in self._table.declared or {} if name not in self._table.partitionColumns]
+                named = {normalized(one) if self._table.normalizes else one for one in self._table.partitionColumns}
+                own = [name for name in self._table.declared or {} if name not in named]
                 names = own or self._load("csv", paths).columns
                 yield Group(self._csv_fields(names, paths), list(paths))
             case "parquet" | "orc" | "avro":
@@ -173,7 +175,12 @@ class Reader:
 
     @property
     def _as_declared(self) -> bool:
-        """Whether it does not matter which other fields the files have: the definition says to leave them out."""
+        """Whether it does not matter which other fields the files have: the definition says to leave them out.
+
+        Normalized columns have no field yet, or one of another name.
+        """
+        if self._table.normalizes:
+            return False
         fixed = self._table.declared is not None or not self.schema.first
         return not self._table.rescues and fixed and self._table.schemaEvolutionMode in ("rescue", "none")
 

@@ -9,7 +9,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -46,7 +46,8 @@ def run_cases(
     """
     from sluicegate.tools.testing.case_files import choose, load
 
-    definition = api.load(pipeline, settings)
+    # The target's own places are not used, and its variables need not be set where cases run.
+    definition = api.load(pipeline, replace(settings, given=settings.given | {"lake", "landing", "master"}))
     chosen = choose(load(definition), word, case or ())
     folder = Path(tempfile.mkdtemp(prefix="sluicegate-test-"))
     results = _Results(len(chosen), as_json=as_json, keep=keep)

@@ -21,7 +21,9 @@ def normalized(field: str) -> str:
     if field == UNNAMED:
         return ""
     plain = "".join(
-        char for char in unicodedata.normalize("NFKD", field.replace("ß", "ss")) if not unicodedata.combining(char)
+        char
+        for char in unicodedata.normalize("NFKD", field.replace("ß", "ss").replace("ẞ", "SS"))
+        if not unicodedata.combining(char)
     )
     # Small letters of some scripts are two characters, of which one combines.
     small = "".join(char for char in _WORDS.sub("_", plain).lower() if not unicodedata.combining(char))

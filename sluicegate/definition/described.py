@@ -11,10 +11,14 @@ from sluicegate.definition.fields import IDENTIFIER, RESERVED, Part, Text, neare
 
 # Properties of Delta that only tune how files are written. Any other changes what readers and writers must know, or
 # what is still there of a table's history, by which tables are followed: these are the engine's.
-TUNING = (
-    "delta.checkpointInterval", "delta.dataSkippingNumIndexedCols", "delta.dataSkippingStatsColumns",
-    "delta.targetFileSize", "delta.tuneFileSizesForRewrites",
-)  # fmt: skip
+# Each with what its value is: Delta would refuse another one only after the rows of each run.
+TUNING = {
+    "delta.checkpointInterval": (re.compile(r"0*[1-9]\d{0,8}"), "a whole number from 1"),
+    "delta.dataSkippingNumIndexedCols": (re.compile(r"-1|\d{1,9}"), "a whole number, or -1 for all columns"),
+    "delta.dataSkippingStatsColumns": (re.compile(r".+"), "names of columns with commas between them"),
+    "delta.targetFileSize": (re.compile(r"0*[1-9]\d{0,9}([kmgt](i?b)?|b)?", re.IGNORECASE), "a size, as in 64mb"),
+    "delta.tuneFileSizesForRewrites": (re.compile(r"true|false", re.IGNORECASE), "true or false"),
+}
 
 # Names that Spark keeps for what is no property.
 _OF_SPARK = {"comment", "external", "is_managed_location", "location", "owner", "provider", "table_type"}
@@ -45,7 +49,7 @@ def _columns(comments: dict[str, str]) -> dict[str, str]:
 
 
 def _properties(properties: dict[str, str]) -> dict[str, str]:
-    for name in properties:
+    for name, text in properties.items():
         if not _PROPERTY.fullmatch(name):
             raise wrong("name", f"{name!r} is no name of a property: letters, digits, _ . and - are allowed")
         if name.lower() in _OF_SPARK:
@@ -54,6 +58,8 @@ def _properties(properties: dict[str, str]) -> dict[str, str]:
         if name.lower().startswith("delta.") and name not in TUNING:
             hint = nearest(name, TUNING) or f"allowed are {', '.join(TUNING)}"
             raise wrong("property", f"{name} changes how a table is written or read, which is the engine's", hint)
+        if name in TUNING and not TUNING[name][0].fullmatch(text):
+            raise wrong("property", f"{name} is {TUNING[name][1]}, and not {text}")
         if name.lower().startswith("sluicegate."):
             raise wrong("property", f"{name} begins as the engine's own properties do", "choose another name")
     return properties

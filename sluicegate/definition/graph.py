@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
+from graphlib import CycleError, TopologicalSorter
 from heapq import heappop, heappush
 
 # The tables that each table reads, by name; names that are not among the keys do not count.
@@ -16,19 +18,16 @@ def in_order(reads: Reads) -> list[str]:
     """
     names = [*reads]
     place = {name: number for number, name in enumerate(names)}
-    missing = {name: {one for one in read if one in reads} for name, read in reads.items()}
-    readers: dict[str, list[str]] = {name: [] for name in names}
-    for name, of in missing.items():
-        for read in of:
-            readers[read].append(name)
-    ready = [place[name] for name in names if not missing[name]]
+    sorter = TopologicalSorter({name: [one for one in read if one in reads] for name, read in reads.items()})
+    with suppress(CycleError):  # it still gives those that no cycle keeps waiting
+        sorter.prepare()
+    ready: list[int] = []
     order: list[str] = []
-    while ready:
+    while sorter.is_active():
+        for name in sorter.get_ready():
+            heappush(ready, place[name])
         order.append(names[heappop(ready)])
-        for reader in readers[order[-1]]:
-            missing[reader].discard(order[-1])
-            if not missing[reader]:
-                heappush(ready, place[reader])
+        sorter.done(order[-1])
     return order
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Mapping
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -144,14 +145,17 @@ class _Loader:
         """The document without parameters and targets, and with values where it refers to them."""
         self.targets = self._named(Target, data, "targets")
         self.declared = self._named(Param, data, "params")
+        definition_targets.check_names(self.targets, self.mistakes.add)
         definition_targets.check_lakes(self.targets, self.mistakes.add)
         definition_targets.check_params(self.targets, self.declared, self.mistakes.add)
         name = definition_targets.chosen(self.targets, self.settings, self.mistakes.add, of_many=self.of_many)
         target = self.targets.get(name)
         if target is not None:
             self.settings = definition_targets.settings_of(name, target, self.settings, self.mistakes.add)
+        elif self.settings.target and not self.targets:  # it is that of others, and no process is to take it for ours
+            self.settings = replace(self.settings, target="")
         given = target.params if target else {}
-        self.params = Params.of(self.declared, given, self._of_param, complete="targets" not in data)
+        self.params = Params.of(self.declared, given, self._of_param, complete=not data.get("targets"))
         others = {key: value for key, value in data.items() if key not in ("params", "targets")}
         return self.params.resolved(others)  # type: ignore[no-any-return]
 

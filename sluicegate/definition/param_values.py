@@ -153,9 +153,9 @@ def _no_date(given: Any) -> date:
 def _timestamp(given: Any) -> datetime:
     try:
         time = datetime.fromisoformat(given)
-    except (TypeError, ValueError):
+        return time.astimezone(UTC) if time.tzinfo else time.replace(tzinfo=UTC)
+    except (TypeError, ValueError, OverflowError):  # the last: in UTC it is in no year that there is
         raise _other("a time", "as in 2024-05-01T12:00:00Z; without a zone it is UTC", given) from None
-    return time.astimezone(UTC) if time.tzinfo else time.replace(tzinfo=UTC)
 
 
 def _boolean(given: Any) -> bool:

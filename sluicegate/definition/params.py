@@ -118,6 +118,9 @@ class Params:
             path: where it is in the document.
         """
         if isinstance(data, dict):
+            for key in data:
+                if REFERENCE.search(str(key)):
+                    self._misplaced(key, (*path, key))
             return {key: self.resolved(value, (*path, key)) for key, value in data.items()}
         if isinstance(data, list):
             return [self.resolved(value, (*path, number)) for number, value in enumerate(data)]
@@ -125,9 +128,7 @@ class Params:
             return data
         place = _place(path)
         if place is None or (place == "sql" and _is_file(path, data)):  # the name of a file
-            self._mention(data)
-            what = "parameters stand in paths, options and SQL, and this is none of them"
-            self.report("param-place", path, what, "write the value, or give each target its own", None)
+            self._misplaced(data, path)
             return data
         if place == "sql":
             return self.sql(data, partial(self._at, path))
@@ -178,6 +179,11 @@ class Params:
             hint = nearest(name, self.values) or (f"there are {known}" if known else "declare it under params")
             report("unknown-param", f"there is no parameter {name}", hint)
         return self.values.get(name)
+
+    def _misplaced(self, text: str, path: Path) -> None:
+        self._mention(text)
+        what = "parameters stand in paths, options and SQL, and this is none of them"
+        self.report("param-place", path, what, "write the value, or give each target its own", None)
 
     def _mention(self, text: str) -> None:
         self.used |= {match[1] for match in REFERENCE.finditer(text)}

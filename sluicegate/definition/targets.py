@@ -7,6 +7,7 @@ says its lake, and no two the same: what is tried in one cannot get into the tab
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
@@ -14,11 +15,14 @@ from typing import Any
 from pydantic import field_validator, model_validator
 from pydantic_core import PydanticCustomError
 
+from sluicegate import pii_key
 from sluicegate.definition.fields import VARIABLE, Part, absolute, cron, nearest, wrong
 from sluicegate.definition.param_values import value_of
 from sluicegate.definition.params import GivenValue, Param, in_words
 from sluicegate.definition.yaml import Path
 from sluicegate.settings import TARGET, Settings, place
+
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]*")
 
 Add = Callable[[str, Path, str, str], None]
 """Takes a mistake: code, path of the document, message and hint."""
@@ -108,10 +112,19 @@ def settings_of(name: str, target: Target, settings: Settings, add: Add) -> Sett
     def said(field: str, text: str | None, otherwise: str) -> str:
         if text is None or field in settings.given:
             return otherwise
-        found = _with_variables(text)
-        for unset in VARIABLE.findall(found):
-            hint = "set it in the environment of every process that runs this target"
-            add("unset-variable", ("targets", name, field), f"${{{unset}}} has no value", hint)
+        path, found = ("targets", name, field), _with_variables(text)
+        unset = VARIABLE.findall(found)
+        for variable in unset:
+            if variable == pii_key.VARIABLE:
+                add("unset-variable", path, f"${{{variable}}} is a secret, which no definition can name", "")
+            else:
+                hint = "set it in the environment of every process that runs this target"
+                add("unset-variable", path, f"${{{variable}}} has no value", hint)
+        if field != "master" and not unset:
+            try:
+                absolute(found, "the variable is to begin with /, or to be a URI")
+            except PydanticCustomError as error:
+                add(*in_words(error, path))
         return found
 
     return replace(
@@ -122,6 +135,14 @@ def settings_of(name: str, target: Target, settings: Settings, add: Add) -> Sett
         target=name,
         given=frozenset(settings.arguments),
     )
+
+
+def check_names(targets: Mapping[str, Target | None], add: Add) -> None:
+    """Reports names that no command line and no file can have as they are."""
+    for name in targets:
+        if not _NAME.fullmatch(name):
+            what = f"{name!r} is no name of a target: letters, digits, _ - and . are allowed, a letter or digit first"
+            add("name", ("targets", name), what, "")
 
 
 def check_lakes(targets: Mapping[str, Target | None], add: Add) -> None:
@@ -155,4 +176,9 @@ def check_params(targets: Mapping[str, Target | None], declared: Mapping[str, Pa
 
 
 def _with_variables(text: str) -> str:
-    return VARIABLE.sub(lambda match: os.environ.get(match[1], match[0]), text)
+    """A text with the values of its variables; one that is empty has none: a lake would be wherever a process runs."""
+
+    def value(match: re.Match[str]) -> str:
+        return match[0] if match[1] == pii_key.VARIABLE else os.environ.get(match[1]) or match[0]
+
+    return VARIABLE.sub(value, text)

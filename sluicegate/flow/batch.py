@@ -16,14 +16,14 @@ from sluicegate.flow.report import TableReport
 from sluicegate.lake import log, offsets, tables
 from sluicegate.lake.small_commits import Facts
 from sluicegate.lake.table import Tables
+from sluicegate.schema.column_metadata import with_metadata
 from sluicegate.schema.columns import ENGINE_COLUMNS
 from sluicegate.spark import commit_settings, table_reader
 from sluicegate.spark.session import configured
 from sluicegate.spark.spark_errors import readable
-from sluicegate.sql.identifiers import quoted
 
 if TYPE_CHECKING:
-    from pyspark.sql import Column, DataFrame, SparkSession
+    from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.types import StructField
 
     from sluicegate.flow.selection import Choice
@@ -121,15 +121,12 @@ class Batch:
     def described(self, rows: DataFrame) -> DataFrame:
         """Rows for the target with the comments of its columns, so that a write that sets its columns keeps them."""
         comments = {name.lower(): text for name, text in self.flow.description.columns.items()}
-        if not any(field.name.lower() in comments for field in rows.schema):
-            return rows
-        from pyspark.sql import functions as F
 
-        def column(field: StructField) -> Column:
-            found, text = F.col(quoted(field.name)), comments.get(field.name.lower())
-            return found if text is None else found.alias(field.name, metadata={**field.metadata, "comment": text})
+        def metadata(field: StructField) -> dict[str, Any] | None:
+            text = comments.get(field.name.lower())
+            return None if text is None else {**field.metadata, "comment": text}
 
-        return rows.select(*map(column, rows.schema))
+        return with_metadata(rows, metadata) if comments else rows
 
     def _read(self, uri: str, version: int) -> DataFrame:
         # A query over whole tables speaks of their data: `SELECT *` must not bring identities of other records.

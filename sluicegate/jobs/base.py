@@ -7,6 +7,7 @@ import json
 import os
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from sluicegate import processes
@@ -76,7 +77,8 @@ def writing(at: layout.Lake, owner: str, wait: float = 600.0, *, target: str) ->
 def subject(arguments: argparse.Namespace) -> tuple[Pipeline, layout.Lake, dict[str, Any]]:
     """Pipeline, lake and commit info from a job's arguments."""
     settings = Settings.of(arguments.lake, arguments.landing, arguments.pipelines, target=arguments.target)
-    pipeline = load(arguments.pipeline, settings)
+    # Its Spark is there, whatever its target says of one: a variable of that may be set only where it was submitted.
+    pipeline = load(arguments.pipeline, replace(settings, given=settings.given | {"master"}))
     return pipeline, layout.Lake(pipeline.settings.lake, pipeline.name), _run_info(arguments.run_info)
 
 

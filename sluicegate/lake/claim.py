@@ -6,10 +6,12 @@ definition can lead one into the tables of another. So whoever writes them looks
 
 from __future__ import annotations
 
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 
 from sluicegate.errors import TargetConflict, Where
 from sluicegate.lake.layout import Lake
+from sluicegate.lake.lock import pipeline_lock
 from sluicegate.storage import filesystems
 
 
@@ -24,13 +26,13 @@ def claim(at: Lake, target: str) -> None:
         TargetConflict: the tables belong to another one.
     """
     owner = _owner(at)
-    if owner is None and target:
+    if not owner and target:
         fs, path = filesystems.opened(at.target)
         if filesystems.has_folders(at.target):
             fs.makedirs(path.rpartition("/")[0], exist_ok=True)
         with fs.open(path, "wb") as file:
             file.write(f"{target}\n".encode())
-    elif owner is not None and owner != target:
+    elif owner and owner != target:
         raise TargetConflict(
             f"the tables of {at.pipeline} in {at.root} are those of the target {owner},"
             f" and this run is {f'of {target}' if target else 'of no target'}",
@@ -39,10 +41,28 @@ def claim(at: Lake, target: str) -> None:
         )
 
 
-def _owner(at: Lake) -> str | None:
+@contextmanager
+def claimed(at: Lake, owner: str, target: str) -> Iterator[None]:
+    """Context that has a pipeline's lock for a target, for what is done without a job.
+
+    Args:
+        at: the lake.
+        owner: name of the run, shown to those who wait.
+        target: name of the target; empty for a pipeline without targets.
+
+    Raises:
+        TargetConflict: the tables belong to another one.
+    """
+    with pipeline_lock(at, owner):
+        claim(at, target)
+        yield
+
+
+def _owner(at: Lake) -> str:
+    """The target that is entered; empty if there is none, or a run was killed before it had written the name."""
     if filesystems.file(at.target) is None:  # not by opening it: a store that does not answer would have none
-        return None
+        return ""
     fs, path = filesystems.opened(at.target)
     with suppress(FileNotFoundError), fs.open(path, "rb") as file:
         return str(file.read().decode(errors="replace")).strip()
-    return None
+    return ""

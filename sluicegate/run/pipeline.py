@@ -80,11 +80,11 @@ def _clean(pipeline: Pipeline, settings: Settings, tell: Callable[[str], None]) 
     """Takes away files whose time has come, where a definition says so."""
     if all(table.cleanSource == "OFF" for table in pipeline.bronze.values()):
         return
-    from sluicegate.lake.lock import pipeline_lock
+    from sluicegate.lake.claim import claimed
     from sluicegate.landing import clean_source
 
     at = layout.Lake(settings.lake, pipeline.name)
-    clean_source.sweep(pipeline.bronze, at, lambda: pipeline_lock(at, "command line"), tell)
+    clean_source.sweep(pipeline.bronze, at, lambda: claimed(at, "command line", settings.target), tell)
 
 
 def _demand_up_to_date(

@@ -161,14 +161,12 @@ class Schema:
 
     def _normalized(self, field: str) -> str | None:
         """Normalized column of a field; None if its values are rescued."""
-        if field in self.known and field not in self.landed:
-            return field  # it was there before names were normalized
         column = self._owned.get(self._spelled(field))
         if column is not None:
             return column
         name = normalized(field)
         column = self.settled.get(name)
-        if column in self.landed:
+        if column is not None and column in {*self.landed, *self._of_before}:
             self.collisions[field] = column
             return None
         if column is None:
@@ -181,8 +179,17 @@ class Schema:
 
     @cached_property
     def _owned(self) -> dict[str, str]:
-        """Normalized columns by their landed names."""
-        return {self._spelled(field): column for column, field in self.landed.items()}
+        """Columns by the landed names of the fields that they belong to."""
+        fields = {name: name for name in self._of_before} | self.landed
+        return {self._spelled(field): column for column, field in fields.items()}
+
+    @cached_property
+    def _of_before(self) -> frozenset[str]:
+        """Columns of before names were normalized: each is the field's that is called just so.
+
+        One that the definition names may never have had a field, and is open to the first that comes.
+        """
+        return frozenset({*self.known} - {*self.landed, *self.wanted})
 
     def _spelled(self, field: str) -> str:
         return field if self.definition.readerCaseSensitive else field.lower()

@@ -9,11 +9,11 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from sluicegate.lake.table_description import LANDED
-from sluicegate.sql.identifiers import quoted
+from sluicegate.schema.column_metadata import with_metadata
 
 if TYPE_CHECKING:
-    from pyspark.sql import Column, DataFrame
-    from pyspark.sql.types import StructType
+    from pyspark.sql import DataFrame
+    from pyspark.sql.types import StructField, StructType
 
 
 def landed_names(schema: StructType) -> dict[str, str]:
@@ -30,13 +30,12 @@ def with_landed(frame: DataFrame, landed: Mapping[str, str]) -> DataFrame:
     """
     if not landed:
         return frame
-    from pyspark.sql import functions as F
 
-    def column(name: str, metadata: Mapping[str, Any]) -> Column:
-        found, field = F.col(quoted(name)), landed.get(name)
+    def metadata(column: StructField) -> dict[str, Any] | None:
+        field = landed.get(column.name)
         if field is None:
-            return found
-        comment = {} if field == name else {"comment": field}
-        return found.alias(name, metadata={**comment, **metadata, LANDED: field})
+            return None
+        comment = {} if field == column.name else {"comment": field}
+        return {**comment, **column.metadata, LANDED: field}
 
-    return frame.select(*[column(one.name, one.metadata) for one in frame.schema])
+    return with_metadata(frame, metadata)

@@ -32,9 +32,6 @@ PLACE = "_place"
 # Where a table has a sequence, its rows keep it in this column, so that a late, older record cannot win.
 SEQUENCE = "_sequence"
 
-# Identity of the row that a winner replaces; NULL when the key is new. With numbers of rows, see ``replaced``.
-REPLACED = ("_replaced_chunk", "_replaced_pos")
-
 
 def arrival(row_id: Sequence[str]) -> tuple[str, ...]:
     """Columns by which the rows of a table arrived.
@@ -46,8 +43,12 @@ def arrival(row_id: Sequence[str]) -> tuple[str, ...]:
 
 
 def replaced(row_id: Sequence[str]) -> tuple[str, ...]:
-    """Columns of the identity of the row that a winner replaces."""
+    """Columns of the identity of the row that a winner replaces; NULL when the key is new."""
     return tuple(f"_replaced{column}" for column in row_id)
+
+
+# Those of a row without a number, which rows with one have, too.
+REPLACED = replaced(IDENTITY)
 
 
 @dataclass(frozen=True)

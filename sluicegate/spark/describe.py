@@ -38,7 +38,7 @@ def describe(session: SparkSession, uri: str, change: Change, before: str | None
         if properties:
             session.sql(f"ALTER TABLE {name} SET TBLPROPERTIES ({_listed(properties)})")
         if change.columns:
-            columns = ", ".join(f"{quoted(column)} COMMENT {literal(text)}" for column, text in change.columns.items())
+            columns = ", ".join(f"{quoted(column)} COMMENT {_text(text)}" for column, text in change.columns.items())
             session.sql(f"ALTER TABLE {name} ALTER COLUMN {columns}")
         if change.gone:
             session.sql(f"ALTER TABLE {name} UNSET TBLPROPERTIES ({', '.join(map(literal, change.gone))})")
@@ -47,7 +47,12 @@ def describe(session: SparkSession, uri: str, change: Change, before: str | None
 
 
 def _listed(properties: Mapping[str, str]) -> str:
-    return ", ".join(f"{literal(name)} = {literal(text)}" for name, text in properties.items())
+    return ", ".join(f"{literal(name)} = {_text(text)}" for name, text in properties.items())
+
+
+def _text(text: str) -> str:
+    """A literal in which Spark replaces nothing: a landed name is whatever a file has, also ``${env:HOME}``."""
+    return literal(text).replace("${", "$\\{")
 
 
 def _both(before: str | None, after: str) -> str:

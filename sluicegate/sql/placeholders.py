@@ -57,7 +57,9 @@ def filled(text: str, literals: Callable[[str, int], Literals]) -> str:
         if index == len(tokens) or tokens[index].start >= match.end():
             continue  # in a comment
         whole = (tokens[index].start, tokens[index].end + 1) == match.span()
-        if not whole or tokens.is_type(index - 1, TokenType.DOT):
+        # Spark makes one literal of two that touch, and one number of a number, a dot and digits.
+        around = {text[match.start() - 1 : match.start()], text[match.end() : match.end() + 1]}
+        if not whole or around & {"'", '"', "."} or tokens.is_type(index - 1, TokenType.DOT):
             what = f"{match[0]} stands within quotes, a name or a word, and is a value by itself"
             raise Misplaced(f"{what}: write it alone, without quotes, and join texts by ||", line)
         value = literals(match[1], line)

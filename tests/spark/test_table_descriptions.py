@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import pyarrow as pa
 import pytest
+from deltalake import write_deltalake
 
 from sluicegate.flow.flows import flows
 from sluicegate.jobs.layer import Job
 from sluicegate.lake import log
 from sluicegate.lake import tables as lakes
-from sluicegate.lake.table_description import NOTE
+from sluicegate.lake.table_description import NOTE, Change
 from sluicegate.monitor import plan
+from sluicegate.spark.describe import describe
 from tests.conftest import Workspace
 
 if TYPE_CHECKING:
@@ -188,3 +192,13 @@ def test_a_catalog_shows_what_the_table_says(spark: SparkSession, workspace: Wor
         assert shown["Comment"] == "names of prices"
     finally:
         spark.sql("DROP TABLE described_lookup")
+
+
+@pytest.mark.more
+def test_a_name_of_landed_files_is_no_variable_of_spark(spark: SparkSession, tmp_path: Path) -> None:
+    uri, text = str(tmp_path / "t"), "it's ${env:HOME} \\ ${x"
+    write_deltalake(uri, pa.table({"a": [1]}))
+    describe(spark, uri, Change(text, {"a": text}, {"b": text}, ()), None)
+    found = lakes.table_at(uri)
+    assert found.schema().fields[0].metadata["comment"] == text
+    assert (found.metadata().description, found.metadata().configuration["b"]) == (text, text)

@@ -7,8 +7,6 @@ files gives each a later time than all before, a file that is landed again too.
 from __future__ import annotations
 
 import json
-import os
-import time
 from collections import Counter, defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -16,15 +14,11 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from sluicegate.jobs.layer import Job
 from sluicegate.monitor import status
-from tests.conftest import Workspace
+from tests.support.landing_world import LandingWorld
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
-
-    from sluicegate.flow.report import TableReport
-    from sluicegate.flow.selection import Choice
+    pass
 
 DEFINITION = """
 name: heart_rate
@@ -82,12 +76,11 @@ class Today:
 
 
 @dataclass
-class World(Workspace):
-    """A workspace with that pipeline, and a clock by which each file is landed later than the one before."""
+class World(LandingWorld):
+    """A workspace with that pipeline."""
 
     today: Today = field(default_factory=Today)
     more: str = HISTORY
-    clock: int = 0
     lines: int = 0
 
     def __post_init__(self) -> None:
@@ -103,25 +96,10 @@ class World(Workspace):
 
     def put(self, file: str, *records: dict[str, Any]) -> Path:
         """Lands a file, or lands it again; each line of a record gets a number of its own."""
-        self.clock += 1
         for line in (line for one in records for line in one.get("lines") or ()):
             self.lines += 1
             line["u"] = self.lines
-        path = self.folder / "landing" / f"{file}.json"
-        path.write_text("\n".join(json.dumps(one) for one in records))
-        then = int(time.time()) - 50_000 + self.clock
-        os.utime(path, (then, then))
-        return path
-
-    def take_in(
-        self, spark: SparkSession | None, *layers: str, only: str | None = None, choice: Choice | None = None
-    ) -> dict[str, TableReport]:
-        """Runs bronze and silver, or some layers or one table, as jobs do."""
-        reports: dict[str, TableReport] = {}
-        for layer in layers or ("bronze", "silver"):
-            job = Job(self.definition, self.lake, layer, {"run_id": "test"}, spark, only=only, choice=choice)
-            reports |= {table.table: table for table in job.run().tables}
-        return reports
+        return super().put(file, *records)
 
     def held(self) -> dict[str, Counter[Any]]:
         """What the tables hold, in the oracle's words."""

@@ -2,26 +2,17 @@
 
 from __future__ import annotations
 
-import json
-import os
-import time
 from collections import Counter
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from sluicegate.jobs.layer import Job
 from sluicegate.lake import tables
 from sluicegate.monitor import status
-from tests.conftest import Workspace
+from tests.support.landing_world import LandingWorld
 from tests.support.silver_oracle import Today, expected
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
-    from pyspark.sql import SparkSession
-
-    from sluicegate.flow.report import TableReport
-    from sluicegate.flow.selection import Choice
+    pass
 
 BRONZE = """
 name: heart_rate
@@ -67,12 +58,11 @@ def name(n: int, text: str | None, seq: int = 1) -> dict[str, Any]:
 
 
 @dataclass
-class World(Workspace):
-    """A workspace with that pipeline, and a clock by which each file is landed later than the one before."""
+class World(LandingWorld):
+    """A workspace with that pipeline."""
 
     today: Today = field(default_factory=Today)
     more: str = ""
-    clock: int = 0
 
     def __post_init__(self) -> None:
         for folder in ("raw", "names"):
@@ -84,25 +74,6 @@ class World(Workspace):
         self.today = today
         table = TABLE.format(shift=today.shift, least=today.least, keys=KEYS[today.order])
         self.define(BRONZE + table + self.more)
-
-    def put(self, file: str, *records: dict[str, Any]) -> Path:
-        """Lands a file, or lands it again."""
-        self.clock += 1
-        path = self.folder / "landing" / f"{file}.json"
-        path.write_text("\n".join(json.dumps(one) for one in records))
-        then = int(time.time()) - 50_000 + self.clock
-        os.utime(path, (then, then))
-        return path
-
-    def take_in(
-        self, spark: SparkSession | None, *layers: str, only: str | None = None, choice: Choice | None = None
-    ) -> dict[str, TableReport]:
-        """Runs bronze and silver, or some layers or one table, as jobs do."""
-        reports = {}
-        for layer in layers or ("bronze", "silver"):
-            job = Job(self.definition, self.lake, layer, {"run_id": "test"}, spark, only=only, choice=choice)
-            reports |= {table.table: table for table in job.run().tables}
-        return reports
 
     def held(self) -> dict[str, Counter[Any]]:
         """What the tables hold, in the oracle's words."""

@@ -84,7 +84,7 @@ class LandedFilesSensor(BaseOperator):
             raise AirflowSkipException("the run has nothing to do")
         trigger = LandedFilesTrigger(
             pipeline=self.pipeline,
-            places=self.settings.arguments,
+            places=self.settings.places,
             tables=list(request.tables),
             every=self.poke_interval,
         )

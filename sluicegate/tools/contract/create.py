@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -18,7 +19,7 @@ from sluicegate.errors import SourceError, UserError, Where
 from sluicegate.settings import Settings
 from sluicegate.sql.condition import Condition
 from sluicegate.sql.identifiers import literal, quoted
-from sluicegate.sql.tokens import QuerySyntax
+from sluicegate.sql.tokens import QuerySyntax, Tokens
 from sluicegate.tools.contract import types
 from sluicegate.tools.contract.export import ACTION, CONDITION, TABLE_RULE, THRESHOLDS
 from sluicegate.tools.scaffold import staging_folder
@@ -28,6 +29,7 @@ from sluicegate.tools.scaffold.render import SCHEMA
 LARGEST = 4 << 20
 """Bytes beyond which a contract is not read."""
 
+_OF_JAVA = {"java_method", "reflect", "try_reflect"}
 _ACTIONS = {"keep": "expect", "drop": "expect_or_drop", "quarantine": "expect_or_quarantine", "fail": "expect_or_fail"}
 _FORMATS = ("json", "csv", "parquet", "orc", "avro")
 
@@ -169,7 +171,7 @@ class _Draft:
             "schema": ", ".join(f"{quoted(str(c['name']))} {types.spark_type(c)}" for c in columns),
         }
         keys = [c for c in columns if c.get("primaryKey") is True]
-        keys.sort(key=lambda c: int(c.get("primaryKeyPosition") or 0))
+        keys.sort(key=lambda c: place if isinstance(place := c.get("primaryKeyPosition"), int) else 0)
         made |= {"keys": [str(c["name"]) for c in keys]} if keys else {}
         pii = [str(c["name"]) for c in columns if _is_personal(c)]
         made |= {"pii": pii} if pii else {}
@@ -249,6 +251,9 @@ class _Draft:
         except QuerySyntax as error:
             self.made.left.append(f"{table}: the rule {name}: {error.message}")
             return
+        if "${" in condition or _calls_java(condition):
+            self.made.left.append(f"{table}: the rule {name}, which could read more of the machine than the row")
+            return
         if parsed.unique and action == CONDITIONS[1]:
             action = CONDITIONS[2]  # a row that is not unique cannot be dropped
         free, count = name, 2
@@ -264,14 +269,15 @@ def _condition(check: Mapping[str, Any], column: str | None) -> str | None:
     arguments: dict[str, Any] = dict(given) if isinstance(given := check.get("arguments"), dict) else {}
     if check.get("mustBe") != 0 or check.get("unit") not in (None, "rows"):
         return None
-    named = [str(one) for one in arguments.get("properties", ())] or ([column] if column else [])
+    named = _texts(arguments.get("properties")) or ([column] if column else [])
     if metric == "duplicateValues" and named:
         return f"unique({', '.join(map(quoted, named))})"
     if column is None:
         return None
     if metric == "nullValues":
         return f"{quoted(column)} IS NOT NULL"
-    if metric == "invalidValues" and (values := arguments.get("validValues")):
+    values = arguments.get("validValues")
+    if metric == "invalidValues" and isinstance(values, list) and values:
         return f"{quoted(column)} IN ({', '.join(map(_value, values))})"
     if metric == "invalidValues" and isinstance(pattern := arguments.get("pattern"), str):
         return f"{quoted(column)} RLIKE {literal(pattern)}"
@@ -297,8 +303,15 @@ def _table_rule(text: str) -> dict[str, Any] | None:
     return dict(found) if isinstance(found, dict) else None
 
 
+def _calls_java(condition: str) -> bool:
+    """Whether a condition calls any function of Java, which Spark has for: a contract may be a stranger's."""
+    tokens = Tokens(condition)
+    return any(tokens.name(index).lower() in _OF_JAVA for index in range(len(tokens)))
+
+
 def _value(value: Any) -> str:
-    return str(value) if isinstance(value, (int, float)) and not isinstance(value, bool) else literal(str(value))
+    is_number = isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value)
+    return str(value) if is_number else literal(str(value))
 
 
 def _is_personal(column: Mapping[str, Any]) -> bool:

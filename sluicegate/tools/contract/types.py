@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from sluicegate.schema.history import ddl
@@ -62,8 +62,9 @@ def spark_type(one: Mapping[str, Any]) -> str:
     if logical == "array":
         return f"ARRAY<{spark_type(items)}>" if isinstance(items := one.get("items"), dict) else "ARRAY<STRING>"
     inner = one.get("properties")
-    if logical == "object" and isinstance(inner, Sequence) and inner:
-        fields = [f"{quoted(str(field['name']))}: {spark_type(field)}" for field in inner if field.get("name")]
+    parts = [one for one in inner if isinstance(one, dict) and one.get("name")] if isinstance(inner, list) else []
+    if logical == "object" and parts:
+        fields = [f"{quoted(str(part['name']))}: {spark_type(part)}" for part in parts]
         return f"STRUCT<{', '.join(fields)}>"
     return _SPARK.get(str(logical), "STRING")
 

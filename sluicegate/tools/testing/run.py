@@ -89,7 +89,7 @@ def run_case(spark: SparkSession, pipelines: Path, name: str, case: Case, folder
     began = time.monotonic()
     result = CaseResult(case.name, case.place.file, case.place.line, case.description)
     try:
-        settings = Settings.of(str(folder / "lake"), str(folder / "landing"), pipelines, target=target)
+        settings = Settings.of(str(folder / "lake"), str(folder / "landing"), pipelines, "local[*]", target)
         _Run(spark, load(name, settings), case, folder).run(result)
     except Wrong as wrong:
         result.mistakes.append(wrong.mistake)

@@ -90,3 +90,15 @@ def test_a_declared_column_gets_the_field_of_its_name(spark: SparkSession) -> No
     found = made.columns([StructField(name, StringType()) for name in ("US Gross", "other")])
     assert [(one.field, one.name) for one in found] == [("US Gross", "us_gross"), ("other", None)]
     assert found[0].type == IntegerType()
+
+
+def test_a_column_that_the_definition_names_is_open_to_one_field(spark: SparkSession) -> None:
+    """It may be in the table before its field comes; which of two comes first in a file does not count."""
+    fields = {"path": "/in", "format": "json", "columnNames": "normalized", "schemaHints": "us_gross STRING"}
+    table = BronzeTable.model_validate(fields)
+    for names in (["us_gross", "US Gross"], ["US Gross", "us_gross"], ["US Gross"]):
+        made = Schema("things", table, {"us_gross": StringType()}, first=False)
+        found = {one.field: one.name for one in made.columns([StructField(name, StringType()) for name in names])}
+        owner = min(names, key=lambda name: name != "us_gross")
+        assert found == {name: "us_gross" if name == owner else None for name in names}
+        assert made.landed == {"us_gross": owner}

@@ -281,6 +281,8 @@ def test_a_dag_is_of_the_target_that_airflow_has(workspace: Workspace, monkeypat
         zip(("lake", "landing", "pipelines"), places, strict=True), master="local[*]", target="dev"
     )
     assert job.application_args[job.application_args.index("--target") + 1] == "dev"
+    job = for_one["other"].task_dict["silver"]  # which has none, and whose tasks read its definition by itself
+    assert (job.settings.target, "--target" in job.application_args) == ("", False)
     job = for_all["heart_rate"].task_dict["silver"]
     assert job.settings.lake == str(workspace.folder / "lake_of_prod")
     job = for_all["other"].task_dict["silver"]

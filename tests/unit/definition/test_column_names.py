@@ -23,7 +23,7 @@ pytestmark = pytest.mark.unit
         ("us_gross", "us_gross"), ("  US  Gross (net) ", "us_gross_net"), ("a.b", "a_b"), ("2024 ü", "c_2024_u"),
         ("orderID2Old", "order_id2_old"), ("Größe", "grosse"), ("prix d'été", "prix_d_ete"), ("価格 (円)", "価格_円"),
         ("_c0", "c0"), ("__", ""), ("%", ""), ("", ""), (UNNAMED, ""), ("source file", "source_file_"),
-        ("İd", "id"), ("x\ty\n", "x_y"), ("`tick`", "tick"), ("²", "c_2"),
+        ("İd", "id"), ("x\ty\n", "x_y"), ("`tick`", "tick"), ("²", "c_2"), ("GRÖẞE", "grosse"),
     ],
 )  # fmt: skip
 def test_a_field_has_its_name(field: str, column: str) -> None:

@@ -72,6 +72,11 @@ def test_what_is_said_of_a_table_is_a_part_of_its_flow_and_no_other_definition(f
         ("table_properties: {delta.targetFileSise: 1}", "property", "did you mean delta.targetFileSize?"),
         ("table_properties: {delta.columnMapping.mode: name}", "property", None),
         ("table_properties: {Delta.enableChangeDataFeed: false}", "property", None),
+        ("table_properties: {delta.checkpointInterval: 0}", "property", None),
+        ("table_properties: {delta.checkpointInterval: often}", "property", None),
+        ("table_properties: {delta.dataSkippingNumIndexedCols: -2}", "property", None),
+        ("table_properties: {delta.targetFileSize: large}", "property", None),
+        ("table_properties: {delta.tuneFileSizesForRewrites: 1}", "property", None),
         ("table_properties: {owner: me}", "property", "choose another name, or a tag"),
         ("table_properties: {comment: me}", "property", "write it beside table_properties"),
         ("table_properties: {sluicegate.fence: a}", "property", "choose another name"),
@@ -91,6 +96,16 @@ def test_each_mistake_has_its_line(
     [found] = folder.mistakes(definition(**{layer: field}))
     assert (found.code, found.line) == (code, line)
     assert hint is None or found.hint == hint
+
+
+@pytest.mark.parametrize(
+    "said",
+    ["checkpointInterval: 1", "dataSkippingNumIndexedCols: -1", "dataSkippingNumIndexedCols: 0", "targetFileSize: 64mb",
+     "targetFileSize: 67108864", "tuneFileSizesForRewrites: true", "dataSkippingStatsColumns: 'id,at'"],
+)  # fmt: skip
+def test_properties_that_tune_are_taken(folder: Folder, said: str) -> None:
+    made = folder.load(definition(silver=f"table_properties: {{delta.{said}}}"))
+    assert len(next(iter(made.silver.values())).table_properties) == 1
 
 
 def test_a_column_that_only_its_data_knows_may_have_a_comment(folder: Folder) -> None:

@@ -148,6 +148,7 @@ class TestMistakes:
             ("keys: [id]", "event_time: '${param:region}'", 16),
             ("sql: daily.sql", "sql: '${param:region}.sql'", 18),
             ("format: csv", "format: '${param:region}'", 8),
+            ("nullValue: ", "'null${param:region}': ", 8),
         ],
     )
     def test_a_parameter_elsewhere_is_told(self, folder: Folder, field: str, other: str, line: int) -> None:
@@ -218,6 +219,7 @@ class TestValues:
             ("decimal", True), ("decimal", "1" * 39), ("decimal", "1e38"), ("decimal", "NaN"), ("date", "2024-02-30"),
             ("date", "20240501"), ("timestamp", "noon"), ("timestamp", 5), ("boolean", "true"), ("list<int>", []),
             ("list<int>", 1), ("list<int>", [1, "2"]), ("string", None), ("string", {}),
+            ("timestamp", "0001-01-01T00:00:00+05:00"),
         ],
     )  # fmt: skip
     def test_a_value_of_no_such_type_is_refused(self, kind: Any, value: Any) -> None:
@@ -257,7 +259,8 @@ class TestPlaces:
 
     @pytest.mark.parametrize(
         "text", ["a${param:x}", "${param:x}${param:y}", '"${param:x}"', "'a ${param:x}'", "`${param:x}`",
-                 "r'${param:x}'", "/*+ BROADCAST(${param:x}) */ a", "a.${param:x}", "1${param:x}", "${param:x}AND"]
+                 "r'${param:x}'", "/*+ BROADCAST(${param:x}) */ a", "a.${param:x}", "1${param:x}", "${param:x}AND",
+                 "1.${param:x}", "${param:x}.5", "${param:x}'a'", "'a'${param:x}", '${param:x}"a"']
     )  # fmt: skip
     def test_one_that_is_not_is_refused(self, text: str) -> None:
         with pytest.raises(Misplaced):

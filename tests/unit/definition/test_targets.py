@@ -8,10 +8,11 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from sluicegate import api
+from sluicegate import api, pii_key
 from sluicegate.cli import app
 from sluicegate.definition import load, load_file
-from sluicegate.errors import DefinitionError
+from sluicegate.errors import DefinitionError, UserError
+from sluicegate.jobs import base
 from sluicegate.settings import Settings
 from sluicegate.spark import submit
 from tests.unit.definition.test_loader import Folder
@@ -97,12 +98,29 @@ class TestChoice:
         text = "name: shop\nbronze:\n  raw: {path: /in, format: json}\n"
         [(code, line, message, _)] = mistakes(folder, text)
         assert (code, line, message) == ("unknown-target", 1, "this pipeline has no targets, and dev was chosen")
-        assert load("shop", folder.settings, of_many=True).settings is folder.settings
+        assert load("shop", folder.settings, of_many=True).settings == replace(folder.settings, target="")
         assert api.readable_definitions(folder.settings)[1] == {}
         monkeypatch.setenv("SLUICEGATE_TARGET", "dev")
         folder.settings = Settings.of(pipelines=folder.root)
         assert folder.load(text).settings.target == ""
         assert "--target" not in submit.job_arguments("shop", folder.settings)
+
+    def test_a_job_needs_no_variable_of_the_master_that_it_was_submitted_to(self, folder: Folder) -> None:
+        folder.write(TARGETS.replace("local[1]", "spark://${NOT_SET}:7077"))
+        said = ["--pipeline=shop", f"--pipelines={folder.root}", "--target=dev"]
+        pipeline, at, _ = base.subject(base.parser("silver").parse_args(said))
+        assert (pipeline.settings.target, at.root) == ("dev", "/here/dev")
+
+    def test_cases_need_no_variable_of_the_places_of_a_target(self, folder: Folder) -> None:
+        folder.write(
+            TARGETS.replace("s3://company/lake", "s3://${NOT_SET}/lake").replace(
+                "landing: /in,", 'landing: "/${NOT_SET}",'
+            )
+        )
+        said = ["test", "shop", "--pipelines", str(folder.root), "--target", "prod"]
+        error = CliRunner().invoke(app.app, said).exception
+        assert isinstance(error, UserError)
+        assert not isinstance(error, DefinitionError)
 
     def test_a_command_takes_it(self, folder: Folder, tmp_path: Path) -> None:
         folder.write(TARGETS.replace("/in,", f"{tmp_path},").replace("s3://company/lake", str(tmp_path / "lake")))
@@ -188,3 +206,28 @@ class TestMistakes:
     def test_targets_are_names_with_fields(self, folder: Folder) -> None:
         text = "name: shop\ntargets: dev\nbronze:\n  raw: {path: /in, format: json}\n"
         assert ("wrong-type", 2) in [one[:2] for one in mistakes(folder, text, target="")]
+
+    @pytest.mark.parametrize("value", ["", "lakes"])
+    def test_a_variable_gives_a_lake_no_place(
+        self, folder: Folder, monkeypatch: pytest.MonkeyPatch, value: str
+    ) -> None:
+        monkeypatch.setenv("LAKE_OF_PROD", value)
+        told = mistakes(folder, TARGETS.replace("s3://company/lake", "${LAKE_OF_PROD}"), target="prod")
+        assert [one[:2] for one in told] == [("relative-path" if value else "unset-variable", 8)]
+
+    def test_a_variable_is_a_secret(self, folder: Folder, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setenv(pii_key.VARIABLE, "c2VjcmV0")
+        told = mistakes(folder, TARGETS.replace("company/lake", f"company/${{{pii_key.VARIABLE}}}"), target="prod")
+        assert [one[:2] for one in told] == [("unset-variable", 8)]
+        assert "c2VjcmV0" not in str(told)
+
+    @pytest.mark.parametrize("name", ["--dev", "two words", '"line\\n"', "_dev"])
+    def test_a_name_is_no_word_of_a_command_line(self, folder: Folder, name: str) -> None:
+        told = mistakes(folder, TARGETS.replace("prod:", f"{name}:"))
+        assert [one[:2] for one in told] == [("name", 8)]
+
+    @pytest.mark.parametrize("targets", ["targets: {}", "targets:"])
+    def test_a_value_is_missing_where_there_are_no_targets(self, folder: Folder, targets: str) -> None:
+        head, _, rest = TARGETS.partition("targets:")
+        told = mistakes(folder, f"{head}{targets}\n{rest[rest.index('bronze:') :]}", target="")
+        assert [one[:3] for one in told] == [("missing-param", 5, "the parameter least has no value")]

@@ -8,7 +8,7 @@ import pytest
 
 from sluicegate.errors import TargetConflict
 from sluicegate.jobs import base
-from sluicegate.lake.claim import claim
+from sluicegate.lake.claim import claim, claimed
 from sluicegate.lake.layout import Lake
 
 pytestmark = pytest.mark.unit
@@ -42,3 +42,21 @@ def test_whoever_writes_asks_first(tmp_path: Path) -> None:
         assert Path(at.target).read_text() == "dev\n"
     with pytest.raises(TargetConflict), base.writing(at, "a run", target="prod"):
         pytest.fail("it came in")
+
+
+def test_a_run_that_was_killed_as_it_entered_its_target_left_none(tmp_path: Path) -> None:
+    at = Lake(str(tmp_path), "shop")
+    Path(at.target).parent.mkdir()
+    Path(at.target).touch()
+    claim(at, "")
+    claim(at, "prod")
+    assert Path(at.target).read_text() == "prod\n"
+
+
+def test_files_are_cleaned_by_the_target_whose_the_tables_are(tmp_path: Path) -> None:
+    at = Lake(str(tmp_path), "shop")
+    claim(at, "dev")
+    with pytest.raises(TargetConflict), claimed(at, "command line", "prod"):
+        pytest.fail("it came in")
+    with claimed(at, "command line", "dev"):
+        pass

@@ -78,3 +78,19 @@ def test_names_of_the_engine_are_no_columns_of_files() -> None:
     assert columns(schema(), "source file", "_rescued_data") == {
         "source file": "source_file_", "_rescued_data": "rescued_data",
     }  # fmt: skip
+
+
+@pytest.mark.parametrize("known", ["us_gross", "US_GROSS"])
+@pytest.mark.parametrize("order", permutations(["us_gross", "US_GROSS", "US Gross"]))
+def test_a_column_of_before_stays_with_its_field_whichever_comes_first(known: str, order: tuple[str, ...]) -> None:
+    made = schema([known])
+    assert columns(made, *(field for field in order if field != known)) == {
+        field: None for field in order if field != known
+    }
+    assert columns(made, *order) == {field: known if field == known else None for field in order}
+    assert made.landed == {}
+    assert set(made.collisions.values()) == {known}
+
+
+def test_a_column_of_before_is_of_each_case_where_case_does_not_count() -> None:
+    assert columns(schema(["ID"], readerCaseSensitive=False), "Id") == {"Id": "ID"}

@@ -264,6 +264,37 @@ class TestImport:
         _, left = imported(folder, one_table(quality=[{"name": "evil", "customProperties": evil}]))
         assert [one.split(":")[1].strip() for one in left] == ["the rule evil"]
 
+    @pytest.mark.parametrize(
+        "condition",
+        ["a = '${env:HOME}'", "java_method('java.lang.System', 'getenv', 'HOME') = a", "`reflect`('x', 'y') = a"],
+    )
+    def test_a_condition_that_reads_more_than_the_row_is_left(self, folder: Folder, condition: str) -> None:
+        evil = [{"property": "sluicegate.condition", "value": condition}]
+        pipeline, left = imported(folder, one_table(quality=[{"name": "evil", "customProperties": evil}]))
+        assert left == ["t: the rule evil, which could read more of the machine than the row"]
+        assert pipeline.silver["t"].expectations == {}
+
+    @pytest.mark.parametrize(
+        "column",
+        [
+            {"primaryKey": True, "primaryKeyPosition": "first"},
+            {"logicalType": "object", "properties": [None, "b", {"name": "c"}]},
+            {"logicalType": "object", "properties": "b"},
+            {"quality": [{"metric": "duplicateValues", "mustBe": 0, "arguments": {"properties": None}}]},
+            {"quality": [{"metric": "invalidValues", "mustBe": 0, "arguments": {"validValues": 1}}]},
+        ],
+    )
+    def test_a_part_of_another_form_is_no_error_of_ours(self, folder: Folder, column: dict[str, Any]) -> None:
+        made = one_table()
+        made["schema"][0]["properties"].append({"name": "b", "logicalType": "string", **column})
+        assert "b" in (imported(folder, made)[0].silver["t"].declared or {})
+
+    def test_a_number_that_is_none_in_sql_is_a_text(self, folder: Folder) -> None:
+        check = {"metric": "invalidValues", "mustBe": 0, "arguments": {"validValues": [1.5, float("inf")]}}
+        made = one_table(properties=[{"name": "a", "logicalType": "string", "quality": [check]}])
+        [rule] = imported(folder, made)[0].silver["t"].expectations.values()
+        assert rule.text == "`a` IN (1.5, 'inf')"
+
     def test_a_text_that_spark_would_replace_is_a_mistake_and_nothing_is_written(self, folder: Folder) -> None:
         with pytest.raises(DefinitionError):
             imported(folder, one_table(description="${env:HOME}"))

@@ -7,6 +7,7 @@ import json
 import shutil
 from collections.abc import Callable
 from contextlib import suppress
+from dataclasses import replace
 from threading import Lock
 from typing import Any
 
@@ -154,6 +155,21 @@ def test_the_schedule_stays_and_with_it_backfills(started_by_files: Workspace) -
     started_by_files.edit("pipeline.yaml", SCHEDULE, "")
     assert not timetable().periodic
     trigger_of(started_by_files)
+
+
+def test_a_token_in_the_master_is_not_recorded_with_what_starts_no_spark(
+    started_by_files: Workspace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from airflow.sdk.exceptions import TaskDeferred
+
+    master = "sc://spark.example.com:443/;token=c2VjcmV0"
+    monkeypatch.setattr(Workspace, "settings", replace(started_by_files.settings, master=master))
+    assert trigger_of(started_by_files).places["master"] == "local[*]"
+    sensor = task_of(started_by_files, "wait_for_files")
+    sensor.timeout = 60.0
+    with pytest.raises(TaskDeferred) as caught:
+        sensor.execute(context_of(sensor, "manual", dated=False))
+    assert "c2VjcmV0" not in str(caught.value.trigger.serialize())
 
 
 def test_no_run_waits_for_what_starts_one(started_by_files: Workspace) -> None:

@@ -1,0 +1,30 @@
+"""Metadata of a frame's columns, which Delta keeps with the columns of the table that the frame is written to."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any
+
+from sluicegate.sql.identifiers import quoted
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame
+    from pyspark.sql.types import StructField
+
+
+def with_metadata(frame: DataFrame, of: Callable[[StructField], Mapping[str, Any] | None]) -> DataFrame:
+    """A frame of the same rows and columns with other metadata of some columns.
+
+    Args:
+        frame: the frame.
+        of: gives the whole metadata that a column is to have; None for one that stays as it is.
+    """
+    found = [of(field) for field in frame.schema]
+    if all(metadata is None for metadata in found):
+        return frame
+    from pyspark.sql import functions as F
+
+    def column(name: str, metadata: Mapping[str, Any] | None) -> Column:
+        return F.col(quoted(name)) if metadata is None else F.col(quoted(name)).alias(name, metadata=dict(metadata))
+
+    return frame.select(*map(column, frame.columns, found))

@@ -1,0 +1,13 @@
+"""Statements that describe a table: of texts that files bring, Spark replaces nothing."""
+
+from __future__ import annotations
+
+import pytest
+
+from sluicegate.spark.describe import _listed
+
+pytestmark = pytest.mark.unit
+
+
+def test_no_text_is_a_variable_of_spark() -> None:
+    assert _listed({"a": "it's ${env:HOME}"}) == r"'a' = 'it\'s $\{env:HOME}'"
