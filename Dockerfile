@@ -36,14 +36,15 @@ COPY sluicegate/spark/__init__.py sluicegate/spark/jars.py sluicegate/spark/
 RUN python -m scripts.setup --packages spark airflow metrics openlineage postgres sqs
 COPY sluicegate sluicegate
 COPY spark_jobs spark_jobs
-# The jars; with --build-arg S3=1 those for s3a://, too.
+# The jars; with --build-arg S3=1 those for s3a://, with KAFKA=1 those for Kafka, too.
 ARG S3
+ARG KAFKA
 RUN .venv/bin/python -m compileall -q sluicegate spark_jobs \
- && .venv/bin/sluicegate jars --catalog ${S3:+--s3} --no-archive
+ && .venv/bin/sluicegate jars --catalog ${S3:+--s3} ${KAFKA:+--kafka} --no-archive
 # The JVM's class-data archive, by a run of this pipeline. Another definition that changes makes no layer of these anew.
 COPY pipelines/heart_rate pipelines/heart_rate
 COPY data/heart_rate data/heart_rate
-RUN .venv/bin/sluicegate jars --catalog ${S3:+--s3}
+RUN .venv/bin/sluicegate jars --catalog ${S3:+--s3} ${KAFKA:+--kafka}
 # The settings that the cluster's processes, and people's spark-sql, find.
 COPY docker docker
 RUN .venv/bin/python -m docker.defaults

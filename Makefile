@@ -18,8 +18,8 @@ help: ## list these targets
 	@echo
 	@echo 'Start with `make demo`. setup runs by itself where it is needed.'
 
-setup: ## make .venv and .jars as pinned; needs Python 3.11 to 3.13 and Java 17 or newer (S3=1: jars for s3a:// too; FORCE=1: every step again)
-	@$(PYTHON) -m scripts.setup $(if $(S3),--s3) $(if $(FORCE),--force)
+setup: ## make .venv and .jars as pinned; needs Python 3.11 to 3.13 and Java 17 or newer (S3=1, KAFKA=1: jars for s3a:// or Kafka too; FORCE=1: every step again)
+	@$(PYTHON) -m scripts.setup $(if $(S3),--s3) $(if $(KAFKA),--kafka) $(if $(FORCE),--force)
 
 demo: setup ## land sample files, run the pipeline in a real Airflow, show gold (INPUT=DIR: your recordings and patients)
 	@$(RUN) -m sluicegate.tools.demo $(if $(INPUT),--input "$(INPUT)")
@@ -33,8 +33,9 @@ up: ## build the image and start the stack of docker-compose.yaml: Airflow, Spar
 down: ## stop that stack; its data stay
 	@$(PYTHON) -m scripts.compose down
 
-# The tests run a lake on S3, too. What is set for a target is set for those that it needs: for setup.
+# The tests run a lake on S3, too, and read Kafka. What is set for a target is set for those that it needs: for setup.
 test test-more test-spark test-connect test-e2e test-release test-chaos test-scale: S3 = 1
+test test-more test-spark test-connect test-e2e test-release test-chaos test-scale: KAFKA = 1
 
 # Two processes, each with a Spark of its own: one Spark keeps little more than one core busy. The one that has done its
 # half takes from what the other has left, so that none is idle at the end.

@@ -5,8 +5,9 @@ the JVM write its class-data archive. Run again with nothing changed it needs no
 
 Started as ``python -m scripts.setup`` in the checkout; needs the standard library only. Exit 0: all is there; 2:
 something is missing or not as pinned, and the message says what to do; 1: a step failed. With ``--s3`` the jars of
-``jars-s3.lock`` are fetched, too, and stay from then on. SLUICEGATE_MAVEN names a Maven
-repository (``https://…`` or ``file:///…``) to take the jars from instead of Maven Central.
+``jars-s3.lock`` are fetched, too, with ``--kafka`` those of ``jars-kafka.lock``, and stay from then on.
+SLUICEGATE_MAVEN names a Maven repository (``https://…`` or ``file:///…``) to take the jars from instead of Maven
+Central.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -38,9 +39,12 @@ PINNED_BY = (
     "pyproject.toml",
     "sluicegate/spark/jars.lock",
     "sluicegate/spark/jars-s3.lock",
+    "sluicegate/spark/jars-kafka.lock",
     "sluicegate/spark/jars.py",
     "scripts/setup.py",
 )
+# Sets of jars that come only when they are asked for, each with a file by which it is known to be there.
+OPTIONAL = {"s3": "hadoop-aws-*.jar", "kafka": "spark-sql-kafka-*.jar"}
 NO_ARCHIVE = "without a class-data archive"
 
 
@@ -275,14 +279,18 @@ def is_set_up(root: Path, java: Java, jars: Sequence[Jar]) -> bool:
     return made_for == fingerprint(root, java) and archive and not missing(jars, root / ".jars")
 
 
-def wanted_jars(root: Path, s3: bool) -> list[Jar]:
-    """The jars that are to be there: those for S3 where they are asked for, or were once."""
-    jars, for_s3 = (
-        read(root / "sluicegate" / "spark" / "jars.lock"),
-        read(root / "sluicegate" / "spark" / "jars-s3.lock"),
-    )
-    were = any((root / ".jars").glob("hadoop-aws-*.jar"))
-    return jars + for_s3 if s3 or were else jars
+def wanted_jars(root: Path, extras: Collection[str]) -> list[Jar]:
+    """The jars that are to be there: those for S3 or Kafka where they are asked for, or were once.
+
+    Args:
+        root: the repository.
+        extras: of ``s3`` and ``kafka`` those that are asked for.
+    """
+    jars = read(root / "sluicegate" / "spark" / "jars.lock")
+    for extra, sign in OPTIONAL.items():
+        if extra in extras or any((root / ".jars").glob(sign)):
+            jars += read(root / "sluicegate" / "spark" / f"jars-{extra}.lock")
+    return jars
 
 
 @contextmanager
@@ -298,20 +306,20 @@ def _step(what: str) -> Iterator[None]:
     print(f" {time.perf_counter() - started:6.1f} s", flush=True)
 
 
-def set_up(root: Path, force: bool = False, s3: bool = False) -> None:
+def set_up(root: Path, force: bool = False, extras: Collection[str] = ()) -> None:
     """Does what is missing of the set-up of the repository at ``root``, or every step again if ``force``.
 
     Args:
         root: the repository.
         force: whether to do every step again.
-        s3: whether the jars for S3 are to be there, too.
+        extras: of ``s3`` and ``kafka`` those whose jars are to be there, too.
 
     Raises:
         Stop: something is missing that set-up cannot bring, or a step failed.
     """
     started = time.perf_counter()
     java = check_machine()
-    jars = wanted_jars(root, s3)
+    jars = wanted_jars(root, extras)
     here = os.open(root, os.O_RDONLY)  # held until this process ends: a second set-up waits, and finds all done
     with suppress(OSError):  # some network file systems lock no folders
         fcntl.flock(here, fcntl.LOCK_EX)
@@ -338,11 +346,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description="Makes .venv and .jars for Sluicegate.")
     parser.add_argument("--force", action="store_true", help="do every step, also if nothing has changed")
     parser.add_argument("--s3", action="store_true", help="fetch the jars for s3a://, too")
+    parser.add_argument("--kafka", action="store_true", help="fetch the jars for Kafka, too")
     parser.add_argument("--packages", nargs="*", metavar="EXTRA", help="make .venv only, of no more than these extras")
     given = parser.parse_args(arguments)
     try:
         if given.packages is None:
-            set_up(ROOT, given.force, given.s3)
+            set_up(ROOT, given.force, [extra for extra in OPTIONAL if getattr(given, extra)])
         else:
             check_venv()
             make_environment(ROOT, given.packages)

@@ -20,6 +20,7 @@ def jars(
     s3: Annotated[
         bool, typer.Option("--s3", help="Also those for s3a:// (13 MB), without which no lake or landing is on S3.")
     ] = False,
+    kafka: Annotated[bool, typer.Option("--kafka", help="Also those for Kafka's topics (11 MB).")] = False,
     catalog: Annotated[
         bool, typer.Option("--catalog", help="Also PostgreSQL's driver (1 MB), by which the catalog is opened.")
     ] = False,
@@ -39,7 +40,8 @@ def jars(
         os.environ["SLUICEGATE_JARS"] = os.path.abspath(folder)
     program = java.java()
     java.java_version(program)
-    wanted = of.read() + (of.read(of.S3_LOCK) if s3 else []) + (of.read(of.CATALOG_LOCK) if catalog else [])
+    more = [lock for lock, on in ((of.S3_LOCK, s3), (of.KAFKA_LOCK, kafka), (of.CATALOG_LOCK, catalog)) if on]
+    wanted = [jar for lock in (of.LOCK, *more) for jar in of.read(lock)]
     fetched = of.fetch(wanted, of.folder(), program, java.spark_home())
     for jar in fetched:
         print(f"fetched {jar.file}")

@@ -1,8 +1,8 @@
 """Pinned jars that Spark needs besides its own: lock files, folder and download. Needs the standard library only.
 
-``jars.lock`` pins them, ``jars-s3.lock`` those for ``s3a://``, and ``jars-catalog.lock`` those for a catalog; all are
-part of the package. In a checkout ``make setup`` (``S3=1``) fetches them, elsewhere ``sluicegate jars`` (``--s3``,
-``--catalog``).
+``jars.lock`` pins them, ``jars-s3.lock`` those for ``s3a://``, ``jars-kafka.lock`` those for Kafka, and
+``jars-catalog.lock`` those for a catalog; all are part of the package. In a checkout ``make setup`` (``S3=1``,
+``KAFKA=1``) fetches them, elsewhere ``sluicegate jars`` (``--s3``, ``--kafka``, ``--catalog``).
 """
 
 from __future__ import annotations
@@ -16,16 +16,18 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from sluicegate.errors import JavaMissing
+from sluicegate.errors import JavaMissing, Where
 from sluicegate.settings import HOME, PACKAGE
 
 LOCK = PACKAGE / "spark" / "jars.lock"
 S3_LOCK = PACKAGE / "spark" / "jars-s3.lock"
+KAFKA_LOCK = PACKAGE / "spark" / "jars-kafka.lock"
 CATALOG_LOCK = PACKAGE / "spark" / "jars-catalog.lock"
 
 # Command that fetches the jars and makes the class-data archive.
 SET_UP = "sluicegate jars" if HOME == PACKAGE else "make setup"
 SET_UP_S3 = "sluicegate jars --s3" if HOME == PACKAGE else "make setup S3=1"
+SET_UP_KAFKA = "sluicegate jars --kafka" if HOME == PACKAGE else "make setup KAFKA=1"
 
 
 @dataclass(frozen=True)
@@ -56,8 +58,8 @@ def read(lock: Path = LOCK) -> list[Jar]:
 
 
 def pinned() -> list[Jar]:
-    """All pinned jars, those for S3 and for a catalog included."""
-    return [jar for lock in (LOCK, S3_LOCK, CATALOG_LOCK) for jar in read(lock)]
+    """All pinned jars, those for S3, for Kafka and for a catalog included."""
+    return [jar for lock in (LOCK, S3_LOCK, KAFKA_LOCK, CATALOG_LOCK) for jar in read(lock)]
 
 
 def folder() -> Path:
@@ -88,6 +90,24 @@ def found(*, s3: bool = False) -> list[Path]:
             f"there {which} in {folder()}", hint=f"run `{SET_UP}`, or let SLUICEGATE_JARS name a folder that has them"
         )
     return there
+
+
+def demand_kafka(table: str) -> None:
+    """Checks that the folder has the jars for Kafka.
+
+    Args:
+        table: the table that reads it.
+
+    Raises:
+        JavaMissing: one is not there.
+    """
+    if without := [jar.file for jar in read(KAFKA_LOCK) if not (folder() / jar.file).is_file()]:
+        raise JavaMissing(
+            f"{table} reads Kafka, and the jars for it are not in {folder()}",
+            where=Where(table=table),
+            cause=f"there is no {without[0]}" + (f", nor {len(without) - 1} others" if len(without) > 1 else ""),
+            hint=f"run `{SET_UP_KAFKA}` (11 MB), or let SLUICEGATE_JARS name a folder that has them",
+        )
 
 
 def missing(jars: Sequence[Jar], folder: Path) -> list[Jar]:

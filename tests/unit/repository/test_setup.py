@@ -59,6 +59,9 @@ def checkout(tmp_path: Path) -> Path:
     (root / "sluicegate" / "spark" / "jars-s3.lock").write_text(
         f"org.example:hadoop-aws:1.0  hadoop-aws-1.0.jar  {hashlib.sha256(GOOD).hexdigest()}\n"
     )
+    (root / "sluicegate" / "spark" / "jars-kafka.lock").write_text(
+        f"org.example:spark-sql-kafka:1.0  spark-sql-kafka-1.0.jar  {hashlib.sha256(GOOD).hexdigest()}\n"
+    )
     (root / "pyproject.toml").write_text('[tool.uv]\nrequired-version = "==9.9.9"\n')
     (root / "uv.lock").write_text("")
     publish(tmp_path, GOOD)
@@ -288,21 +291,22 @@ def test_another_java_sets_up_again(checkout: Path, tmp_path: Path, java: Java) 
     assert calls(checkout) == ["uv sync", "archive"]
 
 
-def test_the_jars_for_s3_come_when_asked_for_and_stay(checkout: Path, tmp_path: Path) -> None:
-    folder = tmp_path / "maven" / "org" / "example" / "hadoop-aws" / "1.0"
+@pytest.mark.parametrize(("extra", "artifact"), [("s3", "hadoop-aws"), ("kafka", "spark-sql-kafka")])
+def test_optional_jars_come_when_asked_for_and_stay(checkout: Path, tmp_path: Path, extra: str, artifact: str) -> None:
+    folder, file = tmp_path / "maven" / "org" / "example" / artifact / "1.0", f"{artifact}-1.0.jar"
     folder.mkdir(parents=True)
-    (folder / "hadoop-aws-1.0.jar").write_bytes(GOOD)
+    (folder / file).write_bytes(GOOD)
     run(checkout)
-    assert not (checkout / ".jars" / "hadoop-aws-1.0.jar").exists()
+    assert not (checkout / ".jars" / file).exists()
     calls(checkout)
-    assert run(checkout, "--s3").returncode == 0
-    assert (checkout / ".jars" / "hadoop-aws-1.0.jar").read_bytes() == GOOD
+    assert run(checkout, f"--{extra}").returncode == 0
+    assert (checkout / ".jars" / file).read_bytes() == GOOD
     assert calls(checkout) == ["uv sync", "archive"]
-    for arguments in ([], ["--s3"]):
+    for arguments in ([], [f"--{extra}"]):
         assert run(checkout, *arguments, SLUICEGATE_MAVEN="file:///no/network").returncode == 0
     assert calls(checkout) == []
     run(checkout, "--force")
-    assert (checkout / ".jars" / "hadoop-aws-1.0.jar").exists()
+    assert (checkout / ".jars" / file).exists()
 
 
 def test_a_damaged_jar_is_fetched_again(checkout: Path) -> None:
