@@ -21,6 +21,13 @@ VARIABLES = {
     "SLUICEGATE_METASTORE": ("JDBC address of the PostgreSQL database that is the catalog.", "no catalog"),
     "SLUICEGATE_METASTORE_USER": ("Its user.", ""),
     "SLUICEGATE_METASTORE_PASSWORD": ("Its password.", ""),
+    "SLUICEGATE_KAFKA_USERNAME": ("User for Kafka's brokers, with the mechanism PLAIN or SCRAM.", "none"),
+    "SLUICEGATE_KAFKA_PASSWORD": ("Its password.", ""),
+    "SLUICEGATE_KAFKA_SASL_JAAS_CONFIG": ("Login of another mechanism, as Kafka's `sasl.jaas.config` has it.", "none"),
+    "SLUICEGATE_KAFKA_SSL_TRUSTSTORE_PASSWORD": ("Password of the store of certificates that are trusted.", "none"),
+    "SLUICEGATE_KAFKA_SSL_KEYSTORE_PASSWORD": ("Password of the store with the client's certificate.", "none"),
+    "SLUICEGATE_KAFKA_SSL_KEYSTORE_KEY": ("The client's private key in PEM.", "none"),
+    "SLUICEGATE_KAFKA_SSL_KEY_PASSWORD": ("Password of the client's private key.", "none"),
     "SLUICEGATE_ONLY_WRITER": (
         "Set to 1 to use a lake on a mount whose file locks other machines may not see: none of them writes to it.",
         "such a lake is refused",

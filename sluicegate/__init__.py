@@ -36,6 +36,8 @@ if TYPE_CHECKING:
     from sluicegate.definition.pipeline import Pipeline
     from sluicegate.errors import (
         AccountingError,
+        BrokerRefused,
+        BrokerUnreachable,
         CaseError,
         CasesFailed,
         CatalogConflict,
@@ -53,6 +55,7 @@ if TYPE_CHECKING:
         PiiKeyMissing,
         PipelineMissing,
         QueryError,
+        RecordsLost,
         SchemaMismatch,
         SluicegateError,
         SourceError,
@@ -71,6 +74,8 @@ if TYPE_CHECKING:
 
 __all__ = [
     "AccountingError",
+    "BrokerRefused",
+    "BrokerUnreachable",
     "CaseError",
     "CasesFailed",
     "CatalogConflict",
@@ -90,6 +95,7 @@ __all__ = [
     "Pipeline",
     "PipelineMissing",
     "QueryError",
+    "RecordsLost",
     "SchemaMismatch",
     "Settings",
     "SluicegateError",

@@ -20,7 +20,9 @@
     │   ├── StoreRefused       SG214           an object store that lets nobody in, or has no such bucket
     │   ├── CatalogConflict    SG215           a name in the catalog that stands for another table
     │   ├── CaseError          SG216           a mistake in the cases that test a pipeline
-    │   └── TargetConflict     SG217           tables of a lake that belong to another target
+    │   ├── TargetConflict     SG217           tables of a lake that belong to another target
+    │   ├── RecordsLost        SG218           records of a topic that are gone before they were read
+    │   └── BrokerRefused      SG219           Kafka's brokers let nobody in, or cannot be connected to as is said
     ├── ExpectationFailed      SG300  exit 3   data broke an expect_or_fail, or too many rows another expectation
     │   └── TableRuleFailed    SG303  exit 3   data broke a rule about a whole table
     ├── CasesFailed            SG301  exit 3   tables are not what the cases of a pipeline expect
@@ -29,7 +31,8 @@
     ├── LakeLocked             SG401  exit 1   another run holds the pipeline's lock
     ├── JobFailed              SG402  exit 1   a spark-submit job ended without a report
     ├── StoreUnreachable       SG403  exit 1   an object store that does not answer, or fails
-    └── SparkUnreachable       SG404  exit 1   a Spark Connect server that does not answer, or lets nobody in
+    ├── SparkUnreachable       SG404  exit 1   a Spark Connect server that does not answer, or lets nobody in
+    └── BrokerUnreachable      SG405  exit 1   Kafka's brokers do not answer
 """
 
 from __future__ import annotations
@@ -267,6 +270,18 @@ class TargetConflict(UserError):
     code = "SG217"
 
 
+class RecordsLost(UserError):
+    """Raised when a topic no longer has records that are to be read: its retention passed, or it is another topic."""
+
+    code = "SG218"
+
+
+class BrokerRefused(UserError):
+    """Raised when Kafka's brokers refuse the credentials, or what these may do, or no connection can be set up."""
+
+    code = "SG219"
+
+
 class ExpectationFailed(SluicegateError):
     """Raised when rows break an ``expect_or_fail``, or more than a ``fail_above`` says break another expectation.
 
@@ -325,6 +340,12 @@ class SparkUnreachable(SluicegateError):
     """Raised when a Spark Connect server does not answer, or refuses the token."""
 
     code = "SG404"
+
+
+class BrokerUnreachable(SluicegateError):
+    """Raised when Kafka's brokers do not answer in time."""
+
+    code = "SG405"
 
 
 def of_code(code: str) -> type[SluicegateError]:

@@ -59,7 +59,7 @@ def of_try(
         if not made:
             continue
         last = made[0].ours or {}
-        files = flow.layer == "bronze" and pipeline.bronze[name].of_files
+        files = flow.layer == "bronze" and pipeline.bronze[name].format != "delta"
         for source, version in _followed(flow, last).items():
             path = pipeline.bronze[name].path if files else source
             inputs[path] = _input(path, None if files else version, last.get("expectations") or {})

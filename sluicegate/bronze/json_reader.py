@@ -200,7 +200,7 @@ class JsonFiles:
         parsed = F.when(F.expr(ARRAY), F.from_json("named", ArrayType(schema), options)).otherwise(one)
         both = texts.select(F.when(F.col("sound"), parsed).alias("all"), "value", ABOUT)
         each = both.where("all IS NULL OR size(all) > 0").select(F.explode_outer("all").alias("j"), "value", ABOUT)
-        fields = [_named_back(F.col("j").getField(f.name), f) for f in schema if f.name != CORRUPT_AS]
+        fields = [named_back(F.col("j").getField(f.name), f) for f in schema if f.name != CORRUPT_AS]
         # The text as it is in the file, not as it was given to the parser.
         corrupt = f"if(j IS NULL OR j.{CORRUPT_AS} IS NOT NULL, value, NULL)"
         return each.select(*fields, F.expr(corrupt).alias(CORRUPT_AS), ABOUT)
@@ -385,7 +385,7 @@ def elements(text: str) -> list[tuple[str, bool]]:
     return found if text[at:].strip() == "]" and found else [*found, (text[at:], False)]
 
 
-def _named_back(value: Expression, field: StructField) -> Expression:
+def named_back(value: Expression, field: StructField) -> Expression:
     """A value as it is in the files: a text without the name that we gave to a field inside that has none."""
     from pyspark.sql import functions as F
     from pyspark.sql.types import StringType

@@ -21,6 +21,7 @@ from sluicegate.bronze import copy_reader, record_rules, reread_rows
 from sluicegate.bronze.reader import Reader
 from sluicegate.bronze.unreadable_files import Failure, unreadable
 from sluicegate.console import files, human_bytes, say
+from sluicegate.definition.kafka import COLUMNS
 from sluicegate.errors import ExpectationFailed, UserError
 from sluicegate.flow.batch import Batch
 from sluicegate.frames import row_bytes, small_writes
@@ -83,8 +84,8 @@ def apply(batch: Batch, name: str, table: BronzeTable, at: layout.Lake) -> None:
         SchemaMismatch: a column has another type than the definition gives it, or a new one is not allowed.
         ExpectationFailed: records of a ledger batch break a rule that fails the run; it and those after it wait.
     """
-    newest = _newest_redone(batch)
-    pending = list(_chunks(batch))
+    newest = newest_redone(batch)
+    pending = list(chunks(batch))
     copies = of_chunks(batch.opened[batch.flow.source].delta, [number for number, _ in pending])
     places = reread_rows.Places(at, name, folders.home(at, name, table.path, batch.opened).folder)
     reread_by = {entry["path"]: number for number, entries in pending for entry in entries if entry["action"] in REREAD}
@@ -95,7 +96,7 @@ def apply(batch: Batch, name: str, table: BronzeTable, at: layout.Lake) -> None:
         started = time.monotonic()
         copy = copies.get(number, AS_DEFINED)
         newer = [one["path"] for _, others in pending[at_chunk : at_chunk + WITNESSES] for one in _read_of(others)[:1]]
-        _Chunk(batch, name, copy.table(name, table), number, entries, number <= newest, places, copy, newer).commit()
+        Chunk(batch, name, copy.table(name, table), number, entries, number <= newest, places, copy, newer).commit()
         taken = Left.of(entries)
         left = Left(left.files - taken.files, left.bytes - taken.bytes)
         batch.report.files += taken.files
@@ -143,7 +144,8 @@ def _schema(name: str, table: BronzeTable, target: str) -> Callable[[], Schema]:
     landed: dict[str, str] = {}
     if there is not None:
         schema = table_reader.schema(there)
-        known = {f.name: f.dataType for f in schema if f.name in data_columns(schema.names)}
+        of_source = COLUMNS if table.kafka is not None else ()
+        known = {f.name: f.dataType for f in schema if f.name in data_columns(schema.names) and f.name not in of_source}
         landed = landed_names(schema)
     first = tables.rows(there) == 0
     return lambda: Schema(name, table, known, first, dict(landed))
@@ -170,7 +172,7 @@ def _read_of(entries: Iterable[Entry]) -> list[Entry]:
     return [entry for entry in entries if entry["action"] not in UNREAD]
 
 
-def _chunks(batch: Batch) -> Iterator[tuple[int, list[Entry]]]:
+def chunks(batch: Batch) -> Iterator[tuple[int, list[Entry]]]:
     """Ledger batches in order, each with its files in order of arrival."""
     columns = [*map(F.col, ("path", "size", "action", "chunk")), F.unix_micros("modification_time").alias("micros")]
     rows: list[Entry] = [
@@ -185,7 +187,7 @@ def _chunks(batch: Batch) -> Iterator[tuple[int, list[Entry]]]:
         yield int(chunk), list(entries)
 
 
-def _newest_redone(batch: Batch) -> int:
+def newest_redone(batch: Batch) -> int:
     """Newest ledger batch with rows that is to be read all the same: a run went on in the middle of a RESTORE."""
     target = tables.delta_table(batch.flow.target) if batch.progress.restores else None
     newest = offsets.newest_chunk(target, batch.progress.since) if target is not None else None
@@ -193,7 +195,7 @@ def _newest_redone(batch: Batch) -> int:
 
 
 @dataclass
-class _Chunk:
+class Chunk:
     """Ledger batch on its way into one commit.
 
     Attributes:
@@ -307,8 +309,7 @@ class _Chunk:
             whole = self._retained(former).unionByName(frame, allowMissingColumns=True)
             writer = self.batch.described(frame).write.option("replaceWhere", condition).option("mergeSchema", "true")
         checked.demand_table(None if whole is None else lambda: whole)
-        size = sum(entry["size"] for entry in self.entries)
-        facts = {"chunk": self.number, "files": len(self.entries), "bytes": size, "failed": failed,
+        facts = {"chunk": self.number, "files": len(self.entries), **self.amount, "failed": failed,
                  **({"collisions": self.collisions} if self.collisions else {}),
                  "manifest": self.manifest, "definition": self.table.fingerprint,
                  "seen": self.batch.target_version(), **checked.facts}  # fmt: skip
@@ -320,6 +321,11 @@ class _Chunk:
                 small_writes.append(self.batch.described(frame), self.batch.flow.target, few=few, **OPTIONS)
             else:
                 writer.format("delta").mode("overwrite").options(**OPTIONS).save(self.batch.flow.target)
+
+    @property
+    def amount(self) -> dict[str, Any]:
+        """How much it is, for the commit."""
+        return {"bytes": sum(entry["size"] for entry in self.entries)}
 
     def _few(self, size: int) -> bool:
         """Whether the records are certain to be few, and small.

@@ -19,6 +19,7 @@ from sluicegate.spark import executors
 from sluicegate.sql.identifiers import quoted
 
 if TYPE_CHECKING:
+    from pyspark.sql import Column as Expression
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.types import StructField, StructType
 
@@ -87,20 +88,23 @@ class Reader:
             SourceError: a file's header or footer cannot be read, or a multi-line file is more than one JSON value.
             SchemaMismatch: a column has another type than the definition gives it, or a new one is not allowed.
         """
-        from pyspark.sql import functions as F
-
         self._demand_unpacked(paths)
         large = too_large(self.session, self._table, paths, self.sizes)
         self.damaged.update(large)
-        paths = [path for path in paths if path not in large]
+        return self._read([path for path in paths if path not in large])
+
+    def _read(self, paths: Sequence[str]) -> DataFrame:
+        from pyspark.sql import functions as F
+
         # Spark evaluates it when it reads, which is when all parts are: it holds for all, if it does for one.
         self.session.conf.set(EXACT, "false")
         parts = [self._read_alike(group) for group in self._groups(paths)] if paths else []
         if not parts:
             return self.nothing()
         frame = reduce(lambda a, b: a.unionByName(b, allowMissingColumns=True), parts)
-        # Above the union, so that no two of its parts number their records alike.
-        frame = frame.withColumn("_pos", F.monotonically_increasing_id())
+        if "_pos" not in frame.columns:
+            # Above the union, so that no two of its parts number their records alike.
+            frame = frame.withColumn("_pos", F.monotonically_increasing_id())
         # A column that the definition names is there from the first file on, whether or not a record has it.
         have = {column.lower() for column in [*frame.columns, *self.schema.known]}
         absent = {c: F.lit(None).cast(t) for c, t in self.schema.wanted.items() if c.lower() not in have}
@@ -300,7 +304,12 @@ class Reader:
             F.current_timestamp().alias("receipt_time"),
             about["file_path"].alias("source_file"),
             about["file_modification_time"].alias("_file_modification_time"),
+            *self._of_source(about),
         )
+
+    def _of_source(self, about: Expression) -> list[Expression]:
+        """Further columns of a record that its source gives it."""
+        return []
 
     def _raw(self, group: Group, columns: list[Column]) -> tuple[DataFrame, list[str]]:
         """Frame of the files as Spark reads them, and the names of the fields in it."""

@@ -23,13 +23,14 @@ def files(
 ) -> None:
     """Show the ledger: each landed file, its chunk, when it was ingested, and how many rows it gave.
 
-    Of a table that reads a Delta table: the versions that each run took.
+    Of a table that reads a Delta table: the versions that each run took. Of one that reads Kafka: ranges of offsets.
 
     Example: sluicegate files heart_rate recordings_bronze --state failed
     """
     definition = api.load(pipeline, settings)
     ledger = api.files(definition, table, states=states or (), newest=newest)
-    of_files = definition.bronze[table].of_files
+    source = definition.bronze[table]
+    of_files = source.of_files or source.kafka is not None
     entries = ledger.to_pylist() if of_files else [_of_versions(entry) for entry in ledger.to_pylist()]
     if as_json:
         show_json(entries)
@@ -38,6 +39,11 @@ def files(
     columns = ["state", "path", "modification_time", *numbers, "ingested", "error"]
     columns += ["place"] if any(entry.get("place") for entry in entries) else []
     show_table(columns, [[entry.get(c) for c in columns] for entry in entries], right=numbers)
+    if source.kafka is not None:
+        gaps = sum(entry["size"] - entry["rows"] for entry in entries if entry["state"] == "ingested")
+        said = f"; {gaps:,} offsets without a record (compacted, or ends of transactions)" if gaps else ""
+        print(f"\n{len(entries):,} ranges of offsets{said}")
+        return
     print(f"\n{len(entries):,} {'files' if of_files else 'runs'}")
 
 

@@ -67,6 +67,8 @@ def _planned(definition: Pipeline, waiting: Plan, work: TableWork, news: set[str
     follows = waiting.layers and before > min(LAYERS.index(layer) for layer in waiting.layers)
     if work.files:
         would = f"read {files(work.files)}"
+    elif work.unknown and now.kind != "incremental":
+        would = "ask the brokers, and read what is new"
     elif now.kind == "incremental":
         versions = f"take versions {now.since + 1} to {now.until}" if now.since < now.until else ""
         versions = _of_flows(now) if now.streams else versions
@@ -104,6 +106,9 @@ def _rules(definition: Pipeline, name: str) -> list[str]:
 def _described(definition: Pipeline, layer: str, name: str, strategy: RefreshStrategy | None) -> tuple[str, str]:
     if layer == "bronze":
         source = definition.bronze[name]
+        if source.kafka is not None:
+            by = f"its {source.kafka.value} records once, {source.kafka.maxRecordsPerBatch:,} a chunk"
+            return source.path, f"kafka, {by}, from {source.kafka.starting_offsets} on"
         if not source.of_files:
             return source.path, "delta, its new rows; made again whole when others of its rows or columns changed"
         return source.path, f"{source.format}, new files once, {source.maxFilesPerTrigger:,} a chunk"

@@ -6,7 +6,7 @@ import hashlib
 from datetime import timedelta
 from typing import Annotated, Any, Literal
 
-from pydantic import BeforeValidator, ConfigDict, Field, model_validator
+from pydantic import BeforeValidator, ConfigDict, Field, ModelWrapValidatorHandler, model_validator
 from pydantic.config import JsonDict
 
 from sluicegate.definition.column_names import normalized
@@ -24,6 +24,7 @@ from sluicegate.definition.fields import (
     OptionText,
     wrong,
 )
+from sluicegate.definition.kafka import COLUMNS, KafkaSource
 from sluicegate.definition.reader_options import Format
 from sluicegate.definition.ruled import Ruled
 from sluicegate.sql import ddl
@@ -32,10 +33,27 @@ from sluicegate.sql import ddl
 _RULES = {"expectations", "expect_all", "expect_all_or_fail", "expect_table"}
 _OF_DELTA = {"path", "format", "schemaEvolutionMode", *DESCRIBED, *_RULES}
 
-_FOR_EDITORS: JsonDict = {
-    "if": {"properties": {"format": {"const": "delta"}}, "required": ["format"]},
-    "then": {"propertyNames": {"enum": [*sorted(_OF_DELTA)]}},
-}
+# Fields of a table whose source is Kafka. Those of the second line are for values that are JSON.
+_OF_KAFKA = {"path", "format", "kafka", *DESCRIBED, *_RULES}
+_OF_JSON = {
+    "options", "schema", "schemaHints", "inferColumnTypes", "schemaEvolutionMode", "singleVariantColumn",
+    "readerCaseSensitive", "columnNames", "maxRecordBytes",
+}  # fmt: skip
+
+
+def _for_editors(schema: JsonDict) -> None:
+    """Completes the JSON schema for editors: which fields go with which format."""
+    schema["required"] = ["format"]
+
+    def of(form: str) -> JsonDict:
+        return {"properties": {"format": {"const": form}}, "required": ["format"]}
+
+    kafka: JsonDict = {"propertyNames": {"enum": [*sorted((_OF_KAFKA | _OF_JSON) - {"path"})]}, "required": ["kafka"]}
+    schema["allOf"] = [
+        {"if": of("delta"), "then": {"propertyNames": {"enum": [*sorted(_OF_DELTA)]}}},
+        {"if": of("kafka"), "then": kafka, "else": {"required": ["path"], "properties": {"kafka": {"type": "null"}}}},
+    ]
+
 
 # Maximum length of a Java array.
 LARGEST_RECORD = (2 << 30) - 1
@@ -56,12 +74,16 @@ Clean = Annotated[
 
 
 class BronzeTable(Described, Ruled):
-    """A table of files as they came, or of another Delta table's rows. It has ``schema``, ``schemaHints`` or neither.
+    """A table of files or records as they came, or of another Delta table's rows.
+
+    It has ``schema``, ``schemaHints`` or neither.
 
     Attributes:
         path: folder that the files arrive in, absolute or a URI, with its variables replaced; of ``delta``, the table.
+            ``kafka`` has none.
         format: format of the files; ``delta``: the rows of the Delta table at ``path``, whatever changes in it. Of the
-            other fields only ``schemaEvolutionMode`` and those of rules go with that.
+            other fields only ``schemaEvolutionMode`` and those of rules go with that. ``kafka``: the records of topics.
+        kafka: the topics, of ``format: kafka``. Fields about files do not go with that.
         options: options of Spark's reader, as Spark takes them.
         schema_: ``schema`` of the definition: all columns with their types, as DDL.
         schemaHints: types of some columns, as DDL; the others are inferred. ``profile.zip STRING`` is a field inside of
@@ -114,6 +136,7 @@ class BronzeTable(Described, Ruled):
 
     path: Location
     format: Format
+    kafka: KafkaSource | None = None
     options: dict[str, OptionText] = {}
     schema_: Ddl | None = Field(None, alias="schema")
     schemaHints: Hints | None = None
@@ -144,7 +167,18 @@ class BronzeTable(Described, Ruled):
     expect_all: ConditionsByName = Field({}, exclude=True)
     expect_all_or_fail: ConditionsByName = Field({}, exclude=True)
 
-    model_config = ConfigDict(json_schema_extra=_FOR_EDITORS)
+    model_config = ConfigDict(json_schema_extra=_for_editors)
+
+    @model_validator(mode="wrap")
+    @classmethod
+    def _of_topics(cls, data: Any, make: ModelWrapValidatorHandler[BronzeTable]) -> BronzeTable:
+        """Gives a table of topics its address as the path."""
+        if not isinstance(data, dict) or data.get("format") != "kafka":
+            return make(data)
+        if "path" in data:
+            raise wrong("not-allowed", "path is for files, and Kafka's topics stand under kafka: take it away")
+        table = make({**data, "path": "kafka://"})
+        return table if table.kafka is None else table.model_copy(update={"path": table.kafka.address})
 
     @model_validator(mode="before")
     @classmethod
@@ -186,6 +220,7 @@ class BronzeTable(Described, Ruled):
             raise wrong(
                 "not-allowed", "the path of a Delta table cannot have #, ? or % in it: it is taken for a URI, too"
             )
+        self._fits_kafka()
         if self.format in ("text", "binaryFile") and (self.schema_ or self.schemaHints):
             raise wrong("schema-of-format", f"{self.format} files have columns of their own: take the types away")
         if not self.rescues and (self.format != "json" or self._multi_line):
@@ -198,6 +233,24 @@ class BronzeTable(Described, Ruled):
         if self.modifiedAfter and self.modifiedBefore and self.modifiedAfter >= self.modifiedBefore:
             raise wrong("out-of-range", "no file is modified after modifiedAfter and before modifiedBefore")
         return self
+
+    def _fits_kafka(self) -> None:
+        if self.kafka is None:
+            if self.format == "kafka":
+                hint = "as in kafka: {bootstrap_servers: b1:9092, topic: orders}"
+                raise wrong("missing-field", "format: kafka needs the field kafka, with brokers and topics", hint)
+            return
+        if self.format != "kafka":
+            raise wrong("not-allowed", f"kafka does not go with format: {self.format}", "write format: kafka")
+        given = {name.rstrip("_") for name in self.model_fields_set}
+        if others := given - _OF_KAFKA - _OF_JSON:
+            raise wrong("not-allowed", f"{sorted(others)[0]} is for files, and Kafka has records: take it away")
+        if self.kafka.value != "json" and (others := (given & _OF_JSON) - {"schemaEvolutionMode"}):
+            why = f"{sorted(others)[0]} is for values that are JSON, and they are {self.kafka.value}"
+            raise wrong("not-allowed", why, "take it away")
+        named = [*(self.declared or {}), *(path[0] for path in self._hints), self.singleVariantColumn or ""]
+        if ours := [name for name in named if name.lower() in COLUMNS]:
+            raise wrong("reserved-name", f"{ours[0]} is a column that every table of Kafka's records has")
 
     @model_validator(mode="after")
     def _normalized_names(self) -> BronzeTable:
@@ -225,8 +278,21 @@ class BronzeTable(Described, Ruled):
 
     @property
     def of_files(self) -> bool:
-        """Whether its source is landed files; else another Delta table."""
-        return self.format != "delta"
+        """Whether its source is landed files; else another Delta table, or Kafka's topics."""
+        return self.format not in ("delta", "kafka")
+
+    @property
+    def of_topics(self) -> KafkaSource:
+        """Its topics, of ``format: kafka``."""
+        if self.kafka is None:
+            raise TypeError(f"a table of {self.format} has no topics")
+        return self.kafka
+
+    @property
+    def of_values(self) -> BronzeTable:
+        """The definition as that of a table of files, each of which is the value of one of Kafka's records."""
+        forms = {"json": "json", "text": "text", "binary": "binaryFile"}
+        return self if self.kafka is None else self.model_copy(update={"format": forms[self.kafka.value]})
 
     @property
     def adds_columns(self) -> bool:
@@ -256,7 +322,7 @@ class BronzeTable(Described, Ruled):
     def fingerprint(self) -> str:
         """Hash of all fields that decide how files are read: failed files are retried when it changes."""
         others = {"path", "cleanSource", "cleanSourceRetentionDuration", "cleanSourceMoveDestination"} | DESCRIBED
-        others |= {"columnNames"} if self.columnNames == "landed" else set()  # it came later
+        others |= {"kafka", "columnNames"} if self.columnNames == "landed" else {"kafka"}  # they came later
         return hashlib.sha256(self.model_dump_json(exclude=others).encode()).hexdigest()[:16]
 
     @property

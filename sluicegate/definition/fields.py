@@ -24,6 +24,9 @@ RESERVED = (
 )  # fmt: skip
 """Engine columns; no column of a definition may have such a name."""
 
+# Prefix of the environment variables with secrets of Kafka's clients.
+_OF_KAFKA = "SLUICEGATE_KAFKA_"
+
 _NAME = re.compile(r"[a-z][a-z0-9_]*")
 IDENTIFIER = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 VARIABLE = re.compile(r"\$\{([^}]*)\}")
@@ -75,7 +78,7 @@ def _with_variables(text: str, info: ValidationInfo) -> str:
 
     def value(match: re.Match[str]) -> str:
         name = match.group(1)
-        if name == pii_key.VARIABLE:
+        if name == pii_key.VARIABLE or name.startswith(_OF_KAFKA):
             raise wrong("unset-variable", f"${{{name}}} is a secret, which no definition can name")
         if name not in names:
             hint = nearest(name, ["landing", "lake"]) or "set it in the environment of every process that runs this"

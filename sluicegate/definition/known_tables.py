@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from sluicegate.definition.apply_changes import END_AT, START_AT
 from sluicegate.definition.fields import RESERVED
 from sluicegate.definition.gold import GoldTable
+from sluicegate.definition.kafka import COLUMNS
 from sluicegate.definition.pipeline import BronzeTable
 from sluicegate.definition.silver import SilverTable
 from sluicegate.definition.silver_flow import SilverFlow
@@ -53,7 +54,8 @@ class Tables:
             bronze = self.bronze[name]
             if bronze.declared is None:
                 return None
-            return list(dict.fromkeys([*bronze.declared, *bronze.partitionColumns, *_BRONZE_COLUMNS]))
+            others = COLUMNS if bronze.kafka is not None else bronze.partitionColumns
+            return list(dict.fromkeys([*bronze.declared, *others, *_BRONZE_COLUMNS]))
         table = self.silver.get(name)
         if table is None or name in seen:
             return None

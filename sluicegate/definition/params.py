@@ -199,7 +199,7 @@ def _place(path: Path) -> Place | None:
     match field_:
         case ("path" | "cleanSourceMoveDestination",) if layer == "bronze" and not rest:
             return "path"
-        case ("options",) if layer == "bronze" and len(rest) == 1:
+        case ("options" | "kafka",) if layer == "bronze" and rest:
             return "option"
         case ("sql",) if layer != "bronze" and not rest:
             return "sql"

@@ -22,6 +22,7 @@ from sluicegate.definition.fields import nearest
 from sluicegate.definition.gold import GoldTable
 from sluicegate.definition.header import Database as Database
 from sluicegate.definition.header import Header as Header
+from sluicegate.definition.kafka import KafkaSource as KafkaSource
 from sluicegate.definition.maintenance import Maintenance as Maintenance
 from sluicegate.definition.notify import Notify as Notify
 from sluicegate.definition.param_values import ParamValue

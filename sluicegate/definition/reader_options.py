@@ -33,11 +33,13 @@ _XML = {
     "timestampNTZFormat", "dateFormat", "locale", "nullValue", "validateName", "wildcardColName",
 }  # fmt: skip
 _AVRO = {"datetimeRebaseMode", "enableStableIdentifiersForUnionType", "stableIdentifierPrefixForUnionType"}
-Format = Literal["json", "csv", "xml", "text", "parquet", "orc", "avro", "binaryFile", "delta"]
+Format = Literal["json", "csv", "xml", "text", "parquet", "orc", "avro", "binaryFile", "delta", "kafka"]
 ALLOWED: dict[Format, set[str]] = {
     "json": _JSON, "csv": _CSV, "xml": _XML, "text": {"wholetext", "lineSep"},
     "parquet": {"datetimeRebaseMode", "int96RebaseMode"}, "orc": set(), "avro": _AVRO,
     "binaryFile": set(), "delta": set(),
+    # Of values that are JSON: each is one record, and its text is UTF-8.
+    "kafka": _JSON - {"encoding", "charset", "lineSep", "multiLine"},
 }  # fmt: skip
 
 _BOOLEAN = {

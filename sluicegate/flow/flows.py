@@ -135,9 +135,10 @@ def _deidentified_flow(name: str, table: SilverTable, source: str, at: layout.La
 
 
 def _bronze_flow(name: str, table: BronzeTable, at: layout.Lake) -> Flow:
-    if not table.of_files:
+    if table.format == "delta":
         return Flow("bronze", name, table.path, at.table("bronze", name), foreign=True)
-    return Flow("bronze", name, at.ledger(name), at.table("bronze", name), rebuildable=False)
+    of_topics = table.kafka is not None
+    return Flow("bronze", name, at.ledger(name), at.table("bronze", name), rebuildable=False, of_topics=of_topics)
 
 
 def _gold_flow(name: str, table: GoldTable, at: layout.Lake, address: Mapping[str, str], opened: Tables) -> Flow:

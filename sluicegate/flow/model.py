@@ -44,6 +44,7 @@ class Flow:
         references: the tables that its rules read, name to URI.
         foreign: whether the source is a table of other programs': it may have no change data feed, and change in any
             way (see bronze/delta_source.py).
+        of_topics: whether the source is a ledger of ranges of offsets, and not of files.
         description: what the definition says of the target besides its rows.
     """
 
@@ -68,6 +69,7 @@ class Flow:
     added: bool = False
     references: Mapping[str, str] = field(default_factory=dict)
     foreign: bool = False
+    of_topics: bool = False
     refresh_strategy: RefreshStrategy | None = None
     description: Description = field(default_factory=Description)
 

@@ -243,7 +243,8 @@ def _part(done: RunReport) -> str:
         return ""
     read, written = sum(table.read for table in tables), sum(table.written for table in tables)
     if done.layer == "bronze":
-        return f"bronze {read:,} read from {console.files(sum(table.files for table in tables))}"
+        count = sum(table.files for table in tables)  # none of Kafka's records
+        return f"bronze {read:,} read" + (f" from {console.files(count)}" if count else "")
     if done.layer == "silver":
         counts = ("quarantined", "dropped", "duplicates")
         others = [f" + {n:,} {what}" for what in counts if (n := sum(getattr(table, what) for table in tables))]

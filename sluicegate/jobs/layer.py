@@ -223,7 +223,7 @@ class Job:
 
     def _table(self, name: str, flow: Flow) -> bool:
         step = step_of(self.layer, flow, self.pipeline, self.at, self._finder)
-        step.prepare()
+        step.prepare(lambda: self._spark.session_of(f"{self.layer}.{name}"))
         now = progress(flow, step.opened)
         choice = self._choice if self._choice and self._choice.of(name, self.pipeline) else None
         full_refresh = self._full_refresh and step.refreshes and now.kind != "blocked"

@@ -11,8 +11,10 @@ from sluicegate.flow import loop
 from sluicegate.lake import layout
 from sluicegate.lake.table import Tables
 from sluicegate.lake.table_description import NOTE, difference, is_described, without_column
-from sluicegate.landing import clean_source, discovery, file_status, intake
+from sluicegate.landing import clean_source, discovery, file_status, intake, kafka_ledger
+from sluicegate.landing.kafka_ledger import TopicOffsets
 from sluicegate.schema import history
+from sluicegate.spark import jars
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -47,8 +49,12 @@ class TableStep:
     opened: Tables = field(default_factory=Tables)
     refreshes: ClassVar[bool] = True
 
-    def prepare(self) -> None:
-        """Does what has to be done before it is read how far the table has come."""
+    def prepare(self, session: Callable[[], SparkSession]) -> None:
+        """Does what has to be done before it is read how far the table has come.
+
+        Args:
+            session: gives a session of the table's own; most tables need none for that.
+        """
 
     def fill(
         self, session: SparkSession, facts: Mapping[str, Any], choice: Choice | None, *, full_refresh: bool
@@ -118,17 +124,11 @@ class _Bronze(TableStep):
 
 
 @dataclass
-class BronzeOfFiles(_Bronze):
-    """A bronze table of landed files: they are entered into its ledger first, and their status is recorded last."""
+class _BronzeOfLedger(_Bronze):
+    """A bronze table with a ledger: what has come is entered into it first, and its status is recorded last."""
 
     refreshes: ClassVar[bool] = False
-    found: discovery.Discovery = field(init=False)
     loaded: file_status.Taken | None = field(default=None, init=False)
-
-    def prepare(self) -> None:
-        """Records what a run did that was killed before it could, since discovery asks what failed; enters files."""
-        file_status.copy(self.at, self.name, self.opened)
-        self.found = intake.enter(self.name, self.table, self.at, self.finder, self.opened)
 
     def fill(
         self, session: SparkSession, facts: Mapping[str, Any], choice: Choice | None, *, full_refresh: bool
@@ -139,6 +139,26 @@ class BronzeOfFiles(_Bronze):
         finally:
             self.loaded = file_status.copy(self.at, self.name, self.opened)
 
+    def complete(self, report: TableReport) -> None:
+        """Counts rows by the status of the files."""
+        if self.loaded is not None and report.state == "written":
+            report.read = report.written = self.loaded.rows
+            report.corrupt, report.rescued, report.failed = (
+                self.loaded.corrupt, self.loaded.rescued, self.loaded.failed
+            )  # fmt: skip
+
+
+@dataclass
+class BronzeOfFiles(_BronzeOfLedger):
+    """A bronze table of landed files."""
+
+    found: discovery.Discovery = field(init=False)
+
+    def prepare(self, session: Callable[[], SparkSession]) -> None:
+        """Records what a run did that was killed before it could, since discovery asks what failed; enters files."""
+        file_status.copy(self.at, self.name, self.opened)
+        self.found = intake.enter(self.name, self.table, self.at, self.finder, self.opened)
+
     def apply(self) -> Callable[[Batch], None]:
         """Reads the files of each new ledger batch into one commit."""
         from sluicegate.bronze import layer
@@ -147,17 +167,47 @@ class BronzeOfFiles(_Bronze):
 
     def complete(self, report: TableReport) -> None:
         """Counts rows by the status of the files, and what was passed over in landing."""
-        if self.loaded is not None and report.state == "written":
-            report.read = report.written = self.loaded.rows
-            report.corrupt, report.rescued, report.failed = (
-                self.loaded.corrupt, self.loaded.rescued, self.loaded.failed
-            )  # fmt: skip
+        super().complete(report)
         report.changed_files, report.moved_files = self.found.changed.num_rows, self.found.moved.num_rows
         report.refused = dict(self.found.refused)
 
     def remarks(self) -> list[str]:
         """Takes away files whose rows are committed, as ``cleanSource`` says."""
         return clean_source.clean(self.name, self.table, self.at).remarks(self.name, self.table)
+
+
+@dataclass
+class BronzeOfKafka(_BronzeOfLedger):
+    """A bronze table of Kafka's records: ranges of offsets are entered into its ledger."""
+
+    there: TopicOffsets = field(init=False)
+    found: kafka_ledger.Arrivals = field(init=False)
+
+    def prepare(self, session: Callable[[], SparkSession]) -> None:
+        """Asks the brokers, once, which offsets there are, and enters what is new up to these."""
+        source = self.table.of_topics
+        jars.demand_kafka(self.name)
+        file_status.copy(self.at, self.name, self.opened)
+        from sluicegate.bronze import kafka_brokers
+
+        self.there = kafka_brokers.offsets(session(), self.name, source)
+        self.found = kafka_ledger.enter(self.name, source, self.at.ledger(self.name), self.there)
+        self.opened.refresh(self.at.ledger(self.name))
+
+    def apply(self) -> Callable[[Batch], None]:
+        """Reads the ranges of each new ledger batch into one commit."""
+        from sluicegate.bronze import kafka_source
+
+        return partial(kafka_source.apply, name=self.name, table=self.table, at=self.at, there=self.there)
+
+    def remarks(self) -> list[str]:
+        """Tells of records that were gone."""
+        lost = [
+            f"           partition {one.partition.number} of {one.partition.topic}: {one.start:,} to {one.end - 1:,}"
+            for one in self.found.lost
+        ]
+        offsets = f"{sum(one.size for one in self.found.lost):,} offsets"
+        return [f"         skipped, as their records were gone: {offsets}", *lost] if lost else []
 
 
 @dataclass
@@ -228,6 +278,8 @@ def step_of(
 
 def _kind(layer: str, name: str, pipeline: Pipeline) -> type[TableStep]:
     if layer == "bronze":
+        if pipeline.bronze[name].kafka is not None:
+            return BronzeOfKafka
         return BronzeOfFiles if pipeline.bronze[name].of_files else BronzeOfDelta
     if layer == "silver":
         return Deidentified if name in pipeline.deidentified_tables else Silver

@@ -22,7 +22,9 @@ from sluicegate.sql.tokens import QuerySyntax
 if TYPE_CHECKING:
     from deltalake import DeltaTable
 
-FORMATS: list[reader_options.Format] = [form for form in get_args(reader_options.Format) if form != "delta"]
+FORMATS: list[reader_options.Format] = [
+    form for form in get_args(reader_options.Format) if form not in ("delta", "kafka")
+]
 
 KEY = "copy"
 """Key of the options in our commit metadata of the ledger."""
@@ -94,7 +96,7 @@ class CopyOptions:
         """
         if not table.of_files:
             raise UserError(
-                f"{name} reads a Delta table: files cannot be copied into it",
+                f"{name} reads {'a Delta table' if table.kafka is None else 'Kafka'}: files cannot be copied into it",
                 where=Where(table=name),
                 hint="make a bronze table of its own for them",
             )

@@ -81,4 +81,4 @@ def _baseline(name: str, table: BronzeTable, at: layout.Lake) -> pa.Table:
         if table.includeExistingFiles
         else discover(name, table, at).new
     )
-    return landing_ledger._stamped(found, 0)
+    return landing_ledger.stamped(found, 0)

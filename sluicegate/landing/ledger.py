@@ -47,7 +47,11 @@ def in_order(files: pa.Table) -> pa.Table:
 
 
 def _create(ledger_uri: str, files: pa.Table, folders: Sequence[str] = ()) -> DeltaTable:
-    """Create a ledger with its first files, in one commit.
+    return create(ledger_uri, files, {landing_folders.KEY: folders})
+
+
+def create(ledger_uri: str, files: pa.Table, facts: Mapping[str, Any]) -> DeltaTable:
+    """Create a ledger with its first entries, in one commit.
 
     Raises:
         CommitFailedError: a concurrent run created it. (With retries, or with ``mode="ignore"``, the slower one would
@@ -60,9 +64,7 @@ def _create(ledger_uri: str, files: pa.Table, folders: Sequence[str] = ()) -> De
             mode="error",
             # The ledger is read by change feed, and its log is never cleaned: batch numbers are its versions.
             configuration={"delta.enableChangeDataFeed": "true", "delta.logRetentionDuration": "interval 36500 days"},
-            commit_properties=CommitProperties(
-                max_commit_retries=0, custom_metadata=_said({landing_folders.KEY: folders})
-            ),
+            commit_properties=CommitProperties(max_commit_retries=0, custom_metadata=_said(facts)),
         )
     except DeltaError as error:
         raise CommitFailedError(str(error)) from error
@@ -92,6 +94,13 @@ def _append(
     command: idempotent_commands.Command | None = None,
     folders: Sequence[str] = (),
 ) -> None:
+    said_of = {"copy": how, idempotent_commands.KEY: command.facts() if command else None, landing_folders.KEY: folders}
+    append(ledger, files, said_of, command)
+
+
+def append(
+    ledger: DeltaTable, files: pa.Table, facts: Mapping[str, Any], command: idempotent_commands.Command | None = None
+) -> None:
     """Append a ledger batch by compare-and-set, as exactly the version after the one that is loaded.
 
     Raises:
@@ -99,11 +108,10 @@ def _append(
     """
     number = ledger.version() + 1
     _faults.point("ledger.before_commit")
-    said_of = {"copy": how, idempotent_commands.KEY: command.facts() if command else None, landing_folders.KEY: folders}
     transactions = [command.transaction(ledger, number)] if command else None
     # A retry would give the batch another version.
-    properties = CommitProperties(max_commit_retries=0, custom_metadata=_said(said_of), app_transactions=transactions)
-    tables.write(ledger, _stamped(files, number), mode="append", commit_properties=properties)
+    properties = CommitProperties(max_commit_retries=0, custom_metadata=_said(facts), app_transactions=transactions)
+    tables.write(ledger, stamped(files, number), mode="append", commit_properties=properties)
     _faults.point("ledger.after_commit")
     # Exactly our own commit, not the newest: if another run has entered files, the next compare-and-set must fail.
     if ledger.version() != number:
@@ -116,7 +124,7 @@ def _said(facts: Mapping[str, Any]) -> dict[str, str] | None:
     return {"userMetadata": json.dumps({log.METADATA: there})} if there else None
 
 
-def _stamped(files: pa.Table, chunk: int) -> pa.Table:
+def stamped(files: pa.Table, chunk: int) -> pa.Table:
     """Files as ledger rows, with batch number and time of discovery."""
     constants = {
         "chunk": pa.scalar(chunk, pa.int64()),

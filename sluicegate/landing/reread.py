@@ -188,6 +188,8 @@ class _TableFiles:
 
     @classmethod
     def of(cls, name: str, table: BronzeTable, at: layout.Lake) -> _TableFiles:
+        if not table.of_files:
+            raise UserError(f"{name} is not made of files, so none can be read again", where=Where(table=name))
         ledger = tables.delta_table(at.ledger(name))
         if ledger is None:
             raise UserError(f"{name} has not read any file yet", hint="sluicegate run reads what has landed")

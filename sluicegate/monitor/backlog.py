@@ -124,6 +124,8 @@ def _what(flow: Flow, now: Progress, opened: Tables) -> str:
     source, name = opened[flow.source], name_of(flow.source)
     if flow.layer == "bronze" and not flow.foreign:
         count = _entered(source, max(now.since, 0))
+        if flow.of_topics:
+            return f"{count:,} {'range waits' if count == 1 else 'ranges wait'} that its ledger has"
         return f"{files(count)} of its ledger {'waits' if count == 1 else 'wait'}"
     first = opened[flow.target].delta is None
     count = _records(source, now, first=first) if now.since < now.until or first else 0

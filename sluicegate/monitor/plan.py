@@ -38,6 +38,7 @@ class TableWork:
         failed: files whose last reading failed and that the next run does not retry.
         behind: whether the status of files that a killed run read is not on record yet.
         versions: versions of a source Delta table that are not taken in yet.
+        unknown: whether only a run can find out what waits, as only its JVM can ask Kafka's brokers.
         described: what comments and properties a run would change; None if none.
     """
 
@@ -51,6 +52,7 @@ class TableWork:
     failed: int = 0
     behind: bool = False
     versions: int = 0
+    unknown: bool = False
     described: Change | None = None
 
     @property
@@ -66,12 +68,12 @@ class TableWork:
     @property
     def work(self) -> bool:
         """Whether a run would do anything for this table."""
-        return bool(self.files) or self.progress.work or self.behind or self.described is not None
+        return bool(self.files) or self.progress.work or self.behind or self.unknown or self.described is not None
 
     @property
     def waits(self) -> bool:
-        """Whether something arrived or changed that the table has not taken in."""
-        return bool(self.files) or self.progress.waits or self.behind
+        """Whether something arrived or changed that the table has not taken in, or may have."""
+        return bool(self.files) or self.progress.waits or self.behind or self.unknown
 
 
 @dataclass(frozen=True)
@@ -130,7 +132,10 @@ class Pending:
         """The backlog in a sentence for people."""
         parts = [f"{files_(t.files)} of {human_bytes(t.bytes)} for {t.table}" for t in self.tables if t.files]
         parts += [f"{versions_(t.versions)} of a Delta table for {t.table}" for t in self.tables if t.versions]
-        behind = [t.table for t in self.tables if t.waits and not (t.files or t.versions)]
+        unknown = [t.table for t in self.tables if t.unknown]
+        if unknown:
+            parts.append(f"what the brokers have for {', '.join(unknown)}, which only a run asks")
+        behind = [t.table for t in self.tables if t.waits and not (t.files or t.versions or t.unknown)]
         described = [t.table for t in self.tables if t.described is not None]
         if described:
             parts.append(f"comments or properties of {', '.join(described)}")
@@ -179,6 +184,8 @@ def pending(pipeline: Pipeline, settings: Settings, opened: Tables | None = None
             now = progress(flow, opened)
             if flow.foreign:
                 work = TableWork(flow, now, versions=now.until - now.since if now.work else 0)
+            elif layer == "bronze" and pipeline.bronze[name].kafka is not None:
+                work = TableWork(flow, now, behind=on_record.behind(at, name, opened), unknown=True)
             elif layer == "bronze":
                 work = _of_files(flow, now, pipeline.bronze[name], at, opened)
             else:

@@ -14,7 +14,7 @@ from sluicegate.definition.pipeline import bronze_table
 from sluicegate.errors import UserError
 from sluicegate.flow.flows import all_opened
 from sluicegate.lake import layout
-from sluicegate.monitor.plan import Pending, pending
+from sluicegate.monitor.plan import Pending, TableWork, pending
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -40,7 +40,7 @@ class TableStatus:
         quarantined: rows of its quarantine table (silver).
         set_aside: records set aside: duplicates, superseded, dropped, filtered (silver).
         rejected: rows for which its newest batch was refused.
-        state: ``up to date``, ``behind``, or why it waits.
+        state: ``up to date``, ``behind``, or why it waits; ``as its last run left it`` where only a run can ask Kafka.
     """
 
     layer: str
@@ -80,7 +80,7 @@ def status(pipeline: Pipeline, settings: Settings) -> Status:
         side_tables = [at.quarantine(work.table), at.set_aside(work.table)] if work.layer == "silver" else []
         quarantined, aside = [opened[uri].rows for uri in side_tables] or [0, 0]
         rejected = opened[layout.rejected(at.table(work.layer, work.table))].rows
-        state = work.progress.why if work.progress.kind == "blocked" else "behind" if work.waits else "up to date"
+        state = _state(work)
         tables.append(
             TableStatus(
                 work.layer, work.table, table.rows, table.version if table.delta is not None else None,
@@ -89,6 +89,14 @@ def status(pipeline: Pipeline, settings: Settings) -> Status:
             )
         )  # fmt: skip
     return Status(pipeline.name, tables, waiting)
+
+
+def _state(work: TableWork) -> str:
+    if work.progress.kind == "blocked":
+        return work.progress.why
+    if work.unknown and not (work.progress.waits or work.behind):
+        return "as its last run left it"
+    return "behind" if work.waits else "up to date"
 
 
 def verify(pipeline: Pipeline, settings: Settings, limit: int | None = None) -> list[str]:
@@ -107,7 +115,8 @@ def files(
     of the commit, and state: that of ``landing.file_status.statuses``, and for files that are not in the ledger
     ``settling``, ``waiting``, ``changed`` (since it was read) or ``refused``: passed over, for the reason in ``error``
     (a link that leads out of the folder, what cannot be read). For a bronze table of a Delta source, one entry for each
-    run, see ``monitor.verify_delta_source.entries``.
+    run, see ``monitor.verify_delta_source.entries``; of Kafka's topics, one for each range of offsets, whose size is
+    their number.
 
     Args:
         name: the bronze table.
@@ -121,7 +130,10 @@ def files(
         UserError: there is no such state.
         LandingMissing: the landing folder does not exist, or cannot be listed.
     """
-    if _demand(name, pipeline, states).of_files:
+    table = _demand(name, pipeline, states)
+    if table.kafka is not None:
+        return _of_kafka(name, layout.Lake(settings.lake, pipeline.name), states, newest)
+    if table.of_files:
         return _of_files(name, pipeline, settings, states, newest)
     import pyarrow as pa
 
@@ -151,7 +163,6 @@ def _of_delta(
 
 def _of_files(name: str, pipeline: Pipeline, settings: Settings, states: Sequence[str], newest: int | None) -> pa.Table:
     import pyarrow as pa
-    import pyarrow.compute as pc
 
     from sluicegate.landing import discovery, file_status
 
@@ -163,6 +174,22 @@ def _of_files(name: str, pipeline: Pipeline, settings: Settings, states: Sequenc
     refused = [{"path": path, "state": "refused", "error": why} for path, why in found.refused.items()]
     parts.append(pa.Table.from_pylist(refused, pa.schema([(n, pa.string()) for n in ("path", "state", "error")])))
     entries = pa.concat_tables(parts, promote_options="default")
+    return _chosen(entries, states, newest)
+
+
+def _of_kafka(name: str, at: layout.Lake, states: Sequence[str], newest: int | None) -> pa.Table:
+    """Ranges of offsets in the ledger, without the empty ones that only say where a partition begins."""
+    import pyarrow.compute as pc
+
+    from sluicegate.landing import file_status
+
+    return _chosen(file_status.statuses(at, name).filter(pc.field("size") > 0), states, newest)
+
+
+def _chosen(entries: pa.Table, states: Sequence[str], newest: int | None) -> pa.Table:
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
     if states:
         entries = entries.filter(pc.is_in(entries["state"], value_set=pa.array(states)))
     # Sliced before it becomes Python objects: a million entries are a gigabyte of them.

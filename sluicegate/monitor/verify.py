@@ -15,7 +15,7 @@ from sluicegate.flow import stream_progress
 from sluicegate.flow.finding import Finding
 from sluicegate.lake import layout, log, offsets, tables
 from sluicegate.landing import file_status, moved_files
-from sluicegate.monitor import verify_delta_source
+from sluicegate.monitor import verify_delta_source, verify_kafka
 from sluicegate.schema.columns import FLOW, ROW
 
 if TYPE_CHECKING:
@@ -45,7 +45,9 @@ def findings(pipeline: Pipeline, settings: Settings, limit: int | None = None) -
     at = layout.Lake(settings.lake, pipeline.name)
     found: list[Finding] = []
     for name, bronze in pipeline.bronze.items():
-        if bronze.of_files:
+        if bronze.kafka is not None:
+            found += verify_kafka.findings(at, name)
+        elif bronze.of_files:
             found += _of_files(at, name, limit)
         else:
             refresh = f"sluicegate run {pipeline.name} --full-refresh {name}"

@@ -134,6 +134,11 @@ def refresh(
     if layer is not None:
         raise UserError("a full refresh runs the layers of its tables by itself", hint="leave out --layer")
     for name in request.tables:
+        if name in pipeline.bronze and pipeline.bronze[name].kafka is not None:
+            raise UserError(
+                f"{name} is made of records of Kafka, which may be gone there by now",
+                hint="what follows it can be made again; to read its topics again, give the table another name",
+            )
         if name in pipeline.bronze and pipeline.bronze[name].of_files:
             raise UserError(
                 f"{name} is made of files", hint=f"sluicegate reset {pipeline.name} {name} reads them again"

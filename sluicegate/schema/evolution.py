@@ -13,6 +13,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Literal
 
 from sluicegate.definition.column_names import normalized
+from sluicegate.definition.kafka import COLUMNS
 from sluicegate.errors import SchemaMismatch, Where
 from sluicegate.schema.columns import RESERVED
 from sluicegate.sql.types import (
@@ -151,7 +152,7 @@ class Schema:
             return self._normalized(field)
         lower = field.lower()
         name = self.settled.get(lower)
-        if lower in RESERVED or (name is None and not self._may_be_new(field)):
+        if lower in self._reserved or (name is None and not self._may_be_new(field)):
             return None
         if name is None:
             name = self.settled[lower] = field
@@ -190,6 +191,10 @@ class Schema:
         One that the definition names may never have had a field, and is open to the first that comes.
         """
         return frozenset({*self.known} - {*self.landed, *self.wanted})
+
+    @property
+    def _reserved(self) -> frozenset[str]:
+        return RESERVED if self.definition.kafka is None else RESERVED | {*COLUMNS}
 
     def _spelled(self, field: str) -> str:
         return field if self.definition.readerCaseSensitive else field.lower()

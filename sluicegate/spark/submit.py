@@ -25,6 +25,9 @@ ROOT = PACKAGE.parent
 # Jobs that look into their own JVM: at plans to prove gold, and at the metastore. They run by spark-submit always.
 IN_THE_JVM = {"verify", "catalog", "cases", "serve"}
 
+# Jobs that read Kafka, by a client in their own JVM.
+OF_BRONZE = {"bronze", "run", "continuous"}
+
 # Jobs that bring gold up to date; a gold table with a ``mode`` is a stream that runs in their own JVM.
 OF_GOLD = {"gold", "run", "continuous", "replay", "reload", "reset"}
 
@@ -126,7 +129,12 @@ def is_of_server(layer: str, pipeline: str, settings: Settings) -> bool:
     """
     if not settings.remote or layer in IN_THE_JVM:
         return False
-    return layer not in OF_GOLD or all(table.mode is None for table in load(pipeline, settings).gold.values())
+    if layer not in OF_GOLD | OF_BRONZE:
+        return True
+    definition = load(pipeline, settings)
+    if layer in OF_BRONZE and any(table.kafka is not None for table in definition.bronze.values()):
+        return False
+    return layer not in OF_GOLD or all(table.mode is None for table in definition.gold.values())
 
 
 def of_spark_submit(settings: Settings) -> Settings:

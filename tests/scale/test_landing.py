@@ -36,7 +36,7 @@ def entered(workspace: Workspace, files: int, chunks: int) -> pa.Table:
     """Files that the ledger has although they are long gone, in as many chunks."""
     ledger = landing_ledger._create(
         workspace.lake.ledger("things"),
-        landing_ledger._stamped(landing_ledger.to(landing_ledger.SKIP, listings.FILES.empty_table()), 0),
+        landing_ledger.stamped(landing_ledger.to(landing_ledger.SKIP, listings.FILES.empty_table()), 0),
     )
     folder, each = workspace.folder / "landing" / "things", files // chunks
     time, found = pa.scalar(LONG_AGO, listings.FILES.field("modification_time").type), []

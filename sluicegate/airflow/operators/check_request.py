@@ -76,6 +76,8 @@ class CheckRequest(ApprovalOperator):
                 bronze = pipeline.bronze.get(name)
                 if bronze is not None and bronze.of_files and tables.delta_table(at.ledger(name)) is not None:
                     lines += [f"{name}: {line}" for line in reread.preview(name, bronze, at).sentences(False)]
+                elif bronze is not None and bronze.kafka is not None:
+                    lines.append(f"{name}: it stays as it is, as Kafka's records cannot be read again for certain")
                 else:
                     rows = tables.rows(tables.delta_table(at.table(layer, name)))
                     lines.append(f"{name}: its {rows:,} rows are replaced by those that today's definition gives")

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from sluicegate.bronze import avro_header
+from sluicegate.definition.kafka import COLUMNS
 from sluicegate.lake.tables import delta_table
 from sluicegate.sql.identifiers import quoted
 from sluicegate.tools.testing.model import CaseStep, TableGiven, Wrong
@@ -47,6 +48,7 @@ def enclosed(pipeline: Pipeline, folder: Path) -> Pipeline:
 
 
 def _enclosed(name: str, table: BronzeTable, folder: Path) -> BronzeTable:
+    table = _of_files(table)
     others = {"path": folder / "elsewhere" / name, "cleanSourceMoveDestination": folder / "moved" / name}
     moved = {
         field: str(other)
@@ -54,6 +56,18 @@ def _enclosed(name: str, table: BronzeTable, folder: Path) -> BronzeTable:
         if (given := getattr(table, field)) is not None and not Path(given).is_relative_to(folder)
     }
     return table.model_copy(update=moved) if moved else table
+
+
+def _of_files(table: BronzeTable) -> BronzeTable:
+    """A table of Kafka's records as one of files: a case lands their values, with ``_key`` and so on as fields."""
+    if table.kafka is None:
+        return table
+    columns = ", ".join(f"{name} {kind}" for name, kind in COLUMNS.items())
+    update: dict[str, Any] = {"kafka": None}
+    if table.kafka.value == "json" and table.singleVariantColumn is None:
+        field = "schema_" if table.schema_ else "schemaHints"
+        update[field] = ", ".join(filter(None, [getattr(table, field), columns]))
+    return table.of_values.model_copy(update=update)
 
 
 def is_there(table: BronzeTable) -> bool:

@@ -24,7 +24,7 @@ def test_a_file_stays_in_landing_if_its_rows_were_restored_away_during_the_step(
         landed.place.enter()
         landed.place.take(marked=True)
     step = BronzeOfFiles(NAME, cast("Any", None), cast("Any", SimpleNamespace(bronze={NAME: landed.table})), landed.at)
-    step.prepare()
+    step.prepare(cast("Any", None))
     DeltaTable(landed.at.table("bronze", NAME)).restore(0)
     assert len(step.remarks()) == 1
     assert [path.name for path in (tmp_path / "out").iterdir()] == ["a.json"]

@@ -70,7 +70,7 @@ def test_a_ledger_of_before_knows_its_folder_by_the_paths(tmp_path: Path) -> Non
     place = Place(tmp_path)
     place.land("a.json")
     found = discovery.discover(NAME, place.table, place.at)
-    ledger = landing_ledger._create(place.at.ledger(NAME), landing_ledger._stamped(found.new.slice(0, 0), 0))
+    ledger = landing_ledger._create(place.at.ledger(NAME), landing_ledger.stamped(found.new.slice(0, 0), 0))
     landing_ledger._append(ledger, found.new, {})
     (tmp_path / "sub").mkdir()
     (tmp_path / "sub/mounted").symlink_to(place.folder)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from sluicegate.flow.model import Flow, Progress
@@ -18,3 +20,11 @@ def test_a_comment_is_work_that_nobody_waits_for() -> None:
     waiting = Pending([idle[0], described])
     assert (waiting.layers, waiting.nothing) == (["silver"], True)
     assert waiting.sentence() == "waiting: comments or properties of b"
+
+
+def test_what_only_brokers_know_is_a_reason_to_begin_a_run() -> None:
+    flows = [Flow(layer, name, "/source", f"/{name}") for layer, name in (("bronze", "a"), ("silver", "b"))]
+    idle = [TableWork(flow, Progress("idle", 1, 1)) for flow in flows]
+    waiting = Pending([replace(idle[0], unknown=True), idle[1]])
+    assert (waiting.layers, waiting.late) == (["bronze", "silver"], ["bronze", "silver"])
+    assert waiting.sentence() == "waiting: what the brokers have for a, which only a run asks"

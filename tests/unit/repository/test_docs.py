@@ -20,7 +20,7 @@ from typer.exceptions import TyperException
 from scripts import reference
 from sluicegate import errors
 from sluicegate.cli import app
-from sluicegate.definition import load_file
+from sluicegate.definition import kafka, load_file
 from sluicegate.definition.apply_changes import TRACKED
 from sluicegate.definition.bronze import BronzeTable
 from sluicegate.errors import DefinitionError
@@ -97,7 +97,7 @@ def test_every_variable_that_the_code_reads_is_documented() -> None:
     read = {name for file in sources for name in re.findall(pattern, file.read_text())}
     text = (ROOT / "docs" / "reference.md").read_text()
     read |= {metastore.ADDRESS, metastore.USER, metastore.PASSWORD, mounts.VOUCHED}  # read by these names
-    read |= {connect.REMOTE, connect.TOKEN, connect.TOKEN_FILE, TARGET}
+    read |= {connect.REMOTE, connect.TOKEN, connect.TOKEN_FILE, TARGET, *kafka.SECRETS.values()}
     told = set(re.findall(r"^\| `(\w+)`", text[text.index("\n## Environment\n") :], re.MULTILINE))
     assert told == read
 

@@ -41,6 +41,7 @@ CROSSED: dict[str, str] = {
     "lake.tables.MANY_FILES": "tests/unit/lake/test_compaction.py::"
     "test_files_are_put_together_once_there_are_MANY_FILES",
     "landing.intake.ATTEMPTS": "tests/unit/landing/test_file_status.py::test_discoveries_give_up_after_ATTEMPTS",
+    "landing.kafka_ledger.ATTEMPTS": "tests/unit/landing/test_kafka_ledger.py::test_a_run_gives_up_after_ATTEMPTS",
     "landing.file_status.AT_ONCE": "tests/unit/landing/test_file_status.py::"
     "test_outcomes_of_many_files_are_made_out_in_parts",
     "storage.listings.AT_ONCE": "tests/unit/storage/test_filesystems.py::test_a_listing_is_made_in_parts_of_AT_ONCE",

@@ -71,6 +71,15 @@ def test_a_gold_table_that_is_a_stream_has_a_jvm_of_its_own(tmp_path: Path) -> N
     assert submit.is_of_server("silver", "heart_rate", settings)
 
 
+def test_jobs_that_read_kafka_have_a_jvm_of_their_own(tmp_path: Path) -> None:
+    (tmp_path / "p").mkdir()
+    topics = "kafka: {bootstrap_servers: 'b:9092', topic: t}"
+    (tmp_path / "p" / "pipeline.yaml").write_text(f"name: p\nbronze:\n  b: {{format: kafka, {topics}}}\n")
+    settings = Settings.of(str(tmp_path), str(tmp_path), tmp_path, URL)
+    assert [submit.is_of_server(job, "p", settings) for job in ("bronze", "run", "continuous")] == [False] * 3
+    assert submit.is_of_server("silver", "p", settings)
+
+
 def test_a_token_comes_from_sparks_variable_or_from_a_file(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     assert connect.token() == ""
     own = tmp_path / ".sluicegate" / "connect-token"

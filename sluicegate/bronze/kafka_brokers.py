@@ -1,0 +1,194 @@
+"""Kafka's brokers, by Kafka's own client in the JVM of a session: how to connect, and which offsets topics have.
+
+Secrets come from the environment of the job. They go to Kafka's clients and nowhere else: Spark and Kafka leave them
+out of what they log, and no message of ours quotes an option.
+https://kafka.apache.org/39/javadoc/org/apache/kafka/clients/admin/Admin.html
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Mapping
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any
+
+from sluicegate.definition.kafka import SECRETS
+from sluicegate.errors import BrokerRefused, BrokerUnreachable, LandingMissing, SluicegateError, UserError, Where
+from sluicegate.landing.kafka_ledger import Partition, TopicOffsets
+from sluicegate.spark import connect
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from sluicegate.definition.kafka import KafkaSource
+
+# Milliseconds: an answer to one request, and to a question with its retries.
+PATIENCE = {"request.timeout.ms": "15000", "default.api.timeout.ms": "30000"}
+
+# Login modules by mechanism, for a user and a password.
+MODULES = {
+    "PLAIN": "org.apache.kafka.common.security.plain.PlainLoginModule",
+    "SCRAM-SHA-256": "org.apache.kafka.common.security.scram.ScramLoginModule",
+    "SCRAM-SHA-512": "org.apache.kafka.common.security.scram.ScramLoginModule",
+}
+
+# Exceptions of Kafka's clients by what they mean; their messages quote no secret.
+REFUSED = ("AuthenticationException", "AuthorizationException", "SslException", "SSLHandshakeException")
+UNREACHABLE = ("TimeoutException", "DisconnectException", "NetworkException", "UnknownHostException")
+# A name that nobody resolves is told apart by its text alone.
+UNRESOLVED = "No resolvable bootstrap urls"
+_THROWN = re.compile(r"(?:[\w$]+\.)+([\w$]*(?:Exception|Error))(?:: ([^\n]*))?")
+
+
+def connection(source: KafkaSource) -> dict[str, str]:
+    """Options of Kafka's clients by Kafka's names, with the secrets of the environment."""
+    options = {"bootstrap.servers": source.bootstrap_servers, **PATIENCE, **source.security}
+    given = {name: os.environ.get(variable, "") for name, variable in SECRETS.items()}
+    user, password = os.environ.get("SLUICEGATE_KAFKA_USERNAME"), os.environ.get("SLUICEGATE_KAFKA_PASSWORD")
+    if user and not given["sasl.jaas.config"] and (module := MODULES.get(source.security.get("sasl.mechanism", ""))):
+        login = f"username={_quoted(user)} password={_quoted(password or '')}"
+        given["sasl.jaas.config"] = f"{module} required {login};"
+    return options | {name: value for name, value in given.items() if value}
+
+
+def _quoted(text: str) -> str:
+    return '"' + text.replace("\\", "\\\\").replace('"', '\\"') + '"'
+
+
+def reader_options(source: KafkaSource) -> dict[str, str]:
+    """Options of Spark's reader by which it connects."""
+    options = {f"kafka.{name}": value for name, value in connection(source).items()}
+    return options | {"kafka.isolation.level": source.isolation}
+
+
+def offsets(session: SparkSession, name: str, source: KafkaSource) -> TopicOffsets:
+    """Which topics there are, and where their partitions begin and end now.
+
+    Args:
+        session: a session with a JVM of its own.
+        name: the bronze table, for messages.
+        source: its topics.
+
+    Raises:
+        BrokerUnreachable: the brokers do not answer.
+        BrokerRefused: they refuse the credentials.
+        LandingMissing: there is no such topic.
+        UserError: the session is on a Spark Connect server.
+    """
+    if connect.is_remote(session):
+        raise UserError(
+            f"{name} reads Kafka, for which a job needs a JVM of its own",
+            where=Where(table=name),
+            hint="run it by spark-submit: `sluicegate run` does so by itself",
+        )
+    from py4j.protocol import Py4JError, Py4JJavaError  # type: ignore[import-untyped]
+
+    try:
+        return _offsets(session._jvm, name, source)
+    except Py4JJavaError as error:
+        raise readable(error, name, source) from None
+    except (Py4JError, TypeError) as error:
+        if "JavaPackage" in str(error) or "does not exist in the JVM" in str(error):
+            raise UserError(
+                f"{name} reads Kafka, and the Spark of this job was started without Kafka's jars",
+                where=Where(table=name),
+                hint="start it with the jars of `sluicegate jars --kafka`",
+            ) from None
+        raise
+
+
+def _offsets(jvm: Any, name: str, source: KafkaSource) -> TopicOffsets:
+    properties = jvm.java.util.Properties()
+    for option, value in connection(source).items():
+        properties.setProperty(option, value)
+    admin = jvm.org.apache.kafka.clients.admin.AdminClient.create(properties)
+    try:
+        wanted = _topics(jvm, admin, name, source)
+        ids: dict[str, str] = {}
+        partitions: dict[Partition, Any] = {}
+        described = admin.describeTopics(_listed(jvm, wanted)).allTopicNames().get() if wanted else {}
+        for topic in wanted:
+            about = described[topic]
+            ids[topic] = about.topicId().toString()
+            for one in about.partitions():
+                number = one.partition()
+                partitions[Partition(topic, number)] = jvm.org.apache.kafka.common.TopicPartition(topic, number)
+        spec = jvm.org.apache.kafka.clients.admin.OffsetSpec
+        begins = _of_spec(jvm, admin, partitions, spec.earliest(), source.isolation)
+        return TopicOffsets(ids, begins, _of_spec(jvm, admin, partitions, spec.latest(), source.isolation))
+    finally:
+        with suppress(Exception):
+            admin.close(jvm.java.time.Duration.ofSeconds(1))
+
+
+def _topics(jvm: Any, admin: Any, name: str, source: KafkaSource) -> list[str]:
+    """Topics that the definition means and that are there.
+
+    Raises:
+        LandingMissing: one that it names is not.
+    """
+    if source.named is None:
+        pattern = re.compile(source.topic_pattern or "")
+        there = admin.listTopics().names().get()
+        return sorted(str(topic) for topic in there if pattern.fullmatch(str(topic)))
+    # Not by their descriptions, which would be an error for all if one were missing.
+    there = {str(topic) for topic in admin.listTopics().names().get()}
+    if missing := [topic for topic in source.named if topic not in there]:
+        raise LandingMissing(
+            f"there is no topic {missing[0]} at {source.bootstrap_servers}, or these credentials may not see it",
+            where=Where(table=name, file=source.address),
+            hint="correct its name, or make the topic first",
+        )
+    return list(source.named)
+
+
+def _of_spec(
+    jvm: Any, admin: Any, partitions: Mapping[Partition, Any], spec: Any, isolation: str
+) -> dict[Partition, int]:
+    if not partitions:
+        return {}
+    request = jvm.java.util.HashMap()
+    for one in partitions.values():
+        request.put(one, spec)
+    level = getattr(jvm.org.apache.kafka.common.IsolationLevel, isolation.upper())
+    options = jvm.org.apache.kafka.clients.admin.ListOffsetsOptions(level)
+    found = admin.listOffsets(request, options).all().get()
+    return {partition: int(found.get(one).offset()) for partition, one in partitions.items()}
+
+
+def _listed(jvm: Any, items: list[str]) -> Any:
+    found = jvm.java.util.ArrayList()
+    for item in items:
+        found.add(item)
+    return found
+
+
+def readable(error: Exception, name: str, source: KafkaSource) -> SluicegateError:
+    """Error of ours for one of Kafka's clients; what it quotes of an exception is never an option's value."""
+    thrown = [(kind, said or "") for kind, said in _THROWN.findall(str(error))]
+    kinds = [kind for kind, _ in thrown]
+    where = Where(table=name, file=source.address)
+    if found := [one for one in thrown if one[0].endswith(REFUSED)]:
+        return BrokerRefused(
+            f"the brokers at {source.bootstrap_servers} refuse access",
+            where=where,
+            cause=": ".join(filter(None, found[-1])),
+            hint="look at kafka.security in the definition, at the variables SLUICEGATE_KAFKA_…, and at what this"
+            " user may do: describe and read the topics",
+        )
+    found = [one for one in thrown if one[0].endswith(UNREACHABLE) or UNRESOLVED in one[1]]
+    if found:
+        return BrokerUnreachable(
+            f"the brokers at {source.bootstrap_servers} do not answer",
+            where=where,
+            cause=": ".join(filter(None, found[-1])),
+            hint="look at bootstrap_servers, at security.protocol and the network; a new run goes on where the last"
+            " commit ended",
+        )
+    return BrokerRefused(
+        f"no connection to the brokers at {source.bootstrap_servers} can be set up",
+        where=where,
+        cause=", ".join(dict.fromkeys(kinds)) or type(error).__name__,
+        hint="look at bootstrap_servers and kafka.security in the definition, and at the variables SLUICEGATE_KAFKA_…",
+    )

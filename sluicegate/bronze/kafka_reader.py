@@ -1,0 +1,215 @@
+"""Reads Kafka's records with Spark: the value as columns, as the line of a file would be, and what came with it.
+
+Each record gives one row, whatever its value is, so that rows and offsets can be compared: a value that is no JSON
+object is corrupt text as a whole. A value without a byte (a tombstone) has no column and is not corrupt.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+from sluicegate.bronze.json_reader import (
+    ABOUT,
+    ARRAY,
+    CORRUPT_AS,
+    FILLED,
+    FLAT,
+    NAMED,
+    SHOWN,
+    Group,
+    JsonFiles,
+    named_back,
+)
+from sluicegate.bronze.reader import COMPANY, Reader
+from sluicegate.definition.kafka import COLUMNS
+from sluicegate.landing.kafka_ledger import Partition, Range
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column as Expression
+    from pyspark.sql import DataFrame
+    from pyspark.sql.types import StructField
+
+    from sluicegate.schema.evolution import Column
+
+# Bytes that are no UTF-8 as a text that loses none of them (RFC 2397).
+BYTES = "concat('data:;base64,', base64({bytes}))"
+TEXT = "if(is_valid_utf8(CAST({bytes} AS STRING)), CAST({bytes} AS STRING), NULL)"
+KEY = f"if(key IS NULL, NULL, coalesce({TEXT.format(bytes='key')}, {BYTES.format(bytes='key')}))"
+
+# A number with a point or an exponent, as Spark writes it where it makes a text of it.
+NUMBER, FRACTION = r"^-?[0-9.]+(E-?[0-9]+)?$", "[.E]"
+
+
+class JsonValues(JsonFiles):
+    """Values of Kafka's records that are JSON: ``value``, their text, and ``bytes``."""
+
+    @property
+    def _object(self) -> str:
+        """Condition that a value is one JSON object: an array would be many records, or none."""
+        return f"({FLAT} OR ({FILLED} AND NOT ({ARRAY}) AND {self._one}))"
+
+    def fields(self, values: DataFrame) -> list[StructField]:
+        """Fields that occur anywhere in some values."""
+        return self._fields(values.where(self._object).selectExpr(f"{SHOWN} AS value"))
+
+    def rows(self, values: DataFrame, schema: Sequence[StructField]) -> DataFrame:
+        """One row for each value, read with a schema that ends with the field of the corrupt record."""
+        from pyspark.sql import functions as F
+        from pyspark.sql.types import StructType
+
+        options = {**self._of_texts, "mode": "PERMISSIVE", "columnNameOfCorruptRecord": CORRUPT_AS}
+        named = values.withColumn("named", F.expr(NAMED)).withColumn("is_object", F.expr(self._object))
+        parsed = F.when(F.col("is_object"), F.from_json("named", StructType([*schema]), options))
+        rows = named.withColumn("j", parsed)
+        # Nothing of a corrupt record goes into columns.
+        sound = F.expr(f"j IS NOT NULL AND j.{CORRUPT_AS} IS NULL")
+        own = [one for one in schema if one.name != CORRUPT_AS]
+        fields = [F.when(sound, self._exact(one)).alias(one.name) for one in own]
+        return rows.select(*fields, _corrupt(F.when(~sound, F.col("value"))).alias(CORRUPT_AS), ABOUT)
+
+    def _exact(self, own: StructField) -> Expression:
+        """A field's value; the text of a number with the digits that it has in the value, not those of a double.
+
+        They are looked up by the field's name, which must stand in the value once, and only if they are that number.
+        """
+        from pyspark.sql import functions as F
+        from pyspark.sql.types import StringType
+
+        value = named_back(F.col("j").getField(own.name), own)
+        if not isinstance(own.dataType, StringType) or not own.name.isidentifier():
+            return value
+        key = f'"{own.name}"'
+        once = F.length("named") - F.length(F.replace("named", F.lit(key), F.lit(""))) == len(key)
+        digits = F.regexp_extract("named", f"{key}\\s*:\\s*(-?[0-9][0-9.eE+-]*)\\s*[,}}]", 1)
+        same = digits.try_cast("double") == value.try_cast("double")
+        fraction = value.rlike(NUMBER) & value.rlike(FRACTION)
+        return F.when(fraction & once & same, digits).otherwise(value)
+
+    def variant_rows(self, values: DataFrame, name: str) -> DataFrame:
+        """One row for each value, as one VARIANT in the column ``name``."""
+        from pyspark.sql import functions as F
+
+        sound = f"if({FLAT} OR ({FILLED} AND {self._one}), try_parse_json(value), NULL)"
+        rows = values.selectExpr(f"{sound} AS v", "value", "bytes", ABOUT)
+        corrupt = _corrupt(F.expr("if(v IS NULL, value, NULL)"))
+        return rows.select(F.col("v").alias(name), corrupt.alias(CORRUPT_AS), ABOUT)
+
+
+def _corrupt(text: Expression) -> Expression:
+    """Text of a corrupt record; where it is no UTF-8, its bytes."""
+    from pyspark.sql import functions as F
+
+    return F.when(F.expr("bytes IS NOT NULL AND value IS NULL"), F.expr(BYTES.format(bytes="bytes"))).otherwise(text)
+
+
+@dataclass(frozen=True)
+class KafkaReader(Reader):
+    """Reads ranges of offsets of one bronze table, whose paths are those of the ledger.
+
+    Attributes:
+        connection: options of Spark's reader by which it connects.
+        begins: number of the first record of each range within its ledger batch, by the range's path.
+        parts: what is to be read of each range, by its path.
+    """
+
+    connection: Mapping[str, str] = field(default_factory=dict)
+    begins: Mapping[str, int] = field(default_factory=dict)
+    parts: Mapping[str, Range] = field(default_factory=dict)
+
+    def read(self, paths: Sequence[str]) -> DataFrame:
+        """The records of some ranges, as ``Reader.read`` gives those of files."""
+        return self._read([path for path in paths if self.parts[path].size])
+
+    def nothing(self) -> DataFrame:
+        """Empty frame with the known columns."""
+        from pyspark.sql import functions as F
+
+        kinds = {**COLUMNS, "_key": "BINARY"} if self._has_binary_keys else COLUMNS
+        return super().nothing().withColumns({name: F.lit(None).cast(kind) for name, kind in kinds.items()})
+
+    @property
+    def _has_binary_keys(self) -> bool:
+        return self._table.kafka is not None and self._table.kafka.key == "binary"
+
+    @cached_property
+    def _values(self) -> JsonValues:
+        return JsonValues(self.session, self.schema.table, self._given, {})
+
+    def _groups(self, paths: Sequence[str]) -> Iterator[Group]:
+        from pyspark.sql.types import BinaryType, StringType, StructField
+
+        match self._table.format:
+            case _ if self._table.singleVariantColumn:
+                yield Group(self._variant, list(paths), "variant")
+            case "json":
+                yield Group(self._values.fields(self._read_values(paths)), list(paths))
+            case "text":
+                yield Group([StructField("value", StringType())], list(paths))
+            case _:
+                yield Group([StructField("value", BinaryType())], list(paths))
+
+    def _raw(self, group: Group, columns: list[Column]) -> tuple[DataFrame, list[str]]:
+        from pyspark.sql import functions as F
+        from pyspark.sql.types import StringType, StructField
+
+        texts, names = self._read_values(group.paths), [column.field for column in columns]
+        if group.mode == "variant":
+            return self._values.variant_rows(texts, names[0]), names
+        if self._table.format == "json":
+            read = [StructField(column.field, column.read) for column in columns]
+            company = [] if read else [StructField(COMPANY, StringType())]
+            return self._values.rows(texts, [*read, *company, StructField(CORRUPT_AS, StringType())]), names
+        if self._table.format == "text":
+            return texts.select("value", _corrupt(F.lit(None).cast("string")).alias(CORRUPT_AS), ABOUT), names
+        return texts.select(F.col("bytes").alias("value"), ABOUT), names
+
+    def _of_source(self, about: Expression) -> list[Expression]:
+        return [about[name].alias(name) for name in (*COLUMNS, "_pos")]
+
+    def _read_values(self, paths: Sequence[str]) -> DataFrame:
+        """Values as bytes and as text, and what came with them in one column."""
+        from pyspark.sql import functions as F
+
+        ranges = {path: Range.of(path) for path in paths}
+        names = {path: f"{one.partition.topic}/{one.partition.number}" for path, one in ranges.items()}
+        where = F.create_map(*[F.lit(part) for path, name in names.items() for part in (name, path)])
+        first = F.create_map(
+            *[F.lit(part) for path, name in names.items() for part in (name, self.begins[path] - ranges[path].start)]
+        )
+        partition = F.concat("topic", F.lit("/"), F.col("partition").cast("string"))
+        with_it = {
+            "file_path": F.element_at(where, partition), "file_modification_time": F.col("timestamp"),
+            "_key": F.expr("key" if self._has_binary_keys else KEY), "_headers": F.col("headers"),
+            "_topic": F.col("topic"), "_partition": F.col("partition"), "_offset": F.col("offset"),
+            "_timestamp": F.col("timestamp"),
+            "_pos": (F.col("offset") + F.element_at(first, partition)).cast("bigint"),
+        }  # fmt: skip
+        about = F.struct(*[value.alias(name) for name, value in with_it.items()])
+        records = self._records([self.parts[path] for path in paths])
+        return records.select(F.col("value").alias("bytes"), about.alias(ABOUT)).withColumn(
+            "value", F.expr(TEXT.format(bytes="bytes"))
+        )
+
+    def _records(self, ranges: Sequence[Range]) -> DataFrame:
+        """Records of some ranges as Spark's connector gives them; it fails where the first of one is gone."""
+        starts, ends = ({one.partition: getattr(one, end) for one in ranges} for end in ("start", "end"))
+        numbers: dict[str, list[int]] = {}
+        for topic, number in sorted(starts):
+            numbers.setdefault(topic, []).append(number)
+        options = {
+            **self.connection, "assign": json.dumps(numbers), "startingOffsets": _by_topic(starts),
+            "endingOffsets": _by_topic(ends), "includeHeaders": "true", "failOnDataLoss": "true",
+        }  # fmt: skip
+        return self.session.read.format("kafka").options(**options).load()
+
+
+def _by_topic(offsets: Mapping[Partition, int]) -> str:
+    """Offsets as Spark's options have them."""
+    by_topic: dict[str, dict[str, int]] = {}
+    for partition, offset in sorted(offsets.items()):
+        by_topic.setdefault(partition.topic, {})[str(partition.number)] = offset
+    return json.dumps(by_topic)

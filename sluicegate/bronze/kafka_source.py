@@ -1,0 +1,134 @@
+"""Bronze from Kafka's topics: each ledger batch, which is a range of offsets of each partition, into one commit.
+
+The ranges are entered into the ledger before they are read (landing/kafka_ledger.py), and read by a batch query whose
+ends are fixed: there is no checkpoint, and no consumer group. A commit says which offsets it has. Unlike files, ranges
+wait for each other: what cannot be read now stops the table, and nothing behind it is taken in.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from pyspark.sql import functions as F
+
+from sluicegate.bronze import kafka_brokers, reread_rows
+from sluicegate.bronze.kafka_reader import KafkaReader
+from sluicegate.bronze.layer import Chunk, chunks, newest_redone
+from sluicegate.console import say
+from sluicegate.errors import SluicegateError
+from sluicegate.frames import small_writes
+from sluicegate.landing.kafka_ledger import Range, TopicOffsets, gone_records, gone_while_read
+from sluicegate.landing.ledger import UNREAD
+from sluicegate.schema.landed import with_landed
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+    from sluicegate.bronze.unreadable_files import Failure
+    from sluicegate.definition import BronzeTable
+    from sluicegate.flow.batch import Batch
+    from sluicegate.lake import layout
+
+# Words of Spark's connector for records that are gone, and of Kafka's clients for brokers that are not there.
+GONE = ("KAFKA_DATA_LOSS", "OffsetOutOfRangeException", "data may have been lost", "are out of range")
+OF_CLIENTS = "org.apache.kafka.common.errors."
+
+
+def apply(batch: Batch, name: str, table: BronzeTable, at: layout.Lake, there: TopicOffsets) -> None:
+    """Reads the new ledger batches, oldest first, each into one commit.
+
+    Args:
+        batch: rows of the ledger.
+        name: the bronze table.
+        table: its definition.
+        at: the lake.
+        there: what the brokers have.
+
+    Raises:
+        RecordsLost: records of a range are gone.
+        SchemaMismatch: a column has another type than the definition gives it, or a new one is not allowed.
+        ExpectationFailed: records of a ledger batch break a rule that fails the run; it and those after it wait.
+    """
+    newest, places = newest_redone(batch), reread_rows.Places(at, name)
+    pending = list(chunks(batch))
+    for count, (number, entries) in enumerate(pending, 1):
+        started = time.monotonic()
+        KafkaChunk(batch, name, table.of_values, number, entries, number <= newest, places, there=there).commit()
+        if len(pending) > 1:
+            offsets = sum(entry["size"] for entry in entries if entry["action"] not in UNREAD)
+            pace = offsets / max(time.monotonic() - started, 1e-3)
+            left = f"left are {len(pending) - count}" if count < len(pending) else "none is left"
+            say(f"  bronze {name:<28} chunk {number}: {offsets:,} offsets, {pace:,.0f} a second; {left}")
+    if not pending or pending[-1][0] < batch.progress.until:
+        # The ledger's last commits entered nothing (it was compacted, say): only the offset moves.
+        with batch.commit():
+            small_writes.commit_only(batch.session, batch.flow.target)
+
+
+@dataclass
+class KafkaChunk(Chunk):
+    """Ledger batch of ranges on its way into one commit.
+
+    Attributes:
+        there: what the brokers have.
+    """
+
+    there: TopicOffsets = field(default_factory=lambda: TopicOffsets({}, {}, {}))
+
+    @property
+    def amount(self) -> dict[str, Any]:
+        """Offsets of each partition, of which the second is the first that is not in it."""
+        found: dict[str, dict[str, list[int]]] = {}
+        for one in (Range.of(entry["path"]) for entry in self.entries if entry["action"] not in UNREAD):
+            found.setdefault(one.partition.topic, {})[str(one.partition.number)] = [one.start, one.end]
+        return {"offsets": found}
+
+    def _frame(self, paths: Sequence[str], damaged: dict[str, str], records: dict[str, int] | None = None) -> DataFrame:
+        schema = self.schema()
+        reader = KafkaReader(
+            self.batch.session, schema, connection=kafka_brokers.reader_options(self.table.of_topics),
+            begins=self._begins(), parts=self._parts(paths, damaged),
+        )  # fmt: skip
+        frame = with_landed(reader.read(paths), schema.landed)
+        self.collisions = schema.collisions
+        return frame.withColumn("_chunk", F.lit(self.number).cast("bigint"))
+
+    def _begins(self) -> dict[str, int]:
+        """Number of the first record of each range: the same each time, as are the offsets."""
+        found, count = {}, 0
+        for entry in sorted(self.entries, key=lambda entry: Range.of(entry["path"]).partition):
+            if entry["action"] not in UNREAD:
+                found[entry["path"]] = count
+                count += Range.of(entry["path"]).size
+        return found
+
+    def _parts(self, paths: Sequence[str], damaged: dict[str, str]) -> dict[str, Range]:
+        """What is still there of each range; what is not is in ``damaged``.
+
+        Raises:
+            RecordsLost: some is gone, and the definition does not say to go on.
+        """
+        found = {}
+        for path in paths:
+            one = Range.of(path)
+            begin = self.there.begins.get(one.partition, one.end)
+            if begin > one.start:
+                gone = Range(one.partition, one.start, min(begin, one.end))
+                if self.table.of_topics.data_loss == "fail":
+                    raise gone_records(self.name, gone)
+                damaged[path] = f"the offsets from {gone.start} on and before {gone.end} were gone when they were due"
+            found[path] = Range(one.partition, min(max(begin, one.start), one.end), one.end)
+        return found
+
+    def _failed(self, paths: list[str], error: Exception) -> dict[str, Failure]:
+        """Raises what happened: a range that cannot be read is not passed over."""
+        if not isinstance(error, SluicegateError):
+            said = str(error)
+            if any(sign in said for sign in GONE):
+                raise gone_while_read(self.name, self.table.of_topics.address) from None
+            if OF_CLIENTS in said:
+                raise kafka_brokers.readable(error, self.name, self.table.of_topics) from None
+        raise error

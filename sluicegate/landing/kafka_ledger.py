@@ -1,0 +1,294 @@
+"""Ledger of a bronze table of Kafka's records: ranges of offsets, entered before they are read.
+
+An entry is a range of one partition, and its path says which: ``kafka://orders/0/100-200`` has the offsets from 100 on
+and before 200, and its size is their number. So a ledger batch gives the same records however often it is read, and
+everything that goes by the ledger (offsets, file status, RESTORE) goes for Kafka as it does for files. A partition
+goes on where its last entry ends; each that was ever seen has an entry, if only an empty one that is skipped.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
+from typing import Any, NamedTuple
+
+import pyarrow as pa
+from deltalake import DeltaTable
+from deltalake.exceptions import CommitFailedError
+
+from sluicegate.definition.kafka import KafkaSource
+from sluicegate.errors import RecordsLost, Where
+from sluicegate.lake import compaction, log, tables
+from sluicegate.landing import ledger as landing_ledger
+from sluicegate.storage.listings import FILES
+
+# Key of the ids of topics in our commit metadata of the ledger.
+KEY = "kafka"
+
+# Other runs may win the compare-and-set; each time the offsets are compared anew.
+ATTEMPTS = 20
+
+_SCHEME = "kafka://"
+
+
+class Partition(NamedTuple):
+    """A partition of a topic."""
+
+    topic: str
+    number: int
+
+
+@dataclass(frozen=True)
+class Range:
+    """Offsets of a partition, from ``start`` on and before ``end``."""
+
+    partition: Partition
+    start: int
+    end: int
+
+    @property
+    def path(self) -> str:
+        """Its path in the ledger."""
+        return f"{_SCHEME}{self.partition.topic}/{self.partition.number}/{self.start}-{self.end}"
+
+    @property
+    def size(self) -> int:
+        """Number of its offsets, each of which a record may have."""
+        return self.end - self.start
+
+    @classmethod
+    def of(cls, path: str) -> Range:
+        """The range that a path of the ledger says."""
+        topic, number, offsets = path.removeprefix(_SCHEME).split("/")
+        start, _, end = offsets.partition("-")
+        return cls(Partition(topic, int(number)), int(start), int(end))
+
+
+@dataclass(frozen=True)
+class TopicOffsets:
+    """What the brokers have.
+
+    Attributes:
+        ids: id of each topic, by which one that was deleted and made again is known.
+        begins: first offset of each partition whose record is still there.
+        ends: offset after the last record of each partition.
+    """
+
+    ids: Mapping[str, str]
+    begins: Mapping[Partition, int]
+    ends: Mapping[Partition, int]
+
+
+@dataclass
+class Arrivals:
+    """What a run found: the ranges to read, and those that it leaves out.
+
+    Attributes:
+        new: ranges to read.
+        skipped: ranges that are not read: of before the table, or where records are gone. An empty one says only
+            where a partition begins.
+        lost: those of ``skipped`` whose records are gone.
+    """
+
+    new: list[Range] = field(default_factory=list)
+    skipped: list[Range] = field(default_factory=list)
+    lost: list[Range] = field(default_factory=list)
+
+
+def compare(name: str, source: KafkaSource, there: TopicOffsets, known: LedgerOffsets) -> Arrivals:
+    """Compares what the brokers have with the ledger.
+
+    Raises:
+        RecordsLost: records are gone that were not read, or a topic is not the one that it was.
+    """
+    found = Arrivals()
+    for topic, former in known.ids.items():
+        if topic in there.ids and there.ids[topic] != former:
+            raise recreated(name, topic)
+    for partition, end in sorted(there.ends.items()):
+        begin = there.begins[partition]
+        if known.first and source.starting_offsets == "latest":
+            found.skipped.append(Range(partition, begin, end))
+            continue
+        start = known.next_of(partition, begin)
+        if end < start:
+            raise behind(name, partition, start, end)
+        if begin > start:
+            gone = Range(partition, start, begin)
+            if source.data_loss == "fail":
+                raise gone_records(name, gone)
+            found.lost.append(gone)
+            found.skipped.append(gone)
+            start = begin
+        if start < end:
+            found.new.append(Range(partition, start, end))
+        elif partition not in known.ends:
+            found.skipped.append(Range(partition, start, start))
+    return found
+
+
+@dataclass(frozen=True)
+class LedgerOffsets:
+    """What a ledger has of topics and partitions.
+
+    Attributes:
+        ids: id of each topic.
+        ends: offset that each partition goes on at.
+        first: whether there is no ledger yet.
+    """
+
+    ids: Mapping[str, str] = field(default_factory=dict)
+    ends: Mapping[Partition, int] = field(default_factory=dict)
+    first: bool = True
+
+    @classmethod
+    def of(cls, ledger: DeltaTable | None) -> LedgerOffsets:
+        """What this ledger has, by its newest commit: each says where all partitions go on."""
+        if ledger is None:
+            return cls()
+        last = log.last_commit_of_ours(ledger)
+        said = dict((last.ours or {}).get(KEY, {})) if last is not None else {}
+        ends = {
+            Partition(topic, int(number)): int(end)
+            for topic, its in said.get("ends", {}).items()
+            for number, end in its.items()
+        }
+        return cls(said.get("ids", {}), ends, first=False)
+
+    def next_of(self, partition: Partition, begin: int) -> int:
+        """Offset that a partition goes on at; of one that is not in the ledger, its beginning."""
+        if partition in self.ends:
+            return self.ends[partition]
+        # One that came after its topic was read first: all its records are due, from the very first.
+        return 0 if any(other.topic == partition.topic for other in self.ends) else begin
+
+    def facts(self) -> dict[str, Any]:
+        """Commit metadata from which it is read again."""
+        ends: dict[str, dict[str, int]] = {}
+        for partition, end in sorted(self.ends.items()):
+            ends.setdefault(partition.topic, {})[str(partition.number)] = end
+        return {KEY: {"ids": dict(self.ids), "ends": ends}}
+
+    def after(self, ranges: Iterable[Range]) -> LedgerOffsets:
+        """The same after an entry of some ranges."""
+        return replace(self, ends={**self.ends, **{one.partition: one.end for one in ranges}})
+
+
+def batches(ranges: Sequence[Range], most: int) -> Iterator[list[Range]]:
+    """Ledger batches of at most ``most`` offsets each, to which every partition gives the same share of its own.
+
+    So the partitions of a topic go on together, and records of one time come in one batch.
+    """
+    left = sum(one.size for one in ranges)
+    if left == 0:
+        return
+    count = -(-left // most)
+    starts = {one.partition: one.start for one in ranges}
+    for number in range(1, count + 1):
+        batch, room = [], most
+        for one in ranges:
+            until = one.start + -(-one.size * number // count)
+            start, end = starts[one.partition], min(until, starts[one.partition] + room)
+            if start < end:
+                batch.append(Range(one.partition, start, end))
+                room -= end - start
+                starts[one.partition] = end
+        yield batch
+    rest = [Range(one.partition, starts[one.partition], one.end) for one in ranges]
+    yield from batches([one for one in rest if one.size], most)
+
+
+def enter(name: str, source: KafkaSource, uri: str, there: TopicOffsets) -> Arrivals:
+    """Enters what is new into a ledger, a commit a batch, by compare-and-set, and returns what it was.
+
+    Args:
+        name: the bronze table.
+        source: its topics.
+        uri: the ledger.
+        there: what the brokers have.
+
+    Raises:
+        RecordsLost: records are gone that were not read, or a topic is not the one that it was.
+        CommitFailedError: other runs won the compare-and-set ``ATTEMPTS`` times in a row.
+    """
+    for attempt in range(ATTEMPTS):
+        ledger = tables.delta_table(uri)
+        known = LedgerOffsets.of(ledger)
+        found = compare(name, source, there, known)
+        try:
+            _enter(ledger, uri, found, source.maxRecordsPerBatch, replace(known, ids={**known.ids, **there.ids}))
+        except CommitFailedError:
+            if attempt == ATTEMPTS - 1:
+                raise
+            continue
+        return found
+    raise AssertionError("unreachable")
+
+
+def _enter(ledger: DeltaTable | None, uri: str, found: Arrivals, most: int, known: LedgerOffsets) -> None:
+    skipped = found.skipped
+    if ledger is None:
+        known = known.after(skipped)
+        entries = landing_ledger.stamped(_entries(landing_ledger.SKIP, skipped), 0)
+        ledger, skipped = landing_ledger.create(uri, entries, known.facts()), []
+    elif not found.new and not skipped:
+        return
+    compaction.put_together(ledger, "chunk", facts=known.facts())
+    for batch in [*batches(found.new, most)] or ([[]] if skipped else []):
+        known = known.after([*skipped, *batch])
+        entries = [_entries(landing_ledger.SKIP, skipped), _entries(landing_ledger.READ, batch)]
+        landing_ledger.append(ledger, pa.concat_tables(entries), known.facts())
+        skipped = []
+
+
+def _entries(action: str, ranges: Iterable[Range]) -> pa.Table:
+    now = datetime.now(UTC)
+    rows = [{"path": one.path, "size": one.size, "modification_time": now} for one in ranges]
+    return landing_ledger.to(action, pa.Table.from_pylist(rows, schema=FILES))
+
+
+def gone_records(name: str, gone: Range) -> RecordsLost:
+    """Error for records that the brokers deleted before they were read."""
+    topic, number = gone.partition
+    return RecordsLost(
+        f"{gone.size:,} offsets of the topic {topic} are gone that {name} has not read",
+        where=Where(table=name, file=gone.path),
+        cause=f"the next offset of partition {number} is {gone.start}, and its first record by now has {gone.end}:"
+        " the topic's retention has passed, or somebody deleted records",
+        hint="lengthen the retention or run more often; `data_loss: skip` goes on behind them, and the ledger then says"
+        " which offsets were skipped",
+    )
+
+
+def gone_while_read(name: str, address: str) -> RecordsLost:
+    """Error for records that the brokers deleted in the middle of a batch; nothing of it is written."""
+    return RecordsLost(
+        f"records were deleted from the topics while {name} read them",
+        where=Where(table=name, file=address),
+        cause="they were there when the run began",
+        hint="run again: the next run says which offsets are gone",
+    )
+
+
+def behind(name: str, partition: Partition, start: int, end: int) -> RecordsLost:
+    """Error for a partition that ends before the offset which was read last."""
+    return RecordsLost(
+        f"the topic {partition.topic} ends before what {name} has read of it",
+        where=Where(table=name, file=Range(partition, end, start).path),
+        cause=f"the next offset of partition {partition.number} is {start}, and the brokers have none after {end}: they"
+        " lost records, or are others than those that were read",
+        hint="check bootstrap_servers; where the topic is another one by now, read it into a table of its own, and let"
+        " silver follow both by flows",
+    )
+
+
+def recreated(name: str, topic: str) -> RecordsLost:
+    """Error for a topic that was deleted and made again: its offsets begin anew."""
+    return RecordsLost(
+        f"the topic {topic} is another one than {name} has read: it was deleted and made again",
+        where=Where(table=name, file=f"{_SCHEME}{topic}"),
+        cause="its id is another; its offsets begin anew, so those that were read say nothing of it",
+        hint="read it into a table of its own, and let silver follow both by flows; or move the table away with its"
+        " ledger, and it is filled from what the topic has now",
+    )

@@ -1,0 +1,169 @@
+"""A Kafka broker for tests: the real one, in a JVM of its own, and a client that writes to it.
+
+Its jars are fetched once into ``.jars/kafka-broker``, pinned as those of Sluicegate are; the rest of its class path are
+jars that pyspark brings. One process is controller and broker (KRaft).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import socket
+import subprocess
+import time
+import uuid
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from sluicegate.spark import jars, java
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+LOCK = Path(__file__).with_name("kafka-broker.lock")
+
+# Of pyspark's jars those that the broker needs as well; some of the others have classes of another version.
+OF_SPARK = (
+    "scala-library-", "scala-reflect-", "jackson-", "slf4j-api-", "snappy-java-", "zstd-jni-", "lz4-java-",
+    "commons-cli-", "log4j-api-", "log4j-core-", "log4j-slf4j2-impl-",
+)  # fmt: skip
+
+Message = tuple[bytes | None, bytes | None]
+
+
+@contextlib.contextmanager
+def running(folder: Path) -> Iterator[str]:
+    """A broker that is up; gives its address.
+
+    Args:
+        folder: takes its logs and data.
+    """
+    broker, controller = _free(), _free()
+    data = folder / "data"
+    data.mkdir(parents=True)
+    (data / "meta.properties").write_text(f"version=1\ncluster.id={uuid.uuid4().hex[:22]}\nnode.id=1\n")
+    properties = {
+        "process.roles": "broker,controller", "node.id": 1, "controller.quorum.voters": f"1@127.0.0.1:{controller}",
+        "listeners": f"PLAINTEXT://127.0.0.1:{broker},CONTROLLER://127.0.0.1:{controller}",
+        "controller.listener.names": "CONTROLLER", "log.dirs": data, "num.partitions": 1,
+        "offsets.topic.replication.factor": 1, "transaction.state.log.replication.factor": 1,
+        "transaction.state.log.min.isr": 1, "transaction.state.log.num.partitions": 1,
+        "offsets.topic.num.partitions": 1,
+        "auto.create.topics.enable": "false", "log.cleaner.dedupe.buffer.size": 4 << 20,
+    }  # fmt: skip
+    (folder / "server.properties").write_text("".join(f"{name}={value}\n" for name, value in properties.items()))
+    command = [java.java(), "-Xmx256m", "-XX:TieredStopAtLevel=1", "-cp", _class_path(), "kafka.Kafka",
+               str(folder / "server.properties")]  # fmt: skip
+    with (folder / "broker.log").open("wb") as log:
+        process = subprocess.Popen(command, stdout=log, stderr=log, cwd=folder)
+    try:
+        _wait(process, broker, folder / "broker.log")
+        yield f"127.0.0.1:{broker}"
+    finally:
+        process.kill()
+        process.wait()
+
+
+def _class_path() -> str:
+    folder, spark = jars.folder() / "kafka-broker", java.spark_home() / "jars"
+    jars.fetch(jars.read(LOCK), folder, java.java(), java.spark_home())
+    shared = [str(jar) for jar in spark.glob("*.jar") if jar.name.startswith(OF_SPARK)]
+    clients = [str(jar) for jar in jars.folder().glob("kafka-clients-*.jar")]
+    return ":".join([*map(str, sorted(folder.glob("*.jar"))), *clients, *shared])
+
+
+def _free() -> int:
+    with socket.socket() as one:
+        one.bind(("127.0.0.1", 0))
+        return int(one.getsockname()[1])
+
+
+def _wait(process: subprocess.Popen[bytes], port: int, log: Path) -> None:
+    until = time.monotonic() + 60
+    while time.monotonic() < until:
+        if process.poll() is not None:
+            break
+        with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", port), 1):
+            return
+        time.sleep(0.1)
+    raise RuntimeError(f"the broker did not start: {log.read_text()[-3000:]}")
+
+
+@dataclass
+class Client:
+    """Makes topics and writes records, by Kafka's own client in the JVM of a session."""
+
+    session: SparkSession
+    server: str
+
+    def __post_init__(self) -> None:
+        self.jvm: Any = self.session._jvm
+        self.admin = self.jvm.org.apache.kafka.clients.admin.AdminClient.create(self._properties())
+        self.producer = self.of_producer()
+
+    def _properties(self, **more: str) -> Any:
+        properties = self.jvm.java.util.Properties()
+        for name, value in {"bootstrap.servers": self.server, **more}.items():
+            properties.setProperty(name.replace("_", "."), value)
+        return properties
+
+    def of_producer(self, **more: str) -> Any:
+        """A producer of its own, such as one with transactions."""
+        serializer = "org.apache.kafka.common.serialization.ByteArraySerializer"
+        properties = self._properties(key_serializer=serializer, value_serializer=serializer, **more)
+        return self.jvm.org.apache.kafka.clients.producer.KafkaProducer(properties)
+
+    def close(self) -> None:
+        """Closes what holds connections."""
+        self.producer.close()
+        self.admin.close()
+
+    def create(self, topic: str, partitions: int = 1, **config: str) -> None:
+        """Makes a topic; ``config`` has its properties, with _ for the dot."""
+        one = self.jvm.org.apache.kafka.clients.admin.NewTopic(topic, partitions, self._short(1))
+        one = one.configs({name.replace("_", "."): value for name, value in config.items()})
+        self.admin.createTopics([one]).all().get()
+
+    def _short(self, number: int) -> Any:
+        return self.jvm.java.lang.Short.parseShort(str(number))
+
+    def widen(self, topic: str, partitions: int) -> None:
+        """Gives a topic more partitions."""
+        more = self.jvm.org.apache.kafka.clients.admin.NewPartitions.increaseTo(partitions)
+        self.admin.createPartitions({topic: more}).all().get()
+
+    def delete(self, topic: str) -> None:
+        """Deletes a topic, and waits until it is gone."""
+        self.admin.deleteTopics([topic]).all().get()
+        while topic in set(self.admin.listTopics().names().get()):
+            time.sleep(0.05)
+
+    def forget(self, topic: str, before: int, partition: int = 0) -> None:
+        """Deletes the records of a partition before an offset, as a retention does."""
+        of = self.jvm.org.apache.kafka.common.TopicPartition(topic, partition)
+        records = self.jvm.org.apache.kafka.clients.admin.RecordsToDelete.beforeOffset(before)
+        self.admin.deleteRecords({of: records}).all().get()
+
+    def send(
+        self,
+        topic: str,
+        messages: Sequence[Message],
+        partition: int = 0,
+        *,
+        timestamp: int | None = None,
+        headers: Mapping[str, bytes | None] | None = None,
+        producer: Any = None,
+    ) -> None:
+        """Writes records, each a key and a value, and waits until the broker has them."""
+        by = producer or self.producer
+        header = self.jvm.org.apache.kafka.common.header.internals.RecordHeader
+        its = [header(name, value) for name, value in (headers or {}).items()]
+        made = self.jvm.org.apache.kafka.clients.producer.ProducerRecord
+        for key, value in messages:
+            by.send(made(topic, partition, timestamp, key, value, its))
+        by.flush()
+
+    def send_values(self, topic: str, values: Sequence[str | None], partition: int = 0) -> None:
+        """Writes values without keys."""
+        self.send(topic, [(None, None if value is None else value.encode()) for value in values], partition)
