@@ -51,7 +51,8 @@ class TableReport:
         mixed: whether rows of the table may have been made by a former definition (silver).
         expectations: for each expectation how many rows passed and failed.
         table_rules: for each rule about the whole table how many rows broke it, in a table that may be committed 0.
-        warnings: sentences on expectations that more rows broke than their ``warn_above``.
+        warnings: sentences on expectations that more rows broke than their ``warn_above``, and on records of Kafka that
+            are gone.
         seconds: wall time spent on this table.
         version: version of the table after the run; None when it does not exist yet.
         files: files read (bronze).

@@ -200,14 +200,14 @@ class BronzeOfKafka(_BronzeOfLedger):
 
         return partial(kafka_source.apply, name=self.name, table=self.table, at=self.at, there=self.there)
 
-    def remarks(self) -> list[str]:
-        """Tells of records that were gone."""
-        lost = [
-            f"           partition {one.partition.number} of {one.partition.topic}: {one.start:,} to {one.end - 1:,}"
-            for one in self.found.lost
+    def complete(self, report: TableReport) -> None:
+        """Counts rows, and warns of records that were gone: they are no files to be landed again."""
+        super().complete(report)
+        report.warnings += [f"{path}: {why}" for path, why in report.failed.items()]
+        report.warnings += [
+            f"skipped, as their records were gone: {one.size:,} offsets, {one.path}" for one in self.found.lost
         ]
-        offsets = f"{sum(one.size for one in self.found.lost):,} offsets"
-        return [f"         skipped, as their records were gone: {offsets}", *lost] if lost else []
+        report.failed = {}
 
 
 @dataclass

@@ -23,12 +23,6 @@ if TYPE_CHECKING:
 
 LOCK = Path(__file__).with_name("kafka-broker.lock")
 
-# Of pyspark's jars those that the broker needs as well; some of the others have classes of another version.
-OF_SPARK = (
-    "scala-library-", "scala-reflect-", "jackson-", "slf4j-api-", "snappy-java-", "zstd-jni-", "lz4-java-",
-    "commons-cli-", "log4j-api-", "log4j-core-", "log4j-slf4j2-impl-",
-)  # fmt: skip
-
 Message = tuple[bytes | None, bytes | None]
 
 
@@ -66,11 +60,10 @@ def running(folder: Path) -> Iterator[str]:
 
 
 def _class_path() -> str:
-    folder, spark = jars.folder() / "kafka-broker", java.spark_home() / "jars"
-    jars.fetch(jars.read(LOCK), folder, java.java(), java.spark_home())
-    shared = [str(jar) for jar in spark.glob("*.jar") if jar.name.startswith(OF_SPARK)]
+    folder, spark = jars.folder() / "kafka-broker", java.spark_home()
+    jars.fetch(jars.read(LOCK), folder, java.java(), spark)
     clients = [str(jar) for jar in jars.folder().glob("kafka-clients-*.jar")]
-    return ":".join([*map(str, sorted(folder.glob("*.jar"))), *clients, *shared])
+    return ":".join([f"{folder}/*", *clients, f"{spark}/jars/*"])
 
 
 def _free() -> int:
@@ -121,12 +114,9 @@ class Client:
 
     def create(self, topic: str, partitions: int = 1, **config: str) -> None:
         """Makes a topic; ``config`` has its properties, with _ for the dot."""
-        one = self.jvm.org.apache.kafka.clients.admin.NewTopic(topic, partitions, self._short(1))
+        one = self.jvm.org.apache.kafka.clients.admin.NewTopic(topic, partitions, 1)
         one = one.configs({name.replace("_", "."): value for name, value in config.items()})
         self.admin.createTopics([one]).all().get()
-
-    def _short(self, number: int) -> Any:
-        return self.jvm.java.lang.Short.parseShort(str(number))
 
     def widen(self, topic: str, partitions: int) -> None:
         """Gives a topic more partitions."""
