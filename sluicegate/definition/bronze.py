@@ -202,7 +202,7 @@ class BronzeTable(Described, Ruled):
     def _one_variant(self) -> BronzeTable:
         if self.singleVariantColumn is None:
             return self
-        if self.format not in ("json", "csv", "xml"):
+        if self.format not in ("json", "csv", "xml", "kafka"):
             why = f"{self.format} files have columns: singleVariantColumn is for json, csv and xml"
             raise wrong("not-allowed", why, "take it away")
         set_too = [name for name in ("schema_", "schemaHints", "partitionColumns") if getattr(self, name)]

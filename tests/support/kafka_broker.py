@@ -132,7 +132,12 @@ class Client:
     def forget(self, topic: str, before: int, partition: int = 0) -> None:
         """Deletes the records of a partition before an offset, as a retention does."""
         of = self.jvm.org.apache.kafka.common.TopicPartition(topic, partition)
-        records = self.jvm.org.apache.kafka.clients.admin.RecordsToDelete.beforeOffset(before)
+        # By reflection, as Py4J does not tell this method from another of its name that belongs to an object.
+        new_array, jvm = self.session.sparkContext._gateway.new_array, self.jvm
+        kinds, values = new_array(jvm.java.lang.Class, 1), new_array(jvm.java.lang.Object, 1)
+        kinds[0], values[0] = jvm.java.lang.Long.TYPE, jvm.java.lang.Long.valueOf(str(before))
+        made = jvm.java.lang.Class.forName("org.apache.kafka.clients.admin.RecordsToDelete")
+        records = made.getMethod("beforeOffset", kinds).invoke(None, values)
         self.admin.deleteRecords({of: records}).all().get()
 
     def send(
