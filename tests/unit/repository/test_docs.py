@@ -332,7 +332,8 @@ def test_the_example_in_a_help_text_can_be_run() -> None:
 
 
 def check_links(file: Path) -> None:
-    for link in re.findall(r"\]\(([^)\s]+)\)", prose(file)):
+    text = prose(file)
+    for link in [*re.findall(r"\]\(([^)\s]+)\)", text), *re.findall(r' (?:src|srcset|href)="([^"]+)"', text)]:
         if re.match(r"[a-z]+:", link):
             continue
         path, _, anchor = link.partition("#")
@@ -355,9 +356,19 @@ def test_every_picture_is_shown_and_said_in_words_and_small() -> None:
     shown = [
         (alt, (file.parent / path).resolve())
         for file in DOCUMENTS
-        for alt, path in re.findall(r"!\[([^]]*)\]\(([^):]+)\)", prose(file))
+        for alt, path in [
+            *re.findall(r"!\[([^]]*)\]\(([^):]+)\)", prose(file)),
+            *re.findall(r'<img alt="([^"]*)" src="([^"]+)">', prose(file)),
+        ]
     ]
-    pictures = {*(ROOT / "docs" / "pictures").iterdir(), *(ROOT / "docs" / "bench").glob("*.svg")}
+    # Of a picture in two files the dark one stands beside the other, without words of its own.
+    shown += [
+        ("as the picture beside it", (file.parent / path).resolve())
+        for file in DOCUMENTS
+        for path in re.findall(r' srcset="([^"]+)"', prose(file))
+    ]
+    folders = [ROOT / "docs" / name for name in ("pictures", "bench", "img")]
+    pictures = {file for folder in folders for file in folder.iterdir() if file.suffix in (".svg", ".png")}
     assert {path for _, path in shown} == pictures
     assert [path for alt, path in shown if len(alt.split()) < 4] == []
     assert [named(path) for path in pictures if path.stat().st_size > 100_000] == []
