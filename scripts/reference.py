@@ -181,13 +181,13 @@ def _jobs() -> Iterator[str]:
         "verify": (
             "",
             f"What `sluicegate status --verify` submits for gold, and the DAG `NAME_verify` for all. A line"
-            f" `{report.FINDING} {{json}}` tells of each finding. Exit code 3 if something is not right.",
+            f" `{report.FINDING} {{json}}` reports each finding. Exit code 3 if something is not right.",
             verify.parser(),
         ),
         "catalog": ("", "What `sluicegate catalog` submits.", catalog.parser()),
         "cases": (
             "",
-            f"What `sluicegate test` submits. A line `{report.CASE} {{json}}` tells of each case."
+            f"What `sluicegate test` submits. A line `{report.CASE} {{json}}` reports each case."
             " Lake and landing are not touched.",
             of_cases.parser(),
         ),

@@ -69,8 +69,8 @@ def _exit_codes() -> Iterator[str]:
     yield "They are those of the commands and of the jobs."
     yield table(["exit code", "meaning", "errors"], rows)
     yield (
-        "A command line that does not parse exits with 2 too. `sluicegate status --verify` exits with 1 if something"
-        " does not add up. `sluicegate import` exits with 3 if a table or a rule of the source was not imported."
+        "A command line that does not parse exits with 2 too. `sluicegate status --verify` exits with 1 if a table"
+        " does not reconcile. `sluicegate import` exits with 3 if a table or a rule of the source was not imported."
     )
 
 

@@ -251,7 +251,7 @@ EXPLANATIONS = {
         "howto/verifying.md",
     ),
     "SG401": Explanation(
-        "Another run is writing this pipeline, or has taken over the lock of this run.",
+        "Another run is writing this pipeline, or took the lock of this run.",
         (
             "A scheduled run and a manual run at the same time.",
             "On S3, a machine that stood still for longer than its lease lasts.",

@@ -162,7 +162,7 @@ class TableReport:
         if self.mixed:
             lines.append(
                 f"         its definition changed, and rows from before are as they were: "
-                f"`sluicegate replay PIPELINE {self.table} --everything` makes them anew"
+                f"`sluicegate replay PIPELINE {self.table} --everything` reprocesses them"
             )
         for name, counts in self.expectations.items():
             if counts["failed"]:
