@@ -53,22 +53,12 @@ OPEN_PAGES = {
     "docs/bench/README.md": "made by the bench from the sentences of its cases",
 }
 OPEN_MODULES = {
-    "sluicegate/airflow/operators/submit.py",
     "sluicegate/cli/plan.py",
     "sluicegate/definition/silver.py",
     "sluicegate/definition/streaming.py",
     "sluicegate/flow/source_changes.py",
     "sluicegate/gold/proved_query.py",
     "sluicegate/gold/verify.py",
-    "sluicegate/jobs/continuous.py",
-    "sluicegate/jobs/serve.py",
-    "sluicegate/lake/lease.py",
-    "sluicegate/spark/class_archive.py",
-    "sluicegate/spark/connect.py",
-    "sluicegate/spark/executors.py",
-    "sluicegate/spark/jars.py",
-    "sluicegate/sql/casts.py",
-    "sluicegate/sql/query.py",
     "sluicegate/sql/refresh/strategy.py",
 }
 
