@@ -28,6 +28,9 @@ LABELS = ("Databricks", "Sluicegate", "SQL", "Python")
 _PAIR = rf"\*\*({'|'.join(LABELS)})\*\*\n\n((?:```\w*\n(?:.*\n)*?```\n\n?)+)"
 TABS = re.compile(rf"(?:^{_PAIR}){{2,}}", re.MULTILINE)
 
+# Pages that hold every word, and so are found too easily.
+FULL_OF_WORDS = ("reference", "CHANGELOG", "design")
+
 # README.md is the front page of the repository, as index.md is that of the site.
 FRONT = {"README.md": "index.md"}
 
@@ -94,6 +97,8 @@ def on_page_markdown(markdown: str, page: Any, config: Any, files: Any) -> str:
     """Rewrites a page for the site."""
     name = page.file.src_uri
     source = DOCS / name if (DOCS / name).exists() else ROOT / name
+    if name.startswith(FULL_OF_WORDS):
+        page.meta["search"] = {"boost": 0.5}
     text = outside_of_fences(markdown, lambda prose: LINK.sub(lambda link: _link(link, name, source), prose))
     text = PICTURE.sub(r"![\2](\3#only-light)![\2](\1#only-dark)", text)
     text = text.replace("<details>", "<details markdown>")

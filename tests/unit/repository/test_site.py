@@ -25,7 +25,7 @@ def config(nav: Any) -> SimpleNamespace:
 
 
 def rewritten(markdown: str, name: str = "howto/airflow.md") -> str:
-    page = SimpleNamespace(file=SimpleNamespace(src_uri=name))
+    page = SimpleNamespace(file=SimpleNamespace(src_uri=name), meta={})
     return hooks.on_page_markdown(markdown, page, config([]), None)
 
 
@@ -92,3 +92,20 @@ def test_a_page_ends_with_what_people_search_for() -> None:
 
 def test_an_answer_to_unfold_may_hold_markdown() -> None:
     assert rewritten("<details><summary>Answer</summary>") == "<details markdown><summary>Answer</summary>"
+
+
+def test_pages_with_every_word_are_found_after_the_others() -> None:
+    def boost(name: str) -> Any:
+        page = SimpleNamespace(file=SimpleNamespace(src_uri=name), meta={})
+        hooks.on_page_markdown("Text.", page, config([]), None)
+        return page.meta
+
+    assert boost("reference/errors.md") == {"search": {"boost": 0.5}}
+    assert boost("howto/airflow.md") == {}
+
+
+def test_the_site_fetches_nothing_from_elsewhere() -> None:
+    assert SITE["theme"]["font"] is False
+    [worker] = SITE["extra"]["polyfills"]
+    assert "iframe-worker" in worker  # by which the plugin knows that it need not fetch one
+    assert "window.IFrameWorker" in (DOCS / worker).read_text()
