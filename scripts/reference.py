@@ -45,7 +45,7 @@ from sluicegate.tools.testing import job as of_cases
 ROOT = Path(__file__).resolve().parent.parent
 DOCS = ROOT / "docs"
 SCHEMA = "pipeline.schema.json"
-MADE = "`make docs` writes this page from the program itself: edit the docstrings and help texts that it shows."
+MADE = "*`make docs` writes this page from the program itself: edit the docstrings and help texts that it shows.*"
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -77,18 +77,17 @@ def pages() -> dict[str, str]:
     """The pages of the reference, by their paths below docs."""
     found = {
         "reference.md": _overview(),
-        "reference/commands.md": ["# Commands", MADE, *_commands(), *_jobs()],
-        "reference/pipeline-yaml.md": ["# pipeline.yaml", MADE, *_definition(schema()), *cases()],
-        "reference/errors.md": ["# Errors", MADE, *errors_page()],
-        "reference/environment.md": ["# Environment variables", MADE, *environment(_app())],
+        "reference/commands.md": ["# Commands", *_commands(), *_jobs()],
+        "reference/pipeline-yaml.md": ["# pipeline.yaml", *_definition(schema()), *cases()],
+        "reference/errors.md": ["# Errors", *errors_page()],
+        "reference/environment.md": ["# Environment variables", *environment(_app())],
     }
-    return {name: "\n\n".join(blocks) + "\n" for name, blocks in found.items()}
+    return {name: "\n\n".join([*blocks, MADE]) + "\n" for name, blocks in found.items()}
 
 
 def _overview() -> Iterable[str]:
     """The page that leads to the others."""
     yield "# Reference"
-    yield MADE
     yield "## Commands"
     rows = []
     for name, command in _app().items():
