@@ -36,7 +36,7 @@ def plan(pipeline: PipelineName, *, settings: Settings, as_json: JsonOption = Fa
         })  # fmt: skip
         return
     print(f"{definition.name}: {definition.description}".rstrip(": "))
-    print(f"  the definition is right; schedule: {definition.schedule or 'by hand only'}")
+    print(f"  the definition is valid; schedule: {definition.schedule or 'by hand only'}")
     if own.target:
         print(f"  target: {own.target}, tables in {own.lake}")
     if params:
