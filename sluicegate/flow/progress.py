@@ -105,9 +105,10 @@ def _of_streams(flow: Flow, now: Progress, opened: Tables) -> Progress:
         return Progress("blocked", why=gone)
     streams = stream_progress.progress_of(flow, opened, last)
     since = tables.txn_version(target.delta, app_id)
+    newest = stream_progress.newest_batch([target, *(opened[uri] for uri in flow.side_tables)], app_id)
     sources = [opened[flow.streams[name]].delta for name in streams]
     now = replace(
-        now, since=-1 if since is None else since, until=0 if since is None else since + 1, app_id=app_id,
+        now, since=-1 if since is None else since, until=newest + 1, app_id=app_id,
         restores=past.facts() if past is not None else [], streams=streams, of_flows=True,
         of_many=any(ROW in _columns(source) for source in sources if source is not None),
         removed=tuple(name for name in before or () if name not in flow.streams),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -177,3 +178,16 @@ def test_a_restore_makes_it_again(tmp_path: Path) -> None:
     assert (now.kind, now.why) == ("whole", "it was restored in version 2")
     history.run()
     assert history.now().kind == "idle"
+
+
+def test_batches_are_counted_on_from_the_tables_beside_one_that_was_moved_away(tmp_path: Path) -> None:
+    """Delta would skip what a batch writes there, were its number one that they have."""
+    history = made(tmp_path, "a", "b")
+    history.flow = replace(history.flow, side_tables=(history.uri("q"),))
+    done = CommitProperties(app_transactions=[Transaction(history.now().app_id, 4)])
+    write_deltalake(history.uri("q"), ROWS, commit_properties=done)
+    history.add("a")
+    assert (history.now().since, history.now().until) == (0, 5)
+    shutil.rmtree(history.flow.target)
+    now = history.now()
+    assert (now.kind, now.since, now.until) == ("whole", -1, 5)
