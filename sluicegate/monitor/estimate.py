@@ -165,6 +165,8 @@ def _groups(
     grouped: Grouped, source: DeltaTable, now: Progress, news: commit_stats.Volume, target: str
 ) -> tuple[int, bool]:
     """Number of groups that the changes touch, and whether it is exact."""
+    if not news.rows + news.updated:  # as when the rules are others: nothing is there to be read
+        return 0, True
     if grouped.one_row:
         return 1, True
     columns = _columns(grouped, source)
