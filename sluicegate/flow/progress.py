@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from sluicegate.errors import SluicegateError, Where
 from sluicegate.flow import source_changes, stream_progress
 from sluicegate.flow.model import Flow, Progress, name_of
-from sluicegate.lake import log, offsets, tables
+from sluicegate.lake import layout, log, offsets, tables
 from sluicegate.lake.table import Table, Tables
 from sluicegate.lake.tables import table_id
 from sluicegate.schema.columns import FLOW, ROW
@@ -76,7 +76,7 @@ def progress(flow: Flow, opened: Tables | None = None) -> Progress:
     if not flow.by_record:
         changed = {name: was for name, was in _changed(stamps, past.ours).items() if name in flow.followed}
         why = f"{', '.join(sorted(changed))} changed" if changed else ""
-        why = why or ("its rules changed" if _has_other_rules(flow, past.ours) else "")
+        why = why or _why_held(flow, past.ours, opened, idle=since == until)
         work = since < until or bool(why)
         if moment := past.ours.ours.get("of_the_run") if past.ours.ours else None:
             return replace(now, kind="whole", why=f"it depends on when it is run: {moment}", of_the_run=not work)
@@ -137,9 +137,21 @@ def _of_streams(flow: Flow, now: Progress, opened: Tables) -> Progress:
     )  # fmt: skip
 
 
-def _has_other_rules(flow: Flow, last: log.Commit) -> bool:
-    """Whether the rows that the target has were committed under other rules than today's."""
-    return flow.layer == "gold" and (last.ours or {}).get("rules", "") != flow.rules
+def _why_held(flow: Flow, last: log.Commit, opened: Tables, *, idle: bool) -> str:
+    """Reason to hold the target's rows to its rules though none may have changed; empty if there is none.
+
+    Args:
+        flow: the flow.
+        last: our last commit to the target.
+        opened: the handles of the step.
+        idle: whether nothing else is to be done.
+    """
+    if flow.layer != "gold":
+        return ""
+    if (last.ours or {}).get("rules", "") != flow.rules:
+        return "its rules changed"
+    # Another rule refused these rows, and is taken back: nothing else would empty what stands rejected.
+    return "it is refused no more" if idle and opened[layout.rejected(flow.target)].rows else ""
 
 
 def _waits(flow: Flow, opened: Tables) -> str:

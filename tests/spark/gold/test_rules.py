@@ -10,7 +10,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from sluicegate.errors import ExpectationFailed
+from sluicegate.errors import ExpectationFailed, QueryError
 from sluicegate.flow import flows, thresholds
 from sluicegate.flow.progress import progress
 from sluicegate.frames.row_rules import RowRules
@@ -215,6 +215,11 @@ def test_rows_that_stay_are_held_to_rules_only_when_these_are_others(
         world.run()
     assert columns(world, layout.rejected(world.at.table("gold", "sums"))) == Counter({("a", 2, 2, "199.98"): 1})
     assert counted == [5]
+    # Who takes the rule back has a table that is up to date, and no rows that it would not have.
+    world.define({"sums": table(SUMS, rules=f"expectations: {plain}")})
+    assert world.run()["sums"].why == "it is refused no more"
+    assert not tables.rows(tables.delta_table(layout.rejected(world.at.table("gold", "sums"))))
+    assert world.run()["sums"].state == "idle"
     world.define({"sums": table(SUMS, rules=f"expectations: {other.replace('<= 1', '<= 2')}")})
     report = world.run()["sums"]
     assert (report.state, report.why, report.updated) == ("written", "its rules changed", 0)
@@ -223,6 +228,19 @@ def test_rows_that_stay_are_held_to_rules_only_when_these_are_others(
     world.run()
     assert world.run()["sums"].state == "idle"
     assert "expectations" not in world.commits("sums")[0]
+
+
+def test_a_rule_names_columns_that_the_query_makes(spark: SparkSession, tmp_path: Path) -> None:
+    """Also where a star or a function makes them: a column that is not there is no NULL, as it is in bronze."""
+    world = GoldWorld(
+        tmp_path, {"all": table("SELECT * FROM t", refresh="full", rules="expect_all: {r: q > 1}")}, spark
+    )
+    world.add(rows(FIRST, 0))
+    with pytest.raises(QueryError, match="the rule r of all names q, which is none of its columns"):
+        world.run()
+    assert tables.delta_table(world.at.table("gold", "all")) is None
+    world.define({"all": table("SELECT * FROM t", refresh="full", rules="expect_all: {r: K > 1}")})
+    assert world.run()["all"].expectations == {"r": {"passed": 4, "failed": 1}}
 
 
 def planned(world: GoldWorld) -> Touched:
