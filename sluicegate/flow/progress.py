@@ -121,7 +121,8 @@ def _of_streams(flow: Flow, now: Progress, opened: Tables) -> Progress:
         several = last is not None and before is None
         reason = "several flows fill it now" if several else "its log no longer tells what it was made from"
         return replace(now, kind="whole", why=reason)
-    changed = [n for n, stamp in now.stamps.items() if n not in flow.as_of_run and _rebuilt(flow, n, stamp, last)]
+    read = _read_before(flow, now.stamps, last)
+    changed = [n for n, stamp in read.items() if n not in flow.as_of_run and _rebuilt(flow, n, stamp, last)]
     why = f"{', '.join(changed)} changed" if changed else ""
     why = why or _why_numbered(flow, last, _Identity(of_many=now.of_many, of_flows=True))
     if why:
@@ -177,7 +178,7 @@ def _by_record(
     stopped = _stopped(last, side_tables)
     if stopped is not None and stopped.get("mode") == "whole":
         return replace(now, kind="whole", why="a run that made it again was stopped")
-    news = _changed(now.stamps, last)
+    news = _changed(_read_before(flow, now.stamps, last), last)
     changed = {name: version for name, version in news.items() if name in flow.followed}
     retry = flow.retries and not flow.as_of_run.isdisjoint(news)
     why = [f"{', '.join(sorted(news if retry else changed))} changed"] if changed or retry else []
@@ -205,6 +206,12 @@ def _stopped(last: log.Commit, side_tables: Sequence[Table]) -> Mapping[str, Any
         if left and (said is None or (said.get("op"), said.get("step")) != (ours.get("op"), "leave")):
             return ours
     return None
+
+
+def _read_before(flow: Flow, stamps: Mapping[str, str], last: log.Commit) -> Mapping[str, str]:
+    """Inputs that rows of the target may have been made with; of several flows one may be new, with its lookups."""
+    before = (last.ours or {}).get("inputs", {})
+    return {name: stamp for name, stamp in stamps.items() if name in before} if flow.streams else stamps
 
 
 def _changed(stamps: Mapping[str, str], last: log.Commit) -> dict[str, int]:
