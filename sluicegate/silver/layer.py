@@ -65,14 +65,14 @@ def apply(batch: Batch, name: str, table: SilverTable, at: layout.Lake) -> None:
 
 
 def _demand_to_write(batch: Batch, why: str) -> None:
-    """Refuses to make the table again whole, for a reason, where nothing is to be written.
+    """Refuses to rebuild the table, for a reason, where nothing is to be written.
 
     Raises:
         UserError: a choice of records is only to be validated.
     """
     if batch.choice is not None and batch.choice.validate:
         raise UserError(
-            f"{batch.flow.table} is made again whole by this, so there is nothing to compare with",
+            f"{batch.flow.table} would be rebuilt by this, so there is nothing to compare with",
             where=Where(table=batch.flow.table),
             cause=why,
             hint="run it without --validate",
