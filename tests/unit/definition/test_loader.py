@@ -807,7 +807,7 @@ class TestSql:
             ("SELECT a FROM othre", "unknown-table"),
             ("SELECT 1 AS a", "reads-nothing"),
             ("SELECT a AS `a b` FROM raw", "name"),
-            ("SELECT a FROM raw, refresh: incremental", "refresh"),
+            ("SELECT a FROM raw LIMIT 3, refresh: incremental", "refresh"),
             ("SELECT a FROM raw, refresh: sometimes", "not-allowed"),
         ],
     )
