@@ -47,6 +47,10 @@ class KeyedWorld:
                         there += self._rows(table, 1)
                 self.now[table.name] = there
 
+    def clear(self) -> None:
+        """Lets all rows of all tables go at once: what met before has nothing to meet any more."""
+        self.before, self.now = self.now, {table.name: [] for table in self.tables}
+
     def result(self, text: str) -> Counter[Any]:
         """Rows of a query, as plain Spark gives them now."""
         for table in self.tables:

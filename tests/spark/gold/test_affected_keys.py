@@ -31,6 +31,8 @@ KEYED = {
     "without an id": ("SELECT upper(g) AS u, x FROM t", "u"),
     "of doubles": ("SELECT x FROM t", "x"),
     "casts that fail": ("SELECT id, CAST(g AS INT) AS i FROM t WHERE g RLIKE '^[0-9]+$'", "id, i"),
+    "of both sides": ("SELECT t.id, u.name, count(*) AS c FROM t JOIN u ON t.g = u.g GROUP BY t.id, u.name",
+                      "id, name"),
     "inner": ("SELECT t.id, u.name FROM t JOIN u ON t.g = u.g", "id"),
     "theta": ("SELECT t.id, u.name FROM t JOIN u ON t.k < u.k", "id"),
     "comma": ("SELECT t.id, u.name FROM t, u WHERE t.g = u.g AND u.k > 1", "id"),
@@ -77,6 +79,11 @@ WHOLE = {
 def _hold(world: KeyedWorld, texts: dict[str, str], steps: list[list[str]]) -> tuple[Counter[str], list[str]]:
     """Changes tables, and demands of each query's touched keys that they are enough.
 
+    Args:
+        world: the tables.
+        texts: the queries.
+        steps: the tables that change together; none where all rows of all tables go.
+
     Returns:
         how many steps touched all rows or keys, and what was missed.
     """
@@ -86,7 +93,10 @@ def _hold(world: KeyedWorld, texts: dict[str, str], steps: list[list[str]]) -> t
     counted: Counter[str] = Counter()
     wrong = []
     for names in steps:
-        world.change(names)
+        if names:
+            world.change(names)
+        else:
+            world.clear()
         for name, text in texts.items():
             is_, touched = world.result(text), world.touched(found[name], Query.parse(text).tables)
             counted["all" if touched is None else "keys"] += 1
@@ -114,10 +124,21 @@ def test_the_keys_of_each_shape(spark: SparkSession) -> None:
 @pytest.mark.parametrize("one_in", [6, pytest.param(1, marks=pytest.mark.release)])
 def test_changes_touch_enough(spark: SparkSession, one_in: int) -> None:
     texts = dict([(name, text) for name, (text, _) in KEYED.items()][::one_in])
-    steps = [["u"], ["t", "u"]] if one_in > 1 else [["t"], ["u"], ["t", "u"]]
+    steps = [["u"], []] if one_in > 1 else [["t"], ["u"], ["t", "u"], []]
     counted, wrong = _hold(KeyedWorld(spark, TABLES, Random(2)), texts, steps)
     assert not wrong, "\n".join(wrong)
     assert counted == {"keys": len(texts) * len(steps)}
+
+
+def test_a_pair_of_which_both_sides_go_is_touched(spark: SparkSession) -> None:
+    text = KEYED["of both sides"][0]
+    world = KeyedWorld(spark, TABLES, Random(5))
+    world.now = {"t": [(1, "a", 1, 1, None, None, None)], "u": [("a", "Ann", 1)]}
+    was, keys = world.result(text), world.keys(text)
+    world.clear()
+    touched = world.touched(keys, ["t", "u"])
+    assert touched is not None
+    assert not missed(keys, ["id", "name", "c"], was, Counter(), touched)
 
 
 def test_a_joined_table_below_a_limit_touches_all_where_it_changed(spark: SparkSession) -> None:
@@ -156,5 +177,5 @@ def _random(spark: SparkSession, seed: int, queries: int) -> tuple[Counter[str],
         else:
             taken["keys"] += 1
             texts[f"query_{len(texts)}"] = text
-    counted, wrong = _hold(world, texts, [["sales"], ["stores", "customers"], [table.name for table in made]])
+    counted, wrong = _hold(world, texts, [["sales"], ["stores", "customers"], [table.name for table in made], []])
     return counted, taken, wrong
