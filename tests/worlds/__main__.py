@@ -21,10 +21,10 @@ def main() -> int:
     first, last = int(sys.argv[1]), int(sys.argv[2])
     spark = session.session_inside("worlds")
     thresholds.SMALL = -1
-    wrong, tried, strategies = 0, 0, Counter[str]()
+    wrong, tried, strategies, techniques = 0, 0, Counter[str](), Counter[str]()
     for seed in range(first, last + 1):
         started = time.monotonic()
-        by_lot(pytest.MonkeyPatch(), seed)
+        taken = by_lot(pytest.MonkeyPatch(), seed)
         with tempfile.TemporaryDirectory(prefix="worlds-") as folder:
             try:
                 problems = failures(
@@ -33,11 +33,13 @@ def main() -> int:
             except Exception as error:  # the next seeds are tried all the same
                 problems = [f"the world came to an end: {type(error).__name__}: {str(error)[:2000]}"]
         tried += 1
+        techniques.update(taken)
         wrong += bool(problems)
         print(f"seed {seed}: {len(problems)} wrong, {time.monotonic() - started:.0f} s", flush=True)
         for problem in problems:
             print(problem, flush=True)
     print(f"{tried} worlds, {wrong} with a difference; tables by strategy: {dict(strategies)}", flush=True)
+    print(f"batches by technique: {dict(techniques)}", flush=True)
     return int(wrong > 0)
 
 

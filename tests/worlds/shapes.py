@@ -11,6 +11,31 @@ from tests.worlds.schema import Column, Table
 from tests.worlds.text import Text, joined, listed, name
 
 _KINDS = ("STRING", "BIGINT", "INT")
+# Types that are carried along, compared and put in order; a map only the first.
+_OTHERS = ("TIMESTAMP", "DECIMAL(30,4)", "DOUBLE", "BOOLEAN", "MAP<STRING,INT>")
+# Names that outputs have in many places at once, and those that derived tables have besides the tables themselves.
+_CLASHING = ("name", "k", "id", "order", "a-b", "t")
+_SHADOWS = ("sales", "stores", "t")
+
+# Expressions that keep the type of a column, and conditions on it.
+_VALUES = {
+    "STRING": ("upper({})", "coalesce({}, '?')", "nullif({}, 'a')"),
+    "BIGINT": ("{} % 3", "coalesce({}, 0)", "-{}"),
+    "INT": ("{} % 3", "coalesce({}, 0)", "-{}"),
+    "TIMESTAMP": ("coalesce({}, TIMESTAMP '2024-01-31 23:59:59.999999')",),
+    "DECIMAL(30,4)": ("-{}", "coalesce({}, 0)"),
+    "DOUBLE": ("-{}", "coalesce({}, CAST(0 AS DOUBLE))"),
+    "BOOLEAN": ("NOT {}", "coalesce({}, TRUE)"),
+}
+_CONDITIONS = {
+    "STRING": ("{} IS NOT NULL", "{} IN ('a', 'b', '')", "NOT ({} = 'a')"),
+    "BIGINT": ("{} > 1", "{} IS NOT NULL", "{} % 2 = 0"),
+    "INT": ("{} > 1", "{} IS NOT NULL", "{} % 2 = 0"),
+    "TIMESTAMP": ("{} > TIMESTAMP '2024-01-31 23:59:59.999999'", "{} IS NULL"),
+    "DECIMAL(30,4)": ("{} > 1", "{} IS NOT NULL"),
+    "DOUBLE": ("{} > 1", "{} IS NOT NULL"),
+    "BOOLEAN": ("{}",),
+}
 _NOTHING = Text("", "")
 _SAME = Text("<=>", "IS NOT DISTINCT FROM")
 
@@ -66,6 +91,8 @@ class Shapes:
         known = table.of(*_KINDS)
         first = [known[0]] if self.random.random() < 0.8 else []
         some = [*first, *self.random.sample(known[1:], min(2, len(known) - 1))]
+        if self.random.random() < 0.4:
+            some += self.random.sample(table.of(*_OTHERS), 1)
         return self._select([(name(column.name), column.kind) for column in some], name(table.name))
 
     def projected(self, depth: int) -> Rows:
@@ -89,7 +116,7 @@ class Shapes:
     def semi(self, depth: int) -> Rows:
         """Rows that have another, or have none, in one of the ways to write it."""
         left, a = self._derived(depth)
-        right, b = self._derived(self.random.choice([0, 0, depth]))
+        right, b = self._derived(self.random.choice([0, 0, depth]), shadows=False)
         pair = self._pair(left, right)
         if pair is None:
             return self._select(self._all(left, a), left.text, a)
@@ -143,7 +170,7 @@ class Shapes:
     def union(self, depth: int) -> Rows:
         """Rows of two queries."""
         left, a = self._derived(depth)
-        right, b = self._derived(self.random.choice([0, depth]))
+        right, b = self._derived(self.random.choice([0, depth]), shadows=False)
         ours = self._some(left, 2)
         theirs = []
         for column in ours:
@@ -201,7 +228,7 @@ class Shapes:
         items = [*self._all(below, a), (self._of(b, below.columns[-1]), below.columns[-1].kind)]
         on = joined("{} = {}", self._of(a, pair[0]), self._of(b, pair[1]))
         from_ = joined("{} AS {} LEFT JOIN {} AS {} ON {}", name(shared), name(a), name(shared), name(b), on)
-        columns = tuple(Column(self._name(), kind) for _, kind in items)
+        columns = self._columns([kind for _, kind in items])
         made = listed([joined("{} AS {}", item, name(c.name)) for (item, _), c in zip(items, columns, strict=True)])
         return Rows(joined("WITH {} AS ({}) SELECT {} FROM {}", name(shared), below.text, made, from_), columns)
 
@@ -209,7 +236,7 @@ class Shapes:
 
     def _join(self, depth: int, how: str) -> Rows:
         left, a = self._derived(depth)
-        right, b = self._derived(self.random.choice([0, 0, depth]))
+        right, b = self._derived(self.random.choice([0, 0, depth]), shadows=False)
         pair = self._pair(left, right)
         if pair is None:
             on = joined("{} IS NULL", self._of(a, left.columns[0]))
@@ -227,8 +254,16 @@ class Shapes:
         from_ = joined(f"({{}}) AS {{}} {how} ({{}}) AS {{}} ON {{}}", left.text, name(a), right.text, name(b), on)
         return self._select(items, from_)
 
-    def _derived(self, depth: int) -> tuple[Rows, str]:
-        return self.rows(depth), self._name()
+    def _derived(self, depth: int, *, shadows: bool = True) -> tuple[Rows, str]:
+        """Rows and the name of a derived table of them, which may be that of a table."""
+        below = self.rows(depth)
+        return below, self.random.choice(_SHADOWS) if shadows and self.random.random() < 0.15 else self._name()
+
+    def _columns(self, kinds: Sequence[str]) -> tuple[Column, ...]:
+        """Outputs of some types, with names that others have, too, or with new ones."""
+        clashing = self.random.sample(_CLASHING, len(_CLASHING))
+        names = [clashing.pop() if clashing and self.random.random() < 0.3 else self._name() for _ in kinds]
+        return tuple(map(Column, names, kinds))
 
     def _select(
         self,
@@ -240,7 +275,7 @@ class Shapes:
         *,
         distinct: bool = False,
     ) -> Rows:
-        columns = tuple(Column(self._name(), kind) for _, kind in items)
+        columns = self._columns([kind for _, kind in items])
         made = listed([joined("{} AS {}", item, name(c.name)) for (item, _), c in zip(items, columns, strict=True)])
         from_ = joined("({}) AS {}", from_, name(alias)) if alias else from_
         text = joined(f"SELECT {'DISTINCT ' if distinct else ''}{{}} FROM {{}}", made, from_)
@@ -266,23 +301,18 @@ class Shapes:
         own = self._of(alias, column)
         if self.random.random() < 0.6:
             return own, column.kind
-        if column.kind == "STRING":
-            patterns = ["upper({})", "coalesce({}, '?')", "nullif({}, 'a')"]
-        else:
-            patterns = ["{} % 3", "coalesce({}, 0)", "-{}"]
-        return joined(self.random.choice(patterns), own), column.kind
+        return joined(self.random.choice(_VALUES.get(column.kind, ("{}",))), own), column.kind
 
     def _condition(self, rows: Rows, alias: str) -> Text:
         column = self.random.choice(rows.columns)
         own = self._of(alias, column)
-        if column.kind == "STRING":
-            patterns = ["{} IS NOT NULL", "{} IN ('a', 'b', '')", "NOT ({} = 'a')"]
-        else:
-            patterns = ["{} > 1", "{} IS NOT NULL", "{} % 2 = 0"]
-        return joined(self.random.choice(patterns), own)
+        return joined(self.random.choice(_CONDITIONS.get(column.kind, ("{} IS NOT NULL",))), own)
 
     def _call(self, rows: Rows, alias: str) -> tuple[Text, str]:
-        own = self._of(alias, self.random.choice(rows.columns))
+        column = self.random.choice(rows.columns)
+        own = self._of(alias, column)
+        if self.random.random() < 0.3 and column.kind not in ("MAP<STRING,INT>", "BOOLEAN"):
+            return joined(self.random.choice(["min({})", "max({})"]), own), column.kind
         return joined(self.random.choice(["count({})", "count(DISTINCT {})", "count(*) - count({})"]), own), "BIGINT"
 
     def _order(self, rows: Rows, alias: str) -> Text:

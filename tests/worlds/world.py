@@ -120,7 +120,7 @@ class World:
         ]
         for table in self.random.choice(touched):
             self.random.choice([self._append, self._append, self._update, self._update, self._delete, self._restore,
-                                self._rewrite])(table)  # fmt: skip
+                                self._rewrite, *([self._repeat] if self.shaped else [])])(table)  # fmt: skip
 
     def _append(self, table: Table) -> None:
         count = self.random.choice([1, 3, 8]) if table is self.tables[0] else 1
@@ -141,6 +141,10 @@ class World:
     def _delete(self, table: Table) -> None:
         column = self.random.choice(table.columns)
         self._sql(f"DELETE FROM {{}} WHERE hash(CAST(`{column.name}` AS STRING)) % 4 = 1", table)
+
+    def _repeat(self, table: Table) -> None:
+        column = self.random.choice(table.columns)
+        self._sql(f"INSERT INTO {{0}} SELECT * FROM {{0}} WHERE hash(CAST(`{column.name}` AS STRING)) % 4 = 2", table)
 
     def _restore(self, table: Table) -> None:
         found = lake_tables.delta_table(self.uri(table))

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from sluicegate.cli.plan import _strategy_text
-from sluicegate.errors import QueryError
+from sluicegate.errors import QueryError, TableRuleFailed
 from sluicegate.flow import flows as flow_flows
 from sluicegate.flow import thresholds
 from sluicegate.gold.verify import prove
+from sluicegate.lake import layout
 from tests.spark.gold.test_layer import sample, stop
 from tests.support.gold_world import GoldWorld, kept
 
@@ -84,6 +86,66 @@ def test_a_history_by_keys(spark: SparkSession, tmp_path: Path) -> None:
     _right(world)
     assert _technique(world, "star") == ("keys", "keys", {"insert": 2, "delete": 2})
     assert not [one for one in prove(spark, world.pipeline, world.at) if one.kind == "wrong"]
+
+
+def test_rules_hold_for_rows_that_have_no_key_of_their_own(spark: SparkSession, tmp_path: Path) -> None:
+    """What is dropped, refused and counted is of all rows that the table would have, those of other keys included."""
+    rules = ("expectations: {known: {expect_or_drop: g IS NOT NULL}, low: {expect: n < 50}}, "
+             "expect_table: {once: {unique: [g, n]}}")  # fmt: skip
+    world = GoldWorld(tmp_path, {"twice": f'{{sql: "SELECT g, n FROM t", refresh: incremental, {rules}}}'}, spark)
+
+    def add(*rows: tuple[int, str | None, int]) -> None:
+        world.add([(i, g, None, None, n, None, None, None, None) for i, g, n in rows])
+
+    def has(*rows: tuple[str, int]) -> bool:
+        return world.rows("twice") == Counter(rows)
+
+    add((1, "a", 1), (2, "a", 60), (3, None, 1), (4, "b", 2))
+    world.run()
+    add((5, None, 2), (6, "b", 70))
+    assert world.run()["twice"].expectations == {"known": {"passed": 1, "failed": 1}, "low": {"passed": 2, "failed": 2}}
+    assert _technique(world, "twice") == ("keys", "keys", {"insert": 1})
+    add((7, "b", 2))
+    with pytest.raises(TableRuleFailed, match=r"once \(2 rows\)"):
+        world.run()
+    assert has(("a", 1), ("a", 60), ("b", 2), ("b", 70))
+    rejected = spark.read.format("delta").load(layout.rejected(world.at.table("gold", "twice")))
+    assert Counter(tuple(row) for row in rejected.select("g", "n").collect()) == Counter({("b", 2): 2})
+    world.sql("DELETE FROM {t} WHERE id IN (2, 4)")
+    assert world.run()["twice"].expectations["low"] == {"passed": 2, "failed": 1}
+    assert has(("a", 1), ("b", 2), ("b", 70))
+    assert rejected.sparkSession.read.format("delta").load(layout.rejected(world.at.table("gold", "twice"))).isEmpty()
+
+    there = spark.read.format("delta").load(world.silver)
+    there.write.format("delta").mode("append").save(world.silver)  # each is there twice, and none is so by its key
+    with pytest.raises(TableRuleFailed, match=r"once \(6 rows\)"):
+        world.run()
+    world.sql("RESTORE TABLE {t} TO VERSION AS OF 3")
+    world.run()
+    assert has(("a", 1), ("b", 2), ("b", 70))
+    assert not [one for one in prove(spark, world.pipeline, world.at) if one.kind == "wrong"]
+
+
+def test_readers_of_views_and_of_gold_are_followed_by_keys(spark: SparkSession, tmp_path: Path) -> None:
+    queries = {
+        "few": kept("SELECT v.id, v.g, u.name FROM v LEFT JOIN u ON v.g = u.g"),
+        "best": kept("SELECT g, id, name FROM few QUALIFY row_number() OVER (PARTITION BY g ORDER BY id DESC) = 1"),
+        "days": kept("SELECT g, count(*) AS n FROM v GROUP BY g"),
+    }
+    world = GoldWorld(tmp_path, queries, spark)
+    world.define(queries, {"v": "SELECT id, g FROM t WHERE b"})
+    found = world.pipeline.gold["days"].refresh_strategy()
+    assert (found.kind, found.why) == ("keys", "it reads v, a view, as its WITH")
+    world.add([sample(i) for i in range(12)])
+    world.name([("a", "Ann", 1.0)])
+    world.run()
+    for step in ("UPDATE {t} SET g = 'b' WHERE id = 1", "UPDATE {t} SET b = NOT b WHERE id < 4",
+                 "UPDATE {u} SET name = 'Anna'", "DELETE FROM {t} WHERE g = 'a'"):  # fmt: skip
+        world.sql(step)
+        world.run()
+        for name in queries:
+            assert world.rows(name) == world.expected(name), (step, name)
+    assert {name: _technique(world, name)[:2] for name in queries} == dict.fromkeys(queries, ("keys", "keys"))
 
 
 def test_small_tables_are_read_whole_and_plans_say_how_rows_are_found(
