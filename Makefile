@@ -1,6 +1,6 @@
 # Each target says in its `##` comment what it does; `make` alone lists them.
 .DEFAULT_GOAL := help
-.PHONY: help setup demo ui up down test test-more test-unit test-spark test-connect test-e2e test-release test-chaos test-scale test-compose check fmt docs bench clean
+.PHONY: help setup try demo ui up down test test-more test-unit test-spark test-connect test-e2e test-release test-chaos test-scale test-compose check fmt docs site bench clean
 
 # The first Python of a version that fits, so that a machine whose python3 is newer or older needs no option.
 # If none fits, scripts/setup.py says what to install.
@@ -16,10 +16,13 @@ help: ## list these targets
 	@echo
 	@awk -F ':[^#]*## ' '/^[a-z0-9-]+:.*## / {printf "  %-13s %s\n", $$1, $$2}' Makefile
 	@echo
-	@echo 'Start with `make demo`. setup runs by itself where it is needed.'
+	@echo 'Start with `make try`. setup runs by itself where it is needed.'
 
 setup: ## make .venv and .jars as pinned; needs Python 3.11 to 3.13 and Java 17 or newer (S3=1, KAFKA=1: jars for s3a:// or Kafka too; FORCE=1: every step again)
 	@$(PYTHON) -m scripts.setup $(if $(S3),--s3) $(if $(KAFKA),--kafka) $(if $(FORCE),--force)
+
+try: setup ## land sample files, run the pipeline in one Spark, show gold (INPUT=DIR: your recordings and patients)
+	@$(RUN) -m sluicegate.tools.demo --without-airflow $(if $(INPUT),--input "$(INPUT)")
 
 demo: setup ## land sample files, run the pipeline in a real Airflow, show gold (INPUT=DIR: your recordings and patients)
 	@$(RUN) -m sluicegate.tools.demo $(if $(INPUT),--input "$(INPUT)")
@@ -71,18 +74,26 @@ test-connect: setup ## the tests of the layers again, through a Spark Connect se
 test-e2e: setup ## the tests of whole commands: spark-submit, Airflow, kills
 	@$(RUN) -m pytest -m "e2e and not compose" $(ARGS)
 
-check: setup ## lint, formatting, types, directions of imports, and what linters say of the image and of shell scripts
+check: setup ## lint, formatting, types, directions of imports, the site's links, and what linters say of the image and of shell scripts
 	@code=0; $(RUN) -m ruff check || code=1; $(RUN) -m ruff format --check || code=1; \
-	$(RUN) -m mypy --strict $(CODE) || code=1; .venv/bin/lint-imports --no-cache || code=1; .venv/bin/hadolint Dockerfile || code=1; \
+	$(RUN) -m mypy --strict $(CODE) || code=1; .venv/bin/lint-imports --no-cache || code=1; $(SITE) || code=1; .venv/bin/hadolint Dockerfile || code=1; \
 	.venv/bin/shellcheck .ci/run docker/*.sh || code=1; exit $$code
 
 fmt: setup ## put the code into its format and mend what the linter can
 	@$(RUN) -m ruff check --fix --exit-zero --quiet
 	@$(RUN) -m ruff format
 
-docs: setup ## write docs/reference.md, docs/pipeline.schema.json and docs/pictures/*.svg again, from the program's own objects
+docs: setup ## write docs/reference, docs/pipeline.schema.json and the pictures of docs again, from the program's own objects
 	@$(RUN) -m scripts.reference
 	@$(RUN) -m scripts.diagrams
+	@$(RUN) -m scripts.overview
+
+# The variable silences an advertisement for a successor of mkdocs-material.
+SITE := NO_MKDOCS_2_WARNING=1 $(RUN) -m mkdocs build --quiet --strict
+
+site: setup ## build the documentation site into site/, and fail at a link that leads nowhere
+	@$(SITE)
+	@echo 'open site/index.html'
 
 bench: setup ## measure this against rivals, case by case, into docs/bench (ARGS="--case files --scale full --input DIR")
 	@.venv/bin/uv sync --frozen --inexact --group bench --quiet
@@ -90,7 +101,7 @@ bench: setup ## measure this against rivals, case by case, into docs/bench (ARGS
 
 # What runs and tools leave in this folder. Neither .venv nor .jars: they cost a download.
 LEFT = $(wildcard lake lake-*/ landing .airflow spark-warehouse metastore_db derby.log dist \
-	.pytest_cache .mypy_cache .ruff_cache .hypothesis)
+	site .pytest_cache .mypy_cache .ruff_cache .hypothesis)
 
 # What the stack keeps; asked only for `clean`, since Docker is slow to answer.
 VOLUMES = $(if $(filter clean,$(MAKECMDGOALS)),$(shell $(PYTHON) -m scripts.compose volumes))

@@ -1,4 +1,4 @@
-"""Writes docs/reference.md and docs/pipeline.schema.json from the program's own objects: ``make docs``.
+"""Writes docs/reference.md, docs/reference/ and docs/pipeline.schema.json from the program: ``make docs``.
 
 Commands come from the typer app, jobs from their argument parser, fields from the definition's models and what their
 docstrings say, errors from their classes. ``--check`` writes nothing and exits 1 if a file is not as it would be made.
@@ -9,9 +9,8 @@ from __future__ import annotations
 import argparse
 import inspect
 import json
-import re
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, get_args, get_type_hints
 
@@ -21,6 +20,8 @@ from pydantic.json_schema import GenerateJsonSchema, JsonSchemaValue
 from pydantic_core import core_schema
 
 from scripts.reference_cases import cases
+from scripts.reference_errors import environment, error_classes, errors_page
+from scripts.reference_text import apart as _apart
 from scripts.reference_text import attributes as _attributes
 from scripts.reference_text import code as _code
 from scripts.reference_text import kind_of as _kind
@@ -28,8 +29,6 @@ from scripts.reference_text import prose as _prose
 from scripts.reference_text import slug as slug
 from scripts.reference_text import summary as _summary
 from scripts.reference_text import table as _table
-from scripts.variables import VARIABLES
-from sluicegate import errors
 from sluicegate.cli import app
 from sluicegate.definition import fields as definition_fields
 from sluicegate.definition import header, pipeline, table
@@ -41,11 +40,12 @@ from sluicegate.jobs import layer as layer_job
 from sluicegate.jobs import reload as of_resets
 from sluicegate.jobs import replay as of_replays
 from sluicegate.jobs import run as of_layers
-from sluicegate.settings import Settings
 from sluicegate.tools.testing import job as of_cases
 
 ROOT = Path(__file__).resolve().parent.parent
-REFERENCE, SCHEMA = ROOT / "docs" / "reference.md", ROOT / "docs" / "pipeline.schema.json"
+DOCS = ROOT / "docs"
+SCHEMA = "pipeline.schema.json"
+MADE = "*`make docs` writes this page from the program itself: edit the docstrings and help texts that it shows.*"
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -68,37 +68,52 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def outdated() -> dict[Path, str]:
     """The files that are not as they would be made, each with the text that it should have."""
-    made = {REFERENCE: reference(), SCHEMA: json.dumps(schema(), indent=2, ensure_ascii=False) + "\n"}
+    made = {DOCS / name: text for name, text in pages().items()}
+    made[DOCS / SCHEMA] = json.dumps(schema(), indent=2, ensure_ascii=False) + "\n"
     return {file: text for file, text in made.items() if not file.exists() or file.read_text(encoding="utf-8") != text}
 
 
-def reference() -> str:
-    """The text of docs/reference.md."""
-    blocks = [
-        "# Reference",
-        "`make docs` writes this page from the program itself: edit the docstrings and help texts that it shows.",
-        "[Commands](#commands) · [Jobs](#jobs) · [The definition](#the-definition) · [Cases](#cases) ·"
-        " [Exit codes](#exit-codes) · [Errors](#errors) · [Environment](#environment)",
-        *_commands(),
-        *_jobs(),
-        *_definition(schema()),
-        *cases(),
-        *_exit_codes(),
-        *_errors(),
-        *_environment(),
-    ]
-    return "\n\n".join(blocks) + "\n"
+def pages() -> dict[str, str]:
+    """The pages of the reference, by their paths below docs."""
+    found = {
+        "reference.md": _overview(),
+        "reference/commands.md": ["# Commands", *_commands(), *_jobs()],
+        "reference/pipeline-yaml.md": ["# pipeline.yaml", *_definition(schema()), *cases()],
+        "reference/errors.md": ["# Errors", *errors_page()],
+        "reference/environment.md": ["# Environment variables", *environment(_app())],
+    }
+    return {name: "\n\n".join([*blocks, MADE]) + "\n" for name, blocks in found.items()}
+
+
+def _overview() -> Iterable[str]:
+    """The page that leads to the others."""
+    yield "# Reference"
+    yield "## Commands"
+    rows = []
+    for name, command in _app().items():
+        says = _prose(inspect.cleandoc(command.help).split("\n\n")[0])
+        rows.append([f"[sluicegate {name}](reference/commands.md#{slug(f'sluicegate {name}')})", says])
+    yield _table(["command", "what it does"], rows)
+    yield "The [jobs](reference/commands.md#jobs) that commands and the DAG submit can be submitted by hand, too."
+    yield "## The definition"
+    yield (
+        "[Every field of `pipeline.yaml`](reference/pipeline-yaml.md), and the same as"
+        f" [JSON Schema]({SCHEMA}) for editors."
+    )
+    yield "## Cases"
+    yield "[Every field of a test case](reference/pipeline-yaml.md#cases), which `sluicegate test` runs."
+    yield "## Errors"
+    yield (
+        "[Every error code with causes and remedies](reference/errors.md), and the"
+        " [exit codes](reference/errors.md#exit-codes). Offline: `sluicegate help SG208`."
+    )
+    codes = [f"[{one.code}](reference/errors.md#{one.code.lower()})" for one in error_classes()]
+    yield " · ".join(codes)
+    yield "## Environment"
+    yield "[Every environment variable](reference/environment.md) that commands and jobs read."
 
 
 # Commands and jobs
-
-
-def _apart(text: str) -> tuple[str, str, str]:
-    """A help text as its meaning, the environment variable that it names, and the default."""
-    for pattern in (r"\s*\[env: (\w+); default: (.+)\]$", r"\s*\(default: \$(\w+), else (.+)\)$"):
-        if named := re.search(pattern, text):
-            return _prose(text[: named.start()]), _code(named[1]), _code(named[2])
-    return _prose(text), "", ""
 
 
 def _app() -> dict[str, Any]:
@@ -107,12 +122,11 @@ def _app() -> dict[str, Any]:
 
 
 def _commands() -> Iterator[str]:
-    yield "## Commands"
     yield _prose(str(app.app.info.help))
     for name, command in _app().items():
         hints = get_type_hints(command.callback)
         words = [(option.metavar or option.name).upper() for option in command.params if not _is_option(option)]
-        yield f"### sluicegate {name}"
+        yield f"## sluicegate {name}"
         yield f"```\nsluicegate {' '.join([name, *words])} [OPTIONS]\n```"
         for paragraph in inspect.cleandoc(command.help).split("\n\n"):
             label, _, line = paragraph.partition("Example: ")
@@ -166,13 +180,13 @@ def _jobs() -> Iterator[str]:
         "verify": (
             "",
             f"What `sluicegate status --verify` submits for gold, and the DAG `NAME_verify` for all. A line"
-            f" `{report.FINDING} {{json}}` tells of each finding. Exit code 3 if something is not right.",
+            f" `{report.FINDING} {{json}}` reports each finding. Exit code 3 if something is not right.",
             verify.parser(),
         ),
         "catalog": ("", "What `sluicegate catalog` submits.", catalog.parser()),
         "cases": (
             "",
-            f"What `sluicegate test` submits. A line `{report.CASE} {{json}}` tells of each case."
+            f"What `sluicegate test` submits. A line `{report.CASE} {{json}}` reports each case."
             " Lake and landing are not touched.",
             of_cases.parser(),
         ),
@@ -259,7 +273,6 @@ def _tidy(node: Any, *, fields: bool = False) -> Any:
 
 
 def _definition(whole: Mapping[str, Any]) -> Iterator[str]:
-    yield "## The definition"
     yield (
         "`pipelines/NAME/pipeline.yaml`. In the `path` and the `options` of a bronze table, `${landing}`, `${lake}` and"
         " `${NAME}` of the environment are replaced, and there, in SQL and in conditions `${param:NAME}` of `params`,"
@@ -267,7 +280,7 @@ def _definition(whole: Mapping[str, Any]) -> Iterator[str]:
         " other templating. `sluicegate plan NAME` tells every mistake at once."
     )
     yield (
-        "Editors complete and check it by [pipeline.schema.json](pipeline.schema.json). Those that know the YAML"
+        "Editors complete and check it by [pipeline.schema.json](../pipeline.schema.json). Those that know the YAML"
         " language server take it from the first line of the file:"
     )
     yield "```yaml\n# yaml-language-server: $schema=../../docs/pipeline.schema.json\n```"
@@ -276,7 +289,7 @@ def _definition(whole: Mapping[str, Any]) -> Iterator[str]:
 
 def _part(place: str, part: Mapping[str, Any], parts: Mapping[str, Any]) -> Iterator[str]:
     """A part of the definition with its fields, and then the parts in it."""
-    yield f"### {place or 'pipeline.yaml'}"
+    yield f"## {place or 'Top level'}"
     yield str(part["description"])
     rows, inner = [], {}
     for name, field in part["properties"].items():
@@ -290,76 +303,6 @@ def _part(place: str, part: Mapping[str, Any], parts: Mapping[str, Any]) -> Iter
     yield _table(["field", "type", "default", "meaning"], rows)
     for at, model in inner.items():
         yield from _part(at, parts[model], parts)
-
-
-# Errors and environment
-
-
-def error_classes() -> list[type[errors.SluicegateError]]:
-    """Every class of error, in the order of their codes."""
-    known = [one for one in vars(errors).values() if isinstance(one, type) and issubclass(one, errors.SluicegateError)]
-    return sorted(known, key=lambda one: one.code)
-
-
-def _exit_codes() -> Iterator[str]:
-    # The one place that says what each code means is what a job returns.
-    said = re.search(r"^Returns:\n((?:    .*\n?)+)", inspect.getdoc(layer_job.main) or "", re.MULTILINE)
-    meanings = dict(re.findall(r"(\d) ([^,.]+)", _prose(said[1] if said else "")))
-    classes = error_classes()
-    rows = [
-        [
-            code,
-            meaning,
-            ", ".join(f"[{one.code}](#{slug(_heading(one))})" for one in classes if str(one.exit_code) == code),
-        ]
-        for code, meaning in sorted(meanings.items())
-    ]
-    yield "## Exit codes"
-    yield "They are those of the commands and of the jobs."
-    yield _table(["exit code", "meaning", "errors"], rows)
-    yield (
-        "A command line that does not parse exits with 2 too. `sluicegate status --verify` exits with 1 if something"
-        " does not add up. `sluicegate import` exits with 3 if a table or a rule of the source was not imported."
-    )
-
-
-def _heading(error: type[errors.SluicegateError]) -> str:
-    return f"{error.code} {error.__name__}"
-
-
-def _errors() -> Iterator[str]:
-    keys = ", ".join(_code(key) for key in errors.SluicegateError("").as_dict())
-    definition = f"[{errors.DefinitionError.code}](#{slug(_heading(errors.DefinitionError))})"
-    yield "## Errors"
-    yield (
-        "People read `error[CODE]: what happened`, then the place, the cause and what to do. Programs get, with"
-        f' `--json`, `{{"error": {{…}}}}` with {keys}; {definition} adds `mistakes`, all at once.'
-    )
-    short = dict(re.findall(r"^[ │├└─]*(\w+) +SG\d+ +(?:exit \d +)?(.+)$", errors.__doc__ or "", re.MULTILINE))
-    for one in error_classes():
-        yield f"### {_heading(one)}"
-        said = _summary(one)
-        # A base class's docstring says what an error has; the overview at the top of the module, what it is raised for.
-        meaning = said if said.startswith("Raised ") else _prose(short[one.__name__])
-        yield f"{meaning} Exit code {one.exit_code}."
-
-
-def _environment() -> Iterator[str]:
-    defaults = {
-        variable: default
-        for command in _app().values()
-        for _, variable, default in (_apart(option.help) for option in command.params)
-    }
-    rows = []
-    for name, meaning in _attributes(Settings).items():
-        variable = _code(f"SLUICEGATE_{name.upper()}")
-        if variable not in defaults:  # ``given``, which no option says
-            continue
-        rows.append([variable, f"{meaning} The option `--{name}` comes before it.", defaults[variable]])
-    rows += [[_code(name), meaning, default] for name, (meaning, default) in VARIABLES.items()]
-    yield "## Environment"
-    yield _table(["variable", "meaning", "default"], rows)
-    yield "A definition may name any other variable as `${NAME}`."
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""What docs/reference.md says of the cases that test a pipeline."""
+"""What docs/reference/pipeline-yaml.md says of the cases that test a pipeline."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def cases() -> Iterator[str]:
     yield "## Cases"
     yield (
         "`pipelines/NAME/tests/*.yaml`, which `sluicegate test NAME` runs. At the top of a file stands `cases`: names,"
-        " each with a case. [How to test a pipeline](howto/testing-pipelines.md) shows some."
+        " each with a case. [How to test a pipeline](../howto/testing-pipelines.md) shows some."
     )
     said = attributes(case_model.Step)
     models: dict[str, type[BaseModel]] = {

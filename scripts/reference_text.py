@@ -63,6 +63,14 @@ def kind_of(field: Mapping[str, Any], place: str) -> tuple[str, dict[str, str]]:
     return " ".join([text, *bounds]), {}
 
 
+def apart(text: str) -> tuple[str, str, str]:
+    """A help text as its meaning, the environment variable that it names, and the default."""
+    for pattern in (r"\s*\[env: (\w+); default: (.+)\]$", r"\s*\(default: \$(\w+), else (.+)\)$"):
+        if named := re.search(pattern, text):
+            return prose(text[: named.start()]), code(named[1]), code(named[2])
+    return prose(text), "", ""
+
+
 def slug(heading: str) -> str:
     """The anchor that a heading gets where Markdown is shown as on GitHub."""
     return re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-")

@@ -1,4 +1,4 @@
-"""Environment variables that jobs and commands read, for ``docs/reference.md``."""
+"""Environment variables that jobs and commands read, for ``docs/reference/environment.md``."""
 
 from __future__ import annotations
 

@@ -14,6 +14,7 @@ from sluicegate.cli import (
     contract,
     copy_into,
     files,
+    help,
     history,
     import_,
     jars,
@@ -73,7 +74,7 @@ def main() -> None:
         if "--json" in sys.argv:
             print(json.dumps({"error": error.as_dict()}, default=str))
         else:
-            print(error.for_people(), file=sys.stderr)
+            print(error.for_people(), f"  more: sluicegate help {error.code}", sep="\n", file=sys.stderr)
         sys.exit(error.exit_code)
     finally:
         if "duckdb" not in sys.modules:  # which counts what is left of it at the end, and complains of each object
@@ -105,6 +106,7 @@ app.command()(new.new)
 app.command("import")(import_.import_)
 app.command()(contract.contract)
 app.command()(simulate.simulate)
+app.command("help")(help.help_)
 
 if __name__ == "__main__":
     main()

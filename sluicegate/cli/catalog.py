@@ -9,7 +9,7 @@ from sluicegate.settings import Settings
 
 @with_settings("lake", "landing", "pipelines", "master", "target")
 def catalog(pipeline: PipelineName, *, settings: Settings, as_json: JsonOption = False) -> None:
-    """Tell the catalog of a pipeline's tables, whatever it was told before (a run does so for new ones).
+    """Register a pipeline's tables in the catalog, also those that are there already (a run does so for new ones).
 
     Example: sluicegate catalog heart_rate
     """

@@ -52,14 +52,14 @@ def import_(
         for table, line in made.made.missing.items():
             print(f"  line {line}: {table}")
     if made.left:
-        print(f"left of {source.name}, by its lines:")
+        print(f"not imported from {source.name}, by line:")
         for one in made.left:
             print(f"  {one}")
     print(made.summary())
     if made.error:
         raise made.error
     if made.whole:
-        print("the definition is right")
+        print("pipeline.yaml is valid")
     print(f"next:\n  sluicegate plan {made.name}")
     _exit(made, strict)
 

@@ -36,7 +36,7 @@ def plan(pipeline: PipelineName, *, settings: Settings, as_json: JsonOption = Fa
         })  # fmt: skip
         return
     print(f"{definition.name}: {definition.description}".rstrip(": "))
-    print(f"  the definition is right; schedule: {definition.schedule or 'by hand only'}")
+    print(f"  the definition is valid; schedule: {definition.schedule or 'by hand only'}")
     if own.target:
         print(f"  target: {own.target}, tables in {own.lake}")
     if params:
@@ -149,6 +149,7 @@ def _strategy_text(found: RefreshStrategy) -> str:
     kind = {
         "partial": "kept up to date by what changed",
         "groups": "the groups that changed are made again from all of their rows",
+        "keys": "the rows that changes touch are made again",
         "whole": "made again whole whenever a table that it reads changes, in one commit",
         "stream": "a streaming aggregation with a checkpoint",
     }[found.kind]

@@ -60,7 +60,7 @@ def reset(
     settings: Settings,
     as_json: JsonOption = False,
 ) -> None:
-    """Make a bronze table anew, columns and all, from its files, in one commit. It shows what it will do, and asks.
+    """Rebuild a bronze table, columns and all, from its files, in one commit. It shows what it will do, and asks.
 
     Example: sluicegate reset heart_rate recordings_bronze
     """
@@ -70,7 +70,7 @@ def reset(
             print(line, file=sys.stderr if as_json else sys.stdout)
         if not yes and not sys.stdin.isatty():
             raise UserError("a reset asks first, and there is no terminal", hint="add --yes")
-        return yes or typer.confirm(f"make {table} anew?", err=as_json)
+        return yes or typer.confirm(f"rebuild {table}?", err=as_json)
 
     definition = api.load(pipeline, settings)
     tell = printer(as_json, quiet=True)

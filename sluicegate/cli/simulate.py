@@ -20,7 +20,9 @@ def simulate(
     continuous: Annotated[bool, typer.Option("--continuous", help="Go on until Ctrl-C.")] = False,
     every: Annotated[float, typer.Option("--every", min=0.1, help="Seconds between two files.")] = 5.0,
     seed: Annotated[int | None, typer.Option("--seed", help="Makes the same files again.")] = None,
-    drift: Annotated[bool, typer.Option("--drift", help="Records have a field more, and a number in quotes.")] = False,
+    drift: Annotated[
+        bool, typer.Option("--drift", help="Records have one more field, and a number as a string.")
+    ] = False,
     duplicates: Annotated[
         float, typer.Option("--duplicates", min=0, max=1, help="Share of records that stand there twice.")
     ] = 0.0,

@@ -20,7 +20,7 @@ def sql(
     limit: Annotated[int, typer.Option("--limit", min=1, help="Show at most so many rows.")] = 100,
     as_json: JsonOption = False,
 ) -> None:
-    """Ask the tables, as of any version, without a JVM.
+    """Query the tables, as of any version, without a JVM.
 
     Example: sluicegate sql "SELECT * FROM heart_rate.daily_patient_avg ORDER BY date LIMIT 5"
     """

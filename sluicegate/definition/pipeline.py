@@ -3,7 +3,7 @@
 Each model checks itself; definition/checks.py has the cross-table checks. Messages are made with ``wrong``, which gives
 them a stable code and a hint, in our words and not in pydantic's.
 
-``docs/reference.md`` and ``docs/pipeline.schema.json`` are generated from the docstrings of the models and their
+``docs/reference/`` and ``docs/pipeline.schema.json`` are generated from the docstrings of the models and their
 attributes. ``json_schema_extra`` tells editors which fields exclude each other, beside the check itself.
 """
 

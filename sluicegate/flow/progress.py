@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from sluicegate.errors import SluicegateError, Where
 from sluicegate.flow import source_changes, stream_progress
 from sluicegate.flow.model import Flow, Progress, name_of
-from sluicegate.lake import log, offsets, tables
+from sluicegate.lake import layout, log, offsets, tables
 from sluicegate.lake.table import Table, Tables
 from sluicegate.lake.tables import table_id
 from sluicegate.schema.columns import FLOW, ROW
@@ -76,7 +76,7 @@ def progress(flow: Flow, opened: Tables | None = None) -> Progress:
     if not flow.by_record:
         changed = {name: was for name, was in _changed(stamps, past.ours).items() if name in flow.followed}
         why = f"{', '.join(sorted(changed))} changed" if changed else ""
-        why = why or ("its rules changed" if _has_other_rules(flow, past.ours) else "")
+        why = why or _why_held(flow, past.ours, opened, idle=since == until)
         work = since < until or bool(why)
         if moment := past.ours.ours.get("of_the_run") if past.ours.ours else None:
             return replace(now, kind="whole", why=f"it depends on when it is run: {moment}", of_the_run=not work)
@@ -105,9 +105,10 @@ def _of_streams(flow: Flow, now: Progress, opened: Tables) -> Progress:
         return Progress("blocked", why=gone)
     streams = stream_progress.progress_of(flow, opened, last)
     since = tables.txn_version(target.delta, app_id)
+    newest = stream_progress.newest_batch([target, *(opened[uri] for uri in flow.side_tables)], app_id)
     sources = [opened[flow.streams[name]].delta for name in streams]
     now = replace(
-        now, since=-1 if since is None else since, until=0 if since is None else since + 1, app_id=app_id,
+        now, since=-1 if since is None else since, until=newest + 1, app_id=app_id,
         restores=past.facts() if past is not None else [], streams=streams, of_flows=True,
         of_many=any(ROW in _columns(source) for source in sources if source is not None),
         removed=tuple(name for name in before or () if name not in flow.streams),
@@ -120,7 +121,8 @@ def _of_streams(flow: Flow, now: Progress, opened: Tables) -> Progress:
         several = last is not None and before is None
         reason = "several flows fill it now" if several else "its log no longer tells what it was made from"
         return replace(now, kind="whole", why=reason)
-    changed = [n for n, stamp in now.stamps.items() if n not in flow.as_of_run and _rebuilt(flow, n, stamp, last)]
+    read = _read_before(flow, now.stamps, last)
+    changed = [n for n, stamp in read.items() if n not in flow.as_of_run and _rebuilt(flow, n, stamp, last)]
     why = f"{', '.join(changed)} changed" if changed else ""
     why = why or _why_numbered(flow, last, _Identity(of_many=now.of_many, of_flows=True))
     if why:
@@ -136,9 +138,21 @@ def _of_streams(flow: Flow, now: Progress, opened: Tables) -> Progress:
     )  # fmt: skip
 
 
-def _has_other_rules(flow: Flow, last: log.Commit) -> bool:
-    """Whether the rows that the target has were committed under other rules than today's."""
-    return flow.layer == "gold" and (last.ours or {}).get("rules", "") != flow.rules
+def _why_held(flow: Flow, last: log.Commit, opened: Tables, *, idle: bool) -> str:
+    """Reason to hold the target's rows to its rules though none may have changed; empty if there is none.
+
+    Args:
+        flow: the flow.
+        last: our last commit to the target.
+        opened: the handles of the step.
+        idle: whether nothing else is to be done.
+    """
+    if flow.layer != "gold":
+        return ""
+    if (last.ours or {}).get("rules", "") != flow.rules:
+        return "its rules changed"
+    # Another rule refused these rows, and is taken back: nothing else would empty what stands rejected.
+    return "it is refused no more" if idle and opened[layout.rejected(flow.target)].rows else ""
 
 
 def _waits(flow: Flow, opened: Tables) -> str:
@@ -164,7 +178,7 @@ def _by_record(
     stopped = _stopped(last, side_tables)
     if stopped is not None and stopped.get("mode") == "whole":
         return replace(now, kind="whole", why="a run that made it again was stopped")
-    news = _changed(now.stamps, last)
+    news = _changed(_read_before(flow, now.stamps, last), last)
     changed = {name: version for name, version in news.items() if name in flow.followed}
     retry = flow.retries and not flow.as_of_run.isdisjoint(news)
     why = [f"{', '.join(sorted(news if retry else changed))} changed"] if changed or retry else []
@@ -192,6 +206,12 @@ def _stopped(last: log.Commit, side_tables: Sequence[Table]) -> Mapping[str, Any
         if left and (said is None or (said.get("op"), said.get("step")) != (ours.get("op"), "leave")):
             return ours
     return None
+
+
+def _read_before(flow: Flow, stamps: Mapping[str, str], last: log.Commit) -> Mapping[str, str]:
+    """Inputs that rows of the target may have been made with; of several flows one may be new, with its lookups."""
+    before = (last.ours or {}).get("inputs", {})
+    return {name: stamp for name, stamp in stamps.items() if name in before} if flow.streams else stamps
 
 
 def _changed(stamps: Mapping[str, str], last: log.Commit) -> dict[str, int]:

@@ -149,9 +149,10 @@ class TableReport:
         would = "would " if self.state == "validated" else ""
         if not (self.inserted or self.updated or self.deleted):
             return f"{because}no row of the table {'would change' if would else 'changed'}"
-        verbs = ("come", "change", "go") if would else ("came", "changed", "went")
+        verbs = ("inserted", "updated", "deleted")
         counts = zip((self.inserted, self.updated, self.deleted), verbs, strict=True)
-        return because + ", ".join(f"{count:,} rows {would}{verb}" for count, verb in counts)
+        would_be = "would be: " if would else ""
+        return because + would_be + ", ".join(f"{count:,} {verb}" for count, verb in counts)
 
     def remarks(self) -> list[str]:
         """Remarks below the line: expectations that failed with a sample row, files that changed, and the like."""
@@ -162,7 +163,7 @@ class TableReport:
         if self.mixed:
             lines.append(
                 f"         its definition changed, and rows from before are as they were: "
-                f"`sluicegate replay PIPELINE {self.table} --everything` makes them anew"
+                f"`sluicegate replay PIPELINE {self.table} --everything` reprocesses them"
             )
         for name, counts in self.expectations.items():
             if counts["failed"]:

@@ -117,8 +117,9 @@ class Replay:
         return table == self.table
 
     def facts(self) -> dict[str, Any]:
-        """The mode and what is replayed."""
-        return {"mode": "replay", "rules": list(self.rules), "dropped": self.dropped, "everything": self.everything}
+        """The mode and what is replayed: as one fact, since commits have rules and dropped rows of their own."""
+        chosen = {"rules": list(self.rules), "dropped": self.dropped, "everything": self.everything}
+        return {"mode": "replay", "replayed": chosen}
 
     def arguments(self) -> Sequence[str]:
         """The replay as arguments of ``spark_jobs/replay.py``."""

@@ -6,14 +6,14 @@ the table that it follows. The commit's ``txn`` counts the batches, so that of t
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from sluicegate.flow import source_changes
 from sluicegate.flow.model import Flow, StreamProgress, name_of
 from sluicegate.lake import log, tables
-from sluicegate.lake.table import Tables
+from sluicegate.lake.table import Table, Tables
 
 if TYPE_CHECKING:
     from deltalake import DeltaTable
@@ -25,6 +25,16 @@ STREAMS = "streams"
 def app_id(flow: Flow) -> str:
     """``txnAppId`` of a table that several flows fill: it counts its batches."""
     return f"sluicegate.{flow.layer}.{flow.table}@flows"
+
+
+def newest_batch(places: Iterable[Table], app_id: str) -> int:
+    """Number of the newest batch that a table or one beside it has; -1 before the first.
+
+    A table that was moved away begins anew, and an older one may be put back. Those beside it stay as they are, and
+    Delta skips a write to them with a number that they have, though its rows are others.
+    """
+    found = (tables.txn_version(place.delta, app_id) for place in places)
+    return max((version for version in found if version is not None), default=-1)
 
 
 def recorded(last: log.Commit | None) -> Mapping[str, Mapping[str, Any]] | None:

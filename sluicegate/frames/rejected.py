@@ -16,11 +16,12 @@ from pyspark.sql import functions as F
 
 from sluicegate import _faults
 from sluicegate.errors import ExpectationFailed, TableRuleFailed, Where
-from sluicegate.lake import layout, tables
+from sluicegate.lake import layout, log, tables
 from sluicegate.spark import table_reader
 from sluicegate.sql.identifiers import quoted
 
 if TYPE_CHECKING:
+    from deltalake import DeltaTable
     from pyspark.sql import DataFrame
 
     from sluicegate.flow.batch import Batch
@@ -28,8 +29,8 @@ if TYPE_CHECKING:
 # What a commit of it says of itself.
 REJECT, CLEAR = "reject", "clear"
 
-# Column with the names of all rules that a row broke, until it is written.
-BROKEN = "_broken"
+# Column with the names of all rules that a row broke, until it is written: no landed field has such a name.
+BROKEN = "_sluicegate_broken"
 
 
 @dataclass(frozen=True)
@@ -39,14 +40,16 @@ class Refusal:
     Attributes:
         words: for each rule by its name what it found.
         causes: the rules in words.
-        rows: the rows, with ``BROKEN``; None if no row is to blame.
+        rows: the rows, with ``BROKEN``; none of them if no row is to blame.
         of_table: whether these are rules about the whole table.
+        blames: whether rows are to blame.
     """
 
     words: Mapping[str, str]
     causes: Sequence[str]
-    rows: DataFrame | None
+    rows: DataFrame
     of_table: bool = False
+    blames: bool = True
 
 
 def refuse(batch: Batch, refusals: Sequence[Refusal], facts: Mapping[str, Any], *, writes: bool = True) -> NoReturn:
@@ -63,29 +66,33 @@ def refuse(batch: Batch, refusals: Sequence[Refusal], facts: Mapping[str, Any], 
     """
     table = batch.flow.table
     if writes:
-        parts = [refusal.rows for refusal in refusals if refusal.rows is not None]
         said = {**facts, "refused": [name for refusal in refusals for name in refusal.words]}
-        if parts:
-            _write(batch, reduce(lambda a, b: a.unionByName(b, allowMissingColumns=True), parts), said)
-        else:
-            clear(batch)  # what stands there is of another attempt
+        rows = [refusal.rows for refusal in refusals]
+        _write(batch, reduce(lambda a, b: a.unionByName(b, allowMissingColumns=True), rows), said)
+    has_rows = writes and any(refusal.blames for refusal in refusals)
+    of_rows = f", and {layout.rejected(table)} has the rows that broke it" if has_rows else ""
     kind = TableRuleFailed if any(refusal.of_table for refusal in refusals) else ExpectationFailed
     raise kind(
         f"the data of {table} broke {', '.join(words for refusal in refusals for words in refusal.words.values())}",
         where=Where(table=table),
         cause="; ".join(cause for refusal in refusals for cause in refusal.causes),
-        hint=f"{table} is as it was, and {layout.rejected(table)} has the rows that broke it; correct the source or "
-        "the rule, and run again",
+        hint=f"{table} is as it was{of_rows}; correct the source or the rule, and run again",
     )
 
 
 def clear(batch: Batch) -> None:
-    """Empties the rejected rows of the batch's table, if there are any."""
+    """Empties the rejected rows of the batch's table, if there are any, and says that its refusal is over."""
     uri = layout.rejected(batch.flow.target)
     there = tables.delta_table(uri)
-    if there is not None and tables.rows(there):
+    if there is not None and (tables.rows(there) or _is_refused(there)):
         _replace(batch, table_reader.read(batch.session, uri, opened=there).limit(0), step=CLEAR)
         _faults.point("rules.after_clearing")
+
+
+def _is_refused(there: DeltaTable) -> bool:
+    """Whether a refusal was the last that it says: one that blames no row leaves it empty, too."""
+    last = log.last_commit_of_ours(there)
+    return last is not None and (last.ours or {}).get("step") == REJECT
 
 
 def _write(batch: Batch, rows: DataFrame, facts: Mapping[str, Any]) -> None:

@@ -13,22 +13,30 @@ from functools import cached_property, reduce
 from operator import and_
 from typing import TYPE_CHECKING, Any
 
+from pyspark.errors import AnalysisException, PySparkException
 from pyspark.sql import functions as F
+from pyspark.sql.types import StringType
 
+from sluicegate.errors import QueryError, Where
 from sluicegate.frames.rejected import BROKEN, Refusal
 from sluicegate.lake import log, tables
 from sluicegate.lake.table import Table
 from sluicegate.spark import connect, table_reader
+from sluicegate.spark.session import configured
+from sluicegate.spark.spark_errors import readable
 from sluicegate.sql.identifiers import quoted
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
+    from pyspark.sql import Column, DataFrame
 
     from sluicegate.definition.table_rules import TableRule
     from sluicegate.flow.batch import Batch
 
 # Column of the rejected rows with a row that a query gave, as JSON: it has other columns than the table.
 FOUND = "_found"
+
+# Bronze is read with names that are told apart by their case, and a rule may spell one in another.
+NAMES = {"spark.sql.caseSensitive": "false"}
 
 # Column with the rows of a key.
 _COUNT = "_sluicegate_count"
@@ -95,12 +103,35 @@ class TableCheck:
         """Rules that the table would break, and what the commit says of all of them."""
         found, counts = [], {}
         for name, rule in self.rules.items():
-            words, rows, counts[name] = self._broken(rule, would_be)
+            words, rows, counts[name] = self._evaluated(name, rule, would_be)
             if words:
-                broke = None if rows is None else rows.withColumn(BROKEN, F.array(F.lit(name)))
-                found.append(Refusal({name: f"{name} ({words})"}, [str(rule)], broke, of_table=True))
+                blames = rows is not None
+                broke = (would_be.rows().limit(0) if rows is None else rows).withColumn(BROKEN, F.array(F.lit(name)))
+                refusal = Refusal({name: f"{name} ({words})"}, [str(rule)], broke, of_table=True, blames=blames)
+                found.append(refusal)
         said = {"table_rules": counts, **({"rules_read": self._stamps} if self._stamps else {})}
         return found, said if self.rules else {}
+
+    def _evaluated(self, name: str, rule: TableRule, would_be: WouldBe) -> tuple[str, DataFrame | None, int]:
+        """As ``_broken``.
+
+        Raises:
+            QueryError: Spark refuses the rule, or a value in the rows stops it.
+        """
+        try:
+            return self._broken(rule, would_be)
+        except PySparkException as error:
+            flow = self.batch.flow
+            said = readable(error, flow.layer, flow.table, private=flow.private)
+            if not isinstance(said, QueryError):
+                raise
+            refused = isinstance(error, AnalysisException)
+            raise QueryError(
+                f"the rule {name} of {flow.table} cannot be evaluated",
+                where=Where(table=flow.table),
+                cause=said.cause,
+                hint="" if refused else "write try_cast, try_divide and their like, which give NULL",
+            ) from (None if flow.private else error)
 
     def _broken(self, rule: TableRule, would_be: WouldBe) -> tuple[str, DataFrame | None, int]:
         """How the table would break a rule, in words that are empty if it would not, by which rows, and how many."""
@@ -138,7 +169,7 @@ class TableCheck:
         columns = _columns(rows, names)
         known = there.select(*[F.col(quoted(key)).alias(_key(n)) for n, key in enumerate(_columns(there, keys))])
         has_key = reduce(and_, [F.col(quoted(column)).isNotNull() for column in columns])
-        same_key = reduce(and_, [F.col(quoted(column)) == F.col(_key(n)) for n, column in enumerate(columns)])
+        same_key = reduce(and_, [_equal(rows, column, known, _key(n)) for n, column in enumerate(columns)])
         return rows.where(has_key).join(known, same_key, "left_anti")
 
     def _having(self, rows: DataFrame, names: Sequence[str]) -> DataFrame:
@@ -158,8 +189,10 @@ class TableCheck:
         for number, table in enumerate(rule.query.tables):
             views[table] = f"_sluicegate_{own}_rule_{number}"
             (would_be.rows() if table == own else self._reference(table)).createOrReplaceTempView(views[table])
-        found = connect.frozen(self.batch.session.sql(rule.query.with_views(views)))
-        return found.select(F.to_json(F.struct(*map(quoted, found.columns))).alias(FOUND))
+        with configured(self.batch.session, NAMES):
+            found = connect.frozen(self.batch.session.sql(rule.query.with_views(views)))
+        row = F.struct(*map(quoted, found.columns))
+        return found.select(F.to_json(row, {"ignoreNullFields": "false"}).alias(FOUND))
 
     def _reference(self, table: str) -> DataFrame:
         uri = self.batch.flow.references[table]
@@ -171,6 +204,18 @@ def _columns(rows: DataFrame, names: Sequence[str]) -> list[str]:
     """Names as the rows spell them: bronze is read with names that are told apart by their case."""
     spelled = {column.lower(): column for column in rows.columns}
     return [name if name in rows.columns else spelled.get(name.lower(), name) for name in names]
+
+
+def _equal(rows: DataFrame, column: str, known: DataFrame, key: str) -> Column:
+    """Condition that a value is one of another table's; a text that is no value of the other's type is none of them."""
+    own, other = F.col(quoted(column)), F.col(key)
+    kinds = rows.schema[column].dataType, known.schema[key].dataType
+    of_text = tuple(isinstance(kind, StringType) for kind in kinds)
+    if of_text == (True, False):
+        own = own.try_cast(kinds[1])
+    elif of_text == (False, True):
+        other = other.try_cast(kinds[0])
+    return own == other
 
 
 def _sharing(rows: DataFrame, columns: Sequence[str], keys: DataFrame) -> DataFrame:

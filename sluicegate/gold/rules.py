@@ -7,13 +7,14 @@ that a rule drops are left out of the table and of nothing else: the aggregate s
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from pyspark.sql import functions as F
 
+from sluicegate.errors import QueryError, Where
 from sluicegate.frames import rejected
 from sluicegate.frames.record_ids import materialize
 from sluicegate.frames.rejected import BROKEN
@@ -85,8 +86,27 @@ class GoldRules:
         self._staying = RowRules(others)
 
     def evaluated(self, rows: DataFrame, *, few: bool) -> DataFrame:
-        """Rows of the query, with what each breaks, and computed no second time; as they are without expectations."""
-        return materialize(self._all.evaluated(rows), few=few) if self.table.has_rules else rows
+        """Rows of the query, with what each breaks, and computed no second time; as they are without rules.
+
+        Raises:
+            QueryError: a rule names a column that the query does not make.
+        """
+        if not self.table.has_rules:
+            return rows
+        self._demand_columns(rows.columns)
+        return materialize(self._all.evaluated(rows), few=few)
+
+    def _demand_columns(self, there: Sequence[str]) -> None:
+        """Checks what a definition cannot tell of a query with a star, or of a function."""
+        lower = {column.lower() for column in there}
+        for rule, expectation in self.table.expectations.items():
+            for column in expectation.columns:
+                if column.lower() not in lower:
+                    raise QueryError(
+                        f"the rule {rule} of {self.name} names {column}, which is none of its columns",
+                        where=Where(table=self.name),
+                        hint=f"its columns are {', '.join(there)}",
+                    )
 
     def staying(self, evaluated: DataFrame) -> DataFrame:
         """Rows that the table will have, of evaluated ones."""

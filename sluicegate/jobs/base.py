@@ -83,7 +83,7 @@ def subject(arguments: argparse.Namespace) -> tuple[Pipeline, layout.Lake, dict[
 
 
 def parser(layer: str) -> argparse.ArgumentParser:
-    """Argument parser of a layer's job; ``docs/reference.md`` is generated from it as well."""
+    """Argument parser of a layer's job; ``docs/reference/commands.md`` is generated from it as well."""
     parser = argparse.ArgumentParser(prog=f"{layer}.py", description=f"Runs the {layer} layer of a pipeline.")
     parser.add_argument("--pipeline", required=True, help="name of the pipeline's folder")
     parser.add_argument("--lake", help="path or URI of the tables' root (default: $SLUICEGATE_LAKE, else ./lake)")

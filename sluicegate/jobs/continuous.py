@@ -60,7 +60,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 def parser() -> argparse.ArgumentParser:
     """The command line of the job."""
     made = base.parser("continuous")
-    made.description = "Runs the layers of a pipeline that have work, at each tick, until it is told to stop."
+    made.description = "Runs the layers of a pipeline that have work, at each tick, until it is stopped."
     made.add_argument("--every", required=True, metavar="TIME", help="the interval, as 4s or 2 minutes")
     made.add_argument("--layer", choices=layout.LAYERS, help="only this layer")
     made.add_argument("--id", help="what it is called in `sluicegate streams`: eight hexadecimal digits")

@@ -119,7 +119,7 @@ def held(address: str, claim: Claim, *, stops: bool) -> Iterator[None]:
         if keeper.lost is None:
             raise
         raise LakeLocked(
-            f"the lock of this run was taken over by {keeper.lost}, so the run was stopped",
+            f"the lock of this run was taken by {keeper.lost}, so the run was stopped",
             where=Where(file=address),
             cause=f"it was not renewed for {LASTS:g} s: the machine stood still, or the store was out of reach",
             hint="nothing is lost: a new run goes on where the last commit ended",

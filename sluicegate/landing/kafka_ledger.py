@@ -26,7 +26,7 @@ from sluicegate.storage.listings import FILES
 # Key of the ids of topics in our commit metadata of the ledger.
 KEY = "kafka"
 
-# Other runs may win the compare-and-set; each time the offsets are compared anew.
+# Other runs may win the compare-and-set; each time the offsets are compared again.
 ATTEMPTS = 20
 
 _SCHEME = "kafka://"
@@ -70,7 +70,7 @@ class TopicOffsets:
     """What the brokers have.
 
     Attributes:
-        ids: id of each topic, by which one that was deleted and made again is known.
+        ids: id of each topic, by which one that was deleted and created again is known.
         begins: first offset of each partition whose record is still there.
         ends: offset after the last record of each partition.
     """
@@ -284,11 +284,11 @@ def behind(name: str, partition: Partition, start: int, end: int) -> RecordsLost
 
 
 def recreated(name: str, topic: str) -> RecordsLost:
-    """Error for a topic that was deleted and made again: its offsets begin anew."""
+    """Error for a topic that was deleted and created again: its offsets begin at 0 again."""
     return RecordsLost(
-        f"the topic {topic} is another one than {name} has read: it was deleted and made again",
+        f"the topic {topic} is another one than {name} has read: it was deleted and created again",
         where=Where(table=name, file=f"{_SCHEME}{topic}"),
-        cause="its id is another; its offsets begin anew, so those that were read say nothing of it",
+        cause="it has another id, and its offsets begin at 0 again, so those that were read say nothing about it",
         hint="read it into a table of its own, and let silver follow both by flows; or move the table away with its"
         " ledger, and it is filled from what the topic has now",
     )

@@ -137,7 +137,7 @@ def refresh(
         if name in pipeline.bronze and pipeline.bronze[name].kafka is not None:
             raise UserError(
                 f"{name} is made of records of Kafka, which may be gone there by now",
-                hint="what follows it can be made again; to read its topics again, give the table another name",
+                hint="tables that read it can be refreshed; to read its topics again, give the table another name",
             )
         if name in pipeline.bronze and pipeline.bronze[name].of_files:
             raise UserError(

@@ -107,8 +107,9 @@ class RowEvaluator:
 
     @property
     def _definitions(self) -> dict[str, str]:
-        """Fingerprint of the definition of each flow."""
-        return {flow: maker.fingerprint for flow, maker in self.table.several.items()}
+        """Fingerprint of the definition of each flow that the table may have rows of."""
+        there = self.batch.progress.streams
+        return {flow: maker.fingerprint for flow, maker in self.table.several.items() if flow in there}
 
     @cached_property
     def made_by(self) -> dict[str, Any]:
@@ -166,6 +167,12 @@ class RowEvaluator:
         held = None if held is None else self.placed(held)
         settled = Keyed(self.keys, self.sequence_by is not None, self.row_id).settle(rows, held)
         return self.rules.evaluate_unique(settled, arrival(self.row_id)) if self.unique else settled
+
+    @property
+    def _named(self) -> list[str]:
+        """Columns by which the table knows its rows, as the definition spells them."""
+        unique = (column for columns in self.unique.values() for column in columns)
+        return [*self.keys, *unique, *filter(None, [self.sequence_by, self.table.event_time])]
 
     def placed(self, rows: DataFrame) -> DataFrame:
         """Rows with the place of their flow among the flows, in tables whose records are known by it."""
@@ -233,9 +240,10 @@ class RowEvaluator:
         quarantine = lake_tables.delta_table(self.batch.flow.side_tables[0])
         for table in filter(None, (self.target, quarantine)):
             held = {field.name.lower(): field.dataType for field in table_reader.schema(table)}
-            its = (field for field in made if field.name in self.outputs and field.name.lower() in held)
+            compared = (*self.outputs, SEQUENCE)
+            its = (field for field in made if field.name in compared and field.name.lower() in held)
             if name := next((f.name for f in its if not types.agree(held[f.name.lower()], f.dataType)), ""):
-                return name
+                return str(self.sequence_by) if name == SEQUENCE else name
         return ""
 
     def _of_flows(self, records: DataFrame | Mapping[str, DataFrame]) -> DataFrame:
@@ -248,7 +256,7 @@ class RowEvaluator:
             rows, casts = self._made(self.table.several[name], frame, f"{self.name}_{name}", flow=name)
             made[name] = several_flows.OfFlow(rows, casts)
         held = None if self.batch.whole or self.target is None else table_reader.schema(self.target)
-        frame, self._casts = several_flows.united(made, self.record_id, self.name, held)
+        frame, self._casts = several_flows.united(made, self.record_id, self.name, held, self._named)
         awaited = bool(self.table.several.keys() - records.keys())
         return several_flows.with_declared(frame, self.table.declared or {}, self.name, awaited=awaited)
 
@@ -270,7 +278,8 @@ class RowEvaluator:
         frame, casts = self._declared(frame, maker)
         if not self.sequence_by:
             return frame.drop(SEQUENCE) if flow else frame, casts  # the source's own, which is no column here
-        own, column = self.sequence_by in frame.columns, quoted(self.sequence_by)
+        own = self.sequence_by.lower() in {column.lower() for column in frame.columns}
+        column = quoted(self.sequence_by)
         return frame.withColumn(SEQUENCE, F.col(column if own else f"{RECORD}.{column}")), casts
 
     def _called(self, records: DataFrame, transform: PythonTransform, flow: str) -> DataFrame:

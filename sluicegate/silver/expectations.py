@@ -60,7 +60,7 @@ class Rules:
             self.conditions[WHOLE], self.actions[WHOLE] = "", "quarantine"
 
     def evaluate(self, frame: DataFrame) -> DataFrame:
-        """Adds ``_broken`` and ``_fate``: ``good``, ``quarantine`` or ``drop``.
+        """Adds ``BROKEN`` and ``_fate``: ``good``, ``quarantine`` or ``drop``.
 
         A row that breaks several gets the disposition that keeps most of it: quarantine before drop. Those that
         are ``unique`` come later (``evaluate_unique``), when it is known which rows the table would have.

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 from pyspark.sql import functions as F
 
 from sluicegate import _faults
+from sluicegate.errors import UserError, Where
 from sluicegate.flow import thresholds
 from sluicegate.flow.batch import Batch, overtaken
 from sluicegate.flow.model import name_of
@@ -46,18 +47,36 @@ def apply(batch: Batch, name: str, table: SilverTable, at: layout.Lake) -> None:
         ExpectationFailed: rows break an ``expect_or_fail``, or too many another rule; nothing is written but them.
         FanOut: the query makes several rows of one record, and the table has not ``rows: many``; nothing is written.
         AccountingError: records are missing from what the query gave; nothing is written.
+        UserError: a choice is only to be validated, and the table has to be made again whole.
     """
     if table.apply_changes_from_snapshot and not batch.whole:
+        _demand_to_write(batch, "all of its snapshots are taken in together each time")
         batch = batch.of_everything()  # a snapshot speaks of every key, also of those that are not in it
     evaluator = RowEvaluator(batch, name, table)
     # Rows stored without a column of today's keys have no such key; and values of a wider type need a wider column.
     lacks = not batch.whole and evaluator.target is not None and bool(evaluator.bound - {*evaluator.held_columns})
     grown = "" if batch.whole or lacks else evaluator.outgrown
     if lacks or grown:
+        _demand_to_write(batch, "its rows come to have other columns than the table")
         evaluator = RowEvaluator(batch.of_everything(), name, table)
     if grown:
         batch.report.state, batch.report.why = "rebuilt", f"the flows have values of a wider type for {grown}"
     put(evaluator, at)
+
+
+def _demand_to_write(batch: Batch, why: str) -> None:
+    """Refuses to rebuild the table, for a reason, where nothing is to be written.
+
+    Raises:
+        UserError: a choice of records is only to be validated.
+    """
+    if batch.choice is not None and batch.choice.validate:
+        raise UserError(
+            f"{batch.flow.table} would be rebuilt by this, so there is nothing to compare with",
+            where=Where(table=batch.flow.table),
+            cause=why,
+            hint="run it without --validate",
+        )
 
 
 def put(evaluator: RowEvaluator, at: layout.Lake) -> None:

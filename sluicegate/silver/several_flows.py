@@ -61,7 +61,7 @@ def place(column: Column, flows: Sequence[str]) -> Column:
 
 
 def united(
-    made: Mapping[str, OfFlow], record_id: Sequence[str], table: str, held: StructType | None
+    made: Mapping[str, OfFlow], record_id: Sequence[str], table: str, held: StructType | None, named: Sequence[str] = ()
 ) -> tuple[DataFrame, dict[str, str]]:
     """Rows of all flows, and the text of each cast by its flag.
 
@@ -70,6 +70,8 @@ def united(
         record_id: columns by which a record is known.
         table: the table, for messages.
         held: the columns that the table has; None if it is made anew.
+        named: columns that the definition names. What the table has spells a column, else the definition, else the
+            first flow: which one that is depends on which of their sources are there.
 
     Raises:
         SchemaMismatch: no type holds the values that the flows have for a column.
@@ -77,6 +79,8 @@ def united(
     parts = {name: _named(name, one, record_id) for name, one in made.items()}
     casts = {f"{flag}_of_{name}": text for name, one in made.items() for flag, text in one.casts.items()}
     kinds = _kinds(parts, {*record_id, *casts, *map(stream_batch.of, made)}, table, held)
+    spelled = {name.lower(): name for name in (*named, *(held.names if held is not None else ()))}
+    kinds = {spelled.get(name.lower(), name): kind for name, kind in kinds.items()}
 
     def fitted(name: str, frame: DataFrame) -> DataFrame:
         there = {column.lower(): frame.schema[column] for column in frame.columns}
@@ -154,9 +158,9 @@ def _kinds(
 
 
 def _held(held: DataType | None, kind: DataType) -> DataType:
-    """Type of a column that the table has, if that holds all values of the flows."""
+    """Type of a column that the table has, with the fields that are new, if that holds all values of the flows."""
     wide = None if held is None else types.common(held, kind)
-    return held if held is not None and wide is not None and types.agree(held, wide) else kind
+    return wide if held is not None and wide is not None and types.agree(held, wide) else kind
 
 
 def _as(value: Column, kind: DataType, wanted: DataType) -> Column:

@@ -39,9 +39,9 @@ def usable_archive() -> tuple[Path | None, str]:
     except (OSError, ValueError):
         return None, f"there is none (`{jars.SET_UP}` makes it)"
     if not archive.is_file():
-        return None, f"{archive} is gone (`{jars.SET_UP}` makes it again)"
+        return None, f"{archive} is gone (`{jars.SET_UP}` creates it)"
     if made_for != _archive_key():
-        return None, f"it was made for another Java or other jars (`{jars.SET_UP}` makes it again)"
+        return None, f"it was made for another Java or other jars (`{jars.SET_UP}` creates it)"
     return archive, ""
 
 

@@ -312,7 +312,7 @@ def demand_ours(session: SparkSession, url: str, *, private: bool, on_s3: bool) 
         raise LakeUnsupported(
             f"the Spark Connect server at {_shown(url)} may lose one of two concurrent commits on S3",
             where=Where(file=_shown(url)),
-            cause="its JVM writes commits without asking whether they exist, unless it is told to",
+            cause="its JVM writes commits without checking whether they exist, unless it is configured to",
             hint=hint,
         )
 

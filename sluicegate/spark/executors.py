@@ -61,5 +61,5 @@ def _there(session: SparkSession, module: str, name: str, paths: Sequence[str], 
     # A nested function is pickled by value, so executors need not import this module for it.
     result_of = F.udf(done, "string", useArrow=False)
     frame = session.createDataFrame([(path,) for path in paths], "path string")
-    rows = frame.repartition(min(len(paths), TASKS)).select("path", result_of("path").alias("told")).collect()
-    return {row["path"]: json.loads(row["told"]) for row in rows if row["told"] is not None}
+    rows = frame.repartition(min(len(paths), TASKS)).select("path", result_of("path").alias("result")).collect()
+    return {row["path"]: json.loads(row["result"]) for row in rows if row["result"] is not None}

@@ -161,7 +161,7 @@ def _by_ivy(jars: Sequence[Jar], java: str, spark: Path | None, target: Path) ->
     if ivy is None:
         raise JavaMissing(
             "the installed pyspark has no Ivy to fetch jars with",
-            hint=f"install pyspark anew (in a checkout: remove .venv) and run `{SET_UP}` again",
+            hint=f"reinstall pyspark (in a checkout: remove .venv) and run `{SET_UP}` again",
         )
     dependencies = "".join(
         f'<dependency org="{group}" name="{name}" rev="{version}" transitive="false"/>'

@@ -138,7 +138,7 @@ def in_generators(tokens: Tokens, generators: Collection[str], first: int, end: 
             continue
         name = next((group.head for group in around if group.head in generators), "")
         if name:
-            what = f"a CAST that fails in {name}(…) can leave no row to tell of it"
+            what = f"a CAST that fails in {name}(…) can leave no row that reports it"
             message = f"{what}: CAST what it gives in the SELECT list, or write TRY_CAST if NULL is right for it"
             found.append(QuerySyntax(message, tokens.line(cast.index)))
     return found

@@ -90,13 +90,14 @@ def _tree(tokens: Tokens) -> exp.Expr:
     return inner
 
 
-_BOOLEAN = (exp.Predicate, exp.Connector, exp.Dot)
+_BOOLEAN = (exp.Predicate, exp.Connector, exp.Dot, exp.Escape)
 
 
 def _fault(node: exp.Expr) -> str:
     if isinstance(node, exp.Query):
         return "a condition looks at one row and has no subquery: join in the query, and test the joined column"
-    if isinstance(node, exp.Window) or query_shape.aggregate(node):
+    many = isinstance(node, exp.Any) and not isinstance(node.parent, (exp.Like, exp.ILike))  # LIKE ANY is of one row
+    if many or isinstance(node, exp.Window) or query_shape.aggregate(node):
         return "a condition looks at one row: it has no aggregate and no window function"
     if isinstance(node, (exp.UDTF, exp.Explode)):
         return "a condition gives one value for a row, and this function gives several rows"

@@ -361,7 +361,7 @@ def _stream(tree: exp.Query, read: Sequence[_Table], tokens: Tokens) -> _Table |
     if not query_shape.is_outermost(tree, stream.node):
         raise QuerySyntax(
             "STREAM(…) stands in the FROM of the outermost SELECT, not in a WITH, a subquery or a branch of a UNION: "
-            "there the rows could not be told apart by record",
+            "there the rows of different records could not be distinguished",
             tokens.line(stream.first),
         )
     return stream

@@ -42,7 +42,7 @@ def _spans(tokens: Tokens, first: int, end: int) -> Iterator[tuple[int, int]]:
         first, end = first + 1, end - 1
     begins = first
     for index in tokens.top_level(first, end):
-        if tokens.word(index) not in _SET_OPERATIONS:
+        if tokens.word(index) not in _SET_OPERATIONS or tokens.is_type(index - 1, TokenType.STAR):  # of * EXCEPT (…)
             continue
         if (tokens.word(index), tokens.word(index + 1)) != ("UNION", "ALL"):
             what = f"{tokens.word(index)} compares rows of several records: flows are put together by UNION ALL"

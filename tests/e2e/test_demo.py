@@ -112,6 +112,17 @@ def java_that_tells(folder: Path) -> Path:
 
 
 @pytest.mark.more
+def test_without_airflow_the_demo_shows_the_same_tables(tmp_path: Path) -> None:
+    """``make try``: nothing of Airflow is started or left."""
+    done = demo(tmp_path, "--without-airflow")
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert gold(tmp_path / "lake") == pytest.approx(averages(tmp_path / "landing"))
+    assert "heart_rate.daily_patient_avg" in done.stdout
+    assert "make demo" in done.stdout
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["lake", "landing"]
+
+
+@pytest.mark.more
 def test_the_demo_and_then_nothing_new(tmp_path: Path) -> None:
     lineage_file = tmp_path.with_suffix(".lineage")
     transport = {"type": "file", "log_file_path": str(lineage_file), "append": True}

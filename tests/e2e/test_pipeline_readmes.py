@@ -20,7 +20,7 @@ SAID = {
         "2,000 read", "courses_counts", "5 rows", "known_student", "verified", r"1,000 +1,000 +0", "nothing new",
         "no row of the table would change",
     ],
-    "online_school_python": ["the definition is right", "2,000 read", "verified"],
+    "online_school_python": ["the definition is valid", "2,000 read", "verified"],
     "online_school_courses": ["Noor Haddad +2", "Mei Tanaka +1", "was changed by UPDATE", "Mei Tanaka +2", "verified"],
     "retail": ["1,000 read", "known_product", r"waiting *\n0 *\n", "made again whole", "margin", "verified"],
 }  # fmt: skip

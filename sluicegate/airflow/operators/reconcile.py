@@ -76,7 +76,7 @@ class Account(BaseOperator):
             self.log.info(line)
         if problems:
             lines = [f"  {line}" for problem in problems for line in problem.lines()]
-            raise AirflowFailException("\n".join(["this does not add up:", *lines]))
+            raise AirflowFailException("\n".join(["reconciliation failed:", *lines]))
         if overdue:
             raise AirflowException("\n".join(["this run was to take in all that is new, and has not:", *overdue]))
         self.log.info("every file and every record that was taken in is accounted for")

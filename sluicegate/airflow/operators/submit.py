@@ -185,7 +185,7 @@ class SluicegateJob(SparkSubmitOperator):
             self._lineage = openlineage.of_try(pipeline, at, self.layers, run, context["ti"].try_number)
         except Exception:
             # The job's result stands, or its own error is the one to show.
-            self.log.warning("OpenLineage is not told of the tables", exc_info=True)
+            self.log.warning("the tables are not reported to OpenLineage", exc_info=True)
 
     def get_openlineage_facets_on_complete(self, task_instance: Any) -> OperatorLineage[Any, Any] | None:
         """Lineage, for Airflow's OpenLineage provider when a task has ended, well or not."""

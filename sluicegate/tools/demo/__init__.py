@@ -1,1 +1,1 @@
-"""``make demo``: sample files through a real Airflow."""
+"""``make try`` and ``make demo``: sample files through all layers, by hand and in a real Airflow."""

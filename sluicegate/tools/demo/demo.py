@@ -1,6 +1,7 @@
-"""``make demo``: sample files through bronze, silver and gold in a real Airflow, then the resulting tables.
+"""``make try`` and ``make demo``: sample files through bronze, silver and gold, then the resulting tables.
 
-All that it creates is in the working directory: ``landing``, ``lake`` and ``.airflow`` (Airflow's database and logs).
+``make demo`` does so in a real Airflow, ``make try`` without. All that they create is in the working directory:
+``landing``, ``lake`` and, of the demo, ``.airflow`` (Airflow's database and logs).
 """
 
 from __future__ import annotations
@@ -26,6 +27,7 @@ from sluicegate.flow.report import RunReport
 from sluicegate.lake import layout, tables
 from sluicegate.monitor.plan import pending
 from sluicegate.monitor.status import status
+from sluicegate.run import pipeline as pipeline_run
 from sluicegate.settings import Settings
 from sluicegate.spark.submit import ROOT
 from sluicegate.tools.demo.local_airflow import USER, LocalAirflow, interrupt_on_termination
@@ -46,11 +48,14 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Runs the demo or, with ``--ui``, its Airflow; returns the exit code."""
     parser = argparse.ArgumentParser(prog="python -m sluicegate.tools.demo", description=main.__doc__)
     parser.add_argument("--input", metavar="DIR", help="read DIR/recordings and DIR/patients, not the samples")
+    parser.add_argument("--without-airflow", action="store_true", help="run the layers in one Spark, by hand")
     parser.add_argument("--ui", action="store_true", help="only start Airflow, with the last demo's files and tables")
     arguments = parser.parse_args(argv)
     interrupt_on_termination()
     try:
-        return _ui(arguments.input) if arguments.ui else _demo(arguments.input)
+        if arguments.ui:
+            return _ui(arguments.input)
+        return _demo(arguments.input, in_airflow=not arguments.without_airflow)
     except SluicegateError as error:
         print(error.for_people(), file=sys.stderr)
         return error.exit_code
@@ -59,11 +64,22 @@ def main(argv: Sequence[str] | None = None) -> int:
         return 130
 
 
-def _demo(given: str | None) -> int:
+def _demo(given: str | None, *, in_airflow: bool) -> int:
     settings = _settings(given)
     pipeline = load(PIPELINE, settings)
     if given is None:
         _land(Path(settings.landing))
+    if in_airflow:
+        _run_if_waiting(pipeline, settings)
+    else:
+        pipeline_run.run(pipeline, settings, None, say)
+        say("")
+    _show(pipeline, settings)
+    _next(pipeline, settings, given, in_airflow=in_airflow)
+    return 0
+
+
+def _run_if_waiting(pipeline: Pipeline, settings: Settings) -> None:
     waiting = pending(pipeline, settings)
     if waiting.nothing and not waiting.settling:
         say(f"{waiting.sentence()}; neither Airflow nor Spark was started\n")
@@ -71,9 +87,6 @@ def _demo(given: str | None) -> int:
         # Files of a moment ago may still be being written, but will have settled by the time that Airflow is up.
         say("files have just landed" if waiting.nothing else waiting.sentence())
         _run(pipeline, settings)
-    _show(pipeline, settings)
-    _next(pipeline, settings, given)
-    return 0
 
 
 def _settings(given: str | None) -> Settings:
@@ -214,7 +227,7 @@ def _text(value: Any) -> str:
     return f"{value:.2f}" if isinstance(value, float) else str(value)
 
 
-def _next(pipeline: Pipeline, settings: Settings, given: str | None) -> None:
+def _next(pipeline: Pipeline, settings: Settings, given: str | None, *, in_airflow: bool) -> None:
     program = ".venv/bin/sluicegate" if Path(".venv/bin/sluicegate").exists() else "sluicegate"
     lake_here = f" --lake {_short(Path(settings.lake))}" if given else ""
     landing_here = f" --landing {_short(Path(settings.landing))}" if given else ""
@@ -222,7 +235,9 @@ def _next(pipeline: Pipeline, settings: Settings, given: str | None) -> None:
     if given:  # that is somebody's own folder: nothing is made up in it
         one_more = f"cp ANOTHER.json {_short(Path(settings.landing) / 'recordings')}/"
     suggestions = [
-        ("this Airflow with its web page, where it also runs by its schedule", "make ui"),
+        ("this Airflow with its web page, where it also runs by its schedule", "make ui")
+        if in_airflow
+        else ("the same in a real Airflow", f"make demo{f' INPUT={given}' if given else ''}"),
         ("one more file lands", one_more),
         ("through all tables without Airflow", f"{program} run {pipeline.name}{lake_here}{landing_here}"),
     ]

@@ -66,7 +66,7 @@ class Expressions:
 
     @staticmethod
     def _no(node: ast.expr) -> NotTaken:
-        return NotTaken(f"{ast.unparse(node)[:60]} has no counterpart that is certain to say the same", node.lineno)
+        return NotTaken(f"{ast.unparse(node)[:60]} is not supported by the importer", node.lineno)
 
     def _value(self, value: Any, node: ast.expr) -> str:
         if isinstance(value, bool) or value is None:

@@ -97,7 +97,7 @@ def create(file: Path, name: str | None, settings: Settings) -> Imported:
     if not made.known:
         causes = "\n    ".join(str(one) for one in sorted(source.left))
         hint = "tables are declared by CREATE STREAMING TABLE …, or @dlt.table"
-        raise UserError(f"{file.name} declares no table that can be taken over", cause=causes, hint=hint)
+        raise UserError(f"{file.name} declares no table that can be imported", cause=causes, hint=hint)
     left = sorted(set(source.left))
     with staging_folder.half_written(name, folder) as half:
         (half / "pipeline.yaml").write_text(_definition(name, file.name, made, left), "utf-8")
@@ -136,7 +136,7 @@ def _read(file: Path) -> Source:
 def _definition(name: str, source: str, made: Draft, left: list[Left]) -> str:
     lines = [SCHEMA, f"# Made by `sluicegate import` of {in_comment(source)}."]
     lines += [f"# Not imported: {in_comment(table, 160)} (line {line})" for table, line in made.missing.items()]
-    lines += ["# Left of it, by its lines:"] if left else [] if made.missing else ["# All of it was taken over."]
+    lines += ["# Not imported, by line:"] if left else [] if made.missing else ["# All of it was imported."]
     lines += [f"# - {in_comment(one.what, 160)}: {in_comment(one.why, 160)} (line {one.line})" for one in left]
     lines += [f"name: {name}"]
     for layer in ("bronze", "silver", "gold"):

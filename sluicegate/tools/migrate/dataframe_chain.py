@@ -98,7 +98,7 @@ class Chain:
             if isinstance(node, ast.Assign) and len(node.targets) == 1 and isinstance(node.targets[0], ast.Name):
                 bound[node.targets[0].id] = _substituted(node.value, bound)
             elif not (isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)):
-                raise NotTaken("a function is taken over that returns one chain of DataFrame methods", node.lineno)
+                raise NotTaken("a function is imported only if it returns one chain of DataFrame methods", node.lineno)
         raise NotTaken("the function returns nothing", function.lineno)
 
     @classmethod
@@ -233,7 +233,7 @@ class Chain:
     def _step(self, name: str, call: ast.Call | None) -> None:
         step = getattr(self, f"_do_{'filter' if name == 'where' else name}", None)
         if step is None or call is None:
-            raise self._no(f"{name} has no counterpart that is certain to say the same")
+            raise self._no(f"{name} is not supported by the importer")
         if self._closed:
             raise self._no(f"{name} behind a query that is whole, or behind an aggregation")
         if call.keywords:

@@ -53,7 +53,7 @@ class _Mapping:
             if dataset.query is not None:
                 self._query(dataset)
             elif dataset.name not in self.made.bronze and dataset.name not in {*targets, *into}:
-                self.source.leave(dataset.line, dataset.name, "nothing that is taken over fills it")
+                self.source.leave(dataset.line, dataset.name, "no imported flow writes to this table")
         for some in targets.values():
             self._changes(some)
         flows.take_over(self.source, self.made, self.gold, self._silver)

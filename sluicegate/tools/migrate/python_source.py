@@ -92,7 +92,9 @@ class _Reader:
             elif isinstance(node, ast.Expr) and isinstance(node.value, ast.Call) and self._of_dlt(node.value):
                 self._call(node.value)
             else:
-                raise NotTaken("a definition is data: only tables, rules and changes are taken over", node.lineno)
+                raise NotTaken(
+                    "Python code is not converted, only table declarations, expectations and CDC flows", node.lineno
+                )
         except NotTaken as error:
             self.source.leave(error.line, _title(node), error.message)
         except RecursionError:
@@ -211,7 +213,7 @@ class _Reader:
                 self.source.leave(line, f"once of the flow {dataset.name}", why)
             elif keyword.arg not in ("comment", "once"):
                 what = f"{keyword.arg} of the flow {dataset.name}"
-                self.source.leave(keyword.value.lineno, what, "it is not taken over")
+                self.source.leave(keyword.value.lineno, what, "not imported")
 
     def _decorated(self, dataset: Dataset, node: ast.expr) -> str:
         """Reads a decorator; returns what it declares, if anything."""
@@ -226,7 +228,7 @@ class _Reader:
             self._flow_arguments(dataset, call, node.lineno)
             return "flow"
         else:
-            raise NotTaken(f"the decorator {ast.unparse(node)} is not taken over", node.lineno)
+            raise NotTaken(f"the decorator {ast.unparse(node)} is not imported", node.lineno)
         return ""
 
     def _arguments(self, dataset: Dataset, call: ast.Call, line: int) -> None:
@@ -244,7 +246,7 @@ class _Reader:
                 dataset.rules += list(_many(value, _RULES[keyword.arg], line))
             else:
                 what = f"{keyword.arg} of {dataset.name}"
-                self.source.leave(line, what, "tables are kept without it (maintenance and database say the rest)")
+                self.source.leave(line, what, "ignored, there is no equivalent (see maintenance and database)")
 
     def _rules(self, name: str, call: ast.Call, line: int) -> Iterator[Rule]:
         values = [constant(one, self.names) for one in [*call.args, *(keyword.value for keyword in call.keywords)]]
@@ -272,7 +274,7 @@ class _Reader:
         else:
             if name.startswith(("create_", "apply_")):
                 self.source.unnamed[f"the {name} of line {call.lineno}"] = call.lineno
-            raise NotTaken(f"{name} has no counterpart in a definition", call.lineno)
+            raise NotTaken(f"{name} has no equivalent in a definition", call.lineno)
 
     def _changes(self, call: ast.Call) -> None:
         if len(call.args) > len(_POSITIONS):
@@ -288,7 +290,7 @@ class _Reader:
                 value = Chain.expression_of(keyword.value, self.names)
             if value is None or name not in {*_FIELDS, "target", "source"}:
                 what = f"{name} of the changes of line {call.lineno}"
-                self.source.leave(keyword.value.lineno, what, "it is not taken over")
+                self.source.leave(keyword.value.lineno, what, "not imported")
             else:
                 fields[name] = value
         target, source = str(fields.pop("target", "")), str(fields.pop("source", ""))

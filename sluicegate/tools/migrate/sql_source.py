@@ -226,7 +226,9 @@ class _Statement:
             if self.tokens.word(first) == "CONSTRAINT":
                 self._constraint(dataset, first, end)
             elif self.tokens.word(first) in ("PRIMARY", "FOREIGN"):
-                self.source.leave(self._line(first), self._text(first, end), "it is told there, and not enforced: keys")
+                self.source.leave(
+                    self._line(first), self._text(first, end), "it is informational there, and not enforced: keys"
+                )
             else:
                 typed += self._column(dataset, first, end)
         dataset.schema = ", ".join(typed)
@@ -283,7 +285,7 @@ class _Statement:
                 self.at = self.tokens.closing(self.at)
             self.at += 1
         what = f"{self._text(first, self.at)} of {dataset.name}"
-        self.source.leave(self._line(first), what, "tables are kept without it (maintenance and database say the rest)")
+        self.source.leave(self._line(first), what, "ignored, there is no equivalent (see maintenance and database)")
 
     # --- changes -----------------------------------------------------------------------------------------------------
 

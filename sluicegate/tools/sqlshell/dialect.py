@@ -265,7 +265,7 @@ def _time_format(node: exp.Expr) -> None:
         if text.startswith("'"):
             return text[1:-1].replace("%", "%%") or "'"
         if text not in _FRACTIONS:
-            raise Untranslatable(f"{text} in the format of a time has no counterpart in DuckDB")
+            raise Untranslatable(f"{text} in the format of a time has no equivalent in DuckDB")
         return _FRACTIONS[text]
 
     node.set("format", exp.Literal.string(_FORMAT_PART.sub(part, given.name)))

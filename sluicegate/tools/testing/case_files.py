@@ -151,7 +151,7 @@ class _Reader:
         for name in step.landing:
             self._inside(name, (*path, "landing", name))
         if step.fails is not None and step.fails not in _codes():
-            hint = nearest(step.fails, _codes()) or "docs/reference.md has all codes"
+            hint = nearest(step.fails, _codes()) or "`sluicegate help` lists all codes"
             self._add("unknown-code", (*path, "fails"), f"there is no error {step.fails}", hint)
         return CaseStep(
             self._place(path),

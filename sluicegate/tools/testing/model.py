@@ -19,8 +19,8 @@ class Given(Part):
 
     Attributes:
         rows: a list of rows, each ``{column: value}``, or CSV text with a header.
-        file: name of the file that they land in, below the table's folder; a later step that names it again lands it
-            anew. Without it each step lands a file of its own.
+        file: name of the file that they land in, below the table's folder; a later step that names it again
+            replaces it. Without it each step lands a file of its own.
         mode: of a table whose source is a Delta table: ``append`` adds the rows to it, ``overwrite`` leaves it with
             these alone.
         schema_: ``schema`` of the case: types of the columns as DDL, for Parquet, ORC, Avro and Delta, whose files have

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from sluicegate.errors import ExpectationFailed, TableRuleFailed
+from sluicegate.errors import ExpectationFailed, QueryError, TableRuleFailed
 from sluicegate.lake import log, tables
 from sluicegate.monitor import event_log, status
 from tests.conftest import Workspace
@@ -129,10 +129,10 @@ def test_rows_of_a_delta_table(spark: SparkSession, workspace: Workspace) -> Non
     theirs = str(workspace.folder / "theirs")
     rules = "expect_all_or_fail: {positive: x > 0}"
     workspace.define(f"name: heart_rate\nbronze:\n  things: {{path: '{theirs}', format: delta, {rules}}}\n")
-    spark.sql("SELECT 1.0D AS x").write.format("delta").save(theirs)
+    spark.sql("SELECT 1.0D AS x, 1 AS _broken").write.format("delta").save(theirs)
     workspace.run(spark, "bronze")
     assert said(workspace)["expectations"] == {"positive": {"passed": 1, "failed": 0}}
-    spark.sql("SELECT -1.0D AS x").write.format("delta").mode("append").save(theirs)
+    spark.sql("SELECT -1.0D AS x, 2 AS _broken").write.format("delta").mode("append").save(theirs)
     refused(spark, workspace)
     assert (values(workspace), values(workspace, "things_rejected")) == ([1.0], [-1.0])
     spark.sql(f"UPDATE delta.`{theirs}` SET x = 2 WHERE x < 0")
@@ -146,11 +146,11 @@ def test_rules_about_the_whole_table(
 ) -> None:
     if not few:
         monkeypatch.setattr("sluicegate.bronze.layer.SMALL_BYTES", 0)
-    more = "allowOverwrites: true, expect_table: {room: {rows: {max: 4}}, once: {unique: [X]}}"
-    begin(workspace, more)
+    rules = "room: {rows: {max: 4}}, once: {unique: [X]}, small: {sql: SELECT T.X FROM things AS t WHERE X > 99}"
+    begin(workspace, f"allowOverwrites: true, expect_table: {{{rules}}}")
     land(workspace, "a", 1.0, 2.0, None, age=90)
     report = workspace.run(spark, "bronze")["things"]
-    assert report.table_rules == said(workspace)["table_rules"] == {"room": 0, "once": 0}
+    assert report.table_rules == said(workspace)["table_rules"] == {"room": 0, "once": 0, "small": 0}
     land(workspace, "b", 2.0, age=80)
     assert (refused_whole(spark, workspace), values(workspace, "things_rejected")) == ("once (2 rows)", [2.0, 2.0])
     land(workspace, "b", None, age=79)  # two that are NULL are the same, as in GROUP BY
@@ -176,22 +176,34 @@ def refused_whole(spark: SparkSession, workspace: Workspace) -> str:
 
 
 def test_a_record_refers_to_another_table(spark: SparkSession, workspace: Workspace) -> None:
-    """Of the same layer, which is then read first; while it has no rows, the records wait."""
+    """Of the same layer, which is then read first; while it has no rows, the records wait.
+
+    Its values are texts here, and one of them is no number, as any may be in bronze.
+    """
     begin(workspace, "expect_table: {known: {foreign_key: [x], references: others (y)}}")
-    others = '  others: {path: "${landing}/others", format: json, schemaHints: "y DOUBLE"}\n'
+    others = '  others: {path: "${landing}/others", format: json, schemaHints: "y STRING"}\n'
     file = workspace.folder / "pipelines" / "heart_rate" / "pipeline.yaml"
     file.write_text(file.read_text() + others)
     (workspace.folder / "landing" / "others").mkdir()
     land(workspace, "a", 1.0, None, age=90)
     report = workspace.run(spark, "bronze")["things"]
     assert (report.state, report.why) == ("blocked", "a rule of it reads others, which has no rows yet")
-    workspace.land("others/a.json", [{"y": 1.0}])
+    workspace.land("others/a.json", [{"y": "1.0"}, {"y": "none"}])
     assert workspace.run(spark, "bronze")["things"].written == 2
     land(workspace, "b", 1.0, 2.0)
     assert refused_whole(spark, workspace) == "known (1 rows)"
-    workspace.land("others/b.json", [{"y": 2.0}])
+    workspace.land("others/b.json", [{"y": "2"}])
     workspace.run(spark, "bronze")
     assert values(workspace) == sorted([1.0, 1.0, 2.0, None], key=repr)
+
+
+def test_a_rule_that_a_value_stops_is_named(spark: SparkSession, workspace: Workspace) -> None:
+    begin(workspace, "expect_table: {high: {sql: SELECT id FROM things WHERE 1 / x > 9}}")
+    land(workspace, "a", 1.0, 0.0)
+    with pytest.raises(QueryError, match="the rule high of things cannot be evaluated") as raised:
+        workspace.run(spark, "bronze")
+    assert ("DIVIDE_BY_ZERO" in raised.value.cause, "try_divide" in raised.value.hint) == (True, True)
+    assert tables.delta_table(workspace.uri("things")) is None
 
 
 @pytest.mark.more
@@ -207,7 +219,7 @@ def test_rules_say_normalized_names_and_columns_keep_what_describes_them(
     assert workspace.run(spark, "bronze")["things"].expectations["some"] == {"passed": 1, "failed": 1}
     workspace.land("things/b.json", [{"US Gross": 1}], age=80)
     refused(spark, workspace, "SG303")
-    assert workspace.rows("things_rejected", "us_gross") == [(1,), (1,)]
+    assert workspace.rows("things_rejected", "us_gross") == [("1",), ("1",)]
     table = tables.delta_table(workspace.uri("things"))
     assert table is not None
     metadata = {field.name: field.metadata for field in table.schema().fields}["us_gross"]

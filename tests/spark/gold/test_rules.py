@@ -10,7 +10,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from sluicegate.errors import ExpectationFailed
+from sluicegate.errors import ExpectationFailed, QueryError
 from sluicegate.flow import flows, thresholds
 from sluicegate.flow.progress import progress
 from sluicegate.frames.row_rules import RowRules
@@ -32,6 +32,12 @@ SUMS = "SELECT g, k, count(*) AS n, sum(p) AS s FROM t GROUP BY g, k"
 # What needs all rows of a group, and what is made whole: of which a row cannot be found by its group.
 ROWS = "SELECT g, k, count(*) AS n, sum(p) AS s, count(DISTINCT id) AS d FROM t GROUP BY g, k"
 WHOLE = "SELECT g, k, n, s FROM (SELECT g, k, count(*) AS n, sum(p) AS s FROM t GROUP BY g, k) ORDER BY n LIMIT 1000"
+# What is followed by keys: of which each has one row, and of which one has several.
+KEYS = f"SELECT g, k, n, s FROM ({SUMS})"
+COUNTED = (
+    "SELECT g, k, n, s FROM (SELECT g, max(k) OVER w AS k, count(*) OVER w AS n, sum(p) OVER w AS s, "
+    "row_number() OVER (PARTITION BY g, k ORDER BY id) AS r FROM t WINDOW w AS (PARTITION BY g, k)) WHERE r = 1"
+)
 RULES = (
     "expectations: {known: {expect_or_drop: g IS NOT NULL}, low: {expect: s < 100}, "
     "few: {expect_or_fail: n <= 3}, some: {expect: k > 1, fail_above: 60%}}"
@@ -47,6 +53,8 @@ TABLES = {
     "small": table(SUMS, refresh="auto"),
     "by_rows": table(ROWS),
     "whole": table(WHOLE, refresh="full"),
+    "by_keys": table(KEYS),
+    "counted": table(COUNTED),
 }
 
 
@@ -173,8 +181,16 @@ def test_tables_with_rules_equal_a_model_after_every_run(
     every_run(world, model, first, steps)
 
 
-@pytest.mark.more
-@pytest.mark.parametrize("name", [name for name in TABLES if name != "sums"])
+OTHERS = {
+    "small": [pytest.mark.more],
+    "by_rows": [pytest.mark.more],
+    "whole": [pytest.mark.more],
+    "by_keys": [pytest.mark.in_the_jvm, pytest.mark.release],
+    "counted": [pytest.mark.in_the_jvm, pytest.mark.more],
+}
+
+
+@pytest.mark.parametrize("name", [pytest.param(name, marks=marks) for name, marks in OTHERS.items()])
 def test_so_do_those_that_are_made_in_other_ways(spark: SparkSession, tmp_path: Path, name: str) -> None:
     every_run(GoldWorld(tmp_path, {name: TABLES[name]}, spark), Model(), FIRST, STEPS)
 
@@ -215,6 +231,11 @@ def test_rows_that_stay_are_held_to_rules_only_when_these_are_others(
         world.run()
     assert columns(world, layout.rejected(world.at.table("gold", "sums"))) == Counter({("a", 2, 2, "199.98"): 1})
     assert counted == [5]
+    # Who takes the rule back has a table that is up to date, and no rows that it would not have.
+    world.define({"sums": table(SUMS, rules=f"expectations: {plain}")})
+    assert world.run()["sums"].why == "it is refused no more"
+    assert not tables.rows(tables.delta_table(layout.rejected(world.at.table("gold", "sums"))))
+    assert world.run()["sums"].state == "idle"
     world.define({"sums": table(SUMS, rules=f"expectations: {other.replace('<= 1', '<= 2')}")})
     report = world.run()["sums"]
     assert (report.state, report.why, report.updated) == ("written", "its rules changed", 0)
@@ -223,6 +244,19 @@ def test_rows_that_stay_are_held_to_rules_only_when_these_are_others(
     world.run()
     assert world.run()["sums"].state == "idle"
     assert "expectations" not in world.commits("sums")[0]
+
+
+def test_a_rule_names_columns_that_the_query_makes(spark: SparkSession, tmp_path: Path) -> None:
+    """Also where a star or a function makes them: a column that is not there is no NULL, as it is in bronze."""
+    world = GoldWorld(
+        tmp_path, {"all": table("SELECT * FROM t", refresh="full", rules="expect_all: {r: q > 1}")}, spark
+    )
+    world.add(rows(FIRST, 0))
+    with pytest.raises(QueryError, match="the rule r of all names q, which is none of its columns"):
+        world.run()
+    assert tables.delta_table(world.at.table("gold", "all")) is None
+    world.define({"all": table("SELECT * FROM t", refresh="full", rules="expect_all: {r: K > 1}")})
+    assert world.run()["all"].expectations == {"r": {"passed": 4, "failed": 1}}
 
 
 def planned(world: GoldWorld) -> Touched:

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from sluicegate.errors import TableRuleFailed
 from sluicegate.frames import table_rules
-from sluicegate.lake import layout, tables
+from sluicegate.lake import layout, log, tables
 from tests.spark.gold.test_layer import ROW, rows, step
 from tests.spark.gold.test_rules import STEP, happen, row
 from tests.support.gold_world import GoldWorld, comparable
@@ -28,7 +28,7 @@ RULES = {
     "room": "{rows: {min: 1, max: 6}}",
     "once": "{unique: [g, n]}",
     "named": "{foreign_key: [g], references: u}",
-    "low": "{sql: 'SELECT r.g, r.s AS high FROM r WHERE s > 100'}",
+    "low": "{sql: 'SELECT r.g, NULL AS low, r.s AS high FROM r WHERE s > 100'}",
 }
 
 
@@ -82,7 +82,7 @@ def test_each_kind_below_and_above(spark: SparkSession, tmp_path: Path) -> None:
     assert "once" not in error.message  # it has two by now
     assert error.cause == "g is in u; its query gives no row"
     assert found(world, "g", "_found", "_failed_expectations") == Counter(
-        {("x", None, ("named",)): 1, (None, '{"g":"x","high":101.00}', ("low",)): 1}
+        {("x", None, ("named",)): 1, (None, '{"g":"x","low":null,"high":101.00}', ("low",)): 1}
     )
     world.sql("DELETE FROM {t} WHERE g = 'x'")
     world.run()
@@ -93,12 +93,21 @@ def test_each_kind_below_and_above(spark: SparkSession, tmp_path: Path) -> None:
     error = refused(world)
     assert "room (it would have 7 rows)" in error.message
     assert error.cause == "it has at least 1 and at most 6 rows"
-    assert found(world, "g") == Counter()  # no row is to blame
+    assert (found(world, "g"), error.hint) == (
+        Counter(),  # no row is to blame
+        "r is as it was; correct the source or the rule, and run again",
+    )
     world.sql("DELETE FROM {t}")
     assert "room (it would have 0 rows)" in refused(world).message
     world.add(rows([row("c", 9, None)], 60))
     world.run()
     assert found(world, "g", "k", "n", "s", rejected=False) == Counter({("c", 9, 1, None): 1})
+    rejected = tables.delta_table(layout.rejected(world.at.table("gold", "r")))
+    assert rejected is not None
+    said = [(commit.ours or {}) for commit in log.commits(rejected, 3)]
+    assert [(one["step"], one.get("refused")) for one in said] == [
+        ("clear", None), ("reject", ["room"]), ("reject", ["room"]),
+    ]  # fmt: skip
 
 
 def test_what_did_not_change_is_not_asked_again(

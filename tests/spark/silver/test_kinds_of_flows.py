@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import json
+import shutil
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from sluicegate.errors import SchemaMismatch
+from sluicegate.errors import SchemaMismatch, UserError
+from sluicegate.flow.selection import Interval, Replay
+from sluicegate.jobs.layer import Job
 from sluicegate.lake import tables
 from sluicegate.monitor import backlog, plan, status
 from tests.conftest import Workspace
@@ -279,7 +282,7 @@ def test_broken_rows_of_many_a_view_a_parameter_and_comments(spark: SparkSession
         ("eu", 2, 5, "one"), ("us", 2, 7, None),
     ]  # fmt: skip
     land(workspace, "eu/a", {"id": 2, "price": -6}, age=30)
-    assert run(spark, workspace)["lines"].state == "written"
+    assert run(spark, workspace)["lines"].state == "again"  # the record that the file had before goes
     assert broken() == [("eu", 1, -6), ("us", 1, 7)]
     land(workspace, "odd/b", {"id": "2", "state": "two"})
     assert run(spark, workspace)["lines"].why == "odd changed"
@@ -290,3 +293,57 @@ def test_broken_rows_of_many_a_view_a_parameter_and_comments(spark: SparkSession
     assert there.metadata().description == "prices of both shops"
     comments = {field.name: (field.metadata or {}).get("comment") for field in there.schema().fields}
     assert comments["price"] == "in the shop's currency"
+
+
+GROWING = """\
+silver:
+  sales:
+    flows:
+      us: {sql: "SELECT id, at, price, more FROM STREAM(us)"}
+      eu: {sql: "SELECT Id, AT, price, more, 10 - u AS U FROM STREAM(eu)"}
+    keys: [id]
+    sequence_by: u
+    event_time: at
+    expectations: {paid: {expect_or_quarantine: price > 0}}
+"""
+
+
+@pytest.mark.more
+def test_fields_and_sequences_grow_and_the_definition_spells_columns(spark: SparkSession, workspace: Workspace) -> None:
+    """Whichever flow's source is there first; and a replay that is to write nothing does not make the table again."""
+    hints = "id BIGINT, at TIMESTAMP, price INT, u"
+    text = BRONZE.replace("id INT, price INT", f"{hints} INT").replace("id BIGINT, price BIGINT", f"{hints} BIGINT")
+    workspace.define(text + GROWING)
+    for folder in ("eu", "us", "odd"):
+        (workspace.folder / "landing" / folder).mkdir(parents=True, exist_ok=True)
+
+    def sale(number: int, price: int, u: int, **more: Any) -> dict[str, Any]:
+        return {"id": number, "at": "1970-01-01T00:30:00Z", "price": price, "u": u, "more": more}
+
+    land(workspace, "eu/a", sale(1, 1, 3, a=1))
+    run(spark, workspace)
+    assert list(kinds(workspace, "sales")) == ["id", "at", "price", "more", "u"]
+    # A field that the table does not have yet, in few rows of one flow.
+    land(workspace, "eu/b", sale(2, 2, 4, a=1, b="x"))
+    done = run(spark, workspace)["sales"]
+    assert (done.state, done.read) == ("written", 1)
+    hour = Interval.parse("1970-01-01T00:00", "1970-01-01T01:00")
+    [again] = Job(workspace.definition, workspace.lake, "silver", {}, spark, only="sales", choice=hour).run().tables
+    assert (again.read, again.unchanged) == (2, True)
+    # The other flow's sequence, which its query does not select, is of a wider type.
+    land(workspace, "us/a", sale(1, 7, 2**40, a=3), sale(2, 8, 5), sale(3, -1, 1))
+    run(spark, workspace, "bronze")
+    replay = Replay("sales", everything=True, validate=True)
+    with pytest.raises(UserError, match="sales would be rebuilt by this"):
+        Job(workspace.definition, workspace.lake, "silver", {}, spark, only="sales", choice=replay).run()
+    assert sorted(workspace.rows("sales", "id", "price")) == [(1, 1), (2, 2)]
+    done = run(spark, workspace, "silver")["sales"]
+    assert (done.state, done.why) == ("rebuilt", "the flows have values of a wider type for u")
+    assert sorted(workspace.rows("sales", "id", "price", "_sequence")) == [(1, 7, 2**40), (2, 2, 6)]
+    assert {number: more["b"] for number, more in workspace.rows("sales", "id", "more")} == {1: None, 2: "x"}
+    # What a batch of former numbers wrote beside it does not keep out that of a table that was moved away.
+    shutil.rmtree(workspace.uri("sales"))
+    run(spark, workspace)
+    land(workspace, "us/b", sale(4, -1, 1), sale(5, 5, 1))
+    run(spark, workspace)
+    assert sorted(workspace.rows("sales_quarantine", "id")) == [(3,), (4,)]

@@ -173,6 +173,10 @@ def test_versions_from_snapshots(spark: SparkSession, workspace: Workspace) -> N
         (2, "x", 3, None),
         (3, "new", 2, 3),
     ]
+    held = lakes.table_at(workspace.uri("t")).version()
+    with pytest.raises(UserError, match="t would be rebuilt by this, so there is nothing to compare with"):
+        replay(spark, workspace, everything=True, validate=True)
+    assert lakes.table_at(workspace.uri("t")).version() == held
 
 
 @pytest.mark.more

@@ -50,7 +50,7 @@ def test_a_backfill_says_what_it_rebuilt() -> None:
         f"**This run {ASKED}**",
         "",
         "- silver recordings_enriched 4 read = 1 written + 3 quarantined + 0 dropped + 0 duplicates 2.0 s; "
-        "0 rows came, 0 rows changed, 2 rows went; valid_heartrate: 3 of 4 rows failed",
+        "0 inserted, 0 updated, 2 deleted; valid_heartrate: 3 of 4 rows failed",
         "- recordings_enriched: 3 rows stand in quarantine",
         "- recordings_enriched is behind: 2 rows of recordings_bronze wait",
         "",

@@ -87,7 +87,7 @@ def test_a_generator_without_the_word_is_told_what_to_write(tmp_path: Path) -> N
 def test_a_cast_that_could_fail_without_a_row_to_tell(tmp_path: Path, text: str) -> None:
     found = mistake(tmp_path, "  t: {sql: t.sql, rows: many}\n", t__sql=text)
     assert found.line == 2
-    assert "a CAST that fails in EXPLODE(…) can leave no row to tell of it" in found.message
+    assert "a CAST that fails in EXPLODE(…) can leave no row that reports it" in found.message
     assert "write TRY_CAST if NULL is right for it" in found.message
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -177,3 +178,34 @@ def test_a_restore_makes_it_again(tmp_path: Path) -> None:
     assert (now.kind, now.why) == ("whole", "it was restored in version 2")
     history.run()
     assert history.now().kind == "idle"
+
+
+def test_batches_are_counted_on_from_the_tables_beside_one_that_was_moved_away(tmp_path: Path) -> None:
+    """Delta would skip what a batch writes there, were its number one that they have."""
+    history = made(tmp_path, "a", "b")
+    history.flow = replace(history.flow, side_tables=(history.uri("q"),))
+    done = CommitProperties(app_transactions=[Transaction(history.now().app_id, 4)])
+    write_deltalake(history.uri("q"), ROWS, commit_properties=done)
+    history.add("a")
+    assert (history.now().since, history.now().until) == (0, 5)
+    shutil.rmtree(history.flow.target)
+    now = history.now()
+    assert (now.kind, now.since, now.until) == ("whole", -1, 5)
+
+
+@pytest.mark.parametrize("followed", [True, False])
+def test_a_lookup_that_comes_with_a_flow_makes_nothing_of_the_others_again(tmp_path: Path, followed: bool) -> None:
+    history = made(tmp_path, "a", "b")
+    history.add("c", "tags")
+    history.define("a", "b", "c")
+    its = frozenset(["tags"] if followed else [])
+    history.flow = replace(history.flow, inputs={"tags": history.uri("tags")}, followed=its)
+    now = history.now()
+    assert (now.kind, work(now), now.reprocesses) == ("incremental", {"c": (-1, 0)}, False)
+    assert now.why == "the flow c is new"
+    history.run()
+    assert history.now().kind == "idle"
+    history.add("tags")
+    now = history.now()
+    assert (now.kind, now.why) == ("incremental" if followed else "whole", "tags changed")
+    assert now.changed == ({"tags": 0} if followed else {})

@@ -177,7 +177,7 @@ def test_work_is_stopped_whose_lease_another_has(at: layout.Lake, monkeypatch: p
 
     former = signal.signal(signal.SIGINT, usual)
     try:
-        with pytest.raises(LakeLocked, match="taken over by another"):
+        with pytest.raises(LakeLocked, match="taken by another"):
             stand_still()
         assert signal.getsignal(signal.SIGINT) == usual
         assert signal.getsignal(lease.STOPS) == signal.SIG_DFL

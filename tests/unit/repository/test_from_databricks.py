@@ -91,7 +91,7 @@ def check_span(span: str) -> None:
     if span.startswith("sluicegate "):
         check_command(span)
     elif span.startswith("--"):
-        reference = (ROOT / "docs" / "reference.md").read_text()  # which is held to the program
+        reference = (ROOT / "docs" / "reference" / "commands.md").read_text()  # which is held to the program
         assert re.search(rf"^\| `{span.split()[0]}[ `]", reference, re.MULTILINE), span
     elif call := CALLS.match(span):
         assert hasattr(DeltaTable, call[1])

@@ -461,7 +461,11 @@ class TestCondition:
         assert condition.columns == ["a", "b c"]
         assert Condition.parse("unique > 1").unique == ()
 
-    @pytest.mark.parametrize("text", ["ok", "NOT ok", "a IS NULL OR b", "a BETWEEN 1 AND 2", "a RLIKE 'x'", "isnan(a)"])
+    @pytest.mark.parametrize(
+        "text",
+        ["ok", "NOT ok", "a IS NULL OR b", "a BETWEEN 1 AND 2", "a RLIKE 'x'", "isnan(a)", "a LIKE 'b/%' ESCAPE '/'",
+         "a LIKE ANY ('b', 'c')", "a ILIKE SOME ('b')"],
+    )  # fmt: skip
     def test_an_expression_that_is_true_or_false_is_a_condition(self, text: str) -> None:
         assert Condition.parse(text).text == text
 
@@ -477,6 +481,8 @@ class TestCondition:
             ("a + 1", "a + 1 is a value and no condition"),
             ("a IN (SELECT a FROM t)", "a condition looks at one row and has no subquery"),
             ("count(*) > 1", "a condition looks at one row: it has no aggregate"),
+            ("any(a)", "a condition looks at one row: it has no aggregate"),
+            ("a = any(b)", "a condition looks at one row: it has no aggregate"),
             ("unique(a) AND b > 0", "unique stands by itself and takes names"),
             ("NOT unique(a)", "unique stands by itself and takes names"),
             ("unique()", "unique stands by itself and takes names"),

@@ -27,6 +27,11 @@ def test_each_branch_stands_where_it_stood_with_what_with_declares() -> None:
     assert found[0].lookups == ["y"]
 
 
+def test_what_a_star_leaves_out_is_no_other_branch() -> None:
+    found = branches("SELECT * EXCEPT (a) FROM STREAM(b) UNION ALL SELECT c.* EXCEPT (a) FROM STREAM(c) AS c")
+    assert [Query.parse(text).outputs for text in found] == [None, None]
+
+
 @pytest.mark.parametrize(
     "text",
     [

@@ -219,8 +219,8 @@ def test_columns_with_types_are_declared(tmp_path: Path) -> None:
         ("CREATE FLOW f AS INSERT INTO raw BY NAME SELECT * FROM STREAM(y)", "no silver table here"),
         ("CREATE FLOW f AS INSERT INTO raw SELECT * FROM STREAM(y)", "write BY NAME"),
         ("CREATE FLOW f AS COPY INTO raw", "neither inserts rows"),
-        ("CREATE STREAMING TABLE t", "nothing that is taken over fills it"),
-        ("CREATE STREAMING TABLE t AS", "nothing that is taken over fills it"),
+        ("CREATE STREAMING TABLE t", "no imported flow writes to this table"),
+        ("CREATE STREAMING TABLE t AS", "no imported flow writes to this table"),
         ("CREATE STREAMING TABLE t AS SELECT FROM", "t"),
         ("CREATE LIVE TABLE t AS SELECT * FROM (SELECT", "Expecting )"),
         ("APPLY CHANGES INTO t FROM STREAM(raw) KEYS (id) SEQUENCE BY struct(a, b)", "is no column"),
@@ -860,7 +860,7 @@ def test_the_command_tells_what_is_left_and_fails_where_mistakes_stay(
     assert done.exit_code == 0, done.output
     assert "  line 2: SET a = 1: no statement" in done.output
     assert done.output.endswith(
-        "imported 1 of 1 declared tables\nthe definition is right\nnext:\n  sluicegate plan my_flights\n"
+        "imported 1 of 1 declared tables\npipeline.yaml is valid\nnext:\n  sluicegate plan my_flights\n"
     )
     strict = CliRunner().invoke(app, ["import", "my flights.sql", "--name", "strict", "--strict"])
     assert strict.exit_code == 3
@@ -890,9 +890,9 @@ def test_an_import_of_a_part_is_not_right_and_fails(
     monkeypatch.chdir(tmp_path)
     Path("part.sql").write_text(f"{RAW}{statement}")
     done = CliRunner().invoke(app, ["import", "part.sql"])
-    assert (done.exit_code, "definition is right" in done.output) == (3, False)
+    assert (done.exit_code, "pipeline.yaml is valid" in done.output) == (3, False)
     assert f"\nimported {summary}\n" in done.output
-    assert ("not imported:\n  line 2: s.a\nleft of" in done.output) is ("s.a" in statement)
+    assert ("not imported:\n  line 2: s.a\nnot imported from" in done.output) is ("s.a" in statement)
     again = CliRunner().invoke(app, ["import", "part.sql", "--name", "again", "--json"])
     assert again.exit_code == 3
     facts = json.loads(again.output)

@@ -1,0 +1,335 @@
+"""Explanations of error codes: ``sluicegate help SG208``, and docs/reference/errors.md.
+
+An error's own message names the table, the file and the value. What is here holds for every error of a code: what it
+means, what usually causes it, and what to do.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Explanation:
+    """Explanation of an error code.
+
+    Attributes:
+        means: one sentence: what has happened.
+        causes: what usually causes it.
+        remedies: what to do, most likely first.
+        page: the page of the documentation that says more, below ``docs`` (may be empty).
+    """
+
+    means: str
+    causes: tuple[str, ...]
+    remedies: tuple[str, ...]
+    page: str = ""
+
+
+EXPLANATIONS = {
+    "SG100": Explanation(
+        "An error without a code of its own; the message says what happened.",
+        (
+            "Another program changed or restored a table while a run was writing it.",
+            "The history that a table was built from is gone, so the run cannot continue safely.",
+            "An unexpected failure inside a job, with its first lines as the cause.",
+        ),
+        (
+            "Follow the `help` line of the message, then run again: a run continues after the last commit.",
+            "For the full stack trace set `SLUICEGATE_DEBUG=1`.",
+        ),
+        "howto/verifying.md",
+    ),
+    "SG200": Explanation(
+        "The input cannot be used as it is. Nothing was written.",
+        ("Options that contradict each other, an empty interval, a time that cannot be parsed.",),
+        ("Correct the command line or the form. `sluicegate help COMMAND` lists the options of a command.",),
+        "reference/commands.md",
+    ),
+    "SG201": Explanation(
+        "`pipeline.yaml` or its SQL has validation errors. All of them are listed at once, with file and line.",
+        (
+            "A misspelled field, table or column.",
+            "Fields that exclude each other, such as `sql` and `from`.",
+            "SQL that does not parse, or tables that read each other in a circle.",
+        ),
+        (
+            "Correct each listed line; `sluicegate plan PIPELINE` checks again without starting Spark.",
+            "Let an editor complete and check the file by `docs/pipeline.schema.json`.",
+        ),
+        "reference/pipeline-yaml.md",
+    ),
+    "SG202": Explanation(
+        "The pipeline, layer or table that was named is not defined.",
+        ("A typing error.", "The command looks at another folder of definitions than you expect."),
+        (
+            "Check the name; the message lists the names that exist.",
+            "Say where definitions are with `--pipelines` or `SLUICEGATE_PIPELINES`.",
+        ),
+        "howto/your-own-files.md",
+    ),
+    "SG203": Explanation(
+        "A landing folder, a file named in a command, or a source Delta table does not exist or cannot be listed.",
+        (
+            "Nothing has landed yet, and nobody has created the folder.",
+            "`--landing` points elsewhere, or `path` in the definition has a typing error.",
+            "Missing permissions or credentials.",
+        ),
+        ("Create the folder, or correct `path` or `--landing`.", "Check permissions, credentials and the address."),
+        "howto/object-storage.md",
+    ),
+    "SG204": Explanation(
+        "The folder of a table holds files but no Delta log, so it is not overwritten.",
+        ("Something else was stored there.", "The `_delta_log` folder was deleted or not copied."),
+        ("Move the files away, or choose another lake with `--lake`.",),
+    ),
+    "SG205": Explanation(
+        "Spark cannot be started: there is no Java 17 or newer, no PySpark, or the pinned jars are missing.",
+        (
+            "Java is not installed, or `JAVA_HOME` points to an old one.",
+            "`make setup` was not run, or its jars were deleted.",
+            "Landing or lake is on S3, and the jars for S3 were not fetched.",
+        ),
+        (
+            "Install Java 17 or newer, or point `JAVA_HOME` to it.",
+            "Run `make setup` in a checkout (`make setup S3=1` for S3), or `sluicegate jars` where it is installed.",
+        ),
+        "howto/existing-airflow.md",
+    ),
+    "SG206": Explanation(
+        "A query was refused, by Spark in a pipeline or by `sluicegate sql`.",
+        (
+            "A table, column or function does not exist.",
+            "A value that a conversion without CAST cannot convert.",
+            "`sluicegate sql` takes one SELECT, and not everything that Spark can do.",
+        ),
+        (
+            "Correct the query at the line that is shown.",
+            "Write conversions as `CAST(… AS …)`: in silver a value that does not fit is then quarantined.",
+        ),
+        "from-databricks.md",
+    ),
+    "SG207": Explanation(
+        "Files cannot be read in the format and with the options of the definition.",
+        (
+            "A wrong `format`, or options such as `multiLine`, `header` or `sep` that do not fit the files.",
+            "A file that was cut off while it was copied, or is compressed in a way that Spark does not read.",
+        ),
+        (
+            "Land the complete file again under the same name, and run again.",
+            "Correct `format` and `options`; `sluicegate copy-into … --validate` shows how records would be read.",
+        ),
+        "autoloader.md",
+    ),
+    "SG208": Explanation(
+        "A silver query returned several rows for one record (fan-out). The batch was not committed.",
+        (
+            "A lookup table that is joined has two rows for one key.",
+            "The join condition does not cover the whole key of the lookup.",
+            "The query is meant to return several rows, as `explode` does.",
+        ),
+        (
+            "Make the lookup unique: give it `keys`, or fill it by `apply_changes`.",
+            "If several rows for each record are intended, set `rows: many`.",
+        ),
+        "howto/many-rows.md",
+    ),
+    "SG209": Explanation(
+        "The lake is at a place where concurrent writers cannot be kept apart, or that cannot be used at all.",
+        (
+            "A network mount without shared file locks, such as NFS with `nolock`.",
+            "An object store without conditional writes, or one that is not S3.",
+            "A file system user without write permission on the lock of the lake.",
+        ),
+        (
+            "Put the lake on a local disk, on a mount with locks, or on S3.",
+            "If no other machine ever writes to that mount, set `SLUICEGATE_ONLY_WRITER=1`.",
+            "Run as the user that created the lake, or let both users write all of it.",
+        ),
+        "limits.md",
+    ),
+    "SG210": Explanation(
+        "Columns or types do not fit the table: schema drift that the table is not configured to accept.",
+        (
+            "New fields in files, with `schemaEvolutionMode: failOnNewColumns`.",
+            "A declared type that differs from the type the table has.",
+            "A query or transform that returns other columns than before.",
+        ),
+        (
+            "Add the field to `schemaHints`, or choose another `schemaEvolutionMode`.",
+            "Keep the type of the table and CAST in silver, or re-read all files with `sluicegate reset`.",
+        ),
+        "autoloader.md",
+    ),
+    "SG211": Explanation(
+        "A Python transform could not be loaded, raised an error, or returned something that is no batch of records.",
+        (
+            "The file imports a package that is not installed where the job runs.",
+            "The function raises for some record.",
+            "The returned rows lack `_chunk` and `_pos`, which identify the record.",
+        ),
+        ("Correct the function; nothing was written.", "Keep `_chunk` and `_pos` in what it returns."),
+        "delta-live-tables.md",
+    ),
+    "SG212": Explanation(
+        "`apply_changes` names columns that the records do not have, or records have columns that it adds itself.",
+        (
+            "A typing error in `keys`, `sequence_by` or a column list.",
+            "A source column called `__START_AT` or `__END_AT`.",
+        ),
+        ("Correct the name, or leave the column out with `except_column_list`.",),
+        "howto/slowly-changing-dimensions.md",
+    ),
+    "SG213": Explanation(
+        "There is no usable secret key for pseudonyms of personal data.",
+        ("`SLUICEGATE_PII_KEY` is not set where the job runs, or is shorter than 16 bytes.",),
+        ("Set `SLUICEGATE_PII_KEY`; `openssl rand -hex 32` makes a key. Keep it: another key gives other pseudonyms.",),
+        "howto/de-identified-access.md",
+    ),
+    "SG214": Explanation(
+        "An object store refused the request.",
+        ("Missing, wrong or expired credentials.", "No such bucket, or no permission for it."),
+        ("Check credentials, bucket and region as the job sees them.",),
+        "howto/object-storage.md",
+    ),
+    "SG215": Explanation(
+        "The catalog already has this name, for a table at another location.",
+        ("Two pipelines use one database name.", "The lake was moved, and the old name was left in the catalog."),
+        ("Drop the old name (no file is deleted by that), or give the pipeline another `database`.",),
+        "howto/catalog.md",
+    ),
+    "SG216": Explanation(
+        "The test cases of a pipeline have validation errors. All of them are listed at once.",
+        ("A table or column that the pipeline does not have.", "A misspelled field of a case."),
+        ("Correct the listed lines of `tests/*.yaml`.",),
+        "howto/testing-pipelines.md",
+    ),
+    "SG217": Explanation(
+        "The tables in this lake belong to another target, so this run does not write them.",
+        ("`--target` is missing or wrong.", "Two targets share one lake."),
+        ("Give the target that owns the tables, or another `--lake`.",),
+        "howto/parameters-and-targets.md",
+    ),
+    "SG218": Explanation(
+        "Records of a Kafka topic are gone that were not read yet, or the topic is not the one that was read. Nothing"
+        " was written.",
+        (
+            "The topic's retention passed, or somebody deleted records, before a run read them.",
+            "The topic was deleted and created again, so its offsets begin at 0 again.",
+            "`bootstrap_servers` names other brokers than before, or they lost records.",
+        ),
+        (
+            "Run more often, or lengthen the topic's retention.",
+            "`data_loss: skip` continues after records that are gone, and records the skipped offsets in the ledger.",
+            "Read a topic that was created again into a table of its own, and let silver follow both by flows.",
+        ),
+        "howto/kafka.md",
+    ),
+    "SG219": Explanation(
+        "Kafka's brokers refused access, or the options under `kafka.security` do not give a connection.",
+        (
+            "Missing or wrong `SLUICEGATE_KAFKA_…` variables where the job runs.",
+            "A user without the right to describe or to read the topic.",
+            "A `security.protocol` or `sasl.mechanism` that the brokers do not have, or a truststore that is not there.",
+        ),
+        (
+            "Check the variables and `kafka.security`, as the job sees them.",
+            "Grant the user DESCRIBE and READ on the topics; no consumer group is needed.",
+        ),
+        "howto/kafka.md",
+    ),
+    "SG300": Explanation(
+        "Rows violate an `expect_or_fail`, or more rows violate a rule than `fail_above` allows. The batch was not"
+        " committed.",
+        ("Bad input data.", "A rule or a threshold that is too strict."),
+        (
+            "Look at the rows in `{table}_rejected`.",
+            "Correct the source or the rule, and run again.",
+            "To go on without such rows use `expect_or_quarantine` or `expect_or_drop`.",
+        ),
+        "howto/quality-rules.md",
+    ),
+    "SG301": Explanation(
+        "`sluicegate test` found tables that differ from what the cases expect.",
+        ("The query or a rule changed.", "The expectation in the case is outdated."),
+        ("Compare the rows that are shown, and correct the query or the case.",),
+        "howto/testing-pipelines.md",
+    ),
+    "SG302": Explanation(
+        "A verification found records that are lost, duplicated or different.",
+        (
+            "Somebody wrote to the tables by other means.",
+            "A table was restored to an older version, or files were deleted.",
+        ),
+        ("Run the commands that the message names: they repair what can be repaired.",),
+        "howto/verifying.md",
+    ),
+    "SG303": Explanation(
+        "The table as a whole would violate a rule: a row count, uniqueness, a foreign key or an SQL check. The batch"
+        " was not committed.",
+        ("Incomplete or duplicate input.", "A referenced row that has not arrived yet."),
+        ("Look at the rows in `{table}_rejected`, correct the source or the rule, and run again.",),
+        "howto/quality-rules.md",
+    ),
+    "SG400": Explanation(
+        "Reconciliation failed: the number of records read differs from the number written, quarantined, dropped and"
+        " deduplicated. Nothing was written.",
+        ("Spark did not deliver what the log of the source says.", "An error in Sluicegate."),
+        ("Run again. If it happens again, please report it with the message.",),
+        "howto/verifying.md",
+    ),
+    "SG401": Explanation(
+        "Another run is writing this pipeline, or took the lock of this run.",
+        (
+            "A scheduled run and a manual run at the same time.",
+            "On S3, a machine that stood still for longer than its lease lasts.",
+        ),
+        ("Wait for the other run to end, or stop it; then run again. Nothing is lost.",),
+        "howto/continuous-runs.md",
+    ),
+    "SG402": Explanation(
+        "A Spark job or server ended without a report.",
+        ("It was killed, often for lack of memory.", "The JVM crashed."),
+        (
+            "Read the last lines of its output in the message, and the log of the job.",
+            "Give Spark more memory or less work at once, and run again: a run continues after the last commit.",
+        ),
+        "sizing.md",
+    ),
+    "SG403": Explanation(
+        "An object store did not answer, or failed until retries were exhausted.",
+        ("A wrong endpoint or region.", "The network or the store is down."),
+        ("Check the endpoint, then run again: a run continues after the last commit.",),
+        "howto/object-storage.md",
+    ),
+    "SG404": Explanation(
+        "A Spark Connect server did not answer, or refused the token.",
+        ("The server is not running, or was restarted.", "The token in the file is not the server's."),
+        (
+            "Start one with `sluicegate serve`, or run without `--remote`.",
+            "Give the server's token in `SLUICEGATE_CONNECT_TOKEN_FILE`.",
+        ),
+        "howto/spark-connect.md",
+    ),
+    "SG405": Explanation(
+        "Kafka's brokers did not answer in time.",
+        (
+            "A wrong address in `bootstrap_servers`, or a broker that advertises a name this machine cannot resolve.",
+            "TLS expected on one side only: see `security.protocol`.",
+            "The network or the brokers are down.",
+        ),
+        ("Check the address, then run again: a run continues after the last commit.",),
+        "howto/kafka.md",
+    ),
+}
+
+
+def in_text(code: str, name: str, exit_code: int) -> str:
+    """Explanation of a code as lines for a terminal."""
+    found = EXPLANATIONS[code]
+    lines = [f"{code} {name}, exit code {exit_code}", "", found.means, "", "Usual causes"]
+    lines += [f"  - {cause}" for cause in found.causes]
+    lines += ["", "What to do", *(f"  - {remedy}" for remedy in found.remedies)]
+    if found.page:
+        lines += ["", f"More: docs/{found.page}"]
+    return "\n".join(lines)

@@ -1,0 +1,61 @@
+"""The command that explains error codes and commands, without a network."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+import typer
+
+from sluicegate.cli import error_help
+from sluicegate.cli.options import JsonOption, show_json, show_table
+from sluicegate.errors import UserError, of_code
+
+
+def help_(
+    context: typer.Context,
+    topic: Annotated[
+        str | None, typer.Argument(metavar="TOPIC", help="An error code or a command; all codes without.")
+    ] = None,
+    *,
+    as_json: JsonOption = False,
+) -> None:
+    """Explain an error code, as in `error[SG208]`, or show the help of a command.
+
+    Example: sluicegate help SG208
+    """
+    group: Any = context.parent.command if context.parent else None
+    commands = group.commands if group else {}
+    code = (topic or "").upper()
+    if topic is None:
+        _codes(as_json)
+    elif code in error_help.EXPLANATIONS:
+        _explained(code, as_json)
+    elif topic in commands:
+        with typer.Context(commands[topic], info_name=topic, parent=context.parent) as inner:
+            print(commands[topic].get_help(inner))
+    else:
+        from sluicegate.definition.fields import nearest
+
+        hint = nearest(topic, [*commands, *error_help.EXPLANATIONS]) or "`sluicegate help` lists the codes"
+        raise UserError(f"there is no help on {topic}", hint=hint)
+
+
+def _codes(as_json: bool) -> None:
+    if as_json:
+        show_json([_facts(code) for code in error_help.EXPLANATIONS])
+        return
+    rows = [[code, of_code(code).__name__, error_help.EXPLANATIONS[code].means] for code in error_help.EXPLANATIONS]
+    show_table(["code", "error", "meaning"], rows)
+    print("\nsluicegate help CODE has causes and remedies, sluicegate --help the commands")
+
+
+def _explained(code: str, as_json: bool) -> None:
+    if as_json:
+        show_json(_facts(code))
+    else:
+        print(error_help.in_text(code, of_code(code).__name__, of_code(code).exit_code))
+
+
+def _facts(code: str) -> dict[str, Any]:
+    found = error_help.EXPLANATIONS[code]
+    return {"code": code, "error": of_code(code).__name__, "exit_code": of_code(code).exit_code, **vars(found)}
