@@ -18,8 +18,9 @@ help: ## list these targets
 	@echo
 	@echo 'Start with `make try`. setup runs by itself where it is needed.'
 
-setup: ## make .venv and .jars as pinned; needs Python 3.11 to 3.13 and Java 17 or newer (S3=1, KAFKA=1: jars for s3a:// or Kafka too; FORCE=1: every step again)
+setup: ## make .venv and .jars as pinned; needs Python 3.11 to 3.13 and Java 17 or newer (S3=1, KAFKA=1: jars for s3a:// or Kafka too, KAFKA=test: with those of the broker of the tests; FORCE=1: every step again)
 	@$(PYTHON) -m scripts.setup $(if $(S3),--s3) $(if $(KAFKA),--kafka) $(if $(FORCE),--force)
+	@$(if $(filter test,$(KAFKA)),$(RUN) -m tests.support.kafka_broker)
 
 try: setup ## land sample files, run the pipeline in one Spark, show gold (INPUT=DIR: your recordings and patients)
 	@$(RUN) -m sluicegate.tools.demo --without-airflow $(if $(INPUT),--input "$(INPUT)")
@@ -38,7 +39,7 @@ down: ## stop that stack; its data stay
 
 # The tests run a lake on S3, too, and read Kafka. What is set for a target is set for those that it needs: for setup.
 test test-more test-spark test-connect test-e2e test-release test-chaos test-scale: S3 = 1
-test test-more test-spark test-connect test-e2e test-release test-chaos test-scale: KAFKA = 1
+test test-more test-spark test-connect test-e2e test-release test-chaos test-scale: KAFKA = test
 
 # Two processes, each with a Spark of its own: one Spark keeps little more than one core busy. The one that has done its
 # half takes from what the other has left, so that none is idle at the end.

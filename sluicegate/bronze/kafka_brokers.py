@@ -36,8 +36,12 @@ MODULES = {
 # Exceptions of Kafka's clients by what they mean; their messages quote no secret.
 REFUSED = ("AuthenticationException", "AuthorizationException", "SslException", "SSLHandshakeException")
 UNREACHABLE = ("TimeoutException", "DisconnectException", "NetworkException", "UnknownHostException")
+MISSING = ("UnknownTopicOrPartitionException", "UnknownTopicIdException")
 # A name that nobody resolves is told apart by its text alone.
 UNRESOLVED = "No resolvable bootstrap urls"
+
+# Id of a topic at brokers that give it none.
+NO_ID = "AAAAAAAAAAAAAAAAAAAAAA"
 _THROWN = re.compile(r"(?:[\w$]+\.)+([\w$]*(?:Exception|Error))(?:: ([^\n]*))?")
 
 
@@ -110,13 +114,17 @@ def _offsets(jvm: Any, name: str, source: KafkaSource) -> TopicOffsets:
         described = admin.describeTopics(_listed(jvm, wanted)).allTopicNames().get() if wanted else {}
         for topic in wanted:
             about = described[topic]
-            ids[topic] = about.topicId().toString()
+            if (its := str(about.topicId().toString())) != NO_ID:
+                ids[topic] = its
             for one in about.partitions():
                 number = one.partition()
                 partitions[Partition(topic, number)] = jvm.org.apache.kafka.common.TopicPartition(topic, number)
         spec = jvm.org.apache.kafka.clients.admin.OffsetSpec
         begins = _of_spec(jvm, admin, partitions, spec.earliest(), source.isolation)
-        return TopicOffsets(ids, begins, _of_spec(jvm, admin, partitions, spec.latest(), source.isolation))
+        ends = _of_spec(jvm, admin, partitions, spec.latest(), source.isolation)
+        if source.isolation == "read_uncommitted":
+            return TopicOffsets(ids, begins, ends)
+        return TopicOffsets(ids, begins, ends, _of_spec(jvm, admin, partitions, spec.latest(), "read_uncommitted"))
     finally:
         with suppress(Exception):
             admin.close(jvm.java.time.Duration.ofSeconds(1))
@@ -176,6 +184,12 @@ def readable(error: Exception, name: str, source: KafkaSource) -> SluicegateErro
             cause=": ".join(filter(None, found[-1])),
             hint="look at kafka.security in the definition, at the variables SLUICEGATE_KAFKA_…, and at what this"
             " user may do: describe and read the topics",
+        )
+    if any(kind.endswith(MISSING) for kind in kinds):
+        return LandingMissing(
+            f"a topic of {name} was deleted from {source.bootstrap_servers} while the run read it",
+            where=where,
+            hint="run again: the next run says which one is gone",
         )
     found = [one for one in thrown if one[0].endswith(UNREACHABLE) or UNRESOLVED in one[1]]
     if found:

@@ -18,9 +18,9 @@ from sluicegate.bronze import kafka_brokers, reread_rows
 from sluicegate.bronze.kafka_reader import KafkaReader
 from sluicegate.bronze.layer import Chunk, chunks, newest_redone
 from sluicegate.console import say
-from sluicegate.errors import SluicegateError
+from sluicegate.errors import BrokerUnreachable, LandingMissing, SluicegateError
 from sluicegate.frames import small_writes
-from sluicegate.landing.kafka_ledger import Range, TopicOffsets, gone_records, gone_while_read
+from sluicegate.landing.kafka_ledger import Range, TopicOffsets, demand_same, gone_records, gone_while_read
 from sluicegate.landing.ledger import UNREAD
 from sluicegate.schema.landed import with_landed
 
@@ -32,23 +32,28 @@ if TYPE_CHECKING:
     from sluicegate.flow.batch import Batch
     from sluicegate.lake import layout
 
-# Words of Spark's connector for records that are gone, and of Kafka's clients for brokers that are not there.
+# Words of Spark's connector for records that are gone, and of Kafka's clients and its own for brokers that are not there.
 GONE = ("KAFKA_DATA_LOSS", "OffsetOutOfRangeException", "data may have been lost", "are out of range")
-OF_CLIENTS = "org.apache.kafka.common.errors."
+OF_CLIENTS = ("org.apache.kafka.common.", "Cannot fetch record for offset")
 
 
 def apply(batch: Batch, name: str, table: BronzeTable, at: layout.Lake, there: TopicOffsets) -> None:
     """Reads the new ledger batches, oldest first, each into one commit.
+
+    After each the brokers are asked again: a run over a backlog may take hours, in which records go by retention, and
+    a topic that is deleted and created again gives records of its own under the offsets of the former one.
 
     Args:
         batch: rows of the ledger.
         name: the bronze table.
         table: its definition.
         at: the lake.
-        there: what the brokers have.
+        there: what the brokers had when the run began.
 
     Raises:
-        RecordsLost: records of a range are gone.
+        RecordsLost: records of a range are gone, or a topic is not the one that it was.
+        LandingMissing: a topic was deleted.
+        BrokerUnreachable: the brokers do not answer any more.
         SchemaMismatch: a column has another type than the definition gives it, or a new one is not allowed.
         ExpectationFailed: records of a ledger batch break a rule that fails the run; it and those after it wait.
     """
@@ -57,6 +62,7 @@ def apply(batch: Batch, name: str, table: BronzeTable, at: layout.Lake, there: T
     for count, (number, entries) in enumerate(pending, 1):
         started = time.monotonic()
         KafkaChunk(batch, name, table.of_values, number, entries, number <= newest, places, there=there).commit()
+        there = _there_after(batch, name, table, there, number, is_last=count == len(pending))
         if len(pending) > 1:
             offsets = sum(entry["size"] for entry in entries if entry["action"] not in UNREAD)
             pace = offsets / max(time.monotonic() - started, 1e-3)
@@ -66,6 +72,20 @@ def apply(batch: Batch, name: str, table: BronzeTable, at: layout.Lake, there: T
         # The ledger's last commits entered nothing (it was compacted, say): only the offset moves.
         with batch.commit():
             small_writes.commit_only(batch.session, batch.flow.target)
+
+
+def _there_after(
+    batch: Batch, name: str, table: BronzeTable, before: TopicOffsets, number: int, *, is_last: bool
+) -> TopicOffsets:
+    """What the brokers have after a ledger batch was read; of the last one, as far as they say it."""
+    try:
+        there = kafka_brokers.offsets(batch.session, name, table.of_topics)
+    except (BrokerUnreachable, LandingMissing):
+        if is_last:
+            return before
+        raise
+    demand_same(name, before.ids, there, f"rows with _chunk {number} were read, which may be those of the new topic")
+    return there
 
 
 @dataclass
@@ -129,6 +149,6 @@ class KafkaChunk(Chunk):
             said = str(error)
             if any(sign in said for sign in GONE):
                 raise gone_while_read(self.name, self.table.of_topics.address) from None
-            if OF_CLIENTS in said:
+            if any(sign in said for sign in OF_CLIENTS):
                 raise kafka_brokers.readable(error, self.name, self.table.of_topics) from None
         raise error

@@ -230,7 +230,7 @@ EXPLANATIONS = {
         (
             "Missing or wrong `SLUICEGATE_KAFKA_…` variables where the job runs.",
             "A user without the right to describe or to read the topic.",
-            "A `security.protocol` or `sasl.mechanism` that the brokers do not have, or a truststore that is not there.",
+            "A `security.protocol` or `sasl.mechanism` that the brokers do not have, or a missing truststore.",
         ),
         (
             "Check the variables and `kafka.security`, as the job sees them.",

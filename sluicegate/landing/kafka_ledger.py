@@ -70,14 +70,18 @@ class TopicOffsets:
     """What the brokers have.
 
     Attributes:
-        ids: id of each topic, by which one that was deleted and created again is known.
+        ids: id of each topic, by which one that was deleted and created again is known. Brokers older than Kafka 2.8
+            have none.
         begins: first offset of each partition whose record is still there.
-        ends: offset after the last record of each partition.
+        ends: offset after the last record of each partition that can be read by now.
+        tops: offset after the last record of each partition, be it one of a transaction that is still open. Empty if
+            that is no other one.
     """
 
     ids: Mapping[str, str]
     begins: Mapping[Partition, int]
     ends: Mapping[Partition, int]
+    tops: Mapping[Partition, int] = field(default_factory=dict)
 
 
 @dataclass
@@ -103,17 +107,15 @@ def compare(name: str, source: KafkaSource, there: TopicOffsets, known: LedgerOf
         RecordsLost: records are gone that were not read, or a topic is not the one that it was.
     """
     found = Arrivals()
-    for topic, former in known.ids.items():
-        if topic in there.ids and there.ids[topic] != former:
-            raise recreated(name, topic)
+    demand_same(name, known.ids, there)
     for partition, end in sorted(there.ends.items()):
         begin = there.begins[partition]
         if known.first and source.starting_offsets == "latest":
             found.skipped.append(Range(partition, begin, end))
             continue
         start = known.next_of(partition, begin)
-        if end < start:
-            raise behind(name, partition, start, end)
+        if (top := there.tops.get(partition, end)) < start:
+            raise behind(name, partition, start, top)
         if begin > start:
             gone = Range(partition, start, begin)
             if source.data_loss == "fail":
@@ -126,6 +128,23 @@ def compare(name: str, source: KafkaSource, there: TopicOffsets, known: LedgerOf
         elif partition not in known.ends:
             found.skipped.append(Range(partition, start, start))
     return found
+
+
+def demand_same(name: str, ids: Mapping[str, str], there: TopicOffsets, during: str = "") -> None:
+    """Checks that no topic was deleted and created again.
+
+    Args:
+        name: the bronze table.
+        ids: id that each topic had.
+        there: what the brokers have by now.
+        during: what was read meanwhile, for the message.
+
+    Raises:
+        RecordsLost: one was.
+    """
+    for topic, former in ids.items():
+        if there.ids.get(topic, former) != former:
+            raise recreated(name, topic, during)
 
 
 @dataclass(frozen=True)
@@ -144,11 +163,16 @@ class LedgerOffsets:
 
     @classmethod
     def of(cls, ledger: DeltaTable | None) -> LedgerOffsets:
-        """What this ledger has, by its newest commit: each says where all partitions go on."""
+        """What this ledger has, by its newest commit: each says where all partitions go on.
+
+        If its log says it no more, as a copy of the ledger's rows alone, they go on after the last of its ranges.
+        """
         if ledger is None:
             return cls()
-        last = log.last_commit_of_ours(ledger)
-        said = dict((last.ours or {}).get(KEY, {})) if last is not None else {}
+        said = _said(ledger)
+        if said is None:
+            ranges = (Range.of(path) for path in tables.dataset(ledger).to_table(["path"])["path"].to_pylist())
+            return cls({}, _ends(ranges), first=False)
         ends = {
             Partition(topic, int(number)): int(end)
             for topic, its in said.get("ends", {}).items()
@@ -173,6 +197,22 @@ class LedgerOffsets:
     def after(self, ranges: Iterable[Range]) -> LedgerOffsets:
         """The same after an entry of some ranges."""
         return replace(self, ends={**self.ends, **{one.partition: one.end for one in ranges}})
+
+
+def _said(ledger: DeltaTable) -> dict[str, Any] | None:
+    """What the newest of our commits says of partitions; nearly always it is the newest of all."""
+    for limit in (5, None):
+        for commit in log.commits(ledger, limit):
+            if KEY in (commit.ours or {}):
+                return dict((commit.ours or {})[KEY])
+    return None
+
+
+def _ends(ranges: Iterable[Range]) -> dict[Partition, int]:
+    ends: dict[Partition, int] = {}
+    for one in ranges:
+        ends[one.partition] = max(one.end, ends.get(one.partition, 0))
+    return ends
 
 
 def batches(ranges: Sequence[Range], most: int) -> Iterator[list[Range]]:
@@ -283,12 +323,14 @@ def behind(name: str, partition: Partition, start: int, end: int) -> RecordsLost
     )
 
 
-def recreated(name: str, topic: str) -> RecordsLost:
+def recreated(name: str, topic: str, during: str = "") -> RecordsLost:
     """Error for a topic that was deleted and created again: its offsets begin at 0 again."""
+    meanwhile = f"; this happened while {during}" if during else ""
     return RecordsLost(
         f"the topic {topic} is another one than {name} has read: it was deleted and created again",
         where=Where(table=name, file=f"{_SCHEME}{topic}"),
-        cause="it has another id, and its offsets begin at 0 again, so those that were read say nothing about it",
+        cause="it has another id, and its offsets begin at 0 again, so those that were read say nothing about it"
+        + meanwhile,
         hint="read it into a table of its own, and let silver follow both by flows; or move the table away with its"
         " ledger, and it is filled from what the topic has now",
     )

@@ -170,7 +170,7 @@ def _by_ivy(jars: Sequence[Jar], java: str, spark: Path | None, target: Path) ->
     module = f'<info organisation="sluicegate" module="jars"/><dependencies>{dependencies}</dependencies>'
     (target / "ivy.xml").write_text(f'<ivy-module version="2.0">{module}</ivy-module>')
     command = [java, "-XX:TieredStopAtLevel=1", "-jar", str(ivy), "-cache", "cache", "-ivy", "ivy.xml", "-types", "jar",
-               "-retrieve", "[artifact]-[revision].[ext]"]  # fmt: skip
+               "bundle", "-retrieve", "[artifact]-[revision].[ext]"]  # fmt: skip
     done = subprocess.run(command, cwd=target, capture_output=True, text=True, check=False)
     if lacking := [jar.file for jar in jars if not (target / jar.file).is_file()]:
         raise JavaMissing(

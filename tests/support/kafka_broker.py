@@ -1,14 +1,17 @@
 """A Kafka broker for tests: the real one, in a JVM of its own, and a client that writes to it.
 
-Its jars are fetched once into ``.jars/kafka-broker``, pinned as those of Sluicegate are; the rest of its class path are
-jars that pyspark brings. One process is controller and broker (KRaft).
+``make setup KAFKA=test`` fetches its jars into ``.jars/kafka-broker``, pinned as those of Sluicegate are, and so does
+the first test that lacks them; the rest of its class path are jars that pyspark brings. One process is controller and
+broker (KRaft).
 """
 
 from __future__ import annotations
 
 import contextlib
+import signal
 import socket
 import subprocess
+import sys
 import time
 import uuid
 from collections.abc import Iterator, Mapping, Sequence
@@ -16,6 +19,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from sluicegate.errors import JavaMissing
 from sluicegate.spark import jars, java
 
 if TYPE_CHECKING:
@@ -25,45 +29,100 @@ LOCK = Path(__file__).with_name("kafka-broker.lock")
 
 Message = tuple[bytes | None, bytes | None]
 
+# Who may log in where a password is asked for; it has what needs to be escaped.
+USER, PASSWORD = "ada", 'pass"word\\4711'
+
+
+@dataclass
+class Broker:
+    """A broker that is up.
+
+    Attributes:
+        address: where all may read and write.
+        secured: where a user and a password are asked for (SASL_PLAINTEXT, PLAIN).
+        folder: has its data, and takes its logs.
+    """
+
+    address: str
+    secured: str
+    folder: Path
+    process: subprocess.Popen[bytes] | None = None
+
+    def start(self) -> None:
+        """Starts it, and waits until it answers."""
+        properties = str(self.folder / "server.properties")
+        command = [java.java(), "-Xmx256m", "-XX:TieredStopAtLevel=1", "-cp", _class_path(), "kafka.Kafka", properties]
+        with (self.folder / "broker.log").open("ab") as log:
+            self.process = subprocess.Popen(command, stdout=log, stderr=log, cwd=self.folder)
+        _wait(self.process, int(self.address.rpartition(":")[2]), self.folder / "broker.log")
+
+    def stop(self) -> None:
+        """Ends it at once."""
+        if self.process is not None:
+            self.process.kill()
+            self.process.wait()
+
+    @contextlib.contextmanager
+    def paused(self) -> Iterator[None]:
+        """Lets it stand still: it takes connections, and does not answer."""
+        assert self.process is not None
+        self.process.send_signal(signal.SIGSTOP)
+        try:
+            yield
+        finally:
+            self.process.send_signal(signal.SIGCONT)
+
+
+def fetch() -> None:
+    """Fetches the broker's jars unless they are there."""
+    jars.fetch(jars.read(LOCK), jars.folder() / "kafka-broker", java.java(), java.spark_home())
+
 
 @contextlib.contextmanager
-def running(folder: Path) -> Iterator[str]:
-    """A broker that is up; gives its address.
+def running(folder: Path) -> Iterator[Broker]:
+    """A broker that is up.
 
     Args:
         folder: takes its logs and data.
     """
-    broker, controller = _free(), _free()
+    broker, secured, controller = _free(), _free(), _free()
     data = folder / "data"
     data.mkdir(parents=True)
     (data / "meta.properties").write_text(f"version=1\ncluster.id={uuid.uuid4().hex[:22]}\nnode.id=1\n")
     properties = {
         "process.roles": "broker,controller", "node.id": 1, "controller.quorum.voters": f"1@127.0.0.1:{controller}",
-        "listeners": f"PLAINTEXT://127.0.0.1:{broker},CONTROLLER://127.0.0.1:{controller}",
+        "listeners": f"PLAINTEXT://127.0.0.1:{broker},SASL://127.0.0.1:{secured},CONTROLLER://127.0.0.1:{controller}",
+        "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,SASL:SASL_PLAINTEXT,CONTROLLER:PLAINTEXT",
+        "inter.broker.listener.name": "PLAINTEXT",
+        "listener.name.sasl.sasl.enabled.mechanisms": "PLAIN",
+        "listener.name.sasl.plain.sasl.jaas.config": _login(),
         "controller.listener.names": "CONTROLLER", "log.dirs": data, "num.partitions": 1,
         "offsets.topic.replication.factor": 1, "transaction.state.log.replication.factor": 1,
         "transaction.state.log.min.isr": 1, "transaction.state.log.num.partitions": 1,
         "offsets.topic.num.partitions": 1,
         "auto.create.topics.enable": "false", "log.cleaner.dedupe.buffer.size": 4 << 20,
+        "message.max.bytes": 64 << 20, "log.cleaner.backoff.ms": 200,
     }  # fmt: skip
     (folder / "server.properties").write_text("".join(f"{name}={value}\n" for name, value in properties.items()))
-    command = [java.java(), "-Xmx256m", "-XX:TieredStopAtLevel=1", "-cp", _class_path(), "kafka.Kafka",
-               str(folder / "server.properties")]  # fmt: skip
-    with (folder / "broker.log").open("wb") as log:
-        process = subprocess.Popen(command, stdout=log, stderr=log, cwd=folder)
+    made = Broker(f"127.0.0.1:{broker}", f"127.0.0.1:{secured}", folder)
     try:
-        _wait(process, broker, folder / "broker.log")
-        yield f"127.0.0.1:{broker}"
+        made.start()
+        yield made
     finally:
-        process.kill()
-        process.wait()
+        made.stop()
+
+
+def _login() -> str:
+    """Who may log in, as a file of properties has it: there a backslash stands for the next character."""
+    password = PASSWORD.replace("\\", "\\\\").replace('"', '\\"')
+    module = "org.apache.kafka.common.security.plain.PlainLoginModule"
+    return f'{module} required user_{USER}="{password}";'.replace("\\", "\\\\")
 
 
 def _class_path() -> str:
-    folder, spark = jars.folder() / "kafka-broker", java.spark_home()
-    jars.fetch(jars.read(LOCK), folder, java.java(), spark)
+    fetch()
     clients = [str(jar) for jar in jars.folder().glob("kafka-clients-*.jar")]
-    return ":".join([f"{folder}/*", *clients, f"{spark}/jars/*"])
+    return ":".join([f"{jars.folder()}/kafka-broker/*", *clients, f"{java.spark_home()}/jars/*"])
 
 
 def _free() -> int:
@@ -88,7 +147,12 @@ class Client:
     """Makes topics and writes records, by Kafka's own client in the JVM of a session."""
 
     session: SparkSession
-    server: str
+    broker: Broker
+
+    @property
+    def server(self) -> str:
+        """The broker's address."""
+        return self.broker.address
 
     def __post_init__(self) -> None:
         self.jvm: Any = self.session._jvm
@@ -162,3 +226,10 @@ class Client:
     def send_values(self, topic: str, values: Sequence[str | None], partition: int = 0) -> None:
         """Writes values without keys."""
         self.send(topic, [(None, None if value is None else value.encode()) for value in values], partition)
+
+
+if __name__ == "__main__":  # make setup KAFKA=test
+    try:
+        fetch()
+    except JavaMissing as error:
+        sys.exit(f"setup: {error.for_people()}")

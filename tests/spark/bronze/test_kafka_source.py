@@ -3,88 +3,27 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 from deltalake import DeltaTable
 
-from sluicegate import _faults
-from sluicegate.errors import BrokerRefused, BrokerUnreachable, LandingMissing, RecordsLost, UserError
+from sluicegate.errors import LandingMissing, RecordsLost, UserError
 from sluicegate.lake import log, tables
 from sluicegate.monitor import plan, status
-from tests.conftest import Workspace
-from tests.support.kafka_broker import Client, running
+from tests.support.kafka_topics import Killed, Topic, at
 
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+pytestmark = [pytest.mark.spark, pytest.mark.in_the_jvm]
 
-pytestmark = [pytest.mark.spark, pytest.mark.more, pytest.mark.in_the_jvm]
-
-BRONZE = """\
-name: heart_rate
-bronze:
-  beats:
-    format: kafka
-    kafka: {{bootstrap_servers: '{server}', topic: {topic}{kafka}}}
-{more}"""
 SILVER = """\
 silver:
   s:
     sql: SELECT CAST(id AS INT) AS id, CAST(n AS INT) AS n, _key AS k, _offset AS o FROM STREAM(beats)
     keys: [id]
 """
-OFFSET = ("_partition", "_offset")
 
 
-class Killed(BaseException):
-    """What stops a run at a point, as a kill would."""
-
-
-@pytest.fixture(scope="module")
-def client(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Client]:
-    with running(tmp_path_factory.mktemp("kafka")) as server:
-        made = Client(spark, server)
-        yield made
-        made.close()
-
-
-class Topic:
-    """A topic of its own, and a pipeline that reads it."""
-
-    def __init__(self, spark: SparkSession, workspace: Workspace, client: Client, name: str) -> None:
-        self.spark, self.workspace, self.client, self.name = spark, workspace, client, name
-
-    def define(self, more: str = "", kafka: str = "") -> None:
-        self.workspace.define(BRONZE.format(server=self.client.server, topic=self.name, more=more, kafka=kafka))
-
-    def send(self, *values: Any, partition: int = 0) -> None:
-        texts = [value if value is None or isinstance(value, str) else json.dumps(value) for value in values]
-        self.client.send_values(self.name, texts, partition)
-
-    def run(self, *layers: str) -> Any:
-        return self.workspace.run(self.spark, *(layers or ("bronze",)))["beats" if not layers else "s"]
-
-    def rows(self, *columns: str) -> list[tuple[Any, ...]]:
-        """Rows by partition and offset."""
-        found = sorted(self.workspace.rows("beats", *OFFSET, *columns))
-        return [row[2:] for row in found] if columns else found
-
-    def files(self) -> list[tuple[str, str, int]]:
-        entries = status.files("beats", self.workspace.definition, self.workspace.settings).to_pylist()
-        return [(e["state"], e["path"].removeprefix(f"kafka://{self.name}/"), e["rows"]) for e in entries]
-
-    def verified(self) -> list[str]:
-        return status.verify(self.workspace.definition, self.workspace.settings)
-
-
-@pytest.fixture
-def topic(spark: SparkSession, workspace: Workspace, client: Client, request: pytest.FixtureRequest) -> Topic:
-    made = Topic(spark, workspace, client, request.node.name.split("[")[0][:80].replace("_", "-"))
-    made.define()
-    return made
-
-
+@pytest.mark.more
 def test_each_record_lands_once_with_what_came_with_it(topic: Topic) -> None:
     client = topic.client
     client.create(topic.name, 2)
@@ -106,12 +45,15 @@ def test_each_record_lands_once_with_what_came_with_it(topic: Topic) -> None:
     assert (commit.ours or {})["offsets"] == {topic.name: {"0": [0, 1], "1": [0, 2]}}
     assert topic.run().state == "idle"
     topic.send({"id": 4})
-    assert (topic.run().read, topic.run().state) == (1, "idle")
+    with at("bronze.after_commit"), pytest.raises(Killed):
+        topic.run()
+    assert (topic.run().read, topic.run().state) == (0, "idle")
     assert topic.rows() == [(0, 0), (0, 1), (1, 0), (1, 1)]
     assert topic.files() == [("ingested", "0/0-1", 1), ("ingested", "1/0-2", 2), ("ingested", "0/1-2", 1)]
     assert topic.verified() == []
 
 
+@pytest.mark.release
 def test_whatever_a_value_is_it_is_one_row(topic: Topic) -> None:
     topic.client.create(topic.name)
     topic.client.send(topic.name, [(b"k", None)])
@@ -140,6 +82,7 @@ def test_whatever_a_value_is_it_is_one_row(topic: Topic) -> None:
     assert topic.verified() == []
 
 
+@pytest.mark.release
 def test_columns_follow_the_records(topic: Topic) -> None:
     hints = "    schemaHints: id BIGINT, amount DECIMAL(10, 2), at TIMESTAMP"
     topic.define(f"{hints}, n INT\n    inferColumnTypes: true\n")
@@ -162,6 +105,7 @@ def test_columns_follow_the_records(topic: Topic) -> None:
     assert topic.verified() == []
 
 
+@pytest.mark.release
 @pytest.mark.parametrize(
     ("value", "expected"), [("text", ["{", None, "", None]), ("binary", [b"{", None, b"", b"\xff"])]
 )
@@ -176,6 +120,7 @@ def test_values_may_be_text_or_bytes(topic: Topic, value: str, expected: list[An
     assert topic.rows("_corrupt_record")[3] == (("data:;base64,/w==",) if value == "text" else (None,))
 
 
+@pytest.mark.release
 def test_a_value_may_be_one_variant(topic: Topic) -> None:
     topic.define("    singleVariantColumn: v\n")
     topic.client.create(topic.name)
@@ -195,7 +140,8 @@ STOPS = [
 ]
 
 
-def test_a_kill_at_any_point_leaves_each_record_once(topic: Topic, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.release
+def test_a_kill_at_any_point_leaves_each_record_once(topic: Topic) -> None:
     topic.define(kafka=", maxRecordsPerBatch: 4", more=SILVER)
     topic.client.create(topic.name, 2)
     sent = 0
@@ -203,17 +149,8 @@ def test_a_kill_at_any_point_leaves_each_record_once(topic: Topic, monkeypatch: 
         for partition in (0, 1):
             topic.send(*[{"id": sent + n, "n": n} for n in range(4)], partition=partition)
             sent += 4
-        left = [batch]
-
-        def point(name: str, killed: str = killed, left: list[int] = left) -> None:
-            left[0] -= name == killed
-            if name == killed and left[0] == 0:
-                raise Killed
-
-        with monkeypatch.context() as patch:
-            patch.setattr(_faults, "point", point)
-            with pytest.raises(Killed):
-                topic.run()
+        with at(killed, batch), pytest.raises(Killed):
+            topic.run()
     topic.run("bronze", "silver")
     assert sorted(int(row[0]) for row in topic.rows("id")) == [*range(sent)]
     assert sorted(row[0] for row in topic.workspace.rows("s", "id")) == [*range(sent)]
@@ -221,6 +158,7 @@ def test_a_kill_at_any_point_leaves_each_record_once(topic: Topic, monkeypatch: 
     assert topic.verified() == []
 
 
+@pytest.mark.release
 def test_what_was_restored_away_is_read_again(topic: Topic) -> None:
     topic.define(more=SILVER)
     topic.client.create(topic.name)
@@ -236,6 +174,7 @@ def test_what_was_restored_away_is_read_again(topic: Topic) -> None:
     assert topic.verified() == []
 
 
+@pytest.mark.release
 def test_partitions_and_topics_that_come_are_read_from_their_beginning(topic: Topic) -> None:
     topic.define(kafka=", starting_offsets: latest")
     topic.workspace.edit("pipeline.yaml", f"topic: {topic.name}", f"topic_pattern: '{topic.name}.*'")
@@ -254,6 +193,7 @@ def test_partitions_and_topics_that_come_are_read_from_their_beginning(topic: To
     assert topic.verified() == []
 
 
+@pytest.mark.release
 def test_records_that_were_gone_before_they_were_read(topic: Topic) -> None:
     topic.client.create(topic.name)
     topic.send({"id": 0}, {"id": 1})
@@ -272,18 +212,12 @@ def test_records_that_were_gone_before_they_were_read(topic: Topic) -> None:
     assert topic.verified() == []
 
 
-def test_records_that_go_between_the_ledger_and_bronze(topic: Topic, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.release
+def test_records_that_go_between_the_ledger_and_bronze(topic: Topic) -> None:
     topic.client.create(topic.name)
     topic.send({"id": 0}, {"id": 1}, {"id": 2})
-
-    def point(name: str) -> None:
-        if name == "ledger.after_commit":
-            raise Killed
-
-    with monkeypatch.context() as patch:
-        patch.setattr(_faults, "point", point)
-        with pytest.raises(Killed):
-            topic.run()
+    with at("ledger.after_commit"), pytest.raises(Killed):
+        topic.run()
     topic.client.forget(topic.name, 2)
     with pytest.raises(RecordsLost):
         topic.run()
@@ -295,6 +229,7 @@ def test_records_that_go_between_the_ledger_and_bronze(topic: Topic, monkeypatch
     assert topic.verified() == []
 
 
+@pytest.mark.release
 def test_a_topic_that_was_made_again_is_another_one(topic: Topic) -> None:
     topic.client.create(topic.name)
     topic.send({"id": 0})
@@ -308,6 +243,7 @@ def test_a_topic_that_was_made_again_is_another_one(topic: Topic) -> None:
         topic.run()
 
 
+@pytest.mark.release
 def test_records_of_transactions(topic: Topic) -> None:
     """Aborted records are none, and the end of a transaction is an offset without a record."""
     topic.client.create(topic.name)
@@ -329,6 +265,7 @@ def test_records_of_transactions(topic: Topic) -> None:
     assert topic.verified() == []
 
 
+@pytest.mark.release
 def test_a_table_that_is_not_its_ledger_is_found(topic: Topic) -> None:
     topic.client.create(topic.name)
     topic.send({"id": 0}, {"id": 1})
@@ -337,6 +274,7 @@ def test_a_table_that_is_not_its_ledger_is_found(topic: Topic) -> None:
     assert topic.verified() == [f"beats: kafka://{topic.name}/0/0-2 gave 2 rows, and 1 are in the table"]
 
 
+@pytest.mark.release
 def test_only_a_run_knows_what_waits(topic: Topic) -> None:
     topic.client.create(topic.name)
     definition, settings = topic.workspace.definition, topic.workspace.settings
@@ -349,23 +287,7 @@ def test_only_a_run_knows_what_waits(topic: Topic) -> None:
     assert (table.rows, table.state) == (1, "as its last run left it")
 
 
-def test_brokers_that_are_not_there_or_refuse(topic: Topic, monkeypatch: pytest.MonkeyPatch) -> None:
-    from sluicegate.bronze import kafka_brokers
-
-    monkeypatch.setattr(kafka_brokers, "PATIENCE", {"request.timeout.ms": "800", "default.api.timeout.ms": "1500"})
-    with pytest.raises(LandingMissing, match="there is no topic"):
-        topic.run()
-    topic.workspace.edit("pipeline.yaml", topic.client.server, "127.0.0.1:1")
-    with pytest.raises(BrokerUnreachable, match="do not answer"):
-        topic.run()
-    monkeypatch.setenv("SLUICEGATE_KAFKA_USERNAME", "ada")
-    monkeypatch.setenv("SLUICEGATE_KAFKA_PASSWORD", 'se"cret')
-    topic.define(kafka=", security: {security.protocol: SASL_PLAINTEXT, sasl.mechanism: PLAIN}")
-    with pytest.raises((BrokerRefused, BrokerUnreachable)) as raised:
-        topic.run()
-    assert "cret" not in raised.value.for_people()
-
-
+@pytest.mark.release
 def test_its_records_cannot_be_made_again(topic: Topic) -> None:
     from sluicegate.landing.reread import Reset
     from sluicegate.run.pipeline import refresh
