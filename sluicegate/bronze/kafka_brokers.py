@@ -26,6 +26,10 @@ if TYPE_CHECKING:
 # Milliseconds: an answer to one request, and to a question with its retries.
 PATIENCE = {"request.timeout.ms": "15000", "default.api.timeout.ms": "30000"}
 
+# Milliseconds that a broker holds back an answer without records. Spark's reader asks for the offsets of a partition right
+# behind such a question, and gets its answer after that one: by Kafka's default half a second for each partition.
+HELD_BACK = "50"
+
 # Login modules by mechanism, for a user and a password.
 MODULES = {
     "PLAIN": "org.apache.kafka.common.security.plain.PlainLoginModule",
@@ -63,7 +67,7 @@ def _quoted(text: str) -> str:
 def reader_options(source: KafkaSource) -> dict[str, str]:
     """Options of Spark's reader by which it connects."""
     options = {f"kafka.{name}": value for name, value in connection(source).items()}
-    return options | {"kafka.isolation.level": source.isolation}
+    return options | {"kafka.isolation.level": source.isolation, "kafka.fetch.max.wait.ms": HELD_BACK}
 
 
 def offsets(session: SparkSession, name: str, source: KafkaSource) -> TopicOffsets:

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
+import subprocess
+import sys
 import time
 from pathlib import Path
 
@@ -12,6 +15,7 @@ from deltalake import DeltaTable
 
 from sluicegate.bronze import kafka_brokers
 from sluicegate.errors import BrokerRefused, BrokerUnreachable, LandingMissing, RecordsLost, SluicegateError
+from tests.conftest import ROOT
 from tests.support.kafka_broker import PASSWORD, USER, Client, running
 from tests.support.kafka_topics import Killed, Topic, at
 
@@ -174,8 +178,8 @@ def test_many_partitions_and_a_huge_record(topic: Topic) -> None:
 CHANGES = """\
 silver:
   s:
-    sql: SELECT CAST(coalesce(id, _key) AS INT) AS id, CAST(n AS INT) AS n, _offset AS o, id IS NULL AS gone FROM STREAM(beats)
-    apply_changes: {keys: [id], sequence_by: o, apply_as_deletes: gone, except_column_list: [o, gone]}
+    from: beats
+    apply_changes: {keys: [_key], sequence_by: _offset, apply_as_deletes: id IS NULL, column_list: [_key, n]}
 """
 
 
@@ -192,10 +196,10 @@ def test_tombstones_delete_and_a_table_that_was_restored_has_them_again(topic: T
     send(1, None)
     send(2, '{"id": 2, "n": 3}')
     topic.run("bronze", "silver")
-    assert topic.workspace.rows("s", "id", "n") == [(2, 3)]
+    assert topic.workspace.rows("s", "_key", "n") == [("2", "3")]
     DeltaTable(topic.workspace.uri("beats")).restore(0)
     topic.run("bronze", "silver")
-    assert topic.workspace.rows("s", "id", "n") == [(2, 3)]
+    assert topic.workspace.rows("s", "_key", "n") == [("2", "3")]
     assert topic.verified() == []
 
 
@@ -216,7 +220,7 @@ def test_nothing_is_lost_or_doubled_where_a_part_of_the_lake_is_gone(topic: Topi
     shutil.rmtree(lake.ledger("beats"))
     with pytest.raises(SluicegateError) as raised:
         topic.run()
-    print("LEDGER GONE:", raised.value.for_people())
+    assert "beats is not the table that it was filled from" in raised.value.message
     assert topic.rows("id") == [(str(n),) for n in range(4)]
 
 
@@ -243,3 +247,40 @@ def test_open_transactions_are_waited_for_also_where_they_were_read_before(topic
     assert topic.run().read == 0  # nothing but records of a transaction that was aborted
     assert topic.rows("id") == [("0",), ("1",)]
     assert topic.verified() == []
+
+
+def test_commands_show_no_secret_and_need_no_server(topic: Topic, tmp_path: Path) -> None:
+    """With all that Spark can log: lines of INFO, and events with the plans of queries."""
+    topic.client.create(topic.name)
+    topic.send({"id": 1})
+    topic.define(kafka=SASL, server=topic.client.broker.secured)
+    (tmp_path / "conf").mkdir()
+    (tmp_path / "events").mkdir()
+    settings = {"spark.log.level": "INFO", "spark.eventLog.enabled": "true", "spark.eventLog.dir": tmp_path / "events"}
+    (tmp_path / "conf" / "spark-defaults.conf").write_text("".join(f"{key} {its}\n" for key, its in settings.items()))
+    environment = {
+        "SLUICEGATE_MASTER": "local[2]", "PYTHONPATH": str(ROOT), "SLUICEGATE_KAFKA_USERNAME": USER,
+        "SPARK_CONF_DIR": str(tmp_path / "conf"), "SLUICEGATE_DEBUG": "1",
+    }  # fmt: skip
+    said = []
+
+    def command(*words: str, password: str = PASSWORD) -> int:
+        its = os.environ | environment | {"SLUICEGATE_KAFKA_PASSWORD": password}
+        line = [sys.executable, "-m", "sluicegate.cli", *words]
+        done = subprocess.run(line, cwd=topic.workspace.folder, env=its, capture_output=True, text=True, check=False)
+        said.append(done.stdout + done.stderr)
+        return done.returncode
+
+    assert command("plan", "heart_rate") == 0
+    assert command("run", "heart_rate", password="guess-4711") == 2
+    assert "SG219" in said[-1]
+    assert command("run", "heart_rate", "--remote", "sc://127.0.0.1:1") == 0
+    assert command("files", "heart_rate", "beats") == 0
+    assert command("status", "heart_rate", "--verify") == 0
+    assert topic.rows("id") == [("1",)]
+    logged = [file.read_bytes() for file in (tmp_path / "events").rglob("*") if file.is_file()]
+    assert any(b"KafkaRelation" in text or b"kafka" in text for text in logged)
+    assert "INFO" in said[2]
+    everywhere = [text.encode() for text in said] + logged
+    everywhere += [file.read_bytes() for file in topic.workspace.folder.rglob("*") if file.is_file()]
+    assert not [text for text in everywhere if b"4711" in text]
