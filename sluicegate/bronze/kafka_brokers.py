@@ -26,8 +26,8 @@ if TYPE_CHECKING:
 # Milliseconds: an answer to one request, and to a question with its retries.
 PATIENCE = {"request.timeout.ms": "15000", "default.api.timeout.ms": "30000"}
 
-# Milliseconds that a broker holds back an answer without records. Spark's reader asks for the offsets of a partition right
-# behind such a question, and gets its answer after that one: by Kafka's default half a second for each partition.
+# Milliseconds that a broker holds back an answer without records. Spark's reader asks for the offsets of a partition
+# right behind such a question, and gets its answer after that one: by Kafka's default half a second for each partition.
 HELD_BACK = "50"
 
 # Login modules by mechanism, for a user and a password.

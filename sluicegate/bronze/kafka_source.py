@@ -32,7 +32,8 @@ if TYPE_CHECKING:
     from sluicegate.flow.batch import Batch
     from sluicegate.lake import layout
 
-# Words of Spark's connector for records that are gone, and of Kafka's clients and its own for brokers that are not there.
+# Words of Spark's connector for records that are gone; and of Kafka's clients, and its own, for brokers that are not
+# there.
 GONE = ("KAFKA_DATA_LOSS", "OffsetOutOfRangeException", "data may have been lost", "are out of range")
 OF_CLIENTS = ("org.apache.kafka.common.", "Cannot fetch record for offset")
 

@@ -115,7 +115,7 @@ def test_a_topic_that_is_deleted_or_replaced_in_the_middle_of_a_run(topic: Topic
     shutil.rmtree(topic.workspace.lake.ledger("beats"))
     with (
         at("bronze.before_commit", 1, lambda: topic.client.delete(topic.name)),
-        pytest.raises(LandingMissing, match="was deleted from|there is no topic"),
+        pytest.raises(LandingMissing, match=r"was deleted from|there is no topic"),
     ):
         topic.run()
 

@@ -10,7 +10,7 @@ import pytest
 
 from sluicegate.bronze import kafka_brokers
 from sluicegate.definition.kafka import KafkaSource
-from sluicegate.errors import BrokerRefused, BrokerUnreachable, JavaMissing, SluicegateError
+from sluicegate.errors import BrokerRefused, BrokerUnreachable, JavaMissing, LandingMissing, SluicegateError
 from sluicegate.spark import jars
 
 pytestmark = pytest.mark.unit
@@ -50,6 +50,10 @@ JAVA = "An error occurred while calling o1.get.\n: java.util.concurrent.Executio
     [
         ("org.apache.kafka.common.errors.TimeoutException: Call(describe) timed out", BrokerUnreachable,
          "TimeoutException: Call(describe) timed out"),
+        ("java.util.concurrent.TimeoutException: Cannot fetch record for offset 3 in 120000 milliseconds",
+         BrokerUnreachable, "TimeoutException: Cannot fetch record for offset 3 in 120000 milliseconds"),
+        ("org.apache.kafka.common.errors.UnknownTopicOrPartitionException: not here", LandingMissing,
+         ""),
         ("org.apache.kafka.common.errors.SaslAuthenticationException: Authentication failed", BrokerRefused,
          "SaslAuthenticationException: Authentication failed"),
         ("org.apache.kafka.common.errors.TopicAuthorizationException: not authorized: [t]", BrokerRefused,

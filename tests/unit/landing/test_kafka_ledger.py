@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import shutil
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
+from deltalake import DeltaTable
 from deltalake.exceptions import CommitFailedError
 from hypothesis import given
 from hypothesis import strategies as st
@@ -124,6 +127,48 @@ def test_a_topic_that_is_another_one_is_an_error(tmp_path: Path, there: TopicOff
     ledger.enter(offsets(t=[(0, 10)]))
     with pytest.raises(RecordsLost, match=message):
         ledger.enter(there)
+
+
+def test_brokers_that_give_topics_no_ids_are_followed_by_offsets(ledger: Ledger) -> None:
+    """Neither is one that gets ids by an upgrade taken for another topic, nor one that shows none for a while."""
+    for count, ids in enumerate(({}, {"t": "1"}, {}, {"t": "1"}), 1):
+        ledger.enter(replace(offsets(t=[(0, count)]), ids=ids))
+    assert [path for _, _, path in ledger.entries()] == ["t/0/0-1", "t/0/1-2", "t/0/2-3", "t/0/3-4"]
+    with pytest.raises(RecordsLost, match="is another one"):
+        ledger.enter(replace(offsets(t=[(0, 9)]), ids={"t": "2"}))
+
+
+def test_what_was_read_of_an_open_transaction_is_not_behind(ledger: Ledger) -> None:
+    ledger.enter(offsets(t=[(0, 10)]))
+    open_from_4 = replace(offsets(t=[(0, 4)]), tops={Partition("t", 0): 10})
+    found = ledger.enter(open_from_4)
+    assert (found.new, found.skipped) == ([], [])
+    with pytest.raises(RecordsLost, match="ends before"):
+        ledger.enter(replace(open_from_4, tops={Partition("t", 0): 9}))
+
+
+def test_a_ledger_that_says_no_more_where_partitions_go_on_is_asked_for_its_ranges(ledger: Ledger) -> None:
+    ledger.enter(offsets(t=[(0, 10), (0, 2)]))
+    ledger.enter(offsets(t=[(0, 12), (0, 2)]))
+    rows = tables.dataset(tables.table_at(ledger.uri)).to_table()
+    shutil.rmtree(ledger.uri)
+    tables.write(ledger.uri, rows, mode="append")  # a copy without the log
+    known = LedgerOffsets.of(tables.delta_table(ledger.uri))
+    assert (known.ids, known.first) == ({}, False)
+    assert known.ends == {Partition("t", 0): 12, Partition("t", 1): 2}
+    DeltaTable(ledger.uri).optimize.compact()  # by somebody else
+    ledger.enter(offsets(t=[(0, 13), (0, 2)]))
+    assert "t/0/12-13" in [path for _, _, path in ledger.entries()]
+    other = tables.table_at(ledger.uri)
+    other.alter.set_table_properties({"note": "by somebody else"}, raise_if_not_exists=False)
+    assert LedgerOffsets.of(tables.delta_table(ledger.uri)).ends[Partition("t", 0)] == 13
+
+
+def test_a_topic_that_is_replaced_while_it_is_read_says_what_was_read(ledger: Ledger) -> None:
+    kafka_ledger.demand_same("orders", {"t": "t1", "gone": "g"}, offsets(t=[(0, 1)]), "rows were read")
+    with pytest.raises(RecordsLost) as raised:
+        kafka_ledger.demand_same("orders", {"t": "t1"}, offsets("2", t=[(0, 1)]), "rows were read")
+    assert raised.value.cause.endswith("this happened while rows were read")
 
 
 def test_a_topic_that_is_gone_does_not_stop_the_others(ledger: Ledger) -> None:

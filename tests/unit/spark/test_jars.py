@@ -54,3 +54,16 @@ def test_what_airflow_is_told_of_the_package_is_what_it_asks_for() -> None:
     assert project["entry-points"]["apache_airflow_provider"] == {
         "provider_info": f"{get_provider_info.__module__}:{get_provider_info.__name__}"
     }
+
+
+def test_artifacts_of_every_packaging_that_is_a_jar_are_fetched(tmp_path: Path) -> None:
+    """Ivy leaves out those of a packaging that is not named, and some of Kafka's are bundles."""
+    (tmp_path / "spark" / "jars").mkdir(parents=True)
+    (tmp_path / "spark" / "jars" / "ivy-2.5.jar").touch()
+    java = tmp_path / "java"
+    java.write_text(f'#!/bin/sh\necho "$@" > {tmp_path}/arguments\n')
+    java.chmod(0o755)
+    jar = jars.Jar("org.example:thing:1.0", "thing-1.0.jar", "0" * 64)
+    with pytest.raises(JavaMissing, match=r"thing-1\.0\.jar could not be downloaded"):
+        jars.fetch([jar], tmp_path / "jars", str(java), tmp_path / "spark")
+    assert "-types jar bundle -retrieve" in (tmp_path / "arguments").read_text()
