@@ -1,7 +1,7 @@
 """Reads Kafka's records with Spark: the value as columns, as the line of a file would be, and what came with it.
 
 Each record gives one row, whatever its value is, so that rows and offsets can be compared: a value that is no JSON
-object is corrupt text as a whole. A value without a byte (a tombstone) has no column and is not corrupt.
+object is corrupt text as a whole. A record without a value (a tombstone) has no column and is not corrupt.
 """
 
 from __future__ import annotations
