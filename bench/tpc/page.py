@@ -1,0 +1,77 @@
+"""The page of what keeping TPC-H's and TPC-DI's tables costs, as Markdown."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+
+from bench.tpc.measure import Cost, Figures, median
+from sluicegate.console import human_bytes
+
+HEAD = (Path(__file__).resolve().parent / "page_head.md").read_text()
+TITLES = {"tpch": "TPC-H", "tpcdi": "TPC-DI"}
+STRATEGIES = {"partial": "incremental", "groups": "affected groups", "keys": "affected keys", "whole": "**whole**",
+              "": "record by record"}  # fmt: skip
+COLUMNS = ("table", "rows", "kept up to date", "seconds", "written", "whole: seconds", "written", "ratio of seconds")
+
+
+def page(found: Mapping[str, Sequence[Figures]], scales: Mapping[str, float], machine: Mapping[str, str]) -> str:
+    """The whole page.
+
+    Args:
+        found: figures of each benchmark.
+        scales: their scales.
+        machine: what figures depend on besides.
+    """
+    parts = [HEAD, "; ".join(f"{name}: {value}" for name, value in machine.items()) + ".\n"]
+    for name, figures in found.items():
+        parts += [
+            f"## {TITLES[name]}, scale {scales[name]:g}\n",
+            _summary(figures),
+            _table(map(_row, figures)),
+            "Why:\n",
+        ]
+        parts.append("\n".join(f"- {reason}" for reason in _reasons(figures)) + "\n")
+    return "\n".join(parts)
+
+
+def _summary(figures: Sequence[Figures]) -> str:
+    whole = [f"`{one.table}`" for one in figures if one.is_whole]
+    kept = [one for one in figures if not one.is_whole and one.by_changes and one.whole]
+    ours, theirs = (sum(_middle(costs).seconds for costs in of) for of in
+                    ([one.by_changes for one in kept], [one.whole for one in kept]))  # fmt: skip
+    wrote, would = (sum(_middle(costs).written for costs in of) for of in
+                    ([one.by_changes for one in kept], [one.whole for one in kept]))  # fmt: skip
+    said = f"Of {len(figures)} tables {len(whole)} are made again whole"
+    said += f": {', '.join(whole)}" if whole else ""
+    return (f"{said}. The others, as far as something changed, took {ours:.0f} s and {human_bytes(wrote)} "
+            f"by what changed, and {theirs:.0f} s and {human_bytes(would)} whole.\n")  # fmt: skip
+
+
+def _row(one: Figures) -> tuple[str, ...]:
+    changed, whole = median(one.by_changes), median(one.whole)
+    ratio = f"{changed.seconds / whole.seconds:.2f}" if changed and whole else ""
+    return (one.table, f"{one.rows:,}", STRATEGIES[one.strategy], *_cells(changed), *_cells(whole), ratio)
+
+
+def _cells(cost: Cost | None) -> tuple[str, str]:
+    return ("–", "–") if cost is None else (f"{cost.seconds:.2f}", human_bytes(cost.written))
+
+
+def _middle(costs: Sequence[Cost]) -> Cost:
+    return median(costs) or Cost(0.0, 0)
+
+
+def _reasons(figures: Iterable[Figures]) -> list[str]:
+    """What commits say, the same of several tables once."""
+    tables: dict[str, list[str]] = {}
+    for one in figures:
+        if one.because:
+            tables.setdefault(one.because, []).append(f"`{one.table}`")
+    return [f"{', '.join(names)}: {why}" for why, names in tables.items()]
+
+
+def _table(rows: Iterable[tuple[str, ...]]) -> str:
+    lines = [COLUMNS, ("---",) * len(COLUMNS), *rows]
+    text = "".join("| " + " | ".join(cell for cell in line) + " |\n" for line in lines)
+    return text.replace("|  |", "| |")
