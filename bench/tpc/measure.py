@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import statistics
 import time
 from collections.abc import Callable, Sequence
@@ -9,6 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from bench import measure
 from bench.tpc.world import WHOLE, World
 from sluicegate.lake import log, tables
 
@@ -22,10 +24,12 @@ class Cost:
 
     Attributes:
         seconds: of the job, in a warm Spark.
+        cpu: CPU seconds of Spark and Python together; on a machine with other work they vary less.
         written: bytes of all files that are there since, of the table, its state and their logs.
     """
 
     seconds: float
+    cpu: float
     written: int
 
 
@@ -119,8 +123,8 @@ def median(costs: Sequence[Cost]) -> Cost | None:
     """The medians of some costs; None without any."""
     if not costs:
         return None
-    seconds, written = [one.seconds for one in costs], [one.written for one in costs]
-    return Cost(statistics.median(seconds), int(statistics.median(written)))
+    seconds, cpu, written = ([getattr(one, name) for one in costs] for name in ("seconds", "cpu", "written"))
+    return Cost(statistics.median(seconds), statistics.median(cpu), int(statistics.median(written)))
 
 
 def _in_turn(name: str, number: int) -> list[str]:
@@ -135,11 +139,14 @@ def _demand_right(world: World) -> None:
 
 def _cost(spark: SparkSession, world: World, layer: str, name: str, *, full_refresh: bool = False) -> tuple[Cost, str]:
     before = _files(world, layer, name)
-    began = time.monotonic()
-    state = world.run_one(spark, layer, name, full_refresh=full_refresh)
-    seconds = time.monotonic() - began
+    watch = measure.Watch(os.getpid())
+    try:
+        state = world.run_one(spark, layer, name, full_refresh=full_refresh)
+    finally:
+        took = watch.end()
     after = _files(world, layer, name)
-    return Cost(seconds, sum(size for path, size in after.items() if before.get(path) != size)), state
+    written = sum(size for path, size in after.items() if before.get(path) != size)
+    return Cost(took.seconds, took.cpu or 0.0, written), state
 
 
 def _files(world: World, layer: str, name: str) -> dict[Path, int]:

@@ -12,7 +12,18 @@ HEAD = (Path(__file__).resolve().parent / "page_head.md").read_text()
 TITLES = {"tpch": "TPC-H", "tpcdi": "TPC-DI"}
 STRATEGIES = {"partial": "incremental", "groups": "affected groups", "keys": "affected keys", "whole": "**whole**",
               "": "record by record"}  # fmt: skip
-COLUMNS = ("table", "rows", "kept up to date", "seconds", "written", "whole: seconds", "written", "ratio of seconds")
+COLUMNS = (
+    "table",
+    "rows",
+    "kept up to date",
+    "seconds",
+    "CPU",
+    "written",
+    "whole: seconds",
+    "CPU",
+    "written",
+    "ratio of CPU",
+)
 
 
 def page(found: Mapping[str, Sequence[Figures]], scales: Mapping[str, float], machine: Mapping[str, str]) -> str:
@@ -38,28 +49,36 @@ def page(found: Mapping[str, Sequence[Figures]], scales: Mapping[str, float], ma
 def _summary(figures: Sequence[Figures]) -> str:
     whole = [f"`{one.table}`" for one in figures if one.is_whole]
     kept = [one for one in figures if not one.is_whole and one.by_changes and one.whole]
-    ours, theirs = (sum(_middle(costs).seconds for costs in of) for of in
-                    ([one.by_changes for one in kept], [one.whole for one in kept]))  # fmt: skip
-    wrote, would = (sum(_middle(costs).written for costs in of) for of in
-                    ([one.by_changes for one in kept], [one.whole for one in kept]))  # fmt: skip
+    changed, again = (_sum(map(_middle, of)) for of in
+                      ([one.by_changes for one in kept], [one.whole for one in kept]))  # fmt: skip
     said = f"Of {len(figures)} tables {len(whole)} are made again whole"
     said += f": {', '.join(whole)}" if whole else ""
-    return (f"{said}. The others, as far as something changed, took {ours:.0f} s and {human_bytes(wrote)} "
-            f"by what changed, and {theirs:.0f} s and {human_bytes(would)} whole.\n")  # fmt: skip
+    return (
+        f"{said}. The others, as far as something changed, took {changed.cpu:.0f} CPU seconds and wrote "
+        f"{human_bytes(changed.written)} by what changed; made again whole, {again.cpu:.0f} and "
+        f"{human_bytes(again.written)}.\n"
+    )
 
 
 def _row(one: Figures) -> tuple[str, ...]:
     changed, whole = median(one.by_changes), median(one.whole)
-    ratio = f"{changed.seconds / whole.seconds:.2f}" if changed and whole else ""
+    ratio = f"{changed.cpu / whole.cpu:.2f}" if changed and whole and whole.cpu else ""
     return (one.table, f"{one.rows:,}", STRATEGIES[one.strategy], *_cells(changed), *_cells(whole), ratio)
 
 
-def _cells(cost: Cost | None) -> tuple[str, str]:
-    return ("–", "–") if cost is None else (f"{cost.seconds:.2f}", human_bytes(cost.written))
+def _cells(cost: Cost | None) -> tuple[str, str, str]:
+    if cost is None:
+        return "–", "–", "–"
+    return f"{cost.seconds:.2f}", f"{cost.cpu:.2f}", human_bytes(cost.written)
 
 
 def _middle(costs: Sequence[Cost]) -> Cost:
-    return median(costs) or Cost(0.0, 0)
+    return median(costs) or Cost(0.0, 0.0, 0)
+
+
+def _sum(costs: Iterable[Cost]) -> Cost:
+    there = list(costs)
+    return Cost(sum(c.seconds for c in there), sum(c.cpu for c in there), sum(c.written for c in there))
 
 
 def _reasons(figures: Iterable[Figures]) -> list[str]:

@@ -83,11 +83,13 @@ def test_the_oracle_tells_the_first_difference() -> None:
 
 
 def test_the_page_has_a_line_for_each_table() -> None:
-    kept = Figures("q01", "gold", 4, "partial", "rows that come add", ["partial"], [Cost(1.0, 2000)], [Cost(2.0, 9000)])
-    whole = Figures("q02", "gold", 9, "whole", "a | b", ["whole"], [Cost(1.5, 10)], [Cost(1.5, 10)])
+    kept = Figures(
+        "q01", "gold", 4, "partial", "rows that come add", ["partial"], [Cost(1.0, 0.5, 2000)], [Cost(2.0, 2.0, 9000)]
+    )
+    whole = Figures("q02", "gold", 9, "whole", "a | b", ["whole"], [Cost(1.5, 1.0, 10)], [Cost(1.5, 1.0, 10)])
     still = Figures("dim_date", "silver", 7)
     text = page.page({"tpch": [kept, whole], "tpcdi": [still]}, {"tpch": 0.05, "tpcdi": 0.2}, {"cores": "2"})
-    assert "| q01 | 4 | incremental | 1.00 | 2.0 kB | 2.00 | 9.0 kB | 0.50 |" in text
-    assert "| q02 | 9 | **whole** | 1.50 | 10 B | 1.50 | 10 B | 1.00 |" in text
-    assert "| dim_date | 7 | record by record | – | – | – | – | |" in text
+    assert "| q01 | 4 | incremental | 1.00 | 0.50 | 2.0 kB | 2.00 | 2.00 | 9.0 kB | 0.25 |" in text
+    assert "| q02 | 9 | **whole** | 1.50 | 1.00 | 10 B | 1.50 | 1.00 | 10 B | 1.00 |" in text
+    assert "| dim_date | 7 | record by record | – | – | – | – | – | – | |" in text
     assert "- `q02`: a | b" in text
