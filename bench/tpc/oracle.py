@@ -93,8 +93,8 @@ def _value(value: Any) -> Any:
 
 def _order(row: tuple[Any, ...]) -> tuple[Any, ...]:
     """Rows in the order of what is no number, and then of numbers, rounded."""
-    texts = [str(value) for value in row if not isinstance(value, float)]
-    return (*texts, *(round(value, 3) for value in row if isinstance(value, float)))
+    texts = ("" if isinstance(value, float) else str(value) for value in row)
+    return (*texts, *(round(value, 3) if isinstance(value, float) else 0.0 for value in row))
 
 
 def _same(one: Any, other: Any) -> bool:

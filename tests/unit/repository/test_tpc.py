@@ -78,6 +78,8 @@ def test_the_oracle_tells_the_first_difference() -> None:
     assert str(oracle._first("t", rows, [("a", 1, 2.1), *rows[1:]])).startswith("t has 3 rows for 3; first ('a', 1.0")
     assert str(oracle._first("t", rows, rows[:2])).endswith("first ('b', 2.0, None) for None")
     assert str(oracle._first("t", rows[:2], rows)).endswith("first None for ('b', 2.0, None)")
+    some: list[tuple[Any, ...]] = [(None, 1.0), (2, None), (None, "x"), (3.5, "x")]
+    assert oracle._first("t", some, some[::-1]) is None
     assert oracle._first("t", [("a", 1e12)], [("a", 1e12 + 1)]) is None  # a part in 10⁹
     assert oracle._first("t", [("a", 1e9)], [("a", 1e9 + 2)]) is not None
 
