@@ -144,6 +144,7 @@ def _strategy_text(found: RefreshStrategy) -> str:
     kind = {
         "partial": "kept up to date by what changed",
         "groups": "the groups that changed are made again from all of their rows",
+        "keys": "the rows that changes touch are made again",
         "whole": "made again whole whenever a table that it reads changes, in one commit",
         "stream": "a streaming aggregation with a checkpoint",
     }[found.kind]

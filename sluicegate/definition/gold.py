@@ -88,15 +88,15 @@ class GoldTable(MadeTable, streaming.Streamed, Ruled):
                 "whole", "a Python function makes it, which does not tell what a change does", "a query"
             )
         found = refresh_strategy(self.query.text, schemas)
-        if found.kind == "whole" and self.written is not None and self.written is not self.query:
+        if found.grouped is None and self.written is not None and self.written is not self.query:
             found = self._of_views(found, self.written)
         if self.refresh == "full":
             return replace(found, kind="whole", why="refresh is full", cheaper="refresh: auto")
         return found
 
     def _of_views(self, found: RefreshStrategy, written: Query) -> RefreshStrategy:
-        """The same, with the views as its reason if the query would follow changes of tables in their place."""
-        if refresh_strategy(written.text).kind == "whole":
+        """The same, with the views as its reason if the query would be taken apart with tables in their place."""
+        if refresh_strategy(written.text).kind not in ("partial", "groups"):
             return found
         views = [name for name in written.tables if name not in self.query.tables]
         why = f"it reads {', '.join(views)}, {'a view' if len(views) == 1 else 'views'}, as its WITH"

@@ -15,7 +15,7 @@ from sluicegate.lake import layout, log
 from sluicegate.lake.table import Tables
 from sluicegate.lake.table_description import TAG, Description
 from sluicegate.schema import columns
-from sluicegate.sql.refresh.strategy import READING
+from sluicegate.sql.refresh.strategy import INCREMENTAL, READING
 
 if TYPE_CHECKING:
     from sluicegate.definition import BronzeTable, GoldTable, Pipeline, SilverTable
@@ -155,13 +155,20 @@ def _gold_flow(name: str, table: GoldTable, at: layout.Lake, address: Mapping[st
     flow = Flow(
         "gold", name, address[source], at.table("gold", name),
         inputs={read: address[read] for read in others},
-        followed=frozenset(found.grouped.joins if found.grouped and found.kind != "whole" else ()),
+        followed=_followed(found, others),
         fingerprint=hashlib.sha256("\0".join(parts).encode()).hexdigest(),
-        row_deltas=found.kind in ("partial", "groups"),
+        row_deltas=found.kind in INCREMENTAL,
         added=found.kind == "stream",
         refresh_strategy=found,
     )  # fmt: skip
     return replace(flow, refresh_strategy=_decided(flow, found, last))
+
+
+def _followed(found: RefreshStrategy, others: list[str]) -> frozenset[str]:
+    """The inputs of whose changes the affected rows are known."""
+    if found.kind == "keys":
+        return frozenset(others)
+    return frozenset(found.grouped.joins if found.grouped and found.kind != "whole" else ())
 
 
 def _decided(flow: Flow, found: RefreshStrategy, last: log.Commit | None) -> RefreshStrategy:
@@ -173,10 +180,11 @@ def _decided(flow: Flow, found: RefreshStrategy, last: log.Commit | None) -> Ref
         return found
     said = last.ours if last is not None and last.ours is not None else {}
     if said.get("fingerprint") != flow.fingerprint or "strategy" not in said:
-        return replace(found, expected=found.grouped is not None and found.kind in ("partial", "groups"))
-    if said["strategy"] == found.kind:
+        return replace(found, expected=found.kind in INCREMENTAL)
+    if said["strategy"] == found.kind and found.kind != "keys":  # its text does not tell which keys these are
         return found
-    return replace(found, kind=said["strategy"], why=str(said.get("because", "")), cheaper="")
+    why, cheaper = str(said.get("because", "")), str(said.get("instead", ""))
+    return replace(found, kind=said["strategy"], why=why, cheaper=cheaper)
 
 
 def _parts(found: RefreshStrategy) -> list[str]:

@@ -21,10 +21,11 @@ if TYPE_CHECKING:
 
     from sluicegate.sql.refresh.strategy import RefreshStrategy
 
-Technique = Literal["partial", "restart", "groups", "whole"]
+Technique = Literal["partial", "restart", "groups", "keys", "whole"]
 """``partial``: row deltas are applied to the aggregate state. ``restart``: state and table are made of all rows.
-``groups``: the query over all rows of the affected groups. ``whole``: the query over all rows. The latter two leave the
-state behind as it is, and it cannot be used before a restart."""
+``groups``: the query over all rows of the affected groups. ``keys``: the rows of the affected keys of the query.
+``whole``: the query over all rows. ``groups`` and ``whole`` leave the state behind as it is, and it cannot be used
+before a restart."""
 
 WITH_STATE: tuple[Technique, ...] = ("partial", "restart")
 """Techniques that leave the aggregate state up to date."""
@@ -70,6 +71,7 @@ RATES: Mapping[Technique, Rates] = {
     "partial": Rates(3.0, changed=6.0, touched=80.0),
     "restart": Rates(2.0, all=1.0, held=100.0),
     "groups": Rates(1.0, all=0.5, changed=0.5, touched=80.0, of_groups=0.8),
+    "keys": Rates(2.0, all=0.7, changed=2.0, touched=80.0, of_groups=0.4),
     "whole": Rates(0.8, all=0.7, held=80.0),
 }
 
@@ -163,6 +165,8 @@ def permitted(strategy: RefreshStrategy, *, auto: bool, small: bool, few: bool, 
         few: whether few rows changed, so that state, once it is there, is not made again.
         state: whether there is aggregate state from which changes can be followed.
     """
+    if strategy.kind == "keys" and not (small and auto):
+        return ["keys", "whole"] if auto or not few else ["keys"]
     if strategy.kind not in ("partial", "groups") or strategy.grouped is None or (small and auto):
         return ["whole"]
     if strategy.kind == "groups":

@@ -74,6 +74,40 @@ def merged(held: DataFrame, changes: DataFrame, keys: Sequence[str]) -> DataFram
     return stays.drop("_sluicegate_key").unionByName(comes, allowMissingColumns=True)
 
 
+def exchange(new: DataFrame, old: DataFrame) -> DataFrame:
+    """Rows to write so that a table has some rows instead of others, each as often as it is among them.
+
+    Of rows that are the same as keys of all columns, either none or all are written: those that are there go by one row
+    with ``OP`` ``delete``, and those that are to be there come by as many with ``insert``.
+
+    Args:
+        new: expected rows.
+        old: stored rows, with the same columns.
+    """
+    kinds = {field.name: field.dataType for field in new.schema}
+    row = F.struct(*[F.col(quoted(c)).alias(c) for c in kinds])
+    key = F.struct(*[grouped(F.col(quoted(c)), kind).alias(f"c{n}") for n, (c, kind) in enumerate(kinds.items())])
+    held, made = _comparable(old, new, list(kinds))
+
+    def counted(frame: DataFrame, form: Column, came: int, held: int) -> DataFrame:
+        values = {"key": key, "is": form, "row": row, "came": F.lit(came), "held": F.lit(held)}
+        return frame.select(*[value.alias(name) for name, value in values.items()])
+
+    both = counted(new, made, 1, 0).unionByName(counted(old, held, 0, 1))
+    each = both.groupBy("key", "is").agg(
+        F.first("row").alias("row"), F.sum("came").alias("came"), F.sum("held").alias("held")
+    )
+    same = each.groupBy("key").agg(
+        F.collect_list(F.struct("row", "came")).alias("rows"),
+        F.sum("held").alias("held"),
+        F.bool_or(F.col("came") != F.col("held")).alias("other"),
+    ).where("other")  # fmt: skip
+    gone = same.where("held > 0").select(F.col("rows")[0]["row"].alias("row"), F.lit("delete").alias(OP))
+    come = same.select(F.explode("rows").alias("one"))
+    come = come.select(F.col("one.row").alias("row"), F.explode(F.expr("array_repeat(1, int(one.came))")))
+    return gone.unionByName(come.select("row", F.lit("insert").alias(OP))).select("row.*", OP)
+
+
 def merge(
     uri: str,
     changes: DataFrame,
@@ -136,6 +170,25 @@ def merge_by(
         return found if near is None else near(names.prefix) & found
 
     _merge(uri, changes, same, few=few, kinds=KINDS)
+
+
+def merge_rows(uri: str, changes: DataFrame, *, few: bool, near: Callable[[str], Column] | None = None) -> None:
+    """Merges the rows of ``exchange`` into a table, in one commit.
+
+    Args:
+        uri: the table, which exists.
+        changes: rows with ``OP``, materialized.
+        few: whether to broadcast the rows.
+        near: predicate for the rows of the table that may go, as of ``merge_by``.
+    """
+    columns = [column for column in changes.columns if column != OP]
+
+    def same(names: _Names) -> Column:
+        sides = [[_grouped(changes, key, side(key)) for side in (names.held, names.new)] for key in columns]
+        found = reduce(and_, [held.eqNullSafe(made) for held, made in sides], F.col(names.new(OP)) == "delete")
+        return found if near is None else near(names.prefix) & found
+
+    _merge(uri, changes, same, few=few, kinds=("insert", "delete"))
 
 
 @dataclass(frozen=True)

@@ -7,6 +7,7 @@ in one commit, and only rows that differ are written: others can follow its chan
 
 from __future__ import annotations
 
+import hashlib
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any
@@ -17,16 +18,18 @@ from sluicegate import _faults
 from sluicegate.flow import refresh_cost, thresholds
 from sluicegate.flow.batch import Batch
 from sluicegate.flow.refresh_cost import Choice, RefreshCost, Work
-from sluicegate.frames import data_skipping, small_writes
-from sluicegate.frames.merge import OP, bring, difference, merge_by, merged
+from sluicegate.frames import data_skipping
 from sluicegate.frames.record_ids import materialize
 from sluicegate.frames.same_rows import same_rows
 from sluicegate.gold import clustering, group_state
+from sluicegate.gold.affected.changed_rows import ChangedRows
+from sluicegate.gold.affected.operators import TouchesAll
 from sluicegate.gold.group_state import GroupState
 from sluicegate.gold.partial_aggregates import Partials, group_columns, groups_of, rows_of, same_groups
 from sluicegate.gold.proved_query import ProvedQuery
 from sluicegate.gold.row_deltas import Changes
 from sluicegate.gold.rules import GoldRules, staying
+from sluicegate.gold.table_changes import TableChanges
 from sluicegate.lake import layout
 from sluicegate.lake import tables as lake_tables
 from sluicegate.spark import table_reader
@@ -62,9 +65,8 @@ class Refresh(ProvedQuery):
 
     def run(self) -> None:
         """Refreshes the table by the technique that is estimated to cost least."""
-        {"partial": self.by_partials, "restart": self.restart, "groups": self.by_groups, "whole": self.whole}[
-            self.choice.technique
-        ]()
+        {"partial": self.by_partials, "restart": self.restart, "groups": self.by_groups, "keys": self.by_keys,
+         "whole": self.whole}[self.choice.technique]()  # fmt: skip
 
     @cached_property
     def choice(self) -> Choice:
@@ -77,6 +79,8 @@ class Refresh(ProvedQuery):
         kind = self.refresh_strategy.kind
         if self.batch.whole:
             return ["restart"] if kind == "partial" and not self._small else ["whole"]
+        if kind == "keys" and not self._small and self._touches_all:
+            return ["whole"]
         return refresh_cost.permitted(
             self.refresh_strategy,
             auto=self.table.refresh != "incremental",
@@ -90,6 +94,8 @@ class Refresh(ProvedQuery):
         """Rows that this batch is about."""
         held = lake_tables.rows(self.batch.opened[self.batch.flow.target].delta)
         kind = self.refresh_strategy.kind
+        if kind == "keys":
+            return self._work_by_keys(held)
         changed = self.batch.read if kind == "whole" or self.batch.whole else self._changes
         located = kind != "whole" and self.grouped.located
         return Work(changed, self._all_rows, held, min(changed, held) if located else held)
@@ -101,7 +107,7 @@ class Refresh(ProvedQuery):
 
         Where a row of the table cannot be found by its group, all of its rows are replaced.
         """
-        if self.refresh_strategy.kind != "whole":
+        if self.refresh_strategy.grouped is not None and self.refresh_strategy.kind != "whole":
             self._of_everything(self._of_all if self._from_state else self._exactly(self._rows))
             return
         rows = self._exactly(self._rows)
@@ -130,6 +136,11 @@ class Refresh(ProvedQuery):
         else:
             now = self._exactly(rows_of(keep, self._rows, sent))
         self._change(now, touched, read=self._changes)
+
+    def by_keys(self) -> None:
+        """Replaces the rows of the touched keys by what the query gives for these keys."""
+        rows = same_groups(self.everything, self._sent(self._touched), self._touched_columns, self.keys)
+        self._change(rows, self._touched, read=self._changes)
 
     def by_partials(self) -> None:
         """Applies row deltas to the aggregate state, and makes the affected groups' rows from it."""
@@ -196,11 +207,16 @@ class Refresh(ProvedQuery):
     @cached_property
     def _changes(self) -> int:
         """Number of row deltas since the last batch (an update is two); for small tables as the log has it."""
-        return self.batch.read if self._small else self._news.count
+        if self._small:
+            return self.batch.read
+        return self._changed_rows.count if self.refresh_strategy.kind == "keys" else self._news.count
 
     @property
     def _few(self) -> bool:
-        return self._small or self._changes <= thresholds.FEW
+        if self._small:
+            return True
+        touched = self._touched_count if self.refresh_strategy.kind == "keys" else 0
+        return max(self._changes, touched) <= thresholds.FEW
 
     @cached_property
     def _small(self) -> bool:
@@ -215,13 +231,58 @@ class Refresh(ProvedQuery):
         held = lake_tables.rows(lake_tables.delta_table(self.batch.flow.target))
         if touched is None or not self._few or held <= group_state.IN_A_FILE:
             return None
-        for number, key in sorted(self.grouped.keys.items()):
-            group = f"_group_{number}"
+        for group, key in zip(self._touched_columns, self.keys, strict=True):
             if target.schema[key].dataType == touched.schema[group].dataType:
                 near = data_skipping.same_values(touched, group)
                 if near is not None:
                     return lambda prefix, key=key, near=near: near(F.col(prefix + quoted(key)))  # type: ignore[misc]
         return None
+
+    # --- keys --------------------------------------------------------------------------------------------------------
+
+    @cached_property
+    def _changed_rows(self) -> ChangedRows:
+        """Rows that came or went of the tables that the query reads."""
+        return ChangedRows(self.batch, self._read)
+
+    @cached_property
+    def _touches_all(self) -> str:
+        """Reason why all rows are touched, or why it is not known which; empty if the keys tell."""
+        last = self.batch.opened[self.batch.flow.target].last_commit_of_ours
+        if last is None or (last.ours or {}).get("columns") != self._columns:
+            return "a table that it reads has other columns, or may have"
+        if why := self._keys_of_the_plan.blocked(self._changed_rows.by_table):
+            return why
+        try:
+            _ = self._touched
+        except TouchesAll as reason:
+            return str(reason.args[0])
+        return ""
+
+    @cached_property
+    def _columns(self) -> str:
+        """Fingerprint of the columns of the tables that the query reads, and of its own."""
+        schemas = [*(f"{name} {one.schema.json()}" for name, one in self._read.items()), self.everything.schema.json()]
+        return hashlib.sha256("\0".join(schemas).encode()).hexdigest()
+
+    @cached_property
+    def _touched(self) -> DataFrame:
+        """Touched keys, materialized."""
+        found = self._changed_rows.keys(self._keys_of_the_plan)
+        if found is None:  # the tables were written anew, with the rows that they had
+            named = zip(self.keys, self._touched_columns, strict=True)
+            found = self.everything.select(*[F.col(quoted(key)).alias(name) for key, name in named]).limit(0)
+        return found
+
+    @cached_property
+    def _touched_count(self) -> int:
+        """Number of touched keys."""
+        return self._touched.count()
+
+    def _work_by_keys(self, held: int) -> Work:
+        if self._small or self.batch.whole or self._touches_all:
+            return Work(self.batch.read, self._all_rows, held, held)
+        return Work(self._changes, self._all_rows, held, min(self._touched_count, held))
 
     # --- writing -----------------------------------------------------------------------------------------------------
 
@@ -242,6 +303,10 @@ class Refresh(ProvedQuery):
         """Commit metadata about the refresh strategy, its reason and the technique."""
         moment = {"of_the_run": self.refresh_strategy.of_the_run} if self.refresh_strategy.of_the_run else {}
         known = {"strategy": self.refresh_strategy.kind, "because": self.refresh_strategy.why, **moment}
+        if self.refresh_strategy.kind == "keys":
+            known["columns"] = self._columns
+        if self.refresh_strategy.kind == "whole" and self.refresh_strategy.cheaper:
+            known["instead"] = self.refresh_strategy.cheaper
         return {**known, **self.choice.in_commit()}
 
     def _replace(self, rows: DataFrame, read: int) -> None:
@@ -264,33 +329,41 @@ class Refresh(ProvedQuery):
         self.batch.report.read = read
 
     def _change(self, rows: DataFrame, touched: DataFrame | None, read: int) -> None:
-        """Merges the current rows of the affected groups, or of all groups."""
-        held = target = table_reader.read(self.batch.session, self.batch.flow.target)
+        """Merges the current rows of the affected groups or keys, or of all groups."""
+        target = table_reader.read(self.batch.session, self.batch.flow.target)
         near = self._near(target, touched)
-        if touched is not None:
-            groups = [f"_group_{number}" for number in sorted(self.grouped.keys)]
-            held = same_groups(target.where(near("")) if near else target, self._sent(touched), groups, self.keys)
         evaluated = self.rules.evaluated(rows, few=self._few)
         made = self.rules.staying(evaluated)
-        changes = materialize(difference(made, held, self.keys), few=self._few)
-        replaced = None if touched is None else held
-        comes = changes.where(F.col(OP) != "delete").drop(OP)
-        every = (lambda: made) if touched is None else lambda: merged(target, changes, self.keys)
-        self.rules.demand(evaluated, replaced, every, comes)
-        brought = bring(self.batch.flow.target, changes, self.keys, few=self._few)
-        counts = brought.counts if brought is not None else dict(changes.groupBy(OP).count().collect())
+        if touched is None:
+            changes = self._by_key(made, target)
+            self.rules.demand(evaluated, None, lambda: made, changes.comes)
+        else:
+            there = target.where(near("")) if near else target
+            held = same_groups(there, self._sent(touched), self._touched_columns, self.keys)
+            if self.refresh_strategy.kind == "keys":
+                made, held = (materialize(one, few=self._few) for one in (made, held))
+                changes = TableChanges.replacing(self.batch.flow.target, made, held, self.keys, few=self._few)
+            else:
+                changes = self._by_key(made, held)
+            self.rules.demand(evaluated, held, lambda: changes.merged(target), changes.comes)
         groups_read = touched.count() if touched is not None else None
+        counts = changes.counts
         _faults.point("gold.before_commit")
         self.batch.demand_not_overtaken()
         facts: dict[str, Any] = {**self._said, "changed": counts, "groups": groups_read, "all": touched is None}
-        facts |= self.rules.facts
-        with self.batch.commit(read=read, **facts):
-            if counts:
-                by = None if self.batch.flow.private else near  # a commit quotes its condition
-                merge_by(self.batch.flow.target, changes, self.keys, few=self._few, brought=brought, near=by)
-            else:
-                small_writes.commit_only(self.batch.session, self.batch.flow.target)
+        with self.batch.commit(read=read, **facts, **self.rules.facts):
+            changes.write(None if self.batch.flow.private else near)
         _faults.point("gold.after_commit")
         report = self.batch.report
         report.read, report.inserted = read, counts.get("insert", 0)
         report.updated, report.deleted = counts.get("update", 0), counts.get("delete", 0)
+
+    def _by_key(self, made: DataFrame, held: DataFrame) -> TableChanges:
+        return TableChanges.by_key(self.batch.flow.target, made, held, self.keys, few=self._few)
+
+    @property
+    def _touched_columns(self) -> list[str]:
+        """Columns of touched groups, or keys, in the order of ``keys``."""
+        if self.refresh_strategy.kind == "keys":
+            return self._keys_of_the_plan.touched_names
+        return [f"_group_{number}" for number in sorted(self.grouped.keys)]

@@ -11,6 +11,8 @@ from pyspark.sql import functions as F
 
 from sluicegate.errors import QueryError, Where
 from sluicegate.gold import partial_aggregates, query_analysis, rules
+from sluicegate.gold.affected.keys import Keys
+from sluicegate.gold.affected.operators import TouchesAll
 from sluicegate.gold.batch_query import BatchQuery
 from sluicegate.gold.partial_aggregates import NotPartial, Partials
 from sluicegate.gold.row_deltas import join
@@ -76,6 +78,8 @@ class ProvedQuery(BatchQuery):
             return RefreshStrategy("whole", f"it depends on when it is run: {moment}", of_the_run=moment)
         if query_analysis.by_chance(session, query.with_views(self._views(self._rows))):
             return RefreshStrategy("whole", "Spark says that it may have another value with each run")
+        if found.kind == "keys":
+            return self._keyed(found)
         if found.grouped is None:
             return found
         if read.makes_rows:
@@ -83,6 +87,30 @@ class ProvedQuery(BatchQuery):
         self._rows.createOrReplaceTempView(ROWS)
         join(self.batch, found.grouped.joins)
         return self._proved(found, found.grouped)
+
+    def _keyed(self, found: RefreshStrategy) -> RefreshStrategy:
+        """Refresh strategy of a query that is not taken apart: by its keys, if Spark's plan of it tells any."""
+        if connect.is_remote(self.batch.session):
+            return RefreshStrategy("whole", f"{found.why}, and a Spark Connect server does not show its plan",
+                                   "a run without the server")  # fmt: skip
+        try:
+            keys = self._keys_of_the_plan
+        except TouchesAll as reason:
+            return RefreshStrategy("whole", *reason.args)
+        why = f"{found.why}; its rows are found by {', '.join(keys.names)}"
+        others = sorted({f"{table}: {one.why}" for one in keys.blockers for table in one.tables})
+        why += f"; all of them are touched by a change of {'; '.join(others)}" if others else ""
+        return RefreshStrategy("keys", why, keys=tuple(keys.names))
+
+    @cached_property
+    def _keys_of_the_plan(self) -> Keys:
+        """Keys of the query.
+
+        Raises:
+            TouchesAll: it has none.
+        """
+        schemas = {name: table.schema for name, table in self._read.items()}
+        return Keys.of(self.batch.session, self.table.query, schemas, self.source)
 
     def _proved(self, found: RefreshStrategy, grouped: Grouped) -> RefreshStrategy:
         """Refresh strategy that remains once Spark is asked about the parts of the query that it uses."""
@@ -112,7 +140,9 @@ class ProvedQuery(BatchQuery):
 
     @property
     def keys(self) -> list[str]:
-        """Columns of the table that identify the group of a row."""
+        """Columns of the table that identify the group of a row, or by which rows are found."""
+        if self.refresh_strategy.kind == "keys":
+            return [*self.refresh_strategy.keys]
         return [self.grouped.keys[number] for number in sorted(self.grouped.keys)]
 
     def _demand_same(self, grouped: Grouped) -> None:

@@ -39,8 +39,9 @@ if TYPE_CHECKING:
 # Functions without arguments whose value is nevertheless the same with each run.
 _CONSTANTS = {"pi", "e", "map", "array", "struct", "named_struct"}
 
-# A function without arguments in a plan of Spark's; a time zone or the digits of a second are none of the user's.
-_ALONE = re.compile(r"(?<![\w.`])([A-Za-z_]\w*)\((?:\d+, )?(?:Some\([^()]*\))?\)(?! windowspecdefinition)")
+# A function without arguments in a plan of Spark's; a time zone or the digits of a second are none of the user's. A
+# window function is none, nor is a column that Spark has named after one.
+_ALONE = re.compile(r"(?<![\w.`])([A-Za-z_]\w*)\((?:\d+, )?(?:Some\([^()]*\))?\)(?! windowspecdefinition| OVER \()")
 
 _GENERATOR = re.compile(r"^[ :|+-]*Generate ", re.MULTILINE)
 

@@ -110,15 +110,13 @@ def touched(table: GoldTable, flow: Flow, now: Progress) -> Touched:
     news = commit_stats.between(flow.source, now.since, now.until) if now.since >= 0 else None
     rows = None if news is None else news.rows
     source, strategy = lake_tables.delta_table(flow.source, now.until), flow.refresh_strategy
-    if (
-        now.kind == "whole"
-        or strategy is None
-        or strategy.kind == "whole"
-        or strategy.grouped is None
-        or news is None
-        or source is None
-    ):
+    if now.kind == "whole" or strategy is None or strategy.kind == "whole" or news is None or source is None:
         return Touched(rows, *_all(flow, now))
+    if strategy.grouped is None:  # which rows are touched only Spark's plan of the query tells
+        small = sum(map(lake_tables.rows, _read(flow, now))) <= thresholds.SMALL and table.refresh != "incremental"
+        return Touched(
+            rows, *_all(flow, now), "as they are small" if small else "at most, for the rows of touched keys"
+        )
     if flow.inputs:  # a row of one table may meet many of another, in any number of groups
         return Touched(rows, *_all(flow, now), "at most, as it joins them")
     there = lake_tables.rows(source)
@@ -133,6 +131,12 @@ def touched(table: GoldTable, flow: Flow, now: Progress) -> Touched:
 def _all(flow: Flow, now: Progress) -> tuple[int, tuple[str, ...]]:
     tables: Mapping[str, int] = {flow.source: now.until, **{flow.inputs[name]: v for name, v in now.versions.items()}}
     return sum(commit_stats.size(uri, version) for uri, version in tables.items()), tuple(map(name_of, tables))
+
+
+def _read(flow: Flow, now: Progress) -> list[DeltaTable | None]:
+    """The tables that it reads, as a run would read them."""
+    others = (lake_tables.delta_table(flow.inputs[name], version) for name, version in now.versions.items())
+    return [lake_tables.delta_table(flow.source, now.until), *others]
 
 
 def _choice(

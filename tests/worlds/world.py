@@ -24,6 +24,7 @@ from sluicegate.settings import Settings
 from sluicegate.spark.session import configured
 from tests.worlds.grammar import Query
 from tests.worlds.schema import Table, rows, tables
+from tests.worlds.shapes import Shapes
 from tests.worlds.text import Text
 
 if TYPE_CHECKING:
@@ -39,6 +40,7 @@ class World:
         folder: where the lake lies.
         spark: the session.
         queries: how many gold tables.
+        shaped: whether queries are of any shape, in place of mostly GROUP BY.
         told: what was done so far, for whoever looks into a failure.
     """
 
@@ -46,6 +48,7 @@ class World:
     folder: Path
     spark: SparkSession
     queries: int = 6
+    shaped: bool = False
     told: list[str] = field(default_factory=list)
 
     def __post_init__(self) -> None:
@@ -65,7 +68,7 @@ class World:
             self.spark.createDataFrame([], table.ddl).createOrReplaceTempView(table.name)
         found: dict[str, Text] = {}
         while len(found) < self.queries:
-            text = Query(self.random, self.tables[0], (self.tables[1], self.tables[2])).make()
+            text = self._text()
             try:
                 self.spark.sql(text.spark)
             except Exception as error:
@@ -73,6 +76,11 @@ class World:
                 continue
             found[f"gold_{len(found)}"] = text
         return found
+
+    def _text(self) -> Text:
+        if self.shaped:
+            return Shapes(self.random, self.tables).make()
+        return Query(self.random, self.tables[0], (self.tables[1], self.tables[2])).make()
 
     def _define(self) -> None:
         silver = "".join(f'  {table.name}: {{sql: "SELECT * FROM STREAM(raw) AS r"}}\n' for table in self.tables)
@@ -112,7 +120,7 @@ class World:
         ]
         for table in self.random.choice(touched):
             self.random.choice([self._append, self._append, self._update, self._update, self._delete, self._restore,
-                                self._rewrite])(table)  # fmt: skip
+                                self._rewrite, *([self._repeat] if self.shaped else [])])(table)  # fmt: skip
 
     def _append(self, table: Table) -> None:
         count = self.random.choice([1, 3, 8]) if table is self.tables[0] else 1
@@ -133,6 +141,10 @@ class World:
     def _delete(self, table: Table) -> None:
         column = self.random.choice(table.columns)
         self._sql(f"DELETE FROM {{}} WHERE hash(CAST(`{column.name}` AS STRING)) % 4 = 1", table)
+
+    def _repeat(self, table: Table) -> None:
+        column = self.random.choice(table.columns)
+        self._sql(f"INSERT INTO {{0}} SELECT * FROM {{0}} WHERE hash(CAST(`{column.name}` AS STRING)) % 4 = 2", table)
 
     def _restore(self, table: Table) -> None:
         found = lake_tables.delta_table(self.uri(table))
@@ -255,7 +267,8 @@ def failures(
     *,
     queries: int = 6,
     runs: int = 3,
-    all_at_once: bool = False,
+    shaped: bool = False,
+    strategies: Counter[str] | None = None,
 ) -> list[str]:
     """Tries worlds, each through some runs, and tells what was not right.
 
@@ -265,10 +278,12 @@ def failures(
         spark: the session.
         queries: gold tables of a world.
         runs: how often gold is run in it.
+        shaped: whether the queries are of any shape.
+        strategies: counts how each table was made the last time, if given.
     """
     found: list[str] = []
     for seed in seeds:
-        world = World(seed, folder / str(seed), spark, queries)
+        world = World(seed, folder / str(seed), spark, queries, shaped)
         for number in range(runs):
             if number:
                 world.happen()
@@ -281,4 +296,6 @@ def failures(
                 history = "\n  ".join(line for line in world.told if not line.startswith("refused"))
                 found += [f"seed {seed}, run {number + 1}: {problem}\n  {history}" for problem in problems]
                 break
+        if strategies is not None:
+            strategies.update(world.strategy(name).partition(",")[0] for name in world.texts)
     return found

@@ -1,13 +1,15 @@
 """Refresh strategy of a gold query and the reason for it, from its text, without Spark.
 
-There are three (theory: Gupta and Mumick, "Maintenance of Materialized Views", 1995; Budiu and others, "DBSP",
+There are four (theory: Gupta and Mumick, "Maintenance of Materialized Views", 1995; Budiu and others, "DBSP",
 https://arxiv.org/abs/2203.16684, section 7, on which aggregates are invertible):
 
 *partial* (incremental): each group's counts, sums and extremes are stored as aggregate state, to which row deltas are
 applied. A run costs what has changed.
 
-*groups* (affected groups): the user's query is run over all rows of the groups with changes. A run reads the source
-once.
+*groups* (affected groups): the user's query is run over all rows of the changed groups. A run reads the source once.
+
+*keys* (affected keys): rows whose keys the changes touch are replaced. Spark's plan tells the keys (gold/affected), for
+queries of any other shape; the text only does not exclude it.
 
 *whole* (full recompute): the user's query is run over the whole source.
 
@@ -36,7 +38,9 @@ from sluicegate.sql.tokens import QuerySyntax, Span, Tokens, parsed
 READING = "3"
 """Version of this analysis: a table made with another version is fully refreshed once."""
 
-StrategyKind = Literal["partial", "groups", "whole", "stream"]
+StrategyKind = Literal["partial", "groups", "keys", "whole", "stream"]
+INCREMENTAL: tuple[StrategyKind, ...] = ("partial", "groups", "keys")
+"""Refresh strategies that follow row deltas."""
 
 # Parts of a SELECT that a maintained query may have.
 _PLAIN = {"expressions", "from_", "joins", "where", "group", "having", "order"}
@@ -46,7 +50,6 @@ _NAMES = {"hint": "it has a hint", "with_": "it has a WITH", "distinct": "it has
 # Nondeterministic functions known to sqlglot. This is for `plan`; a run asks Spark (see gold/query_analysis.py).
 _OF_THE_RUN = (exp.CurrentDate, exp.CurrentTimestamp, exp.CurrentTime, exp.CurrentUser, exp.Localtimestamp, exp.Rand,
                exp.Randn, exp.Uuid)  # fmt: skip
-_IN_SILVER = "join and reshape in a silver table, so that this query is a GROUP BY over it"
 
 
 @dataclass(frozen=True)
@@ -54,12 +57,13 @@ class RefreshStrategy:
     """Refresh strategy of a gold table.
 
     Attributes:
-        kind: partial, groups or whole; stream if the definition asks for a streaming aggregation.
+        kind: partial, groups, keys or whole; stream if the definition asks for a streaming aggregation.
         why: the reason, as a part of a sentence.
         cheaper: a change of the query that would make it cheaper; empty if none is known.
         grouped: the query taken apart; None if it cannot be.
         expected: whether it is derived from the text alone, not yet confirmed by Spark.
         of_the_run: what makes the result depend on when, or by whom, it is run; empty if nothing does.
+        keys: of *keys*, the columns of the table by which its rows are found.
     """
 
     kind: StrategyKind
@@ -68,10 +72,15 @@ class RefreshStrategy:
     grouped: Grouped | None = field(default=None, repr=False)
     expected: bool = False
     of_the_run: str = ""
+    keys: tuple[str, ...] = ()
 
 
 class _Whole(Exception):
-    """Raised when the query cannot be taken apart; its arguments are the reason and what would help."""
+    """Raised when the query cannot be taken apart; its argument is the reason."""
+
+
+class _Never(Exception):
+    """Raised when all rows are needed; its arguments are the reason and what would help."""
 
 
 def refresh_strategy(text: str, schemas: Mapping[str, Sequence[str]] | None = None) -> RefreshStrategy:
@@ -83,13 +92,10 @@ def refresh_strategy(text: str, schemas: Mapping[str, Sequence[str]] | None = No
     """
     try:
         return _Reading(text, schemas).refresh_strategy()
-    except _Whole as reason:
-        why, *cheaper = reason.args
-        return RefreshStrategy("whole", why, cheaper[0] if cheaper else "")
-    except CannotFollow as reason:
-        return RefreshStrategy("whole", str(reason), _IN_SILVER)
-    except QuerySyntax:
-        return RefreshStrategy("whole", "it cannot be taken apart", _IN_SILVER)
+    except _Never as reason:
+        return RefreshStrategy("whole", *reason.args)
+    except (_Whole, CannotFollow, QuerySyntax) as reason:
+        return RefreshStrategy("keys", "it cannot be taken apart" if type(reason) is QuerySyntax else str(reason))
 
 
 @dataclass(frozen=True)
@@ -108,13 +114,15 @@ class _Reading:
     def __init__(self, text: str, schemas: Mapping[str, Sequence[str]] | None) -> None:
         self.tokens = Tokens(text)
         tree = parsed(text)
+        if part := next(filter(tree.args.get, ("limit", "offset")), ""):
+            raise _Never(_NAMES[part], "the query without it, as `sluicegate sql` takes the first rows by ORDER BY")
         if not isinstance(tree, exp.Select):
-            raise _Whole("it is more than one SELECT", _IN_SILVER)
+            raise _Whole("it is more than one SELECT")
         self.tree = tree
         if query_shape.has_subqueries(tree):
-            raise _Whole("it is made of several queries", _IN_SILVER)
+            raise _Whole("it is made of several queries")
         if tree.args.get("from_") is None:
-            raise _Whole("it reads no table")
+            raise _Never("it reads no table")
         self.tables = read_from(tree, text, schemas)
         self.words = Expressions(self.tokens, tree, self.tables.scope)
         self._demand_plain()
@@ -132,7 +140,7 @@ class _Reading:
         groups = list({tuple(self.words.names(*part)): part for part in reversed(listed)}.values())[::-1]
         others = self._others()
         if not groups and not (self.calls or others):
-            raise _Whole("it has no GROUP BY and no aggregate function", _IN_SILVER)
+            raise _Whole("it has no GROUP BY and no aggregate function")
         grouped = Grouped(
             table=self.tables.table,
             alias=self.tables.alias,
@@ -164,9 +172,8 @@ class _Reading:
             return RefreshStrategy("whole", f"it groups by {', '.join(missing)}, which is not in its SELECT list",
                           "put it there, so that the rows of a group can be found", grouped)  # fmt: skip
         why = f"{needs} of a group{self._of_joins()}"
-        return RefreshStrategy(
-            "groups", why, f"without {', '.join(others)} a run would not have to read the source", grouped
-        )
+        cheaper = f"without {', '.join(others)} a run would not have to read the source"
+        return RefreshStrategy("groups", why, cheaper, grouped)
 
     def _over_groups(self, grouped: Grouped, groups: Sequence[tuple[int, int]]) -> Grouped:
         """The parts with outputs and HAVING over the values of groups and calls.
@@ -255,7 +262,7 @@ class _Reading:
         for node in self.tree.find_all(*_OF_THE_RUN):
             name = node.sql("spark").lower().removesuffix("()")
             if self.tables.scope.meaning((name,)) is None or not self.tables.scope.known:
-                raise _Whole(f"{name} may have another value with each run")
+                raise _Never(f"{name} may have another value with each run")
 
     def _is_star(self, index: int) -> bool:
         """Whether it is a star for columns, other than that of ``count(*)``."""
@@ -299,7 +306,7 @@ class _Reading:
                     made.add(item.name.lower())
             inside = [(item.start, item.end) for item in self.items if item.name.lower() not in made]
             if not inside:
-                raise _Whole("it groups by nothing", _IN_SILVER)
+                raise _Whole("it groups by nothing")
             return inside
         outputs = {item.name.lower(): (item.start, item.end) for item in self.items}
         found = []
@@ -308,7 +315,7 @@ class _Reading:
             if b == a + 1 and self.tokens.is_type(a, TokenType.NUMBER):
                 number = int(self.tokens.raw(a)) if self.tokens.raw(a).isdigit() else 0
                 if not 1 <= number <= len(self.items):
-                    raise _Whole("it groups by a number that is no output's", _IN_SILVER)
+                    raise _Whole("it groups by a number that is no output's")
                 found.append((self.items[number - 1].start, self.items[number - 1].end))
             elif name in outputs and not self._is_column(a, outputs[name]):
                 found.append(outputs[name])

@@ -66,20 +66,35 @@ GROUPS = [
     "SELECT g, aggregate(array_sort(collect_list(k)), 0, (a, v) -> a + v) AS s FROM t GROUP BY g",
     "SELECT g, count_min_sketch(k, 0.5d, 0.5d, 1) AS s FROM t GROUP BY g",
 ]
-WHOLE = [
+KEYS = [
     "SELECT g, k, count(*) AS n FROM t GROUP BY ROLLUP (g, k)",
     "SELECT g, b, sum(n) AS n FROM t GROUP BY CUBE (g, b)",
     "SELECT g, k, max(n) AS n FROM t GROUP BY GROUPING SETS ((g), (k), ())",
     "SELECT id, g, row_number() OVER (PARTITION BY g ORDER BY n, id) AS r FROM t",
-    "SELECT g, sum(n) AS s, sum(sum(n)) OVER () AS all_of_them FROM t GROUP BY g",
     "SELECT DISTINCT g, k FROM t",
+    "WITH big AS (SELECT * FROM t WHERE n > 0) SELECT g, count(*) AS n FROM big GROUP BY g",
+    "SELECT id, upper(g) AS g, n + 1 AS n FROM t WHERE b",
+    "SELECT g, k FROM t WHERE b",
+    "SELECT *, t.n * 2 AS twice FROM t",
+    "SELECT t.id, u.name, weight FROM t LEFT JOIN u ON t.g = u.g",
+    "SELECT t.id, u.name FROM t RIGHT JOIN u ON t.g = u.g AND t.b",
+    "SELECT coalesce(t.g, u.g) AS g, t.id, u.name FROM t FULL JOIN u ON t.g = u.g",
+    "SELECT id, x FROM t WHERE g IN (SELECT g FROM u WHERE weight > 0) OR NOT EXISTS (SELECT 1 FROM u WHERE u.g = t.g)",
+    "SELECT g, k FROM t UNION ALL SELECT g, CAST(weight AS INT) FROM u",
+    "SELECT g FROM t EXCEPT ALL SELECT g FROM u",
+    "SELECT g, max(c) AS c, avg(s) AS s FROM (SELECT g, k, count(*) AS c, sum(p) AS s FROM t GROUP BY g, k) GROUP BY g",
+    "SELECT id, k, sum(n) OVER (PARTITION BY k ORDER BY id) AS s, max(d) OVER (PARTITION BY g, k) AS m FROM t",
+    "SELECT k, g, n FROM t QUALIFY row_number() OVER (PARTITION BY k ORDER BY n DESC, id) = 1",
+    "SELECT t.id, a.c FROM t JOIN (SELECT g, count(*) AS c FROM u GROUP BY g) AS a ON a.g = t.g",
+    "SELECT k, e, count(*) AS n FROM t LATERAL VIEW explode(array(g, upper(g))) AS e GROUP BY k, e",
+]
+WHOLE = [
+    "SELECT g, sum(n) AS s, sum(sum(n)) OVER () AS all_of_them FROM t GROUP BY g",
     "SELECT g, sum(n) AS s FROM t GROUP BY g ORDER BY s DESC, g LIMIT 2",
     "SELECT g, count(*) AS n FROM t WHERE n > (SELECT avg(n) FROM t) GROUP BY g",
-    "WITH big AS (SELECT * FROM t WHERE n > 0) SELECT g, count(*) AS n FROM big GROUP BY g",
     "SELECT g, count(*) AS n FROM t GROUP BY g UNION ALL SELECT 'all', count(*) FROM t",
     "SELECT g, explode(array_sort(collect_set(k))) AS k FROM t GROUP BY g",
     "SELECT map(g, k) AS m, count(*) AS n FROM t WHERE g IS NOT NULL GROUP BY map(g, k)",
-    "SELECT id, upper(g) AS g, n + 1 AS n FROM t WHERE b",
     "SELECT count(DISTINCT k) AS n FROM t GROUP BY g",
 ]
 
@@ -90,6 +105,7 @@ def test_each_query_gives_what_it_gives_over_all_of_silver(spark: SparkSession, 
     """Rows come, change and go; groups come, change and vanish."""
     queries = {f"partial_{i}": kept(query) for i, query in enumerate(PARTIAL[::one_in])}
     queries |= {f"groups_{i}": kept(query) for i, query in enumerate(GROUPS[::one_in])}
+    queries |= {f"keys_{i}": kept(query) for i, query in enumerate(KEYS[::one_in])}
     queries |= {f"whole_{i}": query for i, query in enumerate(WHOLE[::one_in])}
     world = GoldWorld(tmp_path, queries, spark)
     world.add([sample(i) for i in range(1, 40)])

@@ -13,7 +13,6 @@ from sluicegate.flow.progress import progress
 from sluicegate.gold import query_analysis
 from sluicegate.monitor import backlog, plan
 from sluicegate.sql.query import Query
-from sluicegate.sql.refresh import strategy
 from sluicegate.sql.refresh.expressions import Expressions
 from sluicegate.sql.refresh.joins import ROWS, view
 from sluicegate.sql.refresh.strategy import RefreshStrategy, refresh_strategy
@@ -78,7 +77,6 @@ def test_a_wrong_cut_never_makes_wrong_rows(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(Expressions, "names", lambda self, start, end: [self.tokens.raw(end - 1).lower()])
-    monkeypatch.setattr(strategy, "_IN_SILVER", "")
     world = GoldWorld(tmp_path, {"star": STAR}, spark)
     world.add([sample(i) for i in range(1, 40)])
     world.name([("a", "Ann", 1.0), ("b", "Bob", 2.0)])
@@ -114,6 +112,8 @@ def test_a_wrong_cut_never_makes_wrong_rows(
         ("SELECT from_json(g, 'a DECIMAL(9, 2)') AS j, upper('\n== a') AS h, now() AS n FROM t", "now()"),
         ("SELECT upper('\n== a') AS h, g = 'now()' AS e, current_user() AS n FROM t", "current_user()"),
         ("SELECT g, row_number() OVER (ORDER BY n) AS r, date_trunc('DD', t) AS d FROM t", ""),
+        ("SELECT g FROM t QUALIFY row_number() OVER (PARTITION BY g ORDER BY n) = 1", ""),
+        ("SELECT now() AS `now() OVER (` FROM t", "now()"),
     ],
 )
 def test_what_depends_on_when_it_is_run_is_seen(

@@ -32,6 +32,12 @@ SUMS = "SELECT g, k, count(*) AS n, sum(p) AS s FROM t GROUP BY g, k"
 # What needs all rows of a group, and what is made whole: of which a row cannot be found by its group.
 ROWS = "SELECT g, k, count(*) AS n, sum(p) AS s, count(DISTINCT id) AS d FROM t GROUP BY g, k"
 WHOLE = "SELECT g, k, n, s FROM (SELECT g, k, count(*) AS n, sum(p) AS s FROM t GROUP BY g, k) ORDER BY n LIMIT 1000"
+# What is followed by keys: of which each has one row, and of which one has several.
+KEYS = f"SELECT g, k, n, s FROM ({SUMS})"
+COUNTED = (
+    "SELECT g, k, n, s FROM (SELECT g, max(k) OVER w AS k, count(*) OVER w AS n, sum(p) OVER w AS s, "
+    "row_number() OVER (PARTITION BY g, k ORDER BY id) AS r FROM t WINDOW w AS (PARTITION BY g, k)) WHERE r = 1"
+)
 RULES = (
     "expectations: {known: {expect_or_drop: g IS NOT NULL}, low: {expect: s < 100}, "
     "few: {expect_or_fail: n <= 3}, some: {expect: k > 1, fail_above: 60%}}"
@@ -47,7 +53,10 @@ TABLES = {
     "small": table(SUMS, refresh="auto"),
     "by_rows": table(ROWS),
     "whole": table(WHOLE, refresh="full"),
+    "by_keys": table(KEYS),
+    "counted": table(COUNTED),
 }
+IN_THE_JVM = ("by_keys", "counted")
 
 
 class Model:
@@ -174,7 +183,9 @@ def test_tables_with_rules_equal_a_model_after_every_run(
 
 
 @pytest.mark.more
-@pytest.mark.parametrize("name", [name for name in TABLES if name != "sums"])
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=[pytest.mark.in_the_jvm] * (name in IN_THE_JVM)) for name in TABLES][1:]
+)
 def test_so_do_those_that_are_made_in_other_ways(spark: SparkSession, tmp_path: Path, name: str) -> None:
     every_run(GoldWorld(tmp_path, {name: TABLES[name]}, spark), Model(), FIRST, STEPS)
 

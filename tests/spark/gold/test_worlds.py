@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -29,3 +30,16 @@ def test_gold_is_what_plain_spark_and_duckdb_give_in_random_worlds(
     by_lot(monkeypatch, seed)
     problems = failures([seed], tmp_path, spark)
     assert not problems, "\n".join(problems)
+
+
+@pytest.mark.more
+@pytest.mark.in_the_jvm
+def test_queries_of_any_shape_are_what_plain_spark_and_duckdb_give(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(thresholds, "SMALL", -1)
+    by_lot(monkeypatch, 3)
+    strategies: Counter[str] = Counter()
+    problems = failures([3], tmp_path, spark, queries=8, shaped=True, strategies=strategies)
+    assert not problems, "\n".join(problems)
+    assert strategies["keys"] + strategies["partial"] + strategies["groups"] >= 6, strategies

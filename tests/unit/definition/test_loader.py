@@ -808,7 +808,7 @@ class TestSql:
             ("SELECT a FROM othre", "unknown-table"),
             ("SELECT 1 AS a", "reads-nothing"),
             ("SELECT a AS `a b` FROM raw", "name"),
-            ("SELECT a FROM raw, refresh: incremental", "refresh"),
+            ("SELECT a FROM raw LIMIT 3, refresh: incremental", "refresh"),
             ("SELECT a FROM raw, refresh: sometimes", "not-allowed"),
         ],
     )
@@ -1121,14 +1121,14 @@ class TestViews:
             "not-a-table", "gold.a.reads.1", "read a table that it is made of"
         )  # fmt: skip
 
-    def test_why_a_reader_is_made_whole(self, folder: Folder) -> None:
+    def test_why_a_reader_is_not_taken_apart(self, folder: Folder) -> None:
         text = self.RAW + (
             "gold:\n  n: {sql: 'SELECT a, count(*) AS n FROM v GROUP BY a'}\n  m: {sql: SELECT a FROM v}\n"
             "views: {v: SELECT a FROM raw}\n"
         )
         gold = folder.load(text).gold
         found = gold["n"].refresh_strategy()
-        assert (found.kind, found.why) == ("whole", "it reads v, a view, as its WITH")
+        assert (found.kind, found.why) == ("keys", "it reads v, a view, as its WITH")
         assert found.cheaper == "make v a table of gold, which this query then follows"
         assert "view" not in gold["m"].refresh_strategy().why
 

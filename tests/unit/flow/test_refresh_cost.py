@@ -170,7 +170,12 @@ def test_state_is_made_again_once_the_batches_without_it_have_cost_as_much_more(
         ("SELECT g, count(DISTINCT x) AS n FROM t GROUP BY g", False, False, True, True, "groups"),
         ("SELECT g, count(DISTINCT x) AS n FROM t GROUP BY g", False, False, False, True, "groups whole"),
         ("SELECT count(DISTINCT x) AS n FROM t", True, False, True, True, "whole"),
-        ("SELECT DISTINCT g FROM t", False, False, True, True, "whole"),
+        ("SELECT DISTINCT g FROM t", False, False, True, True, "keys"),
+        ("SELECT DISTINCT g FROM t", False, False, False, True, "keys whole"),
+        ("SELECT DISTINCT g FROM t", False, True, True, False, "keys"),
+        ("SELECT DISTINCT g FROM t", True, False, True, False, "keys whole"),
+        ("SELECT DISTINCT g FROM t", True, True, True, False, "whole"),
+        ("SELECT DISTINCT g FROM t LIMIT 3", False, False, True, True, "whole"),
     ],
 )  # fmt: skip
 def test_only_techniques_are_permitted_that_give_the_table(

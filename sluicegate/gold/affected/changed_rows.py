@@ -1,0 +1,72 @@
+"""Rows that came and rows that went of the tables that a batch reads, and the keys that they touch."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+from pyspark.sql import functions as F
+
+from sluicegate.frames.record_ids import materialize
+from sluicegate.frames.value_equality import exact, has_variants
+from sluicegate.gold.affected.keys import Keys, tried
+from sluicegate.schema.columns import CHANGE_COLUMNS, ENGINE_COLUMNS
+from sluicegate.sql.identifiers import quoted
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+    from sluicegate.flow.batch import Batch
+
+
+@dataclass(frozen=True)
+class ChangedRows:
+    """Changes of one batch.
+
+    Attributes:
+        batch: the batch.
+        current: all tables that the query reads as of the batch's end, by name; the first is the one that is followed.
+    """
+
+    batch: Batch
+    current: Mapping[str, DataFrame]
+
+    @cached_property
+    def by_table(self) -> Mapping[str, DataFrame]:
+        """Rows that came or went of each table that has other rows now, materialized."""
+        source, now = next(iter(self.current)), self.batch.progress
+        feeds = {source: self.batch.rows.where(f"_commit_version > {now.since}")}
+        feeds |= {name: self.batch.changes_of(name) for name in now.changed}
+        found = {name: materialize(net(feed), few=False) for name, feed in feeds.items()}
+        return {name: rows for name, rows in found.items() if not rows.isEmpty()}
+
+    @cached_property
+    def count(self) -> int:
+        """Number of these rows; an update is two."""
+        return sum(rows.count() for rows in self.by_table.values())
+
+    def keys(self, keys: Keys) -> DataFrame | None:
+        """Touched keys, materialized; None if no row is another."""
+        if not self.by_table:
+            return None
+        with tried(self.batch.session):
+            return materialize(keys.touched(self.by_table, self.current), few=False)
+
+
+def net(changes: DataFrame) -> DataFrame:
+    """Rows of a change feed that came more often than they went, or less often; each once.
+
+    A table that was written anew with the same rows has none.
+    """
+    theirs = [one for one in changes.schema if one.name not in {*CHANGE_COLUMNS, *ENGINE_COLUMNS}]
+    columns = [quoted(one.name) for one in theirs]
+    if any(has_variants(one.dataType) for one in theirs):
+        return changes.select(*columns)
+    sign = F.when(F.col("_change_type").isin("insert", "update_postimage"), 1).otherwise(-1)
+    is_ = F.struct(*[exact(F.col(name), one.dataType).alias(f"c{n}") for n, (name, one) in
+                     enumerate(zip(columns, theirs, strict=True))])  # fmt: skip
+    rows = changes.select(is_.alias("is"), F.struct(*columns).alias("row"), sign.alias("sign"))
+    found = rows.groupBy("is").agg(F.first("row").alias("row"), F.sum("sign").alias("sign")).where("sign <> 0")
+    return found.select("row.*")

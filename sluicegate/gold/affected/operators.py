@@ -1,0 +1,340 @@
+"""Operators of an analyzed plan, each with the rule that carries changes of its input over to keys of its output.
+
+A *key* is a choice of columns of an operator's output. ``touched`` gives values of a key such that for any other values
+the operator has the same rows, as often, before and after the changes: the rows of these keys, computed from the tables
+as they are now, are all that has to be replaced. It may give too many, and never too few. ``cover`` gives values of
+columns among which are all that the operator's rows have or had: rows of tables as they are and as they were, filtered
+only by what each row says of itself. Both are plans over the changed rows of some tables, and all rows of others.
+
+The rules are those of differential dataflow for the *support* of a change (Budiu and others, "DBSP", 2023,
+https://arxiv.org/abs/2203.16684: a change is a Z-set, and that of a join is what each side's change meets on the other
+side), widened where an operator needs all rows of a key: grouping, windows, outer and anti joins. No operator keeps
+state, and which rows a tie or a first() chose is in no key, so a key never depends on it.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from sluicegate.gold.affected.expressions import Expression
+    from sluicegate.spark.catalyst import Catalyst
+
+
+class TouchesAll(Exception):
+    """Raised when no keys tell which rows changes touch; its arguments are the reason and what to write instead."""
+
+
+Columns = frozenset[int]
+"""Numbers of some columns."""
+
+
+@dataclass(frozen=True)
+class Blocker:
+    """Part of a query of which a change touches all rows.
+
+    Attributes:
+        why: the reason.
+        instead: what to write instead; empty if nothing is known.
+        tables: the tables of which it is made.
+    """
+
+    why: str
+    instead: str
+    tables: frozenset[str]
+
+
+@dataclass(frozen=True)
+class Inputs:
+    """Rows of the tables, as plans.
+
+    Attributes:
+        catalyst: the constructors of plans.
+        changes: of each changed table, its rows that came and those that went.
+        current: of each table, its rows now.
+    """
+
+    catalyst: Catalyst
+    changes: Mapping[str, Any]
+    current: Mapping[str, Any]
+
+
+class Operator:
+    """One operator of a plan.
+
+    Attributes:
+        attributes: the columns of its output, in order, by their numbers.
+        children: the operators that it reads.
+        direct: columns that a key may have at no more cost than reading what changed.
+        keyed: columns that a key may have at all.
+    """
+
+    attributes: Mapping[int, Any]
+    children: Sequence[Operator]
+    direct: Columns
+    keyed: Columns
+    own_blockers: Sequence[Blocker] = ()
+
+    @cached_property
+    def tables(self) -> frozenset[str]:
+        """The tables that it is made of, but for those that only subqueries in its expressions read."""
+        return frozenset().union(*(child.tables for child in self.children))
+
+    @property
+    def blockers(self) -> list[Blocker]:
+        """Parts of it of which a change touches all rows."""
+        return [*self.own_blockers, *(one for child in self.children for one in child.blockers)]
+
+    def origins(self, column: int) -> frozenset[str]:
+        """The tables whose columns a column is made of."""
+        return frozenset().union(*(child.origins(column) for child in self.children if column in child.attributes))
+
+    @property
+    def is_of_groups(self) -> bool:
+        """Whether its rows are those of groups, or of several queries."""
+        return any(child.is_of_groups for child in self.children)
+
+    def is_changed(self, inputs: Inputs) -> bool:
+        """Whether one of its tables changed."""
+        return not self.tables.isdisjoint(inputs.changes)
+
+    @abstractmethod
+    def touched(self, inputs: Inputs, wanted: Columns) -> Any | None:
+        """Plan of the keys, of some columns of ``keyed``, that changes touch; None if there are none."""
+
+    @abstractmethod
+    def cover(self, inputs: Inputs, wanted: Columns) -> Any:
+        """Plan of values, of some columns of ``keyed``, among which are all of its rows before and after."""
+
+    def some(self, wanted: Columns) -> Columns:
+        """The columns, or any one where there are none: how many rows there are counts."""
+        return wanted or frozenset(sorted(self.direct or self.keyed)[:1])
+
+    def only(self, inputs: Inputs, wanted: Columns, plan: Any) -> Any:
+        """Columns of a plan, in the order of their numbers."""
+        return inputs.catalyst.project([self.attributes[number] for number in sorted(wanted)], plan)
+
+
+def either(inputs: Inputs, plans: Iterable[Any | None]) -> Any | None:
+    """Rows of several plans with the same columns in the same order; None without any."""
+    there = [plan for plan in plans if plan is not None]
+    return inputs.catalyst.union(there) if there else None
+
+
+@dataclass
+class Leaf(Operator):
+    """A table; an empty name is that of rows that are the same each time."""
+
+    table: str
+    attributes: Mapping[int, Any]
+    plan: Any
+    children: Sequence[Operator] = ()
+
+    def __post_init__(self) -> None:
+        self.direct = self.keyed = frozenset(self.attributes)
+
+    @cached_property
+    def tables(self) -> frozenset[str]:
+        """The table."""
+        return frozenset({self.table} - {""})
+
+    def origins(self, column: int) -> frozenset[str]:
+        """The table."""
+        return self.tables
+
+    def touched(self, inputs: Inputs, wanted: Columns) -> Any | None:
+        """Values of the rows that came or went."""
+        return self._of(inputs, inputs.changes[self.table], wanted) if self.is_changed(inputs) else None
+
+    def cover(self, inputs: Inputs, wanted: Columns) -> Any:
+        """Values of the rows that are there, and of those that went."""
+        if not self.table:
+            return self.only(inputs, wanted, self.plan)
+        plans = [inputs.current[self.table], *([inputs.changes[self.table]] if self.is_changed(inputs) else [])]
+        return either(inputs, [self._of(inputs, plan, wanted) for plan in plans])
+
+    def _of(self, inputs: Inputs, plan: Any, wanted: Columns) -> Any:
+        theirs = {one.name().lower(): one for one in inputs.catalyst.columns(plan)}
+        ours = [self.attributes[number] for number in sorted(wanted)]
+        return inputs.catalyst.project([inputs.catalyst.alias(theirs[one.name().lower()], one) for one in ours], plan)
+
+
+@dataclass
+class Projected(Operator):
+    """Values of each row: a SELECT list, or the groups of a GROUP BY, of which each value is one of any of its rows.
+
+    Attributes:
+        items: the value of each column.
+        groups: whether rows are put together, so that some keys are those of several rows.
+    """
+
+    child: Operator
+    attributes: Mapping[int, Any]
+    items: Mapping[int, Expression]
+    groups: bool = False
+
+    def __post_init__(self) -> None:
+        self.children = [self.child]
+        steady = {number: item for number, item in self.items.items() if item.steady}
+        self.direct = frozenset(number for number, item in steady.items() if item.refs <= self.child.direct)
+        self.keyed = frozenset(number for number, item in steady.items() if item.refs <= self.child.keyed)
+
+    @property
+    def is_of_groups(self) -> bool:
+        """Whether its rows are those of groups."""
+        return self.groups or self.child.is_of_groups
+
+    def origins(self, column: int) -> frozenset[str]:
+        """The tables of the columns in its value."""
+        return frozenset().union(*(self.child.origins(ref) for ref in self.items[column].refs))
+
+    def touched(self, inputs: Inputs, wanted: Columns) -> Any | None:
+        """Values of the touched rows."""
+        found = self.child.touched(inputs, self._needed(wanted))
+        return None if found is None else self._made(inputs, wanted, found)
+
+    def cover(self, inputs: Inputs, wanted: Columns) -> Any:
+        """Values of the rows."""
+        return self._made(inputs, wanted, self.child.cover(inputs, self._needed(wanted)))
+
+    def _needed(self, wanted: Columns) -> Columns:
+        return self.child.some(frozenset().union(*(self.items[number].refs for number in wanted)))
+
+    def _made(self, inputs: Inputs, wanted: Columns, plan: Any) -> Any:
+        values = [self.items[n].column(inputs.catalyst, self.attributes[n]) for n in sorted(wanted)]
+        return inputs.catalyst.project(values, plan)
+
+
+@dataclass
+class Passed(Operator):
+    """Operator with the rows and columns of its child: a name, a hint, an order, DISTINCT."""
+
+    child: Operator
+    groups: bool = False
+
+    def __post_init__(self) -> None:
+        self.children, self.attributes = [self.child], self.child.attributes
+        self.direct, self.keyed = self.child.direct, self.child.keyed
+
+    @property
+    def is_of_groups(self) -> bool:
+        """Whether its rows are those of groups."""
+        return self.groups or self.child.is_of_groups
+
+    def touched(self, inputs: Inputs, wanted: Columns) -> Any | None:
+        """The child's."""
+        return self.child.touched(inputs, wanted)
+
+    def cover(self, inputs: Inputs, wanted: Columns) -> Any:
+        """The child's."""
+        return self.child.cover(inputs, wanted)
+
+
+@dataclass
+class Filtered(Operator):
+    """Rows for which conditions hold.
+
+    A condition over columns of a key also filters the touched keys. Others filter none, which touches more.
+    """
+
+    child: Operator
+    conditions: Sequence[Expression]
+
+    def __post_init__(self) -> None:
+        self.children, self.attributes = [self.child], self.child.attributes
+        self.direct, self.keyed = self.child.direct, self.child.keyed
+        self._usable = [one for one in self.conditions if one.steady and one.refs and one.refs <= self.direct]
+        self._refs: Columns = frozenset().union(*(one.refs for one in self._usable))
+
+    def touched(self, inputs: Inputs, wanted: Columns) -> Any | None:
+        """The child's keys, as far as they pass."""
+        found = self.child.touched(inputs, wanted | self._refs)
+        return None if found is None else self._passing(inputs, wanted, found)
+
+    def cover(self, inputs: Inputs, wanted: Columns) -> Any:
+        """The child's values, as far as they pass."""
+        return self._passing(inputs, wanted, self.child.cover(inputs, wanted | self._refs))
+
+    def _passing(self, inputs: Inputs, wanted: Columns, plan: Any) -> Any:
+        conditions = [one.condition(inputs.catalyst) for one in self._usable]
+        return self.only(inputs, wanted, inputs.catalyst.filter(conditions, plan))
+
+
+@dataclass
+class Branches(Operator):
+    """Rows of several operators, column by column: UNION; INTERSECT and EXCEPT, whose rows are equal in all of them.
+
+    Attributes:
+        places: for each child, the number of its column in the place of each of ours.
+        cover_of: how many of the children, from the first, its rows are those of.
+    """
+
+    children: Sequence[Operator]
+    places: Sequence[Mapping[int, int]]
+    attributes: Mapping[int, Any]
+    cover_of: int
+
+    def __post_init__(self) -> None:
+        pairs = list(zip(self.children, self.places, strict=True))
+        self.direct = frozenset(n for n in self.attributes if all(at[n] in child.direct for child, at in pairs))
+        self.keyed = frozenset(n for n in self.attributes if all(at[n] in child.keyed for child, at in pairs))
+
+    @property
+    def is_of_groups(self) -> bool:
+        """They are those of several queries."""
+        return True
+
+    def origins(self, column: int) -> frozenset[str]:
+        """The tables of that column in each of them."""
+        pairs = zip(self.children, self.places, strict=True)
+        return frozenset().union(*(child.origins(at[column]) for child, at in pairs))
+
+    def touched(self, inputs: Inputs, wanted: Columns) -> Any | None:
+        """Keys that are touched in one of them."""
+        found = [(n, child.touched(inputs, self._of(n, wanted))) for n, child in enumerate(self.children)]
+        return either(inputs, [self._renamed(inputs, n, wanted, plan) for n, plan in found if plan is not None])
+
+    def cover(self, inputs: Inputs, wanted: Columns) -> Any:
+        """Values of any of them."""
+        some = enumerate(self.children[: self.cover_of])
+        plans = [self._renamed(inputs, n, wanted, child.cover(inputs, self._of(n, wanted))) for n, child in some]
+        return either(inputs, plans)
+
+    def _of(self, number: int, wanted: Columns) -> Columns:
+        return frozenset(self.places[number][column] for column in wanted)
+
+    def _renamed(self, inputs: Inputs, number: int, wanted: Columns, plan: Any) -> Any:
+        values, at = [], self.places[number]
+        for column in sorted(wanted):
+            theirs = self.children[number].attributes[at[column]]
+            same = at[column] == column
+            values.append(theirs if same else inputs.catalyst.alias(theirs, self.attributes[column]))
+        return inputs.catalyst.project(values, plan)
+
+
+@dataclass
+class Opaque(Operator):
+    """Operator of which a change touches all rows; no column of it can be in a key."""
+
+    children: Sequence[Operator]
+    attributes: Mapping[int, Any]
+    own_blockers: Sequence[Blocker]
+
+    def __post_init__(self) -> None:
+        self.direct = self.keyed = frozenset()
+
+    def origins(self, column: int) -> frozenset[str]:
+        """All tables."""
+        return self.tables
+
+    def touched(self, inputs: Inputs, wanted: Columns) -> Any | None:
+        """Nothing that could be said."""
+        raise TouchesAll(self.own_blockers[0].why, self.own_blockers[0].instead)
+
+    def cover(self, inputs: Inputs, wanted: Columns) -> Any:
+        """Nothing that could be said."""
+        raise TouchesAll(self.own_blockers[0].why, self.own_blockers[0].instead)

@@ -1,0 +1,156 @@
+"""Spark's own logical plans, read and put together in the JVM of a session.
+
+A plan that Spark has analyzed says which column is which by a number (``exprId``), whatever names the query gave.
+Parts of it are kept as they are, and put together with other parts by Spark's own constructors: no SQL is written, so
+nothing can be taken for something else. There is a JVM to do so in, unless the session is one of Spark Connect.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from functools import cached_property, reduce
+from typing import TYPE_CHECKING, Any, Literal
+
+from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped]
+from pyspark.sql import DataFrame
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+_CATALYST = "org.apache.spark.sql.catalyst"
+
+# Rules that take names and views out of a plan, and then subqueries, of which they make joins. They are Spark's, and
+# its optimizer begins with them.
+_RULES = (
+    f"{_CATALYST}.analysis.EliminateSubqueryAliases", f"{_CATALYST}.analysis.EliminateView",
+    f"{_CATALYST}.optimizer.PullupCorrelatedPredicates", f"{_CATALYST}.optimizer.RewritePredicateSubquery",
+    f"{_CATALYST}.optimizer.RewriteCorrelatedScalarSubquery",
+)  # fmt: skip
+
+How = Literal["Inner", "LeftSemi"]
+"""Kinds of joins that are put together."""
+
+
+class Catalyst:
+    """Constructors of Spark's logical plans and expressions.
+
+    Args:
+        session: the session, not one of Spark Connect.
+    """
+
+    def __init__(self, session: SparkSession) -> None:
+        self.session = session
+        jvm: Any = session._jvm
+        self._jvm = jvm
+        self._expressions = jvm.org.apache.spark.sql.catalyst.expressions
+        self._logical = jvm.org.apache.spark.sql.catalyst.plans.logical
+
+    # --- frames ------------------------------------------------------------------------------------------------------
+
+    def plan(self, frame: DataFrame) -> Any:
+        """Analyzed plan of a frame."""
+        return frame._jdf.queryExecution().analyzed()
+
+    def frame(self, plan: Any) -> DataFrame:
+        """Frame of a plan."""
+        session: Any = self.session
+        made = self._jvm.org.apache.spark.sql.classic.Dataset.ofRows(session._jsparkSession, plan)
+        return DataFrame(made, self.session)
+
+    def without_subqueries(self, plan: Any) -> Any:
+        """The same plan with subqueries as joins, as far as Spark's rules make them, and shared queries in each place.
+
+        Where a rule refuses the plan, it is left as it was before that rule.
+        """
+        rules = [self._jvm.org.apache.spark.sql.catalyst.optimizer.InlineCTE(True, False), *map(self._object, _RULES)]
+        for rule in rules:
+            try:
+                plan = rule.apply(plan)
+            except Py4JJavaError:  # a subquery that stays one is known as such
+                return plan
+        return plan
+
+    def columns(self, plan: Any) -> list[Any]:
+        """Columns of a plan's output."""
+        return list(each(plan.output()))
+
+    # --- expressions -------------------------------------------------------------------------------------------------
+
+    def alias(self, value: Any, attribute: Any) -> Any:
+        """A value under the name and the number of a column."""
+        return self._alias(value, attribute.name(), attribute.exprId())
+
+    def named(self, value: Any, name: str) -> Any:
+        """A value under a name, as a column of its own."""
+        return self._alias(value, name, self._object(f"{_CATALYST}.expressions.NamedExpression").newExprId())
+
+    def _alias(self, value: Any, name: str, number: Any) -> Any:
+        return self._expressions.Alias(value, name, number, self.seq([]), self._nothing, self.seq([]))
+
+    def null(self, attribute: Any) -> Any:
+        """NULL of the type of a column, under its name and number."""
+        return self.alias(self._expressions.Literal(None, attribute.dataType()), attribute)
+
+    def tried(self, value: Any) -> Any:
+        """A value that is NULL where to compute it is an error."""
+        return self._expressions.TryEval(value)
+
+    def same(self, one: Any, other: Any) -> Any:
+        """Condition that two values are the same; NULL is NULL."""
+        return self._expressions.EqualNullSafe(one, other)
+
+    # --- plans -------------------------------------------------------------------------------------------------------
+
+    def project(self, items: Sequence[Any], plan: Any) -> Any:
+        """Values of the rows of a plan."""
+        return self._logical.Project(self.seq(items), plan)
+
+    def filter(self, conditions: Sequence[Any], plan: Any) -> Any:
+        """Rows of a plan for which all conditions hold."""
+        return self._logical.Filter(self._all(conditions), plan) if conditions else plan
+
+    def join(self, left: Any, right: Any, how: How, conditions: Sequence[Any]) -> Any:
+        """Pairs of rows for which all conditions hold, or rows of the left for which there is such a pair."""
+        on = self._jvm.scala.Some(self._all(conditions)) if conditions else self._nothing
+        hint = self._object(f"{_CATALYST}.plans.logical.JoinHint").NONE()
+        return self._logical.Join(left, right, self._object(f"{_CATALYST}.plans.{how}"), on, hint)
+
+    def union(self, plans: Sequence[Any]) -> Any:
+        """Rows of several plans, by the places of their columns; these have the numbers of the first."""
+        return plans[0] if len(plans) == 1 else self._logical.Union(self.seq(plans), False, False)
+
+    def over(self, plan: Any, child: Any) -> Any:
+        """The operator that a plan begins with, over another child."""
+        return plan.withNewChildren(self.seq([child]))
+
+    # --- the JVM -----------------------------------------------------------------------------------------------------
+
+    def _all(self, conditions: Sequence[Any]) -> Any:
+        return reduce(self._expressions.And, conditions)
+
+    def seq(self, values: Sequence[Any]) -> Any:
+        """Scala sequence of some values."""
+        return self._jvm.org.apache.spark.api.python.PythonUtils.toSeq(list(values))
+
+    @cached_property
+    def _nothing(self) -> Any:
+        return self._jvm.scala.Option.empty()
+
+    def _object(self, name: str) -> Any:
+        """A Scala object by its name."""
+        return getattr(getattr(self._jvm, f"{name}$"), "MODULE$")
+
+
+def each(seq: Any) -> Iterator[Any]:
+    """Elements of a Scala sequence."""
+    return (seq.apply(number) for number in range(seq.size()))
+
+
+def name_of(node: Any) -> str:
+    """Name of the class of a node of a plan, or of an expression."""
+    return str(node.getClass().getSimpleName())
+
+
+def number_of(attribute: Any) -> int:
+    """Number of a column in its plan."""
+    return int(attribute.exprId().id())

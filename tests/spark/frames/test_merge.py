@@ -1,0 +1,45 @@
+"""Rows without a key: each is in the table as often as it should be."""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from sluicegate.frames.merge import OP, exchange, merge_rows
+from sluicegate.frames.record_ids import materialize
+from tests.support.gold_world import comparable
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+pytestmark = pytest.mark.spark
+
+COLUMNS = "a INT, x DOUBLE, s STRING, m MAP<STRING, INT>"
+NAN = float("nan")
+STAYS = [(1, 0.5, "a", {"k": 1}), (2, NAN, None, None), (2, NAN, None, None)]
+
+
+def test_rows_are_exchanged_as_often_as_they_should_be_there(spark: SparkSession, tmp_path: Path) -> None:
+    held = [*STAYS, (3, 0.0, "a", None), (4, 1.0, "b", None), (4, 1.0, "b", None), (5, 1.0, "c", None),
+            (None, None, None, None), (7, 1.0, "d", {"k": None}), (8, 0.0, "z", None)]  # fmt: skip
+    due = [*STAYS, (3, -0.0, "a", None), (4, 1.0, "b", None), (5, 1.0, "c", None), (5, 1.0, "c", None),
+           (5, 1.0, "c", None), (7, 1.0, "d", {"k": 2}), (8, 0.0, "z", None), (8, -0.0, "z", None)]  # fmt: skip
+    uri = str(tmp_path / "table")
+    other = (100, 9.0, "not among them", None)
+    spark.createDataFrame([*held, other], COLUMNS).write.format("delta").save(uri)
+
+    changes = materialize(exchange(*(spark.createDataFrame(rows, COLUMNS) for rows in (due, held))), few=True)
+    written = _counted(changes.drop(OP).collect())
+    assert not {row for row in _counted(STAYS) if row in written}  # what stays is not written
+    merge_rows(uri, changes, few=True)
+
+    assert _counted(spark.read.format("delta").load(uri).collect()) == _counted([*due, other])
+    again = exchange(spark.createDataFrame(due, COLUMNS), spark.read.format("delta").load(uri).where("a < 100"))
+    assert again.isEmpty()
+
+
+def _counted(rows: Any) -> Counter[Any]:
+    return Counter(tuple(map(comparable, row)) for row in rows)

@@ -1,0 +1,182 @@
+"""Gold tables of any shape, kept by affected keys, through what can happen to the tables that they read."""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from sluicegate.cli.plan import _strategy_text
+from sluicegate.errors import QueryError, TableRuleFailed
+from sluicegate.flow import flows as flow_flows
+from sluicegate.flow import thresholds
+from sluicegate.gold.verify import prove
+from sluicegate.lake import layout
+from tests.spark.gold.test_layer import sample, stop
+from tests.support.gold_world import GoldWorld, kept
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+pytestmark = [pytest.mark.spark, pytest.mark.in_the_jvm]
+
+JOINED = "SELECT t.id, t.n, u.name FROM t LEFT JOIN u ON t.g = u.g"
+QUERIES = {
+    "twice": kept("SELECT g, k FROM t WHERE n IS NOT NULL"),
+    "star": kept("SELECT * FROM t"),
+    "joined": kept(JOINED),
+    "best": kept("SELECT k, g, n FROM t QUALIFY row_number() OVER (PARTITION BY k ORDER BY n DESC, id) = 1"),
+}
+
+
+def _technique(world: GoldWorld, name: str) -> tuple[Any, ...]:
+    said = world.commits(name)[0]
+    return said["strategy"], said["cost"]["technique"], said.get("changed")
+
+
+def _right(world: GoldWorld) -> None:
+    for name in QUERIES:
+        assert world.rows(name) == world.expected(name), name
+
+
+def test_a_history_by_keys(spark: SparkSession, tmp_path: Path) -> None:
+    world = GoldWorld(tmp_path, QUERIES, spark)
+    world.add([sample(i) for i in range(30)])
+    world.name([("a", "Ann", 1.0), ("b", "Bob", 2.0)])
+    world.run()
+    _right(world)
+
+    world.add([sample(30), sample(3), (40, None, None, None, 1, None, None, None, None)])  # one is there twice now
+    world.run()
+    _right(world)
+    assert _technique(world, "twice") == ("keys", "keys", {"insert": 3})
+    assert _technique(world, "joined")[:2] == ("keys", "keys")
+    assert world.commits("joined")[0]["groups"] == 3
+
+    world.sql("DELETE FROM {t} WHERE id = 3")
+    world.sql("UPDATE {t} SET n = 7, k = 9 WHERE id = 4")
+    world.name([("c", "Cy", 1.0), ("a", "Anna", 1.0)])  # late ones
+    world.run()
+    _right(world)
+
+    stop(world, "gold.before_commit", [sample(50)])
+    stop(world, "gold.after_commit", [sample(51)])
+    world.run()
+    _right(world)
+
+    there = spark.read.format("delta").load(world.names)
+    there.write.format("delta").mode("overwrite").save(world.names)  # the same rows
+    world.run()
+    _right(world)
+    assert _technique(world, "joined") == ("keys", "keys", {})
+
+    world.sql("RESTORE TABLE {t} TO VERSION AS OF 1")
+    world.run()
+    _right(world)
+
+    world.sql("ALTER TABLE {t} ADD COLUMNS (extra STRING)")
+    world.sql("UPDATE {t} SET extra = 'new' WHERE id < 3")
+    world.run()
+    _right(world)
+    assert _technique(world, "star")[:2] == ("keys", "whole")  # a star means other columns now
+    world.sql("UPDATE {t} SET extra = 'other' WHERE id < 2")
+    world.run()
+    _right(world)
+    assert _technique(world, "star") == ("keys", "keys", {"insert": 2, "delete": 2})
+    assert not [one for one in prove(spark, world.pipeline, world.at) if one.kind == "wrong"]
+
+
+def test_rules_hold_for_rows_that_have_no_key_of_their_own(spark: SparkSession, tmp_path: Path) -> None:
+    """What is dropped, refused and counted is of all rows that the table would have, those of other keys included."""
+    rules = ("expectations: {known: {expect_or_drop: g IS NOT NULL}, low: {expect: n < 50}}, "
+             "expect_table: {once: {unique: [g, n]}}")  # fmt: skip
+    world = GoldWorld(tmp_path, {"twice": f'{{sql: "SELECT g, n FROM t", refresh: incremental, {rules}}}'}, spark)
+
+    def add(*rows: tuple[int, str | None, int]) -> None:
+        world.add([(i, g, None, None, n, None, None, None, None) for i, g, n in rows])
+
+    def has(*rows: tuple[str, int]) -> bool:
+        return world.rows("twice") == Counter(rows)
+
+    add((1, "a", 1), (2, "a", 60), (3, None, 1), (4, "b", 2))
+    world.run()
+    add((5, None, 2), (6, "b", 70))
+    assert world.run()["twice"].expectations == {"known": {"passed": 1, "failed": 1}, "low": {"passed": 2, "failed": 2}}
+    assert _technique(world, "twice") == ("keys", "keys", {"insert": 1})
+    add((7, "b", 2))
+    with pytest.raises(TableRuleFailed, match=r"once \(2 rows\)"):
+        world.run()
+    assert has(("a", 1), ("a", 60), ("b", 2), ("b", 70))
+    rejected = spark.read.format("delta").load(layout.rejected(world.at.table("gold", "twice")))
+    assert Counter(tuple(row) for row in rejected.select("g", "n").collect()) == Counter({("b", 2): 2})
+    world.sql("DELETE FROM {t} WHERE id IN (2, 4)")
+    assert world.run()["twice"].expectations["low"] == {"passed": 2, "failed": 1}
+    assert has(("a", 1), ("b", 2), ("b", 70))
+    assert rejected.sparkSession.read.format("delta").load(layout.rejected(world.at.table("gold", "twice"))).isEmpty()
+
+    there = spark.read.format("delta").load(world.silver)
+    there.write.format("delta").mode("append").save(world.silver)  # each is there twice, and none is so by its key
+    with pytest.raises(TableRuleFailed, match=r"once \(6 rows\)"):
+        world.run()
+    world.sql("RESTORE TABLE {t} TO VERSION AS OF 3")
+    world.run()
+    assert has(("a", 1), ("b", 2), ("b", 70))
+    assert not [one for one in prove(spark, world.pipeline, world.at) if one.kind == "wrong"]
+
+
+def test_readers_of_views_and_of_gold_are_followed_by_keys(spark: SparkSession, tmp_path: Path) -> None:
+    queries = {
+        "few": kept("SELECT v.id, v.g, u.name FROM v LEFT JOIN u ON v.g = u.g"),
+        "best": kept("SELECT g, id, name FROM few QUALIFY row_number() OVER (PARTITION BY g ORDER BY id DESC) = 1"),
+        "days": kept("SELECT g, count(*) AS n FROM v GROUP BY g"),
+    }
+    world = GoldWorld(tmp_path, queries, spark)
+    world.define(queries, {"v": "SELECT id, g FROM t WHERE b"})
+    found = world.pipeline.gold["days"].refresh_strategy()
+    assert (found.kind, found.why) == ("keys", "it reads v, a view, as its WITH")
+    world.add([sample(i) for i in range(12)])
+    world.name([("a", "Ann", 1.0)])
+    world.run()
+    for step in ("UPDATE {t} SET g = 'b' WHERE id = 1", "UPDATE {t} SET b = NOT b WHERE id < 4",
+                 "UPDATE {u} SET name = 'Anna'", "DELETE FROM {t} WHERE g = 'a'"):  # fmt: skip
+        world.sql(step)
+        world.run()
+        for name in queries:
+            assert world.rows(name) == world.expected(name), (step, name)
+    assert {name: _technique(world, name)[:2] for name in queries} == dict.fromkeys(queries, ("keys", "keys"))
+
+
+def test_small_tables_are_read_whole_and_plans_say_how_rows_are_found(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    limited = "SELECT g, n FROM (SELECT g, n FROM t ORDER BY n, id LIMIT 5)"
+    world = GoldWorld(tmp_path, {"joined": JOINED, "limited": limited}, spark)
+    world.add([sample(i) for i in range(9)])
+    world.name([("a", "Ann", 1.0)])
+
+    def planned(name: str) -> str:
+        found = flow_flows.flows(world.pipeline, world.at, "gold")[name].refresh_strategy
+        assert found is not None
+        return _strategy_text(found)
+
+    assert "its first run asks Spark" in planned("joined")
+    world.run()
+    assert planned("joined") == (
+        "the rows that changes touch are made again: it has no GROUP BY and no aggregate function; "
+        "its rows are found by id, n"
+    )
+    assert planned("limited").endswith("depends on all of them; cheaper: the query without LIMIT")
+    world.add([sample(9)])
+    world.run()
+    assert _technique(world, "joined")[:2] == ("keys", "whole")
+    monkeypatch.setattr(thresholds, "SMALL", 10)
+    world.add([sample(10)])
+    world.run()
+    assert {*world.commits("joined")[0]["cost"]["estimates"]} == {"keys", "whole"}
+    assert world.rows("joined") == world.expected("joined")
+    world.define({"limited": kept(limited)})
+    world.add([sample(11)])
+    with pytest.raises(QueryError, match="which rows are within its LIMIT"):
+        world.run()
