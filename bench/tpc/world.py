@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shutil
 import time
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -69,23 +69,32 @@ class World:
 
     # --- definition --------------------------------------------------------------------------------------------------
 
-    def define(self, *, twins: bool = False) -> None:
+    def define(self, *, twins: bool = False, only: Collection[str] = ()) -> None:
         """Copies the definition; each gold table follows what changed, however small the tables are, if it can at all.
 
         Args:
             twins: whether each gold table gets a twin that is made again whole by each run.
+            only: the gold tables, besides those that they read; all if there are none.
         """
         folder = self.folder / "pipelines" / self.name
         shutil.copytree(DEFINITIONS / self.name, folder, dirs_exist_ok=True)
         said = yaml.safe_load((folder / "pipeline.yaml").read_text())
         tables = self.pipeline.gold
         followed = {name for name, table in tables.items() if table.refresh_strategy().kind != "whole"}
-        gold = said["gold"]
+        wanted = self._with_read(only or tables)
+        gold = {name: fields for name, fields in said["gold"].items() if name in wanted}
         said["gold"] = {name: fields | {"refresh": "incremental" if name in followed else "auto"}
                         for name, fields in gold.items()}  # fmt: skip
         if twins:
             said["gold"] |= {f"{name}{WHOLE}": fields | {"refresh": "full"} for name, fields in gold.items()}
         (folder / "pipeline.yaml").write_text(yaml.safe_dump(said, sort_keys=False, width=10_000))
+
+    def _with_read(self, some: Collection[str]) -> set[str]:
+        """Gold tables, and those of gold that they read, in any depth."""
+        gold, found = self.pipeline.gold, set(some)
+        while more := {read for name in found for read in gold[name].reads if read in gold} - found:
+            found |= more
+        return found
 
     # --- rows --------------------------------------------------------------------------------------------------------
 
