@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from pathlib import Path
 
 from bench.tpc.measure import Cost, Figures, median
+from bench.tpc.page_head import HEAD
 from sluicegate.console import human_bytes
 
-HEAD = (Path(__file__).resolve().parent / "page_head.md").read_text()
 TITLES = {"tpch": "TPC-H", "tpcdi": "TPC-DI"}
 STRATEGIES = {"partial": "incremental", "groups": "affected groups", "keys": "affected keys", "whole": "**whole**",
               "": "record by record"}  # fmt: skip
