@@ -14,9 +14,11 @@ from pathlib import Path
 
 from bench.__main__ import ROOT, commit, machine
 from bench.tpc import landing, page
-from bench.tpc.measure import Figures, measured
+from bench.tpc.measure import measured
+from bench.tpc.results import Results
 from bench.tpc.world import FORMS, World, generator
 
+FIGURES = "bench/tpc.json"
 SCALES = {"tpch": 0.05, "tpcdi": 0.2}
 SILVER = ("dim_date", "dim_time", "industry", "status_type", "trade_type", "tax_rate", "dim_broker")
 """Tables of TPC-DI's warehouse that are silver."""
@@ -25,11 +27,13 @@ SILVER = ("dim_date", "dim_time", "industry", "status_type", "trade_type", "tax_
 def parsed(argv: Sequence[str] | None) -> argparse.Namespace:
     """The command line."""
     parser = argparse.ArgumentParser(prog="python -m bench.tpc", description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("--only", choices=SCALES, help="only this one; the page then has no other")
+    parser.add_argument("--only", choices=SCALES, help="only this one; the other keeps its figures")
     parser.add_argument("--scale", type=float, help="another scale")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--rounds", type=int, default=3, help="landings of changes that are measured (default: 3)")
-    parser.add_argument("--out", type=Path, default=ROOT / "docs" / "tpc.md", help="the page (default: docs/tpc.md)")
+    parser.add_argument("--tables", default="", metavar="NAMES", help="with --only: these gold tables, as a,b")
+    parser.add_argument("--out", type=Path, default=ROOT / "docs", help="folder of the page (default: docs)")
+    parser.add_argument("--write", action="store_true", help="measure nothing: make the page again from the figures")
     parser.add_argument("--scratch", type=Path, help="folder for scratch files (default: the system's)")
     parser.add_argument(
         "--land", choices=SCALES, metavar="NAME", help="land rows of tpch or tpcdi, and measure nothing"
@@ -50,21 +54,27 @@ def main(argv: Sequence[str] | None = None) -> int:
         files = landing.land(given.to, rows, FORMS[given.land], f"{given.changes:03d}")
         print(f"{sum(map(len, rows.values())):,} rows in {len(files)} files below {given.to}")
         return 0
+    if not given.write:
+        _measure(given)
+    page.write(Results.read(given.out / FIGURES), given.out)
+    return 0
+
+
+def _measure(given: argparse.Namespace) -> None:
     from sluicegate.spark import session
 
     spark = session.session_inside("tpc")
-    scales = {name: given.scale or scale for name, scale in SCALES.items() if given.only in (None, name)}
-    found: dict[str, list[Figures]] = {}
-    for name, scale in scales.items():
+    for name in (given.only,) if given.only else SCALES:
         folder = Path(tempfile.mkdtemp(prefix="sluicegate-tpc-", dir=given.scratch))
+        scale, only = given.scale or SCALES[name], tuple(filter(None, given.tables.split(",")))
         try:
-            silver = SILVER if name == "tpcdi" else ()
-            found[name] = measured(spark, World(folder, name, scale, given.seed), silver, given.rounds)
+            world = World(folder, name, scale, given.seed)
+            found = measured(spark, world, SILVER if name == "tpcdi" and not only else (), given.rounds, only)
         finally:
             shutil.rmtree(folder, ignore_errors=True)
-        given.out.write_text(page.page(found, scales, machine() | {"commit": commit()}))
-    print(f"see {given.out}")
-    return 0
+        results = Results.read(given.out / FIGURES)  # only now: another run may have put down others meanwhile
+        results.put(name, scale, found, machine() | {"commit": commit()})
+        results.write(given.out / FIGURES)
 
 
 if __name__ == "__main__":

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import statistics
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -68,7 +68,12 @@ class Wrong(Exception):
 
 
 def measured(
-    spark: SparkSession, world: World, silver: Sequence[str], rounds: int, tell: Callable[[str], None] = print
+    spark: SparkSession,
+    world: World,
+    silver: Sequence[str],
+    rounds: int,
+    only: Collection[str] = (),
+    tell: Callable[[str], None] = print,
 ) -> list[Figures]:
     """Loads a world, lands changes, and measures each table beside its twin.
 
@@ -77,12 +82,13 @@ def measured(
         world: where; it must be empty.
         silver: the tables of silver that are measured, too.
         rounds: landings of changes that are measured; one before them warms Spark up.
+        only: the gold tables that are measured, besides those that they read; all if there are none.
         tell: takes lines for people.
 
     Raises:
         Wrong: a table is not what DuckDB makes of the landed files.
     """
-    world.define(twins=True)
+    world.define(twins=True, only=only)
     world.land()
     began = time.monotonic()
     world.run(spark)

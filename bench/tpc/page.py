@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
+from pathlib import Path
 
 from bench.tpc.measure import Cost, Figures, median
 from bench.tpc.page_head import HEAD
+from bench.tpc.results import Results
 from sluicegate.console import human_bytes
 
+PAGE = "tpc.md"
 TITLES = {"tpch": "TPC-H", "tpcdi": "TPC-DI"}
 STRATEGIES = {"partial": "incremental", "groups": "affected groups", "keys": "affected keys", "whole": "**whole**",
               "": "record by record"}  # fmt: skip
@@ -25,22 +28,18 @@ COLUMNS = (
 )
 
 
-def page(found: Mapping[str, Sequence[Figures]], scales: Mapping[str, float], machine: Mapping[str, str]) -> str:
-    """The whole page.
+def write(results: Results, folder: Path) -> None:
+    """Writes the page into the folder of documents."""
+    (folder / PAGE).write_text(page(results))
 
-    Args:
-        found: figures of each benchmark.
-        scales: their scales.
-        machine: what figures depend on besides.
-    """
-    parts = [HEAD, "; ".join(f"{name}: {value}" for name, value in machine.items()) + ".\n"]
-    for name, figures in found.items():
-        parts += [
-            f"## {TITLES[name]}, scale {scales[name]:g}\n",
-            _summary(figures),
-            _table(map(_row, figures)),
-            "Why:\n",
-        ]
+
+def page(results: Results) -> str:
+    """The whole page."""
+    parts = [HEAD, "; ".join(f"{name}: {value}" for name, value in results.machine.items()) + ".\n"]
+    for name, by_table in sorted(results.figures.items(), key=lambda one: [*TITLES].index(one[0])):
+        figures = sorted(by_table.values(), key=lambda one: (one.layer != "silver", one.table))
+        parts.append(f"## {TITLES[name]}, scale {results.scales[name]:g}\n")
+        parts += [_summary(figures), _table(map(_row, figures)), "Why:\n"]
         parts.append("\n".join(f"- {reason}" for reason in _reasons(figures)) + "\n")
     return "\n".join(parts)
 

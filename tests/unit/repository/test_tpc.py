@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections import Counter
+from pathlib import Path
 from typing import Any
 
 import pytest
 
-from bench.tpc import oracle, page
+from bench.tpc import oracle
+from bench.tpc.__main__ import main
 from bench.tpc.measure import Cost, Figures
 from bench.tpc.oracle import Oracle
+from bench.tpc.results import Results
 from bench.tpc.tpcdi_rows import TpcDi
 from bench.tpc.tpch_rows import LANDINGS, TpcH
 from bench.tpc.world import World
@@ -84,14 +87,34 @@ def test_the_oracle_tells_the_first_difference() -> None:
     assert oracle._first("t", [("a", 1e9)], [("a", 1e9 + 2)]) is not None
 
 
-def test_the_page_has_a_line_for_each_table() -> None:
+def test_the_page_has_a_line_for_each_table(tmp_path: Path) -> None:
     kept = Figures(
         "q01", "gold", 4, "partial", "rows that come add", ["partial"], [Cost(1.0, 0.5, 2000)], [Cost(2.0, 2.0, 9000)]
     )
     whole = Figures("q02", "gold", 9, "whole", "a | b", ["whole"], [Cost(1.5, 1.0, 10)], [Cost(1.5, 1.0, 10)])
     still = Figures("dim_date", "silver", 7)
-    text = page.page({"tpch": [kept, whole], "tpcdi": [still]}, {"tpch": 0.05, "tpcdi": 0.2}, {"cores": "2"})
+    results = Results()
+    results.put("tpcdi", 0.2, [still], {"cores": "2"})
+    results.put("tpch", 0.05, [kept, whole], {"cores": "2"})
+    (tmp_path / "bench").mkdir()
+    results.write(tmp_path / "bench" / "tpc.json")
+    assert main(["--write", "--out", str(tmp_path)]) == 0
+    text = (tmp_path / "tpc.md").read_text()
     assert "| q01 | 4 | incremental | 1.00 | 0.50 | 2.0 kB | 2.00 | 2.00 | 9.0 kB | 0.25 |" in text
     assert "| q02 | 9 | **whole** | 1.50 | 1.00 | 10 B | 1.50 | 1.00 | 10 B | 1.00 |" in text
     assert "| dim_date | 7 | record by record | – | – | – | – | – | – | |" in text
     assert "- `q02`: a | b" in text
+
+
+def test_figures_of_another_scale_go() -> None:
+    results, (one, other) = Results(), (Figures("q01", "gold"), Figures("q02", "gold"))
+    results.put("tpch", 0.05, [one], {})
+    results.put("tpch", 0.05, [other], {})
+    assert {*results.figures["tpch"]} == {"q01", "q02"}
+    results.put("tpch", 0.1, [other], {})
+    assert {*results.figures["tpch"]} == {"q02"}
+
+
+def test_rows_can_be_landed_alone(tmp_path: Path) -> None:
+    assert main(["--land", "tpcdi", "--scale", "0.01", "--changes", "1", "--to", str(tmp_path)]) == 0
+    assert (tmp_path / "daily_market" / "001.parquet").exists()
