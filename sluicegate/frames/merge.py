@@ -77,8 +77,9 @@ def merged(held: DataFrame, changes: DataFrame, keys: Sequence[str]) -> DataFram
 def exchange(new: DataFrame, old: DataFrame) -> DataFrame:
     """Rows to write so that a table has some rows instead of others, each as often as it is among them.
 
-    Of rows that are the same as keys of all columns, either none or all are written: those that are there go by one row
-    with ``OP`` ``delete``, and those that are to be there come by as many with ``insert``.
+    Rows that are the same as keys of all columns cannot be told apart. Where some of them go, all do, by one row with
+    ``OP`` ``delete``, and those that are to be there come, by as many with ``insert``; else only those come that are
+    not there yet.
 
     Args:
         new: expected rows.
@@ -98,13 +99,14 @@ def exchange(new: DataFrame, old: DataFrame) -> DataFrame:
         F.first("row").alias("row"), F.sum("came").alias("came"), F.sum("held").alias("held")
     )
     same = each.groupBy("key").agg(
-        F.collect_list(F.struct("row", "came")).alias("rows"),
-        F.sum("held").alias("held"),
+        F.collect_list(F.struct("row", "came", "held")).alias("rows"),
         F.bool_or(F.col("came") != F.col("held")).alias("other"),
+        F.bool_or(F.col("came") < F.col("held")).alias("goes"),
     ).where("other")  # fmt: skip
-    gone = same.where("held > 0").select(F.col("rows")[0]["row"].alias("row"), F.lit("delete").alias(OP))
-    come = same.select(F.explode("rows").alias("one"))
-    come = come.select(F.col("one.row").alias("row"), F.explode(F.expr("array_repeat(1, int(one.came))")))
+    gone = same.where("goes").select(F.col("rows")[0]["row"].alias("row"), F.lit("delete").alias(OP))
+    come = same.select("goes", F.explode("rows").alias("one"))
+    count = "array_repeat(1, int(one.came - if(goes, 0, one.held)))"
+    come = come.select(F.col("one.row").alias("row"), F.explode(F.expr(count)))
     return gone.unionByName(come.select("row", F.lit("insert").alias(OP))).select("row.*", OP)
 
 

@@ -262,8 +262,9 @@ class Refresh(ProvedQuery):
     @cached_property
     def _columns(self) -> str:
         """Fingerprint of the columns of the tables that the query reads, and of its own."""
-        schemas = [*(f"{name} {one.schema.json()}" for name, one in self._read.items()), self.everything.schema.json()]
-        return hashlib.sha256("\0".join(schemas).encode()).hexdigest()
+        frames = {**self._read, "": self.everything}
+        types = [f"{name} {field.name} {field.dataType.json()}" for name, one in frames.items() for field in one.schema]
+        return hashlib.sha256("\0".join(types).encode()).hexdigest()
 
     @cached_property
     def _touched(self) -> DataFrame:

@@ -34,6 +34,7 @@ def test_rows_are_exchanged_as_often_as_they_should_be_there(spark: SparkSession
     changes = materialize(exchange(*(spark.createDataFrame(rows, COLUMNS) for rows in (due, held))), few=True)
     written = _counted(changes.drop(OP).collect())
     assert not {row for row in _counted(STAYS) if row in written}  # what stays is not written
+    assert sum(n for row, n in written.items() if row[0] == 5) == 2  # nor is what is there of what comes
     merge_rows(uri, changes, few=True)
 
     assert _counted(spark.read.format("delta").load(uri).collect()) == _counted([*due, other])

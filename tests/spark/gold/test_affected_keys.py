@@ -121,7 +121,9 @@ def test_the_keys_of_each_shape(spark: SparkSession) -> None:
             world.keys(text)
 
 
-@pytest.mark.parametrize("one_in", [6, pytest.param(1, marks=pytest.mark.release)])
+@pytest.mark.parametrize(
+    "one_in", [pytest.param(6, marks=pytest.mark.more), pytest.param(1, marks=pytest.mark.release)]
+)
 def test_changes_touch_enough(spark: SparkSession, one_in: int) -> None:
     texts = dict([(name, text) for name, (text, _) in KEYED.items()][::one_in])
     steps = [["u"], []] if one_in > 1 else [["t"], ["u"], ["t", "u"], []]

@@ -88,6 +88,7 @@ def test_a_history_by_keys(spark: SparkSession, tmp_path: Path) -> None:
     assert not [one for one in prove(spark, world.pipeline, world.at) if one.kind == "wrong"]
 
 
+@pytest.mark.release
 def test_rules_hold_for_rows_that_have_no_key_of_their_own(spark: SparkSession, tmp_path: Path) -> None:
     """What is dropped, refused and counted is of all rows that the table would have, those of other keys included."""
     rules = ("expectations: {known: {expect_or_drop: g IS NOT NULL}, low: {expect: n < 50}}, "
@@ -126,13 +127,14 @@ def test_rules_hold_for_rows_that_have_no_key_of_their_own(spark: SparkSession, 
     assert not [one for one in prove(spark, world.pipeline, world.at) if one.kind == "wrong"]
 
 
+@pytest.mark.more
 def test_readers_of_views_and_of_gold_are_followed_by_keys(spark: SparkSession, tmp_path: Path) -> None:
     queries = {
         "few": kept("SELECT v.id, v.g, u.name FROM v LEFT JOIN u ON v.g = u.g"),
         "best": kept("SELECT g, id, name FROM few QUALIFY row_number() OVER (PARTITION BY g ORDER BY id DESC) = 1"),
         "days": kept("SELECT g, count(*) AS n FROM v GROUP BY g"),
     }
-    world = GoldWorld(tmp_path, queries, spark)
+    world = GoldWorld(tmp_path, {}, spark)
     world.define(queries, {"v": "SELECT id, g FROM t WHERE b"})
     found = world.pipeline.gold["days"].refresh_strategy()
     assert (found.kind, found.why) == ("keys", "it reads v, a view, as its WITH")
@@ -148,6 +150,7 @@ def test_readers_of_views_and_of_gold_are_followed_by_keys(spark: SparkSession, 
     assert {name: _technique(world, name)[:2] for name in queries} == dict.fromkeys(queries, ("keys", "keys"))
 
 
+@pytest.mark.more
 def test_small_tables_are_read_whole_and_plans_say_how_rows_are_found(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -56,7 +56,6 @@ TABLES = {
     "by_keys": table(KEYS),
     "counted": table(COUNTED),
 }
-IN_THE_JVM = ("by_keys", "counted")
 
 
 class Model:
@@ -182,10 +181,16 @@ def test_tables_with_rules_equal_a_model_after_every_run(
     every_run(world, model, first, steps)
 
 
-@pytest.mark.more
-@pytest.mark.parametrize(
-    "name", [pytest.param(name, marks=[pytest.mark.in_the_jvm] * (name in IN_THE_JVM)) for name in TABLES][1:]
-)
+OTHERS = {
+    "small": [pytest.mark.more],
+    "by_rows": [pytest.mark.more],
+    "whole": [pytest.mark.more],
+    "by_keys": [pytest.mark.in_the_jvm, pytest.mark.release],
+    "counted": [pytest.mark.in_the_jvm, pytest.mark.more],
+}
+
+
+@pytest.mark.parametrize("name", [pytest.param(name, marks=marks) for name, marks in OTHERS.items()])
 def test_so_do_those_that_are_made_in_other_ways(spark: SparkSession, tmp_path: Path, name: str) -> None:
     every_run(GoldWorld(tmp_path, {name: TABLES[name]}, spark), Model(), FIRST, STEPS)
 
