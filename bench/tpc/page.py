@@ -46,15 +46,15 @@ def page(results: Results) -> str:
 
 def _summary(figures: Sequence[Figures]) -> str:
     whole = [f"`{one.table}`" for one in figures if one.is_whole]
-    kept = [one for one in figures if not one.is_whole and one.by_changes and one.whole]
-    changed, again = (_sum(map(_middle, of)) for of in
-                      ([one.by_changes for one in kept], [one.whole for one in kept]))  # fmt: skip
+    followed = [one for one in figures if not one.is_whole and one.by_changes and one.whole]
+    changed, recomputed = (_sum(map(_middle, of)) for of in
+                      ([one.by_changes for one in followed], [one.whole for one in followed]))  # fmt: skip
     said = f"Of {len(figures)} tables {len(whole)} are made again whole"
     said += f": {', '.join(whole)}" if whole else ""
     return (
         f"{said}. The others, as far as something changed, took {changed.cpu:.0f} CPU seconds and wrote "
-        f"{human_bytes(changed.written)} by what changed; made again whole, {again.cpu:.0f} and "
-        f"{human_bytes(again.written)}.\n"
+        f"{human_bytes(changed.written)} by what changed; made again whole, {recomputed.cpu:.0f} and "
+        f"{human_bytes(recomputed.written)}.\n"
     )
 
 
