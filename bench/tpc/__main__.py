@@ -19,7 +19,7 @@ from bench.tpc.results import Results
 from bench.tpc.world import FORMS, World, generator
 
 FIGURES = "bench/tpc.json"
-SCALES = {"tpch": 0.05, "tpcdi": 0.2}
+SCALES = {"tpch": 0.02, "tpcdi": 0.1}
 SILVER = ("dim_date", "dim_time", "industry", "status_type", "trade_type", "tax_rate", "dim_broker")
 """Tables of TPC-DI's warehouse that are silver."""
 
@@ -69,12 +69,13 @@ def _measure(given: argparse.Namespace) -> None:
         scale, only = given.scale or SCALES[name], tuple(filter(None, given.tables.split(",")))
         try:
             world = World(folder, name, scale, given.seed)
-            found = measured(spark, world, SILVER if name == "tpcdi" and not only else (), given.rounds, only)
+            silver = SILVER if name == "tpcdi" and not only else ()
+            for found in measured(spark, world, silver, given.rounds, only):
+                results = Results.read(given.out / FIGURES)  # only now: another run may have put down others
+                results.put(name, scale, found, machine() | {"commit": commit()})
+                results.write(given.out / FIGURES)
         finally:
             shutil.rmtree(folder, ignore_errors=True)
-        results = Results.read(given.out / FIGURES)  # only now: another run may have put down others meanwhile
-        results.put(name, scale, found, machine() | {"commit": commit()})
-        results.write(given.out / FIGURES)
 
 
 if __name__ == "__main__":

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import statistics
 import time
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -74,8 +74,8 @@ def measured(
     rounds: int,
     only: Collection[str] = (),
     tell: Callable[[str], None] = print,
-) -> list[Figures]:
-    """Loads a world, lands changes, and measures each table beside its twin.
+) -> Iterator[list[Figures]]:
+    """Loads a world, lands changes, and measures each table beside its twin; yields all figures after each round.
 
     Args:
         spark: the session.
@@ -101,12 +101,14 @@ def measured(
         tell(f"{world.name}: landed {counts}")
         _round(spark, world, found, number)
         _demand_right(world)
+        for its in found.values():
+            its.rows = tables.rows(tables.table_at(world.at.table(its.layer, its.table)))
+        if number:
+            yield list(found.values())
     for name in silver:
         _cost(spark, world, "silver", name, full_refresh=True)  # warms up
         found[name].whole.append(_cost(spark, world, "silver", name, full_refresh=True)[0])
-    for its in found.values():
-        its.rows = tables.rows(tables.table_at(world.at.table(its.layer, its.table)))
-    return list(found.values())
+    yield list(found.values())
 
 
 def _round(spark: SparkSession, world: World, found: dict[str, Figures], number: int) -> None:

@@ -6,6 +6,7 @@ import shutil
 import time
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -22,6 +23,7 @@ from sluicegate.settings import Settings
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+    from sluicegate.definition.gold import GoldTable
     from sluicegate.flow.report import TableReport
 
 DEFINITIONS = Path(__file__).resolve().parent / "pipelines"
@@ -62,9 +64,9 @@ class World:
         """Its lake."""
         return layout.Lake(self.settings.lake, self.name)
 
-    @property
+    @cached_property
     def pipeline(self) -> Pipeline:
-        """Its definition."""
+        """Its definition, once it is made."""
         return load(self.name, self.settings)
 
     # --- definition --------------------------------------------------------------------------------------------------
@@ -79,22 +81,15 @@ class World:
         folder = self.folder / "pipelines" / self.name
         shutil.copytree(DEFINITIONS / self.name, folder, dirs_exist_ok=True)
         said = yaml.safe_load((folder / "pipeline.yaml").read_text())
-        tables = self.pipeline.gold
+        tables = load(self.name, self.settings).gold
         followed = {name for name, table in tables.items() if table.refresh_strategy().kind != "whole"}
-        wanted = self._with_read(only or tables)
+        wanted = _with_read(tables, only or tables)
         gold = {name: fields for name, fields in said["gold"].items() if name in wanted}
         said["gold"] = {name: fields | {"refresh": "incremental" if name in followed else "auto"}
                         for name, fields in gold.items()}  # fmt: skip
         if twins:
             said["gold"] |= {f"{name}{WHOLE}": fields | {"refresh": "full"} for name, fields in gold.items()}
         (folder / "pipeline.yaml").write_text(yaml.safe_dump(said, sort_keys=False, width=10_000))
-
-    def _with_read(self, some: Collection[str]) -> set[str]:
-        """Gold tables, and those of gold that they read, in any depth."""
-        gold, found = self.pipeline.gold, set(some)
-        while more := {read for name in found for read in gold[name].reads if read in gold} - found:
-            found |= more
-        return found
 
     # --- rows --------------------------------------------------------------------------------------------------------
 
@@ -137,3 +132,11 @@ class World:
                 if name in names and (one := oracle.difference(table, self.rows(name))) is not None:
                     found.append(one)
         return found
+
+
+def _with_read(gold: Mapping[str, GoldTable], some: Collection[str]) -> set[str]:
+    """Gold tables, and those of gold that they read, in any depth."""
+    found = set(some)
+    while more := {read for name in found for read in gold[name].reads if read in gold} - found:
+        found |= more
+    return found
