@@ -19,7 +19,7 @@ from bench.tpc.results import Results
 from bench.tpc.world import FORMS, World, generator
 
 FIGURES = "bench/tpc.json"
-SCALES = {"tpch": 0.02, "tpcdi": 0.1}
+SCALES = {"tpch": 0.05, "tpcdi": 0.2}
 SILVER = ("dim_date", "dim_time", "industry", "status_type", "trade_type", "tax_rate", "dim_broker")
 """Tables of TPC-DI's warehouse that are silver."""
 
