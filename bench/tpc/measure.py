@@ -59,8 +59,8 @@ class Figures:
 
     @property
     def is_whole(self) -> bool:
-        """Whether it is made again whole when something changed."""
-        return self.strategy == "whole"
+        """Whether it is made again whole when something changed, by its strategy or as its batches were."""
+        return self.strategy == "whole" or {*self.techniques} == {"whole"}
 
 
 class Wrong(Exception):
@@ -123,7 +123,7 @@ def _round(spark: SparkSession, world: World, found: dict[str, Figures], number:
             cost, state = _cost(spark, world, "gold", one)
             if number and state != "idle":
                 (its.by_changes if one == name else its.whole).append(cost)
-        if its.layer == "gold":
+        if its.layer == "gold" and number:
             _read_commit(world, its)
 
 
@@ -168,5 +168,8 @@ def _read_commit(world: World, its: Figures) -> None:
     table = tables.table_at(world.at.table("gold", its.table))
     ours = (one.ours for one in log.commits(table) if one.ours and "strategy" in one.ours)
     said: dict[str, Any] = next(ours, {})
+    technique = said.get("cost", {}).get("technique", "")
     its.strategy, its.because = said.get("strategy", ""), said.get("because", "")
-    its.techniques.append(said.get("cost", {}).get("technique", ""))
+    if technique == "whole" != its.strategy:  # the strategy permits more, and this batch did not
+        its.because = said.get("why") or its.because
+    its.techniques.append(technique)

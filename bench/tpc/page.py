@@ -61,7 +61,14 @@ def _summary(figures: Sequence[Figures]) -> str:
 def _row(one: Figures) -> tuple[str, ...]:
     changed, whole = median(one.by_changes), median(one.whole)
     ratio = f"{changed.cpu / whole.cpu:.2f}" if changed and whole and whole.cpu else ""
-    return (one.table, f"{one.rows:,}", STRATEGIES[one.strategy], *_cells(changed), *_cells(whole), ratio)
+    return (
+        one.table,
+        f"{one.rows:,}",
+        STRATEGIES["whole" if one.is_whole else one.strategy],
+        *_cells(changed),
+        *_cells(whole),
+        ratio,
+    )
 
 
 def _cells(cost: Cost | None) -> tuple[str, str, str]:
