@@ -170,6 +170,6 @@ def _read_commit(world: World, its: Figures) -> None:
     said: dict[str, Any] = next(ours, {})
     technique = said.get("cost", {}).get("technique", "")
     its.strategy, its.because = said.get("strategy", ""), said.get("because", "")
-    if technique == "whole" != its.strategy:  # the strategy permits more, and this batch did not
+    if technique == "whole" and its.strategy != "whole":  # the strategy permits more, and this batch did not
         its.because = said.get("why") or its.because
     its.techniques.append(technique)
