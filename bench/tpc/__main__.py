@@ -72,7 +72,12 @@ def _measure(given: argparse.Namespace) -> None:
             silver = SILVER if name == "tpcdi" and not only else ()
             for found in measured(spark, world, silver, given.rounds, only):
                 results = Results.read(given.out / FIGURES)  # only now: another run may have put down others
-                results.put(name, scale, found, machine() | {"commit": commit()})
+                results.put(
+                    name if scale == SCALES[name] else f"{name} {scale:g}",
+                    scale,
+                    found,
+                    machine() | {"commit": commit()},
+                )
                 results.write(given.out / FIGURES)
         finally:
             shutil.rmtree(folder, ignore_errors=True)

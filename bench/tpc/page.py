@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from pathlib import Path
+from typing import Any
 
 from bench.tpc.measure import Cost, Figures, median
 from bench.tpc.page_head import HEAD
@@ -36,12 +37,16 @@ def write(results: Results, folder: Path) -> None:
 def page(results: Results) -> str:
     """The whole page."""
     parts = [HEAD, "; ".join(f"{name}: {value}" for name, value in results.machine.items()) + ".\n"]
-    for name, by_table in sorted(results.figures.items(), key=lambda one: [*TITLES].index(one[0])):
+    for name, by_table in sorted(results.figures.items(), key=_place):
         figures = sorted(by_table.values(), key=lambda one: (one.layer != "silver", one.table))
-        parts.append(f"## {TITLES[name]}, scale {results.scales[name]:g}\n")
+        parts.append(f"## {TITLES[name.split()[0]]}, scale {results.scales[name]:g}\n")
         parts += [_summary(figures), _table(map(_row, figures)), "Why:\n"]
         parts.append("\n".join(f"- {reason}" for reason in _reasons(figures)) + "\n")
     return "\n".join(parts)
+
+
+def _place(one: tuple[str, Any]) -> tuple[int, str]:
+    return [*TITLES].index(one[0].split()[0]), one[0]
 
 
 def _summary(figures: Sequence[Figures]) -> str:

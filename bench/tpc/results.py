@@ -16,9 +16,9 @@ class Results:
     """All figures.
 
     Attributes:
-        scales: scale of each benchmark.
+        scales: scale of each run.
         machine: what figures depend on besides.
-        figures: figures of each benchmark by table.
+        figures: figures of each run by table; a run is called as its benchmark, or with another scale behind.
     """
 
     scales: dict[str, float] = field(default_factory=dict)
@@ -34,13 +34,13 @@ class Results:
         of = {name: {table: _figures(one) for table, one in its.items()} for name, its in said["figures"].items()}
         return cls(said["scales"], said["machine"], of)
 
-    def put(self, name: str, scale: float, found: Iterable[Figures], machine: Mapping[str, str]) -> None:
-        """Puts down figures in place of those that the tables had; at another scale all others of it go."""
-        if self.scales.get(name) != scale:
-            self.figures.pop(name, None)
-        self.scales[name] = scale
+    def put(self, run: str, scale: float, found: Iterable[Figures], machine: Mapping[str, str]) -> None:
+        """Puts down figures in place of those that the tables had; at another scale all others of the run go."""
+        if self.scales.get(run) != scale:
+            self.figures.pop(run, None)
+        self.scales[run] = scale
         self.machine = dict(machine)
-        self.figures.setdefault(name, {}).update({one.table: one for one in found})
+        self.figures.setdefault(run, {}).update({one.table: one for one in found})
 
     def write(self, file: Path) -> None:
         """Writes the file."""
