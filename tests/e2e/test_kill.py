@@ -64,7 +64,7 @@ def test_killed_between_the_commits_of_silver(heartbeats: Workspace) -> None:
     assert_right(heartbeats)
 
 
-@pytest.mark.more
+@pytest.mark.release
 def test_killed_at_one_point_after_another_and_then_told_to_end(heartbeats: Workspace) -> None:
     """Each job goes on from what the one before has left, so that a job which mends is killed, too."""
     killed(heartbeats, "run", "bronze.before_commit", [])

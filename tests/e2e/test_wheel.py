@@ -14,7 +14,7 @@ import pytest
 from sluicegate.spark import jars
 from tests.conftest import ROOT, Workspace, beat
 
-pytestmark = [pytest.mark.e2e, pytest.mark.more]
+pytestmark = [pytest.mark.e2e, pytest.mark.release]
 
 UV = str(Path(sys.executable).with_name("uv"))
 

@@ -140,7 +140,7 @@ def test_rows_of_a_delta_table(spark: SparkSession, workspace: Workspace) -> Non
     assert (values(workspace), values(workspace, "things_rejected")) == ([1.0, 2.0], [])
 
 
-@pytest.mark.parametrize("few", [True, pytest.param(False, marks=pytest.mark.more)])
+@pytest.mark.parametrize("few", [True, pytest.param(False, marks=pytest.mark.release)])
 def test_rules_about_the_whole_table(
     spark: SparkSession, workspace: Workspace, monkeypatch: pytest.MonkeyPatch, few: bool
 ) -> None:

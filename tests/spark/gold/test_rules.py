@@ -182,8 +182,8 @@ def test_tables_with_rules_equal_a_model_after_every_run(
 
 
 OTHERS = {
-    "small": [pytest.mark.more],
-    "by_rows": [pytest.mark.more],
+    "small": [pytest.mark.release],
+    "by_rows": [pytest.mark.release],
     "whole": [pytest.mark.more],
     "by_keys": [pytest.mark.in_the_jvm, pytest.mark.release],
     "counted": [pytest.mark.in_the_jvm, pytest.mark.more],
@@ -293,7 +293,7 @@ def test_a_rule_that_depends_on_the_time_is_counted_anew(spark: SparkSession, tm
 
 
 @pytest.mark.more
-@pytest.mark.parametrize("mode", ["complete", "update"])
+@pytest.mark.parametrize("mode", [pytest.param("complete", marks=pytest.mark.release), "update"])
 @pytest.mark.in_the_jvm
 def test_streaming_aggregations(spark: SparkSession, tmp_path: Path, mode: str) -> None:
     rules = RULES.replace(", fail_above: 60%", "")

@@ -22,7 +22,7 @@ pytestmark = pytest.mark.spark
 
 
 @pytest.mark.more
-@pytest.mark.parametrize("seed", [1, 9])
+@pytest.mark.parametrize("seed", [1, pytest.param(9, marks=pytest.mark.release)])
 def test_gold_is_what_plain_spark_and_duckdb_give_in_random_worlds(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seed: int
 ) -> None:

@@ -58,7 +58,7 @@ def test_rows_that_stay_are_found_by_every_value(spark: SparkSession, tmp_path: 
         assert pair.by_delta_rs is of_delta_rs
 
 
-@pytest.mark.parametrize("columns", [32, *(pytest.param(one, marks=pytest.mark.more) for one in (31, 33))])
+@pytest.mark.parametrize("columns", [32, *(pytest.param(one, marks=pytest.mark.release) for one in (31, 33))])
 def test_rows_that_stay_in_columns_that_are_not_COUNTED_are_known_by_their_type_alone(
     spark: SparkSession, tmp_path: Path, columns: int
 ) -> None:

@@ -177,7 +177,7 @@ NAMED = [
 
 
 @pytest.mark.parametrize("few", [thresholds.FEW, pytest.param(-1, marks=pytest.mark.release)], ids=["few", "many"])
-@pytest.mark.parametrize("quarantine", ["row", "record"])
+@pytest.mark.parametrize("quarantine", ["row", pytest.param("record", marks=pytest.mark.release)])
 @in_spark(examples=0)
 @example(order="every", steps=NAMED)
 @example(order="latest", steps=NAMED)

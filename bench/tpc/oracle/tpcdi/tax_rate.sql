@@ -1,0 +1,1 @@
+FROM tax_rate
