@@ -104,8 +104,10 @@ class Keys:
         found = (blocker for blocker in self.blockers if not blocker.tables.isdisjoint(changed))
         return next((f"{blocker.why}, and {_among(blocker.tables, changed)} changed" for blocker in found), "")
 
-    def touched(self, changes: Mapping[str, DataFrame], current: Mapping[str, DataFrame]) -> DataFrame:
-        """Distinct keys that changes touch, in columns ``touched_names``.
+    def touched(self, changes: Mapping[str, DataFrame], current: Mapping[str, DataFrame]) -> DataFrame | None:
+        """Distinct keys that changes touch, in columns ``touched_names``; None if the plan reads none of these tables.
+
+        A table that is named in the query need not be in its plan: a WITH may be read nowhere.
 
         Args:
             changes: of each changed table, its rows that came and those that went.
@@ -115,7 +117,7 @@ class Keys:
         changed, now = ({name: catalyst.plan(one) for name, one in frames.items()} for frames in (changes, current))
         plan = self.root.touched(Inputs(catalyst, changed, now), frozenset(self.columns))
         if plan is None:
-            raise LookupError("none of its tables changed")
+            return None
         named = zip([self.root.attributes[number] for number in self.columns], self.touched_names, strict=True)
         return catalyst.frame(catalyst.project([catalyst.named(*one) for one in named], plan)).distinct()
 

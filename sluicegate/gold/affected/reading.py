@@ -23,6 +23,9 @@ if TYPE_CHECKING:
 # The first number of those by which tables are known in a plan: an empty range of numbers from there to there.
 _FIRST = 7_340_000_000_000
 
+# Metadata by which Spark knows a column of CHAR or VARCHAR, whose type is that of any text.
+_LENGTH = "__CHAR_VARCHAR_TYPE_STRING"
+
 # Operators with the rows and columns of their child.
 _PASSED = {"SubqueryAlias", "View", "ResolvedHint", "Sort", "Repartition", "RepartitionByExpression",
            "RebalancePartitions"}  # fmt: skip
@@ -49,8 +52,13 @@ class Unreadable(Exception):
 
 
 def stand_in(session: SparkSession, number: int, schema: StructType) -> DataFrame:
-    """Empty table with some columns, by which a plan shows where it reads the table of this number."""
-    columns = [F.lit(None).cast(one.dataType).alias(one.name) for one in schema]
+    """Empty table with some columns, by which a plan shows where it reads the table of this number.
+
+    Spark pads what it compares with a column of CHAR, which a column's metadata says that it is.
+    """
+    lengths = [{_LENGTH: one.metadata[_LENGTH]} if _LENGTH in one.metadata else {} for one in schema]
+    nulls = [F.lit(None).cast(one.dataType) for one in schema]
+    columns = [null.alias(one.name, metadata=of) for null, one, of in zip(nulls, schema, lengths, strict=True)]
     return session.range(_FIRST + number, _FIRST + number).select(*columns)
 
 
@@ -171,9 +179,9 @@ def _generated(plan: Any, children: list[Operator]) -> Operator:
 
 
 def _expanded(plan: Any, children: list[Operator]) -> Operator:
-    attributes = _attributes(plan)
-    sets = [dict(zip(attributes, map(expression, each(values)), strict=True)) for values in each(plan.projections())]
-    return Expanded(children[0], attributes, sets)
+    numbers = [number_of(one) for one in each(plan.output())]  # a column may be there twice
+    sets = [dict(zip(numbers, map(expression, each(values)), strict=True)) for values in each(plan.projections())]
+    return Expanded(children[0], _attributes(plan), sets)
 
 
 _READERS: Mapping[str, Callable[[Any, list[Operator]], Operator | None]] = {

@@ -96,7 +96,7 @@ class Generated(Operator):
         return self.child.some(ours | self.generator.refs if wanted & self._made_here else ours)
 
     def _over(self, inputs: Inputs, wanted: Columns, plan: Any) -> Any:
-        made = inputs.catalyst.over(self.plan, plan) if wanted & self._made_here else plan
+        made = inputs.catalyst.generated(self.plan, plan) if wanted & self._made_here else plan
         return self.only(inputs, wanted, made)
 
 

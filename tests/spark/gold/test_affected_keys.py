@@ -63,6 +63,11 @@ KEYED = {
     "of elements": ("SELECT day, count(*) AS c FROM t LATERAL VIEW OUTER explode(days) AS day GROUP BY day", "day"),
     "two facts": ("SELECT g, c, d FROM (SELECT g, count(*) AS c FROM t GROUP BY g) FULL JOIN "
                   "(SELECT g, count(*) AS d FROM u GROUP BY g) USING (g)", "g"),
+    "a WITH that nothing reads": ("WITH a AS (SELECT * FROM u) SELECT id, g FROM t", "id, g"),
+    "the first table in such a WITH": ("WITH a AS (SELECT * FROM t) SELECT g, name FROM u", "g, name"),
+    "a column twice": ("SELECT a.g, count(*) AS c FROM (SELECT id, g, k, k FROM t) AS a GROUP BY ROLLUP (a.g)", "g"),
+    "elements that fail": ("SELECT id, day FROM (SELECT * FROM t WHERE g IN (SELECT g FROM u WHERE g < 'a')) "
+                           "LATERAL VIEW explode(array(CAST(g AS INT))) AS day", "id, day"),
 }  # fmt: skip
 WHOLE = {
     "limit": ("SELECT * FROM (SELECT id FROM t ORDER BY n, id LIMIT 3)", "within its LIMIT"),
