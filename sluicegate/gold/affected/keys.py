@@ -11,8 +11,9 @@ from py4j.protocol import Py4JError  # type: ignore[import-untyped]
 from pyspark.errors import PySparkException
 
 from sluicegate.gold.affected.expressions import is_compared, is_loose
-from sluicegate.gold.affected.operators import Blocker, Inputs, Operator, TouchesAll
+from sluicegate.gold.affected.operators import Blocker, Columns, Inputs, Operator, TouchesAll
 from sluicegate.gold.affected.reading import Unreadable, read, stand_in
+from sluicegate.gold.affected.ties import ties
 from sluicegate.spark.catalyst import Catalyst
 from sluicegate.spark.session import configured
 
@@ -68,7 +69,11 @@ class Keys:
         for blocker in root.blockers:
             if source in blocker.tables:
                 raise TouchesAll(blocker.why, blocker.instead)
-        columns = _chosen(root, source)
+        unsettled = ties(root).unsettled
+        columns = _chosen(root, source, unsettled)
+        if not columns and _chosen(root, source, frozenset()):
+            why = "which of equal rows a window puts first decides which rows there are"
+            raise TouchesAll(why, "select the columns of its PARTITION BY, or those of its ORDER BY")
         if not columns:
             why = "no column of its SELECT list says which rows a change touches"
             raise TouchesAll(why, "select the columns by which its rows are known, joined, grouped or partitioned")
@@ -127,9 +132,9 @@ def tried(session: SparkSession) -> Any:
     return configured(session, _TRIED)
 
 
-def _chosen(root: Operator, source: str) -> list[int]:
+def _chosen(root: Operator, source: str, unsettled: Columns) -> list[int]:
     """Columns of the key: those that cost least, and of one table where a row is one of that table's rows."""
-    known = [n for n, one in root.attributes.items() if is_compared(one) and root.origins(n)]
+    known = [n for n, one in root.attributes.items() if is_compared(one) and root.origins(n) and n not in unsettled]
     found = [n for n in known if n in root.direct] or [n for n in known if n in root.keyed]
     if not root.is_of_groups:
         found = [n for n in found if root.origins(n) == {source}] or found

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from pyspark.sql import functions as F
 
-from sluicegate.gold.affected.expressions import conjuncts, expression, subqueries
+from sluicegate.gold.affected.expressions import Expression, conjuncts, expression, subqueries
 from sluicegate.gold.affected.joins import Joined, JoinKind
 from sluicegate.gold.affected.operators import Blocker, Branches, Filtered, Leaf, Opaque, Operator, Passed, Projected
 from sluicegate.gold.affected.windows import Expanded, Generated, Windowed
@@ -42,6 +42,15 @@ _JOINS: Mapping[str, JoinKind] = {
     "Inner": "inner", "Cross": "inner", "LeftOuter": "left", "LeftSingle": "left", "RightOuter": "right",
     "FullOuter": "full", "LeftSemi": "semi", "LeftAnti": "semi", "ExistenceJoin": "semi",
 }  # fmt: skip
+
+# Window functions by the order of rows: those that are the same for equal ones, and those that number rows, of which
+# the rows before the equal ones do not depend on their order.
+_RANKS = {"Rank", "DenseRank", "PercentRank", "CumeDist"}
+_NUMBERS = {"RowNumber", "NTile"}
+
+# Aggregate functions of which the order of rows decides nothing, but for the last digits of doubles.
+_OF_NO_ORDER = {"Count", "Sum", "Average", "Min", "Max", "CountIf", "BoolAnd", "BoolOr", "StddevSamp", "StddevPop",
+                "VarianceSamp", "VariancePop", "BitAndAgg", "BitOrAgg", "BitXorAgg"}  # fmt: skip
 
 # Generators that fail for no value.
 _GENERATORS = {"Explode", "PosExplode", "Inline"}
@@ -168,7 +177,32 @@ def _joined(plan: Any, children: list[Operator]) -> Operator | None:
 
 def _windowed(plan: Any, children: list[Operator]) -> Operator | None:
     partition = [expression(one) for one in each(plan.partitionSpec())]
-    return Windowed(children[0], _attributes(plan), partition) if partition else None
+    if not partition:
+        return None
+    uses = frozenset().union(*(expression(one).refs for one in each(plan.windowExpressions())))
+    return Windowed(children[0], _attributes(plan), partition, _tied(plan, partition), uses)
+
+
+def _tied(plan: Any, partition: Sequence[Expression]) -> frozenset[int] | None:
+    """Columns in which rows agree whose order among each other a window takes as it comes; None if it takes none so."""
+    calls = [one.child() for one in each(plan.windowExpressions())]
+    if all(map(_is_of_no_order, calls)):
+        return None
+    order = [expression(one.child()) for one in each(plan.orderSpec())]
+    numbers = all(_is_of_no_order(one) or name_of(one.windowFunction()) in _NUMBERS for one in calls)
+    bare = [one for one in (*partition, *(order if numbers else ())) if one.bare]
+    return frozenset().union(*(one.refs for one in bare))
+
+
+def _is_of_no_order(call: Any) -> bool:
+    """Whether a window expression has the same value whatever the order of rows that its ORDER BY takes for equal."""
+    function, frame = call.windowFunction(), call.windowSpec().frameSpecification()
+    if name_of(function) in _RANKS:
+        return True
+    if name_of(function) != "AggregateExpression" or name_of(function.aggregateFunction()) not in _OF_NO_ORDER:
+        return False
+    ends = {name_of(one).rstrip("$") for one in (frame.lower(), frame.upper())}
+    return name_of(frame.frameType()) == "RangeFrame$" or ends == {"UnboundedPreceding", "UnboundedFollowing"}
 
 
 def _generated(plan: Any, children: list[Operator]) -> Operator:

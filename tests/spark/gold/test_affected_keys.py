@@ -11,7 +11,7 @@ from pyspark.errors import PySparkException
 
 from sluicegate.gold.affected.operators import TouchesAll
 from sluicegate.sql.query import Query
-from tests.support.keyed_world import KeyedWorld, missed
+from tests.support.keyed_world import KeyedWorld, missed, strategies
 from tests.worlds.schema import Column, Table, tables
 from tests.worlds.shapes import Shapes
 
@@ -69,6 +69,32 @@ KEYED = {
     "elements that fail": ("SELECT id, day FROM (SELECT * FROM t WHERE g IN (SELECT g FROM u WHERE g < 'a')) "
                            "LATERAL VIEW explode(array(CAST(g AS INT))) AS day", "id, day"),
 }  # fmt: skip
+# Windows that take equal rows in any order, where that decides which rows there are and where it does not.
+TIED = {
+    "no condition": ("SELECT id, lag(n) OVER (PARTITION BY g ORDER BY k) AS l FROM t", "id"),
+    "by a number": ("SELECT id, k FROM t QUALIFY row_number() OVER (PARTITION BY g ORDER BY k) = 1", "k"),
+    "by a neighbour": ("SELECT g, k FROM t QUALIFY lag(n) OVER (PARTITION BY g ORDER BY k) = 1", "g"),
+    "by a rank": ("SELECT id, k FROM t QUALIFY rank() OVER (PARTITION BY g ORDER BY k) = 1", "id, k"),
+    "by a sum": ("SELECT id FROM t QUALIFY sum(n) OVER (PARTITION BY g ORDER BY k) = 1", "id"),
+    "beside another": ("SELECT id, count(*) OVER (PARTITION BY k) AS c FROM t "
+                       "QUALIFY row_number() OVER (PARTITION BY g ORDER BY n, id) = 1", "id"),
+    "joined": ("SELECT t.id FROM t JOIN (SELECT * FROM u QUALIFY row_number() OVER (PARTITION BY g ORDER BY name) = 1) "
+               "AS a ON a.g = t.g", "id"),
+    "grouped by it": ("SELECT g, count(*) AS c FROM (SELECT * FROM t QUALIFY row_number() OVER (PARTITION BY g "
+                      "ORDER BY k) < 3) GROUP BY g", "g"),
+}  # fmt: skip
+UNSETTLED = {
+    "by a number": "SELECT n FROM t QUALIFY row_number() OVER (PARTITION BY g ORDER BY k) = 1",
+    "by a neighbour": "SELECT k FROM t QUALIFY lag(n) OVER (PARTITION BY g ORDER BY k) = 1",
+    "by rows of a sum": "SELECT k FROM t QUALIFY sum(n) OVER (PARTITION BY g ORDER BY k ROWS 1 PRECEDING) = 1",
+    "grouped": "SELECT n, count(*) AS c FROM (SELECT * FROM t QUALIFY row_number() OVER (PARTITION BY g ORDER BY k) "
+               "= 1) GROUP BY n",
+    "counted again": "SELECT id FROM (SELECT *, count(*) OVER (PARTITION BY n) AS c FROM (SELECT * FROM t QUALIFY "
+                     "row_number() OVER (PARTITION BY g ORDER BY k) = 1)) WHERE c > 1",
+    "joined": "SELECT t.id FROM t JOIN (SELECT * FROM u QUALIFY row_number() OVER (PARTITION BY g ORDER BY name) = 1) "
+              "AS a ON a.k = t.k",
+    "left out": "SELECT k, n FROM t EXCEPT SELECT n, row_number() OVER (PARTITION BY g ORDER BY k) FROM t",
+}  # fmt: skip
 WHOLE = {
     "limit": ("SELECT * FROM (SELECT id FROM t ORDER BY n, id LIMIT 3)", "within its LIMIT"),
     "global": ("SELECT id, n - top AS d FROM t CROSS JOIN (SELECT max(n) AS top FROM t)", "an aggregate of all rows"),
@@ -124,6 +150,14 @@ def test_the_keys_of_each_shape(spark: SparkSession) -> None:
     for text, why in WHOLE.values():
         with pytest.raises(TouchesAll, match=why):
             world.keys(text)
+
+
+def test_no_key_depends_on_the_order_of_equal_rows(spark: SparkSession) -> None:
+    found = strategies(KeyedWorld(spark, TABLES, Random(1)), {name: text for name, (text, _) in TIED.items()} | {
+        f"unsettled {name}": text for name, text in UNSETTLED.items()
+    })  # fmt: skip
+    why = "whole: which of equal rows a window puts first decides which rows there are"
+    assert found == {name: keys for name, (_, keys) in TIED.items()} | {f"unsettled {name}": why for name in UNSETTLED}
 
 
 @pytest.mark.parametrize(
