@@ -124,8 +124,8 @@ class Catalyst:
         """The generator that a plan begins with, over another child; of a value that is an error it makes no rows."""
         generator = plan.generator()
         tried = generator.withNewChildren(self.seq(map(self.tried, each(generator.children()))))
-        kept, outer, name, made = plan.unrequiredChildIndex(), plan.outer(), plan.qualifier(), plan.generatorOutput()
-        return self._logical.Generate(tried, kept, outer, name, made, child)
+        rest = plan.unrequiredChildIndex(), plan.outer(), plan.qualifier(), plan.generatorOutput()
+        return self._logical.Generate(tried, *rest, child)
 
     # --- the JVM -----------------------------------------------------------------------------------------------------
 

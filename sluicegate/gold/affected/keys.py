@@ -12,8 +12,8 @@ from pyspark.errors import PySparkException
 
 from sluicegate.gold.affected.expressions import is_compared, is_loose
 from sluicegate.gold.affected.operators import Blocker, Columns, Inputs, Operator, TouchesAll
+from sluicegate.gold.affected.peers import peers
 from sluicegate.gold.affected.reading import Unreadable, read, stand_in
-from sluicegate.gold.affected.ties import ties
 from sluicegate.spark.catalyst import Catalyst
 from sluicegate.spark.session import configured
 
@@ -69,7 +69,7 @@ class Keys:
         for blocker in root.blockers:
             if source in blocker.tables:
                 raise TouchesAll(blocker.why, blocker.instead)
-        unsettled = ties(root).unsettled
+        unsettled = peers(root).unsettled
         columns = _chosen(root, source, unsettled)
         if not columns and _chosen(root, source, frozenset()):
             why = "which of equal rows a window puts first decides which rows there are"

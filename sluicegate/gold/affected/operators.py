@@ -170,12 +170,14 @@ class Projected(Operator):
     Attributes:
         items: the value of each column.
         groups: whether rows are put together, so that some keys are those of several rows.
+        chosen: columns with the value of a row that comes first in its group, or of which the order of rows decides.
     """
 
     child: Operator
     attributes: Mapping[int, Any]
     items: Mapping[int, Expression]
     groups: bool = False
+    chosen: Columns = frozenset()
 
     def __post_init__(self) -> None:
         self.children = [self.child]

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from pyspark.sql import functions as F
 
-from sluicegate.gold.affected.expressions import Expression, conjuncts, expression, subqueries
+from sluicegate.gold.affected.expressions import Expression, aggregate_functions, conjuncts, expression, subqueries
 from sluicegate.gold.affected.joins import Joined, JoinKind
 from sluicegate.gold.affected.operators import Blocker, Branches, Filtered, Leaf, Opaque, Operator, Passed, Projected
 from sluicegate.gold.affected.windows import Expanded, Generated, Windowed
@@ -50,7 +50,8 @@ _NUMBERS = {"RowNumber", "NTile"}
 
 # Aggregate functions of which the order of rows decides nothing, but for the last digits of doubles.
 _OF_NO_ORDER = {"Count", "Sum", "Average", "Min", "Max", "CountIf", "BoolAnd", "BoolOr", "StddevSamp", "StddevPop",
-                "VarianceSamp", "VariancePop", "BitAndAgg", "BitOrAgg", "BitXorAgg"}  # fmt: skip
+                "VarianceSamp", "VariancePop", "BitAndAgg", "BitOrAgg", "BitXorAgg", "Percentile",
+                "HyperLogLogPlusPlus"}  # fmt: skip
 
 # Generators that fail for no value.
 _GENERATORS = {"Explode", "PosExplode", "Inline"}
@@ -147,8 +148,10 @@ def _filtered(plan: Any, children: list[Operator]) -> Operator:
 def _aggregated(plan: Any, children: list[Operator]) -> Operator | None:
     if plan.groupingExpressions().size() == 0:
         return None
-    items = {number_of(one): expression(one) for one in each(plan.aggregateExpressions())}
-    return Projected(children[0], _attributes(plan), items, groups=True)
+    calls = list(each(plan.aggregateExpressions()))
+    items = {number_of(one): expression(one) for one in calls}
+    chosen = frozenset(number_of(one) for one in calls if not aggregate_functions(one) <= _OF_NO_ORDER)
+    return Projected(children[0], _attributes(plan), items, groups=True, chosen=chosen)
 
 
 def _distinct(plan: Any, children: list[Operator]) -> Operator:
@@ -180,10 +183,10 @@ def _windowed(plan: Any, children: list[Operator]) -> Operator | None:
     if not partition:
         return None
     uses = frozenset().union(*(expression(one).refs for one in each(plan.windowExpressions())))
-    return Windowed(children[0], _attributes(plan), partition, _tied(plan, partition), uses)
+    return Windowed(children[0], _attributes(plan), partition, _peers(plan, partition), uses)
 
 
-def _tied(plan: Any, partition: Sequence[Expression]) -> frozenset[int] | None:
+def _peers(plan: Any, partition: Sequence[Expression]) -> frozenset[int] | None:
     """Columns in which rows agree whose order among each other a window takes as it comes; None if it takes none so."""
     calls = [one.child() for one in each(plan.windowExpressions())]
     if all(map(_is_of_no_order, calls)):

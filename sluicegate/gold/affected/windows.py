@@ -20,14 +20,14 @@ class Windowed(Operator):
 
     Attributes:
         partition: what it is partitioned by.
-        tied: columns in which rows agree whose order among each other it takes as it comes; None if no order matters.
+        peers: columns in which rows agree whose order among each other it takes as it comes; None if no order matters.
         uses: all columns that its values are made of.
     """
 
     child: Operator
     attributes: Mapping[int, Any]
     partition: Sequence[Expression]
-    tied: Columns | None = None
+    peers: Columns | None = None
     uses: Columns = frozenset()
 
     def __post_init__(self) -> None:
