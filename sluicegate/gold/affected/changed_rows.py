@@ -49,6 +49,8 @@ class ChangedRows:
 
     def keys(self, keys: Keys) -> DataFrame | None:
         """Touched keys, materialized; None if no row is another, or only rows that the query does not read."""
+        if not self.by_table:
+            return None
         with tried(self.batch.session):
             found = keys.touched(self.by_table, self.current)
             return None if found is None else materialize(found, few=False)
