@@ -7,11 +7,12 @@ nothing can be taken for something else. There is a JVM to do so in, unless the 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import cached_property, reduce
 from typing import TYPE_CHECKING, Any, Literal
 
-from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped]
+from py4j.protocol import Py4JError  # type: ignore[import-untyped]
+from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame
 
 if TYPE_CHECKING:
@@ -66,7 +67,7 @@ class Catalyst:
         for rule in rules:
             try:
                 plan = rule.apply(plan)
-            except Py4JJavaError:  # a subquery that stays one is known as such
+            except (PySparkException, Py4JError):  # a subquery that stays one is known as such
                 return plan
         return plan
 
@@ -119,16 +120,19 @@ class Catalyst:
         """Rows of several plans, by the places of their columns; these have the numbers of the first."""
         return plans[0] if len(plans) == 1 else self._logical.Union(self.seq(plans), False, False)
 
-    def over(self, plan: Any, child: Any) -> Any:
-        """The operator that a plan begins with, over another child."""
-        return plan.withNewChildren(self.seq([child]))
+    def generated(self, plan: Any, child: Any) -> Any:
+        """The generator that a plan begins with, over another child; of a value that is an error it makes no rows."""
+        generator = plan.generator()
+        tried = generator.withNewChildren(self.seq(map(self.tried, each(generator.children()))))
+        rest = plan.unrequiredChildIndex(), plan.outer(), plan.qualifier(), plan.generatorOutput()
+        return self._logical.Generate(tried, *rest, child)
 
     # --- the JVM -----------------------------------------------------------------------------------------------------
 
     def _all(self, conditions: Sequence[Any]) -> Any:
         return reduce(self._expressions.And, conditions)
 
-    def seq(self, values: Sequence[Any]) -> Any:
+    def seq(self, values: Iterable[Any]) -> Any:
         """Scala sequence of some values."""
         return self._jvm.org.apache.spark.api.python.PythonUtils.toSeq(list(values))
 

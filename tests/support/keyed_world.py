@@ -82,7 +82,8 @@ class KeyedWorld:
         if keys.blocked(changes):
             return None
         with tried(self.spark):
-            return {tuple(map(comparable, row)) for row in keys.touched(changes, current).collect()}
+            found = keys.touched(changes, current)
+            return {tuple(map(comparable, row)) for row in found.collect()} if found is not None else set()
 
     def _rows(self, table: Table, count: int) -> list[tuple[Any, ...]]:
         made = rows(self.random, table, count, self.next_id)

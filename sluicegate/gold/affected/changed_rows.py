@@ -48,11 +48,12 @@ class ChangedRows:
         return sum(rows.count() for rows in self.by_table.values())
 
     def keys(self, keys: Keys) -> DataFrame | None:
-        """Touched keys, materialized; None if no row is another."""
+        """Touched keys, materialized; None if no row is another, or only rows that the query does not read."""
         if not self.by_table:
             return None
         with tried(self.batch.session):
-            return materialize(keys.touched(self.by_table, self.current), few=False)
+            found = keys.touched(self.by_table, self.current)
+            return None if found is None else materialize(found, few=False)
 
 
 def net(changes: DataFrame) -> DataFrame:

@@ -91,6 +91,11 @@ def subqueries(jvm: Any) -> list[Any]:
     return [node.plan() for node in _nodes(jvm) if name_of(node) in _SUBQUERIES]
 
 
+def aggregate_functions(jvm: Any) -> set[str]:
+    """Names of the aggregate functions in an expression of Spark's."""
+    return {name_of(node.aggregateFunction()) for node in _nodes(jvm) if name_of(node) == "AggregateExpression"}
+
+
 def is_compared(attribute: Any) -> bool:
     """Whether rows can be found by values of a column."""
     return _NOT_COMPARED.search(_kind(attribute)) is None

@@ -11,7 +11,8 @@ from py4j.protocol import Py4JError  # type: ignore[import-untyped]
 from pyspark.errors import PySparkException
 
 from sluicegate.gold.affected.expressions import is_compared, is_loose
-from sluicegate.gold.affected.operators import Blocker, Inputs, Operator, TouchesAll
+from sluicegate.gold.affected.operators import Blocker, Columns, Inputs, Operator, TouchesAll
+from sluicegate.gold.affected.peers import peers
 from sluicegate.gold.affected.reading import Unreadable, read, stand_in
 from sluicegate.spark.catalyst import Catalyst
 from sluicegate.spark.session import configured
@@ -68,7 +69,11 @@ class Keys:
         for blocker in root.blockers:
             if source in blocker.tables:
                 raise TouchesAll(blocker.why, blocker.instead)
-        columns = _chosen(root, source)
+        unsettled = peers(root).unsettled
+        columns = _chosen(root, source, unsettled)
+        if not columns and _chosen(root, source, frozenset()):
+            why = "which of equal rows a window puts first decides which rows there are"
+            raise TouchesAll(why, "select the columns of its PARTITION BY, or those of its ORDER BY")
         if not columns:
             why = "no column of its SELECT list says which rows a change touches"
             raise TouchesAll(why, "select the columns by which its rows are known, joined, grouped or partitioned")
@@ -104,8 +109,10 @@ class Keys:
         found = (blocker for blocker in self.blockers if not blocker.tables.isdisjoint(changed))
         return next((f"{blocker.why}, and {_among(blocker.tables, changed)} changed" for blocker in found), "")
 
-    def touched(self, changes: Mapping[str, DataFrame], current: Mapping[str, DataFrame]) -> DataFrame:
-        """Distinct keys that changes touch, in columns ``touched_names``.
+    def touched(self, changes: Mapping[str, DataFrame], current: Mapping[str, DataFrame]) -> DataFrame | None:
+        """Distinct keys that changes touch, in columns ``touched_names``; None if the plan reads none of these tables.
+
+        A table that is named in the query need not be in its plan: a WITH may be read nowhere.
 
         Args:
             changes: of each changed table, its rows that came and those that went.
@@ -115,7 +122,7 @@ class Keys:
         changed, now = ({name: catalyst.plan(one) for name, one in frames.items()} for frames in (changes, current))
         plan = self.root.touched(Inputs(catalyst, changed, now), frozenset(self.columns))
         if plan is None:
-            raise LookupError("none of its tables changed")
+            return None
         named = zip([self.root.attributes[number] for number in self.columns], self.touched_names, strict=True)
         return catalyst.frame(catalyst.project([catalyst.named(*one) for one in named], plan)).distinct()
 
@@ -125,9 +132,9 @@ def tried(session: SparkSession) -> Any:
     return configured(session, _TRIED)
 
 
-def _chosen(root: Operator, source: str) -> list[int]:
+def _chosen(root: Operator, source: str, unsettled: Columns) -> list[int]:
     """Columns of the key: those that cost least, and of one table where a row is one of that table's rows."""
-    known = [n for n, one in root.attributes.items() if is_compared(one) and root.origins(n)]
+    known = [n for n, one in root.attributes.items() if is_compared(one) and root.origins(n) and n not in unsettled]
     found = [n for n in known if n in root.direct] or [n for n in known if n in root.keyed]
     if not root.is_of_groups:
         found = [n for n in found if root.origins(n) == {source}] or found

@@ -9,7 +9,7 @@ only by what each row says of itself. Both are plans over the changed rows of so
 The rules are those of differential dataflow for the *support* of a change (Budiu and others, "DBSP", 2023,
 https://arxiv.org/abs/2203.16684: a change is a Z-set, and that of a join is what each side's change meets on the other
 side), widened where an operator needs all rows of a key: grouping, windows, outer and anti joins. No operator keeps
-state, and which rows a tie or a first() chose is in no key, so a key never depends on it.
+state, and which of equal rows a window or a first() chose is in no key (see ``peers``).
 """
 
 from __future__ import annotations
@@ -170,12 +170,14 @@ class Projected(Operator):
     Attributes:
         items: the value of each column.
         groups: whether rows are put together, so that some keys are those of several rows.
+        chosen: columns with the value of a row that comes first in its group, or of which the order of rows decides.
     """
 
     child: Operator
     attributes: Mapping[int, Any]
     items: Mapping[int, Expression]
     groups: bool = False
+    chosen: Columns = frozenset()
 
     def __post_init__(self) -> None:
         self.children = [self.child]

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from pyspark.sql import functions as F
 
-from sluicegate.gold.affected.expressions import conjuncts, expression, subqueries
+from sluicegate.gold.affected.expressions import Expression, aggregate_functions, conjuncts, expression, subqueries
 from sluicegate.gold.affected.joins import Joined, JoinKind
 from sluicegate.gold.affected.operators import Blocker, Branches, Filtered, Leaf, Opaque, Operator, Passed, Projected
 from sluicegate.gold.affected.windows import Expanded, Generated, Windowed
@@ -22,6 +22,9 @@ if TYPE_CHECKING:
 
 # The first number of those by which tables are known in a plan: an empty range of numbers from there to there.
 _FIRST = 7_340_000_000_000
+
+# Metadata by which Spark knows a column of CHAR or VARCHAR, whose type is that of any text.
+_LENGTH = "__CHAR_VARCHAR_TYPE_STRING"
 
 # Operators with the rows and columns of their child.
 _PASSED = {"SubqueryAlias", "View", "ResolvedHint", "Sort", "Repartition", "RepartitionByExpression",
@@ -40,6 +43,16 @@ _JOINS: Mapping[str, JoinKind] = {
     "FullOuter": "full", "LeftSemi": "semi", "LeftAnti": "semi", "ExistenceJoin": "semi",
 }  # fmt: skip
 
+# Window functions by the order of rows: those that are the same for equal ones, and those that number rows, of which
+# the rows before the equal ones do not depend on their order.
+_RANKS = {"Rank", "DenseRank", "PercentRank", "CumeDist"}
+_NUMBERS = {"RowNumber", "NTile"}
+
+# Aggregate functions of which the order of rows decides nothing, but for the last digits of doubles.
+_OF_NO_ORDER = {"Count", "Sum", "Average", "Min", "Max", "CountIf", "BoolAnd", "BoolOr", "StddevSamp", "StddevPop",
+                "VarianceSamp", "VariancePop", "BitAndAgg", "BitOrAgg", "BitXorAgg", "Percentile",
+                "HyperLogLogPlusPlus"}  # fmt: skip
+
 # Generators that fail for no value.
 _GENERATORS = {"Explode", "PosExplode", "Inline"}
 
@@ -49,8 +62,13 @@ class Unreadable(Exception):
 
 
 def stand_in(session: SparkSession, number: int, schema: StructType) -> DataFrame:
-    """Empty table with some columns, by which a plan shows where it reads the table of this number."""
-    columns = [F.lit(None).cast(one.dataType).alias(one.name) for one in schema]
+    """Empty table with some columns, by which a plan shows where it reads the table of this number.
+
+    Spark pads what it compares with a column of CHAR, which a column's metadata says that it is.
+    """
+    lengths = [{_LENGTH: one.metadata[_LENGTH]} if _LENGTH in one.metadata else {} for one in schema]
+    nulls = [F.lit(None).cast(one.dataType) for one in schema]
+    columns = [null.alias(one.name, metadata=of) for null, one, of in zip(nulls, schema, lengths, strict=True)]
     return session.range(_FIRST + number, _FIRST + number).select(*columns)
 
 
@@ -130,8 +148,10 @@ def _filtered(plan: Any, children: list[Operator]) -> Operator:
 def _aggregated(plan: Any, children: list[Operator]) -> Operator | None:
     if plan.groupingExpressions().size() == 0:
         return None
-    items = {number_of(one): expression(one) for one in each(plan.aggregateExpressions())}
-    return Projected(children[0], _attributes(plan), items, groups=True)
+    calls = list(each(plan.aggregateExpressions()))
+    items = {number_of(one): expression(one) for one in calls}
+    chosen = frozenset(number_of(one) for one in calls if not aggregate_functions(one) <= _OF_NO_ORDER)
+    return Projected(children[0], _attributes(plan), items, groups=True, chosen=chosen)
 
 
 def _distinct(plan: Any, children: list[Operator]) -> Operator:
@@ -160,7 +180,32 @@ def _joined(plan: Any, children: list[Operator]) -> Operator | None:
 
 def _windowed(plan: Any, children: list[Operator]) -> Operator | None:
     partition = [expression(one) for one in each(plan.partitionSpec())]
-    return Windowed(children[0], _attributes(plan), partition) if partition else None
+    if not partition:
+        return None
+    uses = frozenset().union(*(expression(one).refs for one in each(plan.windowExpressions())))
+    return Windowed(children[0], _attributes(plan), partition, _peers(plan, partition), uses)
+
+
+def _peers(plan: Any, partition: Sequence[Expression]) -> frozenset[int] | None:
+    """Columns in which rows agree whose order among each other a window takes as it comes; None if it takes none so."""
+    calls = [one.child() for one in each(plan.windowExpressions())]
+    if all(map(_is_of_no_order, calls)):
+        return None
+    order = [expression(one.child()) for one in each(plan.orderSpec())]
+    numbers = all(_is_of_no_order(one) or name_of(one.windowFunction()) in _NUMBERS for one in calls)
+    bare = [one for one in (*partition, *(order if numbers else ())) if one.bare]
+    return frozenset().union(*(one.refs for one in bare))
+
+
+def _is_of_no_order(call: Any) -> bool:
+    """Whether a window expression has the same value whatever the order of rows that its ORDER BY takes for equal."""
+    function, frame = call.windowFunction(), call.windowSpec().frameSpecification()
+    if name_of(function) in _RANKS:
+        return True
+    if name_of(function) != "AggregateExpression" or name_of(function.aggregateFunction()) not in _OF_NO_ORDER:
+        return False
+    ends = {name_of(one).rstrip("$") for one in (frame.lower(), frame.upper())}
+    return name_of(frame.frameType()) == "RangeFrame$" or ends == {"UnboundedPreceding", "UnboundedFollowing"}
 
 
 def _generated(plan: Any, children: list[Operator]) -> Operator:
@@ -171,9 +216,9 @@ def _generated(plan: Any, children: list[Operator]) -> Operator:
 
 
 def _expanded(plan: Any, children: list[Operator]) -> Operator:
-    attributes = _attributes(plan)
-    sets = [dict(zip(attributes, map(expression, each(values)), strict=True)) for values in each(plan.projections())]
-    return Expanded(children[0], attributes, sets)
+    numbers = [number_of(one) for one in each(plan.output())]  # a column may be there twice
+    sets = [dict(zip(numbers, map(expression, each(values)), strict=True)) for values in each(plan.projections())]
+    return Expanded(children[0], _attributes(plan), sets)
 
 
 _READERS: Mapping[str, Callable[[Any, list[Operator]], Operator | None]] = {

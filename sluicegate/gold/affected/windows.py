@@ -17,23 +17,30 @@ class Windowed(Operator):
     """Window functions: each row has values of the rows of its partition.
 
     A key of the partition's columns costs nothing more. Another one is that of all rows of the touched partitions.
+
+    Attributes:
+        partition: what it is partitioned by.
+        peers: columns in which rows agree whose order among each other it takes as it comes; None if no order matters.
+        uses: all columns that its values are made of.
     """
 
     child: Operator
     attributes: Mapping[int, Any]
     partition: Sequence[Expression]
+    peers: Columns | None = None
+    uses: Columns = frozenset()
 
     def __post_init__(self) -> None:
         self.children = [self.child]
         self._refs: Columns = frozenset().union(*(one.refs for one in self.partition))
-        of_partition: Columns = frozenset().union(*(one.refs for one in self.partition if one.bare))
-        self.direct = of_partition & self.child.direct
+        self.of_partition: Columns = frozenset().union(*(one.refs for one in self.partition if one.bare))
+        self.direct = self.of_partition & self.child.direct
         found = all(one.steady for one in self.partition) and self._refs <= self.child.keyed
-        self.keyed = self.child.keyed if found else of_partition & self.child.keyed
+        self.keyed = self.child.keyed if found else self.of_partition & self.child.keyed
 
     def touched(self, inputs: Inputs, wanted: Columns) -> Any | None:
         """Keys of the rows of touched partitions."""
-        if wanted <= frozenset().union(*(one.refs for one in self.partition if one.bare)):
+        if wanted <= self.of_partition:
             return self.child.touched(inputs, wanted)
         catalyst, refs = inputs.catalyst, self.child.some(self._refs)
         news = self.child.touched(inputs, refs)
@@ -96,7 +103,7 @@ class Generated(Operator):
         return self.child.some(ours | self.generator.refs if wanted & self._made_here else ours)
 
     def _over(self, inputs: Inputs, wanted: Columns, plan: Any) -> Any:
-        made = inputs.catalyst.over(self.plan, plan) if wanted & self._made_here else plan
+        made = inputs.catalyst.generated(self.plan, plan) if wanted & self._made_here else plan
         return self.only(inputs, wanted, made)
 
 

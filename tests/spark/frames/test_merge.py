@@ -13,7 +13,7 @@ from sluicegate.frames.record_ids import materialize
 from tests.support.gold_world import comparable
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    from pyspark.sql import DataFrame, SparkSession
 
 pytestmark = pytest.mark.spark
 
@@ -40,6 +40,20 @@ def test_rows_are_exchanged_as_often_as_they_should_be_there(spark: SparkSession
     assert _counted(spark.read.format("delta").load(uri).collect()) == _counted([*due, other])
     again = exchange(spark.createDataFrame(due, COLUMNS), spark.read.format("delta").load(uri).where("a < 100"))
     assert again.isEmpty()
+
+
+@pytest.mark.more
+def test_rows_with_variants_are_exchanged(spark: SparkSession, tmp_path: Path) -> None:
+    def rows(*texts: str) -> DataFrame:
+        return spark.sql(" UNION ALL ".join(f"SELECT 1 AS a, parse_json('{text}') AS v" for text in texts))
+
+    held, due = rows('{"a":1,"b":2}', '{"b":2,"a":1}', "1", "2"), rows('{"a":1,"b":2}', "1", "1", "true")
+    uri = str(tmp_path / "table")
+    held.write.format("delta").save(uri)
+    changes = materialize(exchange(due, held), few=True)
+    merge_rows(uri, changes, few=True)
+    left = spark.read.format("delta").load(uri).selectExpr("to_json(v) AS v").collect()
+    assert Counter(row.v for row in left) == Counter(['{"a":1,"b":2}', "1", "1", "true"])
 
 
 def _counted(rows: Any) -> Counter[Any]:

@@ -183,3 +183,24 @@ def test_small_tables_are_read_whole_and_plans_say_how_rows_are_found(
     world.add([sample(11)])
     with pytest.raises(QueryError, match="which rows are within its LIMIT"):
         world.run()
+
+
+@pytest.mark.more
+def test_texts_of_a_length_and_tables_that_nothing_reads_are_followed(spark: SparkSession, tmp_path: Path) -> None:
+    queries = {
+        "padded": kept("SELECT id, c FROM t WHERE c = 'a'"),
+        "unread": kept("WITH a AS (SELECT * FROM u) SELECT g, n FROM t"),
+        "unfollowed": kept("WITH a AS (SELECT * FROM t) SELECT g, name FROM u"),
+    }
+    world = GoldWorld(tmp_path, queries, spark)
+    world.add([sample(i) for i in range(6)])
+    world.name([("a", "Ann", 1.0)])
+    world.sql("ALTER TABLE {t} ADD COLUMNS (c CHAR(3))")
+    world.run()
+    for step in ("UPDATE {t} SET c = 'a' WHERE id < 3", "UPDATE {u} SET name = 'Anna'"):
+        world.sql(step)
+        world.run()
+        for name in queries:
+            assert world.rows(name) == world.expected(name), (step, name)
+    assert world.rows("padded").total() == 3
+    assert {name: _technique(world, name)[:2] for name in queries} == dict.fromkeys(queries, ("keys", "keys"))
