@@ -167,7 +167,7 @@ def test_small_tables_are_read_whole_and_plans_say_how_rows_are_found(
     assert "its first run asks Spark" in planned("joined")
     world.run()
     assert planned("joined") == (
-        "the rows that changes touch are made again: it has no GROUP BY and no aggregate function; "
+        "the affected rows are recomputed: it has no GROUP BY and no aggregate function; "
         "its rows are found by id, n"
     )
     assert planned("limited").endswith("depends on all of them; cheaper: the query without LIMIT")
