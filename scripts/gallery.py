@@ -23,7 +23,7 @@ from sluicegate.tools.sqlshell import shell
 
 ROOT = Path(__file__).resolve().parent.parent
 GALLERY = Path("docs") / "gallery"
-WIDTH, LETTER, LEAST = 640, 7.5, 60  # pixels: of the picture, of a letter, and of the names of bars at least
+WIDTH, LETTER, LEAST = 520, 7, 60  # pixels: of the picture, of a letter, and of the names of bars at least
 
 
 def main(argv: Sequence[str] | None = None) -> int:
