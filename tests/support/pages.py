@@ -2,8 +2,8 @@
 
 On a page
 
-- a block of ``sh`` has commands of sluicegate, or ``python -m`` and a module, one a line, and one of ``python`` is given
-  to Python;
+- a block of ``sh`` has commands of sluicegate, or ``python -m`` and a module, one a line;
+- one of ``python`` is given to Python;
 - a block after ``Save this as `PATH`:`` is a file;
 - a block without a language is what the commands since the last such block have said. In it ``…`` stands for some part
   of a line, and on a line of its own for some lines; how wide a gap between two words is does not matter. A command
