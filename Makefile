@@ -101,7 +101,7 @@ bench: setup ## measure this against rivals, case by case, into docs/bench (ARGS
 	@$(RUN) -m bench $(ARGS)
 
 # What runs and tools leave in this folder. Neither .venv nor .jars: they cost a download.
-LEFT = $(wildcard lake lake-*/ landing .airflow spark-warehouse metastore_db derby.log dist \
+LEFT = $(wildcard lake lake-*/ landing landing-*/ .airflow spark-warehouse metastore_db derby.log dist \
 	site .pytest_cache .mypy_cache .ruff_cache .hypothesis)
 
 # What the stack keeps; asked only for `clean`, since Docker is slow to answer.

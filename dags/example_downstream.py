@@ -1,4 +1,4 @@
-"""An example of a DAG of yours: it runs whenever a gold table has changed, and is told what came of it."""
+"""An example of your own DAG: it runs whenever a gold table has changed, and gets the version and number of rows."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ with DAG(
 
     @task
     def tell(triggering_asset_events: Any = None) -> list[dict[str, Any]]:
-        """Says which versions of the table there are since the last run; a real one would read them."""
+        """Prints the versions of the table since the last run; a real task would read them."""
         extras = [dict(event.extra) for event in triggering_asset_events[DAILY]]
         for event in extras:
             print(f"version {event['version']} of {event['table']} has {event['rows']:,} rows")

@@ -62,7 +62,7 @@ class ConnectServer:
         try:
             said = SparkConnectHook(conn_id).get_connection_url()
         except ValueError as error:
-            raise UserError(f"connection {conn_id} is no address of a server", cause=str(error)) from None
+            raise UserError(f"connection {conn_id} does not have the address of a server", cause=str(error)) from None
         place, _, parameters = said.partition("/;")
         named = [one.partition("=") for one in parameters.split(";") if one]
         others = [f"{name}={value}" for name, _, value in named if name not in OWN]

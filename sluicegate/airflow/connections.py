@@ -86,8 +86,8 @@ async def said_in_triggerer() -> dict[str, str]:
 
 def _missing(conn_id: str) -> UserError:
     return UserError(
-        f"Airflow has no connection {conn_id}, by which the landing's store is to be reached",
-        hint="make it, or give another with SLUICEGATE_STORE_CONN_ID",
+        f"Airflow has no connection {conn_id} for the landing's store",
+        hint="create it, or name another one with SLUICEGATE_STORE_CONN_ID",
     )
 
 
@@ -103,12 +103,12 @@ def variables(connection: Any, extra: Mapping[str, Any]) -> dict[str, str]:
     """
     if connection.conn_type != "aws":
         raise UserError(
-            f"connection {connection.conn_id} is of type {connection.conn_type}, and only aws is understood",
-            hint="give other stores' credentials to Airflow's processes in their environment",
+            f"connection {connection.conn_id} is of type {connection.conn_type}, but only aws is supported",
+            hint="pass credentials of other stores in the environment of Airflow's processes",
         )
     if roles := [name for name in ROLES if extra.get(name)]:
         raise UserError(
-            f"connection {connection.conn_id} asks for {' and '.join(roles)}, and only keys are understood",
+            f"connection {connection.conn_id} asks for {' and '.join(roles)}, but only keys are supported",
             hint="give Airflow's processes the role or the profile itself (AWS_PROFILE, or the machine's role)",
         )
     service = (extra.get("service_config") or {}).get("s3") or {}

@@ -116,7 +116,7 @@ def _of_verification(pipeline: definition.Pipeline, settings: Settings) -> Itera
     if pipeline.verify is None:
         return
     about = {"doc_md": doc_md.VERIFY, **_of_pipeline(pipeline, settings)}
-    said = f"Proves the tables of {pipeline.name}."
+    said = f"Verifies the tables of {pipeline.name}."
     with _dag(f"{pipeline.name}_verify", pipeline.verify.schedule, None, description=said, **about) as dag:
         Verification(
             task_id="verify",
@@ -213,7 +213,7 @@ def medallion_dags(settings: Settings) -> dict[str, DAG]:
     if not names:
         raise PipelineMissing(
             f"there is no pipeline definition in {settings.pipelines}",
-            hint=f"make NAME/{loader.FILE} there, or say with SLUICEGATE_PIPELINES where the definitions are",
+            hint=f"create NAME/{loader.FILE} there, or set SLUICEGATE_PIPELINES to the folder of the definitions",
         )
     dags: dict[str, DAG] = {}
     for name in names:
@@ -256,7 +256,7 @@ def _dag_of_mistakes(name: str, error: DefinitionError, settings: Settings) -> D
         _readable_schedule(settings.pipelines / name / loader.FILE, settings),
         None,
         description=f"Does not run: {error.message}",
-        doc_md=f"This pipeline does not run, because its definition has mistakes:\n\n```\n{mistakes_text}\n```",
+        doc_md=f"This pipeline does not run: its definition has validation errors:\n\n```\n{mistakes_text}\n```",
         tags=["mistakes"],
         **readable_callbacks(name, settings),
     ) as dag:

@@ -11,32 +11,30 @@ if TYPE_CHECKING:
     from sluicegate.definition import BronzeTable, GoldTable, Layer, Pipeline, SilverTable
 
 _RUNS = """\
-**What a run does.** Scheduled, by hand or for an asset: it takes in what is new. A backfill reprocesses its data
-interval, by event time. *Trigger* shows a form with more: an interval, some tables, a number of files, a full
+**What a run does.** Scheduled, triggered by hand or by an asset: it ingests new data. A backfill also reprocesses its
+data interval, by event time. The form of *Trigger* has more: an interval, some tables, a number of files, a full
 refresh."""
 
 CHECK = """\
-Says in its log what the run is to do, and refuses what makes no sense. A full refresh waits here until a person
-approves it."""
+Logs what the run will do, and rejects contradictory requests. A full refresh waits here until a person approves it."""
 WAIT = """\
-Passes when files have landed that no run has read, when a Delta source has new versions, or when a killed run left
-work. Half-written files do not count. Ends as *skipped* when nothing comes. Its result tells how many files of how many
-bytes wait."""
+Succeeds when new files have landed, when a Delta source has new versions, or when a killed run left work. Files that
+are still being written do not count. Ends as *skipped* if nothing arrives in time. Its result has the number and size
+of the waiting files."""
 MAINTENANCE = """\
-Puts small files of the tables together, and deletes files that no version of the last days needs. Rows stay as they
-are. Starts Spark only if there is something to gain, and never meets a run of the pipeline."""
+Compacts small files of the tables (OPTIMIZE), and deletes files that no recent version needs (VACUUM). Rows do not
+change. Starts Spark only if that gains something, and never works at the same time as a run of the pipeline."""
 VERIFY = """\
-Proves with Spark that files, records and gold are right: each gold query is run over the versions of what it reads
-that its table was made from, and the rows are compared. Fails with the rows that differ, by key, and the command that
-mends them. Never meets a run of the pipeline."""
+Verifies files, records and gold with Spark: runs each gold query over the versions from which its table was made, and
+compares the rows. Fails with the keys of rows that differ, and the command that repairs them. Never works at the same
+time as a run of the pipeline."""
 CATALOG = """\
-Enters tables that are new into the catalog, so that `spark-sql` finds them by their names. Starts Spark only if there
-is one."""
+Registers new tables in the catalog, so that `spark-sql` finds them by name. Starts Spark only if there is a new
+table."""
 
 RECONCILIATION = """\
-Proves that every file and record that was taken in is in exactly one place, and fails if not; also if a table is behind
-that this run should have brought up to date. Its result tells the rows of each table, and how many broke which rule in
-this run."""
+Reconciles files and records: fails unless each one is in exactly one place, and also if a table is behind that this run
+should have updated. Its result has the number of rows of each table, and of violations of each rule in this run."""
 
 
 def of_dag(pipeline: Pipeline) -> str:
@@ -51,18 +49,18 @@ def of_dag(pipeline: Pipeline) -> str:
 def of_layer(pipeline: Pipeline, layer: Layer) -> str:
     """``doc_md`` of the task of a layer."""
     what = {
-        "bronze": "Reads files that have landed, each once, and keeps every record as it came.",
+        "bronze": "Reads landed files, each exactly once, and keeps every record as it came.",
         "silver": "Evaluates each record by the rules of its table, joins lookups, and keeps one row for each key.",
-        "gold": "Brings tables up to what changed in those that they read.",
+        "gold": "Refreshes tables by the changes of the tables that they read.",
     }[layer]
-    tried = "Starts Spark only if there is something to do. A retry goes on where the last commit ended."
+    tried = "Starts Spark only if there is work. A retry continues after the last commit."
     return "\n".join([what, "", *_tables(pipeline, layer), "", tried])
 
 
 def of_run(pipeline: Pipeline) -> str:
     """``doc_md`` of the task that runs all layers."""
     layers = [layer for layer in LAYERS if getattr(pipeline, layer)]
-    said = f"Runs {', '.join(layers)}, one after another in one Spark; one that fails stops the next."
+    said = f"Runs {', '.join(layers)}, one after another in one Spark. If one fails, the next ones are not run."
     parts = [f"**{layer.capitalize()}.** {of_layer(pipeline, layer)}" for layer in layers]
     return "\n\n".join([said, *parts])
 
@@ -87,7 +85,7 @@ def _table(pipeline: Pipeline, layer: Layer, name: str) -> str:
     text = f"from {_names(table.streams)}" + (f", joined with {_names(others)}" if others else "")
     keys = table.changes.keys if table.changes else table.keys
     text += f"; one row for each {_names(keys)}" if keys and not (table.changes and table.changes.history) else ""
-    text += "; many rows of a record" if table.many else ""
+    text += "; many rows of one record" if table.many else ""
     return text + _rules(table)
 
 

@@ -18,10 +18,10 @@ if TYPE_CHECKING:
 AUTO = "auto"
 
 _MODES = {
-    AUTO: "by the kind of run: what is new; in a backfill, or with from and to, reprocess that interval",
-    "incremental": "what is new",
-    "interval": "reprocess an interval of event times (from, to), besides what is new",
-    "full-refresh": "full refresh of tables from all files and records, once a person approves",
+    AUTO: "new data; in a backfill, or with from and to, reprocess that interval, too",
+    "incremental": "new data only",
+    "interval": "new data, and reprocess an interval of event times (from, to)",
+    "full-refresh": "full refresh: rebuild tables from all files and records, after a person approves",
 }
 
 
@@ -32,22 +32,22 @@ def form(pipeline: Pipeline) -> dict[str, Param]:
     return {
         "mode": Param(
             AUTO, type="string", enum=list(_MODES), values_display=_MODES, title="Mode",
-            description_md="What the run does. Each mode leaves tables that equal today's definition.",
+            description_md="What the run does. After each mode, the tables are what today's definition gives.",
         ),
         "from": Param(
             None, title="From", **end,
-            description_md="Beginning of the interval by **event time**, UTC; it belongs to the interval.",
+            description_md="Start of the interval by **event time**, UTC, inclusive.",
         ),
         "to": Param(
             None, title="To", **end,
-            description_md="End of the interval by event time, UTC; it does not belong to the interval.",
+            description_md="End of the interval by event time, UTC, exclusive.",
         ),
         "tables": Param(
             None, type=["null", "array"], items={"type": "string", "enum": names}, uniqueItems=True, examples=names,
-            title="Tables", description_md="Only these tables, in whichever layer. Nothing chosen: all of them.",
+            title="Tables", description_md="Only these tables, of any layer. Empty: all tables.",
         ),
         "max_files": Param(
             None, type=["null", "integer"], minimum=1, title="Max files",
-            description_md="Most files that each bronze table takes in, the oldest first. Empty: all that wait.",
+            description_md="Maximum number of files for each bronze table, oldest first. Empty: all waiting files.",
         ),
     }  # fmt: skip

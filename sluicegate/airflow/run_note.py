@@ -75,7 +75,7 @@ def note(results: Mapping[str, Any], kinds: Mapping[str, str]) -> str:
             reports = results[task] if isinstance(results[task], list) else [results[task]]
             parts += [line for one in reports for line in _did(RunReport.from_dict(one))]
         elif kind == "Account" and task in results:
-            parts += [*_stands(results[task]), "", "Every file and every record that was taken in is accounted for."]
+            parts += [*_stands(results[task]), "", "Every file and every record is accounted for."]
     return _short(parts) if parts and parts[0].startswith(BEGINS) else ""
 
 
@@ -84,7 +84,7 @@ def _answered(result: Any) -> str:
     if isinstance(result, str):
         return result
     approved = "Approve" in result.get("chosen_options", ())
-    return f"was to do a full refresh, which was {'approved' if approved else 'rejected'}"
+    return f"requested a full refresh, which was {'approved' if approved else 'rejected'}"
 
 
 def _did(report: RunReport) -> Iterator[str]:
@@ -99,7 +99,7 @@ def _stands(tables: list[dict[str, Any]]) -> Iterator[str]:
     """Lines on quarantined rows, and on tables that are behind."""
     for table in tables:
         if table.get("quarantined"):
-            yield f"- {table['table']}: {table['quarantined']:,} rows stand in quarantine"
+            yield f"- {table['table']}: {table['quarantined']:,} rows are in quarantine"
         if table.get("waits"):
             yield f"- {table['table']} is behind: {table['waits']}"
 

@@ -74,7 +74,7 @@ def _planned(definition: Pipeline, waiting: Plan, work: TableWork, news: set[str
         versions = _of_flows(now) if now.streams else versions
         would = "; ".join(filter(None, [versions, now.why]))
     elif now.kind == "whole":
-        would = f"make it again whole: {now.why}" if now.why else "make it"
+        would = f"full refresh: {now.why}" if now.why else "create it"
     elif follows:
         would = "follow what the layer before writes"
     elif work.table in news:
@@ -110,7 +110,7 @@ def _described(definition: Pipeline, layer: str, name: str, strategy: RefreshStr
             by = f"its {source.kafka.value} records once, {source.kafka.maxRecordsPerBatch:,} a chunk"
             return source.path, f"kafka, {by}, from {source.kafka.starting_offsets} on"
         if not source.of_files:
-            return source.path, "delta, its new rows; made again whole when others of its rows or columns changed"
+            return source.path, "delta, its new rows; a full refresh when other rows or columns of it changed"
         return source.path, f"{source.format}, new files once, {source.maxFilesPerTrigger:,} a chunk"
     if strategy is not None:
         gold = definition.gold[name]
@@ -147,13 +147,13 @@ def _of_flows(now: Progress) -> str:
 def _strategy_text(found: RefreshStrategy) -> str:
     """How a gold table is kept up to date, why, and what would make it cheaper."""
     kind = {
-        "partial": "kept up to date by what changed",
-        "groups": "the groups that changed are made again from all of their rows",
-        "keys": "the rows that changes touch are made again",
-        "whole": "made again whole whenever a table that it reads changes, in one commit",
+        "partial": "incremental",
+        "groups": "the affected groups are recomputed from all of their rows",
+        "keys": "the affected rows are recomputed",
+        "whole": "fully recomputed whenever a table that it reads changes, in one commit",
         "stream": "a streaming aggregation with a checkpoint",
     }[found.kind]
-    proviso = "so says its text: its first run asks Spark" if found.expected else ""
+    proviso = "by its text: the first run checks it with Spark" if found.expected else ""
     return "; ".join(filter(None, [f"{kind}: {found.why}", proviso, found.cheaper and f"cheaper: {found.cheaper}"]))
 
 
@@ -166,9 +166,9 @@ def _joined(table: SilverTable) -> list[str]:
             found.append(f"joins {name} as of the run")
         elif table.can_follow(name):
             keys = " and ".join(dict.fromkeys(", ".join(one.columns) for join_keys in its for one in join_keys))
-            found.append(f"joins {name}: the records of a row that changes there are judged again, by {keys}")
+            found.append(f"joins {name}: a changed row there re-evaluates its records, by {keys}")
         else:
             python = any(maker.is_python for maker in table.makers.values())
             why = "Python says not which" if python else "no equality with a column of the stream says which"
-            found.append(f"joins {name}: when it changes, all records are judged again ({why} it touches)")
+            found.append(f"joins {name}: when it changes, all records are re-evaluated ({why} it affects)")
     return found

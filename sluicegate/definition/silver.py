@@ -209,7 +209,7 @@ class SilverTable(MadeTable, Ruled):
             raise wrong("duplicate-name", f"deidentified has {', '.join(twice)} twice, in other cases")
         left = [column for column in self.pii if column not in self.deidentified] if self.deidentified else []
         if left:
-            said = f"deidentified does not say what becomes of {', '.join(left)}, which pii marks"
+            said = f"deidentified does not name {', '.join(left)}, which pii names"
             raise wrong("not-deidentified", said, f"as in {left[0]}: hmac, or mask, or drop")
         return self
 

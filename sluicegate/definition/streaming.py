@@ -12,8 +12,8 @@ Mode = Literal["complete", "update", "append"]
 
 _BEHAVIOUR: dict[Mode, str] = {
     "complete": "mode complete writes all groups in each batch",
-    "update": "mode update writes the groups that rows came for, but for rows that are too late for the watermark",
-    "append": "mode append writes a group once, when its time is over; rows that come after that are left out",
+    "update": "mode update writes the groups that have new rows, without rows that are too late for the watermark",
+    "append": "mode append writes a group once, when its time is over; rows that arrive later are dropped",
 }
 
 

@@ -68,9 +68,9 @@ def older(table: str, source: str, target: str) -> SluicegateError:
     """
     name = source.rstrip("/").rsplit("/", 1)[-1]
     return SluicegateError(
-        f"{table} cannot go on: {name} is older than what was taken from it",
+        f"{table} cannot go on: {name} is older than the version that was read last",
         where=Where(table=table, file=source),
-        hint=f"move {target} away: it is made again from what {name} holds now",
+        hint=f"move {target} away: the next run rebuilds it from the rows that {name} has now",
     )
 
 

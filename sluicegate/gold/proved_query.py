@@ -135,7 +135,7 @@ class ProvedQuery(BatchQuery):
     def grouped(self) -> Grouped:
         """The query taken apart."""
         if self.refresh_strategy.grouped is None:
-            raise LookupError("a query that is made again whole is not taken apart")
+            raise LookupError("a query that is fully recomputed has no parts")
         return self.refresh_strategy.grouped
 
     @property

@@ -82,7 +82,7 @@ def provable(pipeline: Pipeline, at: layout.Lake) -> list[str]:
 
 def unprovable(pipeline: Pipeline) -> list[Finding]:
     """Findings for the gold tables whose query cannot be run again."""
-    why = "a streaming aggregation is not run again: which rows came too late for it depends on when they came"
+    why = "a streaming aggregation cannot be recomputed: which rows were too late depends on when they arrived"
     return [Finding("unproved", name, why) for name, table in pipeline.gold.items() if table.mode]
 
 

@@ -81,7 +81,7 @@ def add_request(made: argparse.ArgumentParser, *, files: bool) -> None:
         files: whether the job reads files.
     """
     made.add_argument("--mode", choices=MODES, default="incremental",
-                      help="what is new; besides that, reprocess an interval; or a full refresh")  # fmt: skip
+                      help="new data only; new data and an interval reprocessed; or a full refresh")  # fmt: skip
     made.add_argument("--from", dest="since", metavar="TIME", help="its beginning by event time, ISO 8601, UTC")
     made.add_argument("--to", dest="until", metavar="TIME", help="its end, which does not belong to it")
     made.add_argument("--tables", metavar="NAMES", help="only these tables, with commas between (default: all)")

@@ -69,9 +69,7 @@ class Request:
         for name in tables:
             pipeline.table(name)
         if max_files is not None and max_files < 1:
-            raise UserError(
-                f"a run cannot take in {max_files} files at most", hint="give 1 or more, or nothing for all"
-            )
+            raise UserError(f"a run cannot read at most {max_files} files", hint="give 1 or more, or nothing for all")
         match mode:
             case "incremental" if not (since or until):
                 return cls("incremental", None, tuple(tables), max_files)
@@ -144,8 +142,8 @@ class Request:
 
     def __str__(self) -> str:
         parts = {
-            "incremental": "takes in what is new",
-            "interval": f"reprocesses {self.interval} in silver, and gold follows, besides what is new",
+            "incremental": "ingests new data",
+            "interval": f"ingests new data and reprocesses {self.interval} in silver, and gold follows",
             "full-refresh": "does a full refresh of the tables from all files and records",
         }
         text = f"{parts[self.mode]}; only {', '.join(self.tables)}" if self.tables else parts[self.mode]

@@ -124,7 +124,7 @@ def test_backfills_rebuild_their_days_whatever_else_runs(workspace: Workspace) -
         assert gold(workspace) == pytest.approx(expected)
         for one in backfilled:
             assert f"reprocesses [{one['data_interval_start'][:10]}" in note(airflow, one["dag_run_id"])
-        assert "takes in what is new" in note(airflow, scheduled)
+        assert "ingests new data" in note(airflow, scheduled)
 
         # Again: gold is not written, since no row of silver changed.
         before = gold_version(workspace)

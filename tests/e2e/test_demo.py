@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import json
 import os
+import re
 import shutil
 import sqlite3
 import subprocess
@@ -19,6 +20,7 @@ import psutil  # type: ignore[import-untyped]
 import pytest
 from deltalake import DeltaTable
 
+from scripts import recording
 from sluicegate.spark import connect
 from tests.conftest import ROOT
 
@@ -119,6 +121,11 @@ def test_without_airflow_the_demo_shows_the_same_tables(tmp_path: Path) -> None:
     assert gold(tmp_path / "lake") == pytest.approx(averages(tmp_path / "landing"))
     assert "heart_rate.daily_patient_avg" in done.stdout
     assert "make demo" in done.stdout
+    # In a checkout, the commands at the end are those of its .venv.
+    said = re.sub(r"^  sluicegate ", "  .venv/bin/sluicegate ", done.stdout, flags=re.MULTILINE)
+    printed = [part for line in said.splitlines() for part in recording.wrapped(line.rstrip())]
+    shown = recording.text_of(recording.PICTURE.read_text())[1:]
+    assert recording.comparable(printed) == recording.comparable(shown)
     assert sorted(path.name for path in tmp_path.iterdir()) == ["lake", "landing"]
 
 

@@ -22,7 +22,7 @@ SAID = {
     ],
     "online_school_python": ["the definition is valid", "2,000 read", "verified"],
     "online_school_courses": ["Noor Haddad +2", "Mei Tanaka +1", "was changed by UPDATE", "Mei Tanaka +2", "verified"],
-    "retail": ["1,000 read", "known_product", r"waiting *\n0 *\n", "made again whole", "margin", "verified"],
+    "retail": ["1,000 read", "known_product", r"waiting *\n0 *\n", "affected rows are", "margin", "verified"],
 }  # fmt: skip
 
 

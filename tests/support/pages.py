@@ -2,7 +2,8 @@
 
 On a page
 
-- a block of ``sh`` has commands of sluicegate, one a line, and one of ``python`` is given to Python;
+- a block of ``sh`` has commands of sluicegate, or ``python -m`` and a module, one a line;
+- one of ``python`` is given to Python;
 - a block after ``Save this as `PATH`:`` is a file;
 - a block without a language is what the commands since the last such block have said. In it ``…`` stands for some part
   of a line, and on a line of its own for some lines; how wide a gap between two words is does not matter. A command
@@ -136,6 +137,9 @@ class Person:
 
     def type(self, line: str, fails: bool = False) -> None:
         program, *words = shlex.split(line)
+        if (program, words[0]) == ("python", "-m"):
+            self.run(line, [sys.executable, *words], fails)
+            return
         assert program == "sluicegate", line
         command = [*SLUICEGATE, *words]
         if "--continuous" in command:

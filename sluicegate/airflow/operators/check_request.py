@@ -61,7 +61,7 @@ class CheckRequest(ApprovalOperator):
         self.log.info("this run %s", request)
         if request.mode != "full-refresh":
             return str(request)
-        self.log.info("it waits for a person to approve that:\n%s", self.body)
+        self.log.info("waiting for a person to approve the full refresh:\n%s", self.body)
         return super().execute(context)
 
     def _preview(self, pipeline: Pipeline, request: Request) -> list[str]:
@@ -80,7 +80,7 @@ class CheckRequest(ApprovalOperator):
                     lines.append(f"{name}: it stays as it is, as Kafka's records cannot be read again for certain")
                 else:
                     rows = tables.rows(tables.delta_table(at.table(layer, name)))
-                    lines.append(f"{name}: its {rows:,} rows are replaced by those that today's definition gives")
+                    lines.append(f"{name}: its {rows:,} rows are replaced by the rows of today's definition")
         if not lines:
             raise UserError("there is no table to refresh")
         return lines

@@ -50,7 +50,7 @@ class Maintenance(PipelineJob):
         from sluicegate.maintenance import optimize_vacuum
 
         tables = optimize_vacuum.maintainable(pipeline, layout.Lake(self.settings.lake, pipeline.name))
-        return "" if any(table.due for table in tables) else "has nothing to gain"
+        return "" if any(table.due for table in tables) else "needs no maintenance"
 
 
 class Verification(PipelineJob):

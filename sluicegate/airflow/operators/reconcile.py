@@ -78,8 +78,10 @@ class Account(BaseOperator):
             lines = [f"  {line}" for problem in problems for line in problem.lines()]
             raise AirflowFailException("\n".join(["reconciliation failed:", *lines]))
         if overdue:
-            raise AirflowException("\n".join(["this run was to take in all that is new, and has not:", *overdue]))
-        self.log.info("every file and every record that was taken in is accounted for")
+            raise AirflowException(
+                "\n".join(["this run has not ingested all data that was new when it started:", *overdue])
+            )
+        self.log.info("every file and every record is accounted for")
         return tables
 
     def _overdue(self, pipeline: Pipeline, context: Context, waiting: list[Waiting]) -> list[str]:

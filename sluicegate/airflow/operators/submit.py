@@ -215,7 +215,7 @@ class SluicegateJob(SparkSubmitOperator):
         if request is None:
             return ""
         if not any(request.names(pipeline, layer) for layer in self.layers):
-            return "has none of the tables that this run is for"
+            return "has none of the tables of this run"
         # An interval is reprocessed even if nothing is new. Gold then sees by its own offsets whether silver changed.
         if request.mode == "full-refresh" or (request.mode == "interval" and "silver" in self.layers):
             return ""
@@ -261,7 +261,7 @@ class SluicegateJob(SparkSubmitOperator):
         if resolved["deploy_mode"] == "cluster":
             raise UserError(
                 f"the connection {self._conn_id} asks for cluster deploy mode, and these jobs run in client mode",
-                hint="take deploy-mode out of its extra: a job's report and its errors come from a driver beside the"
+                hint="remove deploy-mode from its extra: a job's report and its errors come from a driver beside the"
                 " task, and Spark has no cluster mode for Python on a standalone cluster",
             )
         return str(resolved["master"])
@@ -290,7 +290,7 @@ class SluicegateJob(SparkSubmitOperator):
             return failure(error)
         said = "".join(f"\n    {line}" for line in self._tail)
         return AirflowException(
-            f"the {self.layer} job of {self.pipeline} ended with exit code {code}, having said:{said}"
+            f"the {self.layer} job of {self.pipeline} ended with exit code {code}; its last output:{said}"
         )
 
     def on_kill(self) -> None:
@@ -328,7 +328,7 @@ def alone(pipeline: str, settings: Settings, context: Context) -> Iterator[None]
 
     with turn(Lake(settings.lake, pipeline), who(context)) as holder:
         if holder is not None:
-            said = "%s is at work on pipeline %s; this task comes back when it may have ended"
+            said = "%s is working on pipeline %s; this task is rescheduled until it has ended"
             context["task"].log.info(said, holder, pipeline)
             raise AirflowRescheduleException(datetime.now(UTC) + RESCHEDULE_AFTER)  # type: ignore[no-untyped-call]
         yield

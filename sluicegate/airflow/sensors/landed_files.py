@@ -72,7 +72,7 @@ class LandedFilesSensor(BaseOperator):
         try:
             request = request_of(load(self.pipeline, self.settings), context)
             if request.mode != "incremental":
-                self.log.info("this run waits for no files: it %s", request)
+                self.log.info("this run does not wait for files: it %s", request)
                 return None
             found, message = find_landed(self.pipeline, self.settings, request.tables)
         except UserError as error:
@@ -111,7 +111,7 @@ class LandedFilesSensor(BaseOperator):
             return super().resume_execution(next_method, next_kwargs, context)
         except TaskDeferralTimeout:
             waited = timedelta(seconds=self.timeout)
-            raise AirflowSkipException(f"nothing came within {waited}: the run has nothing to do") from None
+            raise AirflowSkipException(f"nothing arrived within {waited}: the run has nothing to do") from None
 
 
 def _seconds(span: timedelta | float) -> float:

@@ -105,7 +105,7 @@ class FileArrivalTrigger(BaseEventTrigger):
             except UserError as error:
                 answer = {"error": error.for_people()}
             except Exception:
-                self.log.warning("could not look for files of %s", self.pipeline, exc_info=True)
+                self.log.warning("could not list the files of %s", self.pipeline, exc_info=True)
                 answer = before
             # A table that no longer waits is no news: a run is taking in one after the other.
             if any(before.get(about) != said for about, said in answer.items()):

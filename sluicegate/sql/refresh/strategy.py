@@ -160,8 +160,8 @@ class _Reading:
         if not others:
             try:
                 grouped = self._over_groups(grouped, groups)
-                cheaper = f"select {', '.join(missing)}, or all of its rows are written anew" if missing else ""
-                return RefreshStrategy("partial", f"rows that come add to its groups, rows that go are taken away"
+                cheaper = f"select {', '.join(missing)}, or all of its rows are rewritten" if missing else ""
+                return RefreshStrategy("partial", f"new rows are added to its groups, deleted rows are subtracted"
                               f"{self._of_joins()}", cheaper if groups else "", grouped)  # fmt: skip
             except Left as left:
                 others = [str(left)]
@@ -233,7 +233,7 @@ class _Reading:
     def _of_joins(self) -> str:
         """Rows affected by a change of a joined table, as a part of a sentence."""
         found = [
-            f"; a row that changes in {name} touches those with its {' and '.join(', '.join(t.columns) for t in keys)}"
+            f"; a changed row of {name} affects those with its {' and '.join(', '.join(t.columns) for t in keys)}"
             for name, keys in self.tables.joins.items()
         ]
         return "".join(found)

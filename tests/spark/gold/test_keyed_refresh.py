@@ -164,11 +164,10 @@ def test_small_tables_are_read_whole_and_plans_say_how_rows_are_found(
         assert found is not None
         return _strategy_text(found)
 
-    assert "its first run asks Spark" in planned("joined")
+    assert "the first run checks it with Spark" in planned("joined")
     world.run()
     assert planned("joined") == (
-        "the rows that changes touch are made again: it has no GROUP BY and no aggregate function; "
-        "its rows are found by id, n"
+        "the affected rows are recomputed: it has no GROUP BY and no aggregate function; its rows are found by id, n"
     )
     assert planned("limited").endswith("depends on all of them; cheaper: the query without LIMIT")
     world.add([sample(9)])

@@ -213,7 +213,7 @@ def test_a_source_that_went_back_stops_with_a_sentence(spark: SparkSession, work
         workspace.run(spark, "bronze", "silver")
     for file in (Path(workspace.uri("raw")) / "_delta_log").glob(f"*{1:020}*"):
         file.unlink()  # as when a copy of an older state was put in place
-    with pytest.raises(SluicegateError, match="raw is older than what was taken from it"):
+    with pytest.raises(SluicegateError, match="raw is older than the version that was read last"):
         marks(workspace)
 
 

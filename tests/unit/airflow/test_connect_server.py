@@ -91,7 +91,7 @@ def test_only_a_connection_of_that_type_is_a_server(monkeypatch: pytest.MonkeyPa
     with pytest.raises(UserError, match="has no host"):
         ConnectServer.of("spark_default", there)
     connection(monkeypatch, host="sc://there/a/path")
-    with pytest.raises(UserError, match="is no address"):
+    with pytest.raises(UserError, match="does not have the address of a server"):
         ConnectServer.of("spark_default", there)
 
 
@@ -115,7 +115,7 @@ def test_a_job_on_a_server_that_fails_or_is_killed(job: Callable[[str], Any], mo
     from airflow.sdk.exceptions import AirflowException
 
     connection(monkeypatch)
-    with pytest.raises(AirflowException, match="exit code 7, having said:\n    out of memory"):
+    with pytest.raises(AirflowException, match="exit code 7; its last output:\n    out of memory"):
         run(job("import sys\nprint('out of memory')\nsys.exit(7)"))
     made = job("import time\ntime.sleep(60)")
     failed: list[Exception] = []

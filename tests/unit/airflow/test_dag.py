@@ -517,7 +517,7 @@ def test_a_job_that_dies_is_told_with_its_last_words(submit: Callable[[str], Slu
     with pytest.raises(AirflowException) as raised:
         run(submit("echo out of memory\nkill -9 $$"))
     assert str(raised.value) == (
-        "the bronze job of heart_rate ended with exit code -9, having said:\n    out of memory"
+        "the bronze job of heart_rate ended with exit code -9; its last output:\n    out of memory"
     )
 
 

@@ -17,7 +17,7 @@ KINDS = {
     "check_request": "CheckRequest", "wait_for_files": "LandedFilesSensor", "bronze": "SluicegateJob",
     "silver": "SluicegateJob", "gold": "SluicegateJob", "account": "Account",
 }  # fmt: skip
-ASKED = "reprocesses [2020-01-01 00:00:00, 2020-01-02 00:00:00) in silver, and gold follows, besides what is new"
+ASKED = "ingests new data and reprocesses [2020-01-01 00:00:00, 2020-01-02 00:00:00) in silver, and gold follows"
 
 
 def told(results: dict[str, Any]) -> list[str]:
@@ -51,10 +51,10 @@ def test_a_backfill_says_what_it_rebuilt() -> None:
         "",
         "- silver recordings_enriched 4 read = 1 written + 3 quarantined + 0 dropped + 0 duplicates 2.0 s; "
         "0 inserted, 0 updated, 2 deleted; valid_heartrate: 3 of 4 rows failed",
-        "- recordings_enriched: 3 rows stand in quarantine",
+        "- recordings_enriched: 3 rows are in quarantine",
         "- recordings_enriched is behind: 2 rows of recordings_bronze wait",
         "",
-        "Every file and every record that was taken in is accounted for.",
+        "Every file and every record is accounted for.",
     ]
 
 
@@ -68,7 +68,7 @@ def test_a_task_of_all_layers_tells_of_each(monkeypatch: pytest.MonkeyPatch) -> 
 
 
 def test_a_run_that_failed_says_what_it_was_for() -> None:
-    assert told({"check_request": "takes in what is new"}) == ["**This run takes in what is new**"]
+    assert told({"check_request": "ingests new data"}) == ["**This run ingests new data**"]
     assert told({}) == []
 
 

@@ -182,7 +182,7 @@ def test_a_backfill_that_would_change_nothing_fails(workspace: Workspace) -> Non
     from airflow.sdk.exceptions import AirflowFailException
 
     workspace.edit("pipeline.yaml", "    event_time: time\n", "")
-    assert check(workspace, "scheduled") == "takes in what is new"
+    assert check(workspace, "scheduled") == "ingests new data"
     with pytest.raises(AirflowFailException, match="no silver table of heart_rate has an event_time"):
         check(workspace, "backfill")
 

@@ -179,8 +179,8 @@ def test_flows_of_a_table_are_told_with_what_each_takes_in(tmp_path: Path) -> No
     done = CliRunner().invoke(app.app, ["plan", "heart_rate", *places, "--json"])
     assert done.exit_code == 0, done.output
     t, c = json.loads(done.output)["tables"][2:]
-    assert (t["reads"], t["a run would"]) == ("new rows of eu, us", "make it")
-    assert "by the flows a, b; joins eu: the records of a row that changes there are judged again, by n" in t["how"]
+    assert (t["reads"], t["a run would"]) == ("new rows of eu, us", "create it")
+    assert "by the flows a, b; joins eu: a changed row there re-evaluates its records, by n" in t["how"]
     assert (c["reads"], c["how"]) == ("new rows of eu, us", "latest row for each id by at; by the flows a, b")
     streams = {"a": StreamProgress("x", -1, 0), "b": StreamProgress("y", 3, 5, known=True)}
     now = Progress("incremental", 1, 2, streams=streams, why="the flow a is new")

@@ -725,7 +725,7 @@ class TestSql:
                 "pii: [name, town]\n    deidentified: {name: hmac}",
                 "silver.made",
                 "not-deidentified",
-                "becomes of town,",
+                "does not name town,",
             ),
             ("deidentified: {nmae: hmac}", "silver.made.deidentified.nmae", "unknown-column", "no column nmae"),
             ("deidentified: {name: md5}", "silver.made.deidentified.name", "not-allowed", "hmac, mask and drop"),

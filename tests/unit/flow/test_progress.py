@@ -140,7 +140,7 @@ def test_a_source_that_is_older_than_what_was_taken(tmp_path: Path) -> None:
     history.add()
     history.run()
     (Path(history.source) / "_delta_log" / f"{1:020}.json").unlink()
-    with pytest.raises(SluicegateError, match="older than what was taken"):
+    with pytest.raises(SluicegateError, match="older than the version that was read last"):
         history.now()
 
 

@@ -136,7 +136,7 @@ def test_a_source_that_is_older_than_its_offset_stops_the_run(tmp_path: Path) ->
     history.add("a")
     history.run()
     (tmp_path / "a" / "_delta_log" / f"{1:020d}.json").unlink()
-    with pytest.raises(SluicegateError, match="t cannot go on: a is older than what was taken from it"):
+    with pytest.raises(SluicegateError, match="t cannot go on: a is older than the version that was read last"):
         history.now()
 
 

@@ -287,6 +287,7 @@ def check_command(line: str) -> None:
         "pip": check_install,
         ".venv/bin/uv": check_uv,
         ".venv/bin/python": check_python,
+        "python": check_python,
         "docker": check_docker,
     }
     assert program in checks, f"nobody knows whether this works: {line}"
@@ -367,7 +368,7 @@ def test_every_picture_is_shown_and_said_in_words_and_small() -> None:
         for file in DOCUMENTS
         for path in re.findall(r' srcset="([^"]+)"', prose(file))
     ]
-    folders = [ROOT / "docs" / name for name in ("pictures", "bench", "img")]
+    folders = [ROOT / "docs" / name for name in ("pictures", "bench", "img", "gallery")]
     pictures = {file for folder in folders for file in folder.iterdir() if file.suffix in (".svg", ".png")}
     assert {path for _, path in shown} == pictures
     assert [path for alt, path in shown if len(alt.split()) < 4] == []

@@ -7,6 +7,7 @@ import re
 import shlex
 from collections.abc import Iterator
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
@@ -121,6 +122,14 @@ def test_every_pipeline_is_on_the_page() -> None:
     assert set(re.findall(r"\]\(\.\./pipelines/(\w+)/README\.md\)", PAGE.read_text())) == named
 
 
+def test_the_definition_beside_the_notebook_is_one(tmp_path: Path) -> None:
+    [shown] = re.findall(r"^```yaml\n(.*?)^```$", PAGE.read_text(), re.MULTILINE | re.DOTALL)
+    (tmp_path / "shop").mkdir()
+    (tmp_path / "shop" / "pipeline.yaml").write_text(f"name: shop\n{shown}")
+    there = definition.load("shop", Settings.of(str(tmp_path / "lake"), str(tmp_path / "landing"), tmp_path))
+    assert [*there.bronze, *there.silver] == ["customers_landed", "customers"]
+
+
 # The queries, on tables of the shape that the pipelines give them
 
 
@@ -151,7 +160,7 @@ def school(tmp_path_factory: pytest.TempPathFactory) -> tuple[dict[str, Pipeline
 
 def queries() -> list[str]:
     written = [shlex.split(span)[2] for span in spans() if span.startswith('sluicegate sql "')]
-    return [*written, *(shlex.split(line)[2] for line in shell_lines(PAGE))]
+    return [*written, *(shlex.split(line)[2] for line in shell_lines(PAGE) if line.startswith("sluicegate sql"))]
 
 
 @pytest.mark.parametrize("query", queries())

@@ -52,7 +52,7 @@ def test_a_request_becomes_the_arguments_of_each_layer(
         ({**DAY, "tables": ["patients"]}, "no silver table of patients has an event_time"),
         ({"mode": "full-refresh", "since": "2024-03-01"}, "a full refresh has no interval"),
         ({"mode": "full-refresh", "max_files": 2}, "a full refresh reads all files"),
-        ({"max_files": 0}, "a run cannot take in 0 files at most"),
+        ({"max_files": 0}, "a run cannot read at most 0 files"),
         ({"mode": "sideways"}, "there is no mode sideways"),
     ],
 )

@@ -137,8 +137,8 @@ def test_a_join_is_followed_by_its_equality() -> None:
         "JOIN main.v ON v.h = lower(r.h) AND v.x > 0 WHERE r.x > 1 GROUP BY g, p.name"
     )
     assert found.kind == "partial"
-    assert found.why.endswith("; a row that changes in p touches those with its g; a row that changes in main.v "
-                              "touches those with its h")  # fmt: skip
+    assert found.why.endswith("; a changed row of p affects those with its g; a changed row of main.v "
+                              "affects those with its h")  # fmt: skip
     grouped = found.grouped
     assert grouped is not None
     assert (grouped.table, grouped.groups, grouped.keys) == ("a.t", ("g", "p.name"), {0: "g", 1: "name"})
