@@ -30,6 +30,7 @@ EXCEPTIONS = {
     ("postgres", "cap_add"): "for that it needs these five, which it drops with root",
     ("airflow-init", "healthcheck"): "it ends, and the others wait for its exit code",
     ("airflow-init", "restart"): "a migration that failed is for a person to look at",
+    ("all", "restart"): "5.14 asks for on-failure:5, a budget for a container's life that ends a stack after five faults",
     ("image", "digest"): "a digest holds for one platform's build; BASE_IMAGE and POSTGRES_IMAGE take one",
 }
 EVERY = pytest.mark.parametrize("name", SERVICES)
@@ -62,12 +63,19 @@ def test_every_service_has_limits(name: str) -> None:
     assert megabytes(service["mem_limit"]) > 0  # 5.10
     assert float(service["cpus"]) > 0  # 5.11
     assert service["logging"]["options"] == {"max-size": "10m", "max-file": "3"}  # 2.12
-    assert service["restart"] == ("no" if (name, "restart") in EXCEPTIONS else "on-failure:5")  # 5.14
+    assert service["restart"] == ("no" if (name, "restart") in EXCEPTIONS else "unless-stopped")
+    assert service["stop_grace_period"] == "60s"  # jobs of a task and the database end by themselves
 
 
 @EVERY
 def test_every_service_says_whether_it_is_well(name: str) -> None:
     assert ("healthcheck" in SERVICES[name]) != ((name, "healthcheck") in EXCEPTIONS)  # 5.26
+
+
+def test_a_worker_deletes_what_ended_applications_left() -> None:
+    options = SERVICES["spark-worker"]["environment"]["SPARK_WORKER_OPTS"]
+    assert "spark.worker.cleanup.enabled=true" in options
+    assert "spark.worker.cleanup.appDataTtl=86400" in options
 
 
 def test_a_laptop_of_8_gb_has_room() -> None:
