@@ -14,6 +14,9 @@ from airflow.listeners import hookimpl
 
 from sluicegate.flow.report import RunReport
 
+UNREPORTED = "unreported"
+"""Key of the result of ``wait_for_files``: the number of files that waited, and that the triggerer did not report."""
+
 if TYPE_CHECKING:
     from airflow.models.dagrun import DagRun
 
@@ -22,6 +25,8 @@ LONGEST = 1000
 
 # Beginning of our notes. One that begins otherwise was written by a person, and stays.
 BEGINS = "**This run "
+
+BEFORE = "Before it was cleared:"
 
 
 @hookimpl
@@ -43,7 +48,23 @@ def _write(run: DagRun) -> None:
     results = {task: result for task, result in _results(run) if task in kinds}
     text = note(results, kinds)
     if text:
-        run.note = text
+        run.note = continued(text, run.note or "") if run.clear_number else text
+
+
+def continued(text: str, before: str) -> str:
+    """Note of a run whose tasks were cleared: what it did now, and then what it had said and no longer says.
+
+    A cleared task finds its work done, and its result, of which the note was made, is gone.
+
+    Args:
+        text: note of what the run did now.
+        before: its note until now.
+    """
+    now = text.splitlines()
+    former = [line for line in before.splitlines() if line not in now and line != BEFORE]
+    while former and not former[0]:
+        former.pop(0)
+    return _short([*now, "", BEFORE, *former]) if former else text
 
 
 def _results(run: DagRun) -> Iterator[tuple[str, Any]]:
@@ -71,6 +92,8 @@ def note(results: Mapping[str, Any], kinds: Mapping[str, str]) -> str:
     for task, kind in kinds.items():
         if kind == "CheckRequest" and results.get(task):
             parts.append(f"{BEGINS}{_answered(results[task])}**\n")
+        elif kind == "LandedFilesSensor" and (results.get(task) or {}).get(UNREPORTED):
+            parts.append("- files waited, and Airflow's **triggerer** did not report them: is it running?")
         elif kind == "SluicegateJob" and results.get(task):
             reports = results[task] if isinstance(results[task], list) else [results[task]]
             parts += [line for one in reports for line in _did(RunReport.from_dict(one))]

@@ -10,6 +10,7 @@ from airflow.sdk import BaseOperator
 from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException, TaskDeferralTimeout
 
 from sluicegate.airflow.connections import with_store
+from sluicegate.airflow.run_note import UNREPORTED
 from sluicegate.airflow.run_request import request_of
 from sluicegate.definition import load
 from sluicegate.errors import UserError
@@ -17,6 +18,8 @@ from sluicegate.settings import Settings
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
+
+    from sluicegate.run.request import Request
 
 
 class LandedFilesSensor(BaseOperator):
@@ -67,18 +70,10 @@ class LandedFilesSensor(BaseOperator):
             AirflowSkipException: nothing waits, and the timeout is 0.
             TaskDeferred: nothing waits yet.
         """
-        from sluicegate.airflow.sensors.trigger import LandedFilesTrigger, find_landed
+        from sluicegate.airflow.sensors.trigger import LandedFilesTrigger
 
-        try:
-            request = request_of(load(self.pipeline, self.settings), context)
-            if request.mode != "incremental":
-                self.log.info("this run waits for no files: it %s", request)
-                return None
-            found, message = find_landed(self.pipeline, self.settings, request.tables)
-        except UserError as error:
-            raise AirflowFailException(error.for_people()) from None
-        self.log.info(message)
-        if found is not None:
+        request, found = self._find(context)
+        if request.mode != "incremental" or found is not None:
             return found
         if not self.timeout:
             raise AirflowSkipException("the run has nothing to do")
@@ -89,6 +84,25 @@ class LandedFilesSensor(BaseOperator):
             every=self.poke_interval,
         )
         self.defer(trigger=trigger, method_name="resume", timeout=timedelta(seconds=self.timeout))
+
+    def _find(self, context: Context) -> tuple[Request, dict[str, int] | None]:
+        """Request of the run, and what waits for it; None if nothing does, or if the run waits for nothing.
+
+        Raises:
+            AirflowFailException: only a person can help; no retry.
+        """
+        from sluicegate.airflow.sensors.trigger import find_landed
+
+        try:
+            request = request_of(load(self.pipeline, self.settings), context)
+            if request.mode != "incremental":
+                self.log.info("this run waits for no files: it %s", request)
+                return request, None
+            found, message = find_landed(self.pipeline, self.settings, request.tables)
+        except UserError as error:
+            raise AirflowFailException(error.for_people()) from None
+        self.log.info(message)
+        return request, found
 
     def resume(self, context: Context, event: Mapping[str, Any]) -> dict[str, int]:
         """Ends with the trigger's event.
@@ -104,14 +118,26 @@ class LandedFilesSensor(BaseOperator):
     def resume_execution(self, next_method: str, next_kwargs: dict[str, Any] | None, context: Context) -> Any:
         """Resumes after the deferral, by event or timeout; called by Airflow.
 
+        At the timeout it checks once more itself: a triggerer that is down must not look like a quiet day.
+
         Raises:
+            AirflowFailException: only a person can help.
             AirflowSkipException: nothing arrived in time.
         """
         try:
             return super().resume_execution(next_method, next_kwargs, context)
         except TaskDeferralTimeout:
-            waited = timedelta(seconds=self.timeout)
-            raise AirflowSkipException(f"nothing came within {waited}: the run has nothing to do") from None
+            return self._at_timeout(context)
+
+    @with_store
+    def _at_timeout(self, context: Context) -> dict[str, int]:
+        _, found = self._find(context)
+        waited = timedelta(seconds=self.timeout)
+        if found is None:
+            raise AirflowSkipException(f"nothing came within {waited}: the run has nothing to do")
+        said = "the triggerer reported nothing within %s, and files wait all the same: is it running, and does it see"
+        self.log.warning(f"{said} the landing folder? The run goes on with them", waited)
+        return {**found, UNREPORTED: found["files"]}
 
 
 def _seconds(span: timedelta | float) -> float:

@@ -382,6 +382,28 @@ def test_the_sensor_skips_a_run_without_files(workspace: Workspace) -> None:
             sensor.resume_execution(TRIGGER_FAIL_REPR, {"error": reason}, context_of(sensor))
 
 
+def timed_out(workspace: Workspace) -> Any:
+    """What the sensor does when Airflow ends its wait: the triggerer has said nothing."""
+    from airflow.sdk.bases.operator import TRIGGER_FAIL_REPR, TriggerFailureReason
+
+    sensor = task_of(workspace, "wait_for_files")
+    kwargs = {"error": TriggerFailureReason.TRIGGER_TIMEOUT}
+    return sensor.resume_execution(TRIGGER_FAIL_REPR, kwargs, context_of(sensor))
+
+
+def test_a_dead_triggerer_does_not_look_like_a_quiet_day(
+    heartbeats: Workspace, capsys: pytest.CaptureFixture[str]
+) -> None:
+    from airflow.sdk.exceptions import AirflowFailException
+
+    found = timed_out(heartbeats)
+    assert (found["files"], found["unreported"]) == (4, 4)
+    assert "is it running, and does it see the landing folder?" in capsys.readouterr().out
+    shutil.rmtree(heartbeats.folder / "landing" / "recordings")
+    with pytest.raises(AirflowFailException, match=r"landing/recordings does not exist"):
+        timed_out(heartbeats)
+
+
 @pytest.mark.parametrize(
     ("kind", "form"),
     [

@@ -85,6 +85,26 @@ def test_a_note_is_never_longer_than_airflow_keeps_nor_has_what_a_database_refus
     assert "\x00" not in found
 
 
+def test_files_that_the_triggerer_did_not_report_are_noted() -> None:
+    results = {"check_request": ASKED, "wait_for_files": {"files": 4, "bytes": 9}}
+    assert told(results) == [f"**This run {ASKED}**"]
+    results["wait_for_files"] = {"files": 4, "bytes": 9, "unreported": 4}
+    assert told(results)[2:] == ["- files waited, and Airflow's **triggerer** did not report them: is it running?"]
+
+
+def test_clearing_a_run_erases_nothing_of_its_note() -> None:
+    from sluicegate.airflow.run_note import BEFORE, LONGEST, continued
+
+    first = "**This run takes in what is new**\n\n- silver patients 4 read\n- patients: 1 rows stand in quarantine"
+    again = "**This run takes in what is new**\n\n- patients: 1 rows stand in quarantine"
+    whole = f"{again}\n\n{BEFORE}\n- silver patients 4 read"
+    assert continued(again, first) == whole
+    assert continued(again, whole) == whole  # cleared once more
+    assert continued(first, first) == first
+    assert continued(first, "") == first
+    assert len(continued(again, f"{first}\n" + "- line\n- other\n" * 200)) <= LONGEST
+
+
 @pytest.mark.parametrize("beyond", [-1, 0, 1])
 def test_a_note_is_whole_up_to_the_LONGEST_and_has_whole_lines_beyond(
     monkeypatch: pytest.MonkeyPatch, beyond: int
