@@ -6,47 +6,29 @@ import logging
 import os
 from collections.abc import Iterator
 from dataclasses import replace
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
-from airflow.sdk import DAG, Asset, AssetOrTimeSchedule, AssetWatcher, BaseOperator, CronDataIntervalTimetable, chain
-from airflow.sdk.exceptions import AirflowFailException
-from croniter import croniter
+from airflow.sdk import DAG, Asset, AssetWatcher, BaseOperator, chain
 
 from sluicegate import definition
 from sluicegate.airflow import doc_md
 from sluicegate.airflow.assets import described
-from sluicegate.airflow.notifiers import callbacks, readable_callbacks
+from sluicegate.airflow.dag_of_mistakes import dags_of_mistakes
+from sluicegate.airflow.new_dag import new_dag, step
+from sluicegate.airflow.notifiers import callbacks
 from sluicegate.airflow.operators.check_request import CheckRequest
 from sluicegate.airflow.operators.maintenance import Catalog, Maintenance, Verification
 from sluicegate.airflow.operators.reconcile import Account
 from sluicegate.airflow.operators.submit import SluicegateJob
 from sluicegate.airflow.params import form
+from sluicegate.airflow.retries import ENDS_WITHIN, READ_RETRIES, RETRIES
 from sluicegate.airflow.sensors.landed_files import LandedFilesSensor
-from sluicegate.definition import loader, yaml
+from sluicegate.definition import loader
 from sluicegate.errors import DefinitionError, PipelineMissing
-from sluicegate.settings import TARGET, Settings
+from sluicegate.settings import Settings
 from sluicegate.spark import metastore
-
-if TYPE_CHECKING:
-    from airflow.sdk import Context
-
-# Start of schedules. Fixed, since a moving date would make a new version of the DAG at each parse. Nothing before the
-# first run is caught up (catchup), because a run takes whatever has landed since the last one.
-START = datetime(2025, 1, 1, tzinfo=UTC)
-ENDS_WITHIN = timedelta(hours=2)
-
-# For jobs: what a retry cannot change fails at once (see ``run_request.failure``). The rest are conflicts with another
-# writer, lost executors, a full disk, a network outage: the longer it lasts, the longer the delay.
-RETRIES: dict[str, Any] = {
-    "retries": 3,
-    "retry_delay": timedelta(seconds=30),
-    "retry_exponential_backoff": 3.0,
-    "max_retry_delay": timedelta(minutes=10),
-}
-# For tasks that only read.
-READ_RETRIES: dict[str, Any] = {"retries": 2, "retry_delay": timedelta(seconds=30)}
 
 log = logging.getLogger(__name__)
 
@@ -88,7 +70,7 @@ def medallion_dag(name: str, settings: Settings) -> DAG:
 def _of_runs(pipeline: definition.Pipeline, settings: Settings) -> DAG:
     about = {"doc_md": doc_md.of_dag(pipeline), "params": form(pipeline), **_of_pipeline(pipeline, settings)}
     watched = _watched(pipeline, settings) if pipeline.trigger else None
-    with _dag(pipeline.name, pipeline.schedule, watched, description=pipeline.description, **about) as dag:
+    with new_dag(pipeline.name, pipeline.schedule, watched, description=pipeline.description, **about) as dag:
         chain(*_tasks(pipeline, settings))
     return dag
 
@@ -99,7 +81,7 @@ def _of_maintenance(pipeline: definition.Pipeline, settings: Settings) -> Iterat
         return
     about = {"doc_md": doc_md.MAINTENANCE, **_of_pipeline(pipeline, settings)}
     said = f"Maintains the tables of {pipeline.name}."
-    with _dag(f"{pipeline.name}_maintenance", pipeline.maintenance.schedule, None, description=said, **about) as dag:
+    with new_dag(f"{pipeline.name}_maintenance", pipeline.maintenance.schedule, description=said, **about) as dag:
         Maintenance(
             task_id="maintain",
             doc_md=doc_md.MAINTENANCE,
@@ -117,7 +99,7 @@ def _of_verification(pipeline: definition.Pipeline, settings: Settings) -> Itera
         return
     about = {"doc_md": doc_md.VERIFY, **_of_pipeline(pipeline, settings)}
     said = f"Proves the tables of {pipeline.name}."
-    with _dag(f"{pipeline.name}_verify", pipeline.verify.schedule, None, description=said, **about) as dag:
+    with new_dag(f"{pipeline.name}_verify", pipeline.verify.schedule, description=said, **about) as dag:
         Verification(
             task_id="verify",
             doc_md=doc_md.VERIFY,
@@ -141,8 +123,8 @@ def _tasks(pipeline: definition.Pipeline, settings: Settings) -> Iterator[BaseOp
     subject: dict[str, Any] = {"pipeline": pipeline.name, "settings": settings}
     yield CheckRequest(task_id="check_request", doc_md=doc_md.CHECK, **subject, **READ_RETRIES)
     # An event-driven run need not wait for files: it would wait on beside each later run that an event starts.
-    step = timedelta(0) if pipeline.trigger else _step(pipeline.schedule)
-    yield LandedFilesSensor(task_id="wait_for_files", doc_md=doc_md.WAIT, timeout=step, **subject, **READ_RETRIES)
+    limit = timedelta(0) if pipeline.trigger else step(pipeline.schedule)
+    yield LandedFilesSensor(task_id="wait_for_files", doc_md=doc_md.WAIT, timeout=limit, **subject, **READ_RETRIES)
     layers = [layer for layer in definition.LAYERS if getattr(pipeline, layer)]
     if layers and pipeline.tasks == "run":
         yield _job(pipeline, "run", layers, doc_md.of_run(pipeline), settings)
@@ -224,80 +206,5 @@ def medallion_dags(settings: Settings) -> dict[str, DAG]:
             dags |= {dag.dag_id: dag for dag in made}
         except DefinitionError as error:
             log.error("%s", error.for_people())
-            dags[name] = _dag_of_mistakes(name, error, settings)
+            dags |= {dag.dag_id: dag for dag in dags_of_mistakes(name, error, settings)}
     return dags
-
-
-class DefinitionMistakes(BaseOperator):
-    """Operator that fails with the mistakes of a definition.
-
-    Args:
-        mistakes: the mistakes, for people.
-        kwargs: what every operator takes.
-    """
-
-    def __init__(self, *, mistakes: str, **kwargs: Any) -> None:
-        super().__init__(**kwargs)
-        self.mistakes = mistakes
-
-    def execute(self, context: Context) -> None:
-        """Fails with the mistakes.
-
-        Raises:
-            AirflowFailException: always.
-        """
-        raise AirflowFailException(self.mistakes)
-
-
-def _dag_of_mistakes(name: str, error: DefinitionError, settings: Settings) -> DAG:
-    mistakes_text = error.for_people()
-    with _dag(
-        name,
-        _readable_schedule(settings.pipelines / name / loader.FILE, settings),
-        None,
-        description=f"Does not run: {error.message}",
-        doc_md=f"This pipeline does not run, because its definition has mistakes:\n\n```\n{mistakes_text}\n```",
-        tags=["mistakes"],
-        **readable_callbacks(name, settings),
-    ) as dag:
-        DefinitionMistakes(task_id="definition_has_mistakes", mistakes=mistakes_text, retries=0)
-    return dag
-
-
-def _readable_schedule(path: Path, settings: Settings) -> str | None:
-    """Schedule of a definition that has mistakes, if that is not one of them."""
-    try:
-        data = yaml.read(path.read_text()).data
-        target = (data.get("targets") or {}).get(settings.target or os.environ.get(TARGET, "")) or {}
-        schedule = target["schedule"] if "schedule" in target else data["schedule"]
-    except (OSError, ValueError, TypeError, KeyError, AttributeError):
-        return None
-    return schedule if isinstance(schedule, str) and croniter.is_valid(schedule) else None
-
-
-def _dag(name: str, schedule: str | None, watched: Asset | None, **about: Any) -> DAG:
-    # With a cron text as `schedule`, Airflow 3 gives intervals of no width; this gives a run the time since the last.
-    times = CronDataIntervalTimetable(schedule, timezone="UTC") if schedule else None
-    # A timetable beside the events allows backfills, and takes files whose event was lost.
-    events = AssetOrTimeSchedule(timetable=times, assets=[watched]) if times and watched else watched
-    return DAG(
-        dag_id=name,
-        schedule=events or times,
-        start_date=START,
-        catchup=False,
-        # Not `fail_fast`: it skips what follows a failed task, and a run whose last task was skipped is green. Runs do
-        # not meet in the tables (see ``operators.submit.alone``), and a manual run is not to queue behind one that
-        # waits for files, for a day perhaps.
-        max_active_runs=3,
-        **about,
-    )
-
-
-def _step(schedule: str | None) -> timedelta:
-    """Timeout for files: until the next run would begin, which then waits instead; at most a day."""
-    if schedule is None:
-        return timedelta(hours=1)
-    ticks = croniter(schedule, START)
-    first: datetime = ticks.get_next(datetime)
-    second: datetime = ticks.get_next(datetime)
-    return min(timedelta(days=1), second - first)

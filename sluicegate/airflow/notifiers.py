@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from airflow.sdk.bases.notifier import BaseNotifier
 
-from sluicegate.definition import loader, yaml
+from sluicegate.definition import loader
 from sluicegate.definition.notify import Notify
 from sluicegate.errors import DefinitionError, Mistake
 
@@ -41,12 +41,17 @@ def callbacks(name: str, wanted: Sequence[Notify], settings: Settings) -> dict[s
     return found
 
 
-def readable_callbacks(name: str, settings: Settings) -> dict[str, list[BaseNotifier]]:
-    """Callbacks of a definition with mistakes elsewhere: whoever is notified of failures is notified of these."""
+def readable_callbacks(name: str, fields: Mapping[str, Any], settings: Settings) -> dict[str, list[BaseNotifier]]:
+    """Callbacks of a definition with mistakes elsewhere: whoever is notified of failures is notified of these.
+
+    Args:
+        name: name of the pipeline.
+        fields: fields of its definition that can be read.
+        settings: where things are.
+    """
     try:
-        given = yaml.read((settings.pipelines / name / loader.FILE).read_text()).data["notify"]
-        return callbacks(name, [Notify.model_validate(one) for one in given], settings)
-    except (OSError, ValueError, TypeError, KeyError, DefinitionError):
+        return callbacks(name, [Notify.model_validate(one) for one in fields["notify"]], settings)
+    except (ValueError, TypeError, KeyError, DefinitionError):
         return {}
 
 

@@ -6,7 +6,7 @@ https://airflow.apache.org/docs/apache-airflow/stable/administration-and-deploym
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -28,6 +28,8 @@ BEGINS = "**This run "
 
 BEFORE = "Before it was cleared:"
 
+_KINDS = {"check_request": "CheckRequest", "wait_for_files": "LandedFilesSensor", "account": "Account"}
+
 
 @hookimpl
 def on_dag_run_success(dag_run: DagRun, msg: str) -> None:
@@ -42,13 +44,29 @@ def on_dag_run_failed(dag_run: DagRun, msg: str) -> None:
 
 
 def _write(run: DagRun) -> None:
-    kinds = {task.task_id: task.task_type for task in run.get_dag().tasks}
-    if "CheckRequest" not in kinds.values() or (run.note and not run.note.startswith(BEGINS)):
+    dag = run.get_dag()
+    kinds = {task.task_id: task.task_type for task in dag.tasks}
+    mistaken = "DefinitionMistakes" in kinds.values()
+    if (not mistaken and "CheckRequest" not in kinds.values()) or (run.note and not run.note.startswith(BEGINS)):
         return
     results = {task: result for task, result in _results(run) if task in kinds}
-    text = note(results, kinds)
+    text = note_of_mistakes(results, kinds, dag.description or "") if mistaken else note(results, kinds)
     if text:
         run.note = continued(text, run.note or "") if run.clear_number else text
+
+
+def note_of_mistakes(results: Mapping[str, Any], tasks: Iterable[str], mistakes: str) -> str:
+    """Note of a run whose definition has got mistakes meanwhile: what it did until then, and that it has them.
+
+    Args:
+        results: results of the tasks that have ended.
+        tasks: tasks of the DAG, in their order.
+        mistakes: what is wrong, in a sentence.
+    """
+    # The operators of the DAG as it was before, by the tasks that it keeps.
+    kinds = {task: _KINDS.get(task, "SluicegateJob") for task in tasks}
+    until_then = note(results, kinds) or f"{BEGINS}did nothing**"
+    return _short([*until_then.splitlines(), "", f"The definition has mistakes. {mistakes}"])
 
 
 def continued(text: str, before: str) -> str:

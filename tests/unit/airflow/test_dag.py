@@ -214,14 +214,53 @@ def test_a_mistake_stops_only_its_own_pipeline(one_of_two_is_wrong: Workspace) -
     dags = medallion_dags(one_of_two_is_wrong.settings)
     assert [task.task_id for task in dags["other"].tasks][2:] == ["bronze", "silver", "gold", "account"]
     assert dags["heart_rate"].timetable == dags["other"].timetable  # so that its runs fail where runs are watched
-    task: Any
-    (task,) = dags["heart_rate"].tasks
+    task: Any = dags["heart_rate"].tasks[0]
     with pytest.raises(AirflowFailException, match="no field event_tiem") as raised:
         task.execute({})
     assert "pipeline.yaml:" in str(raised.value)
     assert "event_time" in str(raised.value)
     assert dags["heart_rate"].doc_md is not None
     assert "event_tiem" in dags["heart_rate"].doc_md
+
+
+TYPOS = {
+    "a field": ("event_time: time", "event_tiem: time"),
+    "a layer": ("\nsilver:\n", "\nsliver:\n"),
+    "no YAML": ('schedule: "*/15 * * * *"', 'schedule: "*/15 * * * *"\ndescription: "never ends'),
+    "no text": ("description:", "description: *"),
+}
+
+
+@pytest.mark.parametrize("typo", TYPOS)
+def test_a_typo_that_is_saved_takes_no_task_from_runs_under_way(workspace: Workspace, typo: str) -> None:
+    from airflow.sdk.exceptions import AirflowException, AirflowFailException
+
+    from sluicegate.airflow.dag import medallion_dags
+
+    workspace.edit(
+        "pipeline.yaml", "\ndatabase:", "\nmaintenance: {schedule: 5 5 * * *}\nverify: {schedule: 6 5 * * *}\ndatabase:"
+    )
+    before = medallion_dags(workspace.settings)
+    workspace.edit("pipeline.yaml", *TYPOS[typo])
+    after = medallion_dags(workspace.settings)
+    assert {name: dag.task_ids for name, dag in after.items()} == {name: dag.task_ids for name, dag in before.items()}
+    assert {name: dag.timetable for name, dag in after.items()} == {name: dag.timetable for name, dag in before.items()}
+    tasks: Any = after["heart_rate"].tasks
+    for task in tasks:
+        with pytest.raises(AirflowException) as raised:
+            # A task that waited for files goes on by another method.
+            task.resume_execution("resume", {}, {}) if task.task_id == "wait_for_files" else task.execute({})
+        assert isinstance(raised.value, AirflowFailException) is (task.task_id == "check_request")
+        assert (task.retries > 0) is (task.task_id != "check_request")
+
+
+def test_a_typo_keeps_the_one_task_of_all_layers(workspace: Workspace) -> None:
+    from sluicegate.airflow.dag import medallion_dags
+
+    in_one_task(workspace)
+    before = medallion_dags(workspace.settings)["heart_rate"].task_ids
+    workspace.edit("pipeline.yaml", *TYPOS["a field"])
+    assert medallion_dags(workspace.settings)["heart_rate"].task_ids == before
 
 
 @pytest.mark.parametrize("text", ["schedule: every now and then", "[", "", "schedule: [1]"])
@@ -290,7 +329,7 @@ def test_a_dag_is_of_the_target_that_airflow_has(workspace: Workspace, monkeypat
 
     monkeypatch.setenv("SLUICEGATE_TARGET", "prd")
     wrong = medallion_dags(settings_below(workspace.folder))["heart_rate"]
-    assert [task.task_id for task in wrong.tasks] == ["definition_has_mistakes"]
+    assert {task.task_type for task in wrong.tasks} == {"DefinitionMistakes"}
 
 
 # --- the sensor ------------------------------------------------------------------------------------------------------
@@ -681,8 +720,7 @@ def test_a_notifier_that_cannot_be_used_is_a_mistake(workspace: Workspace, notif
     from sluicegate.airflow.dag import medallion_dags
 
     workspace.edit("pipeline.yaml", "\ndatabase:", f"\nnotify: [{notify}]\ndatabase:")
-    task: Any
-    (task,) = medallion_dags(workspace.settings)["heart_rate"].tasks
+    task: Any = medallion_dags(workspace.settings)["heart_rate"].tasks[0]
     with pytest.raises(AirflowFailException, match=told):
         task.execute({})
 
@@ -694,6 +732,6 @@ def test_whoever_is_told_of_failures_is_told_of_mistakes(workspace: Workspace, o
     workspace.edit("pipeline.yaml", "\ndatabase:", NOTIFY)
     workspace.edit("pipeline.yaml", old, old.replace("time:", "tiem:").replace("smtp_conn_id", "smtp"))
     dag = medallion_dags(workspace.settings)["heart_rate"]
-    assert dag.task_ids == ["definition_has_mistakes"]
+    assert {task.task_type for task in dag.tasks} == {"DefinitionMistakes"}
     failed: Any = dag.on_failure_callback
     assert len(failed or ()) == told

@@ -92,6 +92,18 @@ def test_files_that_the_triggerer_did_not_report_are_noted() -> None:
     assert told(results)[2:] == ["- files waited, and Airflow's **triggerer** did not report them: is it running?"]
 
 
+def test_a_run_that_a_mistake_stopped_says_what_it_did_until_then() -> None:
+    from sluicegate.airflow.run_note import note_of_mistakes
+
+    why = "Does not run: pipeline.yaml has 1 mistake"
+    table = silver(TableReport("patients", "silver", "written", read=2, written=2))
+    found = note_of_mistakes({"check_request": ASKED, "silver": table}, KINDS, why).splitlines()
+    assert found[0] == f"**This run {ASKED}**"
+    assert found[2].startswith("- silver patients 2 read")
+    assert found[-1] == f"The definition has mistakes. {why}"
+    assert note_of_mistakes({}, KINDS, why).splitlines()[0] == "**This run did nothing**"
+
+
 def test_clearing_a_run_erases_nothing_of_its_note() -> None:
     from sluicegate.airflow.run_note import BEFORE, LONGEST, continued
 

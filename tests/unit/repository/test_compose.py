@@ -30,7 +30,10 @@ EXCEPTIONS = {
     ("postgres", "cap_add"): "for that it needs these five, which it drops with root",
     ("airflow-init", "healthcheck"): "it ends, and the others wait for its exit code",
     ("airflow-init", "restart"): "a migration that failed is for a person to look at",
-    ("all", "restart"): "5.14 asks for on-failure:5, a budget for a container's life that ends a stack after five faults",
+    (
+        "all",
+        "restart",
+    ): "5.14 asks for on-failure:5, a budget for a container's life that ends a stack after five faults",
     ("image", "digest"): "a digest holds for one platform's build; BASE_IMAGE and POSTGRES_IMAGE take one",
 }
 EVERY = pytest.mark.parametrize("name", SERVICES)
