@@ -17,9 +17,9 @@ from airflow.sdk import DAG, BaseOperator, chain
 from airflow.sdk.exceptions import AirflowException, AirflowFailException
 from croniter import croniter
 
+from sluicegate.airflow.arguments import RETRIES
 from sluicegate.airflow.new_dag import new_dag
 from sluicegate.airflow.notifiers import readable_callbacks
-from sluicegate.airflow.retries import RETRIES
 from sluicegate.definition import LAYERS, loader, yaml
 from sluicegate.errors import DefinitionError
 from sluicegate.settings import TARGET, Settings

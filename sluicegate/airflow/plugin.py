@@ -6,11 +6,11 @@ from typing import Any
 
 from airflow.plugins_manager import AirflowPlugin
 
-from sluicegate.airflow import run_note
+from sluicegate.airflow import pools, run_note
 
 
 class SluicegatePlugin(AirflowPlugin):
-    """Plugin with the listener that writes run notes."""
+    """Plugin with the listeners that write run notes and make the pool of the jobs."""
 
     name = "sluicegate"
-    listeners: list[Any] = [run_note]  # noqa: RUF012 (Airflow declares it so)
+    listeners: list[Any] = [run_note, pools]  # noqa: RUF012 (Airflow declares it so)

@@ -38,11 +38,16 @@ class Notify(Part):
     @field_validator("arguments")
     @classmethod
     def _no_secrets(cls, arguments: dict[str, Any]) -> dict[str, Any]:
-        for name in _names(arguments):
-            if _SECRET.search(name):
-                hint = "put it into a connection of Airflow, and name that by its id"
-                raise wrong("secret", f"{name} is a secret by its name, and a definition is no place for one", hint)
+        no_secrets(arguments)
         return arguments
+
+
+def no_secrets(values: Any) -> None:
+    """Check that no name in a value is that of a secret."""
+    for name in _names(values):
+        if _SECRET.search(name):
+            hint = "put it into a connection of Airflow, and name that by its id"
+            raise wrong("secret", f"{name} is a secret by its name, and a definition is no place for one", hint)
 
 
 def _names(value: Any) -> Iterator[str]:

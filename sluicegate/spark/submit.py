@@ -29,9 +29,9 @@ IN_THE_JVM = {"verify", "catalog", "cases", "serve"}
 OF_GOLD = {"gold", "run", "continuous", "replay", "reload", "reset"}
 
 # Airflow's own variables: its signing keys, its database, connections and variables. A job runs a user's Python, and
-# with the keys that could forge a token of any task. It keeps the two kinds that are no secrets.
+# with the keys that could forge a token of any task. It has the two kinds that are no secrets.
 OF_AIRFLOW = ("AIRFLOW_", "_AIRFLOW_")
-KEPT_OF_AIRFLOW = ("AIRFLOW_HOME", "AIRFLOW_CTX_")
+HARMLESS_OF_AIRFLOW = ("AIRFLOW_HOME", "AIRFLOW_CTX_")
 
 
 def make_archive() -> None:
@@ -150,7 +150,7 @@ def job_env(layer: str, pipeline: str, settings: Settings) -> dict[str, str]:
 def withheld(job: str = "") -> set[str]:
     """Names of this process's variables that a job is not to have: Airflow's, and the metastore's password but for the
     job that opens the metastore."""
-    names = {name for name in os.environ if name.startswith(OF_AIRFLOW) and not name.startswith(KEPT_OF_AIRFLOW)}
+    names = {name for name in os.environ if name.startswith(OF_AIRFLOW) and not name.startswith(HARMLESS_OF_AIRFLOW)}
     return names if job == "catalog" else names | ({metastore.PASSWORD} & os.environ.keys())
 
 
