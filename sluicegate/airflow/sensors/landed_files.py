@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 from airflow.sdk import BaseOperator
@@ -11,7 +11,7 @@ from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException, T
 
 from sluicegate.airflow.connections import with_store
 from sluicegate.airflow.run_note import UNREPORTED
-from sluicegate.airflow.run_request import request_of
+from sluicegate.airflow.run_request import failure, request_of
 from sluicegate.definition import load
 from sluicegate.errors import UserError
 from sluicegate.settings import Settings
@@ -66,7 +66,7 @@ class LandedFilesSensor(BaseOperator):
             number of ``files`` and ``bytes`` that wait; None for a run that does not wait.
 
         Raises:
-            AirflowFailException: only a person can help; no retry.
+            AirflowFailException: only a person can help, or files are late; no retry.
             AirflowSkipException: nothing waits, and the timeout is 0.
             TaskDeferred: nothing waits yet.
         """
@@ -76,6 +76,7 @@ class LandedFilesSensor(BaseOperator):
         if request.mode != "incremental" or found is not None:
             return found
         if not self.timeout:
+            self._expect_files(request)
             raise AirflowSkipException("the run has nothing to do")
         trigger = LandedFilesTrigger(
             pipeline=self.pipeline,
@@ -100,7 +101,7 @@ class LandedFilesSensor(BaseOperator):
                 return request, None
             found, message = find_landed(self.pipeline, self.settings, request.tables)
         except UserError as error:
-            raise AirflowFailException(error.for_people()) from None
+            raise failure(error) from None
         self.log.info(message)
         return request, found
 
@@ -121,7 +122,7 @@ class LandedFilesSensor(BaseOperator):
         At the timeout it checks once more itself: a triggerer that is down must not look like a quiet day.
 
         Raises:
-            AirflowFailException: only a person can help.
+            AirflowFailException: only a person can help, or files are late.
             AirflowSkipException: nothing arrived in time.
         """
         try:
@@ -129,11 +130,24 @@ class LandedFilesSensor(BaseOperator):
         except TaskDeferralTimeout:
             return self._at_timeout(context)
 
+    def _expect_files(self, request: Request) -> None:
+        """Fails if files are late: the run would be skipped, as on each day on which nobody need care.
+
+        Raises:
+            AirflowFailException: a table expects files within a time span that is over.
+        """
+        from sluicegate.monitor import arrivals
+
+        pipeline = load(self.pipeline, self.settings)
+        if (error := arrivals.late(pipeline, pipeline.settings, datetime.now(UTC), request.tables)) is not None:
+            raise failure(error)
+
     @with_store
     def _at_timeout(self, context: Context) -> dict[str, int]:
-        _, found = self._find(context)
+        request, found = self._find(context)
         waited = timedelta(seconds=self.timeout)
         if found is None:
+            self._expect_files(request)
             raise AirflowSkipException(f"nothing came within {waited}: the run has nothing to do")
         said = "the triggerer reported nothing within %s, and files wait all the same: is it running, and does it see"
         self.log.warning(f"{said} the landing folder? The run goes on with them", waited)

@@ -421,6 +421,20 @@ def test_the_sensor_skips_a_run_without_files(workspace: Workspace) -> None:
             sensor.resume_execution(TRIGGER_FAIL_REPR, {"error": reason}, context_of(sensor))
 
 
+def test_a_run_without_files_fails_where_files_are_late(workspace: Workspace) -> None:
+    from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException
+
+    more = "    format: json\n    expect_files_within: 24 hours\n"
+    workspace.edit("pipeline.yaml", "    format: json\n", more)
+    with pytest.raises(AirflowFailException, match=r"SG304.*within 1 day, and none has come yet"):
+        timed_out(workspace)
+    workspace.edit("pipeline.yaml", "\ndatabase:", "\ntrigger: file_arrival\ndatabase:")  # which waits for nothing
+    with pytest.raises(AirflowFailException, match=r"SG304"):
+        look(workspace)
+    with pytest.raises(AirflowSkipException):
+        look(workspace, form={"tables": ["patients_bronze"]})
+
+
 def timed_out(workspace: Workspace) -> Any:
     """What the sensor does when Airflow ends its wait: the triggerer has said nothing."""
     from airflow.sdk.bases.operator import TRIGGER_FAIL_REPR, TriggerFailureReason
