@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
 from inspect import signature
@@ -94,6 +94,14 @@ class Arguments:
             {**RETRIES, "pool": POOL, **self.tasks, **of_definition, **_weight(said)}
             | {"execution_timeout": limit * layers if limit else None}
         )  # fmt: skip
+
+    def alerted(self, arguments: Mapping[str, Any], alerts: Sequence[Any]) -> dict[str, Any]:
+        """Arguments of a task with alerts of its failure beside those that the DAG file gives."""
+        if not alerts:
+            return dict(arguments)
+        of_all = (self.dags.get("default_args") or {}).get("on_failure_callback")
+        given = _listed(arguments.get("on_failure_callback", of_all))
+        return {**arguments, "on_failure_callback": [*given, *alerts]}
 
     def limit(self, said: AirflowSettings | None) -> timedelta | None:
         """Time limit of a job; None where the DAG file says so."""

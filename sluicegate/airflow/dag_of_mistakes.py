@@ -14,12 +14,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from airflow.sdk import DAG, BaseOperator, chain
-from airflow.sdk.exceptions import AirflowException, AirflowFailException
 from croniter import croniter
 
 from sluicegate.airflow.arguments import RETRIES
 from sluicegate.airflow.new_dag import new_dag
 from sluicegate.airflow.notifiers import readable_callbacks
+from sluicegate.airflow.run_request import raisable
 from sluicegate.definition import LAYERS, loader, yaml
 from sluicegate.errors import DefinitionError
 from sluicegate.settings import TARGET, Settings
@@ -33,14 +33,15 @@ class DefinitionMistakes(BaseOperator):
     """Operator that fails with the mistakes of a definition.
 
     Args:
-        mistakes: the mistakes, for people.
+        mistakes: the mistakes.
         final: whether it fails at once, as the first task of a new run does; without it the task is retried.
         kwargs: what every operator takes.
     """
 
-    def __init__(self, *, mistakes: str, final: bool = False, **kwargs: Any) -> None:
+    def __init__(self, *, mistakes: DefinitionError, final: bool = False, **kwargs: Any) -> None:
         super().__init__(**kwargs)
-        self.mistakes = mistakes
+        self.mistakes = mistakes.for_people()
+        self.facts = mistakes.as_dict()
         self.final = final
 
     def execute(self, context: Context) -> None:
@@ -49,7 +50,7 @@ class DefinitionMistakes(BaseOperator):
         Raises:
             AirflowException: always.
         """
-        raise (AirflowFailException if self.final else AirflowException)(self.mistakes)
+        raise raisable(self.mistakes, self.facts, final=self.final)
 
     def resume_execution(self, next_method: str, next_kwargs: dict[str, Any] | None, context: Context) -> Any:
         """Fails with the mistakes where the task had waited for files or an answer; called by Airflow."""
@@ -65,10 +66,12 @@ def dags_of_mistakes(name: str, error: DefinitionError, settings: Settings) -> I
         settings: where things are.
     """
     fields = _fields(settings.pipelines / name / loader.FILE)
-    yield _dag(name, _schedule(fields, settings), _tasks(fields), error, **readable_callbacks(name, fields, settings))
+    told, alerts = readable_callbacks(name, fields, settings)
+    args = {"on_failure_callback": alerts} if alerts else {}
+    yield _dag(name, _schedule(fields, settings), _tasks(fields), error, default_args=args, **told)
     for field, task in (("maintenance", "maintain"), ("verify", "verify")):
         if field in fields:
-            yield _dag(f"{name}_{field}", _schedule(fields[field] or {}, settings), [task], error)
+            yield _dag(f"{name}_{field}", _schedule(fields[field] or {}, settings), [task], error, default_args=args)
 
 
 def _dag(name: str, schedule: str | None, tasks: list[str], error: DefinitionError, **about: Any) -> DAG:
@@ -82,8 +85,8 @@ def _dag(name: str, schedule: str | None, tasks: list[str], error: DefinitionErr
         **about,
     ) as dag:
         first, *others = tasks
-        first_task = DefinitionMistakes(task_id=first, mistakes=text, final=True, retries=0)
-        chain(first_task, *(DefinitionMistakes(task_id=task, mistakes=text, **RETRIES) for task in others))
+        first_task = DefinitionMistakes(task_id=first, mistakes=error, final=True, retries=0)
+        chain(first_task, *(DefinitionMistakes(task_id=task, mistakes=error, **RETRIES) for task in others))
     return dag
 
 

@@ -13,7 +13,7 @@ from sluicegate.airflow import doc_md
 from sluicegate.airflow.arguments import Arguments
 from sluicegate.airflow.assets import described
 from sluicegate.airflow.new_dag import new_dag, step
-from sluicegate.airflow.notifiers import callbacks
+from sluicegate.airflow.notifiers import callbacks, task_alerts
 from sluicegate.airflow.operators.check_request import CheckRequest
 from sluicegate.airflow.operators.maintenance import Catalog, Maintenance, Verification
 from sluicegate.airflow.operators.reconcile import Account
@@ -29,12 +29,16 @@ class PipelineDags:
     Args:
         pipeline: its definition.
         arguments: what the DAG file gives to all DAGs and tasks.
+
+    Raises:
+        DefinitionError: a notifier of its tasks cannot be used.
     """
 
     def __init__(self, pipeline: definition.Pipeline, arguments: Arguments) -> None:
         self.pipeline = pipeline
         self.settings = pipeline.settings
         self.arguments = arguments
+        self._alerts = task_alerts(pipeline.name, pipeline.notify, pipeline.settings)
         self._subject: dict[str, Any] = {"pipeline": pipeline.name, "settings": pipeline.settings}
 
     def all(self) -> Iterator[DAG]:
@@ -86,11 +90,13 @@ class PipelineDags:
         return self.arguments.of_dag({"description": description, **own, **common, **notified})
 
     def _of_job(self, layers: int = 1) -> dict[str, Any]:
-        return self.arguments.of_job(self.pipeline.name, self.pipeline.airflow, self.settings, layers)
+        own = self.arguments.of_job(self.pipeline.name, self.pipeline.airflow, self.settings, layers)
+        return self.arguments.alerted(own, self._alerts)
 
     def _tasks(self) -> Iterator[BaseOperator]:
         """Tasks of the DAG in context, in their order."""
-        pipeline, reader = self.pipeline, self.arguments.of_reader(self.pipeline.airflow)
+        pipeline = self.pipeline
+        reader = self.arguments.alerted(self.arguments.of_reader(pipeline.airflow), self._alerts)
         users = pipeline.airflow.approvers if pipeline.airflow else []
         yield CheckRequest(task_id="check_request", doc_md=doc_md.CHECK, approvers=users, **self._subject, **reader)
         # An event-driven run need not wait for files: it would wait on beside each later run that an event starts.

@@ -18,12 +18,14 @@ class Notify(Part):
     """An Airflow notifier that is called when a run ends.
 
     Attributes:
-        when: ``failure``: a run of the pipeline failed; ``success``: one succeeded.
+        when: ``failure``: a run of the pipeline failed; ``success``: one succeeded; ``task_failure``: a task failed for
+            good. For this the templates of the notifier have ``error``: ``{{ error.sentence }}``, ``{{ error.code }}``,
+            ``{{ error.help }}`` and ``{{ error.link }}``, the address of the task's page.
         notifier: the class, as ``airflow.providers.smtp.notifications.smtp.SmtpNotifier``.
         arguments: arguments of the class, such as a connection's id and recipients. Secrets belong in the connection.
     """
 
-    when: Literal["failure", "success"] = "failure"
+    when: Literal["failure", "success", "task_failure"] = "failure"
     notifier: str
     arguments: dict[str, Any] = {}
 
