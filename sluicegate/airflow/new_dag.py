@@ -5,27 +5,37 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from airflow.sdk import DAG, Asset, AssetOrTimeSchedule, CronDataIntervalTimetable
+from airflow.sdk import DAG, Asset, AssetOrTimeSchedule
 from croniter import croniter
+
+from sluicegate.airflow.timetable import MAX_BACKFILL_RUNS, PipelineTimetable
 
 # Start of schedules. Fixed, since a moving date would make a new version of the DAG at each parse. Nothing before the
 # first run is caught up (catchup), because a run takes whatever has landed since the last one.
 START = datetime(2025, 1, 1, tzinfo=UTC)
 
 
-def new_dag(name: str, schedule: str | None, watched: Asset | None = None, **about: Any) -> DAG:
+def new_dag(
+    name: str,
+    schedule: str | None,
+    watched: Asset | None = None,
+    max_backfill_runs: int = MAX_BACKFILL_RUNS,
+    **about: Any,
+) -> DAG:
     """DAG without tasks.
 
     Args:
         name: its id.
         schedule: cron expression, in UTC.
         watched: asset whose events start runs, too.
+        max_backfill_runs: runs that a backfill has at most.
         about: what else DAG takes, which comes before what is said here.
     """
     # With a cron text as `schedule`, Airflow 3 gives intervals of no width; this gives a run the time since the last.
-    times = CronDataIntervalTimetable(schedule, timezone="UTC") if schedule else None
+    times = PipelineTimetable(schedule, max_backfill_runs) if schedule else None
     # A timetable beside the events allows backfills, and takes files whose event was lost.
-    events = AssetOrTimeSchedule(timetable=times, assets=[watched]) if times and watched else watched
+    both: Any = times  # it takes timetables of Airflow's core as well, though its type does not say so
+    events = AssetOrTimeSchedule(timetable=both, assets=[watched]) if times and watched else watched
     # Not `fail_fast`: it skips what follows a failed task, and a run whose last task was skipped is green. Runs do not
     # meet in the tables (see ``operators.submit.alone``), and a manual run is not to queue behind one that waits for
     # files, for a day perhaps.

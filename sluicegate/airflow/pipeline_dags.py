@@ -60,8 +60,9 @@ class PipelineDags:
         says, one for all of them), and the reconciliation.
         """
         own: dict[str, Any] = {"doc_md": doc_md.of_dag(self.pipeline), "params": form(self.pipeline)}
-        if self.pipeline.airflow and self.pipeline.airflow.max_active_runs:
-            own["max_active_runs"] = self.pipeline.airflow.max_active_runs
+        for name in ("max_active_runs", "max_backfill_runs"):
+            if (said := getattr(self.pipeline.airflow, name, None)) is not None:
+                own[name] = said
         watched = self._watched() if self.pipeline.trigger else None
         with new_dag(
             self.pipeline.name, self.pipeline.schedule, watched, **self._dag(self.pipeline.description, own)

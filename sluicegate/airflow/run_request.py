@@ -9,6 +9,7 @@ from airflow.sdk.exceptions import AirflowException, AirflowFailException
 
 from sluicegate.airflow.params import AUTO
 from sluicegate.airflow.task_alerts import FACTS
+from sluicegate.airflow.timetable import whole
 from sluicegate.errors import AccountingError, SluicegateError, UserError
 
 if TYPE_CHECKING:
@@ -56,7 +57,7 @@ def _backfill(run: Any, mode: str, end: str | None) -> tuple[str, str, str]:
         )
     if run.data_interval_start is None or run.data_interval_end is None:
         raise UserError("this backfill run has no data interval", hint="trigger a run by hand, with from and to")
-    return "interval", run.data_interval_start.isoformat(), run.data_interval_end.isoformat()
+    return "interval", whole(run.data_interval_start).isoformat(), run.data_interval_end.isoformat()
 
 
 def failure(error: SluicegateError) -> AirflowException:

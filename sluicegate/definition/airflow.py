@@ -27,6 +27,8 @@ class AirflowSettings(Part):
         max_retry_delay: longest delay before a retry of a job; 10 minutes by default.
         priority_weight: weight of all its tasks where tasks wait for slots: the greater goes first.
         max_active_runs: runs that may be under way, besides those of a backfill; 3 by default.
+        max_backfill_runs: runs that a backfill has at most, each of several intervals of the schedule where there are
+            more; 31 by default.
         approvers: ids of the users who may approve a full refresh; without them everybody who may edit the run.
     """
 
@@ -41,6 +43,7 @@ class AirflowSettings(Part):
     max_retry_delay: Duration | None = None
     priority_weight: int | None = None
     max_active_runs: int | None = Field(default=None, ge=1)
+    max_backfill_runs: int | None = Field(default=None, ge=1)
     approvers: Names = []
 
     @field_validator("execution_timeout", "retry_delay", "max_retry_delay")

@@ -116,10 +116,10 @@ def test_a_dag_has_a_sensor_and_then_the_layers(workspace: Workspace) -> None:
 
 
 def test_a_dag_runs_as_its_definition_says(workspace: Workspace) -> None:
-    from airflow.sdk import CronDataIntervalTimetable
+    from sluicegate.airflow.timetable import PipelineTimetable
 
     dag = dag_of(workspace)
-    assert dag.timetable == CronDataIntervalTimetable("*/15 * * * *", timezone="UTC")
+    assert dag.timetable == PipelineTimetable("*/15 * * * *")
     assert (dag.catchup, dag.max_active_runs, dag.tags) == (False, 3, {"healthcare"})
     assert task_of(workspace, "wait_for_files").timeout == 15 * 60  # then the next run waits
     assert {task.owner for task in dag.tasks} == {"sluicegate"}
