@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -62,9 +62,13 @@ def medallion_dag(
 
 
 def medallion_dags(
-    settings: Settings, *, task_args: Mapping[str, Any] | None = None, dag_args: Mapping[str, Any] | None = None
+    settings: Settings,
+    *,
+    only: Collection[str] | None = None,
+    task_args: Mapping[str, Any] | None = None,
+    dag_args: Mapping[str, Any] | None = None,
 ) -> dict[str, DAG]:
-    """DAGs of all definitions, by id. A definition with mistakes gets DAGs that only report them.
+    """DAGs of definitions, by id. A definition with mistakes gets DAGs that only report them.
 
     A task that starts parses the DAG file again, and gets the DAGs of its own pipeline alone: the others are not read.
 
@@ -76,24 +80,26 @@ def medallion_dags(
 
     Args:
         settings: where things are.
+        only: names of the pipelines; all by default. With a DAG file for each of hundreds, Airflow reads them beside
+            each other, and a new one at once.
         task_args: arguments of all tasks, such as ``queue``, as Airflow's operators take them; those that only
             SparkSubmitOperator takes, such as ``conn_id`` and ``conf``, are for the jobs. What a definition says under
             ``airflow`` comes before them.
         dag_args: arguments of all DAGs, such as ``access_control``.
 
     Raises:
-        PipelineMissing: there is no definition at all.
+        PipelineMissing: there is no definition at all, or none of a name.
         UserError: an argument is unknown, or is not the DAG file's to give.
     """
     arguments = Arguments.checked(task_args, dag_args)
-    names = definition.names(settings.pipelines)
+    names = definition.names(settings.pipelines)  # one look at the folder, whatever is wanted of it
     if not names:
         raise PipelineMissing(
             f"there is no pipeline definition in {settings.pipelines}",
             hint=f"make NAME/{loader.FILE} there, or say with SLUICEGATE_PIPELINES where the definitions are",
         )
     dags: dict[str, DAG] = {}
-    for name in names:
+    for name in sorted(only) if only is not None else names:
         if not _is_wanted(name):
             continue
         try:

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from sluicegate.errors import DefinitionError, UserError
+from sluicegate.errors import DefinitionError, PipelineMissing, UserError
 from tests.conftest import Workspace
 from tests.unit.airflow.test_dag import airflow_home as airflow_home
 from tests.unit.airflow.test_dag import in_one_task
@@ -164,6 +164,15 @@ def test_a_pod_without_its_provider_is_a_mistake(workspace: Workspace) -> None:
     dag = dags_of(workspace)["heart_rate"]
     assert {task.task_type for task in dag.tasks} == {"DefinitionMistakes"}
     assert "apache-airflow-providers-cncf-kubernetes" in str(dag.doc_md)
+
+
+def test_a_dag_file_may_have_some_of_the_pipelines(workspace: Workspace) -> None:
+    folder = workspace.folder / "pipelines"
+    shutil.copytree(folder / "heart_rate", folder / "other")
+    assert set(dags_of(workspace, only=["heart_rate"])) == {"heart_rate"}
+    assert set(dags_of(workspace, only=[])) == set()
+    with pytest.raises(PipelineMissing, match="there is no pipeline hart_rate"):
+        dags_of(workspace, only=["hart_rate"])
 
 
 def test_a_task_that_starts_reads_the_definition_of_its_pipeline_alone(
