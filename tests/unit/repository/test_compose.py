@@ -140,6 +140,16 @@ def test_no_secret_has_a_default_and_all_are_generated() -> None:
                 assert value is None or value.startswith("${")  # None: as the environment has it
 
 
+def test_keys_are_only_where_they_are_used() -> None:
+    """Those of the store and of the cluster: not with who shows pages, reads definitions or cleans."""
+    having = {name: set(service.get("environment") or ()) for name, service in SERVICES.items()}
+    users = {"airflow-scheduler", "airflow-triggerer", "connect", "spark-master", "spark-worker"}
+    for key in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "_SPARK_AUTH_SECRET"):
+        assert {name for name, names in having.items() if key in names} == users
+    assert {name for name, names in having.items() if "SLUICEGATE_METASTORE_PASSWORD" in names} == {"airflow-scheduler"}
+    assert {name for name, names in having.items() if "AIRFLOW_PASSWORD" in names} == {"airflow-apiserver"}
+
+
 def test_generated_secrets_differ_and_stay(tmp_path: Path) -> None:
     first, second = tmp_path / "first", tmp_path / "second"
     for folder in (first, second):
