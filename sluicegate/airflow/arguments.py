@@ -11,6 +11,7 @@ from typing import Any
 from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOperator
 from airflow.sdk import DAG, BaseOperator
 
+from sluicegate.airflow.loaded import plugin_is_loaded
 from sluicegate.definition import loader
 from sluicegate.definition.airflow import AirflowSettings
 from sluicegate.definition.fields import nearest
@@ -91,7 +92,7 @@ class Arguments:
             of_definition["executor_config"] = _executor_config(name, own.executor_config, settings)
         limit = self.limit(said)
         return (
-            {**RETRIES, "pool": POOL, **self.tasks, **of_definition, **_weight(said)}
+            {**RETRIES, **_pool(), **self.tasks, **of_definition, **_weight(said)}
             | {"execution_timeout": limit * layers if limit else None}
         )  # fmt: skip
 
@@ -140,6 +141,11 @@ def _check(where: str, given: Mapping[str, Any], known: set[str], ours: set[str]
 
 def _listed(value: Any) -> list[Any]:
     return list(value) if isinstance(value, (list, tuple)) else [] if value is None else [value]
+
+
+def _pool() -> dict[str, str]:
+    """The pool of the jobs, unless nobody would make it: Airflow never starts a task of a pool that is missing."""
+    return {"pool": POOL} if plugin_is_loaded() else {}
 
 
 def _weight(said: AirflowSettings | None) -> dict[str, Any]:

@@ -5,9 +5,10 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from airflow.sdk import DAG, Asset, AssetOrTimeSchedule
+from airflow.sdk import DAG, Asset, AssetOrTimeSchedule, CronDataIntervalTimetable
 from croniter import croniter
 
+from sluicegate.airflow.loaded import plugin_is_loaded
 from sluicegate.airflow.timetable import MAX_BACKFILL_RUNS, PipelineTimetable
 
 # Start of schedules. Fixed, since a moving date would make a new version of the DAG at each parse. Nothing before the
@@ -31,16 +32,24 @@ def new_dag(
         max_backfill_runs: runs that a backfill has at most.
         about: what else DAG takes, which comes before what is said here.
     """
-    # With a cron text as `schedule`, Airflow 3 gives intervals of no width; this gives a run the time since the last.
-    times = PipelineTimetable(schedule, max_backfill_runs) if schedule else None
+    times = _timetable(schedule, max_backfill_runs) if schedule else None
     # A timetable beside the events allows backfills, and takes files whose event was lost.
-    both: Any = times  # it takes timetables of Airflow's core as well, though its type does not say so
-    events = AssetOrTimeSchedule(timetable=both, assets=[watched]) if times and watched else watched
+    events = AssetOrTimeSchedule(timetable=times, assets=[watched]) if times and watched else watched
     # Not `fail_fast`: it skips what follows a failed task, and a run whose last task was skipped is green. Runs do not
     # meet in the tables (see ``operators.submit.alone``), and a manual run is not to queue behind one that waits for
     # files, for a day perhaps.
-    common = {"schedule": events or times, "start_date": START, "catchup": False, "max_active_runs": 3}
+    common: dict[str, Any] = {"schedule": events or times, "start_date": START, "catchup": False, "max_active_runs": 3}
     return DAG(dag_id=name, **common | about)
+
+
+def _timetable(schedule: str, max_backfill_runs: int) -> Any:
+    """Timetable that gives a run the time since the last; with a cron text Airflow 3 gives intervals of no width.
+
+    Without the plugin each interval of a backfill is a run, as Airflow has it.
+    """
+    if plugin_is_loaded():
+        return PipelineTimetable(schedule, max_backfill_runs)
+    return CronDataIntervalTimetable(schedule, timezone="UTC")
 
 
 def step(schedule: str | None) -> timedelta:

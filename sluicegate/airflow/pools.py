@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from airflow.listeners import hookimpl
 
 from sluicegate.airflow.arguments import POOL
+from sluicegate.airflow.run_note import BEGINS
 
 if TYPE_CHECKING:
     from airflow.models.dagrun import DagRun
@@ -54,10 +55,11 @@ def on_dag_run_running(dag_run: DagRun, msg: str) -> None:
     wanted = {task.pool for task in tasks}
     if POOL in wanted:
         make(session)
-    if absent := sorted(wanted - _known(session)):
+    absent = sorted(wanted - _known(session))
+    if absent and (not dag_run.note or dag_run.note.startswith(BEGINS)):  # a person's note stays
         waiting = [task.task_id for task in tasks if task.pool in absent]
         dag_run.note = (
-            f"**This run waits** for what Airflow does not have: the pool {', '.join(absent)}, in which"
+            f"{BEGINS}waits** for what Airflow does not have: the pool {', '.join(absent)}, in which"
             f" {', '.join(waiting)} would start. Make it (Admin, Pools), or name another in the definition."
         )
 

@@ -52,16 +52,17 @@ def test_the_pool_is_made_once_and_is_yours_then(
     assert pools(session) == {"spark": 128}
 
 
-def begun(session: Any, dag: Any) -> Any:
+def begun(session: Any, dag: Any, note: str | None = None, number: int = 1) -> Any:
     """A run that the scheduler has just begun."""
     from airflow.models.dagrun import DagRun
     from airflow.serialization.serialized_objects import DagSerialization
 
     from sluicegate.airflow import pools as of_jobs
 
-    run = DagRun(dag_id=dag.dag_id, run_id="manual__1", run_type="manual", state="running", run_after=LAST)
+    run = DagRun(dag_id=dag.dag_id, run_id=f"manual__{number}", run_type="manual", state="running", run_after=LAST)
     run.dag = DagSerialization.from_dict(DagSerialization.to_dict(dag))
     session.add(run)
+    run.note = note
     of_jobs.on_dag_run_running(run, "started")
     return run
 
@@ -85,10 +86,11 @@ def test_a_run_whose_pool_is_missing_says_so(session: Any, workspace: Workspace)
     from sluicegate.airflow.run_note import BEGINS
 
     workspace.edit("pipeline.yaml", "\ndatabase:", "\nairflow: {pool: heavy}\ndatabase:")
+    assert begun(session, dag_of(workspace), "of a person", 2).note == "of a person"
     note = begun(session, dag_of(workspace)).note
     assert note.startswith(BEGINS)  # so that the note of its end takes its place
     assert "the pool heavy, in which bronze, silver, gold would start" in note
-    assert pools(session) == {"default_pool": 128}
+    assert "spark" not in pools(session)
 
 
 @pytest.mark.usefixtures("default_pool")

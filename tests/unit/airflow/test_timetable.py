@@ -135,6 +135,18 @@ def test_the_run_of_several_reprocesses_whole_intervals(workspace: Workspace) ->
     assert str(request).startswith("reprocesses [2026-01-01 00:00:00, 2026-02-01 00:00:00)")
 
 
+def test_without_the_plugin_each_interval_has_a_run(workspace: Workspace, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As where the package is on the path of Airflow's processes, and not installed; nor would there be the pool."""
+    from airflow import plugins_manager
+
+    monkeypatch.setattr(plugins_manager, "_get_plugins", lambda: ([], {}))
+    dag = says(workspace)
+    assert len(runs(dag, MONTH[0], MONTH[0] + timedelta(hours=12))) == 49
+    assert {task.pool for task in dag.tasks} == {"default_pool"}
+    monkeypatch.setenv("_AIRFLOW_PARSING_CONTEXT_DAG_ID", "heart_rate")
+    assert {task.pool for task in dag_of(workspace).tasks} == {"default_pool", "spark"}  # a task loads no plugins
+
+
 @pytest.mark.parametrize("more", ["", "\ntrigger: file_arrival"])
 def test_airflow_stores_it_and_shows_the_schedule(workspace: Workspace, more: str) -> None:
     dag = says(workspace, more=f"{more}\nairflow: {{max_backfill_runs: 2}}")
