@@ -9,7 +9,7 @@ import pytest
 
 from sluicegate.tools.demo.local_airflow import LocalAirflow
 from tests.conftest import Workspace
-from tests.e2e.test_airflow import DAG, DAGS, asked, ended, failed_with, reaches, run, states, until
+from tests.e2e.test_airflow import DAG, DAGS, asked, backfill, changed, ended, failed_with, reaches, run, states, until
 from tests.e2e.test_airflow import airflow as airflow
 
 pytestmark = [pytest.mark.e2e, pytest.mark.more]
@@ -77,3 +77,23 @@ def test_runs_outlive_a_typo_and_say_what_they_wait_for(airflow: LocalAirflow, w
     until(lambda: "heavy" not in {task["pool"] for task in airflow.call("GET", f"{DAGS}/tasks")["tasks"]})
     assert ended(airflow, run(airflow)) == "failed"
     assert airflow.call("GET", "/api/v2/pools/spark")["slots"] == 4
+
+    # A month of an hourly schedule is one run of a backfill; the same range again finds that it is there.
+    changed(airflow, workspace, "0 0 1 1 *", "0 * * * *", due="0 * * * *")
+    saved(airflow, workspace, "\ndatabase:", "\nairflow: {max_backfill_runs: 1}\ndatabase:", seen=lambda dag: True)
+    month = {"from_date": "2026-01-01T00:00:00Z", "to_date": "2026-01-31T23:00:00Z", "run_backwards": False}
+    until(lambda: len(dry(airflow, **month)) == 1)
+    backfill(airflow, **month)
+    [wide] = until(lambda: airflow.call("GET", f"{DAGS}/dagRuns?run_type=backfill")["dag_runs"])
+    assert ended(airflow, wide["dag_run_id"]) == "failed"
+    done = airflow.result(DAG, wide["dag_run_id"], "check_request")
+    assert done.startswith("reprocesses [2026-01-01 00:00:00, 2026-02-01 00:00:00)")
+    failed_with(airflow, "there are no Delta jars", wide["dag_run_id"], "silver", 1)
+    assert dry(airflow, **month) == []
+
+
+def dry(airflow: LocalAirflow, **facts: Any) -> list[Any]:
+    """Runs that a backfill would make."""
+    body = {"dag_id": DAG, "reprocess_behavior": "none", "max_active_runs": 2, "dag_run_conf": {}, **facts}
+    found: list[Any] = asked(airflow, "POST", "/api/v2/backfills/dry_run", body)["backfills"]
+    return found
