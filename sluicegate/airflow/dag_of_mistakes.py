@@ -66,9 +66,9 @@ def dags_of_mistakes(name: str, error: DefinitionError, settings: Settings) -> I
         settings: where things are.
     """
     fields = _fields(settings.pipelines / name / loader.FILE)
-    told, alerts = readable_callbacks(name, fields, settings)
+    of_runs, alerts = readable_callbacks(name, fields, settings)
     args = {"on_failure_callback": alerts} if alerts else {}
-    yield _dag(name, _schedule(fields, settings), _tasks(fields), error, default_args=args, **told)
+    yield _dag(name, _schedule(fields, settings), _tasks(fields), error, default_args=args, **of_runs)
     for field, task in (("maintenance", "maintain"), ("verify", "verify")):
         if field in fields:
             yield _dag(f"{name}_{field}", _schedule(fields[field] or {}, settings), [task], error, default_args=args)
