@@ -10,6 +10,7 @@ VARIABLES = {
     "SLUICEGATE_DEBUG": ("Set to anything: a job that fails shows the whole trace.", ""),
     "SLUICEGATE_PII_KEY": ("Secret key of pseudonyms, at least 16 bytes; jobs of tables with `hmac` need it.", ""),
     "SLUICEGATE_HISTORY_SERVER": ("Address of Spark's history server, which tasks in Airflow then link to.", "none"),
+    "SLUICEGATE_SPARK_SLOTS": ("Slots of Airflow's pool `spark`, with which it is made where there is none.", "4"),
     "SLUICEGATE_STORE_CONN_ID": ("Connection of Airflow with the credentials of the landing's store.", "none"),
     "SLUICEGATE_CONNECT_TOKEN_FILE": (
         "File with the token of a Spark Connect server.",

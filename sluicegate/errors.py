@@ -27,6 +27,7 @@
     │   └── TableRuleFailed    SG303  exit 3   data broke a rule about a whole table
     ├── CasesFailed            SG301  exit 3   tables are not what the cases of a pipeline expect
     ├── NotVerified            SG302  exit 3   a verification found rows that are lost, doubled or other
+    ├── FilesLate              SG304  exit 3   no file within the time span that the definition expects
     ├── AccountingError        SG400  exit 1   read != written + quarantined + dropped + duplicates
     ├── LakeLocked             SG401  exit 1   another run holds the pipeline's lock
     ├── JobFailed              SG402  exit 1   a spark-submit job ended without a report
@@ -309,6 +310,13 @@ class NotVerified(SluicegateError):
     """Raised when a verification finds rows that are lost, doubled or other."""
 
     code = "SG302"
+    exit_code = 3
+
+
+class FilesLate(SluicegateError):
+    """Raised when no file has arrived within the time span that a bronze table expects (``expect_files_within``)."""
+
+    code = "SG304"
     exit_code = 3
 
 

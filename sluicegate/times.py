@@ -41,6 +41,16 @@ def time_span(text: str) -> timedelta:
     return length
 
 
+def in_words(span: timedelta) -> str:
+    """Time span in the largest unit of which it is a whole number, as ``36 hours``."""
+    seconds = span.total_seconds()
+    for unit, length in {"day": 86_400, "hour": 3_600, "minute": 60}.items():
+        if seconds >= length and seconds % length == 0:
+            count = int(seconds // length)
+            return f"{count} {unit}{'s' if count > 1 else ''}"
+    return f"{seconds:g} seconds"
+
+
 def utc_now() -> str:
     """Current time as ISO 8601, in UTC, to the second."""
     return datetime.now(UTC).isoformat(timespec="seconds")

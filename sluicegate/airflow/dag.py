@@ -4,49 +4,20 @@ from __future__ import annotations
 
 import logging
 import os
-from collections.abc import Iterator
+from collections.abc import Collection, Mapping
 from dataclasses import replace
-from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any
 
-from airflow.sdk import DAG, Asset, AssetOrTimeSchedule, AssetWatcher, BaseOperator, CronDataIntervalTimetable, chain
-from airflow.sdk.exceptions import AirflowFailException
-from croniter import croniter
+from airflow.sdk import DAG, get_parsing_context
 
 from sluicegate import definition
-from sluicegate.airflow import doc_md
-from sluicegate.airflow.assets import described
-from sluicegate.airflow.notifiers import callbacks, readable_callbacks
-from sluicegate.airflow.operators.check_request import CheckRequest
-from sluicegate.airflow.operators.maintenance import Catalog, Maintenance, Verification
-from sluicegate.airflow.operators.reconcile import Account
-from sluicegate.airflow.operators.submit import SluicegateJob
-from sluicegate.airflow.params import form
-from sluicegate.airflow.sensors.landed_files import LandedFilesSensor
-from sluicegate.definition import loader, yaml
+from sluicegate.airflow.arguments import Arguments
+from sluicegate.airflow.dag_of_mistakes import dags_of_mistakes
+from sluicegate.airflow.pipeline_dags import PipelineDags
+from sluicegate.definition import loader
 from sluicegate.errors import DefinitionError, PipelineMissing
-from sluicegate.settings import TARGET, Settings
-from sluicegate.spark import metastore
-
-if TYPE_CHECKING:
-    from airflow.sdk import Context
-
-# Start of schedules. Fixed, since a moving date would make a new version of the DAG at each parse. Nothing before the
-# first run is caught up (catchup), because a run takes whatever has landed since the last one.
-START = datetime(2025, 1, 1, tzinfo=UTC)
-ENDS_WITHIN = timedelta(hours=2)
-
-# For jobs: what a retry cannot change fails at once (see ``run_request.failure``). The rest are conflicts with another
-# writer, lost executors, a full disk, a network outage: the longer it lasts, the longer the delay.
-RETRIES: dict[str, Any] = {
-    "retries": 3,
-    "retry_delay": timedelta(seconds=30),
-    "retry_exponential_backoff": 3.0,
-    "max_retry_delay": timedelta(minutes=10),
-}
-# For tasks that only read.
-READ_RETRIES: dict[str, Any] = {"retries": 2, "retry_delay": timedelta(seconds=30)}
+from sluicegate.settings import Settings
 
 log = logging.getLogger(__name__)
 
@@ -67,237 +38,80 @@ def settings_below(root: Path, target: str | None = None) -> Settings:
     return replace(Settings.of(**places, target=target), given=frozenset({"pipelines"}))
 
 
-def medallion_dag(name: str, settings: Settings) -> DAG:
-    """DAG of a pipeline, its tasks one after another.
-
-    A check of the request, a sensor for landed files, a job for each layer that has tables (or, as the definition says,
-    one for all of them), and the reconciliation.
+def medallion_dag(
+    name: str,
+    settings: Settings,
+    *,
+    task_args: Mapping[str, Any] | None = None,
+    dag_args: Mapping[str, Any] | None = None,
+) -> DAG:
+    """DAG of a pipeline's runs.
 
     Args:
         name: name of the pipeline, which becomes that of the DAG.
         settings: where things are.
+        task_args: see ``medallion_dags``.
+        dag_args: see ``medallion_dags``.
 
     Raises:
         PipelineMissing: there is no such pipeline.
         DefinitionError: its definition has mistakes.
+        UserError: an argument is unknown, or is not the DAG file's to give.
     """
-    pipeline = definition.load(name, settings)
-    return _of_runs(pipeline, pipeline.settings)
+    return PipelineDags(definition.load(name, settings), Arguments.checked(task_args, dag_args)).runs()
 
 
-def _of_runs(pipeline: definition.Pipeline, settings: Settings) -> DAG:
-    about = {"doc_md": doc_md.of_dag(pipeline), "params": form(pipeline), **_of_pipeline(pipeline, settings)}
-    watched = _watched(pipeline, settings) if pipeline.trigger else None
-    with _dag(pipeline.name, pipeline.schedule, watched, description=pipeline.description, **about) as dag:
-        chain(*_tasks(pipeline, settings))
-    return dag
-
-
-def _of_maintenance(pipeline: definition.Pipeline, settings: Settings) -> Iterator[DAG]:
-    """Maintenance DAG of a pipeline, if its definition asks for one."""
-    if pipeline.maintenance is None:
-        return
-    about = {"doc_md": doc_md.MAINTENANCE, **_of_pipeline(pipeline, settings)}
-    said = f"Maintains the tables of {pipeline.name}."
-    with _dag(f"{pipeline.name}_maintenance", pipeline.maintenance.schedule, None, description=said, **about) as dag:
-        Maintenance(
-            task_id="maintain",
-            doc_md=doc_md.MAINTENANCE,
-            pipeline=pipeline.name,
-            settings=settings,
-            execution_timeout=ENDS_WITHIN,
-            **RETRIES,
-        )
-    yield dag
-
-
-def _of_verification(pipeline: definition.Pipeline, settings: Settings) -> Iterator[DAG]:
-    """Verification DAG of a pipeline, if its definition asks for one."""
-    if pipeline.verify is None:
-        return
-    about = {"doc_md": doc_md.VERIFY, **_of_pipeline(pipeline, settings)}
-    said = f"Verifies the tables of {pipeline.name}."
-    with _dag(f"{pipeline.name}_verify", pipeline.verify.schedule, None, description=said, **about) as dag:
-        Verification(
-            task_id="verify",
-            doc_md=doc_md.VERIFY,
-            pipeline=pipeline.name,
-            settings=settings,
-            percent=pipeline.verify.percent,
-            execution_timeout=ENDS_WITHIN,
-            **RETRIES,
-        )
-    yield dag
-
-
-def _of_pipeline(pipeline: definition.Pipeline, settings: Settings) -> dict[str, Any]:
-    """DAG arguments common to all DAGs of a pipeline."""
-    about = {"tags": pipeline.tags, "default_args": {"owner": pipeline.owner}}
-    return about | callbacks(pipeline.name, pipeline.notify, settings)
-
-
-def _tasks(pipeline: definition.Pipeline, settings: Settings) -> Iterator[BaseOperator]:
-    """Tasks of the DAG in context, in their order."""
-    subject: dict[str, Any] = {"pipeline": pipeline.name, "settings": settings}
-    yield CheckRequest(task_id="check_request", doc_md=doc_md.CHECK, **subject, **READ_RETRIES)
-    # An event-driven run need not wait for files: it would wait on beside each later run that an event starts.
-    step = timedelta(0) if pipeline.trigger else _step(pipeline.schedule)
-    yield LandedFilesSensor(task_id="wait_for_files", doc_md=doc_md.WAIT, timeout=step, **subject, **READ_RETRIES)
-    layers = [layer for layer in definition.LAYERS if getattr(pipeline, layer)]
-    if layers and pipeline.tasks == "run":
-        yield _job(pipeline, "run", layers, doc_md.of_run(pipeline), settings)
-    else:
-        for layer in layers:
-            yield _job(pipeline, layer, [layer], doc_md.of_layer(pipeline, layer), settings)
-    if metastore.address():
-        yield Catalog(task_id="catalog", doc_md=doc_md.CATALOG, execution_timeout=ENDS_WITHIN, **subject, **RETRIES)
-    yield Account(
-        task_id="account", doc_md=doc_md.RECONCILIATION, execution_timeout=ENDS_WITHIN, **subject, **READ_RETRIES
-    )
-
-
-def _job(
-    pipeline: definition.Pipeline,
-    job: definition.Layer | Literal["run"],
-    layers: list[definition.Layer],
-    about: str,
+def medallion_dags(
     settings: Settings,
-) -> SluicegateJob:
-    """Task of a layer, or of all of them. (Its own tables are inlets too: it looks up their last asset event.)"""
-    tables = [name for layer in layers for name in pipeline.names(layer)]
-    return SluicegateJob(
-        task_id=job,
-        doc_md=about,
-        layer=job,
-        inlets=_assets(pipeline, [*_before(pipeline, layers[0]), *tables]),
-        outlets=_assets(pipeline, tables),
-        execution_timeout=ENDS_WITHIN * len(layers),
-        pipeline=pipeline.name,
-        settings=settings,
-        **RETRIES,
-    )
+    *,
+    only: Collection[str] | None = None,
+    task_args: Mapping[str, Any] | None = None,
+    dag_args: Mapping[str, Any] | None = None,
+) -> dict[str, DAG]:
+    """DAGs of definitions, by id. A definition with mistakes gets DAGs that only report them.
 
-
-def _watched(pipeline: definition.Pipeline, settings: Settings) -> Asset:
-    """Asset of a pipeline's landing folders, with an event whenever files have landed in them."""
-    from sluicegate.airflow.sensors.trigger import FileArrivalTrigger
-
-    trigger = FileArrivalTrigger(pipeline=pipeline.name, places=settings.places, queue=pipeline.queueUrl)
-    watcher = AssetWatcher(name="file_arrival", trigger=trigger)
-    return Asset(name=f"{pipeline.name}.landing-files", watchers=[watcher])  # no table's name has a - in it
-
-
-def _assets(pipeline: definition.Pipeline, tables: list[str]) -> list[Asset]:
-    return [described(pipeline, table) for table in tables]
-
-
-def _before(pipeline: definition.Pipeline, layer: definition.Layer) -> list[str]:
-    """Tables of the previous layer."""
-    index = definition.LAYERS.index(layer)
-    return pipeline.names(definition.LAYERS[index - 1]) if index else []
-
-
-def medallion_dags(settings: Settings) -> dict[str, DAG]:
-    """DAGs of all definitions, by id. A definition with mistakes gets a DAG that only reports them.
+    A task that starts parses the DAG file again, and gets the DAGs of its own pipeline alone: the others are not read.
 
     Airflow has no import error for one DAG among several of a file: whatever ends up among the import errors of a file
     (an exception at its end, or one from ``DAG.validate``) also makes ``_update_import_errors`` mark *all* DAGs of that
-    file as stale, and no pipeline would run for a typo in another's definition. So the DAG stays, with its history and,
-    where that can still be read, its schedule; it shows the mistakes as its documentation, and each run fails at once
-    with them, so that whoever is notified of failed runs is notified of this.
+    file as stale, and no pipeline would run for a typo in another's definition. So the DAG stays, with its history, the
+    tasks of its runs under way and, where that can still be read, its schedule; it shows the mistakes as its
+    documentation, and each run fails at once with them, so that whoever is notified of failed runs is notified of this.
+
+    Args:
+        settings: where things are.
+        only: names of the pipelines; all by default. With a DAG file for each of hundreds, Airflow reads them beside
+            each other, and a new one at once.
+        task_args: arguments of all tasks, such as ``queue``, as Airflow's operators take them; those that only
+            SparkSubmitOperator takes, such as ``conn_id`` and ``conf``, are for the jobs. What a definition says under
+            ``airflow`` comes before them.
+        dag_args: arguments of all DAGs, such as ``access_control``.
 
     Raises:
-        PipelineMissing: there is no definition at all.
+        PipelineMissing: there is no definition at all, or none of a name.
+        UserError: an argument is unknown, or is not the DAG file's to give.
     """
-    names = definition.names(settings.pipelines)
+    arguments = Arguments.checked(task_args, dag_args)
+    names = definition.names(settings.pipelines)  # one look at the folder, whatever is wanted of it
     if not names:
         raise PipelineMissing(
             f"there is no pipeline definition in {settings.pipelines}",
             hint=f"create NAME/{loader.FILE} there, or set SLUICEGATE_PIPELINES to the folder of the definitions",
         )
     dags: dict[str, DAG] = {}
-    for name in names:
+    for name in sorted(only) if only is not None else names:
+        if not _is_wanted(name):
+            continue
         try:
             pipeline = definition.load(name, settings, of_many=True)
-            made = [_of_runs(pipeline, pipeline.settings), *_of_maintenance(pipeline, pipeline.settings)]
-            made += _of_verification(pipeline, pipeline.settings)
-            dags |= {dag.dag_id: dag for dag in made}
+            dags |= {dag.dag_id: dag for dag in list(PipelineDags(pipeline, arguments).all())}
         except DefinitionError as error:
             log.error("%s", error.for_people())
-            dags[name] = _dag_of_mistakes(name, error, settings)
+            dags |= {dag.dag_id: dag for dag in dags_of_mistakes(name, error, settings)}
     return dags
 
 
-class DefinitionMistakes(BaseOperator):
-    """Operator that fails with the mistakes of a definition.
-
-    Args:
-        mistakes: the mistakes, for people.
-        kwargs: what every operator takes.
-    """
-
-    def __init__(self, *, mistakes: str, **kwargs: Any) -> None:
-        super().__init__(**kwargs)
-        self.mistakes = mistakes
-
-    def execute(self, context: Context) -> None:
-        """Fails with the mistakes.
-
-        Raises:
-            AirflowFailException: always.
-        """
-        raise AirflowFailException(self.mistakes)
-
-
-def _dag_of_mistakes(name: str, error: DefinitionError, settings: Settings) -> DAG:
-    mistakes_text = error.for_people()
-    with _dag(
-        name,
-        _readable_schedule(settings.pipelines / name / loader.FILE, settings),
-        None,
-        description=f"Does not run: {error.message}",
-        doc_md=f"This pipeline does not run: its definition has validation errors:\n\n```\n{mistakes_text}\n```",
-        tags=["mistakes"],
-        **readable_callbacks(name, settings),
-    ) as dag:
-        DefinitionMistakes(task_id="definition_has_mistakes", mistakes=mistakes_text, retries=0)
-    return dag
-
-
-def _readable_schedule(path: Path, settings: Settings) -> str | None:
-    """Schedule of a definition that has mistakes, if that is not one of them."""
-    try:
-        data = yaml.read(path.read_text()).data
-        target = (data.get("targets") or {}).get(settings.target or os.environ.get(TARGET, "")) or {}
-        schedule = target["schedule"] if "schedule" in target else data["schedule"]
-    except (OSError, ValueError, TypeError, KeyError, AttributeError):
-        return None
-    return schedule if isinstance(schedule, str) and croniter.is_valid(schedule) else None
-
-
-def _dag(name: str, schedule: str | None, watched: Asset | None, **about: Any) -> DAG:
-    # With a cron text as `schedule`, Airflow 3 gives intervals of no width; this gives a run the time since the last.
-    times = CronDataIntervalTimetable(schedule, timezone="UTC") if schedule else None
-    # A timetable beside the events allows backfills, and takes files whose event was lost.
-    events = AssetOrTimeSchedule(timetable=times, assets=[watched]) if times and watched else watched
-    return DAG(
-        dag_id=name,
-        schedule=events or times,
-        start_date=START,
-        catchup=False,
-        # Not `fail_fast`: it skips what follows a failed task, and a run whose last task was skipped is green. Runs do
-        # not meet in the tables (see ``operators.submit.alone``), and a manual run is not to queue behind one that
-        # waits for files, for a day perhaps.
-        max_active_runs=3,
-        **about,
-    )
-
-
-def _step(schedule: str | None) -> timedelta:
-    """Timeout for files: until the next run would begin, which then waits instead; at most a day."""
-    if schedule is None:
-        return timedelta(hours=1)
-    ticks = croniter(schedule, START)
-    first: datetime = ticks.get_next(datetime)
-    second: datetime = ticks.get_next(datetime)
-    return min(timedelta(days=1), second - first)
+def _is_wanted(name: str) -> bool:
+    """Whether a pipeline has the DAG for which Airflow parses the file: all of them, or that of a task that starts."""
+    wanted = get_parsing_context().dag_id
+    return wanted is None or wanted in (name, f"{name}_maintenance", f"{name}_verify")

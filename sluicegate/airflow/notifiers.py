@@ -1,19 +1,23 @@
-"""The notifiers of a definition as callbacks of its DAG."""
+"""The notifiers of a definition as callbacks of its DAG and of its tasks."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from airflow.sdk.bases.notifier import BaseNotifier
 
-from sluicegate.definition import loader, yaml
+from sluicegate.airflow.task_alerts import TaskAlert
+from sluicegate.definition import loader
 from sluicegate.definition.notify import Notify
 from sluicegate.errors import DefinitionError, Mistake
 
 if TYPE_CHECKING:
     from sluicegate.settings import Settings
+
+# When a notifier is called for a run, and not for a task.
+OF_RUNS = ("failure", "success")
 
 
 def callbacks(name: str, wanted: Sequence[Notify], settings: Settings) -> dict[str, list[BaseNotifier]]:
@@ -28,26 +32,47 @@ def callbacks(name: str, wanted: Sequence[Notify], settings: Settings) -> dict[s
         DefinitionError: a class is missing, is no notifier, or does not take its arguments.
     """
     found: dict[str, list[BaseNotifier]] = {}
+    for when, notifier in _made(name, wanted, settings):
+        if when in OF_RUNS:
+            found.setdefault(f"on_{when}_callback", []).append(notifier)
+    return found
+
+
+def task_alerts(name: str, wanted: Sequence[Notify], settings: Settings) -> list[TaskAlert]:
+    """Callbacks of tasks that have failed for good; see ``callbacks``."""
+    return [TaskAlert(notifier) for when, notifier in _made(name, wanted, settings) if when not in OF_RUNS]
+
+
+def readable_callbacks(
+    name: str, fields: Mapping[str, Any], settings: Settings
+) -> tuple[dict[str, list[BaseNotifier]], list[TaskAlert]]:
+    """Callbacks of a definition with mistakes elsewhere: whoever is notified of failures is notified of these.
+
+    Args:
+        name: name of the pipeline.
+        fields: fields of its definition that can be read.
+        settings: where things are.
+
+    Returns:
+        those of its DAG, and those of its tasks.
+    """
+    try:
+        wanted = [Notify.model_validate(one) for one in fields["notify"]]
+        return callbacks(name, wanted, settings), task_alerts(name, wanted, settings)
+    except (ValueError, TypeError, KeyError, DefinitionError):
+        return {}, []
+
+
+def _made(name: str, wanted: Sequence[Notify], settings: Settings) -> Iterator[tuple[str, BaseNotifier]]:
     for index, one in enumerate(wanted):
         try:
-            made = _notifier(one)
+            yield one.when, _notifier(one)
         except (ImportError, AttributeError, TypeError, ValueError) as error:
             file = str(settings.pipelines / name / loader.FILE)
             said = f"{one.notifier} cannot be used: {error}"
             hint = "is its provider installed, and do its arguments have these names?"
             mistake = Mistake("notifier", f"notify.{index}.notifier", said, file, None, hint)
             raise DefinitionError(name, [mistake]) from error
-        found.setdefault(f"on_{one.when}_callback", []).append(made)
-    return found
-
-
-def readable_callbacks(name: str, settings: Settings) -> dict[str, list[BaseNotifier]]:
-    """Callbacks of a definition with mistakes elsewhere: whoever is notified of failures is notified of these."""
-    try:
-        given = yaml.read((settings.pipelines / name / loader.FILE).read_text()).data["notify"]
-        return callbacks(name, [Notify.model_validate(one) for one in given], settings)
-    except (OSError, ValueError, TypeError, KeyError, DefinitionError):
-        return {}
 
 
 def _notifier(one: Notify) -> BaseNotifier:

@@ -6,11 +6,14 @@ from typing import Any
 
 from airflow.plugins_manager import AirflowPlugin
 
-from sluicegate.airflow import run_note
+from sluicegate.airflow import pools, run_note
+from sluicegate.airflow.loaded import NAME
+from sluicegate.airflow.timetable import PipelineTimetable
 
 
 class SluicegatePlugin(AirflowPlugin):
-    """Plugin with the listener that writes run notes."""
+    """Plugin with the timetable, and the listeners that write run notes and make the pool of the jobs."""
 
-    name = "sluicegate"
-    listeners: list[Any] = [run_note]  # noqa: RUF012 (Airflow declares it so)
+    name = NAME
+    listeners: list[Any] = [run_note, pools]  # noqa: RUF012 (Airflow declares it so)
+    timetables: list[Any] = [PipelineTimetable]  # noqa: RUF012

@@ -6,13 +6,16 @@ https://airflow.apache.org/docs/apache-airflow/stable/administration-and-deploym
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from airflow.listeners import hookimpl
 
 from sluicegate.flow.report import RunReport
+
+UNREPORTED = "unreported"
+"""Key of the result of ``wait_for_files``: the number of files that waited, and that the triggerer did not report."""
 
 if TYPE_CHECKING:
     from airflow.models.dagrun import DagRun
@@ -22,6 +25,10 @@ LONGEST = 1000
 
 # Beginning of our notes. One that begins otherwise was written by a person, and stays.
 BEGINS = "**This run "
+
+BEFORE = "Before it was cleared:"
+
+_KINDS = {"check_request": "CheckRequest", "wait_for_files": "LandedFilesSensor", "account": "Account"}
 
 
 @hookimpl
@@ -37,13 +44,45 @@ def on_dag_run_failed(dag_run: DagRun, msg: str) -> None:
 
 
 def _write(run: DagRun) -> None:
-    kinds = {task.task_id: task.task_type for task in run.get_dag().tasks}
-    if "CheckRequest" not in kinds.values() or (run.note and not run.note.startswith(BEGINS)):
+    dag = run.get_dag()
+    kinds = {task.task_id: task.task_type for task in dag.tasks}
+    mistaken = "DefinitionMistakes" in kinds.values()
+    if (not mistaken and "CheckRequest" not in kinds.values()) or (run.note and not run.note.startswith(BEGINS)):
         return
     results = {task: result for task, result in _results(run) if task in kinds}
-    text = note(results, kinds)
+    text = note_of_mistakes(results, kinds, dag.description or "") if mistaken else note(results, kinds)
     if text:
-        run.note = text
+        run.note = continued(text, run.note or "") if run.clear_number else text
+
+
+def note_of_mistakes(results: Mapping[str, Any], tasks: Iterable[str], mistakes: str) -> str:
+    """Note of a run whose definition has got mistakes meanwhile: what it did until then, and that it has them.
+
+    Args:
+        results: results of the tasks that have ended.
+        tasks: tasks of the DAG, in their order.
+        mistakes: what is wrong, in a sentence.
+    """
+    # The operators of the DAG as it was before, by the tasks that it keeps.
+    kinds = {task: _KINDS.get(task, "SluicegateJob") for task in tasks}
+    until_then = note(results, kinds) or f"{BEGINS}did nothing**"
+    return _short([*until_then.splitlines(), "", f"The definition has mistakes. {mistakes}"])
+
+
+def continued(text: str, before: str) -> str:
+    """Note of a run whose tasks were cleared: what it did now, and then what it had said and no longer says.
+
+    A cleared task finds its work done, and its result, of which the note was made, is gone.
+
+    Args:
+        text: note of what the run did now.
+        before: its note until now.
+    """
+    now = text.splitlines()
+    former = [line for line in before.splitlines() if line not in now and line != BEFORE]
+    while former and not former[0]:
+        former.pop(0)
+    return _short([*now, "", BEFORE, *former]) if former else text
 
 
 def _results(run: DagRun) -> Iterator[tuple[str, Any]]:
@@ -71,6 +110,8 @@ def note(results: Mapping[str, Any], kinds: Mapping[str, str]) -> str:
     for task, kind in kinds.items():
         if kind == "CheckRequest" and results.get(task):
             parts.append(f"{BEGINS}{_answered(results[task])}**\n")
+        elif kind == "LandedFilesSensor" and (results.get(task) or {}).get(UNREPORTED):
+            parts.append("- files waited, and Airflow's **triggerer** did not report them: is it running?")
         elif kind == "SluicegateJob" and results.get(task):
             reports = results[task] if isinstance(results[task], list) else [results[task]]
             parts += [line for one in reports for line in _did(RunReport.from_dict(one))]

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any
 from airflow.sdk.exceptions import AirflowException, AirflowFailException
 
 from sluicegate.airflow.params import AUTO
+from sluicegate.airflow.task_alerts import FACTS
+from sluicegate.airflow.timetable import whole
 from sluicegate.errors import AccountingError, SluicegateError, UserError
 
 if TYPE_CHECKING:
@@ -55,14 +57,26 @@ def _backfill(run: Any, mode: str, end: str | None) -> tuple[str, str, str]:
         )
     if run.data_interval_start is None or run.data_interval_end is None:
         raise UserError("this backfill run has no data interval", hint="trigger a run by hand, with from and to")
-    return "interval", run.data_interval_start.isoformat(), run.data_interval_end.isoformat()
+    return "interval", whole(run.data_interval_start).isoformat(), run.data_interval_end.isoformat()
 
 
 def failure(error: SluicegateError) -> AirflowException:
     """Exception for Airflow; without retries where a retry would end the same way."""
     final = error.exit_code in FINAL or error.code == AccountingError.code
-    kind = AirflowFailException if final else AirflowException
-    return kind(error.for_people())
+    return raisable(error.for_people(), error.as_dict(), final=final)
+
+
+def raisable(text: str, facts: Mapping[str, Any], *, final: bool) -> AirflowException:
+    """Exception for Airflow that has the facts of an error for notifiers.
+
+    Args:
+        text: the error for people.
+        facts: its facts.
+        final: whether the task fails at once, without its retries.
+    """
+    made = (AirflowFailException if final else AirflowException)(text)
+    setattr(made, FACTS, facts)
+    return made
 
 
 def who(context: Mapping[str, Any]) -> str:

@@ -271,6 +271,13 @@ EXPLANATIONS = {
         ("Look at the rows in `{table}_rejected`, correct the source or the rule, and run again.",),
         "howto/quality-rules.md",
     ),
+    "SG304": Explanation(
+        "No new file has arrived within the time span that a bronze table expects (`expect_files_within`). Nothing is"
+        " wrong with the tables.",
+        ("Whoever delivers the files is late.", "They are delivered to another folder."),
+        ("Ask them, or look for the files.", "Expect them within another time span."),
+        "howto/airflow.md",
+    ),
     "SG400": Explanation(
         "Reconciliation failed: the number of records read differs from the number written, quarantined, dropped and"
         " deduplicated. Nothing was written.",

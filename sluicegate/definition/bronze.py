@@ -31,7 +31,7 @@ from sluicegate.sql import ddl
 
 # Fields of a table whose source is a Delta table.
 _RULES = {"expectations", "expect_all", "expect_all_or_fail", "expect_table"}
-_OF_DELTA = {"path", "format", "schemaEvolutionMode", *DESCRIBED, *_RULES}
+_OF_DELTA = {"path", "format", "schemaEvolutionMode", "expect_files_within", *DESCRIBED, *_RULES}
 
 # Fields of a table whose source is Kafka. Those of the second line are for values that are JSON.
 _OF_KAFKA = {"path", "format", "kafka", *DESCRIBED, *_RULES}
@@ -116,6 +116,8 @@ class BronzeTable(Described, Ruled):
             ``wholetext`` or of ``binaryFile``; as 4096 or ``512m``. A file with more fails, the others are ingested.
         maxFileBytes: maximum bytes of a file, decompressed; a file with more fails, the others are ingested.
         settleSeconds: files that changed in the last so many seconds are left for the next run.
+        expect_files_within: time span, as ``24 hours``, within which new files, or versions of ``delta``, are expected;
+            a run in Airflow that finds none after that fails, and is not skipped.
         cleanSource: treatment of a file once its rows are committed and the retention has passed: ``OFF``, it stays;
             ``MOVE``, it is moved to ``cleanSourceMoveDestination``; ``DELETE``.
         cleanSourceRetentionDuration: retention after the commit, as ``30 days`` or ``12 hours``; at least 7 days for
@@ -163,6 +165,7 @@ class BronzeTable(Described, Ruled):
     cleanSourceRetentionDuration: Duration = Field("30 days", validate_default=True)
     cleanSourceMoveDestination: Location | None = None
     # They do not decide how files are read, so the fingerprint is made without them.
+    expect_files_within: Duration | None = Field(None, gt=timedelta(0), exclude=True)
     expectations_: Expectations = Field({}, alias="expectations", exclude=True)
     expect_all: ConditionsByName = Field({}, exclude=True)
     expect_all_or_fail: ConditionsByName = Field({}, exclude=True)

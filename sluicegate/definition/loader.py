@@ -73,11 +73,14 @@ def load(name: str, settings: Settings, *, of_many: bool = False) -> Pipeline:
         PipelineMissing: there is no such pipeline.
         DefinitionError: its definition has mistakes; the error has all of them.
     """
-    known = names(settings.pipelines)
-    if name not in known:
+    file = settings.pipelines / name / FILE
+    if (
+        Path(name).name != name or not file.is_file()
+    ):  # a look at one folder, where a task starts beside hundreds of others
+        known = names(settings.pipelines)
         hint = nearest(name, known) or (f"there are {', '.join(known)}" if known else "there is none in that folder")
         raise PipelineMissing(f"there is no pipeline {name} in {settings.pipelines}", hint=hint)
-    return _Loader(settings.pipelines / name / FILE, settings, expected=name, of_many=of_many).load()
+    return _Loader(file, settings, expected=name, of_many=of_many).load()
 
 
 def load_file(path: Path, settings: Settings) -> Pipeline:

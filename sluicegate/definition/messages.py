@@ -9,6 +9,7 @@ from typing import Any
 from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 
+from sluicegate.definition.airflow import AirflowSettings
 from sluicegate.definition.fields import Part, nearest
 from sluicegate.definition.maintenance import Maintenance
 from sluicegate.definition.notify import Notify
@@ -45,6 +46,7 @@ _INNER: dict[str, type[Part]] = {
     "flows": SilverFlow,
     "expect_table": TableRule,
     "notify": Notify,
+    "airflow": AirflowSettings,
     "maintenance": Maintenance,
     "verify": Verify,
 }
@@ -83,6 +85,8 @@ def _words(one: ErrorDetails, path: Path, model: type[Part]) -> tuple[str, str, 
     if kind in _EXPECTED:
         hint = 'put it in quotes: "…"' if kind == "string_type" and isinstance(given, (int, float)) else ""
         return "wrong-type", f"{_EXPECTED[kind]} and there is {_shown(given)}", hint
+    if kind == "string_too_short":
+        return "empty", f"{field} is empty", ""
     if kind in ("too_short", "too_long"):
         return "empty", f"{field} needs at least one name", ""
     return "out-of-range", f"{field} is {_shown(given)}: {one['msg'].replace('Input', 'it', 1)}", ""

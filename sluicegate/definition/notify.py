@@ -18,12 +18,14 @@ class Notify(Part):
     """An Airflow notifier that is called when a run ends.
 
     Attributes:
-        when: ``failure``: a run of the pipeline failed; ``success``: one succeeded.
+        when: ``failure``: a run of the pipeline failed; ``success``: one succeeded; ``task_failure``: a task failed for
+            good. For this the templates of the notifier have ``error``: ``{{ error.sentence }}``, ``{{ error.code }}``,
+            ``{{ error.help }}`` and ``{{ error.link }}``, the address of the task's page.
         notifier: the class, as ``airflow.providers.smtp.notifications.smtp.SmtpNotifier``.
         arguments: arguments of the class, such as a connection's id and recipients. Secrets belong in the connection.
     """
 
-    when: Literal["failure", "success"] = "failure"
+    when: Literal["failure", "success", "task_failure"] = "failure"
     notifier: str
     arguments: dict[str, Any] = {}
 
@@ -38,11 +40,16 @@ class Notify(Part):
     @field_validator("arguments")
     @classmethod
     def _no_secrets(cls, arguments: dict[str, Any]) -> dict[str, Any]:
-        for name in _names(arguments):
-            if _SECRET.search(name):
-                hint = "put it into a connection of Airflow, and name that by its id"
-                raise wrong("secret", f"{name} is a secret by its name, and a definition is no place for one", hint)
+        no_secrets(arguments)
         return arguments
+
+
+def no_secrets(values: Any) -> None:
+    """Check that no name in a value is that of a secret."""
+    for name in _names(values):
+        if _SECRET.search(name):
+            hint = "put it into a connection of Airflow, and name that by its id"
+            raise wrong("secret", f"{name} is a secret by its name, and a definition is no place for one", hint)
 
 
 def _names(value: Any) -> Iterator[str]:

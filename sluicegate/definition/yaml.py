@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, field
+from itertools import pairwise
 from typing import Any
 
 import yaml
@@ -13,6 +15,8 @@ Path = tuple[str | int, ...]
 _SCALARS = {f"tag:yaml.org,2002:{kind}" for kind in ("null", "bool", "int", "float", "str")}
 # YAML 1.1 parses 2024-01-01 as a date and 1:30 as a sexagesimal number; we take both as text.
 _TEXTS = {"tag:yaml.org,2002:timestamp", "tag:yaml.org,2002:value"}
+# Beginning of a field at the top of a document.
+_TOP_LEVEL = re.compile(r"^[A-Za-z_]\w*[ \t]*:(?=\s|$)", re.MULTILINE)
 _LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 
@@ -69,6 +73,22 @@ def read(text: str) -> Document:
         document.faults.append(Fault("yaml-syntax", (), f"this is not YAML: {problem}", line, _advice(problem)))
         document.data = None
     return document
+
+
+def sections(text: str) -> dict[str, Any]:
+    """Top-level fields of a document; of one with an error what each of its fields gives when it is read alone.
+
+    A field that cannot be read is None; so its name is known all the same.
+    """
+    data = read(text).data
+    if isinstance(data, dict):
+        return data
+    begins = [match.start() for match in _TOP_LEVEL.finditer(text)]
+    found: dict[str, Any] = {}
+    for begin, end in pairwise([*begins, len(text)]):
+        alone = read(text[begin:end]).data
+        found |= alone if isinstance(alone, dict) else {text[begin:end].partition(":")[0].strip(): None}
+    return found
 
 
 def _advice(problem: str) -> str:

@@ -31,6 +31,11 @@ OF_BRONZE = {"bronze", "run", "continuous"}
 # Jobs that bring gold up to date; a gold table with a ``mode`` is a stream that runs in their own JVM.
 OF_GOLD = {"gold", "run", "continuous", "replay", "reload", "reset"}
 
+# Airflow's own variables: its signing keys, its database, connections and variables. A job runs a user's Python, and
+# with the keys that could forge a token of any task. It has the two kinds that are no secrets.
+OF_AIRFLOW = ("AIRFLOW_", "_AIRFLOW_")
+HARMLESS_OF_AIRFLOW = ("AIRFLOW_HOME", "AIRFLOW_CTX_")
+
 
 def make_archive() -> None:
     """Run a warm-up job that streams into Delta tables, and dump its loaded classes into the class-data archive.
@@ -145,18 +150,31 @@ def of_spark_submit(settings: Settings) -> Settings:
 def job_env(layer: str, pipeline: str, settings: Settings) -> dict[str, str]:
     """Environment in which the command of a job runs."""
     if is_of_server(layer, pipeline, settings):
-        return {**os.environ, connect.REMOTE: settings.remote, "PYTHONPATH": _python_path(), "PYTHONUNBUFFERED": "1"}
-    return submit_env()
+        own = {connect.REMOTE: settings.remote, "PYTHONPATH": _python_path(), "PYTHONUNBUFFERED": "1"}
+        return {name: value for name, value in os.environ.items() if name not in withheld(layer)} | own
+    return submit_env(layer)
+
+
+def withheld(job: str = "") -> set[str]:
+    """Names of this process's variables that a job is not to have: Airflow's, and the metastore's password but for the
+    job that opens the metastore."""
+    names = {name for name in os.environ if name.startswith(OF_AIRFLOW) and not name.startswith(HARMLESS_OF_AIRFLOW)}
+    return names if job == "catalog" else names | ({metastore.PASSWORD} & os.environ.keys())
 
 
 def _python_path() -> str:
     return os.pathsep.join([str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])])
 
 
-def submit_env() -> dict[str, str]:
-    """Environment of a job: this process's, with the Spark and Python to use."""
+def submit_env(job: str = "") -> dict[str, str]:
+    """Environment of a job: this process's without what it is not to have, with the Spark and Python to use.
+
+    Args:
+        job: its name, by which the one that opens the metastore has its password.
+    """
+    without = withheld(job) | {connect.REMOTE}
     return {
-        **{name: value for name, value in os.environ.items() if name != connect.REMOTE},
+        **{name: value for name, value in os.environ.items() if name not in without},
         "SPARK_HOME": str(java.spark_home()),
         "SPARK_CONF_DIR": cluster.conf_folder() or str(class_archive.conf_folder()),
         "PYSPARK_PYTHON": sys.executable,

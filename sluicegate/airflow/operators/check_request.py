@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
@@ -31,12 +32,14 @@ class CheckRequest(ApprovalOperator):
     Args:
         pipeline: name of the pipeline.
         settings: where things are.
+        approvers: ids of the users who may answer; without them everybody who may edit the run.
         kwargs: what ApprovalOperator takes.
     """
 
-    def __init__(self, *, pipeline: str, settings: Settings, **kwargs: Any) -> None:
+    def __init__(self, *, pipeline: str, settings: Settings, approvers: Sequence[str] = (), **kwargs: Any) -> None:
         super().__init__(
             subject=f"Full refresh of tables of {pipeline}?",
+            assigned_users=[{"id": user, "name": user} for user in approvers] or None,
             defaults=self.REJECT,
             response_timeout=ANSWER_WITHIN,
             **kwargs,

@@ -136,8 +136,9 @@ class SluicegateJob(SparkSubmitOperator):
         try:
             # Not by `env_vars`: the provider passes them to pods and to YARN's own process, but not to a local driver.
             # Spark refuses a job with a master where it finds the address of a server as well.
-            without = {connect.REMOTE: "", connect.TOKEN: ""}
-            with environment(submit.submit_env() | without | self._hidden):
+            without = dict.fromkeys({connect.REMOTE, connect.TOKEN, *submit.withheld(self.layer)}, "")
+            self._hook = self._get_hook()  # before: it may read the connection from the environment
+            with environment(submit.submit_env(self.layer) | without | self._hidden):
                 super().execute(context)
         except AirflowException:
             self._keep_reports(context)

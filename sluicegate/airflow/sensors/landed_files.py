@@ -3,20 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 from airflow.sdk import BaseOperator
 from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException, TaskDeferralTimeout
 
 from sluicegate.airflow.connections import with_store
-from sluicegate.airflow.run_request import request_of
+from sluicegate.airflow.run_note import UNREPORTED
+from sluicegate.airflow.run_request import failure, request_of
 from sluicegate.definition import load
 from sluicegate.errors import UserError
 from sluicegate.settings import Settings
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
+
+    from sluicegate.run.request import Request
 
 
 class LandedFilesSensor(BaseOperator):
@@ -63,24 +66,17 @@ class LandedFilesSensor(BaseOperator):
             number of ``files`` and ``bytes`` that wait; None for a run that does not wait.
 
         Raises:
-            AirflowFailException: only a person can help; no retry.
+            AirflowFailException: only a person can help, or files are late; no retry.
             AirflowSkipException: nothing waits, and the timeout is 0.
             TaskDeferred: nothing waits yet.
         """
-        from sluicegate.airflow.sensors.trigger import LandedFilesTrigger, find_landed
+        from sluicegate.airflow.sensors.trigger import LandedFilesTrigger
 
-        try:
-            request = request_of(load(self.pipeline, self.settings), context)
-            if request.mode != "incremental":
-                self.log.info("this run does not wait for files: it %s", request)
-                return None
-            found, message = find_landed(self.pipeline, self.settings, request.tables)
-        except UserError as error:
-            raise AirflowFailException(error.for_people()) from None
-        self.log.info(message)
-        if found is not None:
+        request, found = self._find(context)
+        if request.mode != "incremental" or found is not None:
             return found
         if not self.timeout:
+            self._expect_files(request)
             raise AirflowSkipException("the run has nothing to do")
         trigger = LandedFilesTrigger(
             pipeline=self.pipeline,
@@ -89,6 +85,25 @@ class LandedFilesSensor(BaseOperator):
             every=self.poke_interval,
         )
         self.defer(trigger=trigger, method_name="resume", timeout=timedelta(seconds=self.timeout))
+
+    def _find(self, context: Context) -> tuple[Request, dict[str, int] | None]:
+        """Request of the run, and what waits for it; None if nothing does, or if the run waits for nothing.
+
+        Raises:
+            AirflowFailException: only a person can help; no retry.
+        """
+        from sluicegate.airflow.sensors.trigger import find_landed
+
+        try:
+            request = request_of(load(self.pipeline, self.settings), context)
+            if request.mode != "incremental":
+                self.log.info("this run does not wait for files: it %s", request)
+                return request, None
+            found, message = find_landed(self.pipeline, self.settings, request.tables)
+        except UserError as error:
+            raise failure(error) from None
+        self.log.info(message)
+        return request, found
 
     def resume(self, context: Context, event: Mapping[str, Any]) -> dict[str, int]:
         """Ends with the trigger's event.
@@ -104,14 +119,39 @@ class LandedFilesSensor(BaseOperator):
     def resume_execution(self, next_method: str, next_kwargs: dict[str, Any] | None, context: Context) -> Any:
         """Resumes after the deferral, by event or timeout; called by Airflow.
 
+        At the timeout it checks once more itself: a triggerer that is down must not look like a quiet day.
+
         Raises:
+            AirflowFailException: only a person can help, or files are late.
             AirflowSkipException: nothing arrived in time.
         """
         try:
             return super().resume_execution(next_method, next_kwargs, context)
         except TaskDeferralTimeout:
-            waited = timedelta(seconds=self.timeout)
-            raise AirflowSkipException(f"nothing arrived within {waited}: the run has nothing to do") from None
+            return self._at_timeout(context)
+
+    def _expect_files(self, request: Request) -> None:
+        """Fails if files are late: the run would be skipped, as on each day on which nobody need care.
+
+        Raises:
+            AirflowFailException: a table expects files within a time span that is over.
+        """
+        from sluicegate.monitor import arrivals
+
+        pipeline = load(self.pipeline, self.settings)
+        if (error := arrivals.late(pipeline, pipeline.settings, datetime.now(UTC), request.tables)) is not None:
+            raise failure(error)
+
+    @with_store
+    def _at_timeout(self, context: Context) -> dict[str, int]:
+        request, found = self._find(context)
+        waited = timedelta(seconds=self.timeout)
+        if found is None:
+            self._expect_files(request)
+            raise AirflowSkipException(f"nothing arrived within {waited}: the run has nothing to do")
+        said = "the triggerer reported nothing within %s, and files wait all the same: is it running, and does it see"
+        self.log.warning(f"{said} the landing folder? The run goes on with them", waited)
+        return {**found, UNREPORTED: found["files"]}
 
 
 def _seconds(span: timedelta | float) -> float:

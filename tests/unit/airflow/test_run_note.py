@@ -85,6 +85,38 @@ def test_a_note_is_never_longer_than_airflow_keeps_nor_has_what_a_database_refus
     assert "\x00" not in found
 
 
+def test_files_that_the_triggerer_did_not_report_are_noted() -> None:
+    results = {"check_request": ASKED, "wait_for_files": {"files": 4, "bytes": 9}}
+    assert told(results) == [f"**This run {ASKED}**"]
+    results["wait_for_files"] = {"files": 4, "bytes": 9, "unreported": 4}
+    assert told(results)[2:] == ["- files waited, and Airflow's **triggerer** did not report them: is it running?"]
+
+
+def test_a_run_that_a_mistake_stopped_says_what_it_did_until_then() -> None:
+    from sluicegate.airflow.run_note import note_of_mistakes
+
+    why = "Does not run: pipeline.yaml has 1 mistake"
+    table = silver(TableReport("patients", "silver", "written", read=2, written=2))
+    found = note_of_mistakes({"check_request": ASKED, "silver": table}, KINDS, why).splitlines()
+    assert found[0] == f"**This run {ASKED}**"
+    assert found[2].startswith("- silver patients 2 read")
+    assert found[-1] == f"The definition has mistakes. {why}"
+    assert note_of_mistakes({}, KINDS, why).splitlines()[0] == "**This run did nothing**"
+
+
+def test_clearing_a_run_erases_nothing_of_its_note() -> None:
+    from sluicegate.airflow.run_note import BEFORE, LONGEST, continued
+
+    first = "**This run takes in what is new**\n\n- silver patients 4 read\n- patients: 1 rows stand in quarantine"
+    again = "**This run takes in what is new**\n\n- patients: 1 rows stand in quarantine"
+    whole = f"{again}\n\n{BEFORE}\n- silver patients 4 read"
+    assert continued(again, first) == whole
+    assert continued(again, whole) == whole  # cleared once more
+    assert continued(first, first) == first
+    assert continued(first, "") == first
+    assert len(continued(again, f"{first}\n" + "- line\n- other\n" * 200)) <= LONGEST
+
+
 @pytest.mark.parametrize("beyond", [-1, 0, 1])
 def test_a_note_is_whole_up_to_the_LONGEST_and_has_whole_lines_beyond(
     monkeypatch: pytest.MonkeyPatch, beyond: int

@@ -1457,3 +1457,20 @@ class TestGoldPython:
         found = folder.mistake(self.gold(fields))
         assert (found.code, found.path) == (code, path)
         assert words in f"{found.message} {found.hint}"
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ("name: a\ngold: {b: 1}\n", {"name": "a", "gold": {"b": 1}}),
+        ('name: a\ntext: "never ends\nschedule: 5 5 * * *\n', {"name": "a", "text": None, "schedule": "5 5 * * *"}),
+        (
+            "name: *\nbronze:\n  a: [\n  b: 1\ngold:\n  c: {d: 1}\n",
+            {"name": None, "bronze": None, "gold": {"c": {"d": 1}}},
+        ),
+        ("- a\n", {}),
+        ("", {}),
+    ],
+)
+def test_of_a_document_with_an_error_the_other_fields_are_read(text: str, found: dict[str, object]) -> None:
+    assert yaml.sections(text) == found

@@ -30,6 +30,10 @@ EXCEPTIONS = {
     ("postgres", "cap_add"): "for that it needs these five, which it drops with root",
     ("airflow-init", "healthcheck"): "it ends, and the others wait for its exit code",
     ("airflow-init", "restart"): "a migration that failed is for a person to look at",
+    (
+        "all",
+        "restart",
+    ): "5.14 asks for on-failure:5, a budget for a container's life that ends a stack after five faults",
     ("image", "digest"): "a digest holds for one platform's build; BASE_IMAGE and POSTGRES_IMAGE take one",
 }
 EVERY = pytest.mark.parametrize("name", SERVICES)
@@ -62,12 +66,19 @@ def test_every_service_has_limits(name: str) -> None:
     assert megabytes(service["mem_limit"]) > 0  # 5.10
     assert float(service["cpus"]) > 0  # 5.11
     assert service["logging"]["options"] == {"max-size": "10m", "max-file": "3"}  # 2.12
-    assert service["restart"] == ("no" if (name, "restart") in EXCEPTIONS else "on-failure:5")  # 5.14
+    assert service["restart"] == ("no" if (name, "restart") in EXCEPTIONS else "unless-stopped")
+    assert service["stop_grace_period"] == "60s"  # jobs of a task and the database end by themselves
 
 
 @EVERY
 def test_every_service_says_whether_it_is_well(name: str) -> None:
     assert ("healthcheck" in SERVICES[name]) != ((name, "healthcheck") in EXCEPTIONS)  # 5.26
+
+
+def test_a_worker_deletes_what_ended_applications_left() -> None:
+    options = SERVICES["spark-worker"]["environment"]["SPARK_WORKER_OPTS"]
+    assert "spark.worker.cleanup.enabled=true" in options
+    assert "spark.worker.cleanup.appDataTtl=86400" in options
 
 
 def test_a_laptop_of_8_gb_has_room() -> None:
@@ -127,6 +138,16 @@ def test_no_secret_has_a_default_and_all_are_generated() -> None:
         for key, value in (service.get("environment") or {}).items():
             if re.search("PASSWORD|SECRET|FERNET", key) and not key.endswith("_FILE"):
                 assert value is None or value.startswith("${")  # None: as the environment has it
+
+
+def test_keys_are_only_where_they_are_used() -> None:
+    """Those of the store and of the cluster: not with who shows pages, reads definitions or cleans."""
+    having = {name: set(service.get("environment") or ()) for name, service in SERVICES.items()}
+    users = {"airflow-scheduler", "airflow-triggerer", "connect", "spark-master", "spark-worker"}
+    for key in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "_SPARK_AUTH_SECRET"):
+        assert {name for name, names in having.items() if key in names} == users
+    assert {name for name, names in having.items() if "SLUICEGATE_METASTORE_PASSWORD" in names} == {"airflow-scheduler"}
+    assert {name for name, names in having.items() if "AIRFLOW_PASSWORD" in names} == {"airflow-apiserver"}
 
 
 def test_generated_secrets_differ_and_stay(tmp_path: Path) -> None:

@@ -275,6 +275,13 @@ def check_python(words: list[str]) -> None:
     assert (ROOT / f"{words[1].replace('.', '/')}.py").is_file(), words[1]
 
 
+def check_airflow(words: list[str]) -> None:
+    """A command of the Airflow that is installed, as its own parser takes it."""
+    from airflow.cli.cli_parser import get_parser
+
+    get_parser().parse_args(words)
+
+
 def check_command(line: str) -> None:
     program, *words = shlex.split(line)
     if line == ". .venv/bin/activate":
@@ -289,6 +296,7 @@ def check_command(line: str) -> None:
         ".venv/bin/python": check_python,
         "python": check_python,
         "docker": check_docker,
+        "airflow": check_airflow,
     }
     assert program in checks, f"nobody knows whether this works: {line}"
     checks[program](words)
@@ -389,6 +397,7 @@ def test_every_field_of_a_bronze_table_is_compared_with_auto_loader() -> None:
         "options",
         "schema",
         "settleSeconds",
+        "expect_files_within",
         "expectations",
         "expect_all",
         "expect_all_or_fail",

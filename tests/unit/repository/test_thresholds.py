@@ -96,6 +96,8 @@ CROSSED: dict[str, str] = {
     "spark.java.JAVA_AT_LEAST": "tests/unit/repository/test_setup.py::"
     "test_a_job_takes_any_java_from_JAVA_AT_LEAST_on_as_set_up_does",
     "monitor.streams.SILENCE": "tests/unit/jobs/test_continuous.py::test_a_run_elsewhere_is_dead_after_SILENCE",
+    "airflow.timetable.MAX_BACKFILL_RUNS": "tests/unit/airflow/test_timetable.py::"
+    "test_a_backfill_has_at_most_MAX_BACKFILL_RUNS",
     "airflow.openlineage.NEWEST": "tests/unit/airflow/test_openlineage.py::"
     "test_a_try_is_told_of_whole_though_it_has_more_commits_than_the_NEWEST",
     "airflow.run_note.LONGEST": "tests/unit/airflow/test_run_note.py::"
@@ -152,7 +154,9 @@ EXEMPT = {
     "gold.group_state.BUCKETS_OF_A_TASK": SHAPE,
     "gold.affected.reading._FIRST": "a number by which tables are known in a plan",
     "airflow.operators.check_request.ANSWER_WITHIN": TIME,
-    "airflow.dag.ENDS_WITHIN": "given to Airflow as it is, which ends a try that takes longer",
+    "airflow.arguments.ENDS_WITHIN": "given to Airflow as it is, which ends a try that takes longer",
+    "airflow.timetable._SHIFTS": SHAPE,
+    "airflow.pools.DEFAULT_SLOTS": "given to Airflow as it is, which starts no more jobs at a time",
     "tools.demo.local_airflow.LOCKED_FOR": TIME,
     "tools.demo.local_airflow.POLL_SECONDS": TIME,
     "tools.demo.local_airflow.PORT": "a port",

@@ -37,7 +37,7 @@ COMMAND = """
     signal.signal(signal.SIGHUP, signal.SIG_DFL)
     processes.GRACE = {grace}
     submit.submit_command = lambda *_: ["bash", "-c", {job!r}]
-    submit.submit_env = lambda: {{}}
+    submit.submit_env = lambda *_: {{}}
     run_submit.submit("bronze", "p", Settings.of(), {{}}, lambda line: print(line, flush=True))
 """
 
@@ -138,7 +138,7 @@ def job(monkeypatch: pytest.MonkeyPatch) -> Callable[[str], list[RunReport]]:
 
     def submitted(script: str) -> list[RunReport]:
         monkeypatch.setattr(spark_submit, "submit_command", lambda *_: ["bash", "-c", script])
-        monkeypatch.setattr(spark_submit, "submit_env", dict)
+        monkeypatch.setattr(spark_submit, "submit_env", lambda *_: {})
         return run_submit.submit_all("run", "p", Settings.of(), {}, print)
 
     return submitted
@@ -197,7 +197,7 @@ def test_a_byte_that_is_no_text_ends_no_job(monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.setattr(
         spark_submit, "submit_command", lambda *_: ["bash", "-c", r"printf 'caf\351\n'; echo ended; exit 7"]
     )
-    monkeypatch.setattr(spark_submit, "submit_env", dict)
+    monkeypatch.setattr(spark_submit, "submit_env", lambda *_: {})
     told: list[str] = []
     with pytest.raises(JobFailed, match="exit code 7"):
         run_submit.submit("bronze", "p", Settings.of(), {}, told.append)

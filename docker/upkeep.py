@@ -1,0 +1,71 @@
+"""Deletes what an Airflow and its Spark leave behind, once a day: ``python docker/upkeep.py``.
+
+Old rows of Airflow's database, by Airflow's own ``airflow db clean``; old log files of tasks, and old event logs of
+Spark. It is a service of the compose stack, and no DAG: Airflow 3 keeps its database from tasks.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import time
+from contextlib import suppress
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+DAY = 86_400.0
+
+# The stack has other things to do when it starts.
+FIRST_AFTER = 600.0
+
+# Exit code of the last cleaning, for the health check.
+STATE = Path("/tmp/upkeep")  # noqa: S108 (the container's own)
+
+# Tables of which old rows go. Not among them: `asset_event`, by whose last row of a table a task knows what it has
+# reported; `trigger`, since one that waits for files may be old and at work; and `dag`, since a file that is away for a
+# month may come back.
+TABLES = ("_xcom_archive", "callback", "dag_run", "deadline", "import_error", "job", "log", "task_instance",
+          "task_instance_history", "task_reschedule", "xcom")  # fmt: skip
+
+
+def clean_database(before: datetime) -> int:
+    """Deletes old rows; the last run of each DAG stays. The exit code is not 0 if that failed."""
+    options = ["--clean-before-timestamp", before.isoformat(), "--tables", ",".join(TABLES), "--skip-archive", "--yes"]
+    return subprocess.run([sys.executable, "-m", "airflow", "db", "clean", *options], check=False).returncode
+
+
+def delete_files(folder: Path, before: datetime) -> int:
+    """Deletes old files below a folder, and folders that are empty then; returns the number of files."""
+    count = 0
+    for parent, _, names in os.walk(folder, topdown=False):
+        for file in [Path(parent, name) for name in names]:
+            with suppress(FileNotFoundError):
+                if file.lstat().st_mtime < before.timestamp():
+                    file.unlink()
+                    count += 1
+        if Path(parent) != folder:
+            with suppress(OSError):  # it is not empty
+                os.rmdir(parent)
+    return count
+
+
+def main() -> None:
+    """Cleans each day, for ever."""
+    days = float(os.environ.get("SLUICEGATE_KEEP_DAYS") or 30)
+    folders = [Path(folder) for folder in sys.argv[1:]]
+    STATE.write_text("0\n")
+    time.sleep(FIRST_AFTER)
+    while True:
+        before = datetime.now(UTC) - timedelta(days=days)
+        code = clean_database(before)
+        STATE.write_text(f"{code}\n")
+        files = {str(folder): delete_files(folder, before) for folder in folders}
+        print(
+            f"upkeep: before {before:%Y-%m-%d}: airflow db clean ended with {code}; files deleted: {files}", flush=True
+        )
+        time.sleep(DAY)
+
+
+if __name__ == "__main__":
+    main()

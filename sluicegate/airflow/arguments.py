@@ -1,0 +1,172 @@
+"""Arguments of DAGs and tasks: ours, those of the DAG file, which come before ours, and those of a definition."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import timedelta
+from inspect import signature
+from typing import Any
+
+from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOperator
+from airflow.sdk import DAG, BaseOperator
+
+from sluicegate.airflow.loaded import plugin_is_loaded
+from sluicegate.definition import loader
+from sluicegate.definition.airflow import AirflowSettings
+from sluicegate.definition.fields import nearest
+from sluicegate.errors import DefinitionError, Mistake, UserError
+from sluicegate.settings import Settings
+
+POOL = "spark"
+"""Pool of the jobs, which ``airflow.pools`` makes where there is none."""
+
+ENDS_WITHIN = timedelta(hours=2)
+
+# For jobs: what a retry cannot change fails at once (see ``run_request.failure``). The rest are conflicts with another
+# writer, lost executors, a full disk, a network outage: the longer it lasts, the longer the delay.
+RETRIES: dict[str, Any] = {
+    "retries": 3,
+    "retry_delay": timedelta(seconds=30),
+    "retry_exponential_backoff": 3.0,
+    "max_retry_delay": timedelta(minutes=10),
+}
+# For tasks that only read.
+READ_RETRIES: dict[str, Any] = {"retries": 2, "retry_delay": timedelta(seconds=30)}
+
+# Arguments without which a task or a DAG would not be the pipeline's.
+OF_TASKS = {"task_id", "dag", "task_group", "doc_md", "inlets", "outlets", "params", "trigger_rule",
+            "application", "application_args", "name"}  # fmt: skip
+OF_DAGS = {"dag_id", "schedule", "description", "doc_md", "params", "catchup", "fail_fast"}
+
+_OF_JOBS = ("conn_id", "pool", "pool_slots", "queue", "retries", "retry_delay", "max_retry_delay")
+
+
+@dataclass(frozen=True)
+class Arguments:
+    """What a DAG file gives to all DAGs and tasks that it makes.
+
+    Attributes:
+        tasks: arguments of tasks; what only SparkSubmitOperator takes is for the jobs.
+        dags: arguments of DAGs.
+    """
+
+    tasks: Mapping[str, Any] = field(default_factory=dict)
+    dags: Mapping[str, Any] = field(default_factory=dict)
+
+    @classmethod
+    def checked(cls, tasks: Mapping[str, Any] | None, dags: Mapping[str, Any] | None) -> Arguments:
+        """Arguments that a DAG file may give.
+
+        Raises:
+            UserError: one is unknown, or is not the DAG file's to give.
+        """
+        _check("task_args", tasks or {}, {*_taken(BaseOperator), *_taken(SparkSubmitOperator)}, OF_TASKS)
+        _check("dag_args", dags or {}, _taken(DAG), OF_DAGS)
+        return cls(dict(tasks or {}), dict(dags or {}))
+
+    def of_reader(self, said: AirflowSettings | None) -> dict[str, Any]:
+        """Arguments of a task that starts no Spark.
+
+        Without a time limit: of a task that waits for a person or for files it would count the wait.
+        """
+        given = {name: value for name, value in self.tasks.items() if name in _taken(BaseOperator)}
+        given.pop("execution_timeout", None)
+        return READ_RETRIES | given | _weight(said)
+
+    def of_job(self, name: str, said: AirflowSettings | None, settings: Settings, layers: int = 1) -> dict[str, Any]:
+        """Arguments of a task that starts Spark.
+
+        Args:
+            name: name of the pipeline.
+            said: what its definition says.
+            settings: where things are.
+            layers: number of layers that the task runs, for each of which it has its time.
+
+        Raises:
+            DefinitionError: the executor's configuration cannot be used.
+        """
+        own = said or AirflowSettings()
+        of_definition = {field: getattr(own, field) for field in _OF_JOBS if getattr(own, field) is not None}
+        if own.executor_config:
+            of_definition["executor_config"] = _executor_config(name, own.executor_config, settings)
+        limit = self.limit(said)
+        return (
+            {**RETRIES, **_pool(), **self.tasks, **of_definition, **_weight(said)}
+            | {"execution_timeout": limit * layers if limit else None}
+        )  # fmt: skip
+
+    def alerted(self, arguments: Mapping[str, Any], alerts: Sequence[Any]) -> dict[str, Any]:
+        """Arguments of a task with alerts of its failure beside those that the DAG file gives."""
+        if not alerts:
+            return dict(arguments)
+        of_all = (self.dags.get("default_args") or {}).get("on_failure_callback")
+        given = _listed(arguments.get("on_failure_callback", of_all))
+        return {**arguments, "on_failure_callback": [*given, *alerts]}
+
+    def limit(self, said: AirflowSettings | None) -> timedelta | None:
+        """Time limit of a job; None where the DAG file says so."""
+        if said is not None and said.execution_timeout is not None:
+            return said.execution_timeout
+        given: timedelta | None = self.tasks.get("execution_timeout", ENDS_WITHIN)
+        return given
+
+    def of_dag(self, own: Mapping[str, Any]) -> dict[str, Any]:
+        """Arguments of a DAG: its own come before those given; tags, callbacks and ``default_args`` of both count.
+
+        Args:
+            own: what its definition makes of it.
+        """
+        both = {**self.dags, **own}
+        for name in ("on_failure_callback", "on_success_callback"):
+            if of_both := [*_listed(self.dags.get(name)), *_listed(own.get(name))]:
+                both[name] = of_both
+        if tags := [*(self.dags.get("tags") or ()), *(own.get("tags") or ())]:
+            both["tags"] = tags
+        return both | {"default_args": {**(self.dags.get("default_args") or {}), **(own.get("default_args") or {})}}
+
+
+def _taken(kind: type) -> set[str]:
+    return set(signature(kind.__init__).parameters) - {"self", "kwargs", "args"}  # type: ignore[misc]
+
+
+def _check(where: str, given: Mapping[str, Any], known: set[str], ours: set[str]) -> None:
+    for name in given:
+        if name in ours:
+            raise UserError(f"{where} has {name}, which each pipeline says itself", hint="take it away")
+        if name not in known:
+            hint = nearest(name, known - ours) or "they are those that Airflow's own classes take"
+            raise UserError(f"{where} has {name}, which Airflow does not know", hint=hint)
+
+
+def _listed(value: Any) -> list[Any]:
+    return list(value) if isinstance(value, (list, tuple)) else [] if value is None else [value]
+
+
+def _pool() -> dict[str, str]:
+    """The pool of the jobs, unless nobody would make it: Airflow never starts a task of a pool that is missing."""
+    return {"pool": POOL} if plugin_is_loaded() else {}
+
+
+def _weight(said: AirflowSettings | None) -> dict[str, Any]:
+    return {} if said is None or said.priority_weight is None else {"priority_weight": said.priority_weight}
+
+
+def _executor_config(name: str, config: Mapping[str, Any], settings: Settings) -> dict[str, Any]:
+    """Executor's configuration, with Kubernetes' pod as the object that its executor wants.
+
+    Raises:
+        DefinitionError: Airflow's provider for Kubernetes is not installed, or the pod is none.
+    """
+    if not isinstance(config.get("pod_override"), dict):
+        return dict(config)
+    try:
+        from airflow.providers.cncf.kubernetes.pod_generator import PodGenerator
+
+        return {**config, "pod_override": PodGenerator.deserialize_model_dict(config["pod_override"])}
+    except (ImportError, ValueError, TypeError, AttributeError) as error:
+        file = str(settings.pipelines / name / loader.FILE)
+        hint = "install apache-airflow-providers-cncf-kubernetes where DAGs are parsed and tasks run"
+        said = f"pod_override cannot be used: {error}"
+        mistake = Mistake("executor-config", "airflow.executor_config", said, file, None, hint)
+        raise DefinitionError(name, [mistake]) from error

@@ -1,0 +1,116 @@
+"""DAG of a definition that has mistakes: it fails with them, and keeps what runs under way have.
+
+Airflow gives up the tasks of a run that its DAG no longer has (``removed``), and the run ends without them. So this DAG
+has the tasks of the one before, by the fields of the definition that can still be read. A task that starts meanwhile
+fails with the mistakes, and is retried: a typo that is mended soon costs a run nothing but the time.
+"""
+
+from __future__ import annotations
+
+import difflib
+import os
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from airflow.sdk import DAG, BaseOperator, chain
+from croniter import croniter
+
+from sluicegate.airflow.arguments import RETRIES
+from sluicegate.airflow.new_dag import new_dag
+from sluicegate.airflow.notifiers import readable_callbacks
+from sluicegate.airflow.run_request import raisable
+from sluicegate.definition import LAYERS, loader, yaml
+from sluicegate.errors import DefinitionError
+from sluicegate.settings import TARGET, Settings
+from sluicegate.spark import metastore
+
+if TYPE_CHECKING:
+    from airflow.sdk import Context
+
+
+class DefinitionMistakes(BaseOperator):
+    """Operator that fails with the mistakes of a definition.
+
+    Args:
+        mistakes: the mistakes.
+        final: whether it fails at once, as the first task of a new run does; without it the task is retried.
+        kwargs: what every operator takes.
+    """
+
+    def __init__(self, *, mistakes: DefinitionError, final: bool = False, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.mistakes = mistakes.for_people()
+        self.facts = mistakes.as_dict()
+        self.final = final
+
+    def execute(self, context: Context) -> None:
+        """Fails with the mistakes.
+
+        Raises:
+            AirflowException: always.
+        """
+        raise raisable(self.mistakes, self.facts, final=self.final)
+
+    def resume_execution(self, next_method: str, next_kwargs: dict[str, Any] | None, context: Context) -> Any:
+        """Fails with the mistakes where the task had waited for files or an answer; called by Airflow."""
+        self.execute(context)
+
+
+def dags_of_mistakes(name: str, error: DefinitionError, settings: Settings) -> Iterator[DAG]:
+    """DAGs of a definition with mistakes: that of its runs, and those of maintenance and verification.
+
+    Args:
+        name: name of the pipeline.
+        error: its mistakes.
+        settings: where things are.
+    """
+    fields = _fields(settings.pipelines / name / loader.FILE)
+    of_runs, alerts = readable_callbacks(name, fields, settings)
+    args = {"on_failure_callback": alerts} if alerts else {}
+    yield _dag(name, _schedule(fields, settings), _tasks(fields), error, default_args=args, **of_runs)
+    for field, task in (("maintenance", "maintain"), ("verify", "verify")):
+        if field in fields:
+            yield _dag(f"{name}_{field}", _schedule(fields[field] or {}, settings), [task], error, default_args=args)
+
+
+def _dag(name: str, schedule: str | None, tasks: list[str], error: DefinitionError, **about: Any) -> DAG:
+    text = error.for_people()
+    with new_dag(
+        name,
+        schedule,
+        description=f"Does not run: {error.message}",
+        doc_md=f"This pipeline does not run, because its definition has validation errors:\n\n```\n{text}\n```",
+        tags=["mistakes"],
+        **about,
+    ) as dag:
+        first, *others = tasks
+        first_task = DefinitionMistakes(task_id=first, mistakes=error, final=True, retries=0)
+        chain(first_task, *(DefinitionMistakes(task_id=task, mistakes=error, **RETRIES) for task in others))
+    return dag
+
+
+def _fields(file: Path) -> dict[str, Any]:
+    """Fields of a definition, as far as they can be read; none of a file that cannot be opened."""
+    try:
+        return yaml.sections(file.read_text("utf-8-sig"))
+    except (OSError, UnicodeDecodeError):
+        return {}
+
+
+def _tasks(fields: Mapping[str, Any]) -> list[str]:
+    """Tasks that the DAG had before, in their order; all that it may have had where the definition does not say."""
+    # A misspelt layer is among the mistakes, and its task among those of runs under way.
+    layers = [layer for layer in LAYERS if difflib.get_close_matches(layer, fields, 1, 0.6)] or list(LAYERS)
+    jobs = ["run"] if fields.get("tasks") == "run" else layers
+    return ["check_request", "wait_for_files", *jobs, *(["catalog"] if metastore.address() else []), "account"]
+
+
+def _schedule(fields: Any, settings: Settings) -> str | None:
+    """Schedule of a definition that has mistakes, if that is not one of them."""
+    try:
+        target = (fields.get("targets") or {}).get(settings.target or os.environ.get(TARGET, "")) or {}
+        schedule = target["schedule"] if "schedule" in target else fields["schedule"]
+    except (TypeError, KeyError, AttributeError):
+        return None
+    return schedule if isinstance(schedule, str) and croniter.is_valid(schedule) else None

@@ -1,0 +1,62 @@
+"""What all DAGs of pipelines have in common: their start, their timetable, and how many runs may be under way."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from airflow.sdk import DAG, Asset, AssetOrTimeSchedule, CronDataIntervalTimetable
+from croniter import croniter
+
+from sluicegate.airflow.loaded import plugin_is_loaded
+from sluicegate.airflow.timetable import MAX_BACKFILL_RUNS, PipelineTimetable
+
+# Start of schedules. Fixed, since a moving date would make a new version of the DAG at each parse. Nothing before the
+# first run is caught up (catchup), because a run takes whatever has landed since the last one.
+START = datetime(2025, 1, 1, tzinfo=UTC)
+
+
+def new_dag(
+    name: str,
+    schedule: str | None,
+    watched: Asset | None = None,
+    max_backfill_runs: int = MAX_BACKFILL_RUNS,
+    **about: Any,
+) -> DAG:
+    """DAG without tasks.
+
+    Args:
+        name: its id.
+        schedule: cron expression, in UTC.
+        watched: asset whose events start runs, too.
+        max_backfill_runs: runs that a backfill has at most.
+        about: what else DAG takes, which comes before what is said here.
+    """
+    times = _timetable(schedule, max_backfill_runs) if schedule else None
+    # A timetable beside the events allows backfills, and takes files whose event was lost.
+    events = AssetOrTimeSchedule(timetable=times, assets=[watched]) if times and watched else watched
+    # Not `fail_fast`: it skips what follows a failed task, and a run whose last task was skipped is green. Runs do not
+    # meet in the tables (see ``operators.submit.alone``), and a manual run is not to queue behind one that waits for
+    # files, for a day perhaps.
+    common: dict[str, Any] = {"schedule": events or times, "start_date": START, "catchup": False, "max_active_runs": 3}
+    return DAG(dag_id=name, **common | about)
+
+
+def _timetable(schedule: str, max_backfill_runs: int) -> Any:
+    """Timetable that gives a run the time since the last; with a cron text Airflow 3 gives intervals of no width.
+
+    Without the plugin each interval of a backfill is a run, as Airflow has it.
+    """
+    if plugin_is_loaded():
+        return PipelineTimetable(schedule, max_backfill_runs)
+    return CronDataIntervalTimetable(schedule, timezone="UTC")
+
+
+def step(schedule: str | None) -> timedelta:
+    """Timeout for files: until the next run would begin, which then waits instead; at most a day."""
+    if schedule is None:
+        return timedelta(hours=1)
+    ticks = croniter(schedule, START)
+    first: datetime = ticks.get_next(datetime)
+    second: datetime = ticks.get_next(datetime)
+    return min(timedelta(days=1), second - first)

@@ -1,0 +1,147 @@
+"""DAGs of one definition: that of its runs, and those of maintenance and verification, if it asks for them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import timedelta
+from typing import Any, Literal
+
+from airflow.sdk import DAG, Asset, AssetWatcher, BaseOperator, chain
+
+from sluicegate import definition
+from sluicegate.airflow import doc_md
+from sluicegate.airflow.arguments import Arguments
+from sluicegate.airflow.assets import described
+from sluicegate.airflow.new_dag import new_dag, step
+from sluicegate.airflow.notifiers import callbacks, task_alerts
+from sluicegate.airflow.operators.check_request import CheckRequest
+from sluicegate.airflow.operators.maintenance import Catalog, Maintenance, Verification
+from sluicegate.airflow.operators.reconcile import Account
+from sluicegate.airflow.operators.submit import SluicegateJob
+from sluicegate.airflow.params import form
+from sluicegate.airflow.sensors.landed_files import LandedFilesSensor
+from sluicegate.spark import metastore
+
+
+class PipelineDags:
+    """DAGs of a pipeline.
+
+    Args:
+        pipeline: its definition.
+        arguments: what the DAG file gives to all DAGs and tasks.
+
+    Raises:
+        DefinitionError: a notifier of its tasks cannot be used.
+    """
+
+    def __init__(self, pipeline: definition.Pipeline, arguments: Arguments) -> None:
+        self.pipeline = pipeline
+        self.settings = pipeline.settings
+        self.arguments = arguments
+        self._alerts = task_alerts(pipeline.name, pipeline.notify, pipeline.settings)
+        self._subject: dict[str, Any] = {"pipeline": pipeline.name, "settings": pipeline.settings}
+
+    def all(self) -> Iterator[DAG]:
+        """Its DAGs.
+
+        Raises:
+            DefinitionError: a notifier, or the configuration of an executor, cannot be used.
+        """
+        yield self.runs()
+        if self.pipeline.maintenance is not None:
+            yield self._maintenance(self.pipeline.maintenance.schedule)
+        if self.pipeline.verify is not None:
+            yield self._verification(self.pipeline.verify.schedule, self.pipeline.verify.percent)
+
+    def runs(self) -> DAG:
+        """DAG of its runs, its tasks one after another.
+
+        A check of the request, a sensor for landed files, a job for each layer that has tables (or, as the definition
+        says, one for all of them), and the reconciliation.
+        """
+        own: dict[str, Any] = {"doc_md": doc_md.of_dag(self.pipeline), "params": form(self.pipeline)}
+        for name in ("max_active_runs", "max_backfill_runs"):
+            if (said := getattr(self.pipeline.airflow, name, None)) is not None:
+                own[name] = said
+        watched = self._watched() if self.pipeline.trigger else None
+        with new_dag(
+            self.pipeline.name, self.pipeline.schedule, watched, **self._dag(self.pipeline.description, own)
+        ) as dag:
+            chain(*self._tasks())
+        return dag
+
+    def _maintenance(self, schedule: str | None) -> DAG:
+        about = self._dag(f"Maintains the tables of {self.pipeline.name}.", {"doc_md": doc_md.MAINTENANCE})
+        with new_dag(f"{self.pipeline.name}_maintenance", schedule, **about) as dag:
+            Maintenance(task_id="maintain", doc_md=doc_md.MAINTENANCE, **self._subject, **self._of_job())
+        return dag
+
+    def _verification(self, schedule: str | None, percent: float) -> DAG:
+        about = self._dag(f"Verifies the tables of {self.pipeline.name}.", {"doc_md": doc_md.VERIFY})
+        with new_dag(f"{self.pipeline.name}_verify", schedule, **about) as dag:
+            Verification(
+                task_id="verify", doc_md=doc_md.VERIFY, percent=percent, **self._subject, **self._of_job()
+            )  # fmt: skip
+        return dag
+
+    def _dag(self, description: str, own: dict[str, Any]) -> dict[str, Any]:
+        """Arguments of a DAG, with what is common to all DAGs of the pipeline."""
+        common = {"tags": self.pipeline.tags, "default_args": {"owner": self.pipeline.owner}}
+        notified = callbacks(self.pipeline.name, self.pipeline.notify, self.settings)
+        return self.arguments.of_dag({"description": description, **own, **common, **notified})
+
+    def _of_job(self, layers: int = 1) -> dict[str, Any]:
+        own = self.arguments.of_job(self.pipeline.name, self.pipeline.airflow, self.settings, layers)
+        return self.arguments.alerted(own, self._alerts)
+
+    def _tasks(self) -> Iterator[BaseOperator]:
+        """Tasks of the DAG in context, in their order."""
+        pipeline = self.pipeline
+        reader = self.arguments.alerted(self.arguments.of_reader(pipeline.airflow), self._alerts)
+        users = pipeline.airflow.approvers if pipeline.airflow else []
+        yield CheckRequest(task_id="check_request", doc_md=doc_md.CHECK, approvers=users, **self._subject, **reader)
+        # An event-driven run need not wait for files: it would wait on beside each later run that an event starts.
+        wait = timedelta(0) if pipeline.trigger else step(pipeline.schedule)
+        yield LandedFilesSensor(task_id="wait_for_files", doc_md=doc_md.WAIT, timeout=wait, **self._subject, **reader)
+        layers = [layer for layer in definition.LAYERS if getattr(pipeline, layer)]
+        if layers and pipeline.tasks == "run":
+            yield self._job("run", layers, doc_md.of_run(pipeline))
+        else:
+            for layer in layers:
+                yield self._job(layer, [layer], doc_md.of_layer(pipeline, layer))
+        if metastore.address():
+            yield Catalog(task_id="catalog", doc_md=doc_md.CATALOG, **self._subject, **self._of_job())
+        limit = self.arguments.limit(pipeline.airflow)
+        yield Account(
+            task_id="account", doc_md=doc_md.RECONCILIATION, execution_timeout=limit, **self._subject, **reader
+        )
+
+    def _job(self, job: definition.Layer | Literal["run"], layers: list[definition.Layer], about: str) -> SluicegateJob:
+        """Task of a layer, or of all of them. (Its own tables are inlets too: it looks up their last asset event.)"""
+        tables = [name for layer in layers for name in self.pipeline.names(layer)]
+        return SluicegateJob(
+            task_id=job,
+            doc_md=about,
+            layer=job,
+            inlets=self._assets([*self._before(layers[0]), *tables]),
+            outlets=self._assets(tables),
+            **self._subject,
+            **self._of_job(len(layers)),
+        )
+
+    def _watched(self) -> Asset:
+        """Asset of the landing folders, with an event whenever files have landed in them."""
+        from sluicegate.airflow.sensors.trigger import FileArrivalTrigger
+
+        pipeline = self.pipeline
+        trigger = FileArrivalTrigger(pipeline=pipeline.name, places=self.settings.places, queue=pipeline.queueUrl)
+        watcher = AssetWatcher(name="file_arrival", trigger=trigger)
+        return Asset(name=f"{pipeline.name}.landing-files", watchers=[watcher])  # no table's name has a - in it
+
+    def _assets(self, tables: list[str]) -> list[Asset]:
+        return [described(self.pipeline, table) for table in tables]
+
+    def _before(self, layer: definition.Layer) -> list[str]:
+        """Tables of the previous layer."""
+        index = definition.LAYERS.index(layer)
+        return self.pipeline.names(definition.LAYERS[index - 1]) if index else []

@@ -1,0 +1,70 @@
+"""Notifiers of failed tasks, which have the error's sentence, code and link in their templates.
+
+Airflow calls the callbacks of a DAG where no task runs, with no more than the run; those of a task are called in the
+task, which still has its exception.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from airflow.sdk.bases.notifier import BaseNotifier
+
+ERROR = "error"
+"""Name of the error in the templates of a notifier."""
+
+FACTS = "sluicegate"
+"""Attribute of an exception for Airflow: the facts of the error that it was made of."""
+
+
+@dataclass(frozen=True)
+class TaskError:
+    """An error of a task, for the templates of a notifier: ``{{ error.sentence }}``.
+
+    Attributes:
+        sentence: what happened, in one sentence.
+        code: its stable code, such as SG300; empty for what Airflow or Spark raised.
+        help: what to do about it; may be empty.
+        text: all that the task's page shows of it.
+        link: address of the task's page in Airflow.
+    """
+
+    sentence: str
+    code: str
+    help: str
+    text: str
+    link: str
+
+    @classmethod
+    def of(cls, context: Mapping[str, Any]) -> TaskError:
+        """The error of a task's context, as Airflow gives it to a callback."""
+        exception = context.get("exception")
+        text = str(exception or "").strip() or type(exception).__name__
+        facts: Mapping[str, Any] = getattr(exception, FACTS, {})
+        # A heading alone says nothing: the first of what stands below it belongs to it.
+        first, *more = [line.strip() for line in text.splitlines()]
+        sentence = f"{first} {more[0]}" if first.endswith(":") and more else first
+        return cls(
+            sentence=facts.get("message") or sentence,
+            code=facts.get("code", ""),
+            help=facts.get("hint", ""),
+            text=text,
+            link=getattr(context["ti"], "log_url", ""),
+        )
+
+
+class TaskAlert:
+    """Callback of a task that calls a notifier, with the error in its context.
+
+    Args:
+        notifier: the notifier.
+    """
+
+    def __init__(self, notifier: BaseNotifier) -> None:
+        self.notifier = notifier
+
+    def __call__(self, context: Mapping[str, Any]) -> None:
+        """Notifies; called by Airflow once a task has failed for good."""
+        self.notifier({**context, ERROR: TaskError.of(context)})

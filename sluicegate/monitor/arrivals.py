@@ -1,0 +1,52 @@
+"""Files that are late: none has arrived within the time span that the definition expects of a table."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING
+
+from sluicegate.errors import FilesLate, Where
+from sluicegate.lake import layout, log, tables
+from sluicegate.times import in_words
+
+if TYPE_CHECKING:
+    from sluicegate.definition import BronzeTable, Pipeline
+    from sluicegate.settings import Settings
+
+
+def late(pipeline: Pipeline, settings: Settings, now: datetime, only: Sequence[str] = ()) -> FilesLate | None:
+    """Error about the bronze tables whose files, or whose source's new versions, are late; None if none is.
+
+    Args:
+        pipeline: the definition.
+        settings: where things are.
+        now: the time.
+        only: only these tables; none means all.
+    """
+    at = layout.Lake(settings.lake, pipeline.name)
+    found: dict[str, str] = {}
+    for name, table in pipeline.bronze.items():
+        if table.expect_files_within is None or (only and name not in only):
+            continue
+        last = _last(name, table, at)
+        if last is None or now - last > table.expect_files_within:
+            came = f"the last came at {last:%Y-%m-%d %H:%M} UTC" if last else "none has come yet"
+            found[name] = f"{name} expects new files within {in_words(table.expect_files_within)}, and {came}"
+    if not found:
+        return None
+    hint = "ask whoever delivers them; or is the landing folder another one now? expect_files_within is another span"
+    return FilesLate("; ".join(found.values()), where=Where(table=", ".join(found)), hint=hint)
+
+
+def _last(name: str, table: BronzeTable, at: layout.Lake) -> datetime | None:
+    """Time at which a file was last entered into a table's ledger, or versions of its source were last taken in."""
+    if not table.of_files:
+        commit = log.last_commit_of_ours(tables.delta_table(at.table("bronze", name)))
+        return datetime.fromtimestamp(commit.timestamp / 1000, UTC) if commit else None
+    ledger = tables.delta_table(at.ledger(name))
+    if ledger is None:
+        return None
+    times = [time for (time,) in tables.statistics_rows(ledger, "max.discovered") if time is not None]
+    newest: datetime | None = max(times, default=None)
+    return newest.replace(tzinfo=UTC) if newest and newest.tzinfo is None else newest

@@ -1,0 +1,119 @@
+"""The pool of the jobs, in Airflow's own tables: without it their tasks would wait for ever, and nobody be told."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from tests.conftest import Workspace
+from tests.support.airflow_runs import LAST
+from tests.unit.airflow.test_dag import airflow_home as airflow_home
+from tests.unit.airflow.test_dag import dag_of
+
+pytestmark = [pytest.mark.unit, pytest.mark.usefixtures("airflow_home")]
+
+
+@pytest.fixture
+def session() -> Iterator[Any]:
+    """A session of a database with Airflow's tables, and no pool."""
+    from airflow.models import import_all_models
+    from airflow.models.base import Base
+    from sqlalchemy import create_engine
+    from sqlalchemy.orm import Session
+
+    import_all_models()
+    engine = create_engine("sqlite://")
+    Base.metadata.create_all(engine)
+    with Session(engine) as session:
+        yield session
+
+
+def pools(session: Any) -> dict[str, int]:
+    from airflow.models.pool import Pool
+
+    return {pool.pool: pool.slots for pool in session.query(Pool)}
+
+
+@pytest.mark.parametrize(("said", "slots"), [("", 4), ("0", 4), ("1", 1), ("7", 7), ("many", 4), ("-1", 4)])
+def test_the_pool_is_made_once_and_is_yours_then(
+    session: Any, said: str, slots: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from airflow.models.pool import Pool
+
+    from sluicegate.airflow.pools import make
+
+    monkeypatch.setenv("SLUICEGATE_SPARK_SLOTS", said)
+    make(session)
+    assert pools(session) == {"spark": slots}
+    session.query(Pool).one().slots = 128
+    make(session)
+    assert pools(session) == {"spark": 128}
+
+
+def begun(session: Any, dag: Any, note: str | None = None, number: int = 1) -> Any:
+    """A run that the scheduler has just begun."""
+    from airflow.models.dagrun import DagRun
+    from airflow.serialization.serialized_objects import DagSerialization
+
+    from sluicegate.airflow import pools as of_jobs
+
+    run = DagRun(dag_id=dag.dag_id, run_id=f"manual__{number}", run_type="manual", state="running", run_after=LAST)
+    run.dag = DagSerialization.from_dict(DagSerialization.to_dict(dag))
+    session.add(run)
+    run.note = note
+    of_jobs.on_dag_run_running(run, "started")
+    return run
+
+
+@pytest.fixture
+def default_pool(session: Any) -> None:
+    from airflow.models.pool import Pool
+
+    session.add(Pool(pool="default_pool", slots=128, description="", include_deferred=False))
+    session.flush()
+
+
+@pytest.mark.usefixtures("default_pool")
+def test_a_run_makes_the_pool_that_somebody_deleted(session: Any, workspace: Workspace) -> None:
+    assert begun(session, dag_of(workspace)).note is None
+    assert pools(session) == {"default_pool": 128, "spark": 4}
+
+
+@pytest.mark.usefixtures("default_pool")
+def test_a_run_whose_pool_is_missing_says_so(session: Any, workspace: Workspace) -> None:
+    from sluicegate.airflow.run_note import BEGINS
+
+    workspace.edit("pipeline.yaml", "\ndatabase:", "\nairflow: {pool: heavy}\ndatabase:")
+    assert begun(session, dag_of(workspace), "of a person", 2).note == "of a person"
+    note = begun(session, dag_of(workspace)).note
+    assert note.startswith(BEGINS)  # so that the note of its end takes its place
+    assert "the pool heavy, in which bronze, silver, gold would start" in note
+    assert "spark" not in pools(session)
+
+
+@pytest.mark.usefixtures("default_pool")
+def test_other_peoples_runs_are_left_alone(session: Any) -> None:
+    from airflow.providers.standard.operators.empty import EmptyOperator
+    from airflow.sdk import DAG
+
+    with DAG("theirs", schedule=None) as dag:
+        EmptyOperator(task_id="task", pool="theirs")
+    assert begun(session, dag).note is None
+    assert pools(session) == {"default_pool": 128}
+
+
+def test_a_task_makes_no_pool() -> None:
+    from airflow.sdk.execution_time.task_runner import TaskRunnerMarker
+
+    from sluicegate.airflow import pools as of_jobs
+
+    of_jobs.on_starting(TaskRunnerMarker())  # it has no database
+
+
+def test_the_plugin_brings_the_listeners() -> None:
+    from sluicegate.airflow import pools, run_note
+    from sluicegate.airflow.plugin import SluicegatePlugin
+
+    assert SluicegatePlugin.listeners == [run_note, pools]
