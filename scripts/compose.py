@@ -22,6 +22,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
+RESTARTS = 5  # of a service, which Docker starts again for ever: after so many it does not start
 STARTS_WITHIN = 900  # seconds; some 60 where the image is built
 
 # Only letters, digits, - and _: they stand in addresses and in JSON.
@@ -260,7 +261,9 @@ def _states() -> dict[str, str]:
     for one in json.loads(inspected.stdout or "[]"):  # nothing where Docker ended in between
         state = one["State"]
         said = state.get("Health", {}).get("Status") or state["Status"]
-        if state["Status"] == "exited":
+        if said != "healthy" and one.get("RestartCount", 0) >= RESTARTS:
+            said = f"exited with {state['ExitCode']}, again and again"
+        elif state["Status"] == "exited":
             said = "done" if state["ExitCode"] == 0 else f"exited with {state['ExitCode']}"
         states[one["Name"].lstrip("/")] = said
     return states

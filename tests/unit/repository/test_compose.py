@@ -5,6 +5,7 @@ The numbers are those of its version 1.6. Where a control is left out, ``EXCEPTI
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import socket
@@ -252,6 +253,21 @@ def test_the_image_is_built_with_care() -> None:
     sent = {line[1:] for line in ignored if line.startswith("!")}
     copies = [line.split()[1:-1] for line in DOCKERFILE.splitlines() if re.match("COPY (?!--from)", line)]
     assert sent == {part.split("/")[0] for parts in copies for part in parts}
+
+
+@pytest.mark.parametrize(
+    ("restarts", "health", "ended"), [(4, "starting", False), (5, "starting", True), (9, "healthy", False)]
+)
+def test_a_service_that_ends_again_and_again_does_not_start(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, restarts: int, health: str, ended: bool
+) -> None:
+    state = {"Status": "restarting", "ExitCode": 1, "Health": {"Status": health}}
+    (tmp_path / "inspected").write_text(json.dumps([{"Name": "/connect", "State": state, "RestartCount": restarts}]))
+    docker = tmp_path / "docker"
+    docker.write_text(f'#!/bin/sh\n[ "$1" = ps ] && echo 1 || /bin/cat {tmp_path}/inspected\n')
+    docker.chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    assert compose._states()["connect"].startswith("exited with 1") is ended
 
 
 def test_that_docker_has_ended_is_told_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
