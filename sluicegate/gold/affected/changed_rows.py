@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, reduce
 from typing import TYPE_CHECKING
 
+from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
+from sluicegate.flow import thresholds
 from sluicegate.frames.record_ids import materialize
 from sluicegate.frames.value_equality import exact, has_variants
 from sluicegate.gold.affected.keys import Keys, tried
@@ -16,8 +18,6 @@ from sluicegate.schema.columns import CHANGE_COLUMNS, ENGINE_COLUMNS
 from sluicegate.sql.identifiers import quoted
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
-
     from sluicegate.flow.batch import Batch
 
 
@@ -36,24 +36,37 @@ class ChangedRows:
     @cached_property
     def by_table(self) -> Mapping[str, DataFrame]:
         """Rows that came or went of each table that has other rows now, materialized."""
-        source, now = next(iter(self.current)), self.batch.progress
-        feeds = {source: self.batch.rows.where(f"_commit_version > {now.since}")}
-        feeds |= {name: self.batch.changes_of(name) for name in now.changed}
-        found = {name: materialize(net(feed), few=False) for name, feed in feeds.items()}
-        return {name: rows for name, rows in found.items() if not rows.isEmpty()}
+        return {name: rows for name, rows in self._feeds.items() if self._counts[name]}
 
     @cached_property
     def count(self) -> int:
         """Number of these rows; an update is two."""
-        return sum(rows.count() for rows in self.by_table.values())
+        return sum(self._counts.values())
 
     def keys(self, keys: Keys) -> DataFrame | None:
         """Touched keys, materialized; None if no row is another, or only rows that the query does not read."""
         if not self.by_table:
             return None
+        # Spark does not know how few these rows are, and would shuffle the tables that it joins them with.
+        few = self.count <= thresholds.FEW
+        changes = {name: F.broadcast(rows) if few else rows for name, rows in self.by_table.items()}
         with tried(self.batch.session):
-            found = keys.touched(self.by_table, self.current)
+            found = keys.touched(changes, self.current)
             return None if found is None else materialize(found, few=False)
+
+    @cached_property
+    def _feeds(self) -> Mapping[str, DataFrame]:
+        source, now = next(iter(self.current)), self.batch.progress
+        feeds = {source: self.batch.rows.where(f"_commit_version > {now.since}")}
+        feeds |= {name: self.batch.changes_of(name) for name in now.changed}
+        return {name: materialize(net(feed), few=False) for name, feed in feeds.items()}
+
+    @cached_property
+    def _counts(self) -> Mapping[str, int]:
+        counted = [
+            rows.agg(F.lit(name).alias("name"), F.count("*").alias("rows")) for name, rows in self._feeds.items()
+        ]
+        return {name: rows for name, rows in reduce(DataFrame.unionAll, counted).collect()}
 
 
 def net(changes: DataFrame) -> DataFrame:
