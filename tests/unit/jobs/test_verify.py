@@ -55,10 +55,10 @@ def dags(workspace: Workspace) -> dict[str, DAG]:
 
 
 def test_a_definition_that_asks_for_it_has_a_dag_for_it(proved: Workspace) -> None:
-    from airflow.sdk import CronDataIntervalTimetable
+    from sluicegate.airflow.timetable import PipelineTimetable
 
     dag = dags(proved)["heart_rate_verify"]
-    assert dag.timetable == CronDataIntervalTimetable("0 4 * * 0", timezone="UTC")
+    assert dag.timetable == PipelineTimetable("0 4 * * 0")
     assert (dag.task_ids, dag.tags, dag.catchup) == (["verify"], {"healthcare"}, False)
     proved.edit("pipeline.yaml", WEEKLY, "verify: {}")
     assert dags(proved)["heart_rate_verify"].schedule is None

@@ -232,10 +232,10 @@ def submit(maintained: Workspace, monkeypatch: pytest.MonkeyPatch) -> Callable[[
 
 
 def test_a_definition_that_asks_for_it_has_a_dag_for_it(maintained: Workspace) -> None:
-    from airflow.sdk import CronDataIntervalTimetable
+    from sluicegate.airflow.timetable import PipelineTimetable
 
     dag = dags(maintained)["heart_rate_maintenance"]
-    assert dag.timetable == CronDataIntervalTimetable("0 3 * * 0", timezone="UTC")
+    assert dag.timetable == PipelineTimetable("0 3 * * 0")
     assert (dag.task_ids, dag.tags, dag.catchup) == (["maintain"], {"healthcare"}, False)
     assert dag.task_dict["maintain"].retries == 3
     maintained.edit("pipeline.yaml", WEEKLY, "")
