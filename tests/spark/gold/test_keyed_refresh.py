@@ -41,6 +41,7 @@ def _right(world: GoldWorld) -> None:
         assert world.rows(name) == world.expected(name), name
 
 
+@pytest.mark.more
 def test_a_history_by_keys(spark: SparkSession, tmp_path: Path) -> None:
     world = GoldWorld(tmp_path, QUERIES, spark)
     world.add([sample(i) for i in range(30)])
