@@ -85,7 +85,7 @@ class World:
         followed = {name for name, table in tables.items() if table.refresh_strategy().kind != "whole"}
         wanted = _with_read(tables, only or tables)
         gold = {name: fields for name, fields in said["gold"].items() if name in wanted}
-        said["gold"] = {name: fields | {"refresh": "incremental" if name in followed else "auto"}
+        said["gold"] = {name: {"refresh": "incremental" if name in followed else "auto"} | fields
                         for name, fields in gold.items()}  # fmt: skip
         if twins:
             said["gold"] |= {f"{name}{WHOLE}": fields | {"refresh": "full"} for name, fields in gold.items()}

@@ -290,7 +290,7 @@ class LocalAirflow:
             | ({"Authorization": f"Bearer {self._token}"} if self._token else {}),
         )
         with self._web.open(request, timeout=2 * LOCKED_FOR) as answer:
-            return json.load(answer)
+            return json.loads(answer.read() or b"null")  # the answer to a DELETE is empty
 
     def trigger(self, dag: str) -> str:
         """Triggers a run of a DAG and returns its id. Runs that a killed Airflow left unfinished are failed first."""

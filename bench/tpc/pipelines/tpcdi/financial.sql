@@ -10,7 +10,7 @@ WITH named AS (
     row_number() OVER (PARTITION BY company_id ORDER BY effective_date) AS number
   FROM dim_company
 )
-SELECT v.sk_company_id, n.known_id AS company_id, n.fi_year, n.fi_qtr, n.fi_qtr_start_date, n.fi_revenue, n.fi_net_earn,
+SELECT v.sk_company_id, v.company_id, n.fi_year, n.fi_qtr, n.fi_qtr_start_date, n.fi_revenue, n.fi_net_earn,
   n.fi_basic_eps, n.fi_dilut_eps, n.fi_margin, n.fi_inventory, n.fi_assets, n.fi_liability, n.fi_out_basic,
   n.fi_out_dilut
 FROM named AS n
