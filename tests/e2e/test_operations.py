@@ -88,7 +88,7 @@ def test_runs_outlive_a_typo_and_say_what_they_wait_for(airflow: LocalAirflow, w
     assert ended(airflow, wide["dag_run_id"]) == "failed"
     done = airflow.result(DAG, wide["dag_run_id"], "check_request")
     assert "reprocesses [2026-01-01 00:00:00, 2026-02-01 00:00:00)" in done
-    failed_with(airflow, "there are no Delta jars", wide["dag_run_id"], "silver", 1)
+    failed_with(airflow, "there are no Delta jars", wide["dag_run_id"], "bronze", 1)
     assert dry(airflow, **month) == []
 
 
