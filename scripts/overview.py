@@ -7,12 +7,13 @@ nothing and exits 1 if a file is not as it would be drawn.
 
 from __future__ import annotations
 
-import argparse
 import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from xml.sax.saxutils import escape
+
+from scripts import made_files
 
 ROOT = Path(__file__).resolve().parent.parent
 IMAGES = ROOT / "docs" / "img"
@@ -82,23 +83,15 @@ FOOT = "Each box but landing and Airflow is a Delta table. Progress is committed
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Writes the pictures or, with ``--check``, compares them; returns the exit code."""
-    parser = argparse.ArgumentParser(prog="python -m scripts.overview", description=main.__doc__)
-    parser.add_argument("--check", action="store_true", help="write nothing; exit 1 if a picture is out of date")
-    check = parser.parse_args(argv).check
-    stale = outdated()
-    for file, picture in stale.items():
-        if check:
-            print(f"docs/img/{file.name} is not what the source gives: run `make docs`", file=sys.stderr)
-        else:
-            file.write_text(picture)
-            print(f"wrote docs/img/{file.name}")
-    return 1 if check and stale else 0
+    check = made_files.is_check("python -m scripts.overview", main.__doc__, argv)
+    stale = {f"docs/img/{file.name}": (file, picture) for file, picture in outdated().items()}
+    return made_files.written(stale, "the source gives", check=check)
 
 
 def outdated() -> dict[Path, str]:
     """The pictures that are not as the source gives them, each as it would be."""
     drawn = {IMAGES / f"overview-{theme}.svg": picture(theme) for theme in THEMES}
-    return {file: text for file, text in drawn.items() if not file.is_file() or file.read_text() != text}
+    return made_files.outdated(drawn)
 
 
 def picture(theme: str) -> str:

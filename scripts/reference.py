@@ -19,6 +19,7 @@ from pydantic import BaseModel, BeforeValidator
 from pydantic.json_schema import GenerateJsonSchema, JsonSchemaValue
 from pydantic_core import core_schema
 
+from scripts import made_files
 from scripts.reference_cases import cases
 from scripts.reference_errors import environment, error_classes, errors_page
 from scripts.reference_text import apart as _apart
@@ -50,27 +51,18 @@ MADE = "*`make docs` writes this page from the program itself: edit the docstrin
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Writes the files or, with ``--check``, compares them; returns the exit code."""
-    parser = argparse.ArgumentParser(prog="python -m scripts.reference", description=main.__doc__)
-    parser.add_argument("--check", action="store_true", help="write nothing; exit 1 if a file is out of date")
-    check = parser.parse_args(argv).check
-    stale = outdated()
-    for file, text in stale.items():
-        name = file.relative_to(ROOT)
-        if check:
-            print(f"{name} is not what the program says: run `make docs`", file=sys.stderr)
-        else:
-            file.write_text(text, encoding="utf-8")
-            print(f"wrote {name}")
+    check = made_files.is_check("python -m scripts.reference", main.__doc__, argv)
+    stale = {str(file.relative_to(ROOT)): (file, text) for file, text in outdated().items()}
     if not stale:
         print("the reference is up to date")
-    return 1 if stale and check else 0
+    return made_files.written(stale, "the program says", check=check)
 
 
 def outdated() -> dict[Path, str]:
     """The files that are not as they would be made, each with the text that it should have."""
     made = {DOCS / name: text for name, text in pages().items()}
     made[DOCS / SCHEMA] = json.dumps(schema(), indent=2, ensure_ascii=False) + "\n"
-    return {file: text for file, text in made.items() if not file.exists() or file.read_text(encoding="utf-8") != text}
+    return made_files.outdated(made)
 
 
 def pages() -> dict[str, str]:
