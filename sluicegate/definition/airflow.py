@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from pydantic import Field, field_validator
 
 from sluicegate.definition.fields import Duration, Names, Part, wrong
-from sluicegate.definition.notify import no_secrets
+from sluicegate.definition.notify import WithoutSecrets
 
 
 class AirflowSettings(Part):
@@ -36,7 +34,7 @@ class AirflowSettings(Part):
     pool: str | None = Field(default=None, min_length=1, max_length=256)
     pool_slots: int | None = Field(default=None, ge=1)
     queue: str | None = Field(default=None, min_length=1)
-    executor_config: dict[str, Any] = {}
+    executor_config: WithoutSecrets = {}
     execution_timeout: Duration | None = None
     retries: int | None = Field(default=None, ge=0)
     retry_delay: Duration | None = None
@@ -52,12 +50,6 @@ class AirflowSettings(Part):
         if span is not None and not span:
             raise wrong("time-span", "a time span of nothing ends or repeats a task at once", "as in 30 minutes")
         return span
-
-    @field_validator("executor_config")
-    @classmethod
-    def _no_secrets(cls, config: dict[str, Any]) -> dict[str, Any]:
-        no_secrets(config)
-        return config
 
     @field_validator("approvers")
     @classmethod

@@ -4,14 +4,26 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
-from pydantic import field_validator
+from pydantic import AfterValidator, field_validator
 
 from sluicegate.definition.fields import Part, wrong
 
 _PATH = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)+")
 _SECRET = re.compile(r"pass(word|wd|phrase)|secret|token|api_?key|credential", re.IGNORECASE)
+
+
+def _without_secrets(values: dict[str, Any]) -> dict[str, Any]:
+    for name in _names(values):
+        if _SECRET.search(name):
+            hint = "put it into a connection of Airflow, and name that by its id"
+            raise wrong("secret", f"{name} is a secret by its name, and a definition is no place for one", hint)
+    return values
+
+
+WithoutSecrets = Annotated[dict[str, Any], AfterValidator(_without_secrets)]
+"""Values by names, none of which is that of a secret, at any depth."""
 
 
 class Notify(Part):
@@ -27,7 +39,7 @@ class Notify(Part):
 
     when: Literal["failure", "success", "task_failure"] = "failure"
     notifier: str
-    arguments: dict[str, Any] = {}
+    arguments: WithoutSecrets = {}
 
     @field_validator("notifier")
     @classmethod
@@ -36,20 +48,6 @@ class Notify(Part):
             hint = "as in airflow.providers.smtp.notifications.smtp.SmtpNotifier"
             raise wrong("notifier", f"{notifier} is not the path of a class: module.Class is expected", hint)
         return notifier
-
-    @field_validator("arguments")
-    @classmethod
-    def _no_secrets(cls, arguments: dict[str, Any]) -> dict[str, Any]:
-        no_secrets(arguments)
-        return arguments
-
-
-def no_secrets(values: Any) -> None:
-    """Check that no name in a value is that of a secret."""
-    for name in _names(values):
-        if _SECRET.search(name):
-            hint = "put it into a connection of Airflow, and name that by its id"
-            raise wrong("secret", f"{name} is a secret by its name, and a definition is no place for one", hint)
 
 
 def _names(value: Any) -> Iterator[str]:
