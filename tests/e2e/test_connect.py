@@ -121,7 +121,7 @@ def until_line(job: subprocess.Popen[str], beginning: str) -> None:
     assert any(line.startswith(beginning) for line in job.stdout), f"it never said {beginning}"
 
 
-@pytest.mark.more
+@pytest.mark.release
 def test_a_client_killed_between_two_commits_and_a_wrong_token(heartbeats: Workspace, server: Server) -> None:
     killed = started(
         heartbeats, server.url, server.token, "run", "heart_rate", SLUICEGATE_FAULT="silver.between_commits"
@@ -276,7 +276,7 @@ def test_a_server_killed_in_a_batch(heartbeats: Workspace, tmp_path: Path, back:
         assert_right(heartbeats)
 
 
-@pytest.mark.more
+@pytest.mark.release
 def test_a_connection_that_is_lost_again_and_again(heartbeats: Workspace, server: Server) -> None:
     with Cut(server.port) as cut:
         job = started(heartbeats, f"sc://127.0.0.1:{cut.port}", server.token, "run", "heart_rate")
@@ -301,7 +301,7 @@ def test_commands_besides_runs(heartbeats: Workspace, server: Server) -> None:
     assert_right(heartbeats)
 
 
-@pytest.mark.more
+@pytest.mark.release
 def test_the_tasks_of_a_dag_use_the_server_of_their_connection(
     heartbeats: Workspace, server: Server, monkeypatch: pytest.MonkeyPatch
 ) -> None:

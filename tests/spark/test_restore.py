@@ -71,7 +71,7 @@ def test_restored_by_delta_rs(spark: SparkSession, five: Workspace) -> None:
     assert_whole(five, 7)
 
 
-@pytest.mark.more
+@pytest.mark.release
 def test_restored_by_spark_twice_and_forward_again(spark: SparkSession, five: Workspace) -> None:
     table = f"delta.`{five.uri('things')}`"
     spark.sql(f"RESTORE TABLE {table} TO VERSION AS OF 2")  # version 5

@@ -100,7 +100,7 @@ def test_a_comment_reaches_delta_and_changes_by_metadata_alone(spark: SparkSessi
     assert plan.pending(workspace.definition, workspace.settings).layers == []
 
 
-@pytest.mark.more
+@pytest.mark.release
 def test_what_a_definition_says_of_tables_reaches_delta_and_costs_nothing_else(
     spark: SparkSession, workspace: Workspace
 ) -> None:

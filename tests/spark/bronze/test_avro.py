@@ -44,6 +44,7 @@ def read(workspace: Workspace, *columns: str) -> list[tuple[Any, ...]]:
     return sorted(workspace.rows("things", *columns), key=repr)
 
 
+@pytest.mark.more
 def test_every_codec_and_types_of_their_own(spark: SparkSession, workspace: Workspace) -> None:
     define(workspace)
     for number, codec in enumerate(CODECS):
@@ -57,7 +58,7 @@ def test_every_codec_and_types_of_their_own(spark: SparkSession, workspace: Work
     assert status.verify(workspace.definition, workspace.settings) == []
 
 
-@pytest.mark.more
+@pytest.mark.release
 def test_fields_come_and_change_their_types(spark: SparkSession, workspace: Workspace) -> None:
     define(workspace)
     land(spark, workspace, "a.avro", "SELECT 1L AS id, struct(1 AS a) AS o, NULL AS nothing", 90)
@@ -72,7 +73,7 @@ def test_fields_come_and_change_their_types(spark: SparkSession, workspace: Work
     assert rescued["id"] == 2.5  # what the whole number in the column does not have
 
 
-@pytest.mark.more
+@pytest.mark.release
 def test_a_broken_file_fails_alone(spark: SparkSession, workspace: Workspace) -> None:
     define(workspace)
     query = "SELECT id, md5(CAST(id AS STRING)) AS text FROM range(20000)"

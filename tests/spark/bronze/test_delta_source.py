@@ -189,7 +189,7 @@ def test_killed_around_its_commit(source: Source, monkeypatch: pytest.MonkeyPatc
     assert source.verified()
 
 
-@pytest.mark.more
+@pytest.mark.release
 def test_a_commit_while_it_is_read(source: Source, monkeypatch: pytest.MonkeyPatch) -> None:
     source.make()
     source.run()
@@ -296,7 +296,7 @@ def test_types_and_rules_of_their_own(source: Source) -> None:
     assert source.verified()
 
 
-@pytest.mark.more
+@pytest.mark.release
 def test_silver_follows(source: Source) -> None:
     source.workspace.define(
         f"name: heart_rate\nbronze:\n  things: {{path: '{source.path}', format: delta}}\n"

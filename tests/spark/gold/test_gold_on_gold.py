@@ -222,7 +222,7 @@ STEPS: list[Any] = [
 ]
 
 
-@pytest.mark.more
+@pytest.mark.release
 @in_spark(examples=0)
 @example(first=FIRST, steps=STEPS)
 @given(
@@ -366,6 +366,7 @@ def test_a_table_that_was_replaced_is_followed(three: GoldWorld) -> None:
     assert_right(three, *THREE)
 
 
+@pytest.mark.more
 def test_a_joined_table_whose_columns_were_others_in_between(three: GoldWorld) -> None:
     """Of gold by its definition, there and back; of silver by a full refresh with another query."""
     other = kept("SELECT g, avg(n) AS n, sum(s) AS s, max(k) AS k FROM day GROUP BY g")
@@ -397,7 +398,7 @@ def test_what_follows_a_full_refresh_is_brought_up_to_date(three: GoldWorld, spa
     assert_right(three, *THREE)
 
 
-@pytest.mark.more
+@pytest.mark.release
 def test_tables_share_views_that_are_a_part_of_their_queries(three: GoldWorld) -> None:
     """Over tables of any layer, and other views; each reader sees them as of the versions of its own batch."""
     queries = {
@@ -428,6 +429,7 @@ def test_tables_share_views_that_are_a_part_of_their_queries(three: GoldWorld) -
     assert [*gold_verify.prove(three.spark, three.pipeline, three.at)] == []
 
 
+@pytest.mark.more
 def test_the_proof_is_of_the_versions_that_a_table_was_made_of(three: GoldWorld) -> None:
     def found() -> dict[str, str]:
         return {one.table: one.kind for one in gold_verify.prove(three.spark, three.pipeline, three.at)}

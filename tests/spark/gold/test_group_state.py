@@ -37,7 +37,7 @@ def files(uri: str) -> set[str]:
     return {*table.file_uris()}
 
 
-@pytest.mark.more
+@pytest.mark.release
 def test_groups_of_every_type_are_found_in_many_files(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -41,7 +41,7 @@ def _right(world: GoldWorld) -> None:
         assert world.rows(name) == world.expected(name), name
 
 
-@pytest.mark.more
+@pytest.mark.release
 def test_a_history_by_keys(spark: SparkSession, tmp_path: Path) -> None:
     world = GoldWorld(tmp_path, QUERIES, spark)
     world.add([sample(i) for i in range(30)])
@@ -128,7 +128,7 @@ def test_rules_hold_for_rows_that_have_no_key_of_their_own(spark: SparkSession, 
     assert not [one for one in prove(spark, world.pipeline, world.at) if one.kind == "wrong"]
 
 
-@pytest.mark.more
+@pytest.mark.release
 def test_readers_of_views_and_of_gold_are_followed_by_keys(spark: SparkSession, tmp_path: Path) -> None:
     queries = {
         "few": kept("SELECT v.id, v.g, u.name FROM v LEFT JOIN u ON v.g = u.g"),
@@ -185,7 +185,7 @@ def test_small_tables_are_read_whole_and_plans_say_how_rows_are_found(
         world.run()
 
 
-@pytest.mark.more
+@pytest.mark.release
 def test_texts_of_a_length_and_tables_that_nothing_reads_are_followed(spark: SparkSession, tmp_path: Path) -> None:
     queries = {
         "padded": kept("SELECT id, c FROM t WHERE c = 'a'"),

@@ -202,7 +202,7 @@ def sample(number: int) -> tuple[Any, ...]:
     )  # fmt: skip
 
 
-@pytest.mark.more
+@pytest.mark.release
 def test_variances_are_exact_whatever_came_and_went(spark: SparkSession, tmp_path: Path) -> None:
     world = GoldWorld(
         tmp_path, {"v": kept("SELECT g, var_pop(x) AS v, stddev(x) AS s, variance(k) AS k FROM t GROUP BY g")}, spark
@@ -248,7 +248,7 @@ def test_only_rows_that_are_other_are_written(spark: SparkSession, tmp_path: Pat
     assert all(report.state == "idle" for report in world.run().values())
 
 
-@pytest.mark.more
+@pytest.mark.release
 def test_what_cannot_be_followed_is_made_again_whole(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -301,7 +301,7 @@ def test_groups_are_kept_of_tables_that_are_not_SMALL(
         assert world.rows(name) == world.expected(name), name
 
 
-@pytest.mark.more
+@pytest.mark.release
 def test_state_is_made_again_at_most_where_more_than_FEW_rows_changed(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -138,6 +138,7 @@ def test_a_changed_row_of_a_joined_table_reaches_only_the_rows_that_it_touches(
     assert all(report.state == "idle" for report in world.run().values())
 
 
+@pytest.mark.more
 def test_a_joined_table_that_changes_after_a_stop_reaches_the_state(spark: SparkSession, tmp_path: Path) -> None:
     """State of the stopped run is there with the version that the next run ends at, and is not up to date."""
     world = GoldWorld(tmp_path, {name: QUERIES[name] for name in ("inner", "left")}, spark)

@@ -181,16 +181,16 @@ def test_tables_with_rules_equal_a_model_after_every_run(
     every_run(world, model, first, steps)
 
 
-OTHERS = {
-    "small": [pytest.mark.release],
-    "by_rows": [pytest.mark.release],
-    "whole": [pytest.mark.more],
-    "by_keys": [pytest.mark.in_the_jvm, pytest.mark.release],
-    "counted": [pytest.mark.in_the_jvm, pytest.mark.more],
-}
-
-
-@pytest.mark.parametrize("name", [pytest.param(name, marks=marks) for name, marks in OTHERS.items()])
+@pytest.mark.release
+@pytest.mark.parametrize(
+    "name",
+    [
+        "small",
+        "by_rows",
+        "whole",
+        *(pytest.param(name, marks=pytest.mark.in_the_jvm) for name in ("by_keys", "counted")),
+    ],
+)
 def test_so_do_those_that_are_made_in_other_ways(spark: SparkSession, tmp_path: Path, name: str) -> None:
     every_run(GoldWorld(tmp_path, {name: TABLES[name]}, spark), Model(), FIRST, STEPS)
 
@@ -292,8 +292,8 @@ def test_a_rule_that_depends_on_the_time_is_counted_anew(spark: SparkSession, tm
     assert (commit["strategy"], commit["expectations"]) == ("partial", {"fresh": {"passed": 5, "failed": 0}})
 
 
-@pytest.mark.more
-@pytest.mark.parametrize("mode", [pytest.param("complete", marks=pytest.mark.release), "update"])
+@pytest.mark.release
+@pytest.mark.parametrize("mode", ["complete", "update"])
 @pytest.mark.in_the_jvm
 def test_streaming_aggregations(spark: SparkSession, tmp_path: Path, mode: str) -> None:
     rules = RULES.replace(", fail_above: 60%", "")

@@ -100,7 +100,7 @@ def world(folder: Path, spark: SparkSession, mode: str) -> World:
     return made
 
 
-@pytest.mark.parametrize("mode", [pytest.param("complete", marks=pytest.mark.more), "update", "append"])
+@pytest.mark.parametrize("mode", [pytest.param("complete", marks=pytest.mark.release), "update", "append"])
 def test_a_mode_gives_what_a_notebook_gives(spark: SparkSession, tmp_path: Path, mode: str) -> None:
     made = world(tmp_path, spark, mode)
     for rows in ([(40, "a", 5), (1, "b", 1)], [(61, "a", 5), (1, "b", 9), (2, "b", 1), (42, None, 1)]):
@@ -129,7 +129,7 @@ BEFORE, AFTER = "gold.before_commit", "gold.after_commit"
 @pytest.mark.parametrize(
     ("mode", "stops"),
     [
-        pytest.param("update", [(AFTER, 1)], marks=pytest.mark.more),
+        pytest.param("update", [(AFTER, 1)], marks=pytest.mark.release),
         ("append", [(AFTER, 1), (BEFORE, 2)]),  # its second commit is that of the batch without data
         pytest.param("complete", [(BEFORE, 1), (AFTER, 1)], marks=pytest.mark.chaos),
         pytest.param("update", [(BEFORE, 1)], marks=pytest.mark.chaos),
@@ -151,7 +151,7 @@ def test_a_run_that_was_stopped_between_table_and_checkpoint_heals(
         made.assert_right()
 
 
-@pytest.mark.more
+@pytest.mark.release
 @pytest.mark.parametrize("mode", ["update", pytest.param("append", marks=pytest.mark.chaos)])
 def test_what_its_checkpoint_cannot_follow_is_made_again_whole(spark: SparkSession, tmp_path: Path, mode: str) -> None:
     made = world(tmp_path, spark, mode)

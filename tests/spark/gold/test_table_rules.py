@@ -110,6 +110,7 @@ def test_each_kind_below_and_above(spark: SparkSession, tmp_path: Path) -> None:
     ]  # fmt: skip
 
 
+@pytest.mark.more
 def test_what_did_not_change_is_not_asked_again(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -207,7 +208,7 @@ STEPS = [
 ]
 
 
-@pytest.mark.more
+@pytest.mark.release
 @in_spark(examples=0)
 @example(first=FIRST, steps=STEPS)
 @given(

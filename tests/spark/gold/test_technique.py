@@ -45,6 +45,7 @@ BY_LOT = {
 }  # fmt: skip
 
 
+@pytest.mark.more
 def test_a_history_in_which_the_technique_switches(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -94,7 +95,7 @@ def test_a_history_in_which_the_technique_switches(
     assert costs[1]["rows"] == {"changed": 1, "all": 61, "held": 4, "touched": 1}
 
 
-@pytest.mark.more
+@pytest.mark.release
 def test_state_that_a_batch_left_behind_is_not_used(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -15,7 +15,7 @@ from sluicegate.tools.sqlshell import shell
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.release]
 
 
 def assert_right(world: World) -> None:
@@ -31,9 +31,9 @@ SOME = ("q03", "q04", "q11", "q16")
 @pytest.mark.parametrize(
     ("name", "scale", "landings", "only"),
     [
-        pytest.param("tpch", 0.001, 1, SOME, marks=pytest.mark.more),
-        pytest.param("tpch", 0.01, 3, (), marks=pytest.mark.release),
-        pytest.param("tpcdi", 0.1, 3, (), marks=pytest.mark.release),
+        ("tpch", 0.001, 1, SOME),
+        ("tpch", 0.01, 3, ()),
+        ("tpcdi", 0.1, 3, ()),
     ],
 )
 def test_first_load_and_changes(

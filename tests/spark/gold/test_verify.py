@@ -56,7 +56,7 @@ def verified(world: GoldWorld, percent: float = 100) -> dict[str, Finding]:
     return {one.table: one for one in gold_verify.prove(world.spark, world.pipeline, world.at, percent)}
 
 
-@pytest.mark.more
+@pytest.mark.release
 def test_gold_that_is_other_than_its_query_gives_is_told_by_key(
     spark: SparkSession, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

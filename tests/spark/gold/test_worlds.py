@@ -21,8 +21,8 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.spark
 
 
-@pytest.mark.more
-@pytest.mark.parametrize("seed", [1, pytest.param(9, marks=pytest.mark.release)])
+@pytest.mark.release
+@pytest.mark.parametrize("seed", [1, 9])
 def test_gold_is_what_plain_spark_and_duckdb_give_in_random_worlds(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seed: int
 ) -> None:

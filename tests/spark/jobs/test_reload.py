@@ -250,7 +250,7 @@ def test_a_reset_of_copied_files(spark: SparkSession, three: Workspace) -> None:
     assert_idle(three)
 
 
-@pytest.mark.more
+@pytest.mark.release
 def test_the_commands(spark: SparkSession, three: Workspace) -> None:
     def command(*arguments: str) -> subprocess.CompletedProcess[str]:
         settings = three.settings

@@ -114,7 +114,7 @@ def test_deleting_and_idle_runs(spark: SparkSession, workspace: Workspace) -> No
     assert verified(workspace)
 
 
-@pytest.mark.more
+@pytest.mark.release
 def test_a_name_that_is_used_again(spark: SparkSession, workspace: Workspace) -> None:
     """Each day's export has yesterday's name: all are read, all are kept, and one is read again without the others."""
     moving(workspace)

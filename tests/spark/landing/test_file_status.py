@@ -102,7 +102,7 @@ def test_a_file_that_always_meets_passing_trouble_keeps_no_newer_one_waiting(
     assert Counter(states(workspace)) == {**of_a, ("b.json", "ingested"): 1}
 
 
-@pytest.mark.more
+@pytest.mark.release
 def test_as_many_WITNESSES_are_asked_whether_trouble_is_of_the_machines(
     spark: SparkSession, workspace: Workspace, monkeypatch: pytest.MonkeyPatch
 ) -> None:

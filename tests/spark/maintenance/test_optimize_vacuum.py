@@ -128,7 +128,7 @@ def test_what_is_SMALL_to_who_looks_is_put_together_by_spark(
     assert left == {-1: 1, 0: 2, 1: 2}
 
 
-@pytest.mark.more
+@pytest.mark.release
 def test_files_stay_that_another_table_has_yet_to_follow(spark: SparkSession, maintained: Workspace) -> None:
     maintained.run(spark)
     allow_at_once(spark, maintained)
@@ -143,7 +143,7 @@ def test_files_stay_that_another_table_has_yet_to_follow(spark: SparkSession, ma
     assert optimize_vacuum.unfollowed(maintained.definition, maintained.lake) == {}
 
 
-@pytest.mark.more
+@pytest.mark.release
 @pytest.mark.ran
 def test_a_longer_retention_is_said_to_the_tables(spark: SparkSession, heartbeats: Workspace) -> None:
     heartbeats.edit("pipeline.yaml", "\ndatabase:", "\nmaintenance: {retention: 14 days}\ndatabase:")

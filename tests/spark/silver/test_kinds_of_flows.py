@@ -97,7 +97,7 @@ def test_columns_are_matched_by_name_and_each_flow_adds_up(spark: SparkSession, 
     ]  # fmt: skip
 
 
-@pytest.mark.more
+@pytest.mark.release
 def test_a_source_that_is_made_again_is_read_again_and_no_other(spark: SparkSession, workspace: Workspace) -> None:
     """Its records are exchanged by identity; and a flow that goes takes its rows with it, by one commit."""
     begun(workspace, FLOWS.replace("SELECT Id", "SELECT id"))
@@ -180,7 +180,7 @@ def twice(batch, tables):
 """
 
 
-@pytest.mark.more
+@pytest.mark.release
 def test_python_many_rows_and_a_flow_over_rows_with_numbers(spark: SparkSession, workspace: Workspace) -> None:
     """The function need not keep the flow; rows of one flow have numbers in their records, and those of another 0."""
     begun(workspace, PYTHON, t__py=TWICE)
@@ -308,7 +308,7 @@ silver:
 """
 
 
-@pytest.mark.more
+@pytest.mark.release
 def test_fields_and_sequences_grow_and_the_definition_spells_columns(spark: SparkSession, workspace: Workspace) -> None:
     """Whichever flow's source is there first; and a replay that is to write nothing does not make the table again."""
     hints = "id BIGINT, at TIMESTAMP, price INT, u"

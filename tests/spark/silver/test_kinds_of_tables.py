@@ -217,7 +217,7 @@ def test_a_key_that_the_table_does_not_have_yet(spark: SparkSession, workspace: 
     assert status.verify(workspace.definition, workspace.settings) == []
 
 
-@pytest.mark.more
+@pytest.mark.release
 def test_a_name_with_a_backtick_or_a_dot_in_it_stops_no_table(spark: SparkSession, workspace: Workspace) -> None:
     """A field of that name can come with any file: one with a backtick, which Delta cannot replace, is rescued."""
     silver = """

@@ -105,7 +105,7 @@ def test_the_quarantine_has_the_text_of_a_record_once(spark: SparkSession, works
     assert replay(spark, workspace).unchanged
 
 
-@pytest.mark.more
+@pytest.mark.release
 def test_few_records_of_many_rows_are_not_brought_to_the_driver(spark: SparkSession, workspace: Workspace) -> None:
     """Whether they come new or are applied again, and whether they have a key."""
     define(workspace, LINES, "    keys: [sku]\n")

@@ -200,7 +200,7 @@ def test_the_tables_are_a_function_of_what_landed(
         world.assert_right()
 
 
-@pytest.mark.parametrize("commit", [2, *(pytest.param(n, marks=pytest.mark.more) for n in (1, 3, 4, 5))])
+@pytest.mark.parametrize("commit", [2, *(pytest.param(n, marks=pytest.mark.release) for n in (1, 3, 4, 5))])
 def test_a_replay_that_is_killed_between_two_commits_leaves_no_record_half(
     spark: SparkSession, tmp_path_factory: pytest.TempPathFactory, commit: int
 ) -> None:
@@ -217,7 +217,7 @@ def test_a_replay_that_is_killed_between_two_commits_leaves_no_record_half(
     world.assert_right()
 
 
-@pytest.mark.parametrize("commit", [4, pytest.param(5, marks=pytest.mark.more)])
+@pytest.mark.parametrize("commit", [4, pytest.param(5, marks=pytest.mark.release)])
 def test_a_row_that_is_gone_leaves_the_quarantine_after_a_kill(
     spark: SparkSession, tmp_path_factory: pytest.TempPathFactory, commit: int
 ) -> None:

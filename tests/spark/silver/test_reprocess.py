@@ -193,7 +193,7 @@ WIDE = """
 """
 
 
-@pytest.mark.more
+@pytest.mark.release
 def test_columns_and_fields_that_come_with_records_that_are_applied_again(spark: SparkSession, world: World) -> None:
     """A struct that has more fields now than in the table is compared with what it was."""
     world.more = WIDE

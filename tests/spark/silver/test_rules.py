@@ -77,6 +77,7 @@ def test_rows_that_must_not_come_in_are_rejected(
     assert ids(workspace, "made_rejected") == []
 
 
+@pytest.mark.more
 def test_rules_about_the_whole_table(spark: SparkSession, workspace: Workspace) -> None:
     rules = (
         "expect_table: {room: {rows: {min: 1, max: 4}}, once: {unique: [x]}, known: {foreign_key: [who], "

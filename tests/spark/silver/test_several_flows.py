@@ -147,8 +147,8 @@ NAMED = [
 ]  # fmt: skip
 
 
-@pytest.mark.more
-@pytest.mark.parametrize("order", ["latest", pytest.param("every", marks=pytest.mark.release)])
+@pytest.mark.release
+@pytest.mark.parametrize("order", ["latest", "every"])
 def test_flows_come_and_go_in_tables_of_each_order(
     spark: SparkSession, tmp_path_factory: pytest.TempPathFactory, order: Any
 ) -> None:

@@ -128,7 +128,7 @@ cases:
 """
 
 
-@pytest.mark.more
+@pytest.mark.release
 def test_cases_that_are_wrong_are_found_out(spark: SparkSession, tmp_path: Path) -> None:
     folder = tmp_path / "pipelines" / "hearts"
     (folder / "tests").mkdir(parents=True)
@@ -236,7 +236,7 @@ cases:
 """
 
 
-@pytest.mark.more
+@pytest.mark.release
 def test_rows_land_in_every_format_and_nowhere_else(spark: SparkSession, tmp_path: Path) -> None:
     folder = tmp_path / "pipelines" / "formats"
     (folder / "tests").mkdir(parents=True)
