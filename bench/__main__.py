@@ -7,6 +7,7 @@ a run that was stopped is continued by ``--resume``, which leaves out the cases 
 from __future__ import annotations
 
 import argparse
+import math
 import os
 import platform
 import shutil
@@ -116,6 +117,7 @@ def parsed(argv: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument(
         "--scale", choices=SCALES, default=SMALL, help="sizes: small to see that all works (default), or full"
     )
+    parser.add_argument("--largest", type=float, default=math.inf, metavar="N", help="leave out sizes above N")
     parser.add_argument(
         "--input", type=Path, help="landing folder with recordings/ and patients/ (default: simulated files)"
     )
@@ -151,7 +153,7 @@ def main(argv: Sequence[str] | None = None) -> int:
             (scratch / kind.name).mkdir()
             landing, log = given.input and given.input.resolve(), scratch / f"{kind.name}.log"
             log.touch()
-            scene = Scene(scratch / kind.name, given.scale, landing, log, given.side or ())
+            scene = Scene(scratch / kind.name, given.scale, landing, log, given.side or (), given.largest)
             run_case(kind, scene, given.rounds, results)
     finally:
         shutil.rmtree(scratch, ignore_errors=True)

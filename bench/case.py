@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import shutil
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
@@ -75,6 +76,7 @@ class Scene:
         input: a landing folder with real files, or None for simulated ones.
         log: the file that sides write to.
         only: the sides that are wanted; none for all.
+        largest: sizes above it are left out.
         closing: what else has to be ended with the case.
     """
 
@@ -83,6 +85,7 @@ class Scene:
     input: Path | None
     log: Path
     only: Sequence[str] = ()
+    largest: float = math.inf
     closing: ExitStack = field(default_factory=ExitStack)
     _workers: dict[str, Worker] = field(default_factory=dict)
 
@@ -170,7 +173,7 @@ class Sized(Case):
 
     @property
     def points(self) -> list[str]:
-        return [self.point(size) for size in self.sizes[self.scene.scale]]
+        return [self.point(size) for size in self.sizes[self.scene.scale] if size <= self.scene.largest]
 
     def point(self, size: int) -> str:
         """The name of a size."""

@@ -116,6 +116,14 @@ def test_cases_have_names_and_points_of_their_own(scale: str, tmp_path: Path) ->
         assert all(aim.point in points and aim.of_point in (None, *points) for aim in case.aims()), case.name
 
 
+def test_sizes_above_the_largest_are_left_out(tmp_path: Path) -> None:
+    kind = next(kind for kind in cases.ALL if kind.name == "groups")
+    points = {
+        most: kind(Scene(tmp_path, SMALL, None, tmp_path / "log", largest=most)).points for most in (5_000, 4_999)
+    }
+    assert points == {5_000: ["100 groups", "5,000 groups"], 4_999: ["100 groups"]}
+
+
 def test_what_a_command_costs_has_the_processes_that_it_starts(tmp_path: Path) -> None:
     spin = "import time; end = time.process_time() + 0.3\nwhile time.process_time() < end: pass"
     script = f"import subprocess, sys; subprocess.run([sys.executable, '-c', {spin!r}], check=True)"
