@@ -32,7 +32,7 @@ from sluicegate.flow.report import RunReport
 from sluicegate.jobs import base
 from sluicegate.jobs import layer as layer_job
 from sluicegate.lake import layout
-from sluicegate.monitor import plan, streams
+from sluicegate.monitor import event_log, plan, streams
 from sluicegate.run.continuous import interval, next_tick
 from sluicegate.settings import Settings
 from sluicegate.spark.session import SharedSpark
@@ -175,9 +175,15 @@ class Continuous:
     def _batch(self, pipeline: Pipeline, layers: Sequence[str]) -> None:
         began, reports = time.monotonic(), []
         spark = self._shared(pipeline)
-        for layer in layers:
-            reports.append(layer_job.Job(pipeline, self.at, layer, self.facts, spark, tell=console.silent).run())
-            spark.clear_cache()
+        try:
+            for layer in layers:
+                job = layer_job.Job(
+                    pipeline, self.at, layer, self.facts, spark, tell=console.silent, copies_events=False
+                )
+                reports.append(job.run())
+                spark.clear_cache()
+        finally:
+            event_log.copy_events(pipeline, self.at)
         self.batches += 1
         self.rows += sum(table.read for table in reports[0].tables)
         self.known.tell(batches=self.batches, rows=self.rows, last_batch=utc_now())

@@ -115,6 +115,7 @@ class Job:
         choice: records of silver tables to reprocess.
         full_refresh: full refresh of silver and gold tables, and of bronze tables with a Delta source.
         tell: takes each line for people.
+        copies_events: whether its commits go to the event log; a run of several layers may do that once, at its end.
     """
 
     def __init__(
@@ -130,9 +131,11 @@ class Job:
         choice: Choice | None = None,
         full_refresh: bool = False,
         tell: Callable[[str], None] = say,
+        copies_events: bool = True,
     ) -> None:
         self.pipeline, self.at, self.layer, self.facts = pipeline, at, layer, {"pipeline": pipeline.name, **facts}
         self._finder, self._choice, self._full_refresh, self._tell = finder, choice, full_refresh, tell
+        self._copies_events = copies_events
         self._only = [only] if isinstance(only, str) else only
         self._spark = (
             spark
@@ -192,7 +195,8 @@ class Job:
         self.done.tables.sort(key=lambda table: [*chosen].index(table.table))
         for interrupt in (error for error in failed.values() if not isinstance(error, Exception)):
             raise interrupt
-        event_log.copy_events(self.pipeline, self.at)
+        if self._copies_events:
+            event_log.copy_events(self.pipeline, self.at)
         self.done.seconds = time.monotonic() - started
         for error in failed.values():
             raise error
