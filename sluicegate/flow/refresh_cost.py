@@ -71,7 +71,7 @@ RATES: Mapping[Technique, Rates] = {
     "partial": Rates(3.0, changed=6.0, touched=80.0),
     "restart": Rates(2.0, all=1.0, held=100.0),
     "groups": Rates(1.0, all=0.5, changed=0.5, touched=80.0, of_groups=0.8),
-    "keys": Rates(2.0, all=0.7, changed=2.0, touched=80.0, of_groups=0.4),
+    "keys": Rates(1.6, all=0.5, changed=1.0, touched=45.0, of_groups=0.4),
     "whole": Rates(0.8, all=0.7, held=80.0),
 }
 
