@@ -19,11 +19,11 @@ from sluicegate.frames.rejected import BROKEN
 from sluicegate.frames.row_rules import LENIENT
 from sluicegate.lake import log
 from sluicegate.lake import tables as lake_tables
-from sluicegate.schema.columns import FLOW, IDENTITY, RECORD, ROW, data_columns
+from sluicegate.schema.columns import CORRUPT, FLOW, IDENTITY, RECORD, ROW, data_columns
 from sluicegate.silver import many_rows, provenance, several_flows
 from sluicegate.silver.declared_columns import cast_to_declared
 from sluicegate.silver.deduplicate import PLACE, SEQUENCE, Keyed, arrival
-from sluicegate.silver.expectations import DISPOSITION, Rules, unique
+from sluicegate.silver.expectations import DISPOSITION, PARSED, Rules, unique
 from sluicegate.silver.scd import DELETES, History
 from sluicegate.spark import connect, table_reader
 from sluicegate.spark.session import configured
@@ -37,6 +37,9 @@ if TYPE_CHECKING:
     from sluicegate.definition import SilverTable
     from sluicegate.definition.python_function import PythonTransform
     from sluicegate.flow.batch import Batch
+
+# Flag of a record that could not be parsed.
+UNPARSED = "_cast_unparsed"
 
 
 @dataclass
@@ -306,6 +309,7 @@ class RowEvaluator:
     def _declared(self, frame: DataFrame, maker: SilverTable | SilverFlow) -> tuple[DataFrame, dict[str, str]]:
         """Casts rows to the declared columns, each with a flag for values that do not fit it."""
         casts = {f"_cast_{n}": text for n, text in enumerate(maker.query.casts if maker.query else [])}
+        casts |= {UNPARSED: PARSED} if UNPARSED in frame.columns else {}
         evolution = self.table.schemaEvolutionMode
         declared = self.table.declared
         if declared is None and evolution == "addNewColumns":
@@ -322,7 +326,8 @@ class RowEvaluator:
         query = maker.query
         if query is None:
             columns = [column for column in records.columns if column != RECORD]
-            return records.select(*[quoted(c) for c in data_columns(columns)], *self.record_id, RECORD)
+            corrupt = [F.col(CORRUPT).isNotNull().alias(UNPARSED)] if CORRUPT in columns else []
+            return records.select(*[quoted(c) for c in data_columns(columns)], *self.record_id, RECORD, *corrupt)
         views = {}
         for table in query.tables:
             views[table] = f"_sluicegate_{label}_{table}"
