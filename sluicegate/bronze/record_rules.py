@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from sluicegate.frames import rejected
+from sluicegate.frames import failing_rules, rejected
 from sluicegate.frames.record_ids import materialize
 from sluicegate.frames.row_rules import RowRules
 from sluicegate.frames.table_rules import TableCheck, WouldBe
@@ -110,7 +110,8 @@ def _demand(batch: Batch, rules: RowRules, records: DataFrame) -> dict[str, Any]
     if not rules.expectations:
         return {}
     evaluated = rules.evaluated(records)
-    tally = rules.tally(evaluated)
+    with failing_rules.naming(lambda: records, rules.expectations, batch.flow):
+        tally = rules.tally(evaluated)
     facts, warnings = tally.facts(), rules.warnings(tally)
     said = {"expectations": facts, **({"warnings": warnings} if warnings else {})}
     if refusal := rules.refusal(tally, lambda: evaluated):

@@ -14,7 +14,7 @@ from sluicegate.definition.apply_changes import END_AT, START_AT
 from sluicegate.definition.silver_flow import SilverFlow
 from sluicegate.errors import QueryError, UserError, Where
 from sluicegate.flow import stream_batch
-from sluicegate.frames import python_function
+from sluicegate.frames import comparable, python_function
 from sluicegate.frames.rejected import BROKEN
 from sluicegate.frames.row_rules import LENIENT
 from sluicegate.lake import log
@@ -52,6 +52,7 @@ class RowEvaluator:
         table: its definition.
         outputs: the columns that the transform makes; filled in by ``rows``.
         rules: all expectations of the table; filled in by ``rows``.
+        unruled: the rows that the rules were last evaluated on; None before.
         many: whether a record may give many rows.
         record_id: columns by which a record is known, with the flow that brought it where there are several. A record
             that is a row of a table with ``rows: many`` has its number there.
@@ -63,6 +64,7 @@ class RowEvaluator:
     table: SilverTable
     outputs: list[str] = field(init=False)
     rules: Rules = field(init=False)
+    unruled: DataFrame | None = field(init=False, default=None)
 
     def __post_init__(self) -> None:
         self._casts: dict[str, str] = {}
@@ -127,7 +129,8 @@ class RowEvaluator:
         frame = self.transformed(records)
         required = [*self.keys, *filter(None, [self.table.event_time]), *([SEQUENCE] if self.sequence_by else [])]
         self.rules = Rules(self.table, self._casts, required)
-        frame = self._with_awaited(frame, required)
+        self.unruled = frame = self._with_awaited(frame, required)
+        self._demand_comparable(frame)
         with configured(self.batch.session, LENIENT):
             frame = self.rules.evaluate(frame)
             if self.table.apply_changes and self.table.apply_changes.deletes:
@@ -143,6 +146,17 @@ class RowEvaluator:
         order = sorted(self.outputs, key=str.lower) if self.table.several else self.outputs
         rows = many_rows.numbered(rows, order, self.record_id)
         return many_rows.whole_records(rows, self.record_id) if self.table.quarantine == "record" else rows
+
+    def _demand_comparable(self, frame: DataFrame) -> None:
+        """Refuses keys, and columns of rules, of types that Spark does not compare."""
+        changes = "apply_changes_from_snapshot" if self.table.apply_changes_from_snapshot else "apply_changes"
+        comparable.demand(frame, self.keys, "the key", self.name, changes if self.table.changes else "keys")
+        for name, columns in self.unique.items():
+            comparable.demand(frame, columns, f"the rule {name}", self.name, name)
+        if self.sequence_by:
+            sequence = frame.select(F.col(SEQUENCE).alias(self.sequence_by))
+            at = changes if self.table.changes else "sequence_by"
+            comparable.demand(sequence, [self.sequence_by], "sequence_by", self.name, at)
 
     def _with_awaited(self, frame: DataFrame, required: Sequence[str]) -> DataFrame:
         """Rows with NULL in the columns that rules name and only flows make whose sources are not there yet.
