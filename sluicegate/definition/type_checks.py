@@ -1,6 +1,6 @@
 """Checks of keys and rules by the types of their columns, as far as a schema in the definition has them.
 
-Where only data or Spark tells a type, a run checks the same (``frames/comparable.py``).
+Where only data or Spark tells a type, a run checks the same (``frames/column_types.py``).
 """
 
 from __future__ import annotations

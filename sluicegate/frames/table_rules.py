@@ -18,7 +18,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import StringType
 
 from sluicegate.errors import QueryError, Where
-from sluicegate.frames import comparable
+from sluicegate.frames import column_types
 from sluicegate.frames.rejected import BROKEN, Refusal
 from sluicegate.lake import log, tables
 from sluicegate.lake.table import Table
@@ -143,7 +143,7 @@ class TableCheck:
             high = rule.rows.max is not None and count > rule.rows.max
             return (f"it would have {count:,} rows" if low or high else ""), None, int(low or high)
         if columns := rule.unique or rule.foreign_key:
-            comparable.demand(would_be.rows(), columns, f"the rule {name}", self.batch.flow.table, name)
+            column_types.demand_compared(would_be.rows(), columns, f"the rule {name}", self.batch.flow.table, name)
         if rule.unique is not None:
             rows = self._not_unique(rule.unique, would_be)
         elif rule.foreign_key is not None:

@@ -14,7 +14,7 @@ from sluicegate.definition.apply_changes import END_AT, START_AT
 from sluicegate.definition.silver_flow import SilverFlow
 from sluicegate.errors import QueryError, UserError, Where
 from sluicegate.flow import stream_batch
-from sluicegate.frames import comparable, python_function
+from sluicegate.frames import column_types, python_function
 from sluicegate.frames.rejected import BROKEN
 from sluicegate.frames.row_rules import LENIENT
 from sluicegate.lake import log
@@ -150,13 +150,13 @@ class RowEvaluator:
     def _demand_comparable(self, frame: DataFrame) -> None:
         """Refuses keys, and columns of rules, of types that Spark does not compare."""
         changes = "apply_changes_from_snapshot" if self.table.apply_changes_from_snapshot else "apply_changes"
-        comparable.demand(frame, self.keys, "the key", self.name, changes if self.table.changes else "keys")
+        column_types.demand_compared(frame, self.keys, "the key", self.name, changes if self.table.changes else "keys")
         for name, columns in self.unique.items():
-            comparable.demand(frame, columns, f"the rule {name}", self.name, name)
+            column_types.demand_compared(frame, columns, f"the rule {name}", self.name, name)
         if self.sequence_by:
             sequence = frame.select(F.col(SEQUENCE).alias(self.sequence_by))
             at = changes if self.table.changes else "sequence_by"
-            comparable.demand(sequence, [self.sequence_by], "sequence_by", self.name, at)
+            column_types.demand_compared(sequence, [self.sequence_by], "sequence_by", self.name, at)
 
     def _with_awaited(self, frame: DataFrame, required: Sequence[str]) -> DataFrame:
         """Rows with NULL in the columns that rules name and only flows make whose sources are not there yet.
@@ -223,6 +223,8 @@ class RowEvaluator:
         hidden = {*self.record_id, ROW, RECORD, SEQUENCE, *map(stream_batch.of, self.table.several), *self._casts}
         self.outputs = [c for c in frame.columns if c not in hidden]
         self._demand_identity(frame)
+        makes = "python" if self.table.is_python else "flows" if self.table.flows else "sql"
+        column_types.demand_typed(frame, self.outputs, self.name, makes, self.table.sql_file)
         for column in self.outputs:
             if "`" in column:  # the first rows would be written, and the first MERGE would fail
                 raise QueryError(

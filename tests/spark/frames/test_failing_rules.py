@@ -1,4 +1,4 @@
-"""Rules and keys that Spark cannot evaluate: an error of the definition that names them, and nothing is lost."""
+"""Rules that Spark cannot evaluate: an error of the definition that names them, and nothing is lost."""
 
 from __future__ import annotations
 
@@ -100,29 +100,3 @@ def test_a_condition_for_deletes_that_a_value_stops_is_named(spark: SparkSession
     error = refused(spark, workspace)
     assert error.message == f"apply_as_deletes of t cannot be evaluated: {ZERO}"
     assert error.where.line == line_of(workspace, "apply_changes")
-
-
-QUERY = "sql: SELECT id, n, m, parse_json('1') AS v, struct(m, n) AS s FROM STREAM(raw)"
-
-
-@pytest.mark.parametrize(
-    ("rule", "what", "column", "kind"),
-    [
-        ("expectations: {r: {expect_or_quarantine: unique(n, m)}}", "the rule r", "m", "MAP<STRING,BIGINT>"),
-        ("expectations: {r: {expect: unique(V)}}", "the rule r", "V", "VARIANT"),
-        ("expect_table: {r: {unique: [s]}}", "the rule r", "s", "STRUCT<M:MAP<STRING,BIGINT>,N:BIGINT>"),
-        ("expect_table: {r: {foreign_key: [v], references: raw (m)}}", "the rule r", "v", "VARIANT"),
-        ("keys: [id, m]", "the key", "m", "MAP<STRING,BIGINT>"),
-        ("sequence_by: v\n    keys: [id]", "sequence_by", "v", "VARIANT"),
-    ],
-)
-def test_values_that_spark_does_not_compare_are_no_keys(
-    spark: SparkSession, workspace: Workspace, rule: str, what: str, column: str, kind: str
-) -> None:
-    workspace.define(f"{RAW}silver:\n  t:\n    {QUERY}\n    {rule}\n")
-    land(workspace, "a", {"id": 1, "n": 1, "xs": [7], "m": {"a": 1}})
-    error = refused(spark, workspace)
-    assert error.message == f"{what} of t compares {column}, which is {kind}: Spark does not compare such values"
-    assert error.where.line == line_of(workspace, rule.split(":")[0])
-    assert "to_json" in error.hint
-    assert tables.delta_table(workspace.uri("t")) is None

@@ -1,4 +1,7 @@
-"""Columns that Spark compares: not maps, variants, and what has one in it. Keys and rules `unique` need such."""
+"""Types that columns must have: values that Spark compares, in keys and rules; and a type for each part, in any table.
+
+Both are asked of a frame's schema, so nothing is executed.
+"""
 
 from __future__ import annotations
 
@@ -11,6 +14,7 @@ from pyspark.sql.types import (
     BinaryType,
     BooleanType,
     DateType,
+    NullType,
     NumericType,
     StringType,
     TimestampNTZType,
@@ -18,6 +22,7 @@ from pyspark.sql.types import (
 )
 
 from sluicegate.errors import QueryError, Where
+from sluicegate.sql import types
 from sluicegate.sql.identifiers import quoted
 
 if TYPE_CHECKING:
@@ -32,8 +37,8 @@ HINT = (
 )
 
 
-def demand(rows: DataFrame, columns: Iterable[str], what: str, table: str, at: str) -> None:
-    """Checks that Spark compares the values of columns, by its own word on their types. Nothing is executed.
+def demand_compared(rows: DataFrame, columns: Iterable[str], what: str, table: str, at: str) -> None:
+    """Checks that Spark compares the values of columns, not maps or variants or what has one, by its own word.
 
     Args:
         rows: the rows; a column that they do not have is passed over.
@@ -54,10 +59,38 @@ def demand(rows: DataFrame, columns: Iterable[str], what: str, table: str, at: s
         try:
             _ = rows.select(F.greatest(value, value), F.xxhash64(value)).schema
         except AnalysisException as error:
-            kind = field.dataType.simpleString().upper()
+            kind = field.dataType.simpleString()
             raise QueryError(
                 f"{what} of {table} compares {column}, which is {kind}: Spark does not compare such values",
                 where=Where(table=table),
                 hint=HINT,
                 at=at,
             ) from error
+
+
+def demand_typed(rows: DataFrame, columns: Iterable[str], table: str, at: str, file: str | None = None) -> None:
+    """Checks that no column has a part without a type, as of a NULL or an empty array within it.
+
+    Delta leaves such a part out of its files, or refuses it, and readers then find other columns than the log has. A
+    column that is NULL as a whole is no such: it gets its type from the first value that comes.
+
+    Args:
+        rows: the rows.
+        columns: the columns to look at.
+        table: name of the table.
+        at: the field of the table that makes them.
+        file: file of the query, if it is in one.
+
+    Raises:
+        QueryError: one has.
+    """
+    for column in columns:
+        kind = rows.schema[column].dataType
+        if not isinstance(kind, NullType) and types.has_void(kind):
+            raise QueryError(
+                f"{table} makes a column {column} of the type {kind.simpleString()}: a NULL or an empty array or map "
+                f"in it has no type",
+                where=Where(table=table, file=file),
+                hint="give it one: CAST(NULL AS STRING), or CAST(array() AS ARRAY<STRING>)",
+                at=at,
+            )
