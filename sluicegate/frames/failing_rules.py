@@ -1,8 +1,8 @@
 """The rule that a value stops, where Spark has stopped with all rules and the query in one plan.
 
 A rule evaluates a value that does not fit to NULL, which breaks it. Some functions raise all the same: `element_at` of
-0, `raise_error`, `parse_json` of what is none. Then nothing is committed, and each rule is evaluated alone to know
-which it was.
+0, `raise_error`, `parse_json` of what is none. Then nothing is committed, and some of the rules are evaluated without
+the others to know which it was.
 """
 
 from __future__ import annotations
@@ -62,12 +62,25 @@ def naming(
 
 
 def _blamed(rows: DataFrame, rules: Mapping[str, Expectation], flow: Flow, deletes: str | None) -> QueryError | None:
-    for name, rule in rules.items():
-        if not rule.unique and (found := _of_condition(rows, rule.condition, rule.columns)) is not None:
-            return _error(found, f"the rule {name} of {flow.table}", rule.text, flow, name)
+    conditions = {name: rule.condition for name, rule in rules.items() if not rule.unique}
+    for name in _failing(rows, conditions):
+        if (found := _of_condition(rows, conditions[name], rules[name].columns)) is not None:
+            return _error(found, f"the rule {name} of {flow.table}", rules[name].text, flow, name)
     if deletes and (found := _of_condition(rows, deletes, Condition.parse(deletes).columns)) is not None:
         return _error(found, f"apply_as_deletes of {flow.table}", deletes, flow, "apply_changes")
     return None
+
+
+def _failing(rows: DataFrame, conditions: Mapping[str, str]) -> list[str]:
+    """Name of the first condition that raises, found by halving: each look evaluates the query once more."""
+    names = [*conditions]
+    if not names or _raised(rows, [broken(conditions)]) is None:
+        return []
+    while len(names) > 1:
+        half = names[: len(names) // 2]
+        raises = _raised(rows, [broken({name: conditions[name] for name in half})]) is not None
+        names = half if raises else names[len(half) :]
+    return names
 
 
 def _error(found: Exception, what: str, text: str, flow: Flow, at: str) -> QueryError:
