@@ -200,9 +200,20 @@ class JavaMissing(UserError):
 
 
 class QueryError(UserError):
-    """Raised when a query is refused by the engine that runs it."""
+    """Raised when a query, a condition or a rule is refused by the engine that runs it.
+
+    Attributes:
+        at: field or rule of its table that is to be corrected, by which the job finds its line; empty if unknown.
+    """
 
     code = "SG206"
+    at: str = ""
+
+    def __init__(
+        self, message: str, *, where: Where | None = None, cause: str = "", hint: str = "", at: str = ""
+    ) -> None:
+        super().__init__(message, where=where, cause=cause, hint=hint)
+        self.at = at
 
 
 class SourceError(UserError):

@@ -53,6 +53,7 @@ def apply(batch: Batch, name: str, table: BronzeTable) -> None:
         _faults.point("bronze.before_commit")
         with batch.commit(source=tables.table_id(source), **checked.facts):
             writer.save(batch.flow.target)
+        checked.count()
     _faults.point("bronze.after_commit")
     target = tables.delta_table(batch.flow.target)
     of_batch = pc.field("_chunk") == batch.progress.until

@@ -235,6 +235,7 @@ class Chunk:
                 say(f"  bronze {self.name:<28} {files(len(differing))} gave other numbers of records than they state")
                 self.rewrites, failed = True, self.failed | differing
                 self._write([path for path in paths if path not in failed], failed, fenced=False)
+        self.checked.count()
         _faults.point("bronze.after_commit")
 
     def _failed(self, paths: list[str], error: Exception) -> dict[str, Failure]:
@@ -289,8 +290,8 @@ class Chunk:
         self.read, self.failed = set(paths), failed
         failed |= {path: (damaged[place], False) for path in paths if (place := self.places.of(path)) in damaged}
         few = self._few(sum(entry["size"] for entry in self.entries))
-        with record_rules.checked(self.batch, self.table, frame, few=few) as checked:
-            self._commit(checked, failed, fenced=fenced, few=few)
+        with record_rules.checked(self.batch, self.table, frame, few=few) as self.checked:
+            self._commit(self.checked, failed, fenced=fenced, few=few)
 
     def _commit(self, checked: record_rules.Checked, failed: dict[str, Failure], *, fenced: bool, few: bool) -> None:
         """Commits records, in the place of those that their files gave before."""

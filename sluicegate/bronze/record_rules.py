@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from sluicegate.frames import rejected
+from sluicegate.frames import failing_rules, rejected
 from sluicegate.frames.record_ids import materialize
 from sluicegate.frames.row_rules import RowRules
 from sluicegate.frames.table_rules import TableCheck, WouldBe
@@ -28,7 +28,7 @@ class Checked:
     Attributes:
         records: the records.
         facts: what their commit says of the rules.
-        batch: the batch.
+        batch: the batch, whose report gets the counts once the records are committed for good (``count``).
         table: the definition of the table.
     """
 
@@ -49,10 +49,21 @@ class Checked:
         if self.table.expect_table:
             refusals, said = TableCheck(self.batch, self.table.expect_table).refusals(self._would_be(whole))
             self.facts |= said
-            self.batch.report.table_rules = said["table_rules"]
             if refusals:
                 rejected.refuse(self.batch, refusals, self.facts)
         rejected.clear(self.batch)
+
+    def count(self) -> None:
+        """Adds the counts of these records to the batch's report.
+
+        Not before it is certain that they stay: a ledger batch whose file changes while it is read is committed anew.
+        """
+        report = self.batch.report
+        for rule, counts in self.facts.get("expectations", {}).items():
+            sums = report.expectations.setdefault(rule, {"passed": 0, "failed": 0})
+            sums |= {kind: sums[kind] + count for kind, count in counts.items()}
+        report.warnings += self.facts.get("warnings", [])
+        report.table_rules = self.facts.get("table_rules", report.table_rules)
 
     def _would_be(self, whole: Callable[[], DataFrame] | None) -> WouldBe:
         if whole is not None:
@@ -74,7 +85,7 @@ def checked(batch: Batch, table: BronzeTable, records: DataFrame, *, few: bool) 
     """Context in which records have been held to the table's expectations, and are computed no second time.
 
     Args:
-        batch: the batch, whose report gets the counts.
+        batch: the batch.
         table: its definition.
         records: the records that are to be committed.
         few: whether they are few.
@@ -99,12 +110,9 @@ def _demand(batch: Batch, rules: RowRules, records: DataFrame) -> dict[str, Any]
     if not rules.expectations:
         return {}
     evaluated = rules.evaluated(records)
-    tally = rules.tally(evaluated)
+    with failing_rules.naming(lambda: records, rules.expectations, batch.flow):
+        tally = rules.tally(evaluated)
     facts, warnings = tally.facts(), rules.warnings(tally)
-    for rule, counts in facts.items():
-        sums = batch.report.expectations.setdefault(rule, {"passed": 0, "failed": 0})
-        sums |= {kind: sums[kind] + count for kind, count in counts.items()}
-    batch.report.warnings += warnings
     said = {"expectations": facts, **({"warnings": warnings} if warnings else {})}
     if refusal := rules.refusal(tally, lambda: evaluated):
         rejected.refuse(batch, [refusal], said)

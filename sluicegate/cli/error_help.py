@@ -97,15 +97,18 @@ EXPLANATIONS = {
         "howto/existing-airflow.md",
     ),
     "SG206": Explanation(
-        "A query was refused, by Spark in a pipeline or by `sluicegate sql`.",
+        "A query, a condition or a rule was refused, by Spark in a pipeline or by `sluicegate sql`.",
         (
             "A table, column or function does not exist.",
             "A value that a conversion without CAST cannot convert.",
+            "A value at which a function of a rule's condition raises.",
+            "A key or a rule `unique` over a map or a variant, whose values Spark does not compare.",
             "`sluicegate sql` takes one SELECT, and not everything that Spark can do.",
         ),
         (
             "Correct the query at the line that is shown.",
             "Write conversions as `CAST(… AS …)`: in silver a value that does not fit is then quarantined.",
+            "In a rule, write a function that gives NULL, as `try_parse_json` or `get`, or test the value before.",
         ),
         "from-databricks.md",
     ),

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 import typer
 
 from sluicegate import api
-from sluicegate.cli.options import JsonOption, PipelineName, show_json, show_table, with_settings
+from sluicegate.cli.options import JsonOption, PipelineName, loaded, show_json, show_table, with_settings
 from sluicegate.settings import Settings
 
 
@@ -27,7 +27,7 @@ def files(
 
     Example: sluicegate files heart_rate recordings_bronze --state failed
     """
-    definition = api.load(pipeline, settings)
+    definition = loaded(pipeline, settings)
     ledger = api.files(definition, table, states=states or (), newest=newest)
     source = definition.bronze[table]
     of_files = source.of_files or source.kafka is not None
@@ -69,7 +69,7 @@ def schema(
     from sluicegate.lake.layout import Lake
     from sluicegate.schema import history
 
-    definition = api.load(pipeline, settings)
+    definition = loaded(pipeline, settings)
     bronze_table(definition, table)
     found = history.versions(Lake(definition.settings.lake, definition.name), table)
     if as_json:

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from sluicegate import api
-from sluicegate.cli.options import JsonOption, PipelineName, show_json, show_table, with_settings
+from sluicegate.cli.options import JsonOption, PipelineName, loaded, show_json, show_table, with_settings
 from sluicegate.console import human_bytes
 from sluicegate.settings import Settings
 
@@ -36,7 +36,7 @@ def history(
 
     Example: sluicegate history heart_rate daily_patient_avg
     """
-    rows = api.history(api.load(pipeline, settings), table, newest=newest).to_pylist()
+    rows = api.history(loaded(pipeline, settings), table, newest=newest).to_pylist()
     found = [event | {"details": json.loads(event["details"])} for event in rows]
     if as_json:
         show_json(found)

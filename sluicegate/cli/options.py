@@ -8,13 +8,20 @@ import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime
 from functools import wraps
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
+from sluicegate import api
 from sluicegate.console import silent
 from sluicegate.errors import UserError
+from sluicegate.lake import target_owner
+from sluicegate.lake.layout import Lake
 from sluicegate.settings import SERVER, Settings
+from sluicegate.storage.store_errors import translated
+
+if TYPE_CHECKING:
+    from sluicegate.definition import Pipeline
 
 Place = Literal["lake", "landing", "pipelines", "master", "target"]
 """A field of ``Settings`` that a command line can say."""
@@ -95,6 +102,20 @@ def _master(master: str | None, remote: str | None) -> str | None:
 
 def _annotation(place: Place) -> Any:
     return Annotated[str | None, PLACES[place]]
+
+
+@translated()
+def loaded(name: str, settings: Settings) -> Pipeline:
+    """The definition of a pipeline whose tables a command reads; warns on stderr if they are those of another target.
+
+    Raises:
+        SluicegateError: see ``api.load``.
+    """
+    definition = api.load(name, settings)
+    own = definition.settings
+    if said := target_owner.warning(Lake(own.lake, definition.name), own.target, definition.targets):
+        print(f"warning: {said}", file=sys.stderr)
+    return definition
 
 
 def printer(as_json: bool, *, quiet: bool = False) -> Callable[[str], None]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from sluicegate import api
-from sluicegate.cli.options import JsonOption, PipelineName, show_json, show_table, with_settings
+from sluicegate.cli.options import JsonOption, PipelineName, loaded, show_json, show_table, with_settings
 from sluicegate.settings import Settings
 
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ def plan(pipeline: PipelineName, *, settings: Settings, as_json: JsonOption = Fa
     """
     from sluicegate.monitor import graph
 
-    definition = api.load(pipeline, settings)
+    definition = loaded(pipeline, settings)
     waiting = api.plan(definition)
     news = _with_news(definition, waiting)
     facts = [_planned(definition, waiting, work, news) for work in waiting.tables]

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from sluicegate import api
-from sluicegate.cli.options import JsonOption, PipelineName, printer, show_json, show_table, with_settings
+from sluicegate.cli.options import JsonOption, PipelineName, loaded, printer, show_json, show_table, with_settings
 from sluicegate.errors import UserError
 from sluicegate.settings import Settings
 
@@ -43,7 +43,7 @@ def status(
     Example: sluicegate status heart_rate --verify
     """
 
-    definition = api.load(pipeline, settings)
+    definition = loaded(pipeline, settings)
     share = _share(sample)
     now = api.status(definition)
     found = _verified(definition, None if no_spark else share) if verify else []

@@ -12,7 +12,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from sluicegate.definition import rule_checks, yaml
+from sluicegate.definition import rule_checks, type_checks, yaml
 from sluicegate.definition import targets as definition_targets
 from sluicegate.definition.checks import findings
 from sluicegate.definition.expectations import EXPECT_ALL
@@ -129,7 +129,7 @@ class _Loader:
         header = self._header(data)
         self.views = self._views(data.get("views"))
         tables = self._tables(data)
-        for finding in (*findings(tables), *rule_checks.findings(tables)):
+        for finding in (*findings(tables), *rule_checks.findings(tables), *type_checks.findings(tables)):
             self.mistakes.add_finding(finding)
         for name in self.params.unused():
             message = f"no text refers to the parameter {name}"

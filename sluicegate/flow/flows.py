@@ -20,6 +20,7 @@ from sluicegate.sql.refresh.strategy import INCREMENTAL, READING
 if TYPE_CHECKING:
     from sluicegate.definition import BronzeTable, GoldTable, Pipeline, SilverTable
     from sluicegate.definition.described import Described
+    from sluicegate.definition.silver_flow import SilverFlow
     from sluicegate.sql.refresh.strategy import RefreshStrategy
 
 
@@ -131,7 +132,15 @@ def _deidentified_flow(name: str, table: SilverTable, source: str, at: layout.La
         by_record=True,
         fingerprint=hashlib.sha256(json.dumps(treatments, sort_keys=True).encode()).hexdigest(),
         key=pii_key.fingerprint() if "hmac" in treatments.values() else "",
+        treated=frozenset(column.lower() for column in treatments),
+        makes={flow: _made(maker) for flow, maker in table.several.items()},
     )  # fmt: skip
+
+
+def _made(maker: SilverFlow) -> frozenset[str] | None:
+    """Columns that a flow is certain to make, in lower case; None if only its data tells."""
+    found = (maker.named_as and maker.named_as.outputs) or (maker.query and maker.query.outputs)
+    return frozenset(column.lower() for column in found) if found else None
 
 
 def _bronze_flow(name: str, table: BronzeTable, at: layout.Lake) -> Flow:

@@ -46,6 +46,8 @@ class Flow:
             way (see bronze/delta_source.py).
         of_topics: whether the source is a ledger of ranges of offsets, and not of files.
         description: what the definition says of the target besides its rows.
+        treated: columns that the source of a de-identified copy has to have, in lower case.
+        makes: columns that each flow of that source makes, in lower case; None where its data tells.
     """
 
     layer: str
@@ -72,6 +74,8 @@ class Flow:
     of_topics: bool = False
     refresh_strategy: RefreshStrategy | None = None
     description: Description = field(default_factory=Description)
+    treated: frozenset[str] = frozenset()
+    makes: Mapping[str, frozenset[str] | None] = field(default_factory=dict)
 
     @property
     def sources(self) -> tuple[str, ...]:

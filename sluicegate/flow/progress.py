@@ -16,7 +16,7 @@ from sluicegate.flow.model import Flow, Progress, name_of
 from sluicegate.lake import layout, log, offsets, tables
 from sluicegate.lake.table import Table, Tables
 from sluicegate.lake.tables import table_id
-from sluicegate.schema.columns import FLOW, ROW
+from sluicegate.schema.columns import FLOW, ROW, data_columns
 
 if TYPE_CHECKING:
     from deltalake import DeltaTable
@@ -160,7 +160,16 @@ def _waits(flow: Flow, opened: Tables) -> str:
     if missing := [name for name, uri in flow.inputs.items() if opened[uri].delta is None]:
         return f"it joins {missing[0]}, which has no rows yet"
     missing = [name for name, uri in flow.references.items() if opened[uri].delta is None]
-    return f"a rule of it reads {missing[0]}, which has no rows yet" if missing else ""
+    if missing:
+        return f"a rule of it reads {missing[0]}, which has no rows yet"
+    source = opened[flow.source]
+    if not flow.makes or source.delta is None:
+        return ""
+    gone, flows = stream_progress.lacking(flow, source, data_columns(_columns(source.delta)))
+    if not (gone and flows):
+        return ""
+    said = f"{name_of(flow.source)} has no column {', '.join(gone)} yet, which is to be de-identified: its flow"
+    return f"{said} {flows[0]} may make it, and waits for its own source (in the table's `schema` it is there at once)"
 
 
 def _by_record(

@@ -56,6 +56,23 @@ def gone(flow: Flow, opened: Tables, last: log.Commit | None) -> str:
     return ""
 
 
+def lacking(flow: Flow, source: Table, columns: Iterable[str]) -> tuple[list[str], list[str]]:
+    """Columns that a de-identified copy treats and its source lacks, and flows of the source that may yet make them.
+
+    A flow whose source has no rows yet makes no columns. One that it is certain to make, by its query, lacks nobody.
+
+    Args:
+        flow: the flow of the copy.
+        source: the table that it follows.
+        columns: the columns that this has.
+    """
+    taken = recorded(source.last_commit_of_ours)
+    awaited = {} if taken is None else {name: made for name, made in flow.makes.items() if name not in taken}
+    there = {column.lower() for column in columns}
+    gone = flow.treated - there - frozenset().union(*(made for made in awaited.values() if made))
+    return sorted(gone), [name for name, made in awaited.items() if made is None]
+
+
 def progress_of(flow: Flow, opened: Tables, last: log.Commit | None) -> dict[str, StreamProgress]:
     """Progress of each flow whose source is there.
 

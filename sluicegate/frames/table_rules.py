@@ -18,6 +18,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import StringType
 
 from sluicegate.errors import QueryError, Where
+from sluicegate.frames import column_types
 from sluicegate.frames.rejected import BROKEN, Refusal
 from sluicegate.lake import log, tables
 from sluicegate.lake.table import Table
@@ -119,7 +120,7 @@ class TableCheck:
             QueryError: Spark refuses the rule, or a value in the rows stops it.
         """
         try:
-            return self._broken(rule, would_be)
+            return self._broken(name, rule, would_be)
         except PySparkException as error:
             flow = self.batch.flow
             said = readable(error, flow.layer, flow.table, private=flow.private)
@@ -131,15 +132,18 @@ class TableCheck:
                 where=Where(table=flow.table),
                 cause=said.cause,
                 hint="" if refused else "write try_cast, try_divide and their like, which give NULL",
+                at=name,
             ) from (None if flow.private else error)
 
-    def _broken(self, rule: TableRule, would_be: WouldBe) -> tuple[str, DataFrame | None, int]:
+    def _broken(self, name: str, rule: TableRule, would_be: WouldBe) -> tuple[str, DataFrame | None, int]:
         """How the table would break a rule, in words that are empty if it would not, by which rows, and how many."""
         if rule.rows is not None:
             count = would_be.count()
             low = rule.rows.min is not None and count < rule.rows.min
             high = rule.rows.max is not None and count > rule.rows.max
             return (f"it would have {count:,} rows" if low or high else ""), None, int(low or high)
+        if columns := rule.unique or rule.foreign_key:
+            column_types.demand_compared(would_be.rows(), columns, f"the rule {name}", self.batch.flow.table, name)
         if rule.unique is not None:
             rows = self._not_unique(rule.unique, would_be)
         elif rule.foreign_key is not None:

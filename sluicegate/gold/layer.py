@@ -18,7 +18,7 @@ from sluicegate import _faults
 from sluicegate.flow import refresh_cost, thresholds
 from sluicegate.flow.batch import Batch
 from sluicegate.flow.refresh_cost import Choice, RefreshCost, Work
-from sluicegate.frames import data_skipping
+from sluicegate.frames import column_types, data_skipping
 from sluicegate.frames.record_ids import materialize
 from sluicegate.frames.same_rows import same_rows
 from sluicegate.gold import clustering, group_state
@@ -49,7 +49,7 @@ def apply(batch: Batch, name: str, table: GoldTable, at: layout.Lake) -> None:
     """Brings a gold table up to its source's version.
 
     Raises:
-        QueryError: Spark refuses the query.
+        QueryError: Spark refuses the query, or a part of a column has no type.
         TransformError: the Python function raises, or returns no rows of a table.
         ExpectationFailed: it must not have the rows that it would have; it stays as it is.
     """
@@ -65,6 +65,9 @@ class Refresh(ProvedQuery):
 
     def run(self) -> None:
         """Refreshes the table by the technique that is estimated to cost least."""
+        makes = "python" if self.table.is_python else "sql"
+        made = self.everything
+        column_types.demand_typed(made, made.columns, self.name, makes, self.table.sql_file)
         {"partial": self.by_partials, "restart": self.restart, "groups": self.by_groups, "keys": self.by_keys,
          "whole": self.whole}[self.choice.technique]()  # fmt: skip
 

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from pyspark.sql import functions as F
 
 from sluicegate.errors import QueryError, Where
-from sluicegate.frames import rejected
+from sluicegate.frames import failing_rules, rejected
 from sluicegate.frames.record_ids import materialize
 from sluicegate.frames.rejected import BROKEN
 from sluicegate.frames.row_rules import LENIENT, RowRules, Tally
@@ -89,12 +89,13 @@ class GoldRules:
         """Rows of the query, with what each breaks, and computed no second time; as they are without rules.
 
         Raises:
-            QueryError: a rule names a column that the query does not make.
+            QueryError: a rule names a column that the query does not make, or a value stops it.
         """
         if not self.table.has_rules:
             return rows
         self._demand_columns(rows.columns)
-        return materialize(self._all.evaluated(rows), few=few)
+        with failing_rules.naming(lambda: rows, self.table.expectations, self.batch.flow):
+            return materialize(self._all.evaluated(rows), few=few)
 
     def _demand_columns(self, there: Sequence[str]) -> None:
         """Checks what a definition cannot tell of a query with a star, or of a function."""

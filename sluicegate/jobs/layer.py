@@ -8,6 +8,8 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from sluicegate.console import say
+from sluicegate.definition import places
+from sluicegate.errors import QueryError
 from sluicegate.flow import flows
 from sluicegate.flow.model import Flow
 from sluicegate.flow.progress import progress
@@ -222,6 +224,8 @@ class Job:
         try:
             return self._table(name, flows.renewed(flow, self.pipeline, self.at) if renew else flow)
         except Exception as error:
+            if isinstance(error, QueryError) and error.at:
+                error.where = places.placed(error.where, self.pipeline, self.layer, name, error.at)
             self._tell(f"  {self.layer:<6} {name:<28} FAILED: {error}".split("\n")[0])
             raise
 

@@ -1,17 +1,19 @@
 """The target that a pipeline's tables in a lake belong to, written beside them by its first run there.
 
 A definition says that no two of its targets have one lake; but a command line, a variable or another copy of the
-definition can lead one into the tables of another. So whoever writes them looks first whose they are.
+definition can lead one into the tables of another. So whoever writes them looks first whose they are, and who only
+reads them says so where they are those of another (``warning``).
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 
 from sluicegate.errors import TargetConflict, Where
 from sluicegate.lake.layout import Lake
 from sluicegate.lake.lock import pipeline_lock
+from sluicegate.lake.target_owner import owner_of
 from sluicegate.storage import filesystems
 
 
@@ -25,7 +27,7 @@ def claim(at: Lake, target: str) -> None:
     Raises:
         TargetConflict: the tables belong to another one.
     """
-    owner = _owner(at)
+    owner = owner_of(at)
     if not owner and target:
         fs, path = filesystems.opened(at.target)
         if filesystems.has_folders(at.target):
@@ -56,13 +58,3 @@ def claimed(at: Lake, owner: str, target: str) -> Iterator[None]:
     with pipeline_lock(at, owner):
         claim(at, target)
         yield
-
-
-def _owner(at: Lake) -> str:
-    """The target that is entered; empty if there is none, or a run was killed before it had written the name."""
-    if filesystems.file(at.target) is None:  # not by opening it: a store that does not answer would have none
-        return ""
-    fs, path = filesystems.opened(at.target)
-    with suppress(FileNotFoundError), fs.open(path, "rb") as file:
-        return str(file.read().decode(errors="replace")).strip()
-    return ""

@@ -8,9 +8,12 @@ follow each other without a gap from the first to the last.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping
+from itertools import pairwise
 from typing import Any
 
+import pyarrow.compute as pc
 from deltalake import DeltaTable
 
 from sluicegate.flow.finding import Finding
@@ -19,6 +22,9 @@ from sluicegate.landing import file_status
 from sluicegate.landing.kafka_ledger import Partition, Range
 
 ID = ["_topic", "_partition", "_offset"]
+
+# Offsets whose rows are held in memory together; about 100 bytes each.
+AT_ONCE = 1_000_000
 
 
 def findings(at: layout.Lake, name: str) -> Iterator[Finding]:
@@ -66,32 +72,64 @@ def _rows(
 ) -> Iterator[Finding]:
     """Rows that are not those of the ranges.
 
+    They are read by a few ledger batches at a time, each of which has a bounded number of records. That is enough to
+    know that no offset is there twice: ranges do not overlap (``_gaps``), and no row lies outside of its own.
+
     Args:
         name: the table.
         bronze: its opened table.
         settled: entries of the ranges whose rows are on record, by their paths.
         read: entries of all ranges that were read.
     """
-    rows = tables.dataset(bronze).to_table([*ID, "_chunk", "_pos", "source_file"])
-    for columns, what in ((ID, "offset"), (["_chunk", "_pos"], "identity")):
-        twice = rows.num_rows - rows.group_by(columns).aggregate([]).num_rows
-        if twice:
-            yield Finding("wrong", name, f"{twice:,} records have the {what} of another")
-    counted = rows.group_by(["source_file", "_chunk", "_topic", "_partition"]).aggregate(
-        [([], "count_all"), ("_offset", "min"), ("_offset", "max")]
-    )
-    found = {group["source_file"]: group for group in counted.to_pylist()}
+    rows, counts, twice = tables.dataset(bronze), Counter[str](), Counter[str]()
+    wrong: list[Finding] = []
+    for batches in _parts(read):
+        part = rows.to_table([*ID, "_chunk", "_pos", "source_file"], filter=batches)
+        for columns, what in ((ID, "offset"), (["_chunk", "_pos"], "identity")):
+            twice[what] += part.num_rows - part.group_by(columns).aggregate([]).num_rows
+        counted = part.group_by(["source_file", "_chunk", "_topic", "_partition"]).aggregate(
+            [([], "count_all"), ("_offset", "min"), ("_offset", "max")]
+        )
+        for group in counted.to_pylist():
+            counts[group["source_file"]] += group["count_all"]
+            wrong += _misplaced(name, group, read)
+    for what, count in twice.items():
+        if count:
+            yield Finding("wrong", name, f"{count:,} records have the {what} of another")
     for path, entry in settled.items():
-        there = found[path]["count_all"] if path in found else 0
         if entry["rows"] is None:
             yield Finding("wrong", name, f"no status is on record for {path}")
-        elif entry["rows"] != there:
-            yield Finding("wrong", name, f"{path} gave {entry['rows']:,} rows, and {there:,} are in the table")
-    for path, group in found.items():
-        if path not in read or read[path]["chunk"] != group["_chunk"]:
-            yield Finding("wrong", name, f"rows of {path} are in the table, but not the range in the ledger")
-            continue
-        its = Range.of(path)
-        of = Partition(group["_topic"], group["_partition"])
-        if of != its.partition or group["_offset_min"] < its.start or group["_offset_max"] >= its.end:
-            yield Finding("wrong", name, f"rows of {path} have offsets that are not in this range")
+        elif entry["rows"] != counts[path]:
+            yield Finding("wrong", name, f"{path} gave {entry['rows']:,} rows, and {counts[path]:,} are in the table")
+    yield from wrong
+
+
+def _parts(read: Mapping[str, Mapping[str, Any]]) -> Iterator[Any]:
+    """Conditions that take all rows apart by ledger batches, some ``AT_ONCE`` offsets to each, or one ledger batch."""
+    sizes = Counter[int]()
+    for path, entry in read.items():
+        sizes[entry["chunk"]] += Range.of(path).size
+    bounds: list[int] = []
+    size = 0
+    for batch in sorted(sizes):
+        if size and size + sizes[batch] > AT_ONCE:
+            bounds.append(batch)
+            size = 0
+        size += sizes[batch]
+    number = pc.field("_chunk")
+    # The first and the last have no end of their own: a row of a ledger batch that is in no ledger is looked at, too.
+    for first, end in pairwise([None, *bounds, None]):
+        since = number.is_null() if first is None else number >= first
+        before = number.is_valid() if end is None else number < end
+        yield since | before if first is None else since & before
+
+
+def _misplaced(name: str, group: Mapping[str, Any], read: Mapping[str, Mapping[str, Any]]) -> Iterator[Finding]:
+    """What is wrong with the place of rows of one range, ledger batch and partition."""
+    path = group["source_file"]
+    if path not in read or read[path]["chunk"] != group["_chunk"]:
+        yield Finding("wrong", name, f"rows of {path} are in the table, but not the range in the ledger")
+        return
+    its, of = Range.of(path), Partition(group["_topic"], group["_partition"])
+    if of != its.partition or group["_offset_min"] < its.start or group["_offset_max"] >= its.end:
+        yield Finding("wrong", name, f"rows of {path} have offsets that are not in this range")

@@ -15,6 +15,7 @@ from pyspark.sql.types import ArrayType, BinaryType, MapType, StringType, Struct
 from sluicegate import pii_key
 from sluicegate.definition.silver import SilverTable
 from sluicegate.errors import QueryError, Where
+from sluicegate.flow import stream_progress
 from sluicegate.schema.columns import RECORD, data_columns
 from sluicegate.silver import layer as silver_layer
 from sluicegate.silver import pseudonyms
@@ -72,8 +73,12 @@ class _Deidentifying(RowEvaluator):
         return records.select(*treated, *self.record_id, RECORD)
 
     def _demand(self, columns: list[str]) -> None:
-        """Raises if a treated column is missing: a misspelt name must not leave the intended one as it is."""
-        missing = sorted(self.treatments.keys() - {column.lower() for column in columns})
+        """Raises if a treated column is missing: a misspelt name must not leave the intended one as it is.
+
+        One that a flow of the silver table makes whose source has no rows yet is not missing: the others need not wait.
+        """
+        flow = self.batch.flow
+        missing, _ = stream_progress.lacking(flow, self.batch.opened[flow.source], columns)
         if missing:
             source = self.name.removesuffix("_deidentified")
             raise QueryError(

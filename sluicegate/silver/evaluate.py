@@ -14,16 +14,16 @@ from sluicegate.definition.apply_changes import END_AT, START_AT
 from sluicegate.definition.silver_flow import SilverFlow
 from sluicegate.errors import QueryError, UserError, Where
 from sluicegate.flow import stream_batch
-from sluicegate.frames import python_function
+from sluicegate.frames import column_types, python_function
 from sluicegate.frames.rejected import BROKEN
 from sluicegate.frames.row_rules import LENIENT
 from sluicegate.lake import log
 from sluicegate.lake import tables as lake_tables
-from sluicegate.schema.columns import FLOW, IDENTITY, RECORD, ROW, data_columns
+from sluicegate.schema.columns import CORRUPT, FLOW, IDENTITY, RECORD, ROW, data_columns
 from sluicegate.silver import many_rows, provenance, several_flows
 from sluicegate.silver.declared_columns import cast_to_declared
 from sluicegate.silver.deduplicate import PLACE, SEQUENCE, Keyed, arrival
-from sluicegate.silver.expectations import DISPOSITION, Rules, unique
+from sluicegate.silver.expectations import DISPOSITION, PARSED, Rules, unique
 from sluicegate.silver.scd import DELETES, History
 from sluicegate.spark import connect, table_reader
 from sluicegate.spark.session import configured
@@ -38,6 +38,9 @@ if TYPE_CHECKING:
     from sluicegate.definition.python_function import PythonTransform
     from sluicegate.flow.batch import Batch
 
+# Flag of a record that could not be parsed.
+UNPARSED = "_cast_unparsed"
+
 
 @dataclass
 class RowEvaluator:
@@ -49,6 +52,7 @@ class RowEvaluator:
         table: its definition.
         outputs: the columns that the transform makes; filled in by ``rows``.
         rules: all expectations of the table; filled in by ``rows``.
+        unruled: the rows that the rules were last evaluated on; None before.
         many: whether a record may give many rows.
         record_id: columns by which a record is known, with the flow that brought it where there are several. A record
             that is a row of a table with ``rows: many`` has its number there.
@@ -60,6 +64,7 @@ class RowEvaluator:
     table: SilverTable
     outputs: list[str] = field(init=False)
     rules: Rules = field(init=False)
+    unruled: DataFrame | None = field(init=False, default=None)
 
     def __post_init__(self) -> None:
         self._casts: dict[str, str] = {}
@@ -124,7 +129,8 @@ class RowEvaluator:
         frame = self.transformed(records)
         required = [*self.keys, *filter(None, [self.table.event_time]), *([SEQUENCE] if self.sequence_by else [])]
         self.rules = Rules(self.table, self._casts, required)
-        frame = self._with_awaited(frame, required)
+        self.unruled = frame = self._with_awaited(frame, required)
+        self._demand_comparable(frame)
         with configured(self.batch.session, LENIENT):
             frame = self.rules.evaluate(frame)
             if self.table.apply_changes and self.table.apply_changes.deletes:
@@ -140,6 +146,17 @@ class RowEvaluator:
         order = sorted(self.outputs, key=str.lower) if self.table.several else self.outputs
         rows = many_rows.numbered(rows, order, self.record_id)
         return many_rows.whole_records(rows, self.record_id) if self.table.quarantine == "record" else rows
+
+    def _demand_comparable(self, frame: DataFrame) -> None:
+        """Refuses keys, and columns of rules, of types that Spark does not compare."""
+        changes = "apply_changes_from_snapshot" if self.table.apply_changes_from_snapshot else "apply_changes"
+        column_types.demand_compared(frame, self.keys, "the key", self.name, changes if self.table.changes else "keys")
+        for name, columns in self.unique.items():
+            column_types.demand_compared(frame, columns, f"the rule {name}", self.name, name)
+        if self.sequence_by:
+            sequence = frame.select(F.col(SEQUENCE).alias(self.sequence_by))
+            at = changes if self.table.changes else "sequence_by"
+            column_types.demand_compared(sequence, [self.sequence_by], "sequence_by", self.name, at)
 
     def _with_awaited(self, frame: DataFrame, required: Sequence[str]) -> DataFrame:
         """Rows with NULL in the columns that rules name and only flows make whose sources are not there yet.
@@ -206,6 +223,8 @@ class RowEvaluator:
         hidden = {*self.record_id, ROW, RECORD, SEQUENCE, *map(stream_batch.of, self.table.several), *self._casts}
         self.outputs = [c for c in frame.columns if c not in hidden]
         self._demand_identity(frame)
+        makes = "python" if self.table.is_python else "flows" if self.table.flows else "sql"
+        column_types.demand_typed(frame, self.outputs, self.name, makes, self.table.sql_file)
         for column in self.outputs:
             if "`" in column:  # the first rows would be written, and the first MERGE would fail
                 raise QueryError(
@@ -306,6 +325,7 @@ class RowEvaluator:
     def _declared(self, frame: DataFrame, maker: SilverTable | SilverFlow) -> tuple[DataFrame, dict[str, str]]:
         """Casts rows to the declared columns, each with a flag for values that do not fit it."""
         casts = {f"_cast_{n}": text for n, text in enumerate(maker.query.casts if maker.query else [])}
+        casts |= {UNPARSED: PARSED} if UNPARSED in frame.columns else {}
         evolution = self.table.schemaEvolutionMode
         declared = self.table.declared
         if declared is None and evolution == "addNewColumns":
@@ -322,7 +342,8 @@ class RowEvaluator:
         query = maker.query
         if query is None:
             columns = [column for column in records.columns if column != RECORD]
-            return records.select(*[quoted(c) for c in data_columns(columns)], *self.record_id, RECORD)
+            corrupt = [F.col(CORRUPT).isNotNull().alias(UNPARSED)] if CORRUPT in columns else []
+            return records.select(*[quoted(c) for c in data_columns(columns)], *self.record_id, RECORD, *corrupt)
         views = {}
         for table in query.tables:
             views[table] = f"_sluicegate_{label}_{table}"

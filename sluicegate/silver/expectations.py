@@ -30,23 +30,28 @@ DISPOSITION = "_fate"
 # What a row breaks that is right itself, if `quarantine: record` sends it to quarantine with another of its record.
 WHOLE = "record is whole"
 
+# What a record breaks whose text could not be parsed, where its columns come as they are.
+PARSED = "record is parsed"
+
 
 class Rules:
     """All expectations of a silver table: those of the definition, and those that every table has.
 
     A key that is NULL and a value that does not cast are quarantined by rule: the one could never be matched again,
-    the other would silently be NULL.
+    the other would silently be NULL. So would all columns of a record that could not be parsed, where no query sees its
+    text; to ``apply_as_deletes`` it could look like a delete.
 
     Args:
         table: the silver table's definition.
-        casts: for each hidden boolean column that says "this value did not cast", the cast's source text.
+        casts: for each hidden boolean column that says "this value did not cast", the cast's source text; or
+            ``PARSED``, for one that says "this record was not parsed".
         required: columns that must not be NULL.
     """
 
     def __init__(self, table: SilverTable, casts: Mapping[str, str], required: list[str]) -> None:
         flags: dict[str, list[str]] = {}
         for column, text in casts.items():  # one text may stand at several places of the query
-            flags.setdefault(f"{text} fits", []).append(quoted(column))
+            flags.setdefault(text if text == PARSED else f"{text} fits", []).append(quoted(column))
         self.conditions: dict[str, str] = {name: f"NOT ({' OR '.join(its)})" for name, its in flags.items()}
         self.conditions |= {
             f"{column} is not null": f"{quoted(column)} IS NOT NULL" for column in dict.fromkeys(required)

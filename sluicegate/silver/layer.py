@@ -21,7 +21,7 @@ from sluicegate.errors import UserError, Where
 from sluicegate.flow import thresholds
 from sluicegate.flow.batch import Batch, overtaken
 from sluicegate.flow.model import name_of
-from sluicegate.frames import data_skipping, small_writes
+from sluicegate.frames import data_skipping, failing_rules, small_writes
 from sluicegate.frames.merge import OP, merge
 from sluicegate.frames.record_ids import Identities, materialize
 from sluicegate.frames.table_rules import WouldBe
@@ -47,6 +47,7 @@ def apply(batch: Batch, name: str, table: SilverTable, at: layout.Lake) -> None:
         ExpectationFailed: rows break an ``expect_or_fail``, or too many another rule; nothing is written but them.
         FanOut: the query makes several rows of one record, and the table has not ``rows: many``; nothing is written.
         AccountingError: records are missing from what the query gave; nothing is written.
+        QueryError: a value stops a rule; nothing is written.
         UserError: a choice is only to be validated, and the table has to be made again whole.
     """
     if table.apply_changes_from_snapshot and not batch.whole:
@@ -81,6 +82,13 @@ def _demand_to_write(batch: Batch, why: str) -> None:
 
 def put(evaluator: RowEvaluator, at: layout.Lake) -> None:
     """Writes the rows of an evaluator's batch to the tables of their dispositions; see ``apply``."""
+    changes = evaluator.table.apply_changes
+    rules, deletes = evaluator.table.expectations, changes.deletes if changes else None
+    with failing_rules.naming(lambda: evaluator.unruled, rules, evaluator.batch.flow, deletes):
+        _put(evaluator, at)
+
+
+def _put(evaluator: RowEvaluator, at: layout.Lake) -> None:
     batch = evaluator.batch
     if batch.reprocesses or ((evaluator.history is not None or evaluator.unique) and not batch.whole):
         reprocess.apply(evaluator, at)

@@ -18,7 +18,7 @@ from pyspark.sql import functions as F
 from sluicegate import _faults
 from sluicegate.flow import stream_batch
 from sluicegate.flow.model import name_of
-from sluicegate.frames import data_skipping, lookup_changes, small_writes
+from sluicegate.frames import data_skipping, lookup_changes, rejected, small_writes
 from sluicegate.frames.merge import OP, difference, merge, merged
 from sluicegate.frames.record_ids import Identities, materialize
 from sluicegate.frames.table_rules import WouldBe
@@ -276,6 +276,7 @@ class _Reprocessing:
         news = now.changed or now.retry or now.repair or self.evaluator.of_others != self.evaluator.made_by["mixed"]
         if not work and now.since == now.until and not news:
             report.unchanged = True
+            rejected.clear(self.batch)  # no commit of the table comes that would empty it
             return
         _faults.point("silver.before_commit")
         self.batch.demand_not_overtaken()

@@ -26,6 +26,10 @@ UNREADABLE = (
 MISFITS = ("CAST_INVALID_INPUT", "CAST_OVERFLOW", "CANNOT_PARSE_TIMESTAMP", "DIVIDE_BY_ZERO", "ARITHMETIC_OVERFLOW",
            "INVALID_ARRAY_INDEX", "NUMERIC_VALUE_OUT_OF_RANGE")  # fmt: skip
 
+# SQL states of such values, by the standard: 21 and 22 are about data, P0 is what raise_error and assert_true raise.
+# Delta has some of them for versions that are not there.
+OF_DATA = re.compile(r"^(?!.*\[DELTA_).*SQLSTATE: (?:21|22|P0)\w{3}")
+
 # Java exceptions about bytes, files and the network: their messages never quote values.
 OF_BYTES = {"EOFException", "FileNotFoundException", "NoSuchFileException", "ZipException", "IOException",
             "AccessControlException", "AccessDeniedException", "SocketTimeoutException", "UnknownHostException",
@@ -68,11 +72,11 @@ def readable(error: BaseException, layer: str, table: str, *, private: bool = Fa
             cause=root_cause(error, private=True) if private else cause.splitlines()[0],
             hint="land the whole file under this name again, then run again: nothing of its chunk was written",
         )
-    if any(sign in cause for sign in MISFITS):
+    if of_value(error):
         return QueryError(
             f"a value stops the query of {table}",
             where=Where(table=table),
-            cause=unquoted(error) if private else _misfit(cause),
+            cause=unquoted(error) if private else _misfit(error),
             hint=_IN_GOLD if layer == "gold" else _IN_SILVER,
         )
     if isinstance(error, (AnalysisException, ParseException)):
@@ -88,8 +92,20 @@ def readable(error: BaseException, layer: str, table: str, *, private: bool = Fa
     return error
 
 
-def _misfit(cause: str) -> str:
-    return next(line for line in cause.splitlines() if any(sign in line for sign in MISFITS))
+def of_value(error: BaseException) -> bool:
+    """Whether a value stopped an expression: not the machines, the files or the text of the query."""
+    return bool(_misfit(error))
+
+
+def _misfit(error: BaseException) -> str:
+    """The line of a message that names such a value's condition; empty if there is none."""
+    from pyspark.errors import AnalysisException
+
+    lines = message(error).splitlines()
+    found = [line for line in lines if any(sign in line for sign in MISFITS)]
+    if not isinstance(error, AnalysisException):
+        found += [line for line in lines if OF_DATA.search(line)]
+    return found[0] if found else ""
 
 
 def unquoted(error: BaseException) -> str:

@@ -47,6 +47,22 @@ def hints(text: str) -> dict[tuple[str, ...], str]:
     return _Reader(Tokens(text)).hints()
 
 
+def is_compared(kind: str) -> bool:
+    """Whether Spark compares the values of a type: not those of maps and variants, nor of what has one in it.
+
+    Args:
+        kind: the type, as ``columns`` gives it.
+    """
+    tokens = Tokens(kind)
+    for at in range(len(tokens)):
+        # A field of a struct may be called so, and its type follows then.
+        is_map = tokens.word(at) == "MAP" and tokens.is_type(at + 1, TokenType.LT)
+        ends = at + 1 == len(tokens) or tokens.is_type(at + 1, TokenType.GT, TokenType.COMMA)
+        if is_map or (tokens.word(at) == "VARIANT" and (ends or tokens.word(at + 1) in ("NOT", "COMMENT"))):
+            return False
+    return True
+
+
 class _Reader:
     """Recursive-descent parser; each method leaves ``at`` after what it has consumed."""
 

@@ -129,6 +129,20 @@ def as_ddl(kind: DataType) -> str:
     return kind.simpleString()
 
 
+def has_void(kind: DataType) -> bool:
+    """Whether a type is that of a NULL, which is none, or has such a part."""
+    from pyspark.sql.types import ArrayType, MapType, NullType, StructType
+
+    match kind:
+        case StructType():
+            return any(has_void(field.dataType) for field in kind)
+        case ArrayType():
+            return has_void(kind.elementType)
+        case MapType():
+            return has_void(kind.keyType) or has_void(kind.valueType)
+    return isinstance(kind, NullType)
+
+
 def unnamed(kind: DataType) -> DataType:
     """Restore the empty name of nameless fields, as in the files."""
     return _mapped(kind, lambda kind: kind, lambda name: "" if name == UNNAMED else name)

@@ -195,6 +195,7 @@ def test_tombstones_delete_and_a_table_that_was_restored_has_them_again(topic: T
     topic.run("bronze", "silver")
     send(1, None)
     send(2, '{"id": 2, "n": 3}')
+    send(2, '{"id": 2, "n')  # which is no delete
     topic.run("bronze", "silver")
     assert topic.workspace.rows("s", "_key", "n") == [("2", "3")]
     DeltaTable(topic.workspace.uri("beats")).restore(0)

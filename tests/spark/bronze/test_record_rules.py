@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import io
 from typing import TYPE_CHECKING, Any
 
+import pyarrow as pa
 import pytest
+from pyarrow import parquet
 
+from sluicegate.bronze import file_headers
 from sluicegate.errors import ExpectationFailed, QueryError, TableRuleFailed
 from sluicegate.lake import log, tables
 from sluicegate.monitor import event_log, status
@@ -99,6 +103,32 @@ def test_what_must_not_come_in_waits_until_it_is_corrected(
         ("incremental", 2),  # the file that was corrected before it was read, once more
     ]  # fmt: skip
     assert workspace.run(spark, "bronze")["things"].changed_files == 0
+
+
+@pytest.mark.more
+def test_records_of_a_file_that_changes_while_it_is_read_are_counted_once(
+    spark: SparkSession, workspace: Workspace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its ledger batch is committed, found to differ from the manifest, and committed without it."""
+    workspace.define(
+        DEFINITION.replace("format: json", "format: parquet").replace("RULES", "expect_all: {some: x > 0}")
+    )
+    for name, values in (("a", [1.0, -1.0]), ("b", [2.0, -2.0, -3.0])):
+        file = io.BytesIO()
+        parquet.write_table(pa.table({"x": values}), file)
+        workspace.land(f"things/{name}.parquet", file.getvalue())
+    workspace.edit("pipeline.yaml", "maxFilesPerTrigger: 1", "maxFilesPerTrigger: 2")
+    true = file_headers.footer
+
+    def exchanged(path: str, form: str) -> dict[str, Any]:
+        return true(path, form) | ({"records": 5} if path.endswith("b.parquet") else {})
+
+    monkeypatch.setattr(file_headers, "footer", exchanged)
+    report = workspace.run(spark, "bronze")["things"]
+    assert (len(report.failed), report.expectations["some"]) == (1, {"passed": 1, "failed": 1})
+    assert said(workspace)["expectations"] == report.expectations
+    monkeypatch.undo()
+    assert workspace.run(spark, "bronze")["things"].expectations["some"] == {"passed": 1, "failed": 2}
 
 
 @pytest.mark.parametrize("few", [True, False])

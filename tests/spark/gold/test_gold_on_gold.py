@@ -18,12 +18,14 @@ from sluicegate import _faults
 from sluicegate.errors import SluicegateError
 from sluicegate.flow import thresholds
 from sluicegate.gold import verify as gold_verify
+from sluicegate.jobs.continuous import Continuous
 from sluicegate.jobs.run import Run
 from sluicegate.lake import tables
 from sluicegate.maintenance import optimize_vacuum
-from sluicegate.monitor import plan, status
+from sluicegate.monitor import plan, status, streams
 from sluicegate.run.request import Request
 from sluicegate.spark.session import SharedSpark
+from tests.conftest import Workspace
 from tests.spark.test_recovery import Stopped
 from tests.support.gold_world import GoldWorld, comparable, exact, kept
 from tests.support.properties import in_spark
@@ -486,3 +488,40 @@ def test_a_streaming_aggregation_and_a_function_read_gold(spark: SparkSession, t
     assert reports["late"].why.startswith("hours was changed by MERGE")
     assert found() == (Counter([(1, 3), (2, 1)]), Counter([(1, 4, 3), (2, 1, 1)]), Counter([(1, 4), (2, 1)]))
     assert all(report.state == "idle" for report in world.run().values())
+
+
+@pytest.mark.release
+def test_a_continuous_run_fills_gold_over_gold_in_each_tick(spark: SparkSession, workspace: Workspace) -> None:
+    """In order, in one Spark; a tick without news makes no batch, and what another program deletes is followed."""
+    workspace.define(
+        """
+name: heart_rate
+bronze:
+  raw: {path: "${landing}/raw", format: json, schemaHints: "g STRING, n BIGINT"}
+silver:
+  t: {sql: "SELECT g, n FROM STREAM(raw)"}
+gold:
+  above: {sql: "SELECT n, count(*) AS groups FROM sums GROUP BY n"}
+  sums: {sql: "SELECT g, sum(n) AS n FROM t GROUP BY g"}
+  top: {sql: "SELECT max(groups) AS most FROM above"}
+"""
+    )
+    (workspace.folder / "landing" / "raw").mkdir()
+    stream = streams.Stream("heart_rate", streams.new_id(), "1s")
+    shared = SharedSpark("tests", workspace.lake, private=False, opened=spark)
+    with streams.Registration(workspace.lake, stream) as known:
+        loop = Continuous(workspace.settings, workspace.lake, stream, {}, known, shared)
+
+        def ticked() -> tuple[int, list[Any], list[Any], list[Any]]:
+            loop.tick()
+            tables = (sorted(workspace.rows(name)) for name in ("sums", "above", "top"))
+            return loop.batches, *tables
+
+        workspace.land("raw/a.json", [{"g": "a", "n": 1}, {"g": "b", "n": 1}], age=90)
+        assert ticked() == (1, [("a", 1), ("b", 1)], [(1, 2)], [(2,)])
+        assert ticked()[0] == 1
+        workspace.land("raw/b.json", [{"g": "a", "n": 4}, {"g": "c", "n": 5}, {"g": "d", "n": 5}], age=80)
+        assert ticked() == (2, [("a", 5), ("b", 1), ("c", 5), ("d", 5)], [(1, 1), (5, 3)], [(3,)])
+        spark.sql(f"DELETE FROM delta.`{workspace.uri('t')}` WHERE g IN ('c', 'b')")
+        assert ticked() == (3, [("a", 5), ("d", 5)], [(5, 2)], [(2,)])
+        assert (ticked()[0], loop.failures) == (3, 0)

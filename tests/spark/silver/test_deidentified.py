@@ -291,3 +291,36 @@ def test_the_key_is_in_no_plan_and_in_nothing_that_is_written(spark: SparkSessio
     assert len(written) > 10
     assert [path for path in written if KEY.encode() in path.read_bytes()] == []
     assert KEY not in str(pa.table(tables.dataset(DeltaTable(workspace.lake.events)).to_table()).to_pylist())
+
+
+@pytest.mark.more
+def test_a_copy_does_without_the_columns_of_a_flow_that_waits(spark: SparkSession, workspace: Workspace) -> None:
+    """Where the query says that it makes them; where only its data would tell, the copy waits and says for what."""
+    workspace.define(
+        DEFINITION.replace(
+            "silver:", '  late: {path: "${landing}/late", format: json, schemaHints: "k BIGINT"}\nsilver:'
+        )
+        + """
+  people:
+    flows:
+      early: {sql: "SELECT * FROM STREAM(raw)"}
+      later: {sql: "SELECT k, phone FROM STREAM(late)"}
+    pii: [name, phone]
+    deidentified: {name: drop, phone: mask}
+"""
+    )
+    for folder in ("raw", "late"):
+        (workspace.folder / "landing" / folder).mkdir(parents=True)
+    land(workspace, "a", {"k": 1, "name": "Ada"}, age=90)
+    workspace.run(spark, "bronze", "silver")
+    assert workspace.rows("people_deidentified", "k") == [(1,)]
+    workspace.edit("pipeline.yaml", '{sql: "SELECT k, phone FROM STREAM(late)"}', "{from: late}")
+    land(workspace, "b", {"k": 2, "name": "Bo"}, age=80)
+    report = workspace.run(spark, "bronze", "silver")["people_deidentified"]
+    assert (report.state, workspace.rows("people_deidentified", "k")) == ("blocked", [(1,)])
+    assert report.why.startswith(
+        "people has no column phone yet, which is to be de-identified: its flow later may make it, and waits"
+    )
+    workspace.land("late/a.json", [{"k": 3, "phone": "555"}])
+    workspace.run(spark, "bronze", "silver")
+    assert sorted(workspace.rows("people_deidentified", "k", "phone")) == [(1, None), (2, None), (3, "***")]

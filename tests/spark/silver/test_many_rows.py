@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from unittest import mock
 
 import pytest
+from deltalake import DeltaTable
 from hypothesis import currently_in_test_context, event, example, given
 from hypothesis import strategies as st
 
@@ -379,3 +380,44 @@ def test_a_rule_that_fails_the_run_does_so_for_one_row(spark: SparkSession, work
     with pytest.raises(ExpectationFailed, match="some \\(1 rows\\)"):
         workspace.run(spark, "bronze", "silver")
     assert workspace.rows("lines") == []
+
+
+@pytest.mark.release
+def test_a_table_that_was_restored_has_all_rows_of_its_records(spark: SparkSession, workspace: Workspace) -> None:
+    """With what the side tables have of later batches, and what reads its rows one by one."""
+    others = (
+        "    keys: [id, sku]\n    expectations: {some: {expect_or_quarantine: qty > 0}}\n"
+        "  picked: {sql: 'SELECT id, sku FROM STREAM(lines) AS l'}"
+    )
+    orders(workspace, OUTER.replace(" OUTER", ""), others)
+    land(workspace, "a.json", order(1, ("b", 2), ("a", 1)), order(2, ("c", 0), ("d", 1)), age=90)
+    run(spark, workspace)
+    restored_to = tables.table_at(workspace.uri("lines")).version()
+    land(workspace, "b.json", order(1, ("b", 3), ("e", 1)), order(3, ("a", 0)), order(4), age=80)
+    land(workspace, "a.json", order(1, ("b", 2), ("f", 1)), order(2, ("c", 5), ("d", 0)), age=70)
+    run(spark, workspace)
+    before = workspace.content()
+    DeltaTable(workspace.uri("lines")).restore(restored_to)
+    assert "RESTORE" in run(spark, workspace)["lines"].why
+    assert workspace.content() == before
+    land(workspace, "c.json", order(5, ("g", 7), ("g", 8)), age=60)
+    assert run(spark, workspace)["lines"].duplicates == 1
+
+
+@pytest.mark.release
+def test_rows_of_a_record_go_by_a_sequence_that_they_do_not_select(spark: SparkSession, workspace: Workspace) -> None:
+    """It is the record's; of its rows with one key the last counts, and a late, older record wins nothing."""
+    orders(workspace, OUTER, "    keys: [id, sku]\n    sequence_by: at")
+    land(workspace, "a.json", order(1, ("a", 1), ("b", 1), at=2.0), order(2, ("a", 1), ("a", 2), at=1.0), age=90)
+    run(spark, workspace)
+    assert sorted(workspace.rows("lines", "id", "sku", "qty")) == [(1, "a", 1), (1, "b", 1), (2, "a", 2)]
+    land(workspace, "b.json", order(1, ("a", 9), ("c", 9), at=1.0), order(1, ("b", 7), at=3.0), age=80)
+    land(workspace, "c.json", order(2, ("a", 4), at=None), age=70)
+    reports = run(spark, workspace)
+    assert reports["lines"].quarantined == 1
+    rows = [(1, "a", 1), (1, "b", 7), (1, "c", 9), (2, "a", 2)]
+    assert sorted(workspace.rows("lines", "id", "sku", "qty")) == rows
+    assert sorted(workspace.rows("by_sku")) == [("a", 3, 2), ("b", 7, 1), ("c", 9, 1)]
+    choice = Replay("lines", everything=True)
+    done = Job(workspace.definition, workspace.lake, "silver", {"run_id": "test"}, spark, choice=choice).run()
+    assert (done.tables[0].unchanged, sorted(workspace.rows("lines", "id", "sku", "qty"))) == (True, rows)

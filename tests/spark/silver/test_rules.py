@@ -121,3 +121,26 @@ def test_a_replay_and_a_full_refresh_are_held_to_them(spark: SparkSession, works
         with pytest.raises(TableRuleFailed, match="room"):
             job.run()
         assert (ids(workspace, "made"), ids(workspace, "made_quarantine")) == ([1], [2])
+
+
+@pytest.mark.more
+def test_rows_of_a_refused_replay_stay_until_one_passes(spark: SparkSession, workspace: Workspace) -> None:
+    """Also where the one that passes changes no row; a run between them finds nothing to do, and leaves them."""
+    high = "expectations: {high: {expect_or_quarantine: x > 0}}"
+    begin(workspace, high, a="Ann")
+    land(workspace, "a", (1, 1.0, "a"), (2, -1.0, "a"), (3, 9.0, "a"), age=90)
+    workspace.run(spark)
+
+    def replayed() -> bool:
+        """Whether the replay changed nothing."""
+        choice = Replay("made", everything=True)
+        done = Job(workspace.definition, workspace.lake, "silver", {}, spark, only="made", choice=choice).run()
+        return done.tables[0].unchanged
+
+    for limit, broke in ((9, [3]), (1, [1, 3])):  # what stands there is of the newest attempt
+        begin(workspace, f"{high[:-1]}, low: {{expect_or_fail: x < {limit}}}}}", a="Ann")
+        with pytest.raises(ExpectationFailed):
+            replayed()
+        assert (workspace.run(spark)["made"].state, ids(workspace, "made_rejected")) == ("idle", broke)
+    begin(workspace, high, a="Ann")
+    assert (replayed(), ids(workspace, "made_rejected"), ids(workspace, "made")) == (True, [], [1, 3])

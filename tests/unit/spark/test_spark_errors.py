@@ -17,3 +17,23 @@ def test_a_value_that_does_not_fit_is_told_with_what_helps_in_that_layer(layer: 
     assert error.hint is not None
     assert helps in error.hint
     assert ("then the row" in error.hint) == (layer == "silver")
+
+
+@pytest.mark.parametrize(
+    ("text", "stops"),
+    [
+        ("[INVALID_INDEX_OF_ZERO] The index 0 is invalid. SQLSTATE: 22003", True),
+        ("[SCALAR_SUBQUERY_TOO_MANY_ROWS] More than one row returned. SQLSTATE: 21000", True),
+        ("Job aborted.\nSparkRuntimeException: [USER_RAISED_EXCEPTION] no SQLSTATE: P0001\n\tat org.apache", True),
+        ("[DELTA_VERSION_NOT_FOUND] Cannot time travel to version 7. SQLSTATE: 22003", False),
+        ("[TASK_WRITE_FAILED] Task failed while writing rows. SQLSTATE: 58030", False),
+        ("ExecutorLostFailure (executor 1 exited)", False),
+    ],
+)
+def test_a_value_that_stops_a_query_is_known_by_its_sql_state(text: str, stops: bool) -> None:
+    raised = RuntimeError(text)
+    assert spark_errors.of_value(raised) is stops
+    said = spark_errors.readable(raised, "silver", "days")
+    assert (said is raised) is not stops
+    if isinstance(said, QueryError):
+        assert said.cause == next(line for line in text.splitlines() if "SQLSTATE" in line)

@@ -1,0 +1,96 @@
+"""Types that columns must have: values that Spark compares, in keys and rules; and a type for each part, in any table.
+
+Both are asked of a frame's schema, so nothing is executed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+from pyspark.errors import AnalysisException
+from pyspark.sql import functions as F
+from pyspark.sql.types import (
+    BinaryType,
+    BooleanType,
+    DateType,
+    NullType,
+    NumericType,
+    StringType,
+    TimestampNTZType,
+    TimestampType,
+)
+
+from sluicegate.errors import QueryError, Where
+from sluicegate.sql import types
+from sluicegate.sql.identifiers import quoted
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+# Types that need no question.
+_PLAIN = (BinaryType, BooleanType, DateType, NumericType, StringType, TimestampNTZType, TimestampType)
+
+HINT = (
+    "compare columns of its parts, or of its text: in the query, to_json(…) of a variant or map_entries(…) of a map is "
+    "such a column"
+)
+
+
+def demand_compared(rows: DataFrame, columns: Iterable[str], what: str, table: str, at: str) -> None:
+    """Checks that Spark compares the values of columns, not maps or variants or what has one, by its own word.
+
+    Args:
+        rows: the rows; a column that they do not have is passed over.
+        columns: names of columns, in any case.
+        what: what needs it, for the message.
+        table: name of the table.
+        at: the field or rule that names the columns.
+
+    Raises:
+        QueryError: it does not.
+    """
+    there = {field.name.lower(): field for field in rows.schema}
+    for column in columns:
+        field = there.get(column.lower())
+        if field is None or isinstance(field.dataType, _PLAIN):
+            continue
+        value = F.col(quoted(field.name))
+        try:
+            _ = rows.select(F.greatest(value, value), F.xxhash64(value)).schema
+        except AnalysisException as error:
+            kind = field.dataType.simpleString()
+            raise QueryError(
+                f"{what} of {table} compares {column}, which is {kind}: Spark does not compare such values",
+                where=Where(table=table),
+                hint=HINT,
+                at=at,
+            ) from error
+
+
+def demand_typed(rows: DataFrame, columns: Iterable[str], table: str, at: str, file: str | None = None) -> None:
+    """Checks that no column has a part without a type, as of a NULL or an empty array within it.
+
+    Delta leaves such a part out of its files, or refuses it, and readers then find other columns than the log has. A
+    column that is NULL as a whole is no such: it gets its type from the first value that comes.
+
+    Args:
+        rows: the rows.
+        columns: the columns to look at.
+        table: name of the table.
+        at: the field of the table that makes them.
+        file: file of the query, if it is in one.
+
+    Raises:
+        QueryError: one has.
+    """
+    for column in columns:
+        kind = rows.schema[column].dataType
+        if not isinstance(kind, NullType) and types.has_void(kind):
+            raise QueryError(
+                f"{table} makes a column {column} of the type {kind.simpleString()}: a NULL or an empty array or map "
+                f"in it has no type",
+                where=Where(table=table, file=file),
+                hint="give it one: CAST(NULL AS STRING), or CAST(array() AS ARRAY<STRING>)",
+                at=at,
+            )
