@@ -238,6 +238,12 @@ EXPLANATIONS = {
         ),
         "howto/kafka.md",
     ),
+    "SG222": Explanation(
+        "A table has no column of this name.",
+        ("A misspelled name.", "A column that the table gets only with its next run."),
+        ("Take the name that the message suggests; `sluicegate sql` shows a table's columns.",),
+        "howto/lineage.md",
+    ),
     "SG300": Explanation(
         "Rows violate an `expect_or_fail`, or more rows violate a rule than `fail_above` allows. The batch was not"
         " committed.",
