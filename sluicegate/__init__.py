@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from sluicegate.api import (
+        alerts,
         copy_into,
         files,
         history,
@@ -38,6 +39,7 @@ if TYPE_CHECKING:
     from sluicegate.definition.pipeline import Pipeline
     from sluicegate.errors import (
         AccountingError,
+        AlertsFailed,
         BrokerRefused,
         BrokerUnreachable,
         CaseError,
@@ -78,6 +80,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "AccountingError",
+    "AlertsFailed",
     "BrokerRefused",
     "BrokerUnreachable",
     "CaseError",
@@ -114,6 +117,7 @@ __all__ = [
     "TransformError",
     "UserError",
     "__version__",
+    "alerts",
     "copy_into",
     "files",
     "history",

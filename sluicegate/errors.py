@@ -29,6 +29,7 @@
     ├── CasesFailed            SG301  exit 3   tables are not what the cases of a pipeline expect
     ├── NotVerified            SG302  exit 3   a verification found rows that are lost, doubled or other
     ├── FilesLate              SG304  exit 3   no file within the time span that the definition expects
+    ├── AlertsFailed           SG305  exit 3   freshness, volume, backlog or a rule beyond a limit of the definition
     ├── AccountingError        SG400  exit 1   read != written + quarantined + dropped + duplicates
     ├── LakeLocked             SG401  exit 1   another run holds the pipeline's lock
     ├── JobFailed              SG402  exit 1   a spark-submit job ended without a report
@@ -324,6 +325,13 @@ class FilesLate(SluicegateError):
     """Raised when no file has arrived within the time span that a bronze table expects (``expect_files_within``)."""
 
     code = "SG304"
+    exit_code = 3
+
+
+class AlertsFailed(SluicegateError):
+    """Raised when freshness, volume, backlog or the rate of a rule is beyond a limit ``fail`` of the definition."""
+
+    code = "SG305"
     exit_code = 3
 
 

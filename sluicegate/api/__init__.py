@@ -16,8 +16,8 @@ from sluicegate.errors import QueryError, UserError
 from sluicegate.settings import Settings
 from sluicegate.storage.store_errors import translated
 
-__all__ = ["copy_into", "files", "history", "impact", "lineage", "load", "plan", "readable_definitions", "reload",
-           "replay", "reset", "run", "spark_session", "sql", "status", "verify"]  # fmt: skip
+__all__ = ["alerts", "copy_into", "files", "history", "impact", "lineage", "load", "plan", "readable_definitions",
+           "reload", "replay", "reset", "run", "spark_session", "sql", "status", "verify"]  # fmt: skip
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from sluicegate.flow.finding import Finding
     from sluicegate.flow.report import RunReport
     from sluicegate.flow.selection import Interval
+    from sluicegate.monitor.alerts import Alert
     from sluicegate.monitor.estimate import Plan
     from sluicegate.monitor.impact import Impact
     from sluicegate.monitor.lineage import TableLineage
@@ -148,6 +149,21 @@ def status(pipeline: Pipeline) -> Status:
     from sluicegate.monitor import status as monitor_status
 
     return monitor_status.status(pipeline, pipeline.settings)
+
+
+@translated()
+def alerts(pipeline: Pipeline) -> list[Alert]:
+    """What the limits under ``alerts`` of the definition say now, as ``sluicegate alerts``. No JVM.
+
+    Raises:
+        LandingMissing: a landing folder does not exist.
+        NotADeltaTable: there are files, but no table, where a table should be.
+    """
+    from datetime import UTC, datetime
+
+    from sluicegate.monitor import alerts as monitor_alerts
+
+    return monitor_alerts.evaluate(pipeline, pipeline.settings, datetime.now(UTC))
 
 
 @translated()

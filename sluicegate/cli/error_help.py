@@ -284,6 +284,19 @@ EXPLANATIONS = {
         ("Ask them, or look for the files.", "Expect them within another time span."),
         "howto/airflow.md",
     ),
+    "SG305": Explanation(
+        "Freshness, volume, backlog or the rate of a rule is beyond a limit `fail` under `alerts` of the definition.",
+        (
+            "Whoever delivers the files is late, or delivers too little.",
+            "Runs do not keep up, fail, or do not start at all.",
+            "The data has changed: more rows break a rule.",
+        ),
+        (
+            "`sluicegate alerts PIPELINE` shows all limits and what there is; `sluicegate history` the last runs.",
+            "Set another limit, if what there is is right.",
+        ),
+        "howto/alerts.md",
+    ),
     "SG400": Explanation(
         "Reconciliation failed: the number of records read differs from the number written, quarantined, dropped and"
         " deduplicated. Nothing was written.",

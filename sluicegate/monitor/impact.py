@@ -78,10 +78,10 @@ def impact(pipeline: Pipeline, at: Lake, name: str) -> Impact:
     found = lineage(pipeline, at)
     start = _demanded(pipeline, found, table.lower(), column)
     affected = tuple(_affected(found, start))
-    reached = {start, *(Source(one.table, one.column.lower()) for one in affected if one.direct)}
+    touched = {start, *(Source(one.table, one.column.lower()) for one in affected if one.direct)}
     unsure = {one: found[one].unsure for one in dict.fromkeys(one.table for one in affected) if found[one].unsure}
     spelled = found[start.table].spelled(column)
-    return Impact(start.table, spelled, affected, tuple(_named_by(pipeline, reached)), unsure)
+    return Impact(start.table, spelled, affected, tuple(_named_by(pipeline, touched)), unsure)
 
 
 def _demanded(pipeline: Pipeline, found: Mapping[str, TableLineage], table: str, column: str) -> Source:
@@ -105,20 +105,20 @@ def _of(table: TableLineage) -> Iterator[Source]:
 
 def _affected(found: Mapping[str, TableLineage], start: Source) -> Iterator[Affected]:
     """Columns and rows that depend on a column; tables come after those that they read."""
-    reached: dict[Source, bool] = {start: True}
+    touched: dict[Source, bool] = {start: True}
     for name, table in found.items():
-        passed = {source: one for source, one in reached.items() if source.table in table.rest}
+        passed = {source: one for source, one in touched.items() if source.table in table.rest}
         brought = {source.column: frozenset({(source, IDENTITY)}) for source in passed if source.column != ROWS}
         named = {column.lower() for column in table.columns}
         brought = {column: origins for column, origins in brought.items() if column not in named}
         for column, origins in {**table.columns, **brought}.items():
-            step = _step(origins, reached)
+            step = _step(origins, touched)
             if step is not None:
-                reached[Source(name, column.lower())] = step.direct
+                touched[Source(name, column.lower())] = step.direct
                 yield Affected(table.layer, name, column, step.direct, step.how, step.of)
-        step = _step(table.rows, reached)
-        if step is not None or (step := _rows_of(table, reached)) is not None:
-            reached[Source(name, ROWS)] = False
+        step = _step(table.rows, touched)
+        if step is not None or (step := _rows_of(table, touched)) is not None:
+            touched[Source(name, ROWS)] = False
             yield Affected(table.layer, name, ROWS, False, step.how, step.of)
 
 
@@ -129,33 +129,33 @@ class _Step:
     of: tuple[str, ...]
 
 
-def _step(origins: Origins, reached: Mapping[Source, bool]) -> _Step | None:
-    """How something depends on what is reached already; None if it does not."""
+def _step(origins: Origins, touched: Mapping[Source, bool]) -> _Step | None:
+    """How something depends on what is touched already; None if it does not."""
     uses: set[Use] = set()
     of: set[Source] = set()
     direct = False
     for source, use in origins:
-        for one in reached if source.column == EVERY else [source]:
-            if one in reached and one.table == source.table and one.column != ROWS:
+        for one in touched if source.column == EVERY else [source]:
+            if one in touched and one.table == source.table and one.column != ROWS:
                 uses.add(use)
                 of.add(one)
-                direct |= use.direct and reached[one]
+                direct |= use.direct and touched[one]
     if not uses:
         return None
     how = sorted({f"{use.subtype} (masked)" if use.masked else use.subtype for use in uses})
     return _Step(direct, tuple(how), tuple(f"{one.table}.{one.column}" for one in sorted(of)))
 
 
-def _rows_of(table: TableLineage, reached: Mapping[Source, bool]) -> _Step | None:
+def _rows_of(table: TableLineage, touched: Mapping[Source, bool]) -> _Step | None:
     """A table whose rows are made of the rows of one that is affected."""
     read = {source.table for source in _of(table)}
-    of = sorted(one.table for one in reached if one.column == ROWS and one.table in read)
+    of = sorted(one.table for one in touched if one.column == ROWS and one.table in read)
     return _Step(False, ("ROWS",), tuple(f"{one}.{ROWS}" for one in of)) if of else None
 
 
-def _named_by(pipeline: Pipeline, reached: set[Source]) -> Iterator[str]:
+def _named_by(pipeline: Pipeline, touched: set[Source]) -> Iterator[str]:
     """Fields of a definition that name one of the columns."""
-    for source in sorted(reached):
+    for source in sorted(touched):
         if source.table.endswith(QUARANTINE) or source.table in pipeline.deidentified_tables:
             continue
         _, table = pipeline.table(source.table)

@@ -101,15 +101,15 @@ class Expressions:
         return together(self.origins(part, use.of(TRANSFORMATION)) for part in _parts(node))  # exists(array, lambda)
 
     def _case(self, node: exp.Case, use: Use) -> Origins:
-        asked = [node.this, *(one.this for one in node.args["ifs"])]
+        tested = [node.this, *(one.this for one in node.args["ifs"])]
         given = [*(one.args.get("true") for one in node.args["ifs"]), node.args.get("default")]
-        return self._chosen(asked, given, use)
+        return self._chosen(tested, given, use)
 
     def _if(self, node: exp.If | exp.Nvl2, use: Use) -> Origins:
         return self._chosen([node.this], [node.args.get("true"), node.args.get("false")], use)
 
-    def _chosen(self, asked: list[exp.Expr | None], given: list[exp.Expr | None], use: Use) -> Origins:
-        conditions = self.every(filter(None, asked), use.of(_CONDITIONAL))
+    def _chosen(self, tested: list[exp.Expr | None], given: list[exp.Expr | None], use: Use) -> Origins:
+        conditions = self.every(filter(None, tested), use.of(_CONDITIONAL))
         return conditions | self.every(filter(None, given), use.of(TRANSFORMATION))
 
     def _window(self, node: exp.Window, use: Use) -> Origins:

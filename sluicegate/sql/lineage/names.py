@@ -82,7 +82,7 @@ class From:
         """Tables of an alias; more than one if a join gives two the same."""
         return [relation for name, relation in self.tables if name == alias.lower()]
 
-    def beside(self, other: From) -> From:
+    def joined(self, other: From) -> From:
         """Both, as in a cross join."""
         ours, theirs = self.all, other.all
         both = Relation(

@@ -214,10 +214,10 @@ class _Select:
 
     def _either(self, node: exp.Expr, made: Relation, names: Names, use: Use) -> Origins:
         """Origins of a condition whose names may be columns of its own as well as of the FROM: both of them."""
-        ways = []
+        both = []
         for scope in (names, Names(From((), made), names)):
-            ways.append(Expressions(scope, self.read.subquery, self.read.windows).origins(node, use))
-        return together(ways)
+            both.append(Expressions(scope, self.read.subquery, self.read.windows).origins(node, use))
+        return together(both)
 
 
 def _sorted(node: exp.Query, read: Expressions, made: Relation) -> Origins:

@@ -54,7 +54,7 @@ class From:
         for join in select.args.get("joins") or []:
             found = self._joined(found, join, outer)
         for view in select.args.get("laterals") or []:
-            found = found.beside(self._generated(view, Names(found, outer)))
+            found = found.joined(self._generated(view, Names(found, outer)))
         return found
 
     def _item(self, node: exp.Expr, around: Names) -> names.From:
@@ -140,7 +140,7 @@ class From:
         right = self._item(join.this, Names(left, outer))
         if join.method and join.method != "NATURAL":
             raise Unsure(f"a join is {join.method}")
-        both = left.beside(right)
+        both = left.joined(right)
         using = _common(left, right) if join.method else [one.name for one in join.args.get("using") or []]
         rows = NONE
         if (on := join.args.get("on")) is not None:
