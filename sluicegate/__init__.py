@@ -19,9 +19,12 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from sluicegate.api import (
+        alerts,
         copy_into,
         files,
         history,
+        impact,
+        lineage,
         load,
         plan,
         reload,
@@ -36,12 +39,14 @@ if TYPE_CHECKING:
     from sluicegate.definition.pipeline import Pipeline
     from sluicegate.errors import (
         AccountingError,
+        AlertsFailed,
         BrokerRefused,
         BrokerUnreachable,
         CaseError,
         CasesFailed,
         CatalogConflict,
         ChangesError,
+        ColumnMissing,
         DefinitionError,
         ExpectationFailed,
         FanOut,
@@ -75,12 +80,14 @@ if TYPE_CHECKING:
 
 __all__ = [
     "AccountingError",
+    "AlertsFailed",
     "BrokerRefused",
     "BrokerUnreachable",
     "CaseError",
     "CasesFailed",
     "CatalogConflict",
     "ChangesError",
+    "ColumnMissing",
     "DefinitionError",
     "ExpectationFailed",
     "FanOut",
@@ -110,9 +117,12 @@ __all__ = [
     "TransformError",
     "UserError",
     "__version__",
+    "alerts",
     "copy_into",
     "files",
     "history",
+    "impact",
+    "lineage",
     "load",
     "plan",
     "reload",

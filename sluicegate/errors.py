@@ -22,12 +22,14 @@
     │   ├── CaseError          SG216           a mistake in the cases that test a pipeline
     │   ├── TargetConflict     SG217           tables of a lake that belong to another target
     │   ├── RecordsLost        SG218           records of a topic that are gone before they were read
-    │   └── BrokerRefused      SG219           Kafka's brokers let nobody in, or cannot be connected to as is said
+    │   ├── BrokerRefused      SG219           Kafka's brokers let nobody in, or cannot be connected to as is said
+    │   └── ColumnMissing      SG222           no such column of a table
     ├── ExpectationFailed      SG300  exit 3   data broke an expect_or_fail, or too many rows another expectation
     │   └── TableRuleFailed    SG303  exit 3   data broke a rule about a whole table
     ├── CasesFailed            SG301  exit 3   tables are not what the cases of a pipeline expect
     ├── NotVerified            SG302  exit 3   a verification found rows that are lost, doubled or other
     ├── FilesLate              SG304  exit 3   no file within the time span that the definition expects
+    ├── AlertsFailed           SG305  exit 3   freshness, volume, backlog or a rule beyond a limit of the definition
     ├── AccountingError        SG400  exit 1   read != written + quarantined + dropped + duplicates
     ├── LakeLocked             SG401  exit 1   another run holds the pipeline's lock
     ├── JobFailed              SG402  exit 1   a spark-submit job ended without a report
@@ -294,6 +296,12 @@ class BrokerRefused(UserError):
     code = "SG219"
 
 
+class ColumnMissing(UserError):
+    """Raised when a table has no column of a name."""
+
+    code = "SG222"
+
+
 class ExpectationFailed(SluicegateError):
     """Raised when rows break an ``expect_or_fail``, or more than a ``fail_above`` says break another expectation.
 
@@ -328,6 +336,13 @@ class FilesLate(SluicegateError):
     """Raised when no file has arrived within the time span that a bronze table expects (``expect_files_within``)."""
 
     code = "SG304"
+    exit_code = 3
+
+
+class AlertsFailed(SluicegateError):
+    """Raised when freshness, volume, backlog or the rate of a rule is beyond a limit ``fail`` of the definition."""
+
+    code = "SG305"
     exit_code = 3
 
 

@@ -114,4 +114,4 @@ def medallion_dags(
 def _is_wanted(name: str) -> bool:
     """Whether a pipeline has the DAG for which Airflow parses the file: all of them, or that of a task that starts."""
     wanted = get_parsing_context().dag_id
-    return wanted is None or wanted in (name, f"{name}_maintenance", f"{name}_verify")
+    return wanted is None or wanted in (name, f"{name}_maintenance", f"{name}_verify", f"{name}_alerts")

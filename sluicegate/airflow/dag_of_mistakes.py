@@ -58,7 +58,7 @@ class DefinitionMistakes(BaseOperator):
 
 
 def dags_of_mistakes(name: str, error: DefinitionError, settings: Settings) -> Iterator[DAG]:
-    """DAGs of a definition with mistakes: that of its runs, and those of maintenance and verification.
+    """DAGs of a definition with mistakes: that of its runs, and those of maintenance, verification and alerts.
 
     Args:
         name: name of the pipeline.
@@ -69,7 +69,7 @@ def dags_of_mistakes(name: str, error: DefinitionError, settings: Settings) -> I
     of_runs, alerts = readable_callbacks(name, fields, settings)
     args = {"on_failure_callback": alerts} if alerts else {}
     yield _dag(name, _schedule(fields, settings), _tasks(fields), error, default_args=args, **of_runs)
-    for field, task in (("maintenance", "maintain"), ("verify", "verify")):
+    for field, task in (("maintenance", "maintain"), ("verify", "verify"), ("alerts", "alerts")):
         if field in fields:
             yield _dag(f"{name}_{field}", _schedule(fields[field] or {}, settings), [task], error, default_args=args)
 

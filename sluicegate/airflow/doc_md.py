@@ -28,6 +28,9 @@ VERIFY = """\
 Verifies files, records and gold with Spark: runs each gold query over the versions from which its table was made, and
 compares the rows. Fails with the keys of rows that differ, and the command that repairs them. Never works at the same
 time as a run of the pipeline."""
+ALERTS = """\
+Compares freshness, volume, backlog and rates of rules with the limits of the definition, whether runs start or not.
+Fails for what is beyond a limit `fail` and was not told before; is *skipped* while that stays. Starts no Spark."""
 CATALOG = """\
 Registers new tables in the catalog, so that `spark-sql` finds them by name. Starts Spark only if there is a new
 table."""

@@ -40,7 +40,12 @@ def callbacks(name: str, wanted: Sequence[Notify], settings: Settings) -> dict[s
 
 def task_alerts(name: str, wanted: Sequence[Notify], settings: Settings) -> list[TaskAlert]:
     """Callbacks of tasks that have failed for good; see ``callbacks``."""
-    return [TaskAlert(notifier) for when, notifier in _made(name, wanted, settings) if when not in OF_RUNS]
+    return [TaskAlert(notifier) for when, notifier in _made(name, wanted, settings) if when == "task_failure"]
+
+
+def warnings(name: str, wanted: Sequence[Notify], settings: Settings) -> list[BaseNotifier]:
+    """Notifiers of alerts that warn; see ``callbacks``."""
+    return [notifier for when, notifier in _made(name, wanted, settings) if when == "warning"]
 
 
 def readable_callbacks(

@@ -1,4 +1,4 @@
-"""OpenLineage of a task: the table versions that its job read and wrote, and the counts of their expectations.
+"""OpenLineage of a task: the table versions that its job read and wrote, their columns, and counts of expectations.
 
 Airflow's provider makes the events and sends them where a transport is configured; without one nothing is done here.
 """
@@ -12,6 +12,7 @@ from urllib.parse import urlsplit
 if TYPE_CHECKING:
     from airflow.providers.openlineage.extractors import OperatorLineage
     from openlineage.client.event_v2 import InputDataset, OutputDataset
+    from openlineage.client.facet_v2 import DatasetFacet
 
     from sluicegate.definition import Layer, Pipeline
     from sluicegate.flow.model import Flow
@@ -50,8 +51,12 @@ def of_try(
     """
     from airflow.providers.openlineage.extractors import OperatorLineage
 
-    from sluicegate.flow.flows import flows  # not above: parsing a DAG file needs neither pyarrow nor deltalake
+    # not above: parsing a DAG file needs neither pyarrow nor deltalake
+    from sluicegate.airflow.column_lineage import ColumnFacets
+    from sluicegate.flow.flows import flows
+    from sluicegate.monitor.lineage import QUARANTINE
 
+    columns = ColumnFacets(pipeline, at, dataset)
     inputs: dict[str, InputDataset] = {}
     outputs: list[OutputDataset] = []
     for name, flow in [item for layer in layers for item in flows(pipeline, at, layer).items()]:
@@ -65,9 +70,10 @@ def of_try(
             inputs[path] = _input(path, None if files else version, last.get("expectations") or {})
         for table, uri in flow.inputs.items():
             inputs.setdefault(uri, _input(uri, last["inputs"][table].rpartition("@")[2], {}))
-        outputs.append(_output(flow.target, made[0].version, sum(_written(commit) for commit in made)))
+        rows = sum(_written(commit) for commit in made)
+        outputs.append(_output(flow.target, made[0].version, rows, columns.of(name)))
         if quarantined := sum((commit.ours or {}).get("quarantined") or 0 for commit in made):
-            outputs.append(_output(at.quarantine(name), None, quarantined))
+            outputs.append(_output(at.quarantine(name), None, quarantined, columns.of(f"{name}{QUARANTINE}")))
     return OperatorLineage(inputs=list(inputs.values()), outputs=outputs)
 
 
@@ -121,13 +127,14 @@ def _input(uri: str, version: Any, expectations: Mapping[str, Mapping[str, int]]
     return InputDataset(namespace, name, facets=_version(version), inputFacets=facets)
 
 
-def _output(uri: str, version: int | None, rows: int) -> OutputDataset:
+def _output(uri: str, version: int | None, rows: int, columns: dict[str, DatasetFacet]) -> OutputDataset:
     from openlineage.client.event_v2 import OutputDataset
     from openlineage.client.facet_v2 import output_statistics_output_dataset
 
     count = output_statistics_output_dataset.OutputStatisticsOutputDatasetFacet(rowCount=rows)
     namespace, name = dataset(uri)
-    return OutputDataset(namespace, name, facets=_version(version), outputFacets={"outputStatistics": count})
+    facets = {**_version(version), **columns}
+    return OutputDataset(namespace, name, facets=facets, outputFacets={"outputStatistics": count})
 
 
 def _version(version: Any) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""DAGs of one definition: that of its runs, and those of maintenance and verification, if it asks for them."""
+"""DAGs of one definition: that of its runs, and those of maintenance, verification and alerts, if it asks for them."""
 
 from __future__ import annotations
 
@@ -13,7 +13,8 @@ from sluicegate.airflow import doc_md
 from sluicegate.airflow.arguments import Arguments
 from sluicegate.airflow.assets import described
 from sluicegate.airflow.new_dag import new_dag, step
-from sluicegate.airflow.notifiers import callbacks, task_alerts
+from sluicegate.airflow.notifiers import callbacks, task_alerts, warnings
+from sluicegate.airflow.operators.alerts import CheckAlerts
 from sluicegate.airflow.operators.check_request import CheckRequest
 from sluicegate.airflow.operators.maintenance import Catalog, Maintenance, Verification
 from sluicegate.airflow.operators.reconcile import Account
@@ -50,6 +51,8 @@ class PipelineDags:
         yield self.runs()
         if self.pipeline.maintenance is not None:
             yield self._maintenance(self.pipeline.maintenance.schedule)
+        if self.pipeline.alerts is not None:
+            yield self._alerting(self.pipeline.alerts.schedule)
         if self.pipeline.verify is not None:
             yield self._verification(self.pipeline.verify.schedule, self.pipeline.verify.percent)
 
@@ -82,6 +85,16 @@ class PipelineDags:
             Verification(
                 task_id="verify", doc_md=doc_md.VERIFY, percent=percent, **self._subject, **self._of_job()
             )  # fmt: skip
+        return dag
+
+    def _alerting(self, schedule: str) -> DAG:
+        about = self._dag(
+            f"Compares {self.pipeline.name} with its limits.", {"doc_md": doc_md.ALERTS, "max_active_runs": 1}
+        )
+        reader = self.arguments.alerted(self.arguments.of_reader(self.pipeline.airflow), self._alerts)
+        warned = warnings(self.pipeline.name, self.pipeline.notify, self.settings)
+        with new_dag(f"{self.pipeline.name}_alerts", schedule, **about) as dag:
+            CheckAlerts(task_id="alerts", doc_md=doc_md.ALERTS, warned=warned, **self._subject, **reader)
         return dag
 
     def _dag(self, description: str, own: dict[str, Any]) -> dict[str, Any]:

@@ -16,8 +16,8 @@ from sluicegate.errors import QueryError, UserError
 from sluicegate.settings import Settings
 from sluicegate.storage.store_errors import translated
 
-__all__ = ["copy_into", "files", "history", "load", "plan", "readable_definitions", "reload", "replay", "reset", "run",
-           "spark_session", "sql", "status", "verify"]  # fmt: skip
+__all__ = ["alerts", "copy_into", "files", "history", "impact", "lineage", "load", "plan", "readable_definitions",
+           "reload", "replay", "reset", "run", "spark_session", "sql", "status", "verify"]  # fmt: skip
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -28,7 +28,10 @@ if TYPE_CHECKING:
     from sluicegate.flow.finding import Finding
     from sluicegate.flow.report import RunReport
     from sluicegate.flow.selection import Interval
+    from sluicegate.monitor.alerts import Alert
     from sluicegate.monitor.estimate import Plan
+    from sluicegate.monitor.impact import Impact
+    from sluicegate.monitor.lineage import TableLineage
     from sluicegate.monitor.status import Status
 
 
@@ -63,6 +66,38 @@ def plan(pipeline: Pipeline) -> Plan:
     from sluicegate.monitor import estimate
 
     return estimate.plan(pipeline, pipeline.settings)
+
+
+@translated()
+def lineage(pipeline: Pipeline) -> dict[str, TableLineage]:
+    """Of each column of the pipeline's tables the columns that it comes from, by table. No JVM.
+
+    Raises:
+        NotADeltaTable: there are files, but no table, where a table should be.
+    """
+    from sluicegate.lake.layout import Lake
+    from sluicegate.monitor import lineage as monitor_lineage
+
+    return monitor_lineage.lineage(pipeline, Lake(pipeline.settings.lake, pipeline.name))
+
+
+@translated()
+def impact(pipeline: Pipeline, column: str) -> Impact:
+    """What depends on a column, across all layers, as ``sluicegate plan --impact``. No JVM.
+
+    Args:
+        pipeline: the definition.
+        column: the column, as ``table.column``.
+
+    Raises:
+        UserError: the name has no table in it.
+        PipelineMissing: there is no such table.
+        ColumnMissing: the table has no such column.
+    """
+    from sluicegate.lake.layout import Lake
+    from sluicegate.monitor import impact as monitor_impact
+
+    return monitor_impact.impact(pipeline, Lake(pipeline.settings.lake, pipeline.name), column)
 
 
 @translated()
@@ -114,6 +149,21 @@ def status(pipeline: Pipeline) -> Status:
     from sluicegate.monitor import status as monitor_status
 
     return monitor_status.status(pipeline, pipeline.settings)
+
+
+@translated()
+def alerts(pipeline: Pipeline) -> list[Alert]:
+    """What the limits under ``alerts`` of the definition say now, as ``sluicegate alerts``. No JVM.
+
+    Raises:
+        LandingMissing: a landing folder does not exist.
+        NotADeltaTable: there are files, but no table, where a table should be.
+    """
+    from datetime import UTC, datetime
+
+    from sluicegate.monitor import alerts as monitor_alerts
+
+    return monitor_alerts.evaluate(pipeline, pipeline.settings, datetime.now(UTC))
 
 
 @translated()

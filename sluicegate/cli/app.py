@@ -10,6 +10,7 @@ from typing import Annotated
 import typer
 
 from sluicegate.cli import (
+    alerts,
     catalog,
     contract,
     copy_into,
@@ -84,6 +85,7 @@ def main() -> None:
 app.command()(run.run)
 app.command()(plan.plan)
 app.command()(status.status)
+app.command()(alerts.alerts)
 app.command("test")(test.run_cases)
 app.command()(files.files)
 app.command()(files.schema)

@@ -241,6 +241,12 @@ EXPLANATIONS = {
         ),
         "howto/kafka.md",
     ),
+    "SG222": Explanation(
+        "A table has no column of this name.",
+        ("A misspelled name.", "A column that the table gets only with its next run."),
+        ("Take the name that the message suggests; `sluicegate sql` shows a table's columns.",),
+        "howto/lineage.md",
+    ),
     "SG300": Explanation(
         "Rows violate an `expect_or_fail`, or more rows violate a rule than `fail_above` allows. The batch was not"
         " committed.",
@@ -280,6 +286,19 @@ EXPLANATIONS = {
         ("Whoever delivers the files is late.", "They are delivered to another folder."),
         ("Ask them, or look for the files.", "Expect them within another time span."),
         "howto/airflow.md",
+    ),
+    "SG305": Explanation(
+        "Freshness, volume, backlog or the rate of a rule is beyond a limit `fail` under `alerts` of the definition.",
+        (
+            "Whoever delivers the files is late, or delivers too little.",
+            "Runs do not keep up, fail, or do not start at all.",
+            "The data has changed: more rows break a rule.",
+        ),
+        (
+            "`sluicegate alerts PIPELINE` shows all limits and what there is; `sluicegate history` the last runs.",
+            "Set another limit, if what there is is right.",
+        ),
+        "howto/alerts.md",
     ),
     "SG400": Explanation(
         "Reconciliation failed: the number of records read differs from the number written, quarantined, dropped and"

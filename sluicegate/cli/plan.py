@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
 
 from sluicegate import api
+from sluicegate.cli.impact import show_impact
 from sluicegate.cli.options import JsonOption, PipelineName, loaded, show_json, show_table, with_settings
 from sluicegate.settings import Settings
 
@@ -17,7 +20,16 @@ if TYPE_CHECKING:
 
 
 @with_settings("lake", "landing", "pipelines", "target")
-def plan(pipeline: PipelineName, *, settings: Settings, as_json: JsonOption = False) -> None:
+def plan(
+    pipeline: PipelineName,
+    impact: Annotated[
+        str | None,
+        typer.Option("--impact", metavar="TABLE.COLUMN", help="Tell instead what depends on a column, in all layers."),
+    ] = None,
+    *,
+    settings: Settings,
+    as_json: JsonOption = False,
+) -> None:
     """Check the definition, and tell what each table reads and what a run would do. Nothing is written.
 
     Example: sluicegate plan heart_rate
@@ -25,6 +37,9 @@ def plan(pipeline: PipelineName, *, settings: Settings, as_json: JsonOption = Fa
     from sluicegate.monitor import graph
 
     definition = loaded(pipeline, settings)
+    if impact is not None:
+        show_impact(definition, impact, as_json=as_json)
+        return
     waiting = api.plan(definition)
     news = _with_news(definition, waiting)
     facts = [_planned(definition, waiting, work, news) for work in waiting.tables]

@@ -10,6 +10,7 @@ from typing import Literal
 from pydantic import ConfigDict, Field, model_validator
 
 from sluicegate.definition import streaming
+from sluicegate.definition.declared_lineage import DeclaredLineage, demand_read
 from sluicegate.definition.expectations import ConditionsByName, Expectations
 from sluicegate.definition.fields import Names, wrong
 from sluicegate.definition.ruled import Ruled, fingerprint
@@ -41,6 +42,8 @@ class GoldTable(MadeTable, streaming.Streamed, Ruled):
         expect_all_or_drop: conditions by name; rows that break one are not in the table.
         expect_all_or_fail: conditions by name; rows that break one fail the run, and the table stays as it was.
         expect_table: rules about the whole table by name: what it would be is held to them before each commit.
+        lineage: with ``python``, columns by name with those that they come from, ``[orders.price, orders.tax]``; what
+            is not named here may come from all that the function reads.
         comment: what the table is, for people; the table's comment in Delta.
         column_comments: comments of its columns by name.
         table_properties: properties of the Delta table: names of yours, and those of Delta's that only tune how files
@@ -54,6 +57,7 @@ class GoldTable(MadeTable, streaming.Streamed, Ruled):
     expect_all: ConditionsByName = {}
     expect_all_or_drop: ConditionsByName = {}
     expect_all_or_fail: ConditionsByName = {}
+    lineage: DeclaredLineage = {}
 
     model_config = ConfigDict(json_schema_extra={"oneOf": [{"required": ["sql"]}, {"required": ["python", "reads"]}]})
 
@@ -71,6 +75,11 @@ class GoldTable(MadeTable, streaming.Streamed, Ruled):
             raise wrong("one-of", f"{known}: a query says itself what it reads, and this has sql and reads")
         if self.is_python and self.mode:
             raise wrong("one-of", "mode makes a streaming aggregation of a query, and this table is made by python")
+        return self
+
+    @model_validator(mode="after")
+    def _declared_lineage(self) -> GoldTable:
+        demand_read(self.lineage, self.reads_ if self.is_python else None)
         return self
 
     @model_validator(mode="after")

@@ -8,6 +8,7 @@ from urllib.parse import urlsplit
 from pydantic import ValidationInfo, field_validator
 
 from sluicegate.definition.airflow import AirflowSettings
+from sluicegate.definition.alerts import Alerts
 from sluicegate.definition.fields import IDENTIFIER, Part, Text, cron, name_fault, wrong
 from sluicegate.definition.maintenance import Maintenance
 from sluicegate.definition.notify import Notify
@@ -49,6 +50,7 @@ class Header(Part):
     owner: str = "sluicegate"
     tags: list[str] = []
     notify: list[Notify] = []
+    alerts: Alerts | None = None
     airflow: AirflowSettings | None = None
     maintenance: Maintenance | None = None
     verify: Verify | None = None

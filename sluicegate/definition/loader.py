@@ -12,7 +12,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from sluicegate.definition import rule_checks, type_checks, yaml
+from sluicegate.definition import alert_checks, rule_checks, type_checks, yaml
 from sluicegate.definition import targets as definition_targets
 from sluicegate.definition.checks import findings
 from sluicegate.definition.expectations import EXPECT_ALL
@@ -129,7 +129,8 @@ class _Loader:
         header = self._header(data)
         self.views = self._views(data.get("views"))
         tables = self._tables(data)
-        for finding in (*findings(tables), *rule_checks.findings(tables), *type_checks.findings(tables)):
+        alerts = alert_checks.findings(tables, header.alerts) if header is not None and header.alerts else ()
+        for finding in (*findings(tables), *rule_checks.findings(tables), *type_checks.findings(tables), *alerts):
             self.mistakes.add_finding(finding)
         for name in self.params.unused():
             message = f"no text refers to the parameter {name}"
@@ -186,7 +187,7 @@ class _Loader:
         if isinstance(header, Header) and self.expected not in (None, header.name):
             message = f"the pipeline is called {header.name}, and its folder {self.expected}: both have the same name"
             self.mistakes.add("name-and-folder", ("name",), message)
-        for field in ("maintenance", "verify"):
+        for field in ("maintenance", "verify", "alerts"):
             if getattr(header, field, None) and (self.folder.parent / f"{self.folder.name}_{field}" / FILE).is_file():
                 other = f"{self.folder.name}_{field}"
                 message = f"its DAG would be called {other}, and there is a pipeline of that name"

@@ -32,12 +32,13 @@ class Notify(Part):
     Attributes:
         when: ``failure``: a run of the pipeline failed; ``success``: one succeeded; ``task_failure``: a task failed for
             good. For this the templates of the notifier have ``error``: ``{{ error.sentence }}``, ``{{ error.code }}``,
-            ``{{ error.help }}`` and ``{{ error.link }}``, the address of the task's page.
+            ``{{ error.help }}`` and ``{{ error.link }}``, the address of the task's page. ``warning``: an alert came to
+            its limit ``warn``; ``error`` is about this one.
         notifier: the class, as ``airflow.providers.smtp.notifications.smtp.SmtpNotifier``.
         arguments: arguments of the class, such as a connection's id and recipients. Secrets belong in the connection.
     """
 
-    when: Literal["failure", "success", "task_failure"] = "failure"
+    when: Literal["failure", "success", "task_failure", "warning"] = "failure"
     notifier: str
     arguments: WithoutSecrets = {}
 

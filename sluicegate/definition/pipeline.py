@@ -15,6 +15,7 @@ from pydantic import PrivateAttr
 
 from sluicegate.definition import graph
 from sluicegate.definition.airflow import AirflowSettings as AirflowSettings
+from sluicegate.definition.alerts import Alerts as Alerts
 from sluicegate.definition.apply_changes import ApplyChanges as ApplyChanges
 from sluicegate.definition.apply_changes import ApplyChangesFromSnapshot as ApplyChangesFromSnapshot
 from sluicegate.definition.bronze import BronzeTable as BronzeTable
@@ -59,6 +60,7 @@ class Pipeline(Header):
         owner: who answers for it.
         tags: its tags in Airflow.
         notify: notifiers for failed or successful runs in Airflow.
+        alerts: limits of freshness, volume, backlog and rates of rules, each to warn and to fail above.
         airflow: pool, queue, retries and the like of its DAGs and tasks in Airflow.
         maintenance: schedule and retention of OPTIMIZE and VACUUM.
         verify: schedule of verification, and the share of gold that it compares.

@@ -9,6 +9,7 @@ from typing import Annotated, Literal
 from pydantic import ConfigDict, Field, PrivateAttr, field_validator, model_validator
 
 from sluicegate.definition.apply_changes import ApplyChanges, ApplyChangesFromSnapshot
+from sluicegate.definition.declared_lineage import DeclaredLineage, demand_read
 from sluicegate.definition.described import DESCRIBED
 from sluicegate.definition.expectations import ConditionsByName, Expectations
 from sluicegate.definition.fields import Ddl, Names, name_fault, wrong
@@ -70,6 +71,8 @@ class SilverTable(MadeTable, Ruled):
         deidentified: makes a de-identified copy of the table, with a treatment by column: ``hmac`` pseudonymises it,
             ``mask`` hides it, ``drop`` leaves it out. Each column of ``pii`` must be named; columns that are not named
             are copied as they are.
+        lineage: with ``python``, columns by name with those that they come from, ``[orders.price, orders.tax]``; what
+            is not named here may come from all that the function reads.
         comment: what the table is, for people; the table's comment in Delta.
         column_comments: comments of its columns by name.
         table_properties: properties of the Delta table: names of yours, and those of Delta's that only tune how files
@@ -96,6 +99,7 @@ class SilverTable(MadeTable, Ruled):
     expect_all_or_fail: ConditionsByName = {}
     pii: Names = []
     deidentified: Annotated[dict[str, Treatment], Field(min_length=1)] | None = None
+    lineage: DeclaredLineage = {}
     _branches: dict[str, SilverFlow] = PrivateAttr(default_factory=dict)
 
     model_config = ConfigDict(
@@ -211,6 +215,11 @@ class SilverTable(MadeTable, Ruled):
         if left:
             said = f"deidentified does not name {', '.join(left)}, which pii names"
             raise wrong("not-deidentified", said, f"as in {left[0]}: hmac, or mask, or drop")
+        return self
+
+    @model_validator(mode="after")
+    def _declared_lineage(self) -> SilverTable:
+        demand_read(self.lineage, [self.from_ or "", *self.lookups] if self.is_python else None)
         return self
 
     @model_validator(mode="after")

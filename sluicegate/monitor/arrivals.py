@@ -29,7 +29,7 @@ def late(pipeline: Pipeline, settings: Settings, now: datetime, only: Sequence[s
     for name, table in pipeline.bronze.items():
         if table.expect_files_within is None or (only and name not in only):
             continue
-        last = _last(name, table, at)
+        last = arrived(name, table, at)
         if last is None or now - last > table.expect_files_within:
             came = f"the last came at {last:%Y-%m-%d %H:%M} UTC" if last else "none has come yet"
             found[name] = f"{name} expects new files within {in_words(table.expect_files_within)}, and {came}"
@@ -39,14 +39,19 @@ def late(pipeline: Pipeline, settings: Settings, now: datetime, only: Sequence[s
     return FilesLate("; ".join(found.values()), where=Where(table=", ".join(found)), hint=hint)
 
 
-def _last(name: str, table: BronzeTable, at: layout.Lake) -> datetime | None:
+def arrived(name: str, table: BronzeTable, at: layout.Lake) -> datetime | None:
     """Time at which a file was last entered into a table's ledger, or versions of its source were last taken in."""
     if not table.of_files:
-        commit = log.last_commit_of_ours(tables.delta_table(at.table("bronze", name)))
-        return datetime.fromtimestamp(commit.timestamp / 1000, UTC) if commit else None
+        return changed("bronze", name, at)
     ledger = tables.delta_table(at.ledger(name))
     if ledger is None:
         return None
     times = [time for (time,) in tables.statistics_rows(ledger, "max.discovered") if time is not None]
     newest: datetime | None = max(times, default=None)
     return newest.replace(tzinfo=UTC) if newest and newest.tzinfo is None else newest
+
+
+def changed(layer: str, name: str, at: layout.Lake) -> datetime | None:
+    """Time at which a run last changed a table."""
+    commit = log.last_commit_of_ours(tables.delta_table(at.table(layer, name)))
+    return datetime.fromtimestamp(commit.timestamp / 1000, UTC) if commit else None

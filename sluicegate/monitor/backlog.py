@@ -36,11 +36,13 @@ class Waiting:
         flow: the table's flow.
         now: its progress: offsets, and the versions to take in.
         what: what waits, as a part of a sentence.
+        count: how much: files of bronze (ranges of offsets for Kafka), rows of others.
     """
 
     flow: Flow
     now: Progress
     what: str
+    count: int = 0
 
     @property
     def table(self) -> str:
@@ -70,7 +72,7 @@ def waiting(pipeline: Pipeline, settings: Settings) -> list[Waiting]:
         for flow in flows.flows(pipeline, at, layer, opened).values():
             now = progress(flow, opened)
             if now.waits or (now.kind == "blocked" and any(opened[uri].rows for uri in flow.sources)):
-                found.append(Waiting(flow, now, _what(flow, now, opened)))
+                found.append(Waiting(flow, now, *_what(flow, now, opened)))
     return found
 
 
@@ -118,35 +120,37 @@ def unread(pipeline: Pipeline, settings: Settings, began: datetime) -> dict[str,
     return found
 
 
-def _what(flow: Flow, now: Progress, opened: Tables) -> str:
+def _what(flow: Flow, now: Progress, opened: Tables) -> tuple[str, int]:
+    """What waits for a table, in words, and how much."""
     if flow.streams:
         return _what_of_streams(flow, now, opened)
     source, name = opened[flow.source], name_of(flow.source)
     if flow.layer == "bronze" and not flow.foreign:
         count = _entered(source, max(now.since, 0))
         if flow.of_topics:
-            return f"{count:,} {'range waits' if count == 1 else 'ranges wait'} that its ledger has"
-        return f"{files(count)} of its ledger {'waits' if count == 1 else 'wait'}"
+            return f"{count:,} {'range waits' if count == 1 else 'ranges wait'} that its ledger has", count
+        return f"{files(count)} of its ledger {'waits' if count == 1 else 'wait'}", count
     first = opened[flow.target].delta is None
     count = _records(source, now, first=first) if now.since < now.until or first else 0
     rows = f"{count:,} {'row' if count == 1 else 'rows'} of {name} {'waits' if count == 1 else 'wait'}"
     why = f" ({now.why})" if now.why else ""
     if first:
-        return f"it does not exist, and {rows}{why}"
-    return rows + why if count else f"it is behind {name}{why}"
+        return f"it does not exist, and {rows}{why}", count
+    return rows + why if count else f"it is behind {name}{why}", count
 
 
-def _what_of_streams(flow: Flow, now: Progress, opened: Tables) -> str:
+def _what_of_streams(flow: Flow, now: Progress, opened: Tables) -> tuple[str, int]:
     """What waits for a table that several flows fill: the rows of each of their sources."""
-    first, waiting = opened[flow.target].delta is None, []
+    first, waiting, all_ = opened[flow.target].delta is None, [], 0
     for name, one in now.streams.items():
         source = opened[flow.streams[name]]
         if one.work or first or now.kind == "whole":
             at = Progress("incremental", one.since, one.until)
             count = _records(source, at, first=first or one.whole or now.kind == "whole")
+            all_ += count
             waiting += [f"{count:,} {'row' if count == 1 else 'rows'} of {name_of(source.uri)}"] if count else []
     rows = f"{' and '.join(waiting)} wait" if waiting else "it is behind"
-    return f"{'it does not exist, and ' if first else ''}{rows}{f' ({now.why})' if now.why else ''}"
+    return f"{'it does not exist, and ' if first else ''}{rows}{f' ({now.why})' if now.why else ''}", all_
 
 
 def _records(source: Table, now: Progress, *, first: bool) -> int:

@@ -14,7 +14,7 @@ from sluicegate.lake import log
 from tests.conftest import Workspace
 
 
-def records(workspace: Workspace, table: str, positions: list[int], chunk: int = 1, **ours: Any) -> None:
+def records(workspace: Workspace, table: str, positions: list[int], /, chunk: int = 1, **ours: Any) -> None:
     """Commits records of a chunk, with facts of a run of ours, and without a mark."""
     _write(workspace.uri(table), positions, chunk, ours, [])
 

@@ -49,6 +49,7 @@ CROSSED: dict[str, str] = {
     "test_up_to_a_limit_each_record_is_looked_for",
     "monitor.verify_kafka.AT_ONCE": "tests/unit/monitor/test_verify_kafka.py::"
     "test_rows_are_read_by_ledger_batches_of_AT_ONCE_offsets",
+    "monitor.alerts.DAY": "tests/unit/monitor/test_alerts.py::test_what_came_before_the_last_day_does_not_count",
     "monitor.verify.SHOWN": "tests/unit/monitor/test_status.py::test_so_many_records_are_named_and_all_are_counted",
     "definition.bronze.LARGEST_RECORD": "tests/unit/bronze/test_file_sizes.py::"
     "test_no_record_may_be_longer_than_an_array_of_java",

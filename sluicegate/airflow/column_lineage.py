@@ -1,0 +1,88 @@
+"""OpenLineage's columnLineage facet of the tables that a task wrote."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+from openlineage.client.facet_v2 import column_lineage_dataset as facets
+
+from sluicegate.monitor.lineage import QUARANTINE, TableLineage, lineage
+from sluicegate.schema.columns import ENGINE_COLUMNS, PROVENANCE
+from sluicegate.sql.lineage.model import EVERY, IDENTITY, Origins, Source, Use
+
+if TYPE_CHECKING:
+    from openlineage.client.facet_v2 import DatasetFacet
+
+    from sluicegate.definition import Pipeline
+    from sluicegate.lake.layout import Lake
+
+# Columns of bronze that the engine adds: no field of what has landed.
+_ADDED = {*PROVENANCE, *ENGINE_COLUMNS}
+
+
+class ColumnFacets:
+    """Facets of a pipeline's tables.
+
+    Args:
+        pipeline: the definition.
+        at: its lake.
+        dataset: gives OpenLineage's namespace and name of an address.
+    """
+
+    def __init__(self, pipeline: Pipeline, at: Lake, dataset: Callable[[str], tuple[str, str]]) -> None:
+        self.pipeline, self.at, self.dataset = pipeline, at, dataset
+
+    def of(self, name: str) -> dict[str, DatasetFacet]:
+        """Facet of a table, under its key; none if nothing is known of its columns."""
+        table = self._tables[name]
+        made = self._landed if table.layer == "bronze" else self._made
+        fields = {column: facets.Fields(made(name, column)) for column in table.columns}
+        fields = {column: field for column, field in fields.items() if field.inputFields}
+        rows = self._inputs(table.rows)
+        if not fields and not rows:
+            return {}
+        return {"columnLineage": facets.ColumnLineageDatasetFacet(fields=fields, dataset=rows)}
+
+    @cached_property
+    def _tables(self) -> dict[str, TableLineage]:
+        return lineage(self.pipeline, self.at)
+
+    def _landed(self, name: str, column: str) -> list[facets.InputField]:
+        """A column of bronze is the field of that name in what has landed, but for those that are added to it."""
+        if column in _ADDED:
+            return []
+        where = self.dataset(self.pipeline.bronze[name].path)
+        return [facets.InputField(*where, field=column, transformations=[_transformation(IDENTITY)])]
+
+    def _made(self, name: str, column: str) -> list[facets.InputField]:
+        return self._inputs(self._tables[name].columns[column])
+
+    def _inputs(self, origins: Origins) -> list[facets.InputField]:
+        uses: dict[Source, set[Use]] = {}
+        for source, use in origins:
+            for one in self._spelled(source):
+                uses.setdefault(one, set()).add(use)
+        return [
+            facets.InputField(*self._address(one.table), one.column, [*map(_transformation, sorted(uses[one]))])
+            for one in sorted(uses)
+        ]
+
+    def _address(self, name: str) -> tuple[str, str]:
+        layer = self._tables[name].layer
+        of_quarantine = name.endswith(QUARANTINE)
+        uri = self.at.quarantine(name.removesuffix(QUARANTINE)) if of_quarantine else self.at.table(layer, name)
+        return self.dataset(uri)
+
+    def _spelled(self, source: Source) -> Iterator[Source]:
+        """A column as its table spells it; all of the table's for ``*``."""
+        table = self._tables[source.table]
+        if source.column == EVERY:
+            yield from (Source(source.table, column) for column in table.columns)
+        else:
+            yield Source(source.table, table.spelled(source.column))
+
+
+def _transformation(use: Use) -> facets.Transformation:
+    return facets.Transformation("DIRECT" if use.direct else "INDIRECT", use.subtype, masking=use.masked)

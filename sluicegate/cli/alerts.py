@@ -1,0 +1,35 @@
+"""``sluicegate alerts``."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+
+from sluicegate import api
+from sluicegate.cli.options import JsonOption, PipelineName, show_json, show_table, with_settings
+from sluicegate.settings import Settings
+
+
+@with_settings("lake", "landing", "pipelines", "target")
+def alerts(pipeline: PipelineName, *, settings: Settings, as_json: JsonOption = False) -> None:
+    """Show what the limits under `alerts` say now: freshness, volume, backlog, rates of rules.
+
+    It ends with exit code 3 if something is beyond a limit `fail`. Nothing is written, and no Spark is started.
+
+    Example: sluicegate alerts heart_rate
+    """
+    from sluicegate.monitor.alerts import failed
+
+    definition = api.load(pipeline, settings)
+    found = api.alerts(definition)
+    if as_json:
+        show_json({"pipeline": definition.name, "alerts": [{**asdict(one), "sentence": one.sentence} for one in found]})
+    elif not found:
+        print(f"{definition.name} has no alerts in its definition")
+    else:
+        rows = [[one.level, one.kind, one.table, one.rule, one.found, one.limit] for one in found]
+        show_table(["level", "kind", "table", "rule", "found", "limit"], rows)
+    if (error := failed(found)) is not None:
+        if as_json:
+            raise SystemExit(error.exit_code)
+        print()
+        raise error

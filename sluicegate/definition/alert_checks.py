@@ -1,0 +1,41 @@
+"""Checks of alerts: the tables and expectations that they are about."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from sluicegate.definition.alerts import KINDS, Alerts
+from sluicegate.definition.fields import nearest
+from sluicegate.definition.known_tables import Finding, Tables
+
+
+def findings(tables: Tables, alerts: Alerts) -> Iterator[Finding]:
+    """All mistakes in alerts across tables."""
+    for kind in KINDS:
+        for name in getattr(alerts, kind):
+            if name not in tables.layers:
+                hint = nearest(name, tables.layers) or f"there are {', '.join(tables.layers)}"
+                yield Finding("unknown-table", ("alerts", kind, name), f"there is no table {name}", hint)
+    yield from _of_files(tables, alerts)
+    yield from _of_rules(tables, alerts)
+
+
+def _of_files(tables: Tables, alerts: Alerts) -> Iterator[Finding]:
+    for name, volume in alerts.volume.items():
+        bronze = tables.bronze.get(name)
+        if volume.of == "files" and name in tables.layers and (bronze is None or not bronze.of_files):
+            layer = tables.layers[name]
+            if layer == "bronze" and bronze is None:
+                continue  # it has a mistake of its own
+            message = f"{name} reads no files: of: files is for bronze tables of files"
+            yield Finding("alert", ("alerts", "volume", name, "of"), message, "of: rows")
+
+
+def _of_rules(tables: Tables, alerts: Alerts) -> Iterator[Finding]:
+    for name, rules in alerts.rule_rate.items():
+        table = tables.bronze.get(name) or tables.silver.get(name) or tables.gold.get(name)
+        for rule in rules if table is not None else ():
+            if rule not in table.expectations:
+                hint = nearest(rule, table.expectations) or f"it has {', '.join(table.expectations) or 'none'}"
+                message = f"{name} has no expectation {rule}"
+                yield Finding("unknown-rule", ("alerts", "rule_rate", name, rule), message, hint)

@@ -1,0 +1,37 @@
+"""Lineage that a definition declares: of columns that a Python function makes, those that they come from."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Annotated
+
+from pydantic import Field
+
+from sluicegate.definition.fields import Names, nearest, wrong
+
+DeclaredLineage = Annotated[dict[str, Names], Field(exclude=True)]
+"""Columns with what they come from, as ``table.column``. No row depends on it, so no fingerprint has it."""
+
+
+def demand_read(declared: Mapping[str, Sequence[str]], reads: Sequence[str] | None) -> None:
+    """Checks that declared columns come from columns of tables that the function reads.
+
+    Args:
+        declared: columns with what they come from.
+        reads: the tables that the function reads; None if the rows are not made by a function of the table itself.
+
+    Raises:
+        PydanticCustomError: they do not.
+    """
+    if declared and reads is None:
+        message = "lineage tells what a Python function does, and this table has none: queries tell it themselves"
+        raise wrong("lineage", message, "take it away")
+    for column, sources in declared.items():
+        for source in sources:
+            table, dot, name = source.partition(".")
+            if not dot or not table or not name:
+                message = f"{column} comes from {source}, which is no column of a table"
+                raise wrong("lineage", message, "as in orders.id")
+            if table.lower() not in (reads or ()):
+                hint = nearest(table, reads) or f"it reads {', '.join(reads or ())}"
+                raise wrong("lineage", f"{column} comes from {source}, and {table} is no table that is read", hint)

@@ -1,0 +1,200 @@
+"""Alerts: what a definition's limits say of freshness, volume, backlog and rules now. No JVM.
+
+Read from ledgers, offsets and the event log, so that a table to which nothing comes is told of though no run starts.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import TYPE_CHECKING, Any, Literal
+
+from sluicegate.errors import AlertsFailed, Where
+from sluicegate.lake import layout, tables
+from sluicegate.monitor import arrivals
+from sluicegate.times import in_words
+
+if TYPE_CHECKING:
+    from sluicegate.definition import Pipeline
+    from sluicegate.definition.alerts import Alerts, RuleRate, Volume
+    from sluicegate.settings import Settings
+
+Level = Literal["ok", "warn", "fail"]
+LEVELS: tuple[Level, ...] = ("ok", "warn", "fail")
+
+DAY = timedelta(days=1)
+
+
+@dataclass(frozen=True)
+class Alert:
+    """One limit, and what there is.
+
+    Attributes:
+        kind: freshness, volume, backlog or rule_rate.
+        table: the table.
+        rule: of a rule_rate the expectation; else empty.
+        level: ``ok``, or which of its limits is passed.
+        found: what there is, in words.
+        limit: the limit that is passed, in words; empty if none is.
+    """
+
+    kind: str
+    table: str
+    rule: str
+    level: Level
+    found: str
+    limit: str = ""
+
+    @property
+    def about(self) -> str:
+        """What it is about, the same each time: ``volume of orders``."""
+        return f"{self.kind.replace('_', ' ')} of {f'{self.table}.{self.rule}' if self.rule else self.table}"
+
+    @property
+    def sentence(self) -> str:
+        """It in a sentence for people."""
+        if self.level == "ok":
+            return f"{self.about}: {self.found}"
+        return f"{self.about}: {self.found}, and it {'fails' if self.level == 'fail' else 'warns'} {self.limit}"
+
+
+def evaluate(pipeline: Pipeline, settings: Settings, now: datetime) -> list[Alert]:
+    """Compares a pipeline with the limits of its definition.
+
+    Args:
+        pipeline: the definition.
+        settings: where things are.
+        now: the time.
+
+    Raises:
+        LandingMissing: a landing folder does not exist.
+        NotADeltaTable: there are files, but no table, where a table should be.
+    """
+    if pipeline.alerts is None:
+        return []
+    return [*_Limits(pipeline, pipeline.alerts, settings, now).all()]
+
+
+def failed(found: Sequence[Alert]) -> AlertsFailed | None:
+    """Error about the alerts that fail; None if none does."""
+    failing = [one for one in found if one.level == "fail"]
+    if not failing:
+        return None
+    names = ", ".join(dict.fromkeys(one.table for one in failing))
+    hint = "look at what delivers to these tables; or are the limits under alerts others now?"
+    return AlertsFailed("; ".join(one.sentence for one in failing), where=Where(table=names), hint=hint)
+
+
+class _Limits:
+    def __init__(self, pipeline: Pipeline, alerts: Alerts, settings: Settings, now: datetime) -> None:
+        self.pipeline, self.alerts, self.settings, self.now = pipeline, alerts, settings, now
+        self.at = layout.Lake(settings.lake, pipeline.name)
+
+    def all(self) -> Iterator[Alert]:
+        for name, age in self.alerts.freshness.items():
+            bronze = self.pipeline.bronze.get(name)
+            layer = self.pipeline.table(name)[0]
+            last = arrivals.arrived(name, bronze, self.at) if bronze else arrivals.changed(layer, name, self.at)
+            yield self._freshness(name, last, age.warn, age.fail)
+        for name, volume in self.alerts.volume.items():
+            yield self._volume(name, volume)
+        if self.alerts.backlog:
+            waiting = _waiting(self.pipeline, self.settings, [*self.alerts.backlog])
+            for name, limit in self.alerts.backlog.items():
+                yield _above("backlog", name, waiting[name], limit.warn, limit.fail)
+        for name, rules in self.alerts.rule_rate.items():
+            for rule, rate in rules.items():
+                yield self._rate(name, rule, rate)
+
+    def _freshness(self, name: str, last: datetime | None, warn: timedelta | None, fail: timedelta | None) -> Alert:
+        """A table to which nothing has ever come is as old as can be."""
+        for level, span in (("fail", fail), ("warn", warn)):
+            if span is not None and (last is None or self.now - last > span):
+                found = f"the last change came at {last:%Y-%m-%d %H:%M} UTC" if last else "nothing has come yet"
+                return Alert("freshness", name, "", _level(level), found, f"after {in_words(span)}")
+        return Alert("freshness", name, "", "ok", f"the last change came at {last:%Y-%m-%d %H:%M} UTC")
+
+    def _volume(self, name: str, volume: Volume) -> Alert:
+        events = self._events(name, volume.per)
+        if not events and volume.per == "run":
+            return Alert("volume", name, "", "ok", "no run has changed it yet")
+        count = sum(_amount(event, volume.of) for event in events)
+        of = volume.of if count != 1 else volume.of.removesuffix("s")
+        found = f"{count:,} {of} {'in the last day' if volume.per == 'day' else 'by the last run'}"
+        for level, limit in (("fail", volume.fail), ("warn", volume.warn)):
+            if limit is not None and limit.min is not None and count < limit.min:
+                return Alert("volume", name, "", _level(level), found, f"below {limit.min:,}")
+            if limit is not None and limit.max is not None and count > limit.max:
+                return Alert("volume", name, "", _level(level), found, f"above {limit.max:,}")
+        return Alert("volume", name, "", "ok", found)
+
+    def _rate(self, name: str, rule: str, rate: RuleRate) -> Alert:
+        counts = [event["details"].get("expectations", {}).get(rule) or {} for event in self._events(name, rate.per)]
+        broken = sum(int(one.get("failed") or 0) for one in counts)
+        rows = broken + sum(int(one.get("passed") or 0) for one in counts)
+        found = f"{broken:,} of {rows:,} rows {'of the last day' if rate.per == 'day' else 'of the last run'} broke it"
+        for level, limit in (("fail", rate.fail), ("warn", rate.warn)):
+            if limit is not None and limit.is_exceeded(broken, rows):
+                return Alert("rule_rate", name, rule, _level(level), found, f"above {limit.text}")
+        return Alert("rule_rate", name, rule, "ok", found)
+
+    def _events(self, table: str, per: str) -> list[dict[str, Any]]:
+        """Events of the last day of a table, or those of the last run that changed it, with their details."""
+        log = tables.delta_table(self.at.events)
+        if log is None:
+            return []
+        import pyarrow.compute as pc
+
+        since = self.now - DAY
+        if per == "run":
+            times = tables.dataset(log).to_table(["time"], filter=pc.field("table") == table)["time"]
+            if not len(times):
+                return []
+            since = pc.max(times).as_py() - DAY  # a run of a table takes less
+        wanted = (pc.field("table") == table) & (pc.field("time") > since)
+        rows = tables.dataset(log).to_table(["time", "written", "details"], filter=wanted).to_pylist()
+        found = [row | {"details": json.loads(row["details"])} for row in rows]
+        found = [row for row in found if row["time"] <= self.now and not _is_of_rejected(row)]
+        if per == "day" or not found:
+            return found
+        last = max(found, key=lambda row: row["time"])["details"].get("run_id")
+        return [row for row in found if row["details"].get("run_id") == last]
+
+
+def _is_of_rejected(event: Mapping[str, Any]) -> bool:
+    """Whether it is of a batch that was refused, of which the table has no row."""
+    return event["details"].get("step") in ("reject", "clear")
+
+
+def _amount(event: Mapping[str, Any], of: str) -> int:
+    found = event["written"] if of == "rows" else event["details"].get("files")
+    return int(found or 0)
+
+
+def _above(kind: str, name: str, count: int, warn: int | None, fail: int | None) -> Alert:
+    found = f"{count:,} {'waits' if count == 1 else 'wait'}"
+    for level, limit in (("fail", fail), ("warn", warn)):
+        if limit is not None and count > limit:
+            return Alert(kind, name, "", _level(level), found, f"above {limit:,}")
+    return Alert(kind, name, "", "ok", found)
+
+
+def _level(text: str) -> Level:
+    return next(level for level in LEVELS if level == text)
+
+
+def _waiting(pipeline: Pipeline, settings: Settings, names: Sequence[str]) -> dict[str, int]:
+    """How much waits for tables: files of bronze (ranges of topics), rows of others."""
+    from sluicegate.monitor import backlog, plan
+
+    found = dict.fromkeys(names, 0)
+    if any(name in pipeline.bronze for name in names):
+        for work in plan.pending(pipeline, settings).tables:
+            if work.table in found and work.layer == "bronze":
+                found[work.table] = work.files + work.versions
+    for one in backlog.waiting(pipeline, settings):
+        if one.table in found and not one.flow.foreign:  # of a bronze table files that its ledger has already
+            found[one.table] += one.count
+    return found

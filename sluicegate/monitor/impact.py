@@ -1,0 +1,181 @@
+"""Impact of a column: the columns, tables and rules of a pipeline that depend on it, across its layers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from sluicegate.definition.fields import nearest
+from sluicegate.errors import ColumnMissing, PipelineMissing, UserError, Where
+from sluicegate.monitor.lineage import QUARANTINE, TableLineage, lineage
+from sluicegate.sql.lineage.model import EVERY, IDENTITY, Origins, Source, Use
+
+if TYPE_CHECKING:
+    from sluicegate.definition import Layer, Pipeline
+    from sluicegate.lake.layout import Lake
+
+ROWS = "(rows)"
+"""Stands for which rows a table has."""
+
+
+@dataclass(frozen=True)
+class Affected:
+    """What depends on a column.
+
+    Attributes:
+        layer: layer of its table.
+        table: the table.
+        column: the column; ``(rows)`` for which rows the table has.
+        direct: whether the column's value goes in, and does not only decide about it.
+        how: what is done with it on the last step, as OpenLineage's subtypes.
+        of: what it depends on in that step, as ``table.column``.
+    """
+
+    layer: Layer
+    table: str
+    column: str
+    direct: bool
+    how: tuple[str, ...]
+    of: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Impact:
+    """All that depends on a column.
+
+    Attributes:
+        table: the table.
+        column: its column, as the table spells it.
+        affected: what depends on it, each after what it depends on by.
+        named_by: fields of the definition that name it or a column that it goes into, as ``table: field``.
+        unsure: tables of which only what they read is known, each with the reason.
+    """
+
+    table: str
+    column: str
+    affected: tuple[Affected, ...]
+    named_by: tuple[str, ...]
+    unsure: Mapping[str, str]
+
+
+def impact(pipeline: Pipeline, at: Lake, name: str) -> Impact:
+    """What depends on a column.
+
+    Args:
+        pipeline: the definition.
+        at: its lake.
+        name: the column, as ``table.column``.
+
+    Raises:
+        UserError: the name has no table in it.
+        PipelineMissing: there is no such table.
+        ColumnMissing: the table has no such column.
+    """
+    table, _, column = name.partition(".")
+    if not table or not column:
+        raise UserError(f"{name} is no column of a table", hint="write TABLE.COLUMN, as in recordings_bronze.mrn")
+    found = lineage(pipeline, at)
+    start = _demanded(pipeline, found, table.lower(), column)
+    affected = tuple(_affected(found, start))
+    touched = {start, *(Source(one.table, one.column.lower()) for one in affected if one.direct)}
+    unsure = {one: found[one].unsure for one in dict.fromkeys(one.table for one in affected) if found[one].unsure}
+    spelled = found[start.table].spelled(column)
+    return Impact(start.table, spelled, affected, tuple(_named_by(pipeline, touched)), unsure)
+
+
+def _demanded(pipeline: Pipeline, found: Mapping[str, TableLineage], table: str, column: str) -> Source:
+    if table not in found:
+        hint = nearest(table, found) or f"its tables are {', '.join(found)}"
+        raise PipelineMissing(f"the pipeline {pipeline.name} has no table {table}", hint=hint)
+    known = found[table].columns
+    named = {source.column for one in found.values() for source in _of(one) if source.table == table}
+    there = column.lower() in {name.lower() for name in known} | named
+    near = nearest(column, [*known])
+    if not there and (found[table].complete or near):
+        hint = near or f"its columns are {', '.join(known)}"
+        raise ColumnMissing(f"{table} has no column {column}", where=Where(table=table), hint=hint)
+    return Source(table, column.lower())
+
+
+def _of(table: TableLineage) -> Iterator[Source]:
+    for origins in (*table.columns.values(), table.rows):
+        yield from (source for source, _ in origins)
+
+
+def _affected(found: Mapping[str, TableLineage], start: Source) -> Iterator[Affected]:
+    """Columns and rows that depend on a column; tables come after those that they read."""
+    touched: dict[Source, bool] = {start: True}
+    for name, table in found.items():
+        passed = {source: one for source, one in touched.items() if source.table in table.rest}
+        brought = {source.column: frozenset({(source, IDENTITY)}) for source in passed if source.column != ROWS}
+        named = {column.lower() for column in table.columns}
+        brought = {column: origins for column, origins in brought.items() if column not in named}
+        for column, origins in {**table.columns, **brought}.items():
+            step = _step(origins, touched)
+            if step is not None:
+                touched[Source(name, column.lower())] = step.direct
+                yield Affected(table.layer, name, column, step.direct, step.how, step.of)
+        step = _step(table.rows, touched)
+        if step is not None or (step := _rows_of(table, touched)) is not None:
+            touched[Source(name, ROWS)] = False
+            yield Affected(table.layer, name, ROWS, False, step.how, step.of)
+
+
+@dataclass(frozen=True)
+class _Step:
+    direct: bool
+    how: tuple[str, ...]
+    of: tuple[str, ...]
+
+
+def _step(origins: Origins, touched: Mapping[Source, bool]) -> _Step | None:
+    """How something depends on what is touched already; None if it does not."""
+    uses: set[Use] = set()
+    of: set[Source] = set()
+    direct = False
+    for source, use in origins:
+        for one in touched if source.column == EVERY else [source]:
+            if one in touched and one.table == source.table and one.column != ROWS:
+                uses.add(use)
+                of.add(one)
+                direct |= use.direct and touched[one]
+    if not uses:
+        return None
+    how = sorted({f"{use.subtype} (masked)" if use.masked else use.subtype for use in uses})
+    return _Step(direct, tuple(how), tuple(f"{one.table}.{one.column}" for one in sorted(of)))
+
+
+def _rows_of(table: TableLineage, touched: Mapping[Source, bool]) -> _Step | None:
+    """A table whose rows are made of the rows of one that is affected."""
+    read = {source.table for source in _of(table)}
+    of = sorted(one.table for one in touched if one.column == ROWS and one.table in read)
+    return _Step(False, ("ROWS",), tuple(f"{one}.{ROWS}" for one in of)) if of else None
+
+
+def _named_by(pipeline: Pipeline, touched: set[Source]) -> Iterator[str]:
+    """Fields of a definition that name one of the columns."""
+    for source in sorted(touched):
+        if source.table.endswith(QUARANTINE) or source.table in pipeline.deidentified_tables:
+            continue
+        _, table = pipeline.table(source.table)
+        for field, names in _fields(table):
+            if source.column in {name.lower() for name in names}:
+                yield f"{source.table}: {field}"
+
+
+def _fields(table: object) -> Iterator[tuple[str, list[str]]]:
+    """Fields of a table that name columns, with these."""
+    of = getattr(table, "changes", None) or table
+    yield "keys", list(getattr(of, "keys", ()))
+    yield "sequence_by", [one for one in [getattr(of, "sequence_by", None)] if one]
+    yield "apply_as_deletes", list(getattr(of, "delete_columns", ()))
+    yield "event_time", [one for one in [getattr(table, "event_time", None)] if one]
+    yield "pii", list(getattr(table, "pii", ()))
+    yield "deidentified", list(getattr(table, "deidentified", None) or ())
+    yield "column_comments", list(getattr(table, "column_comments", ()))
+    yield "schema", list(getattr(table, "declared", None) or ())
+    for name, rule in getattr(table, "expectations", {}).items():
+        yield f"expectation {name}", rule.columns
+    for name, rule in getattr(table, "expect_table", {}).items():
+        yield f"rule {name}", rule.columns

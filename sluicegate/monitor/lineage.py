@@ -1,0 +1,269 @@
+"""Column lineage of a pipeline: of each column of its tables the columns that it comes from. No JVM.
+
+The queries tell it, read with the columns that their tables have by their logs and definitions. What a Python function
+does is not known: all that it reads may be in all that it returns.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
+
+from sluicegate.definition.apply_changes import END_AT, START_AT
+from sluicegate.flow.flows import all_opened
+from sluicegate.lake import layout
+from sluicegate.schema.columns import ENGINE_COLUMNS, PROVENANCE, data_columns
+from sluicegate.sql.lineage import queries
+from sluicegate.sql.lineage.model import (
+    EVERY,
+    IDENTITY,
+    NONE,
+    TRANSFORMATION,
+    Columns,
+    Lineage,
+    Origins,
+    Source,
+    Use,
+    through,
+    together,
+)
+
+if TYPE_CHECKING:
+    from sluicegate.definition import GoldTable, Layer, Pipeline, SilverTable
+    from sluicegate.definition.silver_flow import SilverFlow
+    from sluicegate.lake.table import Tables
+
+QUARANTINE = "_quarantine"
+
+_FILTER, _GROUP_BY, _SORT, _CONDITIONAL = Use("FILTER"), Use("GROUP_BY"), Use("SORT"), Use("CONDITIONAL")
+_MASKED = Use("TRANSFORMATION", masked=True)
+
+
+@dataclass(frozen=True)
+class TableLineage:
+    """Column lineage of a table.
+
+    Attributes:
+        layer: its layer.
+        table: its name.
+        columns: of each column where it comes from; of bronze nothing, as files are no table.
+        rows: columns that decide which rows it has.
+        rest: tables of whose columns a star brings others, which are not known yet.
+        complete: whether these are all of its columns.
+        unsure: why its query does not tell; then each column may come from every column of what it reads.
+    """
+
+    layer: Layer
+    table: str
+    columns: Mapping[str, Origins] = field(default_factory=dict)
+    rows: Origins = NONE
+    rest: frozenset[str] = frozenset()
+    complete: bool = True
+    unsure: str = ""
+
+    def spelled(self, column: str) -> str:
+        """The column's name as the table has it; as it is given if it has none of that name."""
+        return next((name for name in self.columns if name.lower() == column.lower()), column)
+
+
+def lineage(pipeline: Pipeline, at: layout.Lake) -> dict[str, TableLineage]:
+    """Lineage of all tables of a pipeline by name, each after those that it reads.
+
+    Quarantines are there after their silver tables, and de-identified copies.
+
+    Args:
+        pipeline: the definition.
+        at: its lake.
+
+    Raises:
+        NotADeltaTable: there are files, but no table, where a table should be.
+    """
+    return _Pipeline(pipeline, at, all_opened(pipeline, at)).tables()
+
+
+class _Pipeline:
+    """Reader of a pipeline's lineage, table after table."""
+
+    def __init__(self, pipeline: Pipeline, at: layout.Lake, opened: Tables) -> None:
+        self.pipeline, self.at, self.opened = pipeline, at, opened
+        self.known: dict[str, Columns] = {}
+        self.found: dict[str, TableLineage] = {}
+
+    def tables(self) -> dict[str, TableLineage]:
+        for name in self.pipeline.bronze:
+            self._add(TableLineage("bronze", name), self._bronze_columns(name))
+        for name in self.pipeline.in_order("silver"):
+            self._silver(name)
+        for name in self.pipeline.in_order("gold"):
+            table = self.pipeline.gold[name]
+            made = self._of_query(table.query.text, table.reads) if table.sql else self._of_python(table, table.reads)
+            dropped = [rule for rule in table.expectations.values() if rule.action == "drop"]
+            rows = together(_named(made, rule.columns, _FILTER) for rule in dropped)
+            self._add(self._table("gold", name, replace(made, rows=made.rows | rows)))
+        return self.found
+
+    def _add(self, table: TableLineage, columns: Columns | None = None) -> None:
+        """Takes a table in, and what those that read it know of its columns."""
+        if columns is None:
+            hidden = ENGINE_COLUMNS if table.layer == "silver" else ()
+            columns = Columns(tuple(table.columns), hidden, table.complete)
+        elif not table.columns:
+            table = replace(table, columns=dict.fromkeys(columns.names, NONE), complete=columns.complete)
+        self.found[table.table], self.known[table.table] = table, columns
+
+    def _held(self, layer: str, name: str) -> list[str] | None:
+        """Columns that a table has by its log; None while it does not exist."""
+        delta = self.opened[self.at.table(layer, name)].delta
+        return None if delta is None else [one.name for one in delta.schema().fields]
+
+    def _bronze_columns(self, name: str) -> Columns:
+        table, held = self.pipeline.bronze[name], self._held("bronze", name)
+        declared = list(table.declared or table.hints)
+        names = _distinct([*(held or ()), *declared, *PROVENANCE])
+        hidden = tuple(one for one in names if one in ENGINE_COLUMNS)
+        return Columns(tuple(one for one in names if one not in hidden), hidden, held is not None)
+
+    def _silver(self, name: str) -> None:
+        table = self.pipeline.silver[name]
+        made = _united([self._made(table, maker) for maker in table.makers.values()])
+        every = self._table("silver", name, made)
+        chosen = _of_changes(table, every) if table.changes else every
+        rules = _rules(table, every, table.streams)
+        self._add(replace(chosen, rows=chosen.rows | rules | _of_keys(table, every, table.streams)))
+        self.found[f"{name}{QUARANTINE}"] = self._quarantine(name, table, every, rules)
+        for copy, of in self.pipeline.deidentified_tables.items():
+            if of == name:
+                self._add(_deidentified(copy, table, self.found[name]))
+
+    def _made(self, table: SilverTable, maker: SilverTable | SilverFlow) -> Lineage:
+        """Lineage of what a table, or one of its flows, makes."""
+        if maker.query is not None:
+            made = self._of_query(maker.query.text, maker.query.tables)
+            first = getattr(maker, "named_as", None)
+            return _renamed(made, first.outputs) if first is not None and first.outputs else made
+        if maker.is_python:
+            return self._of_python(table, [maker.stream, *table.lookups])
+        known = self.known.get(maker.stream, Columns())
+        names = data_columns(known.names)
+        columns = {name: frozenset({(Source(maker.stream, name.lower()), IDENTITY)}) for name in names}
+        return Lineage(columns, rest=frozenset() if known.complete else frozenset({maker.stream}))
+
+    def _of_query(self, text: str, reads: Sequence[str]) -> Lineage:
+        return queries.lineage(text, {name: self.known.get(name, Columns()) for name in reads})
+
+    def _of_python(self, table: SilverTable | GoldTable, reads: Sequence[str]) -> Lineage:
+        """Lineage of what a function makes: as it is declared, and of all else every column that it reads."""
+        found = queries.anything({name: Columns() for name in reads}, "a Python function makes it")
+        declared = {column: frozenset(map(_declared, sources)) for column, sources in table.lineage.items()}
+        return replace(found, columns={**declared, **found.columns})
+
+    def _table(self, layer: Layer, name: str, made: Lineage) -> TableLineage:
+        """Lineage of a table by that of its rows, with the columns that it has by its log or its definition."""
+        held = [one for one in self._held(layer, name) or () if one not in ENGINE_COLUMNS]
+        declared = list((self.pipeline.silver[name].declared if layer == "silver" else None) or ())
+        columns = {one: origins for one, origins in made.columns.items() if one != EVERY}
+        every = made.columns.get(EVERY, NONE)
+        for one in _distinct([*declared, *held]):
+            if one.lower() not in {name.lower() for name in columns}:
+                columns[one] = every | frozenset((Source(table, one.lower()), IDENTITY) for table in made.rest)
+        complete = not (made.rest or made.unsure) or bool(held)
+        rest = made.rest if not held else frozenset[str]()
+        return TableLineage(layer, name, columns, made.rows, rest, complete, made.unsure)
+
+    def _quarantine(self, name: str, table: SilverTable, every: TableLineage, rules: Origins) -> TableLineage:
+        """Lineage of a quarantine: the rows as evaluated, the record as it came, and the rules that it broke."""
+        record = frozenset((Source(stream, EVERY), TRANSFORMATION) for stream in table.streams)
+        broken = frozenset((source, _CONDITIONAL) for source, _ in rules)
+        columns = {**every.columns, "_failed_expectations": broken, "_record": record}
+        columns |= {one: NONE for one in ("_quarantined_at", "source_file") if one not in columns}
+        return replace(every, table=f"{name}{QUARANTINE}", columns=columns, rows=every.rows | rules)
+
+
+def _declared(text: str) -> tuple[Source, Use]:
+    table, _, column = text.lower().partition(".")
+    return Source(table, column), TRANSFORMATION
+
+
+def _distinct(names: Sequence[str]) -> list[str]:
+    """Names without those that differ from one before only by their case."""
+    seen: dict[str, str] = {}
+    for name in names:
+        seen.setdefault(name.lower(), name)
+    return list(seen.values())
+
+
+def _united(parts: Sequence[Lineage]) -> Lineage:
+    """Lineage of rows that several flows make, with columns of one name together."""
+    columns: dict[str, Origins] = {}
+    names: dict[str, str] = {}
+    for part in parts:
+        for name, origins in part.columns.items():
+            name = names.setdefault(name.lower(), name)
+            columns[name] = columns.get(name, NONE) | origins
+    every = columns.get(EVERY, NONE)
+    if every and len(parts) > 1:  # a column that one flow makes may be in what another one makes
+        columns = {name: origins | every for name, origins in columns.items()}
+    rest = frozenset[str]().union(*(part.rest for part in parts))
+    unsure = next((part.unsure for part in parts if part.unsure), "")
+    return Lineage(columns, together(part.rows for part in parts), rest, unsure)
+
+
+def _renamed(made: Lineage, names: Sequence[str]) -> Lineage:
+    """The same with the names that the first branch of a UNION ALL gives to its columns."""
+    if made.unsure or made.rest or len(names) != len(made.columns):
+        return made if made.unsure else Lineage({EVERY: together(made.columns.values())}, made.rows, made.rest)
+    return replace(made, columns=dict(zip(names, made.columns.values(), strict=True)))
+
+
+def _named(made: Lineage | TableLineage, names: Sequence[str], use: Use, streams: Sequence[str] = ()) -> Origins:
+    """Origins of what uses columns of a table, or else columns of the record that a row is made of."""
+    by_name = {name.lower(): origins for name, origins in made.columns.items()}
+    found = [NONE]
+    for name in names:
+        of_record = frozenset((Source(stream, name.lower()), IDENTITY) for stream in streams)
+        found.append(through(use, by_name.get(name.lower(), by_name.get(EVERY, of_record))))
+    return together(found)
+
+
+def _rules(table: SilverTable, every: TableLineage, streams: Sequence[str]) -> Origins:
+    """Columns by which rules decide whether a row is in the table."""
+    rules = [rule for rule in table.expectations.values() if rule.action in ("drop", "quarantine")]
+    return together(_named(every, rule.columns, _FILTER, streams) for rule in rules)
+
+
+def _of_keys(table: SilverTable, every: TableLineage, streams: Sequence[str]) -> Origins:
+    """Columns that decide which of several records with the same keys is a row."""
+    of = table.changes or table
+    sequence = [of.sequence_by] if of.sequence_by else []
+    found = _named(every, of.keys, _GROUP_BY, streams) | _named(every, sequence, _SORT, streams)
+    deletes = table.apply_changes.delete_columns if table.apply_changes else []
+    return found | _named(every, deletes, _FILTER, streams)
+
+
+def _of_changes(table: SilverTable, every: TableLineage) -> TableLineage:
+    """Lineage of a table of changes: the chosen columns, and of each version when it began and ended."""
+    changes = table.changes
+    if changes is None:
+        return every
+    columns = {name: every.columns[name] for name in changes.selected(list(every.columns))}
+    if changes.history:
+        tracked = changes.track_history_column_list or [
+            name for name in columns if name not in (changes.track_history_except_column_list or ())
+        ]
+        at = _named(every, [changes.sequence_by], TRANSFORMATION, table.streams)
+        at |= _named(every, tracked, _CONDITIONAL)
+        columns |= {START_AT: at, END_AT: at}
+    return replace(every, columns=columns)
+
+
+def _deidentified(name: str, table: SilverTable, of: TableLineage) -> TableLineage:
+    treated = {column.lower(): how for column, how in (table.deidentified or {}).items()}
+    columns = {}
+    for column in of.columns:
+        how = treated.get(column.lower())
+        if how != "drop":
+            use = IDENTITY if how is None else _MASKED
+            columns[column] = frozenset({(Source(of.table, column.lower()), use)})
+    rest = frozenset() if of.complete else frozenset({of.table})
+    return replace(of, table=name, columns=columns, rows=NONE, rest=rest, unsure="")

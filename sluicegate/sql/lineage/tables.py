@@ -1,0 +1,199 @@
+"""Tables of a FROM: what they bring, and how joins put them together."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+
+from sqlglot import exp
+
+from sluicegate.sql import query_shape
+from sluicegate.sql.lineage import names
+from sluicegate.sql.lineage.expressions import Expressions
+from sluicegate.sql.lineage.model import IDENTITY, NONE, TRANSFORMATION, Columns, Origins, Source, Use, through
+from sluicegate.sql.lineage.names import Column, Names, Relation, Unsure
+
+Subquery = Callable[[exp.Query, Names], Relation]
+
+_FILTER, _JOIN = Use("FILTER"), Use("JOIN")
+_HALF = ("SEMI", "ANTI")
+
+
+def demand(node: exp.Expr, known: set[str], what: str) -> None:
+    """Checks that a node has only parts that are understood.
+
+    Raises:
+        Unsure: it has another one.
+    """
+    for part, value in node.args.items():
+        if value and part not in known:
+            raise Unsure(f"{what} has {part.strip('_').replace('_', ' ').upper()}")
+
+
+class From:
+    """Reader of the FROM of a SELECT.
+
+    Args:
+        schemas: columns of the tables.
+        ctes: queries of a WITH by name.
+        subquery: reads a query, with the names that it may use.
+    """
+
+    def __init__(self, schemas: Mapping[str, Columns], ctes: Mapping[str, Relation], subquery: Subquery) -> None:
+        self.schemas, self.ctes, self.subquery = schemas, ctes, subquery
+
+    def of(self, select: exp.Select, outer: Names | None) -> names.From:
+        """What the FROM of a SELECT brings, with its joins and LATERAL VIEWs.
+
+        Args:
+            select: the SELECT.
+            outer: names of the query around it.
+        """
+        from_ = select.args.get("from_")
+        found = self._item(from_.this, Names(names.From(), outer)) if from_ is not None else names.From()
+        for join in select.args.get("joins") or []:
+            found = self._joined(found, join, outer)
+        for view in select.args.get("laterals") or []:
+            found = found.joined(self._generated(view, Names(found, outer)))
+        return found
+
+    def _item(self, node: exp.Expr, around: Names) -> names.From:
+        """One table of a FROM; only a LATERAL one may use the names around it."""
+        if isinstance(node, exp.Table):
+            return self._table(node, around)
+        if isinstance(node, exp.Subquery):
+            return self._subquery(node, around)
+        if isinstance(node, exp.Values):
+            return self._values(node, around)
+        if isinstance(node, exp.Lateral):
+            return self._lateral(node, around)
+        raise Unsure(f"FROM has {node.key}")
+
+    def _table(self, node: exp.Table, around: Names) -> names.From:
+        demand(node, {"this", "db", "catalog", "alias", "joins", "sample"}, "a table")
+        streamed = query_shape.is_stream(node)
+        if not streamed and not isinstance(node.this, exp.Identifier):
+            return self._function(node)
+        parts = query_shape.stream_parts(node) if streamed else node.parts
+        name = ".".join(part.name for part in parts).lower()
+        if not streamed and query_shape.is_from_with(node):
+            relation = self.ctes.get(name)
+            if relation is None:
+                raise Unsure(f"{name} is a WITH out of sight")
+        else:
+            relation = _stored(name, self.schemas.get(name, Columns()))
+        return self._with_joins(_aliased(node, relation, parts[-1].name), node, around)
+
+    def _function(self, node: exp.Table) -> names.From:
+        """A function in a FROM that makes rows of constants."""
+        if list(node.find_all(exp.Column)):
+            raise Unsure("a function in FROM takes columns")
+        alias = node.args.get("alias")
+        columns = [one.name for one in alias.columns] if alias is not None else []
+        name = node.this.name.lower() if isinstance(node.this, exp.Anonymous) else ""
+        if not columns and name != "range":
+            raise Unsure("a function in FROM does not name its columns")
+        return _aliased(node, Relation(tuple((one, NONE) for one in columns or ["id"])), name)
+
+    def _subquery(self, node: exp.Subquery, around: Names) -> names.From:
+        demand(node, {"this", "alias", "joins", "sample"}, "a subquery")
+        if isinstance(node.this, exp.Query) and not isinstance(node.this, exp.Values):
+            made = replace(self.subquery(node.this, _none(around)), hidden=())
+            return self._with_joins(_aliased(node, made, ""), node, around)
+        found = self._item(node.this, around)  # parentheses around joins
+        if node.args.get("alias") is not None:
+            found = _aliased(node, found.all, "")
+        return self._with_joins(found, node, around)
+
+    def _with_joins(self, found: names.From, node: exp.Expr, around: Names) -> names.From:
+        for join in node.args.get("joins") or []:
+            found = self._joined(found, join, around.outer)
+        return found
+
+    def _values(self, node: exp.Values, around: Names) -> names.From:
+        demand(node, {"expressions", "alias"}, "VALUES")
+        first = node.expressions[0]
+        count = len(first.expressions) if isinstance(first, exp.Tuple) else 1
+        origins = Expressions(around, self.subquery).every(iter(node.expressions), TRANSFORMATION)
+        return _aliased(node, Relation(tuple((f"col{number + 1}", origins) for number in range(count))), "")
+
+    def _lateral(self, node: exp.Lateral, around: Names) -> names.From:
+        demand(node, {"this", "alias", "outer", "view"}, "LATERAL")
+        if isinstance(node.this, exp.Subquery):
+            demand(node.this, {"this"}, "LATERAL")
+            return _aliased(node, self.subquery(node.this.this, around), "")
+        return self._generated(node, around)
+
+    def _generated(self, node: exp.Lateral, around: Names) -> names.From:
+        """Columns that a function makes of each row; where it makes none, the row is not there."""
+        demand(node, {"this", "alias", "outer", "view"}, "LATERAL VIEW")
+        alias = node.args.get("alias")
+        columns = [one.name for one in alias.columns] if alias is not None else []
+        if not columns:
+            raise Unsure("LATERAL VIEW does not name its columns")
+        origins = Expressions(around, self.subquery).origins(node.this, TRANSFORMATION)
+        made = Relation(tuple((one, origins) for one in columns), rows=through(_FILTER, origins))
+        return _aliased(node, made, "")
+
+    def _joined(self, left: names.From, join: exp.Join, outer: Names | None) -> names.From:
+        demand(join, {"this", "side", "kind", "on", "using", "method", "hint"}, "a join")
+        right = self._item(join.this, Names(left, outer))
+        if join.method and join.method != "NATURAL":
+            raise Unsure(f"a join is {join.method}")
+        both = left.joined(right)
+        using = _common(left, right) if join.method else [one.name for one in join.args.get("using") or []]
+        rows = NONE
+        if (on := join.args.get("on")) is not None:
+            rows = Expressions(Names(both, outer), self.subquery).origins(on, _JOIN)
+        keys: list[tuple[str, Origins, Origins]] = []
+        for name in using:
+            ours, theirs = (Names(side).column([name]) for side in (left, right))
+            rows |= through(_JOIN, ours | theirs)
+            keys.append((name, ours, theirs))
+        if join.kind in _HALF:
+            return replace(left, all=replace(left.all, rows=left.all.rows | right.all.rows | rows))
+        made = _using(both, left, right, keys, join.side) if keys else both
+        return replace(made, all=replace(made.all, rows=both.all.rows | rows))
+
+
+def _stored(name: str, columns: Columns) -> Relation:
+    def of(names: Sequence[str]) -> tuple[Column, ...]:
+        return tuple((one, frozenset({(Source(name, one.lower()), IDENTITY)})) for one in names)
+
+    return Relation(of(columns.names), of(columns.hidden), frozenset() if columns.complete else frozenset({name}))
+
+
+def _aliased(node: exp.Expr, relation: Relation, name: str) -> names.From:
+    alias = node.args.get("alias")
+    if alias is not None:
+        relation = relation.renamed([one.name for one in alias.columns])
+        name = alias.name or name
+    return names.From(((name.lower(), relation),), relation)
+
+
+def _none(around: Names) -> Names:
+    """Names of a derived table: those of the query around its own, of which it is a part."""
+    return around.outer or Names(names.From())
+
+
+def _common(left: names.From, right: names.From) -> list[str]:
+    if left.all.rest or right.all.rest:
+        raise Unsure("NATURAL JOIN is of columns that are not all known")
+    theirs = {name.lower() for name, _ in right.all.columns}
+    return [name for name, _ in left.all.columns if name.lower() in theirs]
+
+
+def _using(
+    both: names.From, left: names.From, right: names.From, keys: list[tuple[str, Origins, Origins]], side: str
+) -> names.From:
+    """A join by columns of both sides, which are there once, and first."""
+    merged: list[Column] = []
+    for name, ours, theirs in keys:
+        if side == "FULL":
+            merged.append((name, through(TRANSFORMATION, ours | theirs)))
+        else:
+            merged.append((name, theirs if side == "RIGHT" else ours))
+    gone = {name.lower() for name, _, _ in keys}
+    others = [one for of in (left, right) for one in of.all.columns if one[0].lower() not in gone]
+    hidden = tuple(one for one in both.all.hidden if one[0].lower() not in gone)
+    return replace(both, all=replace(both.all, columns=(*merged, *others), hidden=hidden))

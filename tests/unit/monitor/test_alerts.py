@@ -1,0 +1,172 @@
+"""What the limits of a definition say, by ledgers, offsets and the event log."""
+
+from __future__ import annotations
+
+import json
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner
+
+from sluicegate.cli import app
+from sluicegate.landing import intake
+from sluicegate.monitor import alerts, event_log
+from tests.conftest import Workspace
+from tests.support.by_hand import records, taken_in
+
+pytestmark = pytest.mark.unit
+
+NOW = timedelta(0)
+
+
+def limited(workspace: Workspace, text: str) -> None:
+    workspace.edit("pipeline.yaml", "\nbronze:", f"\nalerts: {text}\nbronze:")
+
+
+def found(workspace: Workspace, after: timedelta = NOW) -> list[str]:
+    """Levels, with what there is."""
+    event_log.copy_events(workspace.definition, workspace.lake)
+    now = datetime.now(UTC) + after
+    return [f"{one.level}: {one.sentence}" for one in alerts.evaluate(workspace.definition, workspace.settings, now)]
+
+
+def levels(workspace: Workspace, after: timedelta = NOW) -> list[str]:
+    return [one.split(":")[0] for one in found(workspace, after)]
+
+
+def enter(workspace: Workspace, name: str) -> None:
+    workspace.land(f"recordings/{name}", "[]")
+    intake.enter("recordings_bronze", workspace.definition.bronze["recordings_bronze"], workspace.lake)
+
+
+def test_without_limits_there_is_nothing_to_say(workspace: Workspace) -> None:
+    assert found(workspace) == []
+
+
+def test_nothing_that_ever_came_is_beyond_any_age(workspace: Workspace) -> None:
+    limited(
+        workspace, "{freshness: {recordings_bronze: {warn: 1 hour, fail: 2 days}, daily_patient_avg: {warn: 1 day}}}"
+    )
+    assert found(workspace) == [
+        "fail: freshness of recordings_bronze: nothing has come yet, and it fails after 2 days",
+        "warn: freshness of daily_patient_avg: nothing has come yet, and it warns after 1 day",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("seconds", "level"), [(3500, "ok"), (3700, "warn"), (2 * 86_400 - 100, "warn"), (2 * 86_400 + 100, "fail")]
+)
+def test_files_age(workspace: Workspace, seconds: int, level: str) -> None:
+    limited(workspace, "{freshness: {recordings_bronze: {warn: 1 hour, fail: 2 days}}}")
+    enter(workspace, "a.json")
+    assert levels(workspace, timedelta(seconds=seconds)) == [level]
+
+
+@pytest.mark.parametrize(("seconds", "level"), [(3500, "ok"), (3700, "fail")])
+def test_tables_age(workspace: Workspace, seconds: int, level: str) -> None:
+    limited(workspace, "{freshness: {daily_patient_avg: {fail: 1 hour}}}")
+    records(workspace, "daily_patient_avg", [1])
+    assert levels(workspace, timedelta(seconds=seconds)) == [level]
+
+
+@pytest.mark.parametrize(
+    ("rows", "level"), [(0, "fail"), (1, "warn"), (2, "ok"), (3, "ok"), (4, "warn"), (5, "warn"), (6, "fail")]
+)
+def test_rows_of_a_day(workspace: Workspace, rows: int, level: str) -> None:
+    limited(workspace, "{volume: {recordings_enriched: {warn: {min: 2, max: 3}, fail: {min: 1, max: 5}}}}")
+    records(workspace, "recordings_enriched", [1], written=rows, layer="silver", table="recordings_enriched")
+    assert levels(workspace) == [level]
+
+
+def commit(workspace: Workspace, **said: Any) -> None:
+    layer = "bronze" if said.get("table") == "recordings_bronze" else "silver"
+    table = said.pop("table", "recordings_enriched")
+    records(workspace, table, [1], layer=layer, table=table, **said)
+
+
+def test_what_came_before_the_last_day_does_not_count(workspace: Workspace) -> None:
+    limited(workspace, "{volume: {recordings_enriched: {fail: {min: 1}}}}")
+    commit(workspace, written=5)
+    assert levels(workspace, timedelta(hours=23)) == ["ok"]
+    assert found(workspace, timedelta(hours=25)) == [
+        "fail: volume of recordings_enriched: 0 rows in the last day, and it fails below 1"
+    ]
+
+
+def test_rows_of_the_last_run(workspace: Workspace) -> None:
+    limited(workspace, "{volume: {recordings_enriched: {per: run, fail: {min: 3}}}}")
+    assert levels(workspace) == ["ok"]
+    commit(workspace, written=5, run_id="one")
+    commit(workspace, written=1, run_id="two")
+    commit(workspace, written=1, run_id="two")
+    assert found(workspace, timedelta(days=9)) == [
+        "fail: volume of recordings_enriched: 2 rows by the last run, and it fails below 3"
+    ]
+
+
+def test_files_of_a_day(workspace: Workspace) -> None:
+    limited(workspace, "{volume: {recordings_bronze: {of: files, warn: {min: 3}}}}")
+    commit(workspace, table="recordings_bronze", files=2)
+    assert found(workspace) == ["warn: volume of recordings_bronze: 2 files in the last day, and it warns below 3"]
+    commit(workspace, table="recordings_bronze", files=1)
+    assert levels(workspace) == ["ok"]
+
+
+@pytest.mark.parametrize(("failed", "level"), [(1, "ok"), (2, "warn"), (5, "warn"), (6, "fail")])
+def test_the_rate_of_a_rule(workspace: Workspace, failed: int, level: str) -> None:
+    limited(workspace, "{rule_rate: {recordings_enriched: {valid_heartrate: {warn: 1, fail: 5%}}}}")
+    commit(workspace, expectations={"valid_heartrate": {"passed": 100 - failed, "failed": failed}})
+    assert levels(workspace) == [level]
+
+
+def test_a_rule_that_judged_no_row_is_not_broken(workspace: Workspace) -> None:
+    limited(workspace, "{rule_rate: {recordings_enriched: {valid_heartrate: {fail: 0%}}}}")
+    assert found(workspace) == [
+        "ok: rule rate of recordings_enriched.valid_heartrate: 0 of 0 rows of the last day broke it"
+    ]
+
+
+@pytest.mark.parametrize(("files", "level"), [(1, "ok"), (2, "warn"), (3, "fail")])
+def test_files_that_wait(workspace: Workspace, files: int, level: str) -> None:
+    limited(workspace, "{backlog: {recordings_bronze: {warn: 1, fail: 2}}}")
+    (workspace.folder / "landing" / "patients").mkdir(parents=True, exist_ok=True)
+    for number in range(files):
+        workspace.land(f"recordings/{number}.json", "[]")
+    assert levels(workspace) == [level]
+
+
+def test_files_that_the_ledger_has_wait_as_well(workspace: Workspace) -> None:
+    limited(workspace, "{backlog: {recordings_bronze: {fail: 0}}}")
+    (workspace.folder / "landing" / "patients").mkdir(parents=True, exist_ok=True)
+    enter(workspace, "a.json")
+    assert found(workspace) == ["fail: backlog of recordings_bronze: 1 waits, and it fails above 0"]
+
+
+def test_rows_that_wait(workspace: Workspace) -> None:
+    limited(workspace, "{backlog: {recordings_enriched: {fail: 2}}}")
+    records(workspace, "patients_bronze", [1])
+    taken_in(workspace, "patients", [1])
+    records(workspace, "recordings_bronze", [1, 2, 3])
+    assert found(workspace) == ["fail: backlog of recordings_enriched: 3 wait, and it fails above 2"]
+    taken_in(workspace, "recordings_enriched", [1, 2, 3])
+    assert levels(workspace) == ["ok"]
+
+
+def shown(workspace: Workspace, *arguments: str) -> tuple[int, str]:
+    places = [f"--{name}={workspace.folder / name}" for name in ("lake", "landing", "pipelines")]
+    done = CliRunner().invoke(app.app, ["alerts", "heart_rate", *arguments, *places])
+    return done.exit_code, done.output + (str(done.exception) if done.exception else "")
+
+
+def test_the_command_ends_with_3_if_something_fails(workspace: Workspace) -> None:
+    assert shown(workspace) == (0, "heart_rate has no alerts in its definition\n")
+    limited(workspace, "{freshness: {recordings_bronze: {warn: 1 hour}}}")
+    code, text = shown(workspace)
+    assert code == 0
+    assert "nothing has come yet" in text
+    workspace.edit("pipeline.yaml", "{warn: 1 hour}", "{fail: 1 hour}")
+    code, text = shown(workspace, "--json")
+    assert code == 3
+    assert json.loads(text[: text.rindex("}") + 1])["alerts"][0]["level"] == "fail"
+    assert "and it fails after 1 hour" in shown(workspace)[1]
