@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from sluicegate import _faults, api
+from sluicegate import _faults
 from sluicegate.lake import layout
 from sluicegate.maintenance import catalog
 from sluicegate.maintenance.rename import rename
-from sluicegate.monitor import event_log
+from sluicegate.monitor import event_log, status
 from sluicegate.monitor.plan import pending
 from tests.conftest import Workspace, beat
 from tests.spark.test_recovery import Stopped, stop_at
@@ -50,11 +50,11 @@ def test_a_renamed_pipeline_has_nothing_new_and_then_takes_in_what_lands(
     rename("heart_rate", "pulse", heartbeats.settings)
 
     pulse = Workspace(heartbeats.folder, "pulse")
-    assert not pending(pulse.definition, pulse.settings).work
+    assert pending(pulse.definition, pulse.settings).nothing
     assert idle(pulse.run(spark))
     assert pulse.content() == before
     assert len(event_log.newest_rows(pulse.lake, None, 100)) == events
-    assert api.verify(pulse.definition, spark=False) == []
+    assert status.verify(pulse.definition, pulse.settings) == []
 
     pulse.land("recordings/d.json", [beat(1, 1, 90000, 70.0), beat(3, 9, 200000, 71.0)])
     reports = pulse.run(spark)
@@ -64,7 +64,7 @@ def test_a_renamed_pipeline_has_nothing_new_and_then_takes_in_what_lands(
         "beats_an_hour": ("written", reports["beats_an_hour"].read),
     }  # fmt: skip
     assert idle(pulse.run(spark))
-    assert api.verify(pulse.definition, spark=False) == []
+    assert status.verify(pulse.definition, pulse.settings) == []
     assert not Path(heartbeats.lake.table("bronze", "")).exists()
 
 
