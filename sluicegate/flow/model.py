@@ -46,6 +46,7 @@ class Flow:
             way (see bronze/delta_source.py).
         of_topics: whether the source is a ledger of ranges of offsets, and not of files.
         description: what the definition says of the target besides its rows.
+        batch_bytes: bytes of the source's files that one batch takes in; None: all that waits.
     """
 
     layer: str
@@ -72,6 +73,7 @@ class Flow:
     of_topics: bool = False
     refresh_strategy: RefreshStrategy | None = None
     description: Description = field(default_factory=Description)
+    batch_bytes: int | None = None
 
     @property
     def sources(self) -> tuple[str, ...]:
