@@ -199,6 +199,11 @@ def test_who_has_nothing_to_say_to_each_other_shares_no_network() -> None:
     assert max(order, key=lambda name: order[name]["priority"]) == "back"
 
 
+def test_only_a_jvm_runs_code_from_a_folder_that_can_be_written() -> None:
+    runs = {name for name, said in SERVICES.items() if any("exec" in one for one in said.get("tmpfs", []))}
+    assert runs == {"airflow-scheduler", "connect", "spark-master", "spark-worker", "history-server"}
+
+
 def test_the_stores_user_may_do_what_the_jobs_do_and_no_more() -> None:
     policy = json.loads((ROOT / "docker" / "store" / "policy.json").read_text())
     allowed = {(action, place) for one in policy["Statement"] for action in one["Action"] for place in one["Resource"]}
