@@ -20,6 +20,8 @@ STACK = {
     # setting; but Spark does not start without the setting.
     "spark.authenticate": "true",
     "spark.authenticate.secret": "see-_SPARK_AUTH_SECRET",
+    # The pages of workers and of jobs are behind that of the master, which alone is published.
+    "spark.ui.reverseProxy": "true",
     "spark.master.rest.enabled": "false",  # it would take work from anyone
     "spark.driver.memory": "1g",
     "spark.executor.memory": "768m",

@@ -67,10 +67,13 @@ def settings(root: Path) -> dict[str, str]:
     return dict(line.split("=", 1) for line in lines if "=" in line and not line.startswith("#"))
 
 
-# Where landing and lake are on the stack's own store; its address is another one outside.
+# Where landing and lake are on the stack's own store; its address is another one outside. The first keys are those of a
+# user who may read and write the two buckets; root's are with the store alone.
 ON_S3: dict[str, Callable[[], str]] = {
     "AWS_ACCESS_KEY_ID": lambda: secrets.token_hex(10),
     "AWS_SECRET_ACCESS_KEY": lambda: secrets.token_urlsafe(30),
+    "S3_ROOT_USER": lambda: secrets.token_hex(10),
+    "S3_ROOT_PASSWORD": lambda: secrets.token_urlsafe(30),
     "AWS_ENDPOINT_URL": lambda: "http://s3:9000",
     "AWS_REGION": lambda: "us-east-1",
     "SLUICEGATE_LAKE": lambda: "s3a://lake",
@@ -98,7 +101,7 @@ def complete(root: Path, lake: str | None, s3: bool = False) -> list[str]:
     if lake:
         for name in ("SLUICEGATE_LAKE", "SLUICEGATE_LAKE_FOLDER", "SLUICEGATE_LAKE_VOLUME"):
             wanted[name] = os.path.abspath(lake)
-    wanted |= {name: make() for name, make in ON_S3.items()} if s3 else {}
+    wanted |= {name: make() for name, make in ON_S3.items()} if s3 or known.get("S3") else {}
     missing = {name: value for name, value in wanted.items() if not known.get(name)}
     file = root / ".env"
     if not file.exists():

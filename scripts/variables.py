@@ -10,6 +10,11 @@ VARIABLES = {
     "SLUICEGATE_DEBUG": ("Set to anything: a job that fails shows the whole trace.", ""),
     "SLUICEGATE_PII_KEY": ("Secret key of pseudonyms, at least 16 bytes; jobs of tables with `hmac` need it.", ""),
     "SLUICEGATE_HISTORY_SERVER": ("Address of Spark's history server, which tasks in Airflow then link to.", "none"),
+    "SLUICEGATE_SPARK_UI": (
+        "Address of a standalone master's page with `spark.ui.reverseProxy`; tasks link to jobs behind it.",
+        "the driver's own page, outside of containers",
+    ),
+    "SPARK_PUBLIC_DNS": ("Spark's own variable: name of this machine for others, in the link to a driver's page.", ""),
     "SLUICEGATE_SPARK_SLOTS": ("Slots of Airflow's pool `spark`, with which it is made where there is none.", "4"),
     "SLUICEGATE_STORE_CONN_ID": ("Connection of Airflow with the credentials of the landing's store.", "none"),
     "SLUICEGATE_CONNECT_TOKEN_FILE": (

@@ -27,6 +27,9 @@ POINTS = (
     "clean.between_copy_and_removal",
     "clean.after_removal",
     "clean.after_note",
+    "rename.recorded",
+    "rename.tables_moved",
+    "rename.definition_moved",
 )
 
 

@@ -23,6 +23,8 @@
     │   ├── TargetConflict     SG217           tables of a lake that belong to another target
     │   ├── RecordsLost        SG218           records of a topic that are gone before they were read
     │   ├── BrokerRefused      SG219           Kafka's brokers let nobody in, or cannot be connected to as is said
+    │   ├── RenameRefused      SG220           a name that a pipeline cannot have
+    │   └── PipelineRenamed    SG221           a run of a name that the pipeline no longer has, or not yet
     │   └── ColumnMissing      SG222           no such column of a table
     ├── ExpectationFailed      SG300  exit 3   data broke an expect_or_fail, or too many rows another expectation
     │   └── TableRuleFailed    SG303  exit 3   data broke a rule about a whole table
@@ -294,6 +296,18 @@ class BrokerRefused(UserError):
     """Raised when Kafka's brokers refuse the credentials, or what these may do, or no connection can be set up."""
 
     code = "SG219"
+
+
+class RenameRefused(UserError):
+    """Raised when a pipeline cannot have the name that it is to get; nothing was renamed."""
+
+    code = "SG220"
+
+
+class PipelineRenamed(UserError):
+    """Raised when a run is of a name that the pipeline no longer has, or while it is being renamed."""
+
+    code = "SG221"
 
 
 class ColumnMissing(UserError):

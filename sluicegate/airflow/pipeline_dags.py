@@ -9,7 +9,7 @@ from typing import Any, Literal
 from airflow.sdk import DAG, Asset, AssetWatcher, BaseOperator, chain
 
 from sluicegate import definition
-from sluicegate.airflow import doc_md
+from sluicegate.airflow import bundles, doc_md
 from sluicegate.airflow.arguments import Arguments
 from sluicegate.airflow.assets import described
 from sluicegate.airflow.new_dag import new_dag, step
@@ -147,7 +147,8 @@ class PipelineDags:
         from sluicegate.airflow.sensors.trigger import FileArrivalTrigger
 
         pipeline = self.pipeline
-        trigger = FileArrivalTrigger(pipeline=pipeline.name, places=self.settings.places, queue=pipeline.queueUrl)
+        where = bundles.elsewhere(self.settings)
+        trigger = FileArrivalTrigger(pipeline=pipeline.name, queue=pipeline.queueUrl, **where)
         watcher = AssetWatcher(name="file_arrival", trigger=trigger)
         return Asset(name=f"{pipeline.name}.landing-files", watchers=[watcher])  # no table's name has a - in it
 

@@ -23,6 +23,7 @@ from sluicegate.cli import (
     new,
     plan,
     reload,
+    rename,
     run,
     serve,
     simulate,
@@ -98,6 +99,7 @@ app.command()(reload.reset)
 app.command()(reload.replay)
 app.command()(streams.streams)
 app.command()(maintain.maintain)
+app.command()(rename.rename)
 app.command()(catalog.catalog)
 app.command()(jars.jars)
 app.command()(serve.serve)

@@ -241,6 +241,30 @@ EXPLANATIONS = {
         ),
         "howto/kafka.md",
     ),
+    "SG220": Explanation(
+        "A pipeline cannot have this name. Nothing was renamed.",
+        (
+            "Another pipeline, its tables in the lake, or a DAG of its maintenance or verification has the name.",
+            "The name has other characters than small letters, digits and `_`, or no letter first.",
+            "Another rename was stopped, and has to be completed first.",
+        ),
+        ("Choose another name, or do what the `help` line says.",),
+        "howto/renaming.md",
+    ),
+    "SG221": Explanation(
+        "A run was started under a name that the pipeline does not have. Nothing was written.",
+        (
+            "A definition of the former name is still deployed, or a task of it was queued when it was renamed.",
+            "A rename was stopped before it had come to its end.",
+            "A new pipeline has the name that another one had before.",
+        ),
+        (
+            "Run the pipeline under its new name, and remove the former definition.",
+            "Give the command `sluicegate rename OLD NEW` again: it completes a rename that was stopped.",
+            "For a new pipeline of that name delete the file that the message names.",
+        ),
+        "howto/renaming.md",
+    ),
     "SG222": Explanation(
         "A table has no column of this name.",
         ("A misspelled name.", "A column that the table gets only with its next run."),

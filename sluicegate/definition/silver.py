@@ -12,7 +12,7 @@ from sluicegate.definition.apply_changes import ApplyChanges, ApplyChangesFromSn
 from sluicegate.definition.declared_lineage import DeclaredLineage, demand_read
 from sluicegate.definition.described import DESCRIBED
 from sluicegate.definition.expectations import ConditionsByName, Expectations
-from sluicegate.definition.fields import Ddl, Names, name_fault, wrong
+from sluicegate.definition.fields import Bytes, Ddl, Names, name_fault, wrong
 from sluicegate.definition.ruled import Ruled
 from sluicegate.definition.silver_flow import SilverFlow
 from sluicegate.definition.table import _DEFINED_BY, _DEFINED_BY_FLOWS, MadeTable, _only
@@ -24,6 +24,9 @@ Treatment = Literal["hmac", "mask", "drop"]
 
 # Fields that came later than tables: where they say what always was, the fingerprint is the one of before.
 _LATER = {"rows": "one", "quarantine": "row"}
+
+# Bytes of files of its source that a batch takes in, if the definition does not say how many.
+BATCH_BYTES = 1 << 30
 
 
 class SilverTable(MadeTable, Ruled):
@@ -56,6 +59,10 @@ class SilverTable(MadeTable, Ruled):
             its number within the record in ``_record_row``. A record that gives none is set aside.
         quarantine: what goes to the quarantine table for a row that breaks a rule, with ``rows: many``. ``row``, the
             default: that row. ``record``: all rows of its record.
+        maxBytesPerTrigger: bytes of the source's files that one batch takes in, as 4096 or ``512m``; 1 GiB by default.
+            What waits beyond that is taken in by further batches of the same run, each a commit, so that a run which
+            is stopped goes on behind the last one. A commit of the source that has more is one batch. A full refresh
+            of a table that is there, ``apply_changes_from_snapshot`` and a table with ``expect_table`` take in all.
         schema_: ``schema`` of the definition: columns with their types, as DDL, which the table has first and in this
             order. A value that does not fit its type, or would lose digits by it, is quarantined.
         schemaEvolutionMode: treatment of a new column of the transform: one that is not in ``schema``, or without a
@@ -90,6 +97,7 @@ class SilverTable(MadeTable, Ruled):
     event_time: str | None = None
     rows: Literal["one", "many"] = "one"
     quarantine: Literal["row", "record"] = "row"
+    maxBytesPerTrigger: Annotated[Bytes, Field(ge=1)] = BATCH_BYTES
     schema_: Ddl | None = Field(None, alias="schema")
     schemaEvolutionMode: Literal["addNewColumns", "none", "failOnNewColumns"] = "addNewColumns"
     expectations_: Expectations = Field({}, alias="expectations")
@@ -142,10 +150,15 @@ class SilverTable(MadeTable, Ruled):
         return self.rows == "many"
 
     @property
+    def batch_bytes(self) -> int | None:
+        """Bytes of its source's files that one batch takes in; None where it has to take in all that there is."""
+        return None if self.apply_changes_from_snapshot or self.expect_table else self.maxBytesPerTrigger
+
+    @property
     def fingerprint(self) -> str:
         """SHA-256 of all that decides a record's row; comments and white space of a query do not change it."""
         usual = {name for name, value in _LATER.items() if getattr(self, name) == value} | {"flows"}
-        others = {"sql", "python", "pii", "deidentified", *DESCRIBED, *usual}
+        others = {"sql", "python", "pii", "deidentified", "maxBytesPerTrigger", *DESCRIBED, *usual}
         parts = [self.model_dump_json(exclude=others, by_alias=True)]
         parts += [self._query.fingerprint] if self._query else []
         parts += [self._transform.fingerprint] if self._transform else []

@@ -91,6 +91,20 @@ def sections(text: str) -> dict[str, Any]:
     return found
 
 
+def with_value(text: str, field: str, value: str) -> str:
+    """A document with another plain value of a field at its top; all else stays as it is, with comments and spaces.
+
+    Raises:
+        KeyError: it has no such field.
+    """
+    begin = "\ufeff" if text.startswith("\ufeff") else ""
+    text = text.removeprefix(begin)
+    root = yaml.compose(text, Loader=yaml.SafeLoader)  # the other loader counts bytes
+    fields = root.value if isinstance(root, yaml.MappingNode) else []
+    place = {key.value: node for key, node in fields}[field]
+    return f"{begin}{text[: place.start_mark.index]}{value}{text[place.end_mark.index :]}"
+
+
 def _advice(problem: str) -> str:
     if "alias" in problem:
         return 'put a text that begins with * in quotes, as in schedule: "*/15 * * * *"'

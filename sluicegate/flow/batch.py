@@ -86,7 +86,7 @@ class Batch:
 
     def records(self) -> DataFrame:
         """All rows of the source as of the batch's end, with the engine's own columns."""
-        return self._as_of(self.flow.source, self.progress.until)
+        return self._records_at(self.flow.source, self.progress.until)
 
     @property
     def by_flow(self) -> Mapping[str, DataFrame]:
@@ -134,6 +134,10 @@ class Batch:
 
     def _as_of(self, uri: str, version: int) -> DataFrame:
         return table_reader.read(self.session, uri, version, self.opened[uri].delta)
+
+    def _records_at(self, uri: str, version: int) -> DataFrame:
+        """Rows of a source as of a version, with the columns that it has now: those of later are NULL in them."""
+        return table_reader.records(self.session, uri, version, self.opened[uri].delta)
 
     @contextmanager
     def commit(self, *, offset: int | None = None, fenced: bool = True, **facts: Any) -> Iterator[None]:

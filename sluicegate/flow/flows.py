@@ -122,6 +122,7 @@ def _silver_flow(name: str, table: SilverTable, at: layout.Lake, address: Mappin
         side_tables=(at.quarantine(name), at.set_aside(name)),
         by_record=True,
         many=table.many,
+        batch_bytes=table.batch_bytes,
     )  # fmt: skip
 
 
@@ -130,6 +131,7 @@ def _deidentified_flow(name: str, table: SilverTable, source: str, at: layout.La
     return Flow(
         "silver", name, source, at.table("silver", name),
         by_record=True,
+        batch_bytes=table.batch_bytes,
         fingerprint=hashlib.sha256(json.dumps(treatments, sort_keys=True).encode()).hexdigest(),
         key=pii_key.fingerprint() if "hmac" in treatments.values() else "",
         treated=frozenset(column.lower() for column in treatments),

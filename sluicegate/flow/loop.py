@@ -14,11 +14,13 @@ import tempfile
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
+from functools import reduce
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from sluicegate.console import say
 from sluicegate.errors import UserError, Where
-from sluicegate.flow import delivery, source_changes, stream_batch, thresholds
+from sluicegate.flow import delivery, parts, source_changes, stream_batch, thresholds
 from sluicegate.flow.batch import Batch, raise_readable
 from sluicegate.flow.delivery import Delivery, ExpectedRows, truncated
 from sluicegate.flow.foreach_batch import run_available
@@ -54,6 +56,8 @@ def run(
 ) -> TableReport:
     """Brings a flow's target up to its source, by a stream over the changes or by a full refresh.
 
+    In one batch, or where more waits than one is to take in, in several, each with its commit.
+
     Args:
         session: the Spark session.
         flow: the flow.
@@ -71,10 +75,7 @@ def run(
     opened = opened or Tables()
     # Read once more on purpose: a minute may have passed since, in which the session was started, and what others have
     # committed by now (a RESTORE of the target above all) is what this batch has to begin at.
-    opened.refresh()
-    now = progress(flow, opened)
-    if choice is not None and now.kind == "idle":
-        now = replace(now, kind="incremental")
+    now = _now(flow, opened, choice)
     now = now.full_refresh() if full_refresh else now
     if choice is not None and choice.validate and now.kind == "whole":
         raise UserError(
@@ -83,20 +84,37 @@ def run(
             cause=now.why or "it has not been filled yet",
             hint="run the pipeline first",
         )
-    report = TableReport(flow.table, flow.layer, state=now.kind, why=now.why)
     if not now.work:
-        return report
-    started, target = time.monotonic(), opened[flow.target]
-    loop = _Loop(session, flow, apply, facts, report, choice, opened)
+        return TableReport(flow.table, flow.layer, state=now.kind, why=now.why)
+    started, target, reports = time.monotonic(), opened[flow.target], list[TableReport]()
+    at_once = full_refresh or (choice is not None and choice.validate)
     try:
-        now = loop.bring_up(now)
+        while True:
+            part = now if at_once else parts.first(flow, now, opened)
+            report = TableReport(flow.table, flow.layer, state=part.kind, why=part.why)
+            # The records that a person chose are applied once, with the last part.
+            of_last = choice if part is now else None
+            done = _Loop(session, flow, apply, facts, report, of_last, opened).bring_up(part, now)
+            if report.state != "rebuilt":  # the layer may have found that changes alone do not do
+                report.state, report.why = _state(done, of_last), done.why
+            reports.append(report)
+            if done.until == now.until and done.streams == now.streams:
+                break
+            say(f"  {flow.layer:<6} {flow.table:<28} {sum(one.read for one in reports):>9,} read so far")
+            now = _now(flow, opened, choice)
     finally:
         target.refresh()  # on purpose: what was committed is reported, of bronze also what was before a failure
-    if report.state != "rebuilt":  # the layer may have found that changes alone do not do
-        report.state, report.why = _state(now, choice), now.why
+    report = reduce(TableReport.followed_by, reports)
     report.seconds = time.monotonic() - started
     report.version, report.total = (None if target.delta is None else target.version), target.rows
     return report
+
+
+def _now(flow: Flow, opened: Tables, choice: Choice | None) -> Progress:
+    """Progress as it is now; records that a person chose are work, too."""
+    opened.refresh()
+    now = progress(flow, opened)
+    return replace(now, kind="incremental") if choice is not None and now.kind == "idle" else now
 
 
 def _state(done: Progress, choice: Choice | None) -> str:
@@ -117,12 +135,23 @@ class _Loop:
     choice: Choice | None
     opened: Tables = field(default_factory=Tables)
 
-    def bring_up(self, now: Progress) -> Progress:
-        """Takes in the changes, or makes the target again if that is to be or they cannot be had; what was done."""
-        if now.kind == "incremental" and (gap := self.follow(now)):
-            now = replace(now, kind="whole", why=gap)
-        if now.kind == "whole":
-            self.rebuild(now)
+    def bring_up(self, part: Progress, now: Progress) -> Progress:
+        """Takes in the changes, or makes the target again if that is to be or they cannot be had.
+
+        Args:
+            part: what this batch is to take in.
+            now: all that waits.
+
+        Returns:
+            what was done: all, if the part cannot be had.
+        """
+        if part.kind == "incremental":
+            if not (gap := self.follow(part)):
+                return part
+            part = replace(now, kind="whole", why=gap)
+        if self.rebuild(part, of_part=part is not now):
+            return part
+        self.rebuild(now)  # files of the version at which the part ends were cleaned away
         return now
 
     def follow(self, now: Progress) -> str:
@@ -137,11 +166,13 @@ class _Loop:
             counted = None if self.flow.foreign else self._counted(now)
             count = None if counted is None else counted.count
             few = count is not None and count <= thresholds.FEW_CHANGES
-            return self.read_changes(now, counted) if few else self.stream(now, counted)
+            # A stream would read on, to the source's newest version.
+            part = now.until < self.opened[self.flow.source].version
+            return self.read_changes(now, counted) if few or part else self.stream(now, counted)
         try:
             self._apply(self._no_rows(now), now)  # several flows find what each of them has to take in
         except Exception as error:
-            if any(sign in str(error) for sign in GAP):
+            if _is_gap(error):
                 return "the history of a table that it reads is gone"
             raise_readable(error, self.flow)
         return ""
@@ -192,7 +223,7 @@ class _Loop:
             try:
                 run_available(changes.writeStream, take, f"file://{scratch}", private=self.flow.private)
             except Exception as error:
-                if any(sign in str(error) for sign in GAP) and self.flow.rebuildable:
+                if _is_gap(error) and self.flow.rebuildable:
                     return "the source's history is gone"
                 if self.flow.foreign and any(sign in str(error) for sign in source_changes.REWRITTEN):
                     # The snapshot is of before that; what it changed is the next run's.
@@ -228,7 +259,7 @@ class _Loop:
                 rows = self._of_feed(table_reader.changes(self.session, source, now.since + 1, now.until), now)
             self._apply(rows, now, expected)
         except Exception as error:
-            if any(sign in str(error) for sign in GAP) and self.flow.rebuildable:
+            if _is_gap(error) and self.flow.rebuildable:
                 return "the source's history is gone"
             raise_readable(error, self.flow)
         return ""
@@ -248,17 +279,20 @@ class _Loop:
         ours = rows.where(f"_commit_version <= {now.until}")
         return ours if self.flow.row_deltas else ours.drop(*columns.CHANGE_COLUMNS)
 
-    def rebuild(self, now: Progress) -> None:
-        """Makes a full refresh of the target from the source as of ``until``."""
+    def rebuild(self, now: Progress, *, of_part: bool = False) -> bool:
+        """Makes a full refresh of the target from the source as of ``until``; False if that of a part cannot be had."""
         try:
             self._apply(self._no_rows(now) if self.flow.streams else self._as_of_end(now), now)
         except Exception as error:
+            if of_part and _is_gap(error):
+                return False
             raise_readable(error, self.flow)
+        return True
 
     def _as_of_end(self, now: Progress) -> DataFrame:
         """All rows of the source as of the batch's end."""
         source = self.flow.source
-        return table_reader.read(self.session, source, now.until, self.opened[source].delta)
+        return table_reader.records(self.session, source, now.until, self.opened[source].delta)
 
     def _apply(self, rows: DataFrame, now: Progress, expected: ExpectedRows | None = None) -> None:
         whole = now.kind == "whole"
@@ -270,6 +304,11 @@ class _Loop:
         read = self.opened.rows_at(self.flow.source, now.until) if counted else given.read
         made = Batch(given, read, whole, reprocesses, now, self.flow, self.report, self.facts, choice, self.opened)
         self.apply(stream_batch.batch_of(self.session, made) if self.flow.streams else made)
+
+
+def _is_gap(error: Exception) -> bool:
+    """Whether an error is of a source whose history is gone in part."""
+    return any(sign in str(error) for sign in GAP)
 
 
 def _demand_all(

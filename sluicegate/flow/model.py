@@ -48,6 +48,7 @@ class Flow:
         description: what the definition says of the target besides its rows.
         treated: columns that the source of a de-identified copy has to have, in lower case.
         makes: columns that each flow of that source makes, in lower case; None where its data tells.
+        batch_bytes: bytes of the source's files that one batch takes in; None: all that waits.
     """
 
     layer: str
@@ -76,6 +77,7 @@ class Flow:
     description: Description = field(default_factory=Description)
     treated: frozenset[str] = frozenset()
     makes: Mapping[str, frozenset[str] | None] = field(default_factory=dict)
+    batch_bytes: int | None = None
 
     @property
     def sources(self) -> tuple[str, ...]:

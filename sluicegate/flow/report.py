@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 from sluicegate import errors
@@ -27,6 +27,10 @@ FINDING = "SLUICEGATE_FINDING"
 
 # Failed files that a report names; `sluicegate files` names all.
 SHOWN = 5
+
+
+# Counts of a batch that add up over the batches of a run.
+_ADDED = ("read", "written", "quarantined", "dropped", "duplicates", "inserted", "updated", "deleted", "no_rows")
 
 
 @dataclass
@@ -105,6 +109,20 @@ class TableReport:
     flows: dict[str, dict[str, int]] = field(default_factory=dict)
     total: int = 0
     samples: list[dict[str, Any]] = field(default_factory=list)
+
+    def followed_by(self, other: TableReport) -> TableReport:
+        """Report of two batches of a run, one after the other, as of one."""
+        added = {name: getattr(self, name) + getattr(other, name) for name in _ADDED}
+        of_flows = {name: _sum(self.flows.get(name, {}), counts) for name, counts in other.flows.items()}
+        of_rules = {name: _sum(self.expectations.get(name, {}), counts) for name, counts in other.expectations.items()}
+        states = {self.state, other.state}
+        return replace(
+            other, **added, flows=self.flows | of_flows, expectations=self.expectations | of_rules,
+            state=next(state for state in ("rebuilt", "again", other.state) if state in states),
+            why=other.why or self.why, unchanged=self.unchanged and other.unchanged,
+            rows=None if other.rows is None else (self.rows or 0) + other.rows,
+            warnings=list(dict.fromkeys([*self.warnings, *other.warnings])), samples=self.samples or other.samples,
+        )  # fmt: skip
 
     def as_dict(self) -> dict[str, Any]:
         """The report as it stands in a job's last line and in ``--json`` output."""
@@ -191,6 +209,10 @@ class TableReport:
             lines.append(f"         passed over in the landing folder: {len(self.refused):,}")
             lines += [f"           {path}: {why}" for path, why in list(self.refused.items())[:SHOWN]]
         return lines
+
+
+def _sum(some: dict[str, int], more: dict[str, int]) -> dict[str, int]:
+    return {name: some.get(name, 0) + count for name, count in more.items()}
 
 
 def _added_up(counts: dict[str, int]) -> str:

@@ -93,7 +93,7 @@ class StreamsBatch(Batch):
     def records(self) -> DataFrame:
         """All records of all flows as of the batch's end; see ``packed``."""
         its = self.progress.streams.items()
-        return self._packed({name: self._as_of(self.flow.streams[name], one.until) for name, one in its})
+        return self._packed({name: self._records_at(self.flow.streams[name], one.until) for name, one in its})
 
     def of_everything(self) -> Batch:
         """The same batch over all rows of all sources, to replace the target."""
@@ -144,7 +144,7 @@ def batch_of(session: SparkSession, made: Batch) -> StreamsBatch:
 
 def _of_everything(batch: StreamsBatch) -> StreamsBatch:
     at = {name: (batch.flow.streams[name], one.until) for name, one in batch.progress.streams.items()}
-    deliveries = {name: Delivery(batch._as_of(*place), batch.flow) for name, place in at.items()}
+    deliveries = {name: Delivery(batch._records_at(*place), batch.flow) for name, place in at.items()}
     counts = {name: batch.opened.rows_at(*place) for name, place in at.items()}
     return replace(
         batch, delivery=_first(deliveries), deliveries=deliveries, counts=counts, read=sum(counts.values()),
@@ -162,7 +162,7 @@ def _delivery(session: SparkSession, batch: Batch, name: str, now: StreamProgres
         rows = changes.where(f"_commit_version <= {now.until}").drop(*columns.CHANGE_COLUMNS)
         found = Delivery(rows, source, expected)
         return found, found.read
-    rows = table_reader.read(session, uri, now.until, batch.opened[uri].delta)
+    rows = batch._records_at(uri, now.until)
     return (Delivery(rows, source), batch.opened.rows_at(uri, now.until)) if now.whole else (
         Delivery(rows.limit(0), source), 0
     )  # fmt: skip

@@ -41,7 +41,13 @@ OTHERS = "other programs committed again and again"
 
 @contextmanager
 def sole_writer(
-    lake: Lake, owner: str, *, remote: bool, wait: float = 600.0, sent: Callable[[], bool] = lambda: True
+    lake: Lake,
+    owner: str,
+    *,
+    remote: bool,
+    wait: float = 600.0,
+    sent: Callable[[], bool] = lambda: True,
+    renaming: bool = False,
 ) -> Iterator[None]:
     """Hold the pipeline's lock, and keep out what a former holder's server still writes.
 
@@ -51,13 +57,14 @@ def sole_writer(
         remote: whether the holder writes by a Spark Connect server.
         wait: seconds to wait for another holder.
         sent: whether the server has been sent anything by now.
+        renaming: see ``pipeline_lock``.
 
     Raises:
         LakeLocked: somebody else held the lock all that time.
         SluicegateError: a table cannot be fenced.
         LakeUnsupported: this version has no safe lock on the lake's store or mount.
     """
-    with pipeline_lock(lake, owner, wait):
+    with pipeline_lock(lake, owner, wait, renaming=renaming):
         if (former := _noted(lake)) is not None:
             say("the last run on a Spark Connect server has not ended well; what it may still write is kept out")
             _fence_all(lake)

@@ -14,7 +14,7 @@ from typing import IO
 
 from sluicegate.console import say
 from sluicegate.errors import LakeLocked, LakeUnsupported, Where
-from sluicegate.lake import lease, mounts
+from sluicegate.lake import lease, mounts, renamed
 from sluicegate.lake.layout import Lake, is_local, local_path
 from sluicegate.storage import aws
 from sluicegate.times import utc_now
@@ -25,7 +25,7 @@ FREED = "the lock is freed with its process"
 
 
 @contextmanager
-def pipeline_lock(lake: Lake, owner: str, wait: float = 600.0) -> Iterator[None]:
+def pipeline_lock(lake: Lake, owner: str, wait: float = 600.0, *, renaming: bool = False) -> Iterator[None]:
     """Hold the pipeline's lock.
 
     On local disk it is ``flock``, which the system releases when the process dies, so it need not expire; on S3 a
@@ -35,9 +35,11 @@ def pipeline_lock(lake: Lake, owner: str, wait: float = 600.0) -> Iterator[None]
         lake: the pipeline's lake.
         owner: name of the holder, shown to those who wait.
         wait: seconds to wait for another holder.
+        renaming: whether the holder is to complete a rename, which keeps others out.
 
     Raises:
         LakeLocked: somebody else held the lock all that time, or took over a lease that was not renewed.
+        PipelineRenamed: the pipeline has another name, or is being renamed.
         LakeUnsupported: this version has no safe lock on the lake's store or mount.
     """
     address = lake.lock("pipeline")
@@ -46,9 +48,13 @@ def pipeline_lock(lake: Lake, owner: str, wait: float = 600.0) -> Iterator[None]
             yield
         return
     _demand_local(lake)
+    if not renaming:
+        renamed.demand_current(lake)
     with _file(address) as file:
         _waited(lambda: None if _locked(file) else _holder(file), address, lake, wait, FREED)
         _demand_that_it_keeps_out(address)
+        if not renaming:  # once more: it may have been renamed while this waited
+            renamed.demand_current(lake)
         _sign(file, owner)
         yield
 

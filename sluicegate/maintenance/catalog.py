@@ -10,7 +10,7 @@ from __future__ import annotations
 import hashlib
 import json
 import zipfile
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from xml.etree import ElementTree
@@ -18,7 +18,7 @@ from xml.etree import ElementTree
 from sluicegate.definition import LAYERS
 from sluicegate.definition.header import Database
 from sluicegate.errors import CatalogConflict, Where
-from sluicegate.lake import layout
+from sluicegate.lake import layout, renamed
 from sluicegate.lake import tables as lake_tables
 from sluicegate.spark import metastore
 from sluicegate.sql.identifiers import literal, quoted
@@ -114,6 +114,7 @@ def register(spark: SparkSession, pipeline: Pipeline, at: layout.Lake) -> list[s
     if said.properties:
         properties = ", ".join(f"{literal(key)} = {literal(value)}" for key, value in said.properties.items())
         spark.sql(f"ALTER DATABASE {name} SET DBPROPERTIES ({properties})")
+    _forget_former(spark, {said.name, *renamed.former_names(at.root, at.pipeline)}, at)
     known = {row["tableName"] for row in spark.sql(f"SHOW TABLES IN {name}").collect()}
     entered = []
     for table, uri in there.items():
@@ -129,6 +130,38 @@ def register(spark: SparkSession, pipeline: Pipeline, at: layout.Lake) -> list[s
     with fs.open(path, "wt", encoding="utf-8") as file:
         json.dump({"sum": _sum(pipeline, there), "tables": sorted(there)}, file)
     return entered
+
+
+def _forget_former(spark: SparkSession, databases: Iterable[str], at: layout.Lake) -> None:
+    """Drops entries of tables at their places under a former name of the pipeline, and its database if that is empty.
+
+    Args:
+        spark: the session.
+        databases: where they may be entered.
+        at: the lake.
+    """
+    former = tuple(f"{layout.canonical(at.root)}/{name}/" for name in renamed.former_names(at.root, at.pipeline))
+    for database in databases if former else ():
+        if not spark.catalog.databaseExists(database):
+            continue
+        name = quoted(database)
+        # Not DESCRIBE, which opens the table: there is none any more.
+        entered = spark.sql(f"SHOW TABLE EXTENDED IN {name} LIKE '*'").where("NOT isTemporary").collect()
+        places = {row["tableName"]: _location(row["information"]) for row in entered}
+        gone = [
+            table
+            for table, place in places.items()
+            if place.startswith(former) and lake_tables.delta_table(place) is None
+        ]
+        for table in gone:
+            spark.sql(f"DROP TABLE {name}.{quoted(table)}")
+        if gone and len(gone) == len(places) and database in renamed.former_names(at.root, at.pipeline):
+            spark.sql(f"DROP DATABASE {name}")
+
+
+def _location(information: str) -> str:
+    lines = (line.partition(": ") for line in information.splitlines())
+    return next((layout.canonical(place) for name, _, place in lines if name == "Location"), "")
 
 
 def _same(spark: SparkSession, whole: str, uri: str) -> None:

@@ -60,6 +60,12 @@ def read(session: SparkSession, uri: str, version: int | None = None, opened: De
         return session.read.schema(schema(opened)).parquet(*paths)
 
 
+def records(session: SparkSession, uri: str, version: int, opened: DeltaTable | None) -> DataFrame:
+    """Rows of a table as of one version, with the columns that it has as it is opened: NULL where they came later."""
+    rows = read(session, uri, version, opened)
+    return rows if opened is None or opened.version() == version else rows.to(schema(opened))
+
+
 def changes(session: SparkSession, uri: str, since: int, until: int) -> DataFrame:
     """Change feed of a table from one version to another, both included, with Delta's columns of a change."""
     reader = session.read.format("delta").option("readChangeFeed", "true")

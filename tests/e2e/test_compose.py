@@ -28,6 +28,7 @@ from sluicegate.lake.tables import dataset, delta_table
 from sluicegate.monitor import status
 from sluicegate.settings import Settings
 from tests.support.oracle import expected
+from tests.unit.repository.test_compose import HOLDERS
 
 pytestmark = [pytest.mark.e2e, pytest.mark.compose]
 
@@ -191,6 +192,41 @@ def edit(stack: Stack, old: str, new: str) -> None:
     text = path.read_text()
     assert old in text
     path.write_text(text.replace(old, new))
+
+
+# Asks from inside of a container who answers there: a name of another network is not even known.
+REACHES = """
+import socket, sys
+for place in sys.argv[1:]:
+    host, _, port = place.partition(":")
+    try:
+        socket.create_connection((host, int(port)), 5).close()
+    except OSError:
+        continue
+    print(place)
+"""
+API, DATABASE, SERVER = "airflow-apiserver:8080", "postgres:5432", "connect:15002"
+
+
+def test_a_container_reaches_whom_it_has_to_and_no_other(stack: Stack) -> None:
+    def reached(service: str, *arguments: str) -> list[str]:
+        command = ["docker", "exec", stack.container(service), *arguments]
+        return subprocess.run(command, capture_output=True, text=True, check=True).stdout.split()
+
+    places = (API, DATABASE, SERVER)
+    assert reached("connect", "python", "-c", REACHES, *places) == [SERVER]
+    assert reached("airflow-scheduler", "python", "-c", REACHES, *places) == [API, DATABASE, SERVER]
+    assert reached("airflow-dag-processor", "python", "-c", REACHES, *places) == [API, DATABASE]
+    assert reached("airflow-upkeep", "python", "-c", REACHES, *places) == [DATABASE]
+
+
+def test_a_container_has_the_secrets_that_it_uses(stack: Stack) -> None:
+    said = compose.settings(stack.folder)
+    for service in ("connect", "airflow-upkeep", "airflow-dag-processor", "airflow-triggerer", "airflow-scheduler"):
+        command = ["docker", "exec", stack.container(service), "env"]
+        there = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+        found = {name for name in compose.SECRETS if said[name] in there}
+        assert found == {name for name, holders in HOLDERS.items() if service in holders and name in compose.SECRETS}
 
 
 def test_files_flow_to_gold_by_themselves(stack: Stack) -> None:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from airflow.sdk import BaseOperator
 from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException, TaskDeferralTimeout
 
+from sluicegate.airflow import bundles
 from sluicegate.airflow.connections import with_store
 from sluicegate.airflow.run_note import UNREPORTED
 from sluicegate.airflow.run_request import failure, request_of
@@ -80,9 +81,9 @@ class LandedFilesSensor(BaseOperator):
             raise AirflowSkipException("the run has nothing to do")
         trigger = LandedFilesTrigger(
             pipeline=self.pipeline,
-            places=self.settings.places,
             tables=list(request.tables),
             every=self.poke_interval,
+            **bundles.elsewhere(self.settings),
         )
         self.defer(trigger=trigger, method_name="resume", timeout=timedelta(seconds=self.timeout))
 

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from typing import Any
 
 from airflow.triggers.base import BaseEventTrigger, BaseTrigger, TriggerEvent
 
-from sluicegate.airflow import connections
+from sluicegate.airflow import bundles, connections
+from sluicegate.airflow.bundles import Places
 from sluicegate.errors import UserError
 from sluicegate.settings import Settings
 from sluicegate.storage import aws
@@ -26,18 +27,29 @@ class LandedFilesTrigger(BaseTrigger):
         places: arguments of ``Settings.of``.
         tables: only these tables; none means all.
         every: seconds between two checks.
+        bundle: where the definitions are, if a DAG bundle has them (see ``bundles.place_of``).
     """
 
-    def __init__(self, *, pipeline: str, places: dict[str, str], tables: Sequence[str], every: float) -> None:
+    def __init__(
+        self,
+        *,
+        pipeline: str,
+        places: dict[str, str],
+        tables: Sequence[str],
+        every: float,
+        bundle: Mapping[str, str] | None = None,
+    ) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
         self.pipeline = pipeline
         self.places = places
         self.tables = tables
         self.every = every
+        self.bundle = bundle
 
     def serialize(self) -> tuple[str, dict[str, Any]]:
         """Arguments from which the triggerer rebuilds the trigger."""
         arguments = {"pipeline": self.pipeline, "places": self.places, "tables": self.tables, "every": self.every}
+        arguments |= {"bundle": self.bundle} if self.bundle else {}
         return f"{type(self).__module__}.{type(self).__qualname__}", arguments
 
     async def run(self) -> AsyncIterator[TriggerEvent]:
@@ -46,23 +58,24 @@ class LandedFilesTrigger(BaseTrigger):
         An error of a store or the network is raised; it fails the task, which has retries.
         """
         before = ""
-        while True:
-            try:
-                found, message = await asyncio.to_thread(self._find, await connections.said_in_triggerer())
-            except UserError as error:
-                yield TriggerEvent({"error": error.for_people()})  # type: ignore[no-untyped-call]
-                return
-            if message != before:
-                self.log.info(message)
-                before = message
-            if found is not None:
-                yield TriggerEvent({"found": found})  # type: ignore[no-untyped-call]
-                return
-            await asyncio.sleep(self.every)
+        with bundles.found(self.places, self.bundle) as places:
+            while True:
+                try:
+                    found, message = await asyncio.to_thread(self._find, await connections.said_in_triggerer(), places)
+                except UserError as error:
+                    yield TriggerEvent({"error": error.for_people()})  # type: ignore[no-untyped-call]
+                    return
+                if message != before:
+                    self.log.info(message)
+                    before = message
+                if found is not None:
+                    yield TriggerEvent({"found": found})  # type: ignore[no-untyped-call]
+                    return
+                await asyncio.sleep(self.every)
 
-    def _find(self, said: dict[str, str]) -> tuple[dict[str, int] | None, str]:
+    def _find(self, said: dict[str, str], places: Places) -> tuple[dict[str, int] | None, str]:
         with aws.given(said):
-            return find_landed(self.pipeline, Settings.of(**self.places), self.tables)
+            return find_landed(self.pipeline, places.settings(), self.tables)
 
 
 class FileArrivalTrigger(BaseEventTrigger):
@@ -78,19 +91,31 @@ class FileArrivalTrigger(BaseEventTrigger):
         every: seconds between two checks.
         queue: URL of a queue with the store's notifications. Then a check follows each message, or comes
             ``AT_LEAST_EVERY`` seconds after the last: a message may be lost, or never sent.
+        bundle: where the definitions are, if a DAG bundle has them (see ``bundles.place_of``).
     """
 
-    def __init__(self, *, pipeline: str, places: dict[str, str], every: float = 30.0, queue: str | None = None) -> None:
+    def __init__(
+        self,
+        *,
+        pipeline: str,
+        places: dict[str, str],
+        every: float = 30.0,
+        queue: str | None = None,
+        bundle: Mapping[str, str] | None = None,
+    ) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
         self.pipeline = pipeline
         self.places = places
         self.every = every
         self.queue = queue
+        self.bundle = bundle
+        self._places = Places(places, bundle)
         self._poll_until = 0.0
 
     def serialize(self) -> tuple[str, dict[str, Any]]:
         """Arguments from which the triggerer rebuilds the trigger; they are part of the DAG's version."""
         arguments = {"pipeline": self.pipeline, "places": self.places, "every": self.every, "queue": self.queue}
+        arguments |= {"bundle": self.bundle} if self.bundle else {}
         return f"{type(self).__module__}.{type(self).__qualname__}", arguments
 
     async def run(self) -> AsyncIterator[TriggerEvent]:
@@ -126,7 +151,7 @@ class FileArrivalTrigger(BaseEventTrigger):
         while time.monotonic() < now + AT_LEAST_EVERY:
             try:
                 if await asyncio.to_thread(self._messages, await connections.said_in_triggerer()):
-                    settled = await asyncio.to_thread(settles, self.pipeline, Settings.of(**self.places))
+                    settled = await asyncio.to_thread(self._settles)
                     self._poll_until = time.monotonic() + settled + self.every
                     return
             except Exception:
@@ -134,6 +159,9 @@ class FileArrivalTrigger(BaseEventTrigger):
                 self.log.warning("the queue of %s does not answer", self.pipeline, exc_info=True)
                 await asyncio.sleep(self.every)
                 return
+
+    def _settles(self) -> float:
+        return settles(self.pipeline, self._places.settings())
 
     def _messages(self, said: dict[str, str]) -> bool:
         """Whether the queue had messages; deletes all of them, so that one check is for many."""
@@ -148,7 +176,7 @@ class FileArrivalTrigger(BaseEventTrigger):
 
     def _find(self, said: dict[str, str]) -> dict[str, Any]:
         with aws.given(said):
-            return arrived(self.pipeline, Settings.of(**self.places))
+            return arrived(self.pipeline, self._places.settings())
 
 
 def settles(name: str, settings: Settings) -> float:

@@ -9,6 +9,7 @@ import json
 import os
 import re
 import socket
+import subprocess
 import time
 from pathlib import Path
 from typing import Any
@@ -31,6 +32,8 @@ EXCEPTIONS = {
     ("postgres", "cap_add"): "for that it needs these five, which it drops with root",
     ("airflow-init", "healthcheck"): "it ends, and the others wait for its exit code",
     ("airflow-init", "restart"): "a migration that failed is for a person to look at",
+    ("s3-user", "healthcheck"): "it ends, and `make up` waits for its exit code",
+    ("s3-user", "restart"): "what the store refused is for a person to look at",
     (
         "all",
         "restart",
@@ -129,7 +132,7 @@ def test_no_secret_has_a_default_and_all_are_generated() -> None:
     text = (ROOT / "docker-compose.yaml").read_text()
     secrets = set(re.findall(r"\$\{(\w*(?:PASSWORD|SECRET|KEY)\w*)", text))
     # Keys of a store: there may be none, and then the stack's own does not start.
-    of_stores = {"AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"}
+    of_stores = {"S3_ROOT_PASSWORD"}
     assert secrets == set(compose.SECRETS) | of_stores
     assert SERVICES["s3"]["command"][0].startswith('test -n "$$MINIO_ROOT_PASSWORD" && ')
     for name, used in re.findall(r"\$\{(\w*(?:PASSWORD|SECRET|KEY)\w*)([^}]*)\}", text):
@@ -137,18 +140,100 @@ def test_no_secret_has_a_default_and_all_are_generated() -> None:
     # Nor is there one beside them.
     for service in SERVICES.values():
         for key, value in (service.get("environment") or {}).items():
-            if re.search("PASSWORD|SECRET|FERNET", key) and not key.endswith("_FILE"):
-                assert value is None or value.startswith("${")  # None: as the environment has it
+            if re.search("PASSWORD|SECRET|FERNET|MC_HOST", key) and not key.endswith("_FILE"):
+                assert value is None or value.startswith(("${", "http://${"))  # None: as the environment has it
 
 
-def test_keys_are_only_where_they_are_used() -> None:
-    """Those of the store and of the cluster: not with who shows pages, reads definitions or cleans."""
-    having = {name: set(service.get("environment") or ()) for name, service in SERVICES.items()}
-    users = {"airflow-scheduler", "airflow-triggerer", "connect", "spark-master", "spark-worker"}
-    for key in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "_SPARK_AUTH_SECRET"):
-        assert {name for name, names in having.items() if key in names} == users
-    assert {name for name, names in having.items() if "SLUICEGATE_METASTORE_PASSWORD" in names} == {"airflow-scheduler"}
-    assert {name for name, names in having.items() if "AIRFLOW_PASSWORD" in names} == {"airflow-apiserver"}
+# Who has each secret, and what for; what a container does not have, nobody in it can lose.
+AIRFLOW = {"airflow-apiserver", "airflow-dag-processor", "airflow-scheduler", "airflow-triggerer"}
+HOLDERS = {
+    "POSTGRES_PASSWORD": {"postgres"},  # of the superuser, which makes the others
+    "AIRFLOW_DATABASE_PASSWORD": {"postgres", "airflow-init", "airflow-upkeep", *AIRFLOW},
+    "METASTORE_PASSWORD": {"postgres", "airflow-scheduler"},  # the catalog's job has its driver there
+    "AIRFLOW_PASSWORD": {"airflow-apiserver"},
+    "AIRFLOW_FERNET_KEY": {"airflow-init", *AIRFLOW},  # they read and write what is encrypted in the database
+    "AIRFLOW_SECRET_KEY": {"airflow-apiserver"},  # of its sessions
+    "AIRFLOW_JWT_SECRET": {"airflow-apiserver", "airflow-scheduler"},  # tokens of tasks: given here, checked there
+    "SPARK_SECRET": {"airflow-scheduler", "connect", "spark-master", "spark-worker"},
+    "AWS_ACCESS_KEY_ID": {"airflow-scheduler", "airflow-triggerer", "connect", "spark-worker", "s3-user"},
+    "AWS_SECRET_ACCESS_KEY": {"airflow-scheduler", "airflow-triggerer", "connect", "spark-worker", "s3-user"},
+    "S3_ROOT_USER": {"s3", "s3-user"},
+    "S3_ROOT_PASSWORD": {"s3", "s3-user"},
+}
+
+
+def test_a_secret_is_only_where_it_is_used() -> None:
+    found: dict[str, set[str]] = {name: set() for name in HOLDERS}
+    for service, said in SERVICES.items():
+        for key, value in (said.get("environment") or {}).items():
+            named = [key] if value is None else re.findall(r"\$\{(\w+)", str(value))  # None: as .env has it
+            for name in named:
+                if name in HOLDERS or re.search("PASSWORD|SECRET|KEY|TOKEN", name):
+                    found.setdefault(name, set()).add(service)
+    assert found == HOLDERS
+    assert set(HOLDERS) == {*compose.SECRETS, *(name for name in compose.ON_S3 if re.search("KEY|ROOT", name))}
+
+
+# Which services can reach each other: those of one network.
+NETWORKS = {
+    "front": {*AIRFLOW, "statsd-exporter", "prometheus"},
+    "back": {"airflow-scheduler", "airflow-triggerer", "connect", "spark-master", "spark-worker", "history-server",
+             "prometheus", "s3", "s3-user"},
+    "database": {"postgres", "airflow-init", "airflow-upkeep", *AIRFLOW},
+}  # fmt: skip
+
+
+def test_who_has_nothing_to_say_to_each_other_shares_no_network() -> None:
+    found: dict[str, set[str]] = {name: set() for name in STACK["networks"]}
+    for service, said in SERVICES.items():
+        for name in said["networks"]:
+            found[name].add(service)
+    assert found == NETWORKS
+    assert STACK["networks"]["database"] == {"internal": True}
+    # A port of a container without a path out would be published to nobody.
+    assert {name for name, said in SERVICES.items() if said.get("ports")} <= found["front"] | found["back"]
+    # User code runs in these: no password, or token, is of use to it there.
+    assert {"connect", "spark-worker"}.isdisjoint(found["front"] | found["database"])
+    # Executors find a driver by the address that its container has in the first of its networks.
+    order = SERVICES["airflow-scheduler"]["networks"]
+    assert max(order, key=lambda name: order[name]["priority"]) == "back"
+
+
+def test_only_a_jvm_runs_code_from_a_folder_that_can_be_written() -> None:
+    runs = {name for name, said in SERVICES.items() if any("exec" in one for one in said.get("tmpfs", []))}
+    assert runs == {"airflow-scheduler", "connect", "spark-master", "spark-worker", "history-server"}
+
+
+def test_the_stores_user_may_do_what_the_jobs_do_and_no_more() -> None:
+    policy = json.loads((ROOT / "docker" / "store" / "policy.json").read_text())
+    allowed = {(action, place) for one in policy["Statement"] for action in one["Action"] for place in one["Resource"]}
+    assert {one["Effect"] for one in policy["Statement"]} == {"Allow"}
+    assert {place.split(":::")[1].split("/")[0] for _, place in allowed} == {"lake", "landing"}
+    assert not any("*" in action for action, _ in allowed)
+    buckets = SERVICES["s3"]["command"][0]
+    assert "mkdir -p /data/lake /data/landing " in buckets
+
+
+@pytest.mark.parametrize(("attached", "code"), [("new", 0), ("before", 0), ("other", 1)])
+def test_the_stores_user_is_made_any_number_of_times(tmp_path: Path, attached: str, code: int) -> None:
+    """By a client that says what it was called with; secrets go by its standard input."""
+    client = tmp_path / "mc"
+    client.write_text(
+        "#!/bin/sh\n"
+        f'echo "$*" >> {tmp_path}/called\n'
+        f'case "$*" in *"user add"*) cat > {tmp_path}/read;;\n'
+        f'*"policy attach"*) [ {attached} = new ];;\n'
+        f'*"user info"*) [ {attached} = before ] && echo \'{{"policyName":"sluicegate"}}\' || echo {{}};;\n'
+        "esac\n"
+    )
+    client.chmod(0o755)
+    env = {"PATH": f"{tmp_path}:{os.environ['PATH']}", "AWS_ACCESS_KEY_ID": "key", "AWS_SECRET_ACCESS_KEY": "s3cret"}
+    done = subprocess.run(["sh", str(ROOT / "docker" / "store" / "user.sh")], env=env, check=False, capture_output=True)
+    assert done.returncode == code
+    assert (tmp_path / "read").read_text() == "key\ns3cret\n"
+    assert "s3cret" not in (tmp_path / "called").read_text()
+    without = env | {"AWS_SECRET_ACCESS_KEY": ""}
+    assert subprocess.run(["sh", str(ROOT / "docker" / "store" / "user.sh")], env=without, check=False).returncode != 0
 
 
 def test_generated_secrets_differ_and_stay(tmp_path: Path) -> None:
@@ -200,6 +285,11 @@ def test_landing_and_lake_on_the_stacks_own_store(tmp_path: Path) -> None:
     assert (known["SLUICEGATE_LAKE"], known["SLUICEGATE_LANDING"]) == ("s3a://lake", "s3a://landing")
     assert known["COMPOSE_PROFILES"] in SERVICES["s3"]["profiles"]
     assert len(known["AWS_SECRET_ACCESS_KEY"]) >= 40
+    assert known["S3_ROOT_PASSWORD"] != known["AWS_SECRET_ACCESS_KEY"]
+    # A stack that had the keys of root before gets others for root.
+    before = [line for line in (tmp_path / ".env").read_text().splitlines() if not line.startswith("S3_ROOT")]
+    (tmp_path / ".env").write_text("\n".join(before))
+    assert set(compose.complete(tmp_path, None)) == {"S3_ROOT_USER", "S3_ROOT_PASSWORD"}
     # What is mounted is a path all the same.
     targets = {volume.split(":-")[-1].rstrip("}") for volume in STACK["x-volumes"][:2]}
     assert targets == {"/data/lake", "/data/landing"}

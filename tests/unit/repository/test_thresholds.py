@@ -29,6 +29,8 @@ LOOKS = "how much people are shown; nothing is decided by it"
 SAMPLE = "of made-up data"
 
 CROSSED: dict[str, str] = {
+    "definition.silver.BATCH_BYTES": "tests/unit/flow/test_parts.py::"
+    "test_the_definition_says_how_much_a_batch_takes_in",
     "sql.types.MOST_DIGITS": "tests/unit/sql/test_types.py::test_a_decimal_has_MOST_DIGITS",
     "airflow.sensors.sqs.AT_ONCE": "tests/unit/airflow/sensors/test_sqs.py::"
     "test_messages_are_taken_out_AT_ONCE_at_a_time",

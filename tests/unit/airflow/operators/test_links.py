@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from sluicegate import console
 from sluicegate.console import LOGGED, PAGE
 from tests.conftest import Workspace
 from tests.support.airflow_runs import context_of
@@ -22,6 +24,7 @@ if TYPE_CHECKING:
 pytestmark = [pytest.mark.unit, pytest.mark.usefixtures("airflow_home")]
 
 KEY = "_link_SparkUI"
+FRONT = "SLUICEGATE_SPARK_UI"
 
 
 def ran(job: SluicegateJob) -> None:
@@ -64,3 +67,35 @@ def test_airflows_server_knows_the_link_without_our_code(workspace: Workspace) -
     found = {task.task_id: [(one.name, one.xcom_key) for one in task.operator_extra_links] for task in dag.tasks}
     assert [name for name, those in found.items() if ("Spark UI", KEY) in those] == ["bronze", "silver", "gold"]
     assert all(type(one).__module__.startswith("airflow.") for task in dag.tasks for one in task.operator_extra_links)
+
+
+@pytest.mark.parametrize(
+    ("own", "master", "variables", "expected"),
+    [
+        ("http://here:4040", "local[*]", {}, "http://here:4040"),
+        (None, "spark://master:7077", {FRONT: "http://master:8080"}, ""),
+        ("http://here:4040", "spark://master:7077", {FRONT: "http://master:8080/"}, "http://master:8080/proxy/app-1/"),
+        ("http://here:4040", "local[*]", {FRONT: "http://master:8080"}, "http://here:4040"),
+        ("http://here:4040", "spark://master:7077", {"KUBERNETES_SERVICE_HOST": "10.0.0.1"}, ""),
+        ("http://public:4040", "k8s://x", {"KUBERNETES_SERVICE_HOST": "1", "SPARK_PUBLIC_DNS": "public"},
+         "http://public:4040"),
+    ],
+)  # fmt: skip
+def test_a_page_is_linked_where_it_can_be_opened(
+    monkeypatch: pytest.MonkeyPatch, own: str | None, master: str, variables: dict[str, str], expected: str
+) -> None:
+    monkeypatch.setattr(console, "_OF_CONTAINERS", ())
+    for name in (FRONT, "SPARK_PUBLIC_DNS", "KUBERNETES_SERVICE_HOST"):
+        monkeypatch.delenv(name, raising=False)
+    for name, value in variables.items():
+        monkeypatch.setenv(name, value)
+    assert console.ui_address(own, master, "app-1") == expected
+
+
+def test_a_container_has_a_name_that_means_nothing_outside(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(console, "_OF_CONTAINERS", (tmp_path / ".dockerenv",))
+    for name in (FRONT, "SPARK_PUBLIC_DNS", "KUBERNETES_SERVICE_HOST"):
+        monkeypatch.delenv(name, raising=False)
+    assert console.ui_address("http://1f2e3d:4040", "local[*]", "app-1") == "http://1f2e3d:4040"
+    (tmp_path / ".dockerenv").touch()
+    assert console.ui_address("http://1f2e3d:4040", "local[*]", "app-1") == ""

@@ -1,0 +1,171 @@
+"""What the compose stack grows by: ``python -m bench.stack --runs 200``, with the stack of this checkout started.
+
+Each run takes in one more file of 1,000 records through the DAG of heart rates, and is waited for. Before the first
+run, and after each quarter of them, disk, memory and restarts are looked at, from outside of what is measured; the
+table goes into docs/sizing.md, in the place of the one before.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import re
+import subprocess
+import sys
+import time
+import urllib.request
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from scripts import compose
+from sluicegate.console import human_bytes
+
+DAG = "heart_rate"
+DAGS = f"/api/v2/dags/{DAG}"
+PAGE = compose.ROOT / "docs" / "sizing.md"
+BEGIN, END = "<!-- made by bench.stack -->", "<!-- end of what bench.stack made -->"
+
+# Folders of the scheduler's container, in which all that the stack keeps but its database is.
+FOLDERS = {"logs": "/logs", "event logs": "/events", "scratch": "/scratch", "lake": "$SLUICEGATE_LAKE"}
+SIZE = "SELECT sum(pg_database_size(datname)) FROM pg_database"
+UNITS = {"B": 1, "KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30}
+
+
+@dataclass
+class Look:
+    """What one look at the stack found.
+
+    Attributes:
+        runs: number of runs before it.
+        seconds: time that the last of them took; None before the first.
+        disk: bytes by place.
+        memory: bytes by service.
+        restarts: number of restarts by service, without those that have none.
+    """
+
+    runs: int
+    seconds: float | None = None
+    disk: dict[str, int] = field(default_factory=dict)
+    memory: dict[str, int] = field(default_factory=dict)
+    restarts: dict[str, int] = field(default_factory=dict)
+
+
+def docker(*arguments: str) -> str:
+    """What a command of Docker prints."""
+    return subprocess.run(["docker", *arguments], check=True, capture_output=True, text=True).stdout
+
+
+def containers() -> dict[str, str]:
+    """Id of each running container of the stack by its service."""
+    project = compose.settings(compose.ROOT).get("COMPOSE_PROJECT_NAME", "sluicegate")
+    form = '{{.Label "com.docker.compose.service"}} {{.ID}}'
+    lines = docker("ps", "--filter", f"label=com.docker.compose.project={project}", "--format", form).splitlines()
+    return dict(line.split(" ", 1) for line in lines)
+
+
+def memory_of(text: str) -> int:
+    """Bytes of what ``docker stats`` shows, such as ``1.2GiB / 2GiB``."""
+    found = re.match(r"([\d.]+)\s*([KMG]?i?B)", text)
+    if found is None:
+        raise ValueError(f"{text} is no size of memory")
+    return round(float(found[1]) * UNITS[found[2]])
+
+
+def look(runs: int, seconds: float | None = None) -> Look:
+    """Looks at the stack."""
+    there, found = containers(), Look(runs, seconds)
+    for name, folder in FOLDERS.items():
+        sized = docker("exec", there["airflow-scheduler"], "sh", "-c", f"du -sb {folder} | cut -f1")
+        found.disk[name] = int(sized)
+    found.disk["database"] = int(docker("exec", there["postgres"], "psql", "-U", "postgres", "-tAc", SIZE))
+    for service, container in sorted(there.items()):
+        found.memory[service] = memory_of(docker("stats", "--no-stream", "--format", "{{.MemUsage}}", container))
+        if count := int(docker("inspect", "--format", "{{.RestartCount}}", container)):
+            found.restarts[service] = count
+    return found
+
+
+class Airflow:
+    """The REST API of the stack's Airflow."""
+
+    def __init__(self) -> None:
+        said = compose.settings(compose.ROOT)
+        self._base = f"http://127.0.0.1:{said.get('AIRFLOW_PORT', compose.PORTS['AIRFLOW_PORT'])}"
+        self._user = {"username": "admin", "password": said["AIRFLOW_PASSWORD"]}
+        self._opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+
+    def call(self, method: str, path: str, body: Any = None, token: str = "") -> Any:
+        """What the API answers, with a token of its own for each call: a long series outlives one."""
+        if not token and path != "/auth/token":
+            token = self.call("POST", "/auth/token", self._user)["access_token"]
+        headers = {"Content-Type": "application/json"} | ({"Authorization": f"Bearer {token}"} if token else {})
+        data = None if body is None else json.dumps(body).encode()
+        request = urllib.request.Request(self._base + path, method=method, data=data, headers=headers)  # noqa: S310
+        with self._opener.open(request, timeout=60) as answer:
+            return json.load(answer)
+
+    def run(self) -> float:
+        """Triggers a run and waits for its end; the seconds that it took.
+
+        Raises:
+            RuntimeError: it failed.
+        """
+        started = time.monotonic()
+        run = self.call("POST", f"{DAGS}/dagRuns", {"logical_date": None, "conf": {}})["dag_run_id"]
+        while (state := self.call("GET", f"{DAGS}/dagRuns/{run}")["state"]) not in ("success", "failed"):
+            time.sleep(1)
+        if state == "failed":
+            raise RuntimeError(f"the run {run} failed")
+        return time.monotonic() - started
+
+
+def table(looks: Sequence[Look]) -> str:
+    """The looks as a table, a column for each."""
+    rows = [["after runs", *(f"{one.runs:,}" for one in looks)]]
+    rows.append(["seconds of a run", *("" if one.seconds is None else f"{one.seconds:.0f}" for one in looks)])
+    for kind in ("disk", "memory"):
+        names = sorted({name for one in looks for name in getattr(one, kind)})
+        rows += [[f"{kind}: {name}", *(_size(getattr(one, kind).get(name)) for one in looks)] for name in names]
+    told = (", ".join(f"{name} {count}" for name, count in one.restarts.items()) or "0" for one in looks)
+    rows.append(["restarts", *told])
+    lines = ["| " + " | ".join(row) + " |" for row in rows]
+    return "\n".join([lines[0], "|" + " --- |" * len(rows[0]), *lines[1:]])
+
+
+def _size(size: int | None) -> str:
+    return "" if size is None else human_bytes(size)
+
+
+def written(page: str, made: str) -> str:
+    """The page with the table between its two comments; at its end if it has none."""
+    block = f"{BEGIN}\n{made}\n{END}"
+    if BEGIN in page:
+        return page[: page.index(BEGIN)] + block + page[page.index(END) + len(END) :]
+    return f"{page.rstrip()}\n\n## The compose stack after many runs\n\n{block}\n"
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Runs the series; returns the exit code."""
+    parser = argparse.ArgumentParser(prog="bench.stack", description=__doc__)
+    parser.add_argument("--runs", type=int, default=200, help="number of runs (default: 200)")
+    parser.add_argument("--looks", type=int, default=4, help="number of looks after the first (default: 4)")
+    given = parser.parse_args(arguments)
+    landing = compose.settings(compose.ROOT)["SLUICEGATE_LANDING"]
+    airflow = Airflow()
+    airflow.call("PATCH", DAGS, {"is_paused": False})
+    looks, every = [look(0)], max(1, given.runs // given.looks)
+    for number in range(1, given.runs + 1):
+        land = [sys.executable, "-m", "sluicegate.cli", "simulate", DAG, "--landing", landing, "--files", "1"]
+        subprocess.run(land, check=True, capture_output=True)
+        seconds = airflow.run()
+        if number % every == 0 or number == given.runs:
+            looks.append(look(number, seconds))
+            print(table(looks), flush=True)
+            PAGE.write_text(written(Path(PAGE).read_text(), table(looks)))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,40 @@
+"""``sluicegate rename``."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import Annotated
+
+import typer
+
+from sluicegate.cli.options import JsonOption, show_json, with_settings
+from sluicegate.settings import Settings
+
+
+@with_settings("lake", "landing", "pipelines", "target")
+def rename(
+    pipeline: Annotated[str, typer.Argument(metavar="OLD", help="Name of the pipeline.")],
+    name: Annotated[str, typer.Argument(metavar="NEW", help="Name that it is to have.")],
+    tables_only: Annotated[
+        bool, typer.Option("--tables-only", help="Rename the tables; the definition is deployed by other means.")
+    ] = False,
+    *,
+    settings: Settings,
+    as_json: JsonOption = False,
+) -> None:
+    """Rename a pipeline: its definition and its tables, with ledger, offsets and history. Nothing is read again.
+
+    Stopped anywhere, the same command completes it, and until then no run of either name begins.
+
+    Example: sluicegate rename heart_rate heartbeats
+    """
+    from sluicegate.maintenance import rename as of
+
+    done = of.rename(pipeline, name, settings, tables_only=tables_only)
+    if as_json:
+        show_json({"former": pipeline, "name": name, **asdict(done)})
+        return
+    moved = [what for what, yes in (("tables", done.lake), ("definition", done.definition)) if yes]
+    print(f"{pipeline} is {name} now: renamed {' and '.join(moved) or 'nothing that was left'}")
+    for remark in done.remarks:
+        print(f"  {remark}")

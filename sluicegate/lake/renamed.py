@@ -1,0 +1,111 @@
+"""Renames of pipelines, on record in the lake: which keeps out runs that still go by a former name.
+
+A run that was defined before the rename would find no tables under the former name, and would ingest all that ever
+landed once more, into tables that nobody reads. So a rename is on record under both names while it is under way, and
+under the former one afterwards, and whoever takes the lock of a pipeline looks there first.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from contextlib import suppress
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+
+from sluicegate.errors import PipelineRenamed, Where
+from sluicegate.lake.layout import Lake, is_local, local_path
+from sluicegate.times import utc_now
+
+FOLDER = "_renames"
+"""Folder of the records, beside those of the pipelines: no pipeline's name begins with ``_``."""
+
+
+@dataclass(frozen=True)
+class Rename:
+    """Rename of a pipeline.
+
+    Attributes:
+        former: its former name.
+        name: its name.
+        since: when it was begun (UTC, ISO 8601).
+        done: whether it has come to its end.
+    """
+
+    former: str
+    name: str
+    since: str
+    done: bool = False
+
+
+def begun(root: str, former: str, name: str) -> None:
+    """Puts a rename on record under both names, which keeps runs of either out."""
+    rename = Rename(former, name, utc_now())
+    for one in (former, name):
+        _put(_file(root, one), rename)
+
+
+def ended(root: str, former: str, name: str) -> None:
+    """Lets runs of the new name in; the record under the former one stays, and keeps its runs out."""
+    _file(root, name).unlink(missing_ok=True)
+    rename = recorded(root, former) or Rename(former, name, utc_now())
+    _put(_file(root, former), replace(rename, done=True))
+
+
+def recorded(root: str, name: str) -> Rename | None:
+    """The rename that is on record under a name; None without one."""
+    with suppress(FileNotFoundError):
+        return Rename(**json.loads(_file(root, name).read_text("utf-8")))
+    return None
+
+
+def former_names(root: str, name: str) -> list[str]:
+    """All names that a pipeline had before, the last one first."""
+    found: list[str] = []
+    before = {one.name: one.former for one in _all(root) if one.done}
+    while (former := before.get(name)) is not None and former not in found:
+        found.append(former)
+        name = former
+    return found
+
+
+def demand_current(at: Lake) -> None:
+    """Checks that a pipeline has this name.
+
+    Raises:
+        PipelineRenamed: it was renamed, or is being renamed.
+    """
+    rename = recorded(at.root, at.pipeline) if is_local(at.root) else None
+    if rename is None:
+        return
+    where = Where(file=str(_file(at.root, at.pipeline)))
+    if not rename.done:
+        raise PipelineRenamed(
+            f"the pipeline {rename.former} is being renamed to {rename.name}, and that has not come to its end",
+            where=where,
+            hint=f"sluicegate rename {rename.former} {rename.name} completes it",
+        )
+    raise PipelineRenamed(
+        f"the tables of {rename.former} are those of {rename.name} since {rename.since}",
+        where=where,
+        hint=f"run {rename.name}; if {rename.former} is a new pipeline, delete the file",
+    )
+
+
+def _all(root: str) -> list[Rename]:
+    files = sorted((Path(local_path(root)) / FOLDER).glob("*.json")) if is_local(root) else []
+    return [one for file in files if (one := recorded(root, file.stem)) is not None]
+
+
+def _file(root: str, name: str) -> Path:
+    return Path(local_path(root)) / FOLDER / f"{name}.json"
+
+
+def _put(path: Path, rename: Rename) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    half = path.with_suffix(".half")
+    with half.open("w", encoding="utf-8") as file:
+        json.dump(asdict(rename), file)
+        file.flush()
+        os.fsync(file.fileno())
+    half.replace(path)

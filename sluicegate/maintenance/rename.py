@@ -1,0 +1,269 @@
+"""Rename of a pipeline: its folder in the lake, with all tables and what they know of each other, and its definition.
+
+No table has the name of its pipeline in it, nor its own address: offsets name tables by their ids, and the ledger has
+the paths of landing. So a rename moves two folders and changes one line. Each step is atomic, and the record in the
+lake (``lake.renamed``) says that they are under way: a stop anywhere leaves what the same command completes.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from sluicegate import _faults
+from sluicegate.definition import load, load_file, loader, names, yaml
+from sluicegate.definition.fields import name_fault
+from sluicegate.errors import LakeLocked, LakeUnsupported, PipelineMissing, RenameRefused, SluicegateError, Where
+from sluicegate.lake import claim, fence, renamed
+from sluicegate.lake.layout import Lake, is_local, local_path
+from sluicegate.lake.lock import pipeline_lock, turn
+from sluicegate.monitor import streams
+
+if TYPE_CHECKING:
+    from sluicegate.definition import Pipeline
+    from sluicegate.settings import Settings
+
+# Folders that a look at a pipeline leaves where there are no tables: a lock that was tried, a run that was registered.
+_WITHOUT_TABLES = {"_locks", "_streams"}
+
+# What the name of a DAG beside that of the runs ends in.
+_OF_DAGS = ("_maintenance", "_verify")
+
+
+@dataclass
+class Renamed:
+    """What a rename has done.
+
+    Attributes:
+        lake: whether the folder in the lake was moved.
+        definition: whether the definition has got the name.
+        remarks: what is left for people to do.
+    """
+
+    lake: bool = False
+    definition: bool = False
+    remarks: list[str] = field(default_factory=list)
+
+
+def rename(former: str, name: str, settings: Settings, *, tables_only: bool = False) -> Renamed:
+    """Renames a pipeline: its tables in the lake, and its definition.
+
+    Args:
+        former: its name.
+        name: the name that it is to have.
+        settings: where things are; of a pipeline with targets the tables of the chosen one are renamed.
+        tables_only: whether the definition gets its name by other means.
+
+    Raises:
+        RenameRefused: the name cannot be had, or another rename was not completed.
+        PipelineMissing: there is no pipeline of the former name.
+        DefinitionError: its definition has mistakes.
+        LakeLocked: a run is at work on it.
+        LakeUnsupported: the lake is on a store that cannot move a folder.
+    """
+    for one in (former, name):
+        if fault := name_fault(one):
+            raise RenameRefused(fault)
+    if former == name:
+        raise RenameRefused(f"the pipeline is called {name} already")
+    with _Rename(former, name, settings, tables_only).alone():
+        # What is there may have changed until nobody else was at work.
+        return _Rename(former, name, settings, tables_only).done()
+
+
+class _Rename:
+    """One rename, which may have been begun by a command that was stopped."""
+
+    def __init__(self, former: str, name: str, settings: Settings, tables_only: bool) -> None:
+        self.former, self.name, self.tables_only = former, name, tables_only
+        self.pipelines = settings.pipelines
+        self.definition = self._definition(settings)
+        self.root = self.definition.settings.lake
+        self.old, self.new = Lake(self.root, former), Lake(self.root, name)
+        if not is_local(self.root):
+            raise LakeUnsupported(
+                f"the tables of {former} are in {self.root}, and an object store cannot move a folder in one step",
+                hint="copy the folder by the store's own means while no run is at work, then rename the definition:"
+                " docs/howto/renaming.md says how",
+            )
+        self.begun = self._is_begun()
+
+    def _definition(self, settings: Settings) -> Pipeline:
+        """The definition, which may have got its name already."""
+        old, new = (self.pipelines / one / loader.FILE for one in (self.former, self.name))
+        if old.is_file() and new.is_file():
+            raise RenameRefused(
+                f"there is a pipeline {self.name} already", where=Where(file=str(new)), hint="choose another name"
+            )
+        if not old.is_file() and not new.is_file():
+            raise PipelineMissing(
+                f"there is no pipeline {self.former} in {self.pipelines}",
+                hint=f"there are {', '.join(names(self.pipelines)) or 'none'}",
+            )
+        found = load_file(old if old.is_file() else new, settings)
+        if found.name not in (self.former, self.name):
+            raise RenameRefused(f"the definition is that of {found.name}", where=Where(file=str(found.folder)))
+        return found
+
+    def _is_begun(self) -> bool:
+        """Whether this very rename was begun and not completed.
+
+        Raises:
+            RenameRefused: another one was, and has to be completed first.
+        """
+        for one in (self.former, self.name):
+            known = renamed.recorded(self.root, one)
+            if known is None or known.done:
+                continue
+            if (known.former, known.name) == (self.former, self.name):
+                return True
+            raise RenameRefused(
+                f"the rename of {known.former} to {known.name} has not come to its end",
+                hint=f"sluicegate rename {known.former} {known.name} completes it",
+            )
+        return False
+
+    @contextmanager
+    def alone(self) -> Iterator[None]:
+        """Context in which no run is at work on the pipeline, and no other rename on the lake."""
+        owner = f"rename of {self.former} to {self.name}"
+        place = self.old if Path(self._folder(self.old)).is_dir() else self.new
+        with pipeline_lock(Lake(self.root, renamed.FOLDER), owner, wait=0), turn(place, owner) as holder:
+            if holder is not None:
+                raise LakeLocked(
+                    f"pipeline {place.pipeline} is being written by {holder}",
+                    where=Where(file=self._folder(place)),
+                    hint="wait for that run to end, or stop it; nothing was renamed",
+                )
+            with fence.sole_writer(place, owner, remote=False, wait=0, renaming=True):
+                if running := [one.id for one in streams.listed(self.root, place.pipeline) if not one.dead]:
+                    raise LakeLocked(
+                        f"a continuous run is at work on pipeline {place.pipeline}: {', '.join(running)}",
+                        hint=f"sluicegate streams {place.pipeline} --stop-all stops it; nothing was renamed",
+                    )
+                yield
+
+    def done(self) -> Renamed:
+        """Checks that the name can be had, and does what is left to do."""
+        old, new = self._has_tables(self.old), self._has_tables(self.new)
+        if not self.begun:
+            self._demand_possible(old, new)
+        if old or new:
+            claim.claim(self.old if old else self.new, self.definition.settings.target)
+        found = Renamed(remarks=list(self._readers()))
+        renamed.begun(self.root, self.former, self.name)
+        _faults.point("rename.recorded")
+        found.lake = old and self._move_tables()
+        _faults.point("rename.tables_moved")
+        found.definition = not self.tables_only and self._move_definition()
+        renamed.ended(self.root, self.former, self.name)
+        found.remarks += self._other_targets()
+        return found
+
+    def _demand_possible(self, old: bool, new: bool) -> None:
+        """Checks what must be so before anything is done.
+
+        Args:
+            old: whether there are tables under the former name.
+            new: whether there are tables under the new one.
+        """
+        before = renamed.recorded(self.root, self.former)
+        if before is not None and before.name == self.name and new and not old:
+            return  # it is done, but for the definition perhaps
+        if new:
+            raise RenameRefused(
+                f"the lake has tables of a pipeline {self.name} already",
+                where=Where(file=self._folder(self.new)),
+                hint="choose another name, or move them away",
+            )
+        if not old and self.definition.folder.name == self.name:
+            raise PipelineMissing(
+                f"there is no pipeline {self.former}", where=Where(file=self._folder(self.old)), hint="it has no tables"
+            )
+        for taken in self._taken():
+            raise RenameRefused(
+                f"the DAG of one pipeline would be called as that of another: {taken}", hint="choose another name"
+            )
+        folder = self.definition.folder
+        if not self.tables_only and not all(os.access(one, os.W_OK) for one in (folder, folder.parent)):
+            raise RenameRefused(
+                "this user may not write the definition",
+                where=Where(file=str(folder)),
+                hint="with --tables-only the tables are renamed, and the definition by whoever deploys it",
+            )
+
+    def _taken(self) -> Iterator[str]:
+        """Names of DAGs that two pipelines would have."""
+        own = [self.name, *(f"{self.name}{end}" for end in _OF_DAGS)]
+        others = [one for one in names(self.pipelines) if one not in (self.former, self.name)]
+        yield from (one for one in own if one in others)
+        yield from (self.name for one in others for end in _OF_DAGS if self.name == f"{one}{end}")
+
+    def _has_tables(self, at: Lake) -> bool:
+        folder = Path(self._folder(at))
+        return folder.is_dir() and any(one.name not in _WITHOUT_TABLES for one in folder.iterdir())
+
+    def _folder(self, at: Lake) -> str:
+        return f"{local_path(self.root)}/{at.pipeline}"
+
+    def _move_tables(self) -> bool:
+        new = self._folder(self.new)
+        shutil.rmtree(new, ignore_errors=True)  # locks that were tried, or nothing
+        try:
+            os.rename(self._folder(self.old), new)
+        except OSError as error:
+            raise SluicegateError(
+                f"the folder of {self.former} could not be moved",
+                where=Where(file=self._folder(self.old)),
+                cause=str(error),
+                hint="mend that, and give the same command again; until then no run of either name begins",
+            ) from error
+        return True
+
+    def _move_definition(self) -> bool:
+        """Moves the folder of the definition, and changes the name in it."""
+        old, new = self.pipelines / self.former, self.pipelines / self.name
+        moved = old.is_dir()
+        if moved:
+            old.rename(new)
+        _faults.point("rename.definition_moved")
+        file = new / loader.FILE
+        with file.open(encoding="utf-8", newline="") as opened:
+            text = opened.read()
+        named = yaml.with_value(text, "name", self.name)
+        if named != text:
+            half = file.with_suffix(".half")
+            with half.open("w", encoding="utf-8", newline="") as opened:
+                opened.write(named)
+            shutil.copymode(file, half)
+            half.replace(file)
+        return moved or named != text
+
+    def _readers(self) -> Iterator[str]:
+        """Sentence for each table of another pipeline that reads a table of this one by its path."""
+        before = f"{self._folder(self.old)}/"
+        for other in names(self.pipelines):
+            if other in (self.former, self.name):
+                continue
+            try:
+                tables = load(other, self.definition.settings, of_many=True).bronze
+            except SluicegateError:
+                continue
+            for table, said in tables.items():
+                if said.format == "delta" and local_path(said.path).startswith(before):
+                    now = f"{self._folder(self.new)}/{local_path(said.path).removeprefix(before)}"
+                    yield f"{other}.{table} reads {said.path}: let its path be {now}"
+
+    def _other_targets(self) -> Iterator[str]:
+        """Sentence for each other target, whose tables have the former name still."""
+        for target in self.definition.targets:
+            if target != self.definition.settings.target:
+                yield (
+                    f"the tables of the target {target} are renamed by"
+                    f" sluicegate rename {self.former} {self.name} --target {target}, before its next run"
+                )

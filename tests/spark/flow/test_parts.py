@@ -1,0 +1,143 @@
+"""Silver in several batches: the tables of one batch, each commit exact, and a stopped run goes on behind the last."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from deltalake import DeltaTable
+
+from sluicegate.definition.silver import SilverTable
+from sluicegate.lake import tables
+from sluicegate.monitor import status
+from tests.conftest import Workspace, beat
+from tests.spark.test_recovery import Stopped, run_until_stopped, stop_at
+from tests.support import flows_world
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+pytestmark = pytest.mark.spark
+
+LIMITED = "    event_time: time\n    maxBytesPerTrigger: 1\n"
+
+
+def one_at_a_time(workspace: Workspace) -> None:
+    """Lets bronze commit each file, and silver take in one commit of bronze at a time."""
+    workspace.edit("pipeline.yaml", "    format: json\n", "    format: json\n    maxFilesPerTrigger: 1\n")
+    workspace.edit("pipeline.yaml", "    event_time: time\n", LIMITED)
+
+
+def commits(workspace: Workspace, table: str) -> int:
+    return DeltaTable(workspace.uri(table)).version() + 1
+
+
+def test_a_first_load_is_taken_in_commit_by_commit(
+    spark: SparkSession, heartbeats: Workspace, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Stopped in its second batch, and with a column that came in the last file alone, which the query names."""
+    late = [{**beat(7, 2, 1000, 88.0), "worn": "wrist"}, beat(7, 2, 1900, -1.0)]
+    heartbeats.land("recordings/d.json", late, age=60)
+    heartbeats.edit("recordings_enriched.sql", "r.heartrate", "r.heartrate, r.worn")
+    twin = Workspace(heartbeats.folder.parent / "twin")
+    copied(heartbeats, twin)
+    one_at_a_time(heartbeats)
+
+    with monkeypatch.context() as patched:
+        stop_at(patched, "silver.between_commits", times=3)  # of patients, and then of the second batch
+        assert run_until_stopped(spark, heartbeats)
+    before = commits(heartbeats, "recordings_enriched")
+    assert before == 1
+    reports = heartbeats.run(spark)
+    assert commits(heartbeats, "recordings_enriched") == 4
+    assert "read so far" in capsys.readouterr().out
+
+    (there,) = [report for name, report in twin.run(spark).items() if name == "recordings_enriched"]
+    assert commits(twin, "recordings_enriched") == 1
+    assert heartbeats.content() == twin.content()
+    assert status.verify(heartbeats.definition, heartbeats.settings) == []
+    # Of the seven records two were taken in before the stop.
+    rest = reports["recordings_enriched"]
+    first = DeltaTable(heartbeats.uri("recordings_enriched")).history()[-1]
+    assert rest.read < there.read == 9
+    assert rest.total == there.total
+    assert first["version"] == 0
+    assert {report.state for report in heartbeats.run(spark).values()} == {"idle"}
+
+
+def copied(one: Workspace, other: Workspace) -> None:
+    """Gives another workspace the same definition and files."""
+    import shutil
+
+    for folder in ("pipelines", "landing"):
+        shutil.copytree(one.folder / folder, other.folder / folder)
+
+
+@pytest.mark.more
+@pytest.mark.ran
+def test_changes_that_wait_are_taken_in_commit_by_commit(spark: SparkSession, heartbeats: Workspace) -> None:
+    one_at_a_time(heartbeats)
+    heartbeats.land("patients/more.csv", "mrn,name\n9,Cy\n", age=50)
+    for number in range(3):
+        beats = [beat(8, 2, 5000 + number, 70.0), beat(8, 1, 0, -4.0), beat(1, 1, 0, 50.0 + number)]
+        heartbeats.land(f"recordings/n{number}.json", beats, age=40 - number)
+    before = commits(heartbeats, "recordings_enriched")
+    reports = heartbeats.run(spark)
+    assert commits(heartbeats, "recordings_enriched") == before + 3
+    # The lookup's row comes with the first of these batches, which reprocesses the record that waited for it.
+    assert (reports["recordings_enriched"].state, reports["recordings_enriched"].read) == ("again", 10)
+    assert status.verify(heartbeats.definition, heartbeats.settings) == []
+    content = heartbeats.content()
+    assert {report.state for report in heartbeats.run(spark).values()} == {"idle"}
+    heartbeats.edit("pipeline.yaml", LIMITED, "    event_time: time\n")
+    again = Workspace(heartbeats.folder.parent / "again")
+    copied(heartbeats, again)
+    again.run(spark)
+    assert again.content() == content
+
+
+@pytest.mark.more
+@pytest.mark.parametrize("order", ["latest", "every"])
+def test_several_flows_keys_and_histories_are_the_same_in_parts(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, order: Any
+) -> None:
+    monkeypatch.setattr(SilverTable, "batch_bytes", property(lambda _: 1))
+    world = flows_world.World(tmp_path, order=order)
+    world.put("tags/0", {"n": 1, "tag": "red"})
+    for number in range(3):
+        for folder in flows_world.FOLDERS:
+            world.put(f"{folder}/{number}", *(records(folder, number)))
+        world.take_in(spark, "bronze")
+    with monkeypatch.context() as patched:
+        stop_at(patched, "silver.after_commit", times=2)
+        with pytest.raises(Stopped):
+            world.take_in(spark, "silver")
+    world.take_in(spark, "silver")
+    world.assert_right()
+    assert commits(world, "t") > 2
+    assert {report.state for report in world.take_in(spark).values()} <= {"idle", "blocked"}
+
+
+def records(folder: str, number: int) -> list[dict[str, Any]]:
+    """Two records of a flow, of which one has the key of a record in each other file."""
+    bad: Any = None if folder == "own" else "bad"
+    time = {"at": f"2020-01-01T00:00:0{number}Z", "x": "own"} if folder == "own" else {"n": 1, "s": number}
+    return [
+        {"id": number, "k": 1, "v": 5, "u": number, **time},
+        {"id": 10 + number, "k": 10 + number, "v": bad if number == 1 else 6, "u": 1, **time},
+    ]
+
+
+@pytest.mark.more
+def test_a_part_whose_files_are_gone_is_taken_in_with_all_the_rest(spark: SparkSession, heartbeats: Workspace) -> None:
+    one_at_a_time(heartbeats)
+    heartbeats.run(spark, "bronze")
+    bronze = heartbeats.uri("recordings_bronze")
+    spark.sql(f"OPTIMIZE delta.`{bronze}`")
+    table = tables.delta_table(bronze)
+    assert table is not None
+    table.vacuum(retention_hours=0, enforce_retention_duration=False, dry_run=False)
+    heartbeats.run(spark)
+    assert commits(heartbeats, "recordings_enriched") == 1
+    assert status.verify(heartbeats.definition, heartbeats.settings) == []
