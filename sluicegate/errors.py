@@ -24,7 +24,7 @@
     │   ├── RecordsLost        SG218           records of a topic that are gone before they were read
     │   ├── BrokerRefused      SG219           Kafka's brokers let nobody in, or cannot be connected to as is said
     │   ├── RenameRefused      SG220           a name that a pipeline cannot have
-    │   └── PipelineRenamed    SG221           a run of a name that the pipeline no longer has, or not yet
+    │   ├── PipelineRenamed    SG221           a run of a name that the pipeline no longer has, or not yet
     │   └── ColumnMissing      SG222           no such column of a table
     ├── ExpectationFailed      SG300  exit 3   data broke an expect_or_fail, or too many rows another expectation
     │   └── TableRuleFailed    SG303  exit 3   data broke a rule about a whole table
