@@ -51,7 +51,12 @@ def apply(batch: Batch, name: str, table: SilverTable, at: Lake) -> None:
         PiiKeyMissing: a column is to have pseudonyms, and there is no usable key for them.
         QueryError: the silver table does not have a column that is to be treated, or one that has no text.
     """
-    silver_layer.put(_Deidentifying(batch, name, SilverTable.model_construct(), table.deidentified or {}), at)
+    evaluator = _Deidentifying(batch, name, SilverTable.model_construct(), table.deidentified or {})
+    if come := evaluator.masked_since():
+        batch.report.state, batch.report.why = "rebuilt", f"{come} has come, which is masked in all rows"
+        everything = batch.of_everything()
+        evaluator = _Deidentifying(everything, name, SilverTable.model_construct(), table.deidentified or {})
+    silver_layer.put(evaluator, at)
 
 
 class _Deidentifying(RowEvaluator):
@@ -60,6 +65,17 @@ class _Deidentifying(RowEvaluator):
     def __init__(self, batch: Batch, name: str, table: SilverTable, treatments: dict[str, Treatment]) -> None:
         super().__init__(batch, name, table)
         self.treatments = {column.lower(): treatment for column, treatment in treatments.items()}
+
+    def masked_since(self) -> str:
+        """A masked column that the copy does not have yet; empty if there is none.
+
+        Its rows would have NULL in it, and a full refresh would mask them like all others.
+        """
+        if self.batch.whole or self.target is None:
+            return ""
+        held = {column.lower() for column in self.held_columns}
+        its = (c for c in self.batch.rows.columns if self.treatments.get(c.lower()) == "mask")
+        return next((column for column in its if column.lower() not in held), "")
 
     def _queried(self, records: DataFrame, maker: SilverTable | SilverFlow, label: str) -> DataFrame:
         """Rows with each column treated as defined; columns of the engine's own, such as rescued data, are left out."""

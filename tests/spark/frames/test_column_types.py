@@ -22,9 +22,9 @@ QUERY = "sql: SELECT id, n, m, parse_json('1') AS v, struct(m, n) AS s FROM STRE
 @pytest.mark.parametrize(
     ("rule", "what", "column", "kind"),
     [
-        ("expectations: {r: {expect_or_quarantine: unique(n, m)}}", "the rule r", "m", "map<string,bigint>"),
+        ("expectations: {r: {expect_or_quarantine: 'unique(n, m)'}}", "the rule r", "m", "map<string,bigint>"),
         ("expectations: {r: {expect: unique(V)}}", "the rule r", "V", "variant"),
-        ("expect_table: {r: {unique: [s]}}", "the rule r", "s", "struct<m:map<string,bigint>,n:bigint>"),
+        ("expect_table: {r: {unique: [s]}}", "the rule r", "s", "struct<m:map<string,bigint>,n:int>"),
         ("expect_table: {r: {foreign_key: [v], references: raw (m)}}", "the rule r", "v", "variant"),
         ("keys: [id, m]", "the key", "m", "map<string,bigint>"),
         ("sequence_by: v\n    keys: [id]", "sequence_by", "v", "variant"),

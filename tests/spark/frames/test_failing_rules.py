@@ -20,7 +20,7 @@ bronze:
   raw:
     path: ${landing}/raw
     format: json
-    schemaHints: id BIGINT, n BIGINT, xs ARRAY<BIGINT>, m MAP<STRING, BIGINT>
+    schemaHints: id BIGINT, n INT, xs ARRAY<BIGINT>, m MAP<STRING, BIGINT>
 """
 ZERO = "element_at(xs, n) > 0"  # of 0 there is no element, in any mode
 OF_SILVER = """silver:
@@ -71,14 +71,13 @@ def test_a_rule_that_a_value_stops_is_named_with_its_line(
     workspace.run(spark)
     before = tables.table_at(workspace.uri(name)).version()
     land(workspace, "b", {"id": 2, "n": 0, "xs": [7]}, {"id": 3, "n": 1, "xs": [7]}, age=80)
-    for _ in range(2):
-        error = refused(spark, workspace)
-        assert error.message == f"the rule first of {name} cannot be evaluated: {ZERO}"
-        assert "INVALID_INDEX_OF_ZERO" in error.cause
-        assert "give NULL" in error.hint
-        assert (error.where.table, error.where.line) == (name, line_of(workspace, "first:"))
-        assert str(error.where.file).endswith("pipeline.yaml")
-        assert tables.table_at(workspace.uri(name)).version() == before
+    error = refused(spark, workspace)
+    assert error.message == f"the rule first of {name} cannot be evaluated: {ZERO}"
+    assert "INVALID_INDEX_OF_ZERO" in error.cause
+    assert "give NULL" in error.hint
+    assert (error.where.table, error.where.line) == (name, line_of(workspace, "first:"))
+    assert str(error.where.file).endswith("pipeline.yaml")
+    assert tables.table_at(workspace.uri(name)).version() == before
     workspace.edit("pipeline.yaml", "element_at(xs, n)", "get(xs, n - 1)")
     workspace.run(spark)
     held = sorted(workspace.rows(name, "id"))

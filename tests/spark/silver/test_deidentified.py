@@ -323,4 +323,4 @@ def test_a_copy_does_without_the_columns_of_a_flow_that_waits(spark: SparkSessio
     )
     workspace.land("late/a.json", [{"k": 3, "phone": "555"}])
     workspace.run(spark, "bronze", "silver")
-    assert sorted(workspace.rows("people_deidentified", "k", "phone")) == [(1, None), (2, None), (3, "***")]
+    assert sorted(workspace.rows("people_deidentified", "k", "phone")) == [(1, "***"), (2, "***"), (3, "***")]
