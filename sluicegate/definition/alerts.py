@@ -126,7 +126,7 @@ class Alerts(Part):
 
     Attributes:
         schedule: cron expression, in UTC, of the DAG that looks at them, whether a run starts or not.
-        remind_after: time span after which an alert that stays is reported once more, and in between not; 1 day by default.
+        remind_after: time span after which an alert that stays is reported once more, not before; 1 day by default.
         freshness: tables with limits of their age.
         volume: tables with limits of the rows or files that come in a run or a day.
         backlog: tables with limits of what waits for them.
