@@ -80,7 +80,7 @@ class CheckAlerts(BaseOperator):
         if beyond is not None and any(one.level == "fail" for one in new):
             raise failure(beyond)
         if beyond is not None:
-            raise AirflowSkipException(f"told before: {beyond.message}")
+            raise AirflowSkipException(f"reported before: {beyond.message}")
         return [asdict(one) for one in found]
 
     def _notified(self, context: Context) -> Notified:
