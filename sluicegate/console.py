@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -17,6 +18,12 @@ LOGGED = "in Spark's event log:"
 
 # Files that Docker and Podman put into each container.
 _OF_CONTAINERS = (Path("/.dockerenv"), Path("/run/.containerenv"))
+
+
+# Seconds of the rest of some work from which on it is said how long that takes.
+LONG = 30.0
+
+_BARS = " ▁▂▃▄▅▆▇█"
 
 
 def say(line: str) -> None:
@@ -56,6 +63,31 @@ def ui_address(own: str | None, master: str, application: str) -> str:
 def files(count: int) -> str:
     """Format a number of files."""
     return "1 file" if count == 1 else f"{count:,} files"
+
+
+def time_left(took: float, done: float, left: float) -> str:
+    """Time that the rest takes at the pace so far, as ``, about 3 minutes left``; empty where it is not ``LONG``.
+
+    Args:
+        took: seconds so far.
+        done: how much was done in them, in any unit.
+        left: how much is left, in the same unit.
+    """
+    seconds = took / done * left if done > 0 else 0.0
+    if seconds < LONG:
+        return ""
+    for length, unit in ((86_400, "day"), (3_600, "hour"), (60, "minute"), (1, "second")):
+        if seconds >= 2 * length or length == 1:
+            return f", about {seconds / length:,.0f} {unit}s left"
+    return ""
+
+
+def sparkline(values: Sequence[float]) -> str:
+    """Bars of one line, the highest for the greatest value; a zero has none."""
+    top = max(values, default=0)
+    if top <= 0:
+        return _BARS[0] * len(values)
+    return "".join(_BARS[0] if value <= 0 else _BARS[1 + int(value / top * (len(_BARS) - 2))] for value in values)
 
 
 def human_bytes(size: float) -> str:

@@ -30,7 +30,7 @@ compares the rows. Fails with the keys of rows that differ, and the command that
 time as a run of the pipeline."""
 ALERTS = """\
 Compares freshness, volume, backlog and rates of rules with the limits of the definition, whether runs start or not.
-Fails for what is beyond a limit `fail` and was not told before; is *skipped* while that stays. Starts no Spark."""
+Fails for what is beyond a limit `fail` and was not reported yet; is *skipped* while that stays. Starts no Spark."""
 CATALOG = """\
 Registers new tables in the catalog, so that `spark-sql` finds them by name. Starts Spark only if there is a new
 table."""

@@ -20,7 +20,7 @@ from sluicegate import _faults
 from sluicegate.bronze import copy_reader, record_rules, reread_rows
 from sluicegate.bronze.reader import Reader
 from sluicegate.bronze.unreadable_files import Failure, unreadable
-from sluicegate.console import files, human_bytes, say
+from sluicegate.console import files, human_bytes, say, time_left
 from sluicegate.definition.kafka import COLUMNS
 from sluicegate.errors import ExpectationFailed, UserError
 from sluicegate.flow.batch import Batch
@@ -91,7 +91,8 @@ def apply(batch: Batch, name: str, table: BronzeTable, at: layout.Lake) -> None:
     reread_by = {entry["path"]: number for number, entries in pending for entry in entries if entry["action"] in REREAD}
     # What a reset is about to read or drop need not be read before: most often it is what cannot be read.
     pending = [(n, [entry for entry in entries if reread_by.get(entry["path"], n) <= n]) for n, entries in pending]
-    left = Left.of(entry for _, entries in pending for entry in entries)
+    left = whole = Left.of(entry for _, entries in pending for entry in entries)
+    began = time.monotonic()
     for at_chunk, (number, entries) in enumerate(pending, 1):
         started = time.monotonic()
         copy = copies.get(number, AS_DEFINED)
@@ -105,6 +106,7 @@ def apply(batch: Batch, name: str, table: BronzeTable, at: layout.Lake) -> None:
             rows = next(iter(log.commits(tables.table_at(batch.flow.target), 1))).rows_written or 0
             pace = f"{rows:,} rows, {rows / max(time.monotonic() - started, 1e-3):,.0f} a second"
             rest = f"left are {left}" if left.files else "none is left"
+            rest += time_left(time.monotonic() - began, whole.bytes - left.bytes, left.bytes)
             say(f"  bronze {name:<28} chunk {number}: {taken}, {pace}; {rest}")
 
     if not pending or pending[-1][0] < batch.progress.until:

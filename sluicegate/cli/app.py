@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import json
+import os
 import sys
 from typing import Annotated
 
@@ -12,6 +13,7 @@ import typer
 from sluicegate.cli import (
     alerts,
     catalog,
+    completion,
     contract,
     copy_into,
     files,
@@ -69,6 +71,8 @@ GARBAGE_AFTER = 50_000
 def main() -> None:
     """Entry point: errors of ours become a sentence and an exit code, everything else stays a trace."""
     gc.set_threshold(GARBAGE_AFTER)
+    if completion.VARIABLE in os.environ:  # a shell asks what may come next
+        completion.prepare()
     try:
         with store_errors.translated():
             app()
@@ -110,6 +114,7 @@ app.command()(new.new)
 app.command("import")(import_.import_)
 app.command()(contract.contract)
 app.command()(simulate.simulate)
+app.command()(completion.completion)
 app.command("help")(help.help_)
 
 if __name__ == "__main__":

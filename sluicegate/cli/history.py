@@ -9,7 +9,7 @@ import typer
 
 from sluicegate import api
 from sluicegate.cli.options import JsonOption, PipelineName, loaded, show_json, show_table, with_settings
-from sluicegate.console import human_bytes
+from sluicegate.console import human_bytes, sparkline
 from sluicegate.settings import Settings
 
 _NUMBERS = ["version", "read", "written", "quarantined", "dropped", "duplicates"]
@@ -46,6 +46,19 @@ def history(
     columns = ["time", "layer", "table", *_NUMBERS[:2], *of_many, *_NUMBERS[2:], *of_gold, "mode", "why"]
     show_table(columns, [_row(event, columns) for event in found], right=[*_NUMBERS, *_OF_MANY, *_OF_GOLD, *_SECONDS])
     print(f"\n{len(found):,} {'commit' if len(found) == 1 else 'commits'}")
+    if trends := _trends(found):
+        print("\nrows written, the latest commit last:")
+        print("\n".join(f"  {line}" for line in trends))
+
+
+def _trends(events: list[dict[str, Any]]) -> list[str]:
+    """For each table with several commits its rows written, as bars."""
+    counts: dict[str, list[int]] = {}
+    for event in events:
+        counts.setdefault(event["table"], []).append(event["written"] or 0)
+    several = {table: its for table, its in counts.items() if len(its) > 1}
+    wide = max(map(len, several), default=0)
+    return [f"{table:<{wide}}  {sparkline(its)}  {min(its):,} to {max(its):,}" for table, its in several.items()]
 
 
 def _row(event: dict[str, Any], columns: list[str]) -> list[Any]:

@@ -5,8 +5,10 @@ from __future__ import annotations
 import inspect
 import json
 import sys
+import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from datetime import datetime
+from contextlib import suppress
+from datetime import UTC, datetime
 from functools import wraps
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -26,8 +28,21 @@ if TYPE_CHECKING:
 Place = Literal["lake", "landing", "pipelines", "master", "target"]
 """A field of ``Settings`` that a command line can say."""
 
-PipelineName = Annotated[str, typer.Argument(metavar="PIPELINE", help="Name of the pipeline's folder.")]
+
+def _pipelines(begun: str) -> list[str]:
+    """Names of pipelines that begin so, for a shell's completion."""
+    from sluicegate import definition
+
+    return [name for name in definition.names(Settings.of().pipelines) if name.startswith(begun)]
+
+
+PipelineName = Annotated[
+    str, typer.Argument(metavar="PIPELINE", help="Name of the pipeline's folder.", autocompletion=_pipelines)
+]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON for programs.")]
+WATCHED_EVERY = 2.0
+"""Seconds after which what is watched is shown once more."""
+
 PLACES: dict[Place, Any] = {
     "lake": typer.Option("--lake", help="Root of the tables, path or URI. [env: SLUICEGATE_LAKE; default: ./lake]"),
     "landing": typer.Option(
@@ -146,6 +161,22 @@ def show_table(columns: Sequence[str], rows: Iterable[Sequence[Any]], right: Seq
         table.add_row(*[_text(value) for value in row])
     width = None if sys.stdout.isatty() else 200
     Console(width=width, highlight=False, markup=False, emoji=False).print(table)
+
+
+def watched(show: Callable[[], None], every: float = WATCHED_EVERY) -> None:
+    """Shows something time after time, until Ctrl-C; on a terminal each time in the place of the last.
+
+    Args:
+        show: prints it.
+        every: seconds between two times.
+    """
+    with suppress(KeyboardInterrupt):
+        while True:
+            if sys.stdout.isatty():
+                sys.stdout.write("\x1b[H\x1b[2J")
+            show()
+            print(f"\n{datetime.now(UTC):%H:%M:%S} UTC, Ctrl-C ends it", flush=True)
+            time.sleep(every)
 
 
 def _text(value: Any) -> str:

@@ -28,6 +28,13 @@ def run(
     every: Annotated[
         str | None, typer.Option("--every", help="Time between two looks for work, as 4s; 10 seconds if not given.")
     ] = None,
+    metrics_port: Annotated[
+        int | None,
+        typer.Option("--metrics-port", min=0, max=65535, help="With --continuous: serve metrics for Prometheus there."),
+    ] = None,
+    metrics_host: Annotated[
+        str | None, typer.Option("--metrics-host", help="Address to serve them at; 127.0.0.1 if not given.")
+    ] = None,
     full_refresh: Annotated[
         str | None,
         typer.Option(
@@ -44,8 +51,13 @@ def run(
     """
     from sluicegate.run.request import Request
 
+    if metrics_host is not None and metrics_port is None:
+        raise UserError("--metrics-host goes with --metrics-port")
     if continuous and not (since or until or full_refresh):
-        return streams.run_continuously(pipeline, settings, layer, every, as_json)
+        metrics = None if metrics_port is None else (metrics_host or "127.0.0.1", metrics_port)
+        return streams.run_continuously(pipeline, settings, layer, every, as_json=as_json, metrics=metrics)
+    if metrics_port is not None:
+        raise UserError("--metrics-port goes with --continuous", hint="in Airflow its own metrics have the same")
     if continuous or every:
         raise UserError("--continuous goes with --every, and not with an interval or a full refresh")
     definition = api.load(pipeline, settings)

@@ -8,13 +8,23 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from sluicegate import api
-from sluicegate.cli.options import JsonOption, PipelineName, loaded, printer, show_json, show_table, with_settings
+from sluicegate.cli.options import (
+    JsonOption,
+    PipelineName,
+    loaded,
+    printer,
+    show_json,
+    show_table,
+    watched,
+    with_settings,
+)
 from sluicegate.errors import UserError
 from sluicegate.settings import Settings
 
 if TYPE_CHECKING:
     from sluicegate.definition import Pipeline
     from sluicegate.flow.finding import Finding
+    from sluicegate.monitor.status import Status
 
 
 @with_settings("lake", "landing", "pipelines", "master", "target")
@@ -32,6 +42,9 @@ def status(
     no_spark: Annotated[
         bool, typer.Option("--no-spark", help="With --verify: leave out gold's queries, which need Spark.")
     ] = False,
+    watch: Annotated[
+        bool, typer.Option("--watch", help="Show it again every two seconds, until Ctrl-C. Not with --verify.")
+    ] = False,
     *,
     settings: Settings,
     as_json: JsonOption = False,
@@ -43,6 +56,11 @@ def status(
     Example: sluicegate status heart_rate --verify
     """
 
+    if watch:
+        if verify or as_json:
+            raise UserError("--watch goes with neither --verify nor --json", hint="leave one of them out")
+        watched(lambda: _show_tables(api.status(api.load(pipeline, settings))))
+        return
     definition = loaded(pipeline, settings)
     share = _share(sample)
     now = api.status(definition)
@@ -53,16 +71,20 @@ def status(
         proof = {"problems": [str(one) for one in wrong], "findings": [one.as_dict() for one in found]}
         show_json(facts | (proof if verify else {}))
     else:
-        sides = ["quarantined", "set aside", "rejected"]
-        columns = ["layer", "table", "rows", "version", "changed (UTC)", *sides, "state"]
-        right = ["rows", "version", *sides]
-        show_table(columns, [list(asdict(table).values()) for table in now.tables], right=right)
-        print(f"\n{now.waiting.sentence()}")
+        _show_tables(now)
         if verify:
             gold = any(table.layer == "gold" and table.version is not None for table in now.tables)
             print("\n".join(_finding_lines(found, gold=gold)))
     if wrong:
         raise typer.Exit(1)
+
+
+def _show_tables(now: Status) -> None:
+    sides = ["quarantined", "set aside", "rejected"]
+    columns = ["layer", "table", "rows", "version", "changed (UTC)", *sides, "state"]
+    right = ["rows", "version", *sides]
+    show_table(columns, [list(asdict(table).values()) for table in now.tables], right=right)
+    print(f"\n{now.waiting.sentence()}")
 
 
 def _share(sample: str) -> float:

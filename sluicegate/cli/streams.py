@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import sys
 from collections.abc import Callable
+from contextlib import nullcontext
 from dataclasses import asdict
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -15,20 +17,50 @@ from sluicegate.errors import PipelineMissing, UserError
 from sluicegate.flow import report
 from sluicegate.settings import Settings
 
+if TYPE_CHECKING:
+    from sluicegate.monitor.metrics import Registry
+
 EVERY = "10 seconds"
 
 
-def run_continuously(pipeline: str, settings: Settings, layer: str | None, every: str | None, as_json: bool) -> None:
-    """What ``sluicegate run --continuous`` does: until it is stopped, one line for each batch."""
-    from sluicegate.run import continuous
+def run_continuously(
+    pipeline: str,
+    settings: Settings,
+    layer: str | None,
+    every: str | None,
+    *,
+    as_json: bool,
+    metrics: tuple[str, int] | None = None,
+) -> None:
+    """What ``sluicegate run --continuous`` does: until it is stopped, one line for each batch.
+
+    Args:
+        pipeline: name of the pipeline.
+        settings: where things are.
+        layer: only this one; None for all.
+        every: the interval; None for ``EVERY``.
+        as_json: whether to print a line of JSON for each batch.
+        metrics: address and port to serve metrics at; None for no metrics.
+    """
+    from sluicegate.monitor.metrics import Registry
+    from sluicegate.run import continuous, metrics_server
 
     definition = api.load(pipeline, settings)
-    continuous.start(definition, definition.settings, layer, every or EVERY, _teller(as_json))
+    registry = Registry()
+    with metrics_server.serving(registry, metrics[1], metrics[0]) if metrics else nullcontext() as port:
+        tell = _teller(as_json, registry)
+        if metrics:
+            tell(f"metrics at http://{metrics[0]}:{port}/metrics")
+        continuous.start(definition, definition.settings, layer, every or EVERY, tell)
 
 
-def _teller(as_json: bool) -> Callable[[str], None]:
+def _teller(as_json: bool, registry: Registry) -> Callable[[str], None]:
+    from sluicegate.monitor.metrics import of_batch
+
     def tell(line: str) -> None:
         batch = line.startswith(report.BATCH)
+        if batch:
+            registry.add(of_batch(json.loads(line.removeprefix(report.BATCH))))
         if batch and as_json:
             print(line.removeprefix(report.BATCH).strip(), flush=True)
         elif not batch:

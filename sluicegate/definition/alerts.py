@@ -13,8 +13,16 @@ from sluicegate.definition.threshold import RowThreshold
 
 KINDS = ("freshness", "volume", "backlog", "rule_rate")
 
-_Span = Annotated[Duration, Field(gt=timedelta(0))]
 _Count = Annotated[int, Field(ge=0)]
+
+
+def _not_nothing(span: timedelta) -> timedelta:
+    if not span:
+        raise wrong("time-span", "a time span of nothing is always over", "as in 30 minutes")
+    return span
+
+
+_Span = Annotated[Duration, AfterValidator(_not_nothing)]
 
 
 def _demand_a_limit(part: Any) -> None:
@@ -118,7 +126,7 @@ class Alerts(Part):
 
     Attributes:
         schedule: cron expression, in UTC, of the DAG that looks at them, whether a run starts or not.
-        remind_after: time span after which an alert that stays is told once more; in between it is not.
+        remind_after: time span after which an alert that stays is reported once more, not before; 1 day by default.
         freshness: tables with limits of their age.
         volume: tables with limits of the rows or files that come in a run or a day.
         backlog: tables with limits of what waits for them.
@@ -126,7 +134,7 @@ class Alerts(Part):
     """
 
     schedule: Annotated[str, AfterValidator(cron)] = "*/15 * * * *"
-    remind_after: _Span = timedelta(days=1)
+    remind_after: _Span | None = None
     freshness: dict[str, Freshness] = {}
     volume: dict[str, Volume] = {}
     backlog: dict[str, Backlog] = {}

@@ -16,6 +16,10 @@ from pydantic import PrivateAttr
 from sluicegate.definition import graph
 from sluicegate.definition.airflow import AirflowSettings as AirflowSettings
 from sluicegate.definition.alerts import Alerts as Alerts
+from sluicegate.definition.alerts import Backlog as Backlog
+from sluicegate.definition.alerts import Freshness as Freshness
+from sluicegate.definition.alerts import RuleRate as RuleRate
+from sluicegate.definition.alerts import Volume as Volume
 from sluicegate.definition.apply_changes import ApplyChanges as ApplyChanges
 from sluicegate.definition.apply_changes import ApplyChangesFromSnapshot as ApplyChangesFromSnapshot
 from sluicegate.definition.bronze import BronzeTable as BronzeTable

@@ -6,12 +6,14 @@ versions it was made of, and these are read again.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from math import sqrt
 from typing import TYPE_CHECKING, Any
 
+from sluicegate.console import silent, time_left
 from sluicegate.errors import SluicegateError
 from sluicegate.flow import flows
 from sluicegate.flow.batch import Batch
@@ -86,7 +88,13 @@ def unprovable(pipeline: Pipeline) -> list[Finding]:
     return [Finding("unproved", name, why) for name, table in pipeline.gold.items() if table.mode]
 
 
-def prove(spark: SparkSession, pipeline: Pipeline, at: layout.Lake, percent: float = 100) -> Iterator[Finding]:
+def prove(
+    spark: SparkSession,
+    pipeline: Pipeline,
+    at: layout.Lake,
+    percent: float = 100,
+    tell: Callable[[str], None] = silent,
+) -> Iterator[Finding]:
     """Compares each gold table with the result of its query.
 
     Args:
@@ -94,8 +102,13 @@ def prove(spark: SparkSession, pipeline: Pipeline, at: layout.Lake, percent: flo
         pipeline: the definition.
         at: the lake.
         percent: how many of the rows, or groups, are compared.
+        tell: takes a line before each of several tables.
     """
-    for name in provable(pipeline, at):
+    names, began = provable(pipeline, at), time.monotonic()
+    for number, name in enumerate(names):
+        if len(names) > 1:
+            left = time_left(time.monotonic() - began, number, len(names) - number)
+            tell(f"  verifying {name}, {number + 1} of {len(names)} gold tables{left}")
         flow, table = flows.flows(pipeline, at, "gold")[name], pipeline.gold[name]
         try:
             yield from _Proof(spark.newSession(), pipeline.name, flow, table, at, percent).findings()

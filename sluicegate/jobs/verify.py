@@ -52,7 +52,7 @@ def _run(arguments: argparse.Namespace) -> RunReport:
         if gold_verify.provable(pipeline, at):
             spark = session.open_session(f"{pipeline.name}.verify", at, private=bool(pipeline.pii))
             session.say_where(spark)
-            found += gold_verify.prove(spark, pipeline, at, arguments.sample)
+            found += gold_verify.prove(spark, pipeline, at, arguments.sample, console.say)
         found += gold_verify.unprovable(pipeline)
     for one in found:
         console.say(f"{report.FINDING} {json.dumps(one.as_dict(), default=str)}")

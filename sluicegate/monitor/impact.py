@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 from sluicegate.definition.fields import nearest
 from sluicegate.errors import ColumnMissing, PipelineMissing, UserError, Where
 from sluicegate.monitor.lineage import QUARANTINE, TableLineage, lineage
-from sluicegate.sql.lineage.model import EVERY, IDENTITY, Origins, Source, Use
+from sluicegate.sql.lineage import queries
+from sluicegate.sql.lineage.model import EVERY, IDENTITY, Columns, Origins, Source, Use
 
 if TYPE_CHECKING:
     from sluicegate.definition import Layer, Pipeline
@@ -78,10 +79,11 @@ def impact(pipeline: Pipeline, at: Lake, name: str) -> Impact:
     found = lineage(pipeline, at)
     start = _demanded(pipeline, found, table.lower(), column)
     affected = tuple(_affected(found, start))
-    touched = {start, *(Source(one.table, one.column.lower()) for one in affected if one.direct)}
+    direct = {start, *(Source(one.table, one.column.lower()) for one in affected if one.direct)}
+    named_by = (*_named_by(pipeline, direct), *_rules_that_read(pipeline, found, direct))
     unsure = {one: found[one].unsure for one in dict.fromkeys(one.table for one in affected) if found[one].unsure}
     spelled = found[start.table].spelled(column)
-    return Impact(start.table, spelled, affected, tuple(_named_by(pipeline, touched)), unsure)
+    return Impact(start.table, spelled, affected, named_by, unsure)
 
 
 def _demanded(pipeline: Pipeline, found: Mapping[str, TableLineage], table: str, column: str) -> Source:
@@ -148,8 +150,7 @@ def _step(origins: Origins, touched: Mapping[Source, bool]) -> _Step | None:
 
 def _rows_of(table: TableLineage, touched: Mapping[Source, bool]) -> _Step | None:
     """A table whose rows are made of the rows of one that is affected."""
-    read = {source.table for source in _of(table)}
-    of = sorted(one.table for one in touched if one.column == ROWS and one.table in read)
+    of = sorted(one.table for one in touched if one.column == ROWS and one.table in table.reads)
     return _Step(False, ("ROWS",), tuple(f"{one}.{ROWS}" for one in of)) if of else None
 
 
@@ -164,6 +165,26 @@ def _named_by(pipeline: Pipeline, touched: set[Source]) -> Iterator[str]:
                 yield f"{source.table}: {field}"
 
 
+def _rules_that_read(pipeline: Pipeline, found: Mapping[str, TableLineage], touched: set[Source]) -> Iterator[str]:
+    """Rules about whole tables that read one of the columns of another table."""
+    for name in pipeline.ruled:
+        for rule_name, rule in pipeline.table(name)[1].expect_table.items():
+            table, columns = rule.referenced
+            read = {Source(table, column.lower()) for column in columns}
+            if rule.sql is not None:
+                known = {
+                    one: Columns(tuple(found[one].columns), complete=found[one].complete) for one in rule.query.tables
+                }
+                made = queries.lineage(rule.query.text, known)
+                read = {source for origins in (*made.columns.values(), made.rows) for source, _ in origins}
+            if any(one in touched or (one.column == EVERY and _has(touched, one.table)) for one in read):
+                yield f"{name}: rule {rule_name}"
+
+
+def _has(touched: set[Source], table: str) -> bool:
+    return any(one.table == table for one in touched)
+
+
 def _fields(table: object) -> Iterator[tuple[str, list[str]]]:
     """Fields of a table that name columns, with these."""
     of = getattr(table, "changes", None) or table
@@ -171,6 +192,7 @@ def _fields(table: object) -> Iterator[tuple[str, list[str]]]:
     yield "sequence_by", [one for one in [getattr(of, "sequence_by", None)] if one]
     yield "apply_as_deletes", list(getattr(of, "delete_columns", ()))
     yield "event_time", [one for one in [getattr(table, "event_time", None)] if one]
+    yield "withWatermark", list(getattr(table, "withWatermark", ()))
     yield "pii", list(getattr(table, "pii", ()))
     yield "deidentified", list(getattr(table, "deidentified", None) or ())
     yield "column_comments", list(getattr(table, "column_comments", ()))

@@ -49,6 +49,7 @@ class TableLineage:
         table: its name.
         columns: of each column where it comes from; of bronze nothing, as files are no table.
         rows: columns that decide which rows it has.
+        reads: the tables that it is made of, also those of which no column is named, as by count(*).
         rest: tables of whose columns a star brings others, which are not known yet.
         complete: whether these are all of its columns.
         unsure: why its query does not tell; then each column may come from every column of what it reads.
@@ -58,6 +59,7 @@ class TableLineage:
     table: str
     columns: Mapping[str, Origins] = field(default_factory=dict)
     rows: Origins = NONE
+    reads: tuple[str, ...] = ()
     rest: frozenset[str] = frozenset()
     complete: bool = True
     unsure: str = ""
@@ -100,6 +102,7 @@ class _Pipeline:
             made = self._of_query(table.query.text, table.reads) if table.sql else self._of_python(table, table.reads)
             dropped = [rule for rule in table.expectations.values() if rule.action == "drop"]
             rows = together(_named(made, rule.columns, _FILTER) for rule in dropped)
+            rows |= frozenset((Source(table.reads[0], column.lower()), _FILTER) for column in table.withWatermark)
             self._add(self._table("gold", name, replace(made, rows=made.rows | rows)))
         return self.found
 
@@ -169,7 +172,8 @@ class _Pipeline:
                 columns[one] = every | frozenset((Source(table, one.lower()), IDENTITY) for table in made.rest)
         complete = not (made.rest or made.unsure) or bool(held)
         rest = made.rest if not held else frozenset[str]()
-        return TableLineage(layer, name, columns, made.rows, rest, complete, made.unsure)
+        reads = tuple(self.pipeline.reads(name))
+        return TableLineage(layer, name, columns, made.rows, reads, rest, complete, made.unsure)
 
     def _quarantine(self, name: str, table: SilverTable, every: TableLineage, rules: Origins) -> TableLineage:
         """Lineage of a quarantine: the rows as evaluated, the record as it came, and the rules that it broke."""
@@ -266,4 +270,4 @@ def _deidentified(name: str, table: SilverTable, of: TableLineage) -> TableLinea
             use = IDENTITY if how is None else _MASKED
             columns[column] = frozenset({(Source(of.table, column.lower()), use)})
     rest = frozenset() if of.complete else frozenset({of.table})
-    return replace(of, table=name, columns=columns, rows=NONE, rest=rest, unsure="")
+    return replace(of, table=name, columns=columns, rows=NONE, reads=(of.table,), rest=rest, unsure="")

@@ -5,14 +5,17 @@ from __future__ import annotations
 import json
 import os
 import signal
+import socket
 import subprocess
 import sys
 import time
+import urllib.request
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
+from prometheus_client.parser import text_string_to_metric_families
 
 from sluicegate.monitor import streams
 from tests.conftest import ROOT, Workspace, beat
@@ -49,6 +52,13 @@ def batches(workspace: Workspace) -> int:
     return stream.batches if stream else 0
 
 
+def metrics(port: int) -> dict[tuple[str, str], float]:
+    """Metrics of a run by name and table, as Prometheus reads them."""
+    with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics") as answer:
+        families = text_string_to_metric_families(answer.read().decode())
+    return {(one.name, one.labels.get("table", "")): one.value for family in families for one in family.samples}
+
+
 def interrupt(run: subprocess.Popen[str], workspace: Workspace) -> str:
     """Ctrl-C twice, while a batch is being written: the second one ends it at once, by SIGKILL to the whole job."""
     run.send_signal(signal.SIGINT)
@@ -67,11 +77,17 @@ def test_killed_in_a_batch_then_fed_while_it_runs_then_stopped_by_name(heartbeat
     interrupt(killed, heartbeats)
     assert not Path(heartbeats.uri("daily_patient_avg"), "_delta_log").exists(), "it was killed too late to tell"
 
-    run = start(heartbeats, "--json")
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    run = start(heartbeats, "--json", "--metrics-port", str(port))
     until(run, lambda: batches(heartbeats) == 1)
     assert_right(heartbeats)
     heartbeats.land("recordings/later.json", [beat(2, 2, 5_000, 66.0)])
     until(run, lambda: batches(heartbeats) == 2)
+    until(run, lambda: metrics(port)["sluicegate_batches_total", ""] == 2)
+    bronze = len(heartbeats.rows("recordings_bronze", "_pos"))
+    assert metrics(port)["sluicegate_rows_read_total", "recordings_bronze"] == bronze
+    assert metrics(port)["sluicegate_table_rows", "recordings_bronze"] == bronze
     stream = seen(heartbeats)
     assert stream is not None
     assert (stream.state, stream.pipeline, stream.every, stream.failures) == ("running", "heart_rate", "1s", 0)

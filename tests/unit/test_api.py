@@ -22,7 +22,10 @@ from sluicegate.flow.finding import Finding
 from sluicegate.flow.report import ERROR, RunReport, TableReport, error_of
 from sluicegate.landing import intake
 from sluicegate.monitor import event_log
+from sluicegate.monitor.alerts import Alert
 from sluicegate.monitor.estimate import Plan, Touched
+from sluicegate.monitor.impact import Impact
+from sluicegate.monitor.lineage import TableLineage
 from sluicegate.monitor.status import Status, TableStatus
 from sluicegate.run import pipeline as run_pipeline
 from sluicegate.run import submit
@@ -91,7 +94,8 @@ def test_every_name_is_documented() -> None:
 
 
 def test_the_fields_of_results_are_those_that_the_page_names() -> None:
-    types: tuple[type, ...] = (RunReport, TableReport, Plan, Touched, Status, TableStatus, Finding)
+    types: tuple[type, ...] = (RunReport, TableReport, Plan, Touched, Status, TableStatus, Finding,
+                               Alert, Impact, TableLineage)  # fmt: skip
     section = PAGE.partition("\n## What comes back\n")[2].partition("\n## ")[0]
     rows = [line.split(" | ") for line in section.splitlines() if line.startswith("| ")][2:]
     names = {kind.__name__: kind for kind in types}

@@ -68,7 +68,7 @@ class CheckAlerts(BaseOperator):
             found = alerts.evaluate(pipeline, pipeline.settings, now)
         except SluicegateError as error:
             raise failure(error) from None
-        remind_after = pipeline.alerts.remind_after if pipeline.alerts else timedelta()
+        remind_after = (pipeline.alerts.remind_after if pipeline.alerts else None) or alerts.DAY
         new, notified = news(found, self._notified(context), now, remind_after)
         context["ti"].xcom_push(STATE, notified)
         for one in found:
@@ -76,11 +76,11 @@ class CheckAlerts(BaseOperator):
         for one in new:
             if one.level == "warn":
                 self._warn(one, context)
-        error = alerts.failed(found)
-        if error is not None and any(one.level == "fail" for one in new):
-            raise failure(error)
-        if error is not None:
-            raise AirflowSkipException(f"told before: {error.message}")
+        beyond = alerts.failed(found)
+        if beyond is not None and any(one.level == "fail" for one in new):
+            raise failure(beyond)
+        if beyond is not None:
+            raise AirflowSkipException(f"reported before: {beyond.message}")
         return [asdict(one) for one in found]
 
     def _notified(self, context: Context) -> Notified:

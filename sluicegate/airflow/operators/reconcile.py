@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 from airflow.sdk import BaseOperator
 from airflow.sdk.exceptions import AirflowException, AirflowFailException
 
+from sluicegate.airflow import metrics
 from sluicegate.airflow.connections import with_store
 from sluicegate.airflow.operators.submit import alone
 from sluicegate.airflow.run_request import failure, request_of, who
@@ -17,6 +19,7 @@ if TYPE_CHECKING:
     from airflow.sdk import Context
 
     from sluicegate.definition import Pipeline
+    from sluicegate.lake.layout import Lake
     from sluicegate.lake.log import Commit
     from sluicegate.monitor.backlog import Waiting
     from sluicegate.settings import Settings
@@ -74,6 +77,7 @@ class Account(BaseOperator):
             raise failure(error) from None
         for line in _lines(tables):
             self.log.info(line)
+        metrics.send_tables(self.pipeline, tables, {table["table"]: _changed(at, table) for table in tables})
         if problems:
             lines = [f"  {line}" for problem in problems for line in problem.lines()]
             raise AirflowFailException("\n".join(["reconciliation failed:", *lines]))
@@ -127,6 +131,12 @@ def _tables(pipeline: Pipeline, settings: Settings, run_id: str, waiting: list[W
             facts |= {"waits": waits[name]} if name in waits else {}
             found.append({**facts, "expectations": said.get("expectations") or {}})
     return found
+
+
+def _changed(at: Lake, table: dict[str, Any]) -> datetime | None:
+    from sluicegate.monitor import arrivals
+
+    return arrivals.changed(table["layer"], table["table"], at)
 
 
 def _lines(tables: list[dict[str, Any]]) -> list[str]:

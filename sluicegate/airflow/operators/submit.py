@@ -20,7 +20,7 @@ from airflow.sdk.bases.xcom import BaseXCom
 from airflow.sdk.exceptions import AirflowException, AirflowNotFoundException, AirflowRescheduleException
 
 from sluicegate import console
-from sluicegate.airflow import openlineage
+from sluicegate.airflow import metrics, openlineage
 from sluicegate.airflow.assets import news
 from sluicegate.airflow.connect_server import OWN_JVM, Client, ConnectServer
 from sluicegate.airflow.connections import environment, with_store
@@ -114,6 +114,7 @@ class SluicegateJob(SparkSubmitOperator):
             done = self._report()
         except SluicegateError as error:
             raise failure(error) from None
+        metrics.send_reports(done)
         self._publish(pipeline, context)
         return done
 

@@ -725,7 +725,7 @@ def test_the_definition_says_who_is_told(workspace: Workspace) -> None:
         ("{notifier: a.B, arguments: {smtp: {password: x}}}", "password is a secret by its name"),
         ("{notifier: a.B, arguments: {slack_token: x}}", "slack_token is a secret by its name"),
         ("{notifier: a.B, on: failure}", "there is no field"),
-        ("{notifier: a.B, when: late}", "allowed are failure, success and task_failure"),
+        ("{notifier: a.B, when: late}", "allowed are failure, success, task_failure and warning"),
     ],
 )
 def test_a_notifier_that_cannot_be_used_is_a_mistake(workspace: Workspace, notify: str, told: str) -> None:

@@ -15,6 +15,7 @@ pytestmark = pytest.mark.unit
     [
         ("freshness: {recordings_bronze: {}}", "an alert has warn, fail or both"),
         ("freshness: {recordings_bronze: {warn: 2 days, fail: 1 day}}", "it fails above 1 day"),
+        ("freshness: {recordings_bronze: {warn: 0 days}}", "a time span of nothing"),
         ("freshness: {recordings_bronze: {warn: soon}}", "a time span is expected"),
         ("freshness: {recording_bronze: {warn: 1 day}}", "there is no table recording_bronze"),
         ("volume: {recordings_bronze: {fail: {}}}", "rows has min, max or both"),

@@ -88,8 +88,8 @@ def commit(workspace: Workspace, **said: Any) -> None:
 def test_what_came_before_the_last_day_does_not_count(workspace: Workspace) -> None:
     limited(workspace, "{volume: {recordings_enriched: {fail: {min: 1}}}}")
     commit(workspace, written=5)
-    assert levels(workspace, timedelta(hours=23)) == ["ok"]
-    assert found(workspace, timedelta(hours=25)) == [
+    assert levels(workspace, alerts.DAY - timedelta(hours=1)) == ["ok"]
+    assert found(workspace, alerts.DAY + timedelta(hours=1)) == [
         "fail: volume of recordings_enriched: 0 rows in the last day, and it fails below 1"
     ]
 

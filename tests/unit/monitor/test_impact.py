@@ -48,6 +48,23 @@ def test_what_names_the_column_in_the_definition(workspace: Workspace) -> None:
     assert "recordings_enriched: keys" in api.impact(workspace.definition, "recordings_bronze.time").named_by
 
 
+def test_rules_of_other_tables_that_read_it(workspace: Workspace) -> None:
+    workspace.edit(
+        "pipeline.yaml", "    event_time: time\n",
+        "    event_time: time\n    expect_table:\n"
+        "      known: {foreign_key: [mrn], references: patients (mrn)}\n"
+        "      named: {sql: SELECT r.mrn FROM recordings_enriched r JOIN patients p ON r.name <> p.name}\n",
+    )  # fmt: skip
+    assert "recordings_enriched: rule known" in api.impact(workspace.definition, "patients.mrn").named_by
+    found = api.impact(workspace.definition, "patients.name").named_by
+    assert ("recordings_enriched: rule named" in found, "recordings_enriched: rule known" in found) == (True, False)
+
+
+def test_a_count_of_rows_depends_on_what_decides_about_them(workspace: Workspace) -> None:
+    workspace.edit("pipeline.yaml", "\ngold:", "\ngold:\n  n: {sql: SELECT count(*) AS n FROM recordings_enriched}")
+    assert affected(workspace, "recordings_bronze.heartrate")["n.(rows)"] == "rows"
+
+
 def test_names_in_any_case(workspace: Workspace) -> None:
     found = api.impact(workspace.definition, "Daily_Patient_Avg.AVG_heartrate")
     assert (found.table, found.column, found.affected) == ("daily_patient_avg", "avg_heartrate", ())

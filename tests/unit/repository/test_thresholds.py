@@ -51,6 +51,7 @@ CROSSED: dict[str, str] = {
     "test_up_to_a_limit_each_record_is_looked_for",
     "monitor.verify_kafka.AT_ONCE": "tests/unit/monitor/test_verify_kafka.py::"
     "test_rows_are_read_by_ledger_batches_of_AT_ONCE_offsets",
+    "console.LONG": "tests/unit/cli/test_watching.py::test_time_left_is_said_of_what_is_LONG",
     "monitor.alerts.DAY": "tests/unit/monitor/test_alerts.py::test_what_came_before_the_last_day_does_not_count",
     "monitor.verify.SHOWN": "tests/unit/monitor/test_status.py::test_so_many_records_are_named_and_all_are_counted",
     "definition.bronze.LARGEST_RECORD": "tests/unit/bronze/test_file_sizes.py::"
@@ -216,6 +217,7 @@ EXEMPT = {
     "tools.simulators.retail.INVALID_SHARE": SAMPLE,
     "tools.simulators.retail.SPAN": SAMPLE,
     "monitor.streams.BEAT": TIME,
+    "cli.options.WATCHED_EVERY": TIME,
     "lake.compaction.ROW_GROUP": SHAPE,
     "schema.values._SHORT": "no time with a seventh digit of a second is as short, and a longer one is looked at",
 }

@@ -92,7 +92,7 @@ def test_a_limit_that_is_passed_fails_once_and_is_skipped_then(workspace: Worksp
     with pytest.raises(AirflowFailException, match="nothing has come yet, and it fails after 1 day") as raised:
         look.execute(context_of(look))
     assert raised.value.sluicegate["code"] == "SG305"  # type: ignore[attr-defined]
-    with pytest.raises(AirflowSkipException, match="told before"):
+    with pytest.raises(AirflowSkipException, match="reported before"):
         look.execute(context_of(look))
     stored["alerts"]["freshness of recordings_bronze"]["at"] = (datetime.now(UTC) - DAY).isoformat()
     with pytest.raises(AirflowFailException):

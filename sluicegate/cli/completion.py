@@ -1,0 +1,32 @@
+"""``sluicegate completion``: what makes a shell complete commands, options and names of pipelines."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+import typer
+
+VARIABLE = "_SLUICEGATE_COMPLETE"
+"""Environment variable by which a shell asks for completions."""
+
+
+def completion(
+    shell: Annotated[Literal["bash", "zsh", "fish"], typer.Argument(metavar="SHELL", help="bash, zsh or fish.")],
+) -> None:
+    """Print what makes a shell complete commands, options and names of pipelines.
+
+    Put `eval "$(sluicegate completion bash)"` into ~/.bashrc, the same with zsh into ~/.zshrc behind compinit; for fish
+    write the output into ~/.config/fish/completions/sluicegate.fish.
+
+    Example: sluicegate completion bash
+    """
+    from typer._completion_shared import get_completion_script
+
+    print(get_completion_script(prog_name="sluicegate", complete_var=VARIABLE, shell=shell))
+
+
+def prepare() -> None:
+    """Makes the shells known whose requests are answered."""
+    from typer._completion_classes import completion_init
+
+    completion_init()
