@@ -38,7 +38,7 @@ def silent(_line: str) -> None:
 
 def say_where(context: SparkContext) -> None:
     """Print the address of Spark's UI and the id in its event log, whichever is on; by default both are off."""
-    if page := ui_address(context.uiWebUrl, context.master, context.applicationId):
+    if page := ui_address(context.uiWebUrl, context.master or "", context.applicationId):
         say(f"{PAGE} {page}")
     if context.getConf().get("spark.eventLog.enabled") == "true":
         say(f"{LOGGED} {context.applicationId}")
